@@ -1,0 +1,77 @@
+# Fieldlab. `make serve` and `make test` set up everything they need in .venv; a second call is quick.
+# Variables: PYTHON, VENV, PORT, ADDRESS, ORIGIN (a host:port that browsers may use besides localhost), EXTRAS (cuda12 or cuda13), ARGS (for pytest).
+PYTHON ?= python3
+VENV ?= .venv
+PORT ?= 5006
+ADDRESS ?= localhost
+ORIGIN ?=
+EXTRAS ?=
+ARGS ?=
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help serve test lint types bench constraints clean
+
+bin := $(VENV)/bin
+comma := ,
+pinned := pyproject.toml constraints.txt
+serve_extras := $(if $(EXTRAS),[$(EXTRAS)])
+dev_extras := [dev,video,data$(if $(EXTRAS),$(comma)$(EXTRAS))]
+# constraints.txt pins CUDA 13; with cuda12 those pins are left out and pip chooses.
+constraints = $(if $(findstring cuda12,$(EXTRAS)),$(VENV)/constraints-cuda12.txt,constraints.txt)
+
+help:  ## show this
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 22
+
+serve: $(VENV)/installed$(EXTRAS)  ## run Fieldlab and print its address (PORT=5006 ADDRESS=localhost)
+	@echo "Fieldlab: http://$(ADDRESS):$(PORT)/app   (Ctrl-C stops it)"
+	@exec $(bin)/panel serve app --address $(ADDRESS) --port $(PORT) $(if $(ORIGIN),--allow-websocket-origin $(ORIGIN))
+
+test: lint types  ## lint, types, then every test: unit, kernels, browser (ARGS="-k stream" narrows it)
+	@echo "== a Chromium for the browser tests"
+	@$(bin)/python tests/browser/chromium.py --install
+	@echo "== tests"
+	@$(bin)/python -m pytest $(ARGS)
+
+lint: $(VENV)/installed-dev$(EXTRAS)  ## ruff
+	@echo "== lint"
+	@$(bin)/ruff check .
+
+types: $(VENV)/installed-dev$(EXTRAS)  ## mypy
+	@echo "== types"
+	@$(bin)/mypy
+
+bench: $(VENV)/installed$(EXTRAS)  ## time the diffusion lab's backends on this machine
+	@$(bin)/fieldlab bench diffusion
+
+constraints: $(VENV)/installed-dev$(EXTRAS)  ## write constraints.txt anew from pyproject.toml
+	@$(bin)/pip install --quiet uv
+	@$(bin)/python .ci/constraints.py
+
+clean:  ## remove .venv and what tools left behind
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	find app compute tests assets .ci -name __pycache__ -prune -exec rm -rf {} +
+
+# One stamp file per set of extras: pip runs again only when the pins or the extras change.
+$(VENV)/installed$(EXTRAS): $(pinned) | $(bin)/python
+	@$(MAKE) --no-print-directory install what='$(serve_extras)'
+	@touch $@
+
+$(VENV)/installed-dev$(EXTRAS): $(pinned) | $(bin)/python
+	@$(MAKE) --no-print-directory install what='$(dev_extras)'
+	@touch $@ $(VENV)/installed$(EXTRAS)
+
+.PHONY: install
+install:
+	@echo "== installing fieldlab$(what) into $(VENV)"
+	@if [[ $(constraints) != constraints.txt ]]; then grep -vE '^(cuda|nvidia)-' constraints.txt > $(constraints); fi
+	@$(bin)/python -m pip install --quiet --disable-pip-version-check --constraint $(constraints) --editable '.$(what)'
+
+$(bin)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "Fieldlab needs Python 3.11 or newer; there is no $(PYTHON). On Debian: apt-get install python3 python3-venv" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Fieldlab needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Name another one: make PYTHON=python3.12 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) has no venv module. On Debian: apt-get install python3-venv" >&2; exit 1; }
+	@echo "== creating $(VENV) with $$($(PYTHON) -V)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }

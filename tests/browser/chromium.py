@@ -1,0 +1,95 @@
+"""Where is a Chromium for the browser tests, and how does this machine get one?
+
+`python tests/browser/chromium.py` prints its path; `--install` fetches one first if there is none: Playwright's own, or Debian's
+where that cannot be reached and this user may install packages. The environment variable CHROMIUM names one outright.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ADVICE = (
+    "no Chromium for the browser tests. Install one: `apt-get install chromium` (Debian, Ubuntu), "
+    "`playwright install chromium` in this environment, or name yours: `CHROMIUM=/path/to/chrome make test`"
+)
+Run = Callable[[Sequence[str]], bool]
+
+
+class NoChromiumError(RuntimeError):
+    """There is no Chromium and none could be installed; the text says what to do."""
+
+
+def playwrights_own() -> Path | None:
+    """The Chromium that `playwright install` put into this user's cache, if it did."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        path = Path(playwright.chromium.executable_path)
+    return path if path.is_file() else None
+
+
+def find(environ: Mapping[str, str] = os.environ, own: Callable[[], Path | None] = playwrights_own) -> Path | None:
+    """The first of $CHROMIUM, the usual names on the PATH, Playwright's own; None if there is none.
+
+    Raises NoChromiumError if $CHROMIUM is set to something that cannot be run.
+    """
+    if named := environ.get("CHROMIUM"):
+        path = shutil.which(named, path=environ.get("PATH"))
+        if path is None:
+            raise NoChromiumError(f"CHROMIUM={named} is not a program that can be run")
+        return Path(path)
+    found = (shutil.which(name, path=environ.get("PATH")) for name in NAMES)
+    return next((Path(path) for path in found if path), None) or own()
+
+
+def runs(command: Sequence[str]) -> bool:
+    """Run a command with its output shown; True if it ended well, False if it failed, hung or does not exist."""
+    print("$", *command, flush=True)
+    try:
+        return subprocess.run(command, check=False, stdin=subprocess.DEVNULL, timeout=600).returncode == 0
+    except (FileNotFoundError, subprocess.TimeoutExpired) as error:
+        print(error, flush=True)
+        return False
+
+
+def apt(run: Run = runs) -> bool:
+    """Install Debian's Chromium, as root or with a password-less sudo; True if that worked."""
+    if shutil.which("apt-get") is None:
+        return False
+    sudo = [] if os.geteuid() == 0 else ["sudo", "--non-interactive"]
+    get = [*sudo, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet", "--yes"]
+    install = [*get, "install", "--no-install-recommends", "chromium", "fonts-dejavu-core"]
+    return run(install) or (run([*get, "update"]) and run(install))
+
+
+def install(run: Run = runs, look: Callable[[], Path | None] = find) -> Path:
+    """Fetch a Chromium by Playwright, else by apt. Raises NoChromiumError if neither works."""
+    steps: tuple[Callable[[], bool], ...] = (
+        lambda: run([sys.executable, "-m", "playwright", "install", "--with-deps", "chromium"]),
+        lambda: apt(run),
+    )
+    for step in steps:
+        if step() and (path := look()):
+            return path
+    raise NoChromiumError(ADVICE)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the path of a Chromium; with --install fetch one if there is none. Returns the exit status."""
+    try:
+        path = find() or (install() if "--install" in arguments else None)
+    except NoChromiumError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(path or ADVICE, file=sys.stdout if path else sys.stderr)
+    return 0 if path else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
