@@ -1,7 +1,8 @@
 """Where is a Chromium for the browser tests, and how does this machine get one?
 
-`python tests/browser/chromium.py` prints its path; `--install` fetches one first if there is none: Playwright's own, or Debian's
-where that cannot be reached and this user may install packages. The environment variable CHROMIUM names one outright.
+`python tests/browser/chromium.py` prints its path; `--install` fetches one first if there is none: Playwright's own, or
+Debian's where that cannot be reached and this user may install packages. The environment variable CHROMIUM names one
+outright.
 """
 
 from __future__ import annotations
