@@ -1,0 +1,106 @@
+"""The ways to write a kernel, and why one of them may be absent on this machine.
+
+A backend is a name, the kind of device it runs on and the packages it needs. A lab *has* a backend when its folder
+holds a file of that name; nothing else registers it. Nothing optional is imported before a backend is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from compute.devices import Host
+from compute.gpu_devices import Cuda, NumbaCuda
+
+if TYPE_CHECKING:
+    from compute.devices import Device
+
+CUDA_INSTALL = "pip install 'fieldlab[cuda13]'   (driver 580 or newer; with an older driver: 'fieldlab[cuda12]')"
+
+
+class BackendUnavailable(RuntimeError):
+    """A backend was asked for that this machine lacks; the text says why and which line installs it."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One way to write kernels.
+
+    name: file name of its kernels in every lab; device: "host" or "cuda"; device_class: the Device its arrays live
+    on; needs: importable packages; label: its name on the screen.
+    """
+
+    name: str
+    device: str
+    device_class: type[Device]
+    needs: tuple[str, ...]
+    label: str
+
+    @property
+    def missing(self) -> str | None:
+        """Why this backend cannot be used here, in words; None when it can."""
+        return _why_missing(self)
+
+    @property
+    def install(self) -> str:
+        """The line that installs what is missing; empty when nothing is."""
+        return CUDA_INSTALL if self.missing and self.device == "cuda" else ""
+
+    def require(self) -> None:
+        """Raise BackendUnavailable, with the reason and the install line, unless the backend can be used."""
+        if self.missing:
+            raise BackendUnavailable(f"backend {self.name!r} is not available: {self.missing}. Install: {self.install}")
+
+    def open_device(self, index: int = 0) -> Device:
+        """The device number `index` of this backend's kind, ready to allocate on.
+
+        Raises BackendUnavailable when the backend is missing, ValueError when there is no device of that number.
+        """
+        self.require()
+        return self.device_class(index)
+
+    def has_kernels(self, package: str) -> bool:
+        """Whether `package` (for example "compute.labs.diffusion") has a file for this backend."""
+        return find_spec(f"{package}.{self.name}") is not None
+
+    def kernels(self, package: str) -> ModuleType:
+        """This backend's kernels of `package`; imports its GPU library if it has one."""
+        self.require()
+        return import_module(f"{package}.{self.name}")
+
+
+@cache
+def _why_missing(backend: Backend) -> str | None:
+    """Look once a process: installing a package needs a restart anyway."""
+    absent = [name for name in backend.needs if not _installed(name)]
+    if absent:
+        return f"the package {' and '.join(absent)} is not installed"
+    return backend.device_class.missing()
+
+
+def _installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # the parent package of a dotted name is absent
+        return False
+
+
+BACKENDS: tuple[Backend, ...] = (
+    Backend("cpu_numpy", "host", Host, (), "NumPy"),
+    Backend("cpu_numba", "host", Host, ("numba",), "Numba"),
+    Backend("gpu_numba", "cuda", NumbaCuda, ("numba.cuda",), "Numba-CUDA"),
+    Backend("gpu_cupy", "cuda", Cuda, ("cupy",), "CUDA C"),
+)
+
+
+def backend(name: str) -> Backend:
+    """The backend called `name`; ValueError names the ones there are."""
+    for candidate in BACKENDS:
+        if candidate.name == name:
+            return candidate
+    known = ", ".join(b.name for b in BACKENDS)
+    raise ValueError(f"backend must be one of {known}, not {name!r}")

@@ -1,0 +1,166 @@
+"""Where arrays live and clocks tick: what every device offers, and the host. The GPUs are in gpu_devices.py."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import psutil
+from numpy.typing import DTypeLike, NDArray
+
+Array = Any  # numpy.ndarray, cupy.ndarray or a Numba device array: the kernels of one backend see one kind only
+
+
+class Stopwatch(ABC):
+    """Times the block of a `with` statement on its device.
+
+    launch: host seconds until the block returned (0 on the host, where launching is computing).
+    """
+
+    launch: float = 0.0
+
+    @abstractmethod
+    def __enter__(self) -> Self: ...
+
+    @abstractmethod
+    def __exit__(self, *exc: object) -> None: ...
+
+    @abstractmethod
+    def seconds(self) -> float:
+        """Device seconds the block took; waits for it to finish."""
+
+
+class HostStopwatch(Stopwatch):
+    """Wall time by the monotonic performance counter: host kernels are synchronous."""
+
+    def __enter__(self) -> Self:
+        self._start = time.perf_counter()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop = time.perf_counter()
+
+    def seconds(self) -> float:
+        """Seconds between entering and leaving the block."""
+        return self._stop - self._start
+
+
+class Device(ABC):
+    """A place with memory and a clock. One thread at a time may use it: hold `lock`."""
+
+    name: str
+    kind: str
+
+    def __init__(self, index: int = 0) -> None:
+        self.index = index
+        self.lock = threading.RLock()
+
+    @staticmethod
+    @abstractmethod
+    def missing() -> str | None:
+        """Why no device of this class can be used on this machine; None if one can."""
+
+    @abstractmethod
+    def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
+        """A C-contiguous array with undefined contents."""
+
+    @abstractmethod
+    def write(self, host: NDArray[Any], array: Array) -> None:
+        """Copy `host` into `array` of the same shape and dtype."""
+
+    @abstractmethod
+    def download(self, array: Array) -> NDArray[Any]:
+        """A host copy of `array`."""
+
+    @abstractmethod
+    def synchronise(self) -> None:
+        """Wait until everything launched on this device has finished."""
+
+    @abstractmethod
+    def stopwatch(self) -> Stopwatch:
+        """A fresh stopwatch for this device."""
+
+    @abstractmethod
+    def free_bytes(self) -> int:
+        """Bytes that can be allocated now."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """What the device is: name, memory in bytes, cores or multiprocessors, driver."""
+
+    def upload(self, host: NDArray[Any]) -> Array:
+        """A new array on this device with the contents of `host`."""
+        host = np.ascontiguousarray(host)
+        array = self.allocate(host.shape, host.dtype)
+        self.write(host, array)
+        return array
+
+    def close(self) -> None:
+        """Give cached memory back to the system."""
+
+
+class Host(Device):
+    """The CPU with its main memory; index must be 0."""
+
+    name, kind = "host", "cpu"
+
+    def __init__(self, index: int = 0) -> None:
+        if index != 0:
+            raise ValueError(f"device_index must be 0 on the host, not {index}")
+        super().__init__(index)
+
+    @staticmethod
+    def missing() -> str | None:
+        """Never: there is always a CPU."""
+        return None
+
+    def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
+        """A NumPy array."""
+        return np.empty(tuple(shape), dtype)
+
+    def write(self, host: NDArray[Any], array: Array) -> None:
+        """Plain assignment."""
+        array[...] = host
+
+    def download(self, array: Array) -> NDArray[Any]:
+        """A copy, so that the caller owns it as on a GPU."""
+        return np.array(array)
+
+    def synchronise(self) -> None:
+        """Nothing to wait for."""
+
+    def stopwatch(self) -> Stopwatch:
+        """Wall time."""
+        return HostStopwatch()
+
+    def free_bytes(self) -> int:
+        """Memory that can be had without swapping."""
+        return int(psutil.virtual_memory().available)
+
+    def describe(self) -> dict[str, Any]:
+        """Cores this process may use, and memory in bytes."""
+        return {"name": cpu_name(), "cores": cpu_count(), "memory": int(psutil.virtual_memory().total)}
+
+
+def cpu_count() -> int:
+    """Cores this process may run on (its affinity mask where the system has one)."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+def cpu_name() -> str:
+    """The processor's own name, or the architecture where the system does not tell."""
+    import platform
+
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except FileNotFoundError:  # not Linux
+        return platform.processor() or platform.machine()
+    return platform.machine()

@@ -1,0 +1,81 @@
+"""What the screen gets: immutable host results, small enough for a browser.
+
+A raster is one byte a pixel: levels 0 … 254 stand for values from `low` to `high`, 255 for a value that is not
+finite. Numbers become colours in the browser, so a palette change costs no kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.timings import Timing
+
+TOP_LEVEL = 254
+NOT_FINITE = 255
+
+
+@dataclass(frozen=True)
+class Raster:
+    """One picture.
+
+    levels: (py, px) uint8, row 0 at the lowest y. low, high: values of level 0 and level 254. extent: (x0, y0, x1,
+    y1), the cell coordinates the picture covers. label, unit: for the colour bar.
+    """
+
+    levels: NDArray[np.uint8]
+    low: float
+    high: float
+    extent: tuple[float, float, float, float]
+    label: str = ""
+    unit: str = ""
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """(low, high)."""
+        return self.low, self.high
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line: x and y are (n,) float64."""
+
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Everything a lab shows of one state.
+
+    parts: pictures and lines by name; facts: plain numbers by name; timing: what this frame cost; number: counts the
+    frames of one lab.
+    """
+
+    parts: Mapping[str, Raster | Curve]
+    facts: Mapping[str, float]
+    timing: Timing
+    number: int = 0
+    rasters: Mapping[str, Raster] = field(init=False, repr=False)
+    curves: Mapping[str, Curve] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        rasters = {name: part for name, part in self.parts.items() if isinstance(part, Raster)}
+        curves = {name: part for name, part in self.parts.items() if isinstance(part, Curve)}
+        object.__setattr__(self, "rasters", rasters)
+        object.__setattr__(self, "curves", curves)
+
+
+def freeze(facts: dict[str, float]) -> Mapping[str, float]:
+    """A read-only view of `facts`."""
+    return MappingProxyType(facts)
+
+
+def fit(shape: tuple[int, int], pixels: tuple[int, int]) -> int:
+    """The smallest whole factor by which (rows, columns) must shrink to fit into `pixels` (height, width)."""
+    return max(1, *(-(-size // limit) for size, limit in zip(shape, pixels, strict=True)))

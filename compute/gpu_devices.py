@@ -1,0 +1,222 @@
+"""NVIDIA GPUs as devices: `Cuda` holds CuPy arrays, `NumbaCuda` holds Numba-CUDA arrays or runs Numba's simulator.
+
+CuPy and numba.cuda are imported when a device is opened or asked about, never at import of this file.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import psutil
+from numpy.typing import DTypeLike, NDArray
+
+from compute.devices import Array, Device, HostStopwatch, Stopwatch
+
+
+class EventStopwatch(Stopwatch):
+    """Device time between two CUDA events around the kernels; `events` is (start, stop), `elapsed` gives ms."""
+
+    def __init__(self, events: tuple[Any, Any], elapsed: Any) -> None:
+        self._events, self._elapsed = events, elapsed
+
+    def __enter__(self) -> Self:
+        self._entered = time.perf_counter()
+        self._events[0].record()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._events[1].record()
+        self.launch = time.perf_counter() - self._entered
+
+    def seconds(self) -> float:
+        """Seconds between the two events; waits for the second."""
+        self._events[1].synchronize()
+        return 1e-3 * float(self._elapsed(*self._events))
+
+
+class Cuda(Device):
+    """GPU `index` through CuPy: pooled memory, CUDA events, pinned downloads."""
+
+    kind = "gpu"
+
+    def __init__(self, index: int = 0) -> None:
+        if not 0 <= index < self.count():
+            raise ValueError(f"device_index must be from 0 to {self.count() - 1}, not {index}")
+        import cupy
+
+        super().__init__(index)
+        self.name = f"cuda:{index}"
+        self._cupy = cupy
+        self._device = cupy.cuda.Device(index)
+        self._device.use()
+
+    @staticmethod
+    def count() -> int:
+        """Number of GPUs CuPy can use."""
+        try:
+            import cupy
+        except ImportError:
+            return 0
+        return int(cupy.cuda.runtime.getDeviceCount()) if cupy.cuda.is_available() else 0
+
+    @staticmethod
+    def missing() -> str | None:
+        """Why CuPy cannot compute here."""
+        try:
+            import cupy
+        except ImportError as error:
+            return f"CuPy cannot be imported ({error})"
+        if not cupy.cuda.is_available():
+            return "CuPy is installed but finds no NVIDIA GPU or driver"
+        return _driver_too_old(cupy)
+
+    def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
+        """A CuPy array on this GPU."""
+        with self._device:
+            return self._cupy.empty(tuple(shape), dtype)
+
+    def write(self, host: NDArray[Any], array: Array) -> None:
+        """Host to device; blocks until the host array may be changed again."""
+        with self._device:
+            array.set(np.ascontiguousarray(host, dtype=array.dtype))
+            self._cupy.cuda.get_current_stream().synchronize()
+
+    def download(self, array: Array) -> NDArray[Any]:
+        """Device to host through pinned memory; blocks."""
+        with self._device:
+            source = self._cupy.ascontiguousarray(array)
+            pinned = self._cupy.cuda.alloc_pinned_memory(max(source.nbytes, 1))
+            out = np.frombuffer(pinned, source.dtype, source.size).reshape(source.shape)
+            source.get(out=out)
+            return np.array(out)
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        self._device.synchronize()
+
+    def stopwatch(self) -> Stopwatch:
+        """CUDA events on the current stream."""
+        cuda = self._cupy.cuda
+        return EventStopwatch((cuda.Event(), cuda.Event()), cuda.get_elapsed_time)
+
+    def free_bytes(self) -> int:
+        """Free on the device, and what CuPy's pool holds unused."""
+        free, _ = self._device.mem_info
+        return int(free) + int(self._cupy.get_default_memory_pool().free_bytes())
+
+    def describe(self) -> dict[str, Any]:
+        """Name, memory in bytes, multiprocessors, compute capability, driver's CUDA version."""
+        facts = self._cupy.cuda.runtime.getDeviceProperties(self.index)
+        return {
+            "name": facts["name"].decode(),
+            "memory": int(facts["totalGlobalMem"]),
+            "multiprocessors": int(facts["multiProcessorCount"]),
+            "l2_bytes": int(facts["l2CacheSize"]),
+            "compute_capability": f"{facts['major']}.{facts['minor']}",
+            "cuda_driver": _version(self._cupy.cuda.runtime.driverGetVersion()),
+        }
+
+    def close(self) -> None:
+        """Return the pool's unused blocks to the driver."""
+        self._cupy.get_default_memory_pool().free_all_blocks()
+
+
+def _version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _driver_too_old(cupy: Any) -> str | None:
+    """Fault 3: a driver of an older major CUDA version refuses the kernels; say both versions."""
+    driver, runtime = cupy.cuda.runtime.driverGetVersion(), cupy.cuda.runtime.runtimeGetVersion()
+    if driver // 1000 < runtime // 1000:
+        return f"the NVIDIA driver supports CUDA {_version(driver)} but CuPy was built for CUDA {_version(runtime)}"
+    return None
+
+
+class NumbaCuda(Device):
+    """GPU `index` through numba-cuda; with NUMBA_ENABLE_CUDASIM=1 its simulator, which runs kernels on the CPU."""
+
+    kind = "gpu"
+
+    def __init__(self, index: int = 0) -> None:
+        if not 0 <= index < self.count():
+            raise ValueError(f"device_index must be from 0 to {self.count() - 1}, not {index}")
+        from numba import cuda
+
+        super().__init__(index)
+        self.name = f"cuda:{index}"
+        self._cuda = cuda
+        cuda.select_device(index)
+
+    @staticmethod
+    def count() -> int:
+        """Number of GPUs numba-cuda can use; 1 in the simulator."""
+        try:
+            from numba import cuda
+        except ImportError:
+            return 0
+        return len(cuda.gpus) if cuda.is_available() else 0
+
+    @staticmethod
+    def missing() -> str | None:
+        """Why numba-cuda cannot compute here."""
+        if not hasattr(np, "row_stack"):  # numba-cuda 0.30.4 calls it; numpy 2.5 removed it
+            return f"numba-cuda needs numpy below 2.5; numpy {np.__version__} is installed"
+        try:
+            from numba import cuda
+        except ImportError as error:
+            return f"numba.cuda cannot be imported ({error})"
+        if not cuda.is_available():
+            return "numba-cuda finds no NVIDIA GPU or driver"
+        return None
+
+    def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
+        """A Numba device array."""
+        return self._cuda.device_array(tuple(shape), np.dtype(dtype))
+
+    def write(self, host: NDArray[Any], array: Array) -> None:
+        """Host to device; blocks."""
+        array.copy_to_device(np.ascontiguousarray(host, dtype=array.dtype))
+        self.synchronise()
+
+    def download(self, array: Array) -> NDArray[Any]:
+        """Device to host; blocks."""
+        return np.array(array.copy_to_host())
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        self._cuda.synchronize()
+
+    def stopwatch(self) -> Stopwatch:
+        """CUDA events on the default stream; wall time in the simulator, which is synchronous."""
+        if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+            return HostStopwatch()
+        return EventStopwatch((self._cuda.event(), self._cuda.event()), self._cuda.event_elapsed_time)
+
+    def free_bytes(self) -> int:
+        """Free memory as the driver reports it; the host's in the simulator."""
+        if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+            return int(psutil.virtual_memory().available)
+        return int(self._cuda.current_context().get_memory_info().free)
+
+    def describe(self) -> dict[str, Any]:
+        """Name of the GPU and its compute capability."""
+        device = self._cuda.get_current_device()
+        name = device.name
+        return {
+            "name": name.decode() if isinstance(name, bytes) else str(name),
+            "compute_capability": ".".join(str(part) for part in device.compute_capability),
+        }
+
+
+def cuda_count() -> int:
+    """Number of NVIDIA GPUs the driver shows, 0 without a driver."""
+    for device_class in (Cuda, NumbaCuda):
+        count = device_class.count()
+        if count:
+            return count
+    return 0

@@ -1,0 +1,108 @@
+"""What the screen shows of a diffusion lab."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isfinite, nan
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.frames import Curve, Frame, Raster, freeze
+from compute.lab import View
+from compute.timings import Timing
+
+if TYPE_CHECKING:
+    from compute.labs.diffusion import Diffusion
+
+MAX_POINTS = 1024  # of a curve on the screen; a longer section shows every k-th cell
+ERROR_WINDOW = 512  # side of the square in the middle on which the racing kernel's error is taken
+
+
+def show(lab: Diffusion, view: View | None, pixels: tuple[int, int]) -> Frame:
+    """Build the frame; costs no step, and leaves the field as it is."""
+    camera = lab.camera
+    camera.start()
+    survey = camera.survey(lab.u)
+    lab.heat.seen(survey, lab.ny * lab.nx)
+    field = camera.raster(lab.u, view, pixels, lab.limits_field or survey.limits(), "u")
+    curves, facts = _section(lab)
+    if lab.truth:
+        facts["racing_error"] = _racing_error(lab)
+    laplacian = _laplacian(lab, view, pixels)
+    facts |= {
+        "step": lab.steps,
+        "minimum": survey.minimum,
+        "maximum": survey.maximum,
+        "heat": survey.total,
+        "heat_drift": lab.heat.drift(survey.total),
+        "nonfinite": survey.nonfinite,
+        "r": lab.r,
+        "limit": 0.25,
+        "probe": _probe(lab),
+    }
+    spent = lab.spent or Timing(lab.backend, lab.variant, 0, lab.ny * lab.nx)
+    timing = replace(spent, levels=camera.levels_seconds, transfer=camera.transfer_seconds)
+    lab.spent = None
+    lab.number += 1
+    return Frame({"field": field, "laplacian": laplacian, **curves}, freeze(facts), timing, lab.number)
+
+
+def added(a: Timing, b: Timing) -> Timing:
+    """The timing of two advances, one after the other."""
+    return replace(
+        a,
+        steps=a.steps + b.steps,
+        launch=a.launch + b.launch,
+        compute=a.compute + b.compute,
+        first_call=a.first_call or b.first_call,
+    )
+
+
+def _laplacian(lab: Diffusion, view: View | None, pixels: tuple[int, int]) -> Raster:
+    """Its own pass over the field, into the spare grid, which holds nothing between two advances."""
+    camera = lab.camera
+    with lab.device.stopwatch() as watch:
+        lab.kernels.laplacian(lab.u, lab.spare, lab.edges)
+    camera.levels_seconds += watch.seconds()
+    limits = lab.limits_laplacian or camera.survey(lab.spare).limits(symmetric=True)
+    return camera.raster(lab.spare, view, pixels, limits, "∇²u")
+
+
+def _section(lab: Diffusion) -> tuple[dict[str, Curve], dict[str, float]]:
+    """The profile on the section line and, where there is one, the exact solution and the error on that line."""
+    horizontal = lab.section == "horizontal"
+    across, along = (lab.ny, lab.nx) if horizontal else (lab.nx, lab.ny)
+    index = min(int(lab.section_at * across), across - 1)
+    place = (index, 0, 1, along) if horizontal else (0, index, along, 1)
+    line = lab.camera.window(lab.u, *place).ravel()
+    curves, facts = {"profile": _curve(line, "u")}, {}
+    if lab.exact_mode:
+        truth = lab.exact_mode.line(horizontal, index)
+        curves["exact"] = _curve(truth, "exact")
+        facts["exact_error"] = _relative(line, truth)
+    return curves, facts
+
+
+def _curve(line: NDArray[np.float64], label: str) -> Curve:
+    stride = -(-line.size // MAX_POINTS)
+    return Curve(np.arange(line.size)[::stride] + 0.5, line[::stride], label)
+
+
+def _probe(lab: Diffusion) -> float:
+    y, x = min(int(lab.probe_y * lab.ny), lab.ny - 1), min(int(lab.probe_x * lab.nx), lab.nx - 1)
+    return float(lab.camera.window(lab.u, y, x, 1, 1)[0, 0])
+
+
+def _racing_error(lab: Diffusion) -> float:
+    """Relative L2 distance of the racing kernel's field from the right one, over the middle of the grid."""
+    height, width = min(ERROR_WINDOW, lab.ny), min(ERROR_WINDOW, lab.nx)
+    place = ((lab.ny - height) // 2, (lab.nx - width) // 2, height, width)
+    return _relative(lab.camera.window(lab.u, *place), lab.camera.window(lab.truth[0], *place))
+
+
+def _relative(value: NDArray[np.float64], truth: NDArray[np.float64]) -> float:
+    """L2 distance over L2 norm of the truth; nan where the truth is 0 or the value not finite."""
+    norm, distance = float(np.linalg.norm(truth)), float(np.linalg.norm(value - truth))
+    return distance / norm if norm > 0 and isfinite(distance) else nan
