@@ -1,0 +1,112 @@
+"""A real Chromium against the real `panel serve app`.
+
+Fixtures: `server` (one for the run), `page` (one tab), `new_page` (more tabs), `viewport`, `allowed_errors`,
+`screenshot`. A test fails when a page it opened logs an error, or when the server leaves a process behind.
+UPDATE_SCREENSHOTS=1 writes screenshots into assets/screenshots/, otherwise they go to the test's own folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+
+from tests.browser.chromium import ADVICE, find
+from tests.browser.console import ConsoleErrors
+from tests.browser.serving import Server, serve
+
+HERE = Path(__file__).parent
+SCREENSHOTS = HERE.parent.parent / "assets" / "screenshots"
+LAPTOP, PROJECTOR = (1280, 720), (1920, 1080)   # pixels: what the page is laid out for
+WAIT = 20_000                                   # ms until a missing element is a failure: kernels compile
+FLAGS = (
+    "--disable-gpu",                            # the same software rendering everywhere
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",          # Chromium's own errands fail, and are logged, without a network
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what lies here as browser tests and run it last: Playwright keeps an event loop running in this thread."""
+    ours = [item for item in items if item.path.is_relative_to(HERE)]
+    for item in ours:
+        item.add_marker(pytest.mark.browser)
+    items[:] = [item for item in items if item not in ours] + ours
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = find()
+    if path is None:
+        pytest.fail(ADVICE, pytrace=False)
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []     # Chromium's sandbox refuses to run as root
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=[*FLAGS, *sandbox])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The server that most tests share. One that harms its server starts its own: `with serve(folder) as server:`."""
+    with serve(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+@pytest.fixture
+def viewport(request: pytest.FixtureRequest) -> tuple[int, int]:
+    """(width, height) in pixels; another by `@pytest.mark.parametrize("viewport", [PROJECTOR], indirect=True)`."""
+    return getattr(request, "param", LAPTOP)
+
+
+@pytest.fixture
+def allowed_errors() -> list[str]:
+    """Regular expressions of console errors that this test provokes; a test appends to it."""
+    return []
+
+
+@pytest.fixture
+def new_page(browser: Browser, viewport: tuple[int, int], allowed_errors: list[str]) -> Iterator[Callable[[], Page]]:
+    """Open another tab, in its own context. After the test every tab is closed and its errors are counted."""
+    pages: list[Page] = []
+    errors = ConsoleErrors()
+
+    def open_page() -> Page:
+        size = ViewportSize(width=viewport[0], height=viewport[1])
+        page = browser.new_context(viewport=size, device_scale_factor=1).new_page()
+        page.set_default_timeout(WAIT)
+        errors.watch(page)
+        pages.append(page)
+        return page
+
+    yield open_page
+    for page in pages:
+        page.context.close()
+    unexpected = errors.unexpected(allowed_errors)
+    assert not unexpected, "the page logged errors:\n" + "\n".join(unexpected)
+
+
+@pytest.fixture
+def page(new_page: Callable[[], Page]) -> Page:
+    """An empty tab; `page.goto(server.url)` shows Fieldlab."""
+    return new_page()
+
+
+@pytest.fixture
+def screenshot(page: Page, tmp_path: Path) -> Callable[[str], Path]:
+    """`screenshot("diffusion")` writes diffusion.png of `page` and returns its path."""
+    folder = SCREENSHOTS if os.environ.get("UPDATE_SCREENSHOTS") else tmp_path
+
+    def take(name: str) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{name}.png"
+        page.screenshot(path=path, animations="disabled")
+        return path
+
+    return take

@@ -1,0 +1,122 @@
+"""Start `panel serve app` as a user does, and stop it as a service manager does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).parent.parent.parent
+START = 60.0    # s until the port must answer: imports on a busy two-core machine take a few
+STOP = 15.0     # s from SIGTERM until the last process must be gone
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server: its page, its process and where it logs."""
+
+    port: int
+    process: psutil.Popen
+    log: Path
+
+    @property
+    def url(self) -> str:
+        """The page's address."""
+        return f"http://localhost:{self.port}/app"
+
+    def text(self) -> str:
+        """What the server has printed so far."""
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def family(self) -> list[psutil.Process]:
+        """The server's living descendants: its engines and their helpers."""
+        return [child for child in self.process.children(recursive=True) if child.is_running()]
+
+
+def free_port() -> int:
+    """A TCP port of this machine that nobody listens on now."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("localhost", 0))
+        return int(probe.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    """Whether someone listens on the port. No request is sent: a GET would open a session."""
+    try:
+        socket.create_connection(("localhost", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def serve(folder: Path, arguments: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> Iterator[Server]:
+    """Run the app on a free port, logging into `folder`; afterwards stop it and insist that no process survives.
+
+    arguments: more options of `panel serve`; environ: added to this process's environment.
+    """
+    port, log = free_port(), folder / "server.log"
+    command = [sys.executable, "-m", "panel", "serve", "app", "--address", "localhost", "--port", str(port), *arguments]
+    with log.open("wb") as output:
+        process = psutil.Popen(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **(environ or {})}, start_new_session=True,
+        )
+    server = Server(port, process, log)
+    try:
+        wait_until_ready(server)
+        yield server
+    finally:
+        left = stop(server)
+    assert not left, f"processes that outlived the server: {left}\n{server.text()[-2000:]}"
+
+
+def wait_until_ready(server: Server) -> None:
+    """Return when the port answers; fail with the log if the server ended or START seconds passed."""
+    end = time.monotonic() + START
+    while not answers(server.port):
+        assert server.process.poll() is None, f"the server ended with {server.process.returncode}:\n{server.text()}"
+        assert time.monotonic() < end, f"the server did not answer in {START:g} s:\n{server.text()}"
+        time.sleep(0.1)
+
+
+def stop(server: Server) -> list[str]:
+    """SIGTERM to the server alone; its processes have STOP seconds to go. Kills and returns those that stay."""
+    family = [server.process, *server.family()] if server.process.is_running() else []
+    if server.process.poll() is None:
+        server.process.send_signal(signal.SIGTERM)
+    _, alive = psutil.wait_procs(family, timeout=STOP)
+    alive += [other for other in psutil.process_iter() if _group(other) == server.process.pid and other not in alive]
+    names = [f"{process.pid} {_command(process)}" for process in alive]
+    for process in alive:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            names.append(f"{process.pid} (gone by itself, late)")
+    psutil.wait_procs(alive, timeout=5)
+    return names
+
+
+def _group(process: psutil.Process) -> int | None:
+    """The process group, None if the process is gone or only waits to be reaped."""
+    try:
+        return None if process.status() == psutil.STATUS_ZOMBIE else os.getpgid(process.pid)
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        return None
+
+
+def _command(process: psutil.Process) -> str:
+    """Its command line, for a message."""
+    try:
+        return " ".join(process.cmdline())[:120]
+    except psutil.NoSuchProcess:
+        return "(gone)"

@@ -1,0 +1,56 @@
+"""The browser fixtures themselves: they see what they are meant to see."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from tests.browser.conftest import LAPTOP, PROJECTOR
+from tests.browser.console import ConsoleErrors
+from tests.browser.serving import Server, answers, free_port, stop
+
+
+def test_console_errors_and_uncaught_exceptions_are_seen(page, allowed_errors):
+    allowed_errors += ["planted", "thrown"]
+    errors = ConsoleErrors()
+    errors.watch(page)
+    page.goto("about:blank")
+    page.evaluate("console.log('fine'); console.error('planted'); setTimeout(() => { throw new Error('thrown') })")
+    page.wait_for_timeout(100)
+    assert len(errors.texts) == 2
+    assert [text for text in errors.unexpected(["planted"]) if "thrown" not in text] == []
+    assert len(errors.unexpected([])) == 2
+
+
+@pytest.mark.parametrize("viewport", [LAPTOP, PROJECTOR], indirect=True)
+def test_viewport_has_the_size_asked_for(page, viewport):
+    assert tuple(page.evaluate("[innerWidth, innerHeight]")) == viewport
+
+
+def test_screenshots_go_to_the_tests_folder_unless_asked(page, screenshot, tmp_path):
+    page.set_content("<h1>Fieldlab</h1>")
+    assert screenshot("heading").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "heading.png").is_file()
+
+
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+
+
+def test_a_process_that_outlives_its_server_is_found_and_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr("tests.browser.serving.STOP", 0.5)
+    parent = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {DEAF!r}]); time.sleep(60)"
+    process = psutil.Popen([sys.executable, "-c", parent], start_new_session=True, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"deaf\n"
+    left = stop(Server(0, process, tmp_path / "none"))
+    process.stdout.close()
+    assert len(left) == 1
+    assert "SIG_IGN" in left[0]
+    pid = int(left[0].split()[0])
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_nobody_answers_on_a_free_port():
+    assert not answers(free_port())
