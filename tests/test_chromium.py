@@ -85,7 +85,7 @@ def test_apt_asks_for_no_password(monkeypatch, user, prefix):
 
 
 def test_a_machine_without_either_is_told_what_to_do(monkeypatch):
-    monkeypatch.setattr(chromium.shutil, "which", lambda name: None)
+    monkeypatch.setattr(chromium.shutil, "which", lambda _name: None)
     machine = Machine("", None)
     with pytest.raises(chromium.NoChromiumError, match="apt-get install chromium"):
         chromium.install(machine.run, machine.look)

@@ -1,0 +1,190 @@
+"""The structure of the sources: who imports whom, where the GPU libraries are, how long things get.
+
+Every rule is a function from sources to complaints, tried on a planted offence before it is trusted with the project.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.sources import ROOT, Source, lines, read
+
+VIEW = {"app", "panel", "panel_material_ui", "bokeh", "holoviews", "tornado"}
+GPU = ("cupy", "cupyx", "numba.cuda", "numba_cuda", "cuda", "pynvml")
+MAY_IMPORT_GPU = re.compile(r"compute/(devices|cuda_source|(.*/)?gpu_\w+)\.py")
+BACKENDS = {"cpu_numpy", "cpu_numba", "gpu_numba", "gpu_cupy"}
+THIRD_PARTIES = {"panel", "bokeh", "holoviews", "param", "numba", "numpy", "scipy", "PIL", "tornado", "psutil", "rich"}
+LONGEST_FILE, LONGEST_FUNCTION = 300, 45    # lines
+MEDIAN_FILE, MEDIAN_FUNCTION = 120, 12      # lines
+
+PROJECT = read("app", "compute")
+
+
+def upward_imports(sources):
+    """compute knows no view; neither knows the tests."""
+    barred = {"compute": VIEW | {"tests"}, "app": {"tests"}}
+    return [
+        f"{source.path} imports {name}"
+        for source in sources for name in source.imports() if name.split(".")[0] in barred[source.package]
+    ]
+
+
+def relative_imports(sources):
+    """Bokeh runs app/main.py under another name: a relative import there loads a second copy of the package."""
+    return [f"{source.path} imports {name}" for source in sources for name in source.imports() if name.startswith(".")]
+
+
+def stray_gpu_imports(sources):
+    return [
+        f"{source.path} imports {name}"
+        for source in sources if not MAY_IMPORT_GPU.fullmatch(source.path.as_posix())
+        for name in source.imports() if any(name == gpu or name.startswith(gpu + ".") for gpu in GPU)
+    ]
+
+
+def comparisons_with_backends(sources):
+    """A backend is found by its name, never asked for it."""
+    return [
+        source.at(node)
+        for source in sources for node in ast.walk(source.tree) if isinstance(node, ast.Compare)
+        for side in ast.walk(node) if isinstance(side, ast.Constant) and side.value in BACKENDS
+    ] + [
+        source.at(node)
+        for source in sources for node in ast.walk(source.tree) if isinstance(node, ast.MatchValue)
+        if isinstance(node.value, ast.Constant) and node.value.value in BACKENDS
+    ]
+
+
+def hiding_names(sources):
+    """app/ is sys.path[0] while main.py runs: a file there hides any module of its name."""
+    hidden = sys.stdlib_module_names | THIRD_PARTIES | {"app", "compute", "tests"}
+    return [str(source.path) for source in sources if source.path.parent == Path("app") and source.path.stem in hidden]
+
+
+def long_files(sources):
+    return [str(source.path) for source in sources if len(source.text.splitlines()) > LONGEST_FILE]
+
+
+def long_functions(sources):
+    return [
+        f"{source.at(node)} {node.name}: {lines(node)} lines"
+        for source in sources for node in source.functions() if lines(node) > LONGEST_FUNCTION
+    ]
+
+
+def undocumented(sources):
+    found = [str(source.path) for source in sources if source.text.strip() and not ast.get_docstring(source.tree)]
+    return found + [
+        f"{source.at(node)} {node.name}"
+        for source in sources for node in source.public() if not ast.get_docstring(node) and not overrides(node)
+    ]
+
+
+def overrides(node):
+    """Whether a method says that its base class documents it."""
+    return any(isinstance(mark, ast.Name) and mark.id == "override" for mark in getattr(node, "decorator_list", ()))
+
+
+def planted(path, text):
+    return Source(Path(path), text)
+
+
+LONG = "def f():\n" + "    x = 1\n" * LONGEST_FUNCTION
+OFFENCES = [
+    (upward_imports, "compute/x.py", "def f():\n    from bokeh.models import Slider"),
+    (upward_imports, "compute/x.py", "import app.stream"),
+    (upward_imports, "app/x.py", "from tests import sources"),
+    (relative_imports, "app/main.py", "from .page import Page"),
+    (stray_gpu_imports, "compute/lab.py", "def f():\n    import cupy as cp"),
+    (stray_gpu_imports, "app/x.py", "from numba import cuda"),
+    (stray_gpu_imports, "compute/labs/diffusion/cpu_numba.py", "from cuda.bindings import nvrtc"),
+    (comparisons_with_backends, "compute/x.py", "if backend == 'gpu_cupy': pass"),
+    (comparisons_with_backends, "app/x.py", "flag = name in ('cpu_numpy', 'x')"),
+    (comparisons_with_backends, "app/x.py", "match name:\n    case 'gpu_numba': pass"),
+    (hiding_names, "app/select.py", ""),
+    (hiding_names, "app/compute.py", ""),
+    (long_files, "app/x.py", "x = 1\n" * (LONGEST_FILE + 1)),
+    (long_functions, "app/x.py", LONG),
+    (undocumented, "app/x.py", "'''Says so.'''\nclass Public:\n    '''It is.'''\n    def method(self): ..."),
+    (undocumented, "app/x.py", "x = 1"),
+]
+RULES = sorted({rule for rule, _, _ in OFFENCES}, key=lambda rule: rule.__name__)
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), OFFENCES)
+def test_rule_sees_a_planted_offence(rule, path, text):
+    assert rule([planted(path, text)])
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rule_passes_clean_code(rule):
+    assert not rule([planted("compute/labs/diffusion/gpu_cupy.py", "'''Kernels.'''\nimport cupy\nimport numpy\n")])
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_project_keeps(rule):
+    assert rule(PROJECT) == []
+
+
+def test_sizes_are_those_of_readable_code():
+    files = [len(source.text.splitlines()) for source in PROJECT if source.text.strip()]
+    functions = [lines(node) for source in PROJECT for node in source.functions()]
+    assert statistics.median(files) <= MEDIAN_FILE
+    assert statistics.median(functions) <= MEDIAN_FUNCTION
+
+
+def test_every_cuda_source_lies_beside_its_caller():
+    alone = [path for path in (ROOT / "compute").rglob("*.cu") if not path.with_suffix(".py").is_file()]
+    assert alone == []
+
+
+def test_every_lab_has_its_reference_and_its_text():
+    labs = [path.parent for path in (ROOT / "compute" / "labs").glob("*/__init__.py")]
+    assert labs
+    for lab in labs:
+        assert (lab / "cpu_numpy.py").is_file(), f"{lab.name} has no reference backend"
+        assert (lab / "README.md").is_file(), f"{lab.name} has no README.md"
+
+
+IMPORT_EVERYTHING = """
+import importlib, pkgutil, sys
+import numba
+GPU = {gpu}
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name in GPU and name not in sys.modules:
+            raise AssertionError(name + " is imported at import time")
+sys.meta_path.insert(0, Refuse())
+{planted}
+import compute
+names = [module.name for module in pkgutil.walk_packages(compute.__path__, "compute.")]
+for name in names:
+    if not name.rpartition(".")[2].startswith("gpu_"):
+        importlib.import_module(name)
+print(len(names), sorted(set(sys.modules) & {view}))
+"""
+
+
+def import_everything(planted=""):
+    code = IMPORT_EVERYTHING.format(gpu=set(GPU), view=VIEW, planted=planted)
+    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_importing_compute_imports_no_gpu_library_and_no_view():
+    done = import_everything()
+    assert done.returncode == 0, done.stderr
+    count, views = done.stdout.split(maxsplit=1)
+    assert int(count) > 5
+    assert views.strip() == "[]"
+
+
+def test_the_import_guard_sees_a_gpu_library():
+    done = import_everything(planted="import cupy")
+    assert "cupy is imported at import time" in done.stderr

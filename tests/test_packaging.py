@@ -1,0 +1,138 @@
+"""What an installed Fieldlab consists of, and whether the pins fit the bounds."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import subprocess
+import sys
+import tomllib
+import zipfile
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.sources import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+PINNED_EXTRAS = ("dev", "video", "data", "cluster", "cuda13")   # cuda12 contradicts cuda13
+
+
+def requirements(*extras):
+    """The core's requirements and those of some extras."""
+    return [Requirement(line) for line in PROJECT["dependencies"] + [line for extra in extras for line in EXTRAS[extra]]]
+
+
+def constraints(text):
+    """Package name → its lines as requirements; blank lines and comments left out."""
+    found = {}
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("#"):
+            requirement = Requirement(line)
+            found.setdefault(canonicalize_name(requirement.name), []).append(requirement)
+    return found
+
+
+def version(requirement):
+    """The version of a pin; fails if it is none."""
+    (specifier,) = requirement.specifier
+    assert specifier.operator == "==", f"{requirement} pins nothing"
+    assert "*" not in specifier.version, f"{requirement} pins nothing"
+    return specifier.version
+
+
+def unfit(required, pinned, python):
+    """Requirements that the pins leave open or contradict on one Python."""
+    environment = {"python_version": python, "python_full_version": f"{python}.0", "extra": ""}
+    complaints = []
+    for requirement in required:
+        pins = pinned.get(canonicalize_name(requirement.name), [])
+        pins = [pin for pin in pins if pin.marker is None or pin.marker.evaluate(environment)]
+        if [pin for pin in pins if requirement.specifier.contains(version(pin))] != pins or len(pins) != 1:
+            complaints.append(f"{requirement} against {[str(pin) for pin in pins]} on Python {python}")
+    return complaints
+
+
+CONSTRAINTS = constraints((ROOT / "constraints.txt").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_constraints_satisfy_pyproject(python):
+    assert unfit(requirements(*PINNED_EXTRAS), CONSTRAINTS, python) == []
+
+
+@pytest.mark.parametrize("pins", ["", "numpy==1.0", "numpy==2.3.0\nnumpy==2.4.0"])
+def test_missing_wrong_and_double_pins_are_seen(pins):
+    assert unfit([Requirement("numpy>=2")], constraints(pins), "3.11")
+
+
+def test_constraints_name_only_names_and_versions():
+    for pins in CONSTRAINTS.values():
+        for pin in pins:
+            assert pin.url is None
+            assert not pin.extras
+            assert version(pin)
+
+
+def test_core_has_no_gpu_library():
+    names = {requirement.name for requirement in requirements()}
+    assert not [name for name in names if name.startswith(("cupy", "cuda", "nvidia", "numba-cuda"))]
+
+
+def test_cuda12_and_cuda13_contradict_each_other():
+    pins = {
+        extra: [r.specifier for r in requirements(extra) if r.name == "cuda-toolkit"] for extra in ("cuda12", "cuda13")
+    }
+    (twelve,), (thirteen,) = pins["cuda12"], pins["cuda13"]
+    assert twelve.contains("12.9.1")
+    assert thirteen.contains("13.0.2")
+    both = twelve & thirteen
+    assert not any(both.contains(candidate) for candidate in ("12.0.0", "12.9.1", "13.0.0", "13.0.2", "13.4.0"))
+
+
+@pytest.mark.parametrize("extra", ["cuda12", "cuda13"])
+def test_cuda_extras_keep_numpy_that_numba_cuda_works_with(extra):
+    numpy = [requirement for requirement in requirements(extra) if requirement.name == "numpy"]
+    assert any(not requirement.specifier.contains("2.5.0") for requirement in numpy)
+
+
+def test_console_script_points_to_a_function():
+    module, _, name = PROJECT["scripts"]["fieldlab"].partition(":")
+    assert callable(getattr(importlib.import_module(module), name))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The names in the wheel, built from this tree without a network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (path,) = folder.glob("fieldlab-*.whl")
+    with zipfile.ZipFile(path) as archive:
+        return set(archive.namelist())
+
+
+def test_wheel_has_every_source_that_the_tree_has(wheel):
+    kinds = {".py", ".cu", ".cuh", ".md", ".css", ".js", ".svg", ".json"}
+    tree = [path for package in ("app", "compute") for path in (ROOT / package).rglob("*") if path.suffix in kinds]
+    names = {path.relative_to(ROOT).as_posix() for path in tree}
+    assert names - wheel == set()
+    assert any(name.endswith(".cu") for name in names)
+    assert any(name.endswith("README.md") for name in names)
+
+
+def test_wheel_has_the_assets_below_app(wheel):
+    assets = [path for path in (ROOT / "assets").rglob("*") if path.is_file() and "screenshots" not in path.parts]
+    names = {f"app/_assets/{path.relative_to(ROOT / 'assets').as_posix()}" for path in assets}
+    assert names
+    assert names - wheel == set()
+
+
+def test_wheel_has_nothing_else(wheel):
+    tops = {name.split("/")[0] for name in wheel}
+    assert {top for top in tops if not top.startswith("fieldlab-")} == {"app", "compute"}
+    assert not [name for name in wheel if "/screenshots/" in name or name.endswith((".pyc", ".nbi", ".nbc"))]
