@@ -23,7 +23,8 @@ PINNED_EXTRAS = ("dev", "video", "data", "cluster", "cuda13")   # cuda12 contrad
 
 def requirements(*extras):
     """The core's requirements and those of some extras."""
-    return [Requirement(line) for line in PROJECT["dependencies"] + [line for extra in extras for line in EXTRAS[extra]]]
+    lines = PROJECT["dependencies"] + [line for extra in extras for line in EXTRAS[extra]]
+    return [Requirement(line) for line in lines]
 
 
 def constraints(text):
