@@ -43,7 +43,7 @@ class Source:
         return (node for node in ast.walk(self.tree) if isinstance(node, Function))
 
     def public(self) -> Iterator[Definition]:
-        """What a reader meets: the public classes and functions of the module, and the public methods of the classes."""
+        """What a reader meets: public classes and functions of the module, and public methods of the classes."""
         yield from _public(self.tree.body)
 
     def at(self, node: ast.AST) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
+import os
 import subprocess
 import sys
 import tomllib
 import zipfile
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -107,33 +108,51 @@ def test_console_script_points_to_a_function():
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The names in the wheel, built from this tree without a network."""
+    """The wheel, built from this tree without a network."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (path,) = folder.glob("fieldlab-*.whl")
-    with zipfile.ZipFile(path) as archive:
+    return path
+
+
+@pytest.fixture(scope="module")
+def names(wheel):
+    """The names of the wheel's files."""
+    with zipfile.ZipFile(wheel) as archive:
         return set(archive.namelist())
 
 
-def test_wheel_has_every_source_that_the_tree_has(wheel):
+def test_wheel_has_every_source_that_the_tree_has(names):
     kinds = {".py", ".cu", ".cuh", ".md", ".css", ".js", ".svg", ".json"}
     tree = [path for package in ("app", "compute") for path in (ROOT / package).rglob("*") if path.suffix in kinds]
-    names = {path.relative_to(ROOT).as_posix() for path in tree}
-    assert names - wheel == set()
+    assert {path.relative_to(ROOT).as_posix() for path in tree} - names == set()
     assert any(name.endswith(".cu") for name in names)
     assert any(name.endswith("README.md") for name in names)
 
 
-def test_wheel_has_the_assets_below_app(wheel):
+def test_wheel_has_the_assets_below_app(names):
     assets = [path for path in (ROOT / "assets").rglob("*") if path.is_file() and "screenshots" not in path.parts]
-    names = {f"app/_assets/{path.relative_to(ROOT / 'assets').as_posix()}" for path in assets}
-    assert names
-    assert names - wheel == set()
+    assert assets
+    assert {f"app/_assets/{path.relative_to(ROOT / 'assets').as_posix()}" for path in assets} - names == set()
 
 
-def test_wheel_has_nothing_else(wheel):
-    tops = {name.split("/")[0] for name in wheel}
+def test_wheel_has_nothing_else(names):
+    tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.startswith("fieldlab-")} == {"app", "compute"}
-    assert not [name for name in wheel if "/screenshots/" in name or name.endswith((".pyc", ".nbi", ".nbc"))]
+    assert not [name for name in names if "/screenshots/" in name or name.endswith((".pyc", ".nbi", ".nbc"))]
+
+
+def test_installed_app_finds_its_assets(wheel, tmp_path):
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    code = "from app import theme as t; print(t.__file__); print(t.ASSETS); print((t.ASSETS / 'style.css').stat())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    module, assets, _ = done.stdout.splitlines()
+    assert Path(module) == tmp_path / "app" / "theme.py"
+    assert Path(assets) == tmp_path / "app" / "_assets"
