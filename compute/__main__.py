@@ -1,0 +1,194 @@
+"""The command line: `fieldlab info | bench | render`, the same as `python -m compute`.
+
+Exit codes: 0 done; 1 a way disagreed with the reference or failed; 2 bad input or something missing; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from compute import info, machine, record
+from compute.backends import BACKENDS, BackendUnavailable, backend
+
+OK, DISAGREED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+LARGEST_SIZE = 32768  # cells a side: 4 GiB of float32
+LONGEST_BUDGET = 3600.0  # seconds
+WIDTH = 150  # columns of the tables where the output is no terminal
+
+
+class InputError(Exception):
+    """Something the user can put right; the text says what and how."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line with `argv` (default: the process's own); returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        chosen = _parser().parse_args(arguments)
+    except SystemExit as stop:  # argparse has printed the help, or what is wrong
+        return int(stop.code or 0)
+    try:
+        return int(chosen.run(chosen, shlex.join(["fieldlab", *arguments])))
+    except (InputError, ValueError, BackendUnavailable, OSError) as error:
+        print(f"fieldlab: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("fieldlab: interrupted, nothing was saved", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="fieldlab", description="Live GPU computing for lectures.")
+    commands = parser.add_subparsers(required=True, metavar="info | bench | render")
+    about = commands.add_parser("info", help="machine, driver, versions, and why a backend is absent")
+    about.add_argument("--json", action="store_true", help="as JSON")
+    about.set_defaults(run=_info)
+    bench = commands.add_parser("bench", help="check and time every way to compute a lab")
+    bench.add_argument("lab", help="for example diffusion")
+    bench.add_argument("--sizes", type=_sizes, help="cells a side, for example 512,2000")
+    bench.add_argument("--backends", type=_list, help=f"some of {','.join(b.name for b in BACKENDS)} (default: all)")
+    bench.add_argument("--dtypes", type=_list, help="some of the lab's dtypes (default: all)")
+    bench.add_argument("--edges", type=_list, help="some of the lab's edge conditions (default: the first)")
+    bench.add_argument("--budget", type=_seconds, default=60.0, help="seconds of sampling in all (default 60)")
+    bench.add_argument("--json", action="store_true", help="print the record as JSON instead of tables")
+    bench.add_argument("--csv", type=Path, metavar="FILE", help="write a table, units in the column names")
+    bench.add_argument("--save", nargs="?", const="", metavar="FILE", help="to assets/timings/<machine>.json, or FILE")
+    bench.set_defaults(run=_bench)
+    render = commands.add_parser("render", help="a picture of a lab without the page")
+    render.add_argument("lab", help="for example diffusion")
+    render.add_argument("--out", type=Path, required=True, metavar="FILE.png")
+    render.add_argument("--steps", type=int, default=1000, help="steps before the picture (default 1000)")
+    render.add_argument("--backend", default="cpu_numba")
+    render.set_defaults(run=_render)
+    return parser
+
+
+def _info(chosen: argparse.Namespace, _command: str) -> int:
+    found = info.facts()
+    if chosen.json:
+        print(json.dumps(found, indent=1, ensure_ascii=False))
+    else:
+        info.show(found, Console(soft_wrap=True))
+    return OK
+
+
+def _bench(chosen: argparse.Namespace, command: str) -> int:
+    from compute import bench, bench_report
+
+    plan, work = _plan(chosen)
+    target = _target(chosen.save)
+    for path in (target, chosen.csv):
+        _require_writable(path)
+    terminal = Console(stderr=True)
+    with terminal.status("starting") if terminal.is_terminal else nullcontext() as status:
+        say = status.update if status else lambda text: print(text, file=sys.stderr)
+        results = bench.Bench(plan, say).run()
+    document = bench_report.as_record(results, plan, command, work.R)
+    if chosen.json:
+        print(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
+    else:
+        out = Console()
+        bench_report.show(results, out if out.is_terminal else Console(width=WIDTH))
+    if chosen.csv:
+        bench_report.write_csv(document, chosen.csv)
+    if target:
+        print(f"saved {record.save(document, target)}", file=sys.stderr)
+    return DISAGREED if any(row.status in ("disagrees", "failed") for row in results.rows) else OK
+
+
+def _plan(chosen: argparse.Namespace) -> tuple[Any, Any]:
+    """The plan that the arguments ask for, and the lab's workload."""
+    from compute import bench
+    from compute.bench_rows import Plan
+
+    work = bench.workload_of(chosen.lab)
+    dtypes = _some_of("--dtypes", chosen.dtypes, work.DTYPES) or work.DTYPES
+    edges = _some_of("--edges", chosen.edges, work.EDGE_CHOICES) or work.EDGE_CHOICES[:1]
+    names = _some_of("--backends", chosen.backends, tuple(b.name for b in BACKENDS))
+    if names and all(backend(name).missing for name in names):
+        reasons = "; ".join(f"{name}: {backend(name).missing}. {backend(name).install}" for name in names)
+        raise InputError(f"none of the backends asked for is here. {reasons}")
+    names = names or tuple(b.name for b in BACKENDS)
+    return Plan(chosen.lab, chosen.sizes or work.SIZES, names, dtypes, edges, chosen.budget), work
+
+
+def _render(chosen: argparse.Namespace, command: str) -> int:
+    from compute import render
+
+    if chosen.out.suffix.lower() != ".png":
+        raise InputError(f"--out must end in .png for now, not {chosen.out.name!r}")
+    if not 0 <= chosen.steps <= 10**7:
+        raise InputError(f"--steps must be from 0 to 10000000, not {chosen.steps}")
+    _require_writable(chosen.out)
+    render.picture(chosen.lab, chosen.out, chosen.steps, chosen.backend, command)
+    print(f"wrote {chosen.out}", file=sys.stderr)
+    return OK
+
+
+def _target(save: str | None) -> Path | None:
+    """Where --save writes; None without it."""
+    if save is None:
+        return None
+    if save:
+        return Path(save)
+    if not (machine.ROOT / "pyproject.toml").is_file():
+        raise InputError("--save: Fieldlab is installed without its source here; name a file: --save FILE.json")
+    return record.timings_folder() / f"{machine.slug(machine.machine())}.json"
+
+
+def _require_writable(path: Path | None) -> None:
+    """Find out before minutes of measuring, not after."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, not a file")
+    if path.parent.exists() and not path.parent.is_dir():
+        raise InputError(f"{path.parent} is not a folder")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not machine.writable(path):
+        raise InputError(f"{path} cannot be written")
+
+
+def _some_of(option: str, values: tuple[str, ...] | None, known: Sequence[str]) -> tuple[str, ...]:
+    for value in values or ():
+        if value not in known:
+            raise InputError(f"{option} must be some of {', '.join(known)}, not {value!r}")
+    return tuple(values or ())
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    sizes = []
+    for part in _list(text):
+        if not (part.isascii() and part.isdigit() and 1 <= int(part) <= LARGEST_SIZE):
+            raise argparse.ArgumentTypeError(f"{part!r} is not a whole number of cells from 1 to {LARGEST_SIZE}")
+        sizes.append(int(part))
+    if not sizes:
+        raise argparse.ArgumentTypeError("no size is given")
+    return tuple(sizes)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= LONGEST_BUDGET:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0 and up to {LONGEST_BUDGET:.0f}")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""`fieldlab info`: which machine, driver and versions there are, and why a backend is absent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from compute import machine
+from compute.backends import BACKENDS
+
+
+def facts() -> dict[str, Any]:
+    """Machine, versions, commit and every backend, as plain values."""
+    backends = [
+        {"name": b.name, "label": b.label, "device": b.device, "missing": b.missing, "install": b.install}
+        for b in BACKENDS
+    ]
+    return {
+        "machine": machine.machine(),
+        "versions": machine.versions(),
+        "commit": machine.commit(),
+        "date": machine.now(),
+        "backends": backends,
+    }
+
+
+def show(found: dict[str, Any], console: Console) -> None:
+    """The same in words."""
+    here = found["machine"]
+    table = Table.grid(padding=(0, 3))
+    table.add_row("Fieldlab", found["versions"].get("fieldlab", "not installed, run from its source"))
+    table.add_row("Commit", found["commit"] or "none: this is not a checkout")
+    memory = f"{here['memory'] / 2**30:.1f} GiB"
+    table.add_row("CPU", f"{here['cpu']}, {here['cores']} cores, {here['threads']} threads usable, {memory}")
+    gpus = [f"{gpu['name']}, {gpu['memory'] / 2**30:.0f} GiB" for gpu in here["gpus"]]
+    table.add_row("GPU", "\n".join(gpus) or "none: no NVIDIA driver answers (nvidia-smi)")
+    table.add_row("Driver", here["driver"] or "none")
+    table.add_row("System", here["system"])
+    versions = [f"{name} {number}" for name, number in found["versions"].items() if name != "fieldlab"]
+    table.add_row("Versions", ", ".join(versions))
+    console.print(table)
+    console.print()
+    console.print(_backends(found["backends"]))
+
+
+def _backends(backends: list[dict[str, Any]]) -> Table:
+    table = Table.grid(padding=(0, 3))
+    for backend in backends:
+        state = Text("ready", style="green")
+        if backend["missing"]:
+            state = Text(f"absent: {backend['missing']}", style="yellow")
+            if backend["install"]:
+                state.append(f"\n{backend['install']}", style="default")
+        table.add_row(backend["name"], backend["label"], state)
+    return table

@@ -1,0 +1,108 @@
+"""Where a figure was taken: the machine, the software and the state of the source."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from compute.devices import cpu_count, cpu_name
+
+ROOT = Path(__file__).resolve().parent.parent
+DISTRIBUTIONS = (
+    *("fieldlab", "numpy", "numba", "llvmlite", "scipy", "param", "pillow"),
+    *("panel", "bokeh", "holoviews", "panel-material-ui", "tornado"),
+    *("cupy-cuda12x", "cupy-cuda13x", "numba-cuda", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc"),
+)
+ASK_SECONDS = 10.0  # longest wait for git or nvidia-smi
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """{cpu, cores, threads, memory, gpus, driver, system}.
+
+    cores: physical cores of the machine; threads: hardware threads this process may use; memory: bytes of main
+    memory; gpus: a list of {name, memory in bytes}; driver: version of the NVIDIA driver or None.
+    """
+    gpus, driver = nvidia()
+    return {
+        "cpu": cpu_name(),
+        "cores": psutil.cpu_count(logical=False) or cpu_count(),
+        "threads": cpu_count(),
+        "memory": int(psutil.virtual_memory().total),
+        "gpus": gpus,
+        "driver": driver,
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def nvidia() -> tuple[list[dict[str, Any]], str | None]:
+    """NVIDIA GPUs and driver version as nvidia-smi tells them; ([], None) on a machine without it."""
+    text = _ask("nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader,nounits")
+    rows = [[cell.strip() for cell in line.split(",")] for line in (text or "").splitlines()]
+    rows = [row for row in rows if len(row) == 3]
+    gpus = [{"name": name, "memory": int(mib) * 2**20 if mib.isdigit() else 0} for name, mib, _ in rows]
+    return gpus, rows[0][2] if rows else None
+
+
+def versions() -> dict[str, str]:
+    """Python and every installed distribution that can change a figure."""
+    found = {"python": platform.python_version()}
+    for name in DISTRIBUTIONS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def commit() -> str | None:
+    """Commit of the source, "+changes" added when the files of compute differ from it.
+
+    Where the source is no checkout, the variable FIELDLAB_COMMIT, or None.
+    """
+    top = _ask("git", "-C", str(ROOT), "rev-parse", "--show-toplevel")
+    if top is None or Path(top).resolve() != ROOT:
+        return os.environ.get("FIELDLAB_COMMIT")
+    head = _ask("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD")
+    changed = _ask("git", "-C", str(ROOT), "status", "--porcelain", "--", "compute")
+    return f"{head}+changes" if head and changed else head
+
+
+def now() -> str:
+    """This moment in UTC, ISO 8601 to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def slug(facts: dict[str, Any]) -> str:
+    """A file name for this machine: its GPUs if it has any, else its CPU and threads."""
+    gpus = facts["gpus"]
+    text = f"{len(gpus)}x {gpus[0]['name']}" if len(gpus) > 1 else gpus[0]["name"] if gpus else ""
+    text = text or f"{facts['cpu']} {facts['threads']} threads"
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def _ask(program: str, *arguments: str) -> str | None:
+    """What a program prints; None if it is absent, fails or hangs."""
+    path = shutil.which(program)
+    if path is None:
+        return None
+    try:
+        done = subprocess.run([path, *arguments], capture_output=True, text=True, timeout=ASK_SECONDS, check=False)
+    except (subprocess.TimeoutExpired, OSError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def writable(path: Path) -> bool:
+    """Whether `path` can be created or replaced."""
+    return os.access(path if path.exists() else path.parent, os.W_OK)

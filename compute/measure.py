@@ -1,0 +1,58 @@
+"""How a way of computing is sampled: repeated until its quartiles settle, in shuffled order beside the others.
+
+Rounds over all ways, shuffled, spread a disturbance (another process, a clock that drops) over all of them; a way
+leaves the rounds once it has settled; the budget ends the rounds for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from time import perf_counter
+
+from compute.timings import Timing, settled
+
+LEAST = 5  # samples of every way even if the budget is over: fewer give no quartiles
+MOST = 200  # samples of one way: beyond it the quartiles of a noisy machine do not settle any more
+SAMPLE_SECONDS = 0.02  # length one sample aims at: long against the clock's 1 us, short against the budget
+LAUNCH_STEPS = 48  # steps are a multiple of it when there are many, so that 12 or 16 steps a launch divide them
+MOST_STEPS = 4800  # steps of one sample, so that a field hardly changes its character within it
+
+
+def steps_for(step_seconds: float, sample_seconds: float = SAMPLE_SECONDS) -> int:
+    """Steps to put into one sample so that it lasts about `sample_seconds`.
+
+    Odd when few (an even count may cost one extra copy), else a multiple of LAUNCH_STEPS up to MOST_STEPS.
+    """
+    wanted = min(sample_seconds / max(step_seconds, 1e-9), float(MOST_STEPS))
+    if wanted < LAUNCH_STEPS:
+        return max(1, 2 * int(wanted / 2) + 1 if wanted >= 2 else 1)
+    return LAUNCH_STEPS * int(wanted / LAUNCH_STEPS)
+
+
+def interleave(
+    ways: Mapping[str, Callable[[], Timing]],
+    budget: float,
+    seed: int = 0,
+    clock: Callable[[], float] = perf_counter,
+) -> dict[str, list[Timing]]:
+    """Call every way in shuffled rounds; timings by way.
+
+    budget: seconds for all ways together; LEAST samples of each are taken even beyond it, MOST at most.
+    """
+    order, random = list(ways), Random(seed)
+    timings: dict[str, list[Timing]] = {name: [] for name in ways}
+    start = clock()
+    while order:
+        random.shuffle(order)
+        for name in order:
+            timings[name].append(ways[name]())
+        late = clock() - start > budget
+        order = [name for name in order if not _finished(timings[name], late)]
+    return timings
+
+
+def _finished(timings: list[Timing], late: bool) -> bool:
+    if len(timings) < LEAST:
+        return False
+    return late or len(timings) >= MOST or settled([timing.step_seconds for timing in timings])

@@ -1,0 +1,206 @@
+"""Timings on disk: what `fieldlab bench --save` writes, and what the readout draws hollow.
+
+A record is JSON of one schema; a file may come from anywhere, so it is checked before anything of it is used. A
+recorded or cited figure never enters a measured median: it has a type of its own here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from compute.machine import ROOT
+
+SCHEMA = "fieldlab-timings/1"
+LARGEST_FILE = 4 * 2**20  # bytes; a run of every case is some 100 kB
+LONGEST_TEXT = 500
+MOST_RESULTS = 5000
+_TOP: dict[str, type | tuple[type, ...]] = {
+    "schema": str, "lab": str, "date": str, "command": str, "commit": (str, type(None)), "machine": dict,
+    "versions": dict, "parameters": dict, "copy_bandwidth": dict, "results": list,
+}  # fmt: skip
+_RESULT: dict[str, type | tuple[type, ...]] = {
+    "backend": str, "variant": str, "status": str, "device": str, "ny": int, "nx": int, "dtype": str, "edges": str,
+}  # fmt: skip
+_TIMED = ("median", "q1", "q3", "cells_per_second", "bytes_per_second", "percent_of_copy")
+
+
+class RecordError(ValueError):
+    """A record that cannot be used; the text names the file, the entry and what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One figure of an earlier run, or of a publication (`cited` says which), never mixed with what is measured now.
+
+    step: median seconds a step; q1, q3: its quartiles (nan for a cited figure); percent: of that device's own copy
+    bandwidth (nan if unknown).
+    """
+
+    machine: str
+    date: str
+    backend: str
+    variant: str
+    ny: int
+    nx: int
+    dtype: str
+    edges: str
+    step: float
+    q1: float = math.nan
+    q3: float = math.nan
+    percent: float = math.nan
+    cited: str = ""
+
+    @property
+    def cells_per_second(self) -> float:
+        """Cell updates a second."""
+        return self.ny * self.nx / self.step
+
+
+CITED = (
+    Recorded(
+        "NVIDIA A40", "", "gpu_numba", "racing", 2000, 2000, "float64", "periodic", 2.72e-4,
+        cited="the GPU tutorial this lab answers: 2.72 s for 10 000 steps; its kernel races",
+    ),
+)  # fmt: skip
+
+
+def timings_folder() -> Path:
+    """assets/timings of the checkout, or of the installed app."""
+    checkout = ROOT / "assets"
+    return (checkout if checkout.is_dir() else ROOT / "app" / "_assets") / "timings"
+
+
+def save(record: Mapping[str, Any], path: Path) -> Path:
+    """Check `record` and write it to `path` in one go: a reader sees the old file or the new one, whole."""
+    check(record, str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            json.dump(record, out, indent=1, allow_nan=False, ensure_ascii=False)
+            out.write("\n")
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read and check one record; RecordError says what is wrong with it."""
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise RecordError(f"{path}: larger than {LARGEST_FILE} bytes")
+        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, RecordError):
+            raise
+        raise RecordError(f"{path}: is not JSON ({error})") from error
+    check(record, str(path))
+    return dict(record)
+
+
+def check(record: Any, where: str) -> None:
+    """Raise RecordError unless `record` is a whole record of SCHEMA with sane values."""
+    _entries(record, _TOP, where)
+    if record["schema"] != SCHEMA:
+        raise RecordError(f"{where}: schema is {record['schema'][:40]!r}, this version reads {SCHEMA!r}")
+    _texts(record, where)
+    if len(record["results"]) > MOST_RESULTS:
+        raise RecordError(f"{where}: results has more than {MOST_RESULTS} entries")
+    for number, result in enumerate(record["results"]):
+        place = f"{where}: results[{number}]"
+        _entries(result, _RESULT, place)
+        if result["status"] in ("measured", "wrong"):
+            _timed(result, place)
+
+
+def recorded(record: Mapping[str, Any]) -> list[Recorded]:
+    """The figures of a checked record that may be shown beside measured ones: right results only."""
+    machine, date = machine_name(record["machine"]), str(record["date"])[:10]
+    return [
+        Recorded(
+            machine, date, result["backend"], result["variant"], result["ny"], result["nx"], result["dtype"],
+            result["edges"], result["median"], result["q1"], result["q3"], result["percent_of_copy"],
+        )
+        for result in record["results"] if result["status"] == "measured"
+    ]  # fmt: skip
+
+
+def library(folder: Path | None = None) -> tuple[list[Recorded], list[str]]:
+    """Every recorded figure in a folder (assets/timings), and in words what was wrong with files left out."""
+    figures: list[Recorded] = []
+    problems: list[str] = []
+    for path in sorted((folder or timings_folder()).glob("*.json")):
+        try:
+            figures += recorded(load(path))
+        except RecordError as error:
+            problems.append(str(error))
+    return figures, problems
+
+
+def nearest(figures: Iterable[Recorded], ny: int, nx: int, dtype: str, device: str = "gpu") -> Recorded | None:
+    """The fastest figure of that dtype and kind of device, on the recorded grid nearest in cells; None if none."""
+    fitting = [f for f in figures if f.dtype == dtype and f.backend.startswith(f"{device}_") and not f.cited]
+    if not fitting:
+        return None
+    distance = {f: abs(math.log(f.ny * f.nx / (ny * nx))) for f in fitting}
+    return min(fitting, key=lambda f: (distance[f], f.step))
+
+
+def machine_name(facts: Mapping[str, Any]) -> str:
+    """What to call a machine: its GPU if it has one, else its CPU."""
+    gpus = facts.get("gpus")
+    if isinstance(gpus, list) and gpus and isinstance(gpus[0], dict) and gpus[0].get("name"):
+        return str(gpus[0]["name"])
+    return str(facts.get("cpu", "unknown machine"))
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not a number")
+
+
+def _entries(value: Any, wanted: Mapping[str, type | tuple[type, ...]], where: str) -> None:
+    if not isinstance(value, dict):
+        raise RecordError(f"{where}: is {type(value).__name__}, not an object")
+    for key, kind in wanted.items():
+        if key not in value:
+            raise RecordError(f"{where}: {key} is missing")
+        if not isinstance(value[key], kind) or isinstance(value[key], bool):
+            raise RecordError(f"{where}: {key} is {type(value[key]).__name__}")
+        if kind is int and not 1 <= value[key] <= 2**20:
+            raise RecordError(f"{where}: {key} must be from 1 to {2**20}, not {value[key]}")
+
+
+def _timed(result: Mapping[str, Any], where: str) -> None:
+    for key in _TIMED:
+        value = result.get(key)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise RecordError(f"{where}: {key} must be a positive number, not {str(value)[:40]!r}")
+    if not result["q1"] <= result["median"] <= result["q3"]:
+        raise RecordError(f"{where}: the median lies outside the quartiles")
+    if not isinstance(result.get("n"), int) or result["n"] < 1:
+        raise RecordError(f"{where}: n must be 1 or more, not {str(result.get('n'))[:40]!r}")
+
+
+def _texts(value: Any, where: str) -> None:
+    """No text longer than LONGEST_TEXT anywhere: records are shown."""
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        raise RecordError(f"{where}: a text is longer than {LONGEST_TEXT} characters")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _texts(key, where)
+            _texts(item, where)
+    elif isinstance(value, list):
+        for item in value:
+            _texts(item, where)

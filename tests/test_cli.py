@@ -1,0 +1,225 @@
+"""The command line, in this process: words and exit codes, whole records, no speed asserted."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from compute import BACKENDS, machine, record
+from compute.__main__ import BAD_INPUT, DISAGREED, OK, main
+from compute.bench import Bench, workload_of
+from compute.bench_rows import Plan
+from compute.labs.diffusion import cpu_numba, workload
+
+BOTH = ["--backends", "cpu_numpy,cpu_numba"]
+QUICK = ["bench", "diffusion", "--sizes", "24", *BOTH, "--dtypes", "float32", "--budget", "0.1"]
+
+
+def plan(**changes):
+    values = {
+        "lab": "diffusion", "sizes": (24,), "backends": ("cpu_numpy", "cpu_numba"), "dtypes": ("float64",),
+        "edges": ("periodic",), "budget": 0.1,
+    }  # fmt: skip
+    return Plan(**(values | changes))
+
+
+def test_info_in_words(capsys):
+    assert main(["info"]) == OK
+    printed = capsys.readouterr().out
+    for backend in BACKENDS:
+        assert backend.name in printed
+    assert machine.machine()["cpu"] in printed
+
+
+def test_info_as_json_gives_a_reason_and_a_line_for_each_absent_backend(capsys):
+    assert main(["info", "--json"]) == OK
+    found = json.loads(capsys.readouterr().out)
+    assert [backend["name"] for backend in found["backends"]] == [backend.name for backend in BACKENDS]
+    for backend in found["backends"]:
+        assert (backend["missing"] is None) == (backend["install"] == "")
+    assert found["machine"].keys() >= {"cpu", "cores", "threads", "gpus", "driver", "memory"}
+    assert found["versions"]["numpy"] == np.__version__
+
+
+def test_bench_writes_tables_csv_and_a_record_that_can_be_read(capsys, tmp_path):
+    saved, table = tmp_path / "here" / "record.json", tmp_path / "table.csv"
+    assert main([*QUICK, "--save", str(saved), "--csv", str(table)]) == OK
+    assert "24 x 24  float32  zero-flux" in capsys.readouterr().out
+    figures = record.recorded(record.load(saved))
+    assert {figure.backend for figure in figures} == {"cpu_numpy", "cpu_numba"}
+    lines = list(csv.DictReader(io.StringIO(table.read_text())))
+    assert len(lines) == len(figures)
+    assert float(lines[0]["median_s_per_step"]) == figures[0].step
+
+
+def test_bench_as_json_has_its_provenance(capsys):
+    assert main([*QUICK, "--json"]) == OK
+    document = json.loads(capsys.readouterr().out)
+    record.check(document, "stdout")
+    assert document["command"].startswith("fieldlab bench diffusion")
+    assert document["copy_bandwidth"]["host"]["n"] >= 3
+    for result in document["results"]:
+        assert result["status"] == "measured"
+        assert result["difference"] <= result["tolerance"]
+        assert result["q1"] <= result["median"] <= result["q3"]
+        assert result["n"] >= 5
+        assert result["first_call"] > 0
+    assert document["results"][0]["speed_up"]["over"].startswith("cpu_numba")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "required"),
+        (["fly"], "fly"),
+        (["bench", "nothing"], "nothing to bench in a lab called 'nothing'"),
+        (["bench", "../diffusion"], "nothing to bench"),
+        (["bench", "diffusion", "--sizes", "512,many"], "'many' is not a whole number"),
+        (["bench", "diffusion", "--sizes", "0"], "'0' is not a whole number"),
+        (["bench", "diffusion", "--sizes", "99999999"], "from 1 to 32768"),
+        (["bench", "diffusion", "--sizes", ","], "no size is given"),
+        (["bench", "diffusion", "--backends", "cpu_abacus"], "cpu_abacus"),
+        (["bench", "diffusion", "--dtypes", "float16"], "float16"),
+        (["bench", "diffusion", "--edges", "open"], "'open'"),
+        (["bench", "diffusion", "--budget", "-1"], "'-1' is not a number of seconds"),
+        (["bench", "diffusion", "--budget", "nan"], "'nan' is not a number of seconds"),
+        (["bench", "diffusion", "--save", "/dev/null/x.json"], "/dev/null is not a folder"),
+        (["render", "nothing", "--out", "a.png"], "nothing"),
+        (["render", "diffusion", "--out", "a.mp4"], "must end in .png"),
+        (["render", "diffusion", "--out", "a.png", "--steps", "-3"], "--steps"),
+        (["render", "diffusion", "--out", "a.png", "--backend", "cpu_abacus"], "cpu_abacus"),
+    ],
+)
+def test_bad_input_is_answered_in_words(capsys, tmp_path, monkeypatch, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == BAD_INPUT
+    captured = capsys.readouterr()
+    assert says in captured.err
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_absent_backends_alone_are_refused_with_the_install_line(capsys):
+    absent = [backend for backend in BACKENDS if backend.missing]
+    if not absent:
+        pytest.skip("every backend is here")
+    assert main(["bench", "diffusion", "--backends", absent[0].name]) == BAD_INPUT
+    assert absent[0].install in capsys.readouterr().err
+
+
+def test_the_module_runs_as_a_program():
+    command = [sys.executable, "-m", "compute", "bench", "nothing"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == BAD_INPUT
+    assert done.stderr.startswith("fieldlab: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_disagreeing_way_gets_no_time_and_no_speed_up(monkeypatch, capsys):
+    def slightly_off(u, out, r, edges, steps):
+        cpu_numba.step(u, out, r * 1.001, edges, steps)
+
+    monkeypatch.setattr(cpu_numba, "VARIANTS", {"planted": slightly_off})
+    assert main([*QUICK, "--json"]) == DISAGREED
+    results = {result["backend"]: result for result in json.loads(capsys.readouterr().out)["results"]}
+    planted = results["cpu_numba"]
+    assert planted["status"] == "disagrees"
+    assert planted["difference"] > planted["tolerance"]
+    assert "median" not in planted
+    assert not any("speed_up" in result for result in results.values())
+    assert main(QUICK) == DISAGREED
+    assert "results disagree, so no time  cpu_numba planted" in capsys.readouterr().out
+
+
+def test_a_kernel_wrong_by_design_is_timed_but_never_a_speed_up(monkeypatch):
+    def racing(u, out, *_):
+        out[...] = 0.5 * u
+
+    monkeypatch.setattr(cpu_numba, "VARIANTS", {"one-step": cpu_numba.step, "racing": racing})
+    rows = {row.variant: row for row in Bench(plan(backends=("cpu_numba",))).run().rows}
+    assert rows["racing"].status == "wrong"
+    assert rows["racing"].measurement.step.n >= 5
+    assert rows["racing"].speed_up is None
+    assert rows["racing"].difference > rows["racing"].case.tolerance
+    assert rows["one-step"].status == "measured"
+
+
+def test_a_way_that_raises_does_not_lose_the_others(monkeypatch):
+    def broken(*_):
+        raise MemoryError("no more of it")
+
+    monkeypatch.setattr(cpu_numba, "VARIANTS", {"planted": broken})
+    rows = {row.backend: row for row in Bench(plan()).run().rows}
+    assert rows["cpu_numba"].status == "failed"
+    assert "no more of it" in rows["cpu_numba"].reason
+    assert rows["cpu_numpy"].status == "measured"
+
+
+def test_a_result_that_is_not_finite_disagrees(monkeypatch):
+    def poisoned(_, out, *__):
+        out[...] = np.nan
+
+    monkeypatch.setattr(cpu_numba, "VARIANTS", {"planted": poisoned})
+    rows = {row.backend: row for row in Bench(plan()).run().rows}
+    assert rows["cpu_numba"].status == "disagrees"
+
+
+def test_a_grid_that_would_take_too_long_is_skipped_with_the_reason():
+    rows = Bench(plan(sizes=(24, 1024), budget=1e-6, backends=("cpu_numpy",))).run().rows
+    assert [row.status for row in rows] == ["measured", "skipped"]
+    assert "are allowed" in rows[1].reason
+
+
+def test_the_exact_modes_are_what_the_reference_steps_to():
+    """The two references are independent: a formula and the NumPy kernel. Here they must tell the same."""
+    for edges in workload.EDGE_CHOICES:
+        modes = workload.Modes(60, edges)
+        u = modes.start("float64")
+        out = np.empty_like(u)
+        workload.cpu_numpy.step(u, out, workload.R, edges, workload.CHECK_STEPS)
+        assert workload.error(modes, out)[0] < 1e-14
+
+
+def test_large_grids_are_checked_against_the_exact_modes(monkeypatch):
+    monkeypatch.setattr(workload, "REFERENCE_CELLS", 100)
+    rows = Bench(plan(dtypes=("float32", "float64"))).run().rows
+    assert all(row.status == "measured" and row.reference.startswith("exact modes") for row in rows)
+
+
+def test_render_writes_a_picture(tmp_path, capsys):
+    path = tmp_path / "heat.png"
+    assert main(["render", "diffusion", "--out", str(path), "--steps", "3", "--backend", "cpu_numpy"]) == OK
+    with Image.open(path) as picture:
+        assert picture.mode == "RGB"
+        assert len(set(picture.get_flattened_data())) > 3
+        assert "render diffusion" in picture.text["fieldlab"]
+    assert "wrote" in capsys.readouterr().err
+
+
+def test_machine_names_make_file_names():
+    here = {"cpu": "AMD EPYC (TM) 9655", "threads": 2, "gpus": []}
+    assert machine.slug(here) == "amd-epyc-tm-9655-2-threads"
+    assert machine.slug({**here, "gpus": [{"name": "NVIDIA H200"}]}) == "nvidia-h200"
+    assert machine.slug({**here, "gpus": [{"name": "NVIDIA H200"}] * 2}) == "2x-nvidia-h200"
+
+
+def test_the_commit_is_that_of_a_checkout_alone(monkeypatch, tmp_path):
+    monkeypatch.setattr(machine, "ROOT", tmp_path)
+    monkeypatch.delenv("FIELDLAB_COMMIT", raising=False)
+    assert machine.commit() is None
+    monkeypatch.setenv("FIELDLAB_COMMIT", "abc")
+    assert machine.commit() == "abc"
+
+
+def test_only_labs_with_a_workload_can_be_benched():
+    assert workload_of("diffusion") is workload
+    with pytest.raises(ValueError, match="nothing to bench"):
+        workload_of("os.path")
