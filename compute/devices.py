@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import platform
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -154,13 +156,9 @@ def cpu_count() -> int:
 
 def cpu_name() -> str:
     """The processor's own name, or the architecture where the system does not tell."""
-    import platform
-
     try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
-            for line in lines:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
+        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
     except FileNotFoundError:  # not Linux
         return platform.processor() or platform.machine()
-    return platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

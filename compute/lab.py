@@ -48,6 +48,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
 
     def __init__(self, **values: Any) -> None:
         self._ready = False
+        self.number = 0
         self._require_known(values)
         super().__init__(**values)
         self.validate(self.values())
@@ -172,7 +173,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         free = int((1 - RESERVE) * self.device.free_bytes()) + held
         if needed > free:
             raise OutOfMemory(
-                f"this needs {needed / 2**30:.2f} GiB on {self.device.name}, of which {free / 2**30:.2f} GiB can be used"
+                f"this needs {needed / 2**30:.2f} GiB on {self.device.name}, but {free / 2**30:.2f} GiB can be used"
             )
 
     def _rebuild(self, *events: param.parameterized.Event) -> None:

@@ -69,7 +69,7 @@ class Camera:
 
         Every pixel is the mean of a square block of whole cells, so the extent may reach past `view` and the edge.
         """
-        (ny, nx), (x0, y0, x1, y1) = u.shape, _cells(view, u.shape)
+        x0, y0, x1, y1 = _cells(view, u.shape)
         factor = fit((y1 - y0, x1 - x0), pixels)
         shape = ceil((y1 - y0) / factor), ceil((x1 - x0) / factor)
         means, levels = self._buffer("means", shape, np.float32), self._buffer("levels", shape, np.uint8)

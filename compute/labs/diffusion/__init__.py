@@ -66,6 +66,15 @@ class Diffusion(Lab):
     probe_x = param.Number(default=0.5, bounds=(0, 1), label="Probe x [part of the width]")
     probe_y = param.Number(default=0.5, bounds=(0, 1), label="Probe y [part of the height]")
 
+    u: Array  # (ny, nx) the field
+    spare: Array  # the other grid of the ping-pong; holds nothing between two advances
+    truth: list[Array]  # two grids for the right kernel beside a wrong one; otherwise empty
+    camera: Camera
+    steps: int
+    heat: Heat
+    exact_mode: ExactMode | None
+    spent: Timing | None  # what was spent since the last frame
+
     def __init__(self, **values: Any) -> None:
         self._image: Image.Image | None = None
         self._saved: dict[str, Any] | None = None
@@ -109,11 +118,11 @@ class Diffusion(Lab):
     # -- state
 
     def _allocate(self, old: dict[str, Any]) -> None:
-        self._release()
+        if hasattr(self, "u"):
+            self._release()
         shape = (self.ny, self.nx)
-        self.u, self.spare = (self.device.allocate(shape, self.dtype) for _ in range(2))
-        if self.variant in WRONG:
-            self.truth = [self.device.allocate(shape, self.dtype) for _ in range(2)]
+        grids = [self.device.allocate(shape, self.dtype) for _ in range(4 if self.variant in WRONG else 2)]
+        self.u, self.spare, *self.truth = grids
         self.camera = Camera(self.device, self.raster)
         if old and old["field"].shape == shape:
             self.restore(old)
@@ -122,10 +131,7 @@ class Diffusion(Lab):
             self.reset()
 
     def _release(self) -> None:
-        self.u: Array = None
-        self.spare: Array = None
-        self.truth: list[Array] = []
-        self.camera: Camera = None  # type: ignore[assignment]
+        del self.u, self.spare, self.truth, self.camera
 
     def reset(self) -> None:
         """Back to the initial field: the preset, or the image if one was loaded. The step count is 0 again."""
@@ -156,9 +162,7 @@ class Diffusion(Lab):
             self.device.write(field, self.truth[0])
         self.steps = steps
         self.number = 0 if steps == 0 else self.number
-        self.exact_mode: ExactMode | None = None
-        self.heat = Heat()
-        self.spent: Timing | None = None
+        self.exact_mode, self.heat, self.spent = None, Heat(), None
 
     def load_image(self, data: bytes) -> None:
         """Start from a picture: the bytes of a PNG or JPEG file; brightness 0 … 1, cropped to the grid's shape."""
@@ -224,9 +228,8 @@ class Diffusion(Lab):
         self.steps += steps
         if self.exact_mode:
             self.exact_mode.advance(r, steps)
-        timing = Timing(
-            self.backend, self.variant, steps, self.ny * self.nx, watch.launch, watch.seconds(), first_call=self._first()
-        )
+        cells, first = self.ny * self.nx, self._first()
+        timing = Timing(self.backend, self.variant, steps, cells, watch.launch, watch.seconds(), first_call=first)
         self.spent = timing if self.spent is None else added(self.spent, timing)
         return timing
 
@@ -267,18 +270,18 @@ class Diffusion(Lab):
 
     # -- reactions to parameters
 
-    def _set_limit(self, *events: Any, unstable: bool | None = None) -> None:
+    def _set_limit(self, *_events: Any, unstable: bool | None = None) -> None:
         """The bound of r belongs to this lab alone and depends on `unstable`."""
         allowed = self.unstable if unstable is None else unstable
         self.param["r"].bounds = (0, UNSTABLE_LIMIT if allowed else LIMIT)
 
-    def _reseed(self, *events: Any) -> None:
+    def _reseed(self, *_events: Any) -> None:
         """Another preset, or another option of it: start from that."""
         if self._ready:
             self._image = None
             self.reset()
 
-    def _forget_exact(self, *events: Any) -> None:
+    def _forget_exact(self, *_events: Any) -> None:
         """With other edges the mode is no longer an eigenmode; nor is heat conserved in the same way."""
         if self.steps == 0 and self.exact_mode:
             self.reset()

@@ -28,12 +28,12 @@ def step(u: Field, out: Field, r: float, edges: str, steps: int) -> None:
     for one step and is scratch for more.
     """
     real = u.dtype.type
-    _sweeps(u, out, real(r), real(4), edge_code(edges), steps)
+    _sweeps(u, out, real(r), edge_code(edges), steps)
 
 
 def laplacian(u: Field, out: Field, edges: str) -> None:
     """out = +lap(u), unit spacing. u, out: (ny, nx) float32 or float64; ghost cells by `edges`."""
-    _laplacian(u, out, u.dtype.type(4), edge_code(edges))
+    _laplacian(u, out, edge_code(edges))
 
 
 @njit(cache=True, nogil=True)
@@ -50,74 +50,77 @@ def _ghost(u, i, j, kind):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _edge_cell(u, i, j, four, kind):  # type: ignore[no-untyped-def]
+def _edge_cell(u, i, j, kind):  # type: ignore[no-untyped-def]
     """Laplacian of a cell that may touch an edge."""
-    vertical = _ghost(u, i - 1, j, kind) + _ghost(u, i + 1, j, kind)
-    horizontal = _ghost(u, i, j - 1, kind) + _ghost(u, i, j + 1, kind)
-    return (vertical + horizontal) - four * u[i, j]
+    here = u[i, j]
+    vertical = (_ghost(u, i + 1, j, kind) - here) - (here - _ghost(u, i - 1, j, kind))
+    horizontal = (_ghost(u, i, j + 1, kind) - here) - (here - _ghost(u, i, j - 1, kind))
+    return vertical + horizontal
 
 
 @njit(cache=True, nogil=True)
-def _interior_step(above, row, below, out, r, four):  # type: ignore[no-untyped-def]
+def _interior_step(above, row, below, out, r):  # type: ignore[no-untyped-def]
     """One row without its two ends; plain indices, so that it vectorises."""
     for j in range(1, row.size - 1):
-        lap = ((above[j] + below[j]) + (row[j - 1] + row[j + 1])) - four * row[j]
-        out[j] = row[j] + r * lap
+        here = row[j]
+        lap = ((above[j] - here) - (here - below[j])) + ((row[j + 1] - here) - (here - row[j - 1]))
+        out[j] = here + r * lap
 
 
 @njit(cache=True, nogil=True)
-def _interior_laplacian(above, row, below, out, four):  # type: ignore[no-untyped-def]
+def _interior_laplacian(above, row, below, out):  # type: ignore[no-untyped-def]
     """As _interior_step, for the Laplacian alone."""
     for j in range(1, row.size - 1):
-        out[j] = ((above[j] + below[j]) + (row[j - 1] + row[j + 1])) - four * row[j]
+        here = row[j]
+        out[j] = ((above[j] - here) - (here - below[j])) + ((row[j + 1] - here) - (here - row[j - 1]))
 
 
 @njit(cache=True, nogil=True)
-def _row_step(u, out, i, r, four, kind):  # type: ignore[no-untyped-def]
+def _row_step(u, out, i, r, kind):  # type: ignore[no-untyped-def]
     ny, nx = u.shape
     if 0 < i < ny - 1:
-        _interior_step(u[i - 1], u[i], u[i + 1], out[i], r, four)
-        out[i, 0] = u[i, 0] + r * _edge_cell(u, i, 0, four, kind)
-        out[i, nx - 1] = u[i, nx - 1] + r * _edge_cell(u, i, nx - 1, four, kind)
+        _interior_step(u[i + 1], u[i], u[i - 1], out[i], r)
+        out[i, 0] = u[i, 0] + r * _edge_cell(u, i, 0, kind)
+        out[i, nx - 1] = u[i, nx - 1] + r * _edge_cell(u, i, nx - 1, kind)
     else:
         for j in range(nx):
-            out[i, j] = u[i, j] + r * _edge_cell(u, i, j, four, kind)
+            out[i, j] = u[i, j] + r * _edge_cell(u, i, j, kind)
 
 
 @njit(cache=True, nogil=True)
-def _row_laplacian(u, out, i, four, kind):  # type: ignore[no-untyped-def]
+def _row_laplacian(u, out, i, kind):  # type: ignore[no-untyped-def]
     ny, nx = u.shape
     if 0 < i < ny - 1:
-        _interior_laplacian(u[i - 1], u[i], u[i + 1], out[i], four)
-        out[i, 0] = _edge_cell(u, i, 0, four, kind)
-        out[i, nx - 1] = _edge_cell(u, i, nx - 1, four, kind)
+        _interior_laplacian(u[i + 1], u[i], u[i - 1], out[i])
+        out[i, 0] = _edge_cell(u, i, 0, kind)
+        out[i, nx - 1] = _edge_cell(u, i, nx - 1, kind)
     else:
         for j in range(nx):
-            out[i, j] = _edge_cell(u, i, j, four, kind)
+            out[i, j] = _edge_cell(u, i, j, kind)
 
 
 @njit(cache=True, nogil=True, parallel=True)
-def _one_step(u, out, r, four, kind):  # type: ignore[no-untyped-def]
+def _one_step(u, out, r, kind):  # type: ignore[no-untyped-def]
     for i in prange(u.shape[0]):
-        _row_step(u, out, np.int64(i), r, four, kind)  # prange counts unsigned, and unsigned - signed is a float
+        _row_step(u, out, np.int64(i), r, kind)  # prange counts unsigned, and unsigned - signed is a float
 
 
 @njit(cache=True, nogil=True)
-def _sweeps(u, out, r, four, kind, steps):  # type: ignore[no-untyped-def]
+def _sweeps(u, out, r, kind, steps):  # type: ignore[no-untyped-def]
     """Ping-pong; one copy at the end when the count is even."""
     for k in range(steps):
         if k % 2 == 0:
-            _one_step(u, out, r, four, kind)
+            _one_step(u, out, r, kind)
         else:
-            _one_step(out, u, r, four, kind)
+            _one_step(out, u, r, kind)
     if steps % 2 == 0:
         out[:, :] = u
 
 
 @njit(cache=True, nogil=True, parallel=True)
-def _laplacian(u, out, four, kind):  # type: ignore[no-untyped-def]
+def _laplacian(u, out, kind):  # type: ignore[no-untyped-def]
     for i in prange(u.shape[0]):
-        _row_laplacian(u, out, np.int64(i), four, kind)
+        _row_laplacian(u, out, np.int64(i), kind)
 
 
 VARIANTS: dict[str, Callable[..., None]] = {"one-step": step}

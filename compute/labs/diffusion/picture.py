@@ -87,7 +87,7 @@ def _section(lab: Diffusion) -> tuple[dict[str, Curve], dict[str, float]]:
 
 def _curve(line: NDArray[np.float64], label: str) -> Curve:
     stride = -(-line.size // MAX_POINTS)
-    return Curve(np.arange(line.size)[::stride] + 0.5, line[::stride], label)
+    return Curve(np.arange(0.5, line.size, stride), line[::stride], label)
 
 
 def _probe(lab: Diffusion) -> float:

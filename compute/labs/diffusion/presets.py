@@ -34,7 +34,7 @@ def _unit(ny: int, nx: int) -> tuple[Grid, Grid]:
     return np.broadcast_arrays(y[:, None], x[None, :])  # type: ignore[return-value]
 
 
-def _gaussian(ny: int, nx: int, options: Options) -> Grid:
+def _gaussian(ny: int, nx: int, _options: Options) -> Grid:
     y, x = _unit(ny, nx)
     return np.exp(-(x**2 + y**2) / (2 * 0.15**2))
 
@@ -50,22 +50,22 @@ def _hot_spots(ny: int, nx: int, options: Options) -> Grid:
     return field
 
 
-def _ring(ny: int, nx: int, options: Options) -> Grid:
+def _ring(ny: int, nx: int, _options: Options) -> Grid:
     y, x = _unit(ny, nx)
     return (np.abs(np.hypot(x, y) - 0.55) < 0.1).astype(float)
 
 
-def _step(ny: int, nx: int, options: Options) -> Grid:
+def _step(ny: int, nx: int, _options: Options) -> Grid:
     _, x = _unit(ny, nx)
     return (x < 0).astype(float)
 
 
-def _square(ny: int, nx: int, options: Options) -> Grid:
+def _square(ny: int, nx: int, _options: Options) -> Grid:
     y, x = _unit(ny, nx)
     return (np.maximum(np.abs(x), np.abs(y)) < 0.45).astype(float)
 
 
-def _checkerboard(ny: int, nx: int, options: Options) -> Grid:
+def _checkerboard(ny: int, nx: int, _options: Options) -> Grid:
     """Squares of 8 x 8 on the shorter side."""
     y, x = _unit(ny, nx)
     return (np.floor(x * 4) + np.floor(y * 4)) % 2
@@ -77,7 +77,7 @@ def _chequer_mode(ny: int, nx: int, options: Options) -> Grid:
     return _gaussian(ny, nx, options) + 0.2 * signs
 
 
-def _jagged(ny: int, nx: int, options: Options) -> Grid:
+def _jagged(ny: int, nx: int, _options: Options) -> Grid:
     """Teeth on every scale: (i j mod 64) / 63 of the cell numbers i, j."""
     return np.multiply.outer(np.arange(ny), np.arange(nx)) % 64 / 63
 
@@ -86,7 +86,7 @@ def _noise(ny: int, nx: int, options: Options) -> Grid:
     return np.random.default_rng(options.seed).random((ny, nx))
 
 
-def _spiral(ny: int, nx: int, options: Options) -> Grid:
+def _spiral(ny: int, nx: int, _options: Options) -> Grid:
     y, x = _unit(ny, nx)
     radius = np.hypot(x, y)
     return ((np.sin(2 * np.arctan2(y, x) - 14 * radius) > 0) & (radius < 0.95)).astype(float)
