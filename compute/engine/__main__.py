@@ -1,0 +1,7 @@
+"""`python -m compute.engine DESCRIPTOR`: the worker process. Started by process.py only."""
+
+import sys
+
+from compute.engine.worker import main
+
+main(int(sys.argv[1]))

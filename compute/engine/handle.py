@@ -1,0 +1,133 @@
+"""A lab as the server sees it: what a client may ask, and what must be known to open it again after a restart."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from compute.engine.ledger import Record
+from compute.engine.messages import View
+from compute.engine.ring import LARGEST
+
+if TYPE_CHECKING:
+    from compute.engine.supervisor import Supervisor
+
+MOST_STEPS = 10**9  # steps in one request: days, but the lab can be paused at any time
+MOST_SAMPLES = 1000
+MOST_CREDITS = 64  # per request; frames under way are limited by the ring in any case
+
+
+class LabHandle:
+    """One lab on an engine. No call waits: answers and errors come as events, on the engine's reader thread.
+
+    What a client gets wrong comes back as Refused, and changes nothing. Calls on a closed lab do nothing.
+    """
+
+    def __init__(self, supervisor: Supervisor, record: Record) -> None:
+        self._supervisor, self._record = supervisor, record
+
+    def update(self, **values: Any) -> None:
+        """Set parameters: all of one call or none. Of several calls the newest values win."""
+        with self._supervisor.lock:
+            record = self._record
+            record.serial += 1
+            record.unsettled = [old for old in record.unsettled if not old[1].keys() <= values.keys()]
+            record.unsettled.append((record.serial, values))
+            self._order("update", serial=record.serial, values=values)
+
+    def act(self, name: str, **arguments: Any) -> None:
+        """Call an action of the lab, for example "paint"."""
+        self._order("act", name=name, arguments=arguments)
+
+    def run(self) -> None:
+        """Start, or go on."""
+        with self._supervisor.lock:
+            self._record.running = True
+            self._order("run")
+
+    def pause(self) -> None:
+        """Stop; the state reached is shown."""
+        with self._supervisor.lock:
+            self._record.running = False
+            self._order("pause")
+
+    def step(self, n: int = 1) -> None:
+        """Pause, advance `n` steps, show one frame."""
+        if self._whole("steps", n, MOST_STEPS):
+            with self._supervisor.lock:
+                self._record.running = False
+                self._order("step", n=n)
+
+    def pace(self, steps: int | None) -> None:
+        """Steps per frame; None for as fast as it goes."""
+        if steps is None or self._whole("steps per frame", steps, MOST_STEPS):
+            with self._supervisor.lock:
+                self._record.steps = steps
+                self._order("set_pace", steps=steps)
+
+    def look(self, view: View | None, pixels: tuple[int, int]) -> None:
+        """Show `view` (x0, y0, x1, y1) in cells, None for all, at most `pixels` (height, width) large."""
+        if (view is None or self._is_view(view)) and self._are_pixels(pixels):
+            with self._supervisor.lock:
+                self._record.view, self._record.pixels = view, pixels
+                self._order("look", view=view, pixels=pixels)
+
+    def credit(self, n: int = 1) -> None:
+        """Permit `n` more frames."""
+        if self._whole("credits", n, MOST_CREDITS):
+            with self._supervisor.lock:
+                self._record.owed += n
+                self._order("credit", n=n)
+
+    def sample(self, steps: int, repeat: int) -> None:
+        """Time `repeat` runs of `steps` steps beside the live labs, at low duty, on a twin; answered by Sampled."""
+        if self._whole("steps", steps, MOST_STEPS) and self._whole("repeat", repeat, MOST_SAMPLES):
+            self._order("sample", steps=steps, repeat=repeat)
+
+    def solve(self, steps: int, seed: int) -> None:
+        """`steps` steps on a twin, from a field that depends on `seed` alone; answered by Solved."""
+        if self._whole("steps", steps, MOST_STEPS) and self._whole("seed", seed, 2**31 - 1, least=0):
+            self._order("solve", steps=steps, seed=seed)
+
+    def snapshot(self) -> None:
+        """The lab's whole state; answered by SnapshotTaken."""
+        self._order("snapshot")
+
+    def close(self) -> None:
+        """Give the lab's memory back; answered by Closed, the last event."""
+        self._supervisor.dismiss(self._record)
+
+    def _order(self, verb: str, **arguments: Any) -> None:
+        self._supervisor.order(self._record, verb, arguments)
+
+    def _refuse(self, text: str) -> bool:
+        self._order("refuse", text=text)
+        return False
+
+    def _whole(self, name: str, value: object, most: int, least: int = 1) -> bool:
+        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+            return True
+        return self._refuse(f"{name} must be a whole number from {least} to {most}, not {_short(value)}")
+
+    def _is_view(self, view: object) -> bool:
+        four = isinstance(view, tuple) and len(view) == 4 and all(_finite(edge) for edge in view)
+        if four and view[0] < view[2] and view[1] < view[3]:  # type: ignore[index]
+            return True
+        return self._refuse(f"view must be (x0, y0, x1, y1) with x0 < x1 and y0 < y1, not {_short(view)}")
+
+    def _are_pixels(self, pixels: object) -> bool:
+        whole = (
+            isinstance(pixels, tuple) and len(pixels) == 2 and all(type(side) is int and side >= 1 for side in pixels)
+        )
+        if whole and pixels[0] * pixels[1] <= LARGEST:  # type: ignore[index]
+            return True
+        return self._refuse(f"pixels must be (height, width), at most {LARGEST} in all, not {_short(pixels)}")
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"

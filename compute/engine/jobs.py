@@ -1,0 +1,109 @@
+"""Measurements beside the live labs: on a twin of its own, at low duty, one slice at a time.
+
+The worker has one thread, so a job's slice never overlaps a live lab's kernels on this device. Between two slices a
+job rests three times as long as the slice took: it gets a quarter of the device at most.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from compute.engine.messages import Event, Refused, Sampled, Solved
+from compute.engine.pace import Tally
+from compute.engine.port import LONG, Port
+from compute.lab import Lab
+from compute.timings import Timing
+
+REST = 3.0  # rest after a slice, in lengths of the slice
+SAMPLE_SLICE = 0.025  # seconds a sample may run without letting others in: longer slices disturb it less
+
+Work = Generator[None, None, Event]  # yields between slices, returns the answer
+
+
+class Bench:
+    """The jobs of all labs, one after the other."""
+
+    def __init__(self, port: Port) -> None:
+        self._port = port
+        self._jobs: deque[tuple[int, Work]] = deque()
+        self._ready_at = 0.0
+        self._warm = False
+
+    def add(self, lab: int, work: Work) -> None:
+        """Queue a job of lab number `lab`."""
+        self._jobs.append((lab, work))
+
+    def drop(self, lab: int) -> None:
+        """End the jobs of a lab that is closed; their memory is given back."""
+        for job in [job for job in self._jobs if job[0] == lab]:
+            self._jobs.remove(job)
+            job[1].close()
+
+    def wakes_at(self) -> float:
+        """When the next slice may run; inf without a job."""
+        return self._ready_at if self._jobs else inf
+
+    def turn(self) -> None:
+        """Run one slice of the first job; tell its lab's client the answer once there is one."""
+        lab, work = self._jobs[0]
+        start = time.monotonic()
+        try:
+            with self._port.expecting(lab, "" if self._warm else "measuring", LONG):
+                next(work)
+            self._warm = True
+        except StopIteration as stop:
+            self._finish()
+            self._port.deliver(lab, stop.value)
+        except Exception as error:  # noqa: BLE001 - reported to its client and logged
+            self._finish()
+            self._port.trouble(lab, error, Refused)
+        now = time.monotonic()
+        self._ready_at = now + REST * (now - start)
+
+    def _finish(self) -> None:
+        self._jobs.popleft()[1].close()
+        self._warm = False
+
+
+def sample(kind: type[Any], values: Mapping[str, Any], steps: int, repeat: int) -> Work:
+    """Time `repeat` runs of `steps` steps; before them one step, which may compile and is marked first_call."""
+    with closing(kind(**values)) as twin:
+        yield
+        timings = [replace(twin.advance(1), first_call=True)]
+        yield
+        for _ in range(repeat):
+            tally = Tally()
+            for timing in _slices(twin, steps):
+                tally.add(timing)
+                yield
+            timings.append(replace(tally.total(timing), first_call=False))
+        return Sampled(tuple(timings))
+
+
+def solve(kind: type[Any], values: Mapping[str, Any], steps: int, seed: int) -> Work:
+    """The field after `steps` steps from uniform noise in [0, 1), drawn in float64 by `seed`, then cast."""
+    with closing(kind(**values)) as twin:
+        yield
+        twin.load(np.random.default_rng(seed).random(twin.field().shape))
+        for _ in _slices(twin, steps):
+            yield
+        return Solved(steps, seed, twin.field())
+
+
+def _slices(twin: Lab, steps: int) -> Iterator[Timing]:
+    """Advance `steps` steps in slices of about SAMPLE_SLICE seconds; the first slice is a single step."""
+    done, fit = 0, 1
+    while done < steps:
+        start = time.perf_counter()
+        timing = twin.advance(min(fit, steps - done))
+        done += timing.steps
+        fit = max(1, int(SAMPLE_SLICE * timing.steps / max(time.perf_counter() - start, 1e-9)))
+        yield timing

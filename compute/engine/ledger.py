@@ -1,0 +1,217 @@
+"""What the server remembers of every lab on an engine, so that it survives the engine's process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from compute.engine.memory import NoSharedMemory, read, unpack
+from compute.engine.messages import (
+    Broken,
+    Closed,
+    Delivery,
+    Event,
+    FrameReady,
+    Notice,
+    Opened,
+    Order,
+    Parcel,
+    Paused,
+    Picture,
+    Report,
+    Restarted,
+    Settled,
+    View,
+)
+from compute.engine.outbox import Item
+from compute.engine.ring import ELSEWHERE, LARGEST, Ring
+
+TRIES = 2  # restarts that unanswered values get before they are given up as the possible cause
+
+
+@dataclass
+class Deposit:
+    """The last good state: a parcel in a memory file, and the lab's values when it was taken."""
+
+    parcel: Parcel
+    descriptor: int
+    values: Mapping[str, Any]
+
+
+@dataclass
+class Record:
+    """Everything that outlives a worker. Guarded by the supervisor's lock.
+
+    values: last known good ones; unsettled: updates sent but not yet answered, by serial; tries: restarts that these
+    were given; owed: credits not yet answered by a frame; waiting: how to tell of the restart under way.
+    """
+
+    number: int
+    kind: str
+    on_event: Callable[[Event], None]
+    values: Mapping[str, Any]
+    pixels: tuple[int, int]
+    view: View | None = None
+    running: bool = False
+    steps: int | None = 1
+    owed: int = 0
+    frames: int = 0
+    serial: int = 0
+    unsettled: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
+    tries: int = 0
+    ring: Ring | None = None
+    deposit: Deposit | None = None
+    opened: bool = False
+    closing: bool = False
+    told_broken: bool = False
+    absent: tuple[str, float] | None = None
+
+    def opening(self) -> list[Item]:
+        """Orders that make this lab in a fresh worker as it was. Raises NoSharedMemory."""
+        shared = Ring.create(LARGEST)
+        self.close_ring()
+        self.ring = Ring(os.dup(shared))
+        kept = self.deposit
+        descriptors = (shared, os.dup(kept.descriptor)) if kept else (shared,)
+        values = kept.values if kept else self.values
+        arguments = {
+            "kind": self.kind,
+            "values": values,
+            "parcel": kept.parcel if kept else None,
+            "frames": self.frames,
+        }
+        items = [Item(Order(self.number, "open_lab", arguments), descriptors)]
+        newer = {name: value for name, value in self.values.items() if name not in values or values[name] != value}
+        for serial, update in [(0, newer)] * bool(newer) + self.unsettled:
+            items.append(self._item("update", serial=serial, values=update))
+        items.append(self._item("look", view=self.view, pixels=self.pixels))
+        items.append(self._item("set_pace", steps=self.steps))
+        items += [self._item("run")] * self.running
+        items += [self._item("credit", n=self.owed)] * bool(self.owed)
+        return items
+
+    def _item(self, verb: str, **arguments: Any) -> Item:
+        return Item(Order(self.number, verb, arguments))
+
+    def settle(self, serial: int, values: Mapping[str, Any]) -> None:
+        """The worker has answered all updates up to `serial`."""
+        self.values = values
+        self.unsettled = [(other, update) for other, update in self.unsettled if other > serial]
+        self.tries = 0
+
+    def keep(self, deposit: Deposit | None) -> None:
+        """Replace the last good state."""
+        if self.deposit:
+            os.close(self.deposit.descriptor)
+        self.deposit = deposit
+
+    def close_ring(self) -> None:
+        """Unmap the frames' memory."""
+        if self.ring:
+            self.ring.close()
+            self.ring = None
+
+    def release(self) -> None:
+        """Give back everything held for this lab."""
+        self.keep(None)
+        self.close_ring()
+
+
+def reopening(record: Record) -> list[Item]:
+    """Orders that open a lab, for the first time or again; without memory for its frames, orders that refuse it."""
+    try:
+        return record.opening()
+    except NoSharedMemory as error:
+        refusal = Item(Order(record.number, "refuse", {"text": str(error)}))
+        return [refusal, Item(Order(record.number, "close_lab"))]
+
+
+class Ledger:
+    """The records of one engine. Guarded by the supervisor's lock."""
+
+    def __init__(self) -> None:
+        self._records: dict[int, Record] = {}
+        self._numbers = count(1)
+
+    def add(
+        self, kind: str, values: Mapping[str, Any], on_event: Callable[[Event], None], pixels: tuple[int, int]
+    ) -> Record:
+        """A record for a new lab."""
+        record = Record(next(self._numbers), kind, on_event, dict(values), pixels)
+        self._records[record.number] = record
+        return record
+
+    def get(self, number: int) -> Record | None:
+        """The record of lab number `number`, if it is not closed."""
+        return self._records.get(number)
+
+    def all(self) -> list[Record]:
+        """Every record."""
+        return list(self._records.values())
+
+    def drop(self, record: Record) -> None:
+        """Forget a lab and give back what is held for it."""
+        self._records.pop(record.number, None)
+        record.closing = True
+        record.release()
+
+    def drop_closing(self) -> list[Record]:
+        """Drop the labs that were to be closed when the process ended; returns them."""
+        gone = [record for record in self.all() if record.closing]
+        for record in gone:
+            self.drop(record)
+        return gone
+
+    def account(self, record: Record, report: Report, descriptors: list[int], now: float) -> Event | None:
+        """Note what a report changes; returns the event that the client gets, if any. Takes descriptors it keeps."""
+        match report:
+            case Picture():
+                return _frame(record, report)
+            case Settled():
+                record.settle(report.serial, report.values)
+            case Delivery(purpose="deposit"):
+                record.keep(Deposit(report.parcel, descriptors.pop(), report.values))
+            case Delivery():
+                answer: Event = read(report.parcel, descriptors[0])
+                return answer
+            case Opened():
+                absent, record.absent = record.absent, None
+                return Restarted(absent[0], now - absent[1]) if absent else None
+            case Notice():
+                record.running = record.running and not isinstance(report.event, Paused)
+                if isinstance(report.event, Closed):
+                    self.drop(record)
+                return report.event
+        return None
+
+    def mourn(self, reason: str, since: float) -> None:
+        """The process died: note for each lab since when it is away, and give up values that may be the cause."""
+        for record in self.all():
+            record.absent = record.absent or (reason, since)
+            record.tries += 1
+            if record.tries >= TRIES:
+                record.unsettled = []
+
+    def news_of_breaking(self, reason: str) -> list[tuple[Record, Event]]:
+        """Whom to tell that the engine stays down: each lab once. Labs to be closed are dropped."""
+        gone: list[tuple[Record, Event]] = [(record, Closed()) for record in self.drop_closing()]
+        new = [record for record in self.all() if not record.told_broken]
+        for record in new:
+            record.told_broken = True
+        return gone + [(record, Broken(reason)) for record in new]
+
+    def mended(self) -> None:
+        """The engine is tried again."""
+        for record in self.all():
+            record.told_broken = False
+
+
+def _frame(record: Record, picture: Picture) -> FrameReady:
+    assert record.ring is not None  # noqa: S101 - there since the lab was opened
+    buffers = [] if picture.slot == ELSEWHERE else record.ring.take(picture.slot, picture.parcel.sizes)
+    frame = unpack(picture.parcel, buffers)
+    record.owed, record.frames = max(0, record.owed - 1), frame.number
+    return FrameReady(frame)

@@ -1,0 +1,110 @@
+"""How many steps a lab does next, and when a frame of it is due. Pure arithmetic on a clock that is passed in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import inf, nan
+
+from compute.timings import Timing
+
+SLICE = 0.008  # seconds of one slice: short against a frame at 30 a second, long against the cost of a switch
+GRACE = 1.0  # seconds after the last credit for which "as fast as it goes" goes on without a frame
+SLOWER, FASTER = 0.2, 0.7  # weight of the newest slice in the mean cost of a step: one disturbed slice counts little
+
+
+@dataclass
+class Tally:
+    """Sums of the slices of one frame: steps, and the host and device seconds they took."""
+
+    steps: int = 0
+    launch: float = nan
+    compute: float = nan
+    first_call: bool = False
+
+    def add(self, timing: Timing) -> None:
+        """Count one slice."""
+        first = self.steps == 0
+        self.launch = timing.launch if first else self.launch + timing.launch
+        self.compute = timing.compute if first else self.compute + timing.compute
+        self.steps += timing.steps
+        self.first_call = self.first_call or timing.first_call
+
+    def total(self, timing: Timing) -> Timing:
+        """`timing`, a frame's own, with steps, launch and compute of all its slices."""
+        first_call = self.first_call or timing.first_call
+        return replace(timing, steps=self.steps, launch=self.launch, compute=self.compute, first_call=first_call)
+
+
+@dataclass
+class Pace:
+    """The running state of one lab.
+
+    steps: per frame, None for as fast as it goes; credits: frames it may send; owed: single steps asked for; dirty:
+    something changed that a paused lab has not shown yet; cost: seconds of one step, moving mean, 0 if not known.
+    """
+
+    steps: int | None = 1
+    running: bool = False
+    credits: int = 0
+    owed: int = 0
+    dirty: bool = True
+    cost: float = 0.0
+    last_credit: float = -inf
+    tally: Tally = field(default_factory=Tally)
+
+    def grant(self, n: int, now: float) -> None:
+        """Permit `n` more frames."""
+        self.credits += n
+        self.last_credit = now
+
+    def stop(self) -> None:
+        """Pause. What was computed of an unfinished frame is still shown."""
+        self.dirty = self.dirty or self.tally.steps > 0
+        self.running, self.owed = False, 0
+
+    def fail(self) -> None:
+        """Pause after an error: nothing half done is shown, so that the error is not repeated by itself."""
+        self.running, self.owed, self.dirty, self.tally = False, 0, False, Tally()
+
+    def restep(self, n: int) -> None:
+        """Pause and do `n` single steps."""
+        self.running = False
+        self.owed += n
+
+    def next_steps(self, now: float) -> int:
+        """Steps for the slice that starts `now`; 0 if the lab has nothing to compute."""
+        fit = max(1, int(SLICE / self.cost)) if self.cost else 1
+        if self.owed:
+            return min(self.owed, fit)
+        if not self.running:
+            return 0
+        if self.steps is None:
+            return fit if self.credits or now - self.last_credit < GRACE else 0
+        return min(max(0, self.steps - self.tally.steps), fit) if self.credits else 0
+
+    def did(self, timing: Timing, seconds: float) -> None:
+        """Account for a slice that took `seconds` of wall time. A first call does not count: it compiled."""
+        self.tally.add(timing)
+        if self.owed:
+            self.owed = max(0, self.owed - timing.steps)
+            self.dirty = True
+        if timing.first_call:
+            return
+        cost = seconds / timing.steps
+        weight = SLOWER if cost > self.cost else FASTER
+        self.cost = cost if not self.cost else self.cost + weight * (cost - self.cost)
+
+    def frame_due(self) -> bool:
+        """Whether the lab should show its state now."""
+        if not self.credits or self.owed:
+            return False
+        if not self.running:
+            return self.dirty
+        return self.tally.steps >= max(1, self.steps or 1)
+
+    def shown(self) -> Tally:
+        """Account for a frame: takes a credit and returns what led to it."""
+        tally, self.tally = self.tally, Tally()
+        self.credits -= 1
+        self.dirty = False
+        return tally

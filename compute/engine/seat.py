@@ -1,0 +1,184 @@
+"""One lab in the worker: its values, its pace, and what it shows."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from compute.backends import backend
+from compute.engine.keeper import Keeper
+from compute.engine.memory import pack
+from compute.engine.messages import Parcel, Paused, Picture, Refused, Settled, View
+from compute.engine.pace import Pace
+from compute.engine.port import LONG, Port
+from compute.engine.ring import ELSEWHERE, Ring
+from compute.frames import Frame
+from compute.lab import Lab
+
+BYTES_PER_SECOND = 100e6  # slowest plausible handling of a field: a preset computed in NumPy
+NOTICEABLE = 1.0  # seconds of allowance from which it is announced
+NOT_FINITE = "the field holds values that are not finite (NaN or inf); reset it, or go back to a checkpoint"
+
+
+def belongs(engine: str, values: Mapping[str, Any]) -> None:
+    """Raise ValueError if the backend in `values` does not run on this engine's kind of device."""
+    kind = engine.partition(":")[0]
+    if "backend" in values and backend(values["backend"]).device != kind:
+        raise ValueError(f"backend {values['backend']!r} runs on another device than the engine {engine!r}")
+
+
+class Seat:
+    """Lab number `number` of the engine `engine`. Its methods are the orders of a LabHandle, by the same names."""
+
+    def __init__(self, number: int, lab: Lab, port: Port, ring: Ring, engine: str) -> None:
+        self.number, self.lab = number, lab
+        self.pace, self.keeper = Pace(), Keeper(number, lab, port)
+        self.view: View | None = None
+        self.pixels = (512, 512)
+        self.frames = 0
+        self._port, self._ring, self._engine = port, ring, engine
+        self._updates: list[tuple[int, Mapping[str, Any]]] = []
+        self._sick = False
+        self._measure()
+
+    # -- orders
+
+    def update(self, serial: int, values: Mapping[str, Any]) -> None:
+        """Remember the values until the next turn; of equal ones the newest wins."""
+        self._updates = [old for old in self._updates if not old[1].keys() <= values.keys()]
+        self._updates.append((serial, values))
+
+    def act(self, name: str, arguments: Mapping[str, Any]) -> None:
+        """Call one of the lab's actions, after the values that came before it."""
+        self.settle()
+        with self._patience():
+            self.lab.act(name, **arguments)
+        self._changed()
+        self._port.say(Settled(self.number, 0, self.lab.values()))
+
+    def run(self) -> None:
+        """Start, or go on."""
+        self.pace.running = True
+
+    def pause(self) -> None:
+        """Stop; what was computed of an unfinished frame is shown."""
+        self.pace.stop()
+
+    def step(self, n: int) -> None:
+        """Pause and advance `n` steps, then show."""
+        self.pace.restep(n)
+
+    def set_pace(self, steps: int | None) -> None:
+        """Steps per frame; None for as fast as it goes."""
+        self.pace.steps = steps
+
+    def look(self, view: View | None, pixels: tuple[int, int]) -> None:
+        """Show another part, or at another size."""
+        self.view, self.pixels, self.pace.dirty = view, pixels, True
+
+    def credit(self, n: int) -> None:
+        """Permit `n` more frames."""
+        self.pace.grant(n, time.monotonic())
+
+    # -- turns
+
+    def wakes_at(self, now: float) -> float:
+        """When this lab wants its next turn: 0 for at once, inf for not before an order comes."""
+        if self._updates or self.pace.next_steps(now) or (self.pace.frame_due() and self._ring.free() is not None):
+            return 0.0
+        return self.keeper.wakes_at()
+
+    def turn(self, now: float) -> None:
+        """Values, one slice, a frame if one is due, a piece of a deposit."""
+        self.settle()
+        try:
+            if steps := self.pace.next_steps(now):
+                self._compute(steps)
+            slot = self._ring.free()
+            if self.pace.frame_due() and slot is not None:
+                self._show(slot)
+            if self.keeper.wakes_at() <= now:
+                with self._patience():
+                    self.keeper.turn()
+        except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
+            self.pace.fail()
+            self._port.trouble(self.number, error, Paused)
+
+    def settle(self) -> None:
+        """Apply the waiting values: each set as a whole or not at all."""
+        if not self._updates:
+            return
+        updates, self._updates = self._updates, []
+        for _, values in updates:
+            try:
+                self._apply(values)
+            except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
+                self._port.trouble(self.number, error, Refused)
+        self._port.say(Settled(self.number, updates[-1][0], self.lab.values()))
+
+    def _apply(self, values: Mapping[str, Any]) -> None:
+        belongs(self._engine, values)
+        if values.keys() & set(self.lab.STRUCTURAL):
+            with self._port.expecting(self.number, "rebuilding", LONG):
+                self.lab.update(**values)
+            self.pace.cost = 0.0
+            self._measure()
+        else:
+            with self._patience():
+                self.lab.update(**values)
+        self._changed()
+
+    def _compute(self, steps: int) -> None:
+        with self._patience("compute"):
+            start = time.perf_counter()
+            timing = self.lab.advance(steps)
+            self.pace.did(timing, time.perf_counter() - start)
+        self.keeper.touch(by_hand=False)
+
+    def _show(self, slot: int) -> None:
+        with self._patience("show"):
+            frame = self.lab.frame(self.view, self.pixels)
+        self.frames += 1
+        timing = self.pace.shown().total(frame.timing)
+        self._send(slot, replace(frame, number=self.frames, timing=timing, facts=dict(frame.facts)))
+        sick = not self.lab.healthy
+        if sick and (self.pace.running or not self._sick):
+            self.pace.stop()
+            self._port.tell(self.number, Paused(NOT_FINITE))
+        self._sick = sick
+
+    def _send(self, slot: int, frame: Frame) -> None:
+        parcel, buffers = pack(frame)
+        if not self._ring.put(slot, buffers):
+            slot, parcel = ELSEWHERE, Parcel(pickle.dumps(frame, protocol=5), ())
+        self._port.say(Picture(self.number, slot, parcel))
+
+    def _changed(self) -> None:
+        self.pace.dirty = True
+        self.keeper.touch(by_hand=True)
+
+    @contextmanager
+    def _patience(self, what: str = "") -> Iterator[None]:
+        """Announce what may outlast the usual deadline: the first call of a kernel, or any work on a large field."""
+        cold = what in self._cold
+        seconds = LONG if cold else self._allowance
+        if seconds < NOTICEABLE:
+            yield
+            return
+        with self._port.expecting(self.number, "compiling" if cold else "", seconds):
+            yield
+        self._cold.discard(what)
+
+    def _measure(self) -> None:
+        self._cold = {"compute", "show"}
+        self._allowance = self.lab.predicted_bytes(**self.lab.values()) / BYTES_PER_SECOND
+
+    def close(self) -> None:
+        """Give everything back."""
+        self.keeper.close()
+        self.lab.close()
+        self._ring.close()

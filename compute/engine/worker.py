@@ -1,0 +1,207 @@
+"""The engine's own process: one loop over all labs of one device.
+
+Orders are read between slices; every lab with work gets one slice in turn; signs of life come from this loop and
+nowhere else, so a loop that hangs is seen to hang. The process ends when the pipe does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+from importlib import import_module
+from math import inf
+from multiprocessing.connection import Connection
+from typing import Any
+
+from compute.engine import jobs
+from compute.engine.line import Line
+from compute.engine.memory import read
+from compute.engine.messages import Closed, Opened, Order, Parcel, Ready, Refused, Setup, SnapshotTaken
+from compute.engine.port import LONG, Port
+from compute.engine.ring import Ring
+from compute.engine.seat import Seat, belongs
+from compute.lab import Lab
+from compute.labs import lab_class
+
+MOST_ORDERS = 64  # orders read between two slices: a flood of them must not stop the labs
+POLITE = 5  # niceness on the host, so that the web server and the browser beside it stay quick
+DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
+# methods of Seat that a lab's client may call
+SEAT_ORDERS = ("update", "act", "run", "pause", "step", "set_pace", "look", "credit")
+
+
+class Worker:
+    """The labs of one device."""
+
+    def __init__(self, line: Line, setup: Setup) -> None:
+        self._line, self._setup = line, setup
+        self._port = Port(line, setup.beat)
+        self._seats: dict[int, Seat] = {}
+        self._bench = jobs.Bench(self._port)
+        self._circle: deque[Seat | jobs.Bench] = deque([self._bench])
+        self._open = True
+
+    def run(self) -> None:
+        """Serve until told to stop or until the pipe ends."""
+        self._port.say(Ready())
+        try:
+            while self._open:
+                self._listen(0.0 if self._turn() else self._rest())
+                self._port.beat()
+        finally:
+            for seat in self._seats.values():
+                seat.close()
+
+    def _turn(self) -> bool:
+        """One slice of the next in the circle that has work; False if nobody has."""
+        now = time.monotonic()
+        for _ in range(len(self._circle)):
+            self._circle.rotate(-1)
+            who = self._circle[-1]
+            if isinstance(who, Seat) and who.wakes_at(now) <= now:
+                who.turn(now)
+                return True
+            if isinstance(who, jobs.Bench) and who.wakes_at() <= now:
+                who.turn()
+                return True
+        return False
+
+    def _rest(self) -> float:
+        """Seconds until somebody has work again, at most one beat."""
+        now = time.monotonic()
+        first = min([self._bench.wakes_at(), *(seat.wakes_at(now) for seat in self._seats.values())], default=inf)
+        return min(self._setup.beat, max(0.0, first - now))
+
+    def _listen(self, seconds: float) -> None:
+        for _ in range(MOST_ORDERS):
+            if not self._line.waiting(seconds):
+                return
+            try:
+                order, descriptors = self._line.receive()
+            except (EOFError, OSError):  # the server is gone
+                self._open = False
+                return
+            self._obey(order, descriptors)
+            seconds = 0.0
+
+    def _obey(self, order: Order, descriptors: list[int]) -> None:
+        try:
+            if order.verb in SEAT_ORDERS:
+                if seat := self._seats.get(order.lab):  # else it was refused or closed meanwhile
+                    getattr(seat, order.verb)(**order.arguments)
+            else:
+                getattr(self, f"_{order.verb}")(order.lab, *descriptors, **order.arguments)
+        except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
+            self._port.trouble(order.lab, error, Refused)
+            if order.verb == "open_lab":
+                self._port.tell(order.lab, Closed())
+
+    # -- orders that make, end or measure a lab
+
+    def _open_lab(
+        self,
+        number: int,
+        ring: int,
+        deposit: int = -1,
+        *,
+        kind: str,
+        values: Mapping[str, Any],
+        parcel: Parcel | None,
+        frames: int,
+    ) -> None:
+        with ExitStack() as undo:
+            shared = undo.enter_context(closing(Ring(ring)))
+            belongs(self._setup.name, values)
+            with self._port.expecting(number, "opening", LONG):
+                lab = undo.enter_context(closing(self._class(kind)(**values)))
+                if parcel:
+                    self._restore(number, lab, parcel, deposit)
+            seat = Seat(number, lab, self._port, shared, self._setup.name)
+            seat.frames = frames
+            undo.pop_all()
+        self._seats[number] = seat
+        self._circle.appendleft(seat)
+        self._port.say(Opened(number, lab.values()))
+
+    def _restore(self, number: int, lab: Lab, parcel: Parcel, deposit: int) -> None:
+        """A state that cannot be restored leaves the lab at its initial field, and its client is told."""
+        try:
+            lab.restore(read(parcel, deposit))
+        except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
+            self._port.trouble(number, error, Refused)
+        finally:
+            os.close(deposit)
+
+    def _class(self, kind: str) -> type[Lab]:
+        if kind not in self._setup.labs:
+            return lab_class(kind)
+        module, _, name = self._setup.labs[kind].partition(":")
+        found: type[Lab] = getattr(import_module(module), name)
+        return found
+
+    def _refuse(self, number: int, text: str) -> None:
+        """Said by the server about an order it did not pass on; it comes back in its turn."""
+        self._port.tell(number, Refused(text))
+
+    def _sample(self, number: int, steps: int, repeat: int) -> None:
+        lab = self._settled(number)
+        self._bench.add(number, jobs.sample(type(lab), lab.values(), steps, repeat))
+
+    def _solve(self, number: int, steps: int, seed: int) -> None:
+        lab = self._settled(number)
+        self._bench.add(number, jobs.solve(type(lab), lab.values(), steps, seed))
+
+    def _snapshot(self, number: int) -> None:
+        self._port.deliver(number, SnapshotTaken(self._settled(number).snapshot()))
+
+    def _settled(self, number: int) -> Lab:
+        seat = self._seats[number]
+        seat.settle()
+        return seat.lab
+
+    def _close_lab(self, number: int) -> None:
+        if seat := self._seats.pop(number, None):
+            self._circle.remove(seat)
+            self._bench.drop(number)
+            seat.close()
+        self._port.forget(number)
+        self._port.tell(number, Closed())
+
+    def _stop(self, _number: int) -> None:
+        self._open = False
+
+
+def main(descriptor: int) -> None:
+    """Be the worker at the other end of the pipe `descriptor`. Does not return."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's business; it ends this process
+    die_with_parent()
+    status = 0
+    line = Line(Connection(descriptor))
+    try:
+        setup, _ = line.receive()
+        logging.basicConfig(format=f"{setup.name} engine: %(levelname)s %(message)s")
+        if setup.name.startswith("host"):
+            os.nice(POLITE)
+        Worker(line, setup).run()
+    except (EOFError, BrokenPipeError, ConnectionResetError):  # the server is gone: nobody to tell
+        status = 0
+    except SystemExit as stop:
+        status = int(stop.code or 0)
+    except BaseException:
+        logging.getLogger(__name__).exception("the engine's loop failed")
+        status = 1
+    sys.stderr.flush()
+    os._exit(status)  # not by way of atexit handlers, which can hang on a lost device
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the thread that started it ends, even in an endless computation."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(DIE_WITH_PARENT, signal.SIGKILL)
