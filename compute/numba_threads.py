@@ -2,13 +2,22 @@
 
 The layer `workqueue` aborts the process when two threads run parallel kernels at once; OpenMP and TBB do not. Where
 neither is there, workqueue is safe all the same as long as a device's lock is held, which every lab does.
+
+OpenMP's idle threads spin while they wait. Beside a browser and a server on the same cores that starves the thread
+they wait for: a picture of 1.5 ms took 56 ms. Not spinning at all costs each step 40 us of waking up. A short spin has
+neither fault (two cores, 512 x 512: 57 us a step).
 """
 
 from __future__ import annotations
 
+import os
+
 import numba
+
+SPINS = "3000"  # iterations of libgomp's waiting loop before a thread sleeps, a few tens of microseconds
 
 
 def choose_layer() -> None:
     """Prefer OpenMP, then TBB, then workqueue. Has no effect once a parallel kernel has run."""
     numba.config.THREADING_LAYER_PRIORITY = ["omp", "tbb", "workqueue"]
+    os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read when the layer is loaded, at the first parallel kernel

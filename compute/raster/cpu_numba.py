@@ -47,19 +47,47 @@ def levels(values: NDArray[np.float32], out: NDArray[np.uint8], low: float, high
     _levels(values, out, float(low), float(high))
 
 
+@njit(cache=True, nogil=True, fastmath={"reassoc"})  # the order of a row's sum is fixed when it is compiled
+def _sum(row):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(row.size):
+        total += row[j]
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})  # vectorises; called for finite rows only
+def _extremes(row):  # type: ignore[no-untyped-def]
+    low = high = row[0]
+    for j in range(row.size):
+        low = min(low, row[j])
+        high = max(high, row[j])
+    return low, high
+
+
 @njit(cache=True, nogil=True)
-def _survey_rows(u, first, last, row):  # type: ignore[no-untyped-def]
+def _survey_row(row):  # type: ignore[no-untyped-def]
+    """Minimum, maximum, sum and number of cells not finite, cell by cell."""
+    low, high, total, bad = np.inf, -np.inf, 0.0, 0
+    for j in range(row.size):
+        if math.isfinite(row[j]):
+            low, high, total = min(low, row[j]), max(high, row[j]), total + row[j]
+        else:
+            bad += 1
+    return low, high, total, bad
+
+
+@njit(cache=True, nogil=True)
+def _survey_rows(u, first, last, out):  # type: ignore[no-untyped-def]
     low, high, total, bad = np.inf, -np.inf, 0.0, 0
     for i in range(first, last):
-        for j in range(u.shape[1]):
-            value = u[i, j]
-            if math.isfinite(value):
-                low = min(low, value)
-                high = max(high, value)
-                total += value
-            else:
-                bad += 1
-    row[0], row[1], row[2], row[3] = low, high, total, bad
+        row_total = _sum(u[i])
+        if math.isfinite(row_total):  # then so is every cell of the row
+            row_low, row_high = _extremes(u[i])
+            low, high, total = min(low, row_low), max(high, row_high), total + row_total
+        else:
+            row_low, row_high, row_total, row_bad = _survey_row(u[i])
+            low, high, total, bad = min(low, row_low), max(high, row_high), total + row_total, bad + row_bad
+    out[0], out[1], out[2], out[3] = low, high, total, bad
 
 
 @njit(cache=True, nogil=True, parallel=True)
@@ -70,21 +98,33 @@ def _survey(u, work, parts):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _block_mean(u, y, x, factor):  # type: ignore[no-untyped-def]
-    bottom, right = min(y + factor, u.shape[0]), min(x + factor, u.shape[1])
-    total = 0.0
+def _add_row(row, total, factor):  # type: ignore[no-untyped-def]
+    """total[j] += sum of block j of the row; the last block may be cut off. Block-wise sums vectorise badly."""
+    whole = row.size // factor
+    for k in range(factor):
+        for j in range(whole):
+            total[j] += row[j * factor + k]
+    for j in range(whole * factor, row.size):
+        total[whole] += row[j]
+
+
+@njit(cache=True, nogil=True)
+def _reduce_row(u, out, y, x0, factor):  # type: ignore[no-untyped-def]
+    bottom, right = min(y + factor, u.shape[0]), min(x0 + factor * out.size, u.shape[1])
+    total = np.zeros(out.size)
     for i in range(y, bottom):
-        for j in range(x, right):
-            total += u[i, j]
-    return total / ((bottom - y) * (right - x))
+        _add_row(u[i, x0:right], total, factor)
+    last = out.size - 1
+    for j in range(last):
+        out[j] = total[j] / ((bottom - y) * factor)
+    out[last] = total[last] / ((bottom - y) * (right - x0 - last * factor))
 
 
 @njit(cache=True, nogil=True, parallel=True)
 def _reduce(u, out, y0, x0, factor):  # type: ignore[no-untyped-def]
     for row in prange(out.shape[0]):
         i = np.int64(row)
-        for j in range(out.shape[1]):
-            out[i, j] = _block_mean(u, y0 + i * factor, x0 + j * factor, factor)
+        _reduce_row(u, out[i], y0 + i * factor, x0, factor)
 
 
 @njit(cache=True, nogil=True)
