@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compute.frames import Frame
 
@@ -31,6 +31,11 @@ class Delivered:
     frame: Frame
     seconds: float
     client_seconds: float
+
+    @property
+    def timed(self) -> Frame:
+        """The frame with its timing completed by the delivery."""
+        return replace(self.frame, timing=replace(self.frame.timing, delivery=self.seconds))
 
 
 class FrameGate:

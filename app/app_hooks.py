@@ -1,0 +1,16 @@
+"""What the server does once at its start: refuse foreign hosts, and warm the engine's kernels in the background.
+
+Bokeh executes this file twice, so it holds no state.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def on_server_loaded(server_context: Any) -> None:
+    """Called before the first request."""
+    from app import guard, lobby
+
+    guard.install()
+    lobby.lobby().warm()

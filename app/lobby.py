@@ -1,0 +1,69 @@
+"""Who is in: one object a server process that owns the engines, counts sessions and caps them.
+
+A session is admitted when its browser says that it is ready, never by a bare GET, and leaves when it is destroyed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from functools import cache
+from typing import TYPE_CHECKING
+
+from compute.engine import EngineRoom
+
+if TYPE_CHECKING:
+    from app.session import Session
+
+DEFAULT_LIMIT = 64  # one process serves about 60 clients at 14 frames/s
+
+
+class Lobby:
+    """The engines of this process and the sessions that use them."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.sessions: set[Session] = set()
+        self._engines: EngineRoom | None = None
+
+    @property
+    def engines(self) -> EngineRoom:
+        """The engines, started when first asked for."""
+        if self._engines is None:
+            self._engines = EngineRoom()
+            atexit.register(self._engines.close)
+        return self._engines
+
+    def warm(self) -> None:
+        """Start the host's engine, so that the first visitor does not wait for its process. Returns at once."""
+        self.engines.get("host")
+
+    @property
+    def full(self) -> bool:
+        """Whether no further session may enter."""
+        return len(self.sessions) >= self.limit
+
+    def admit(self, session: Session) -> bool:
+        """Let `session` in, unless the cap is reached."""
+        if self.full and session not in self.sessions:
+            return False
+        self.sessions.add(session)
+        return True
+
+    def leave(self, session: Session) -> None:
+        """Forget `session`; harmless if it never entered."""
+        self.sessions.discard(session)
+
+
+def session_limit() -> int:
+    """FIELDLAB_MAX_SESSIONS, or the default; ValueError if it is not a positive whole number."""
+    text = os.environ.get("FIELDLAB_MAX_SESSIONS", str(DEFAULT_LIMIT))
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"FIELDLAB_MAX_SESSIONS must be a whole number of at least 1, not {text!r}")
+    return int(text)
+
+
+@cache
+def lobby() -> Lobby:
+    """This process's lobby."""
+    return Lobby(session_limit())

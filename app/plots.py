@@ -1,0 +1,143 @@
+"""One picture: a lasting Bokeh figure that draws one column of a shared source through a palette.
+
+Levels are bytes; the browser turns them into colours, so a palette change mutates the mapper and costs no kernel. The
+colour bar has a mapper of its own that knows the true values of level 0 and level 254.
+"""
+
+from __future__ import annotations
+
+from bokeh.models import (
+    BasicTicker,
+    ColorBar,
+    ColumnDataSource,
+    CustomJSHover,
+    HoverTool,
+    LinearColorMapper,
+    NumeralTickFormatter,
+    PanTool,
+    Range1d,
+    Scatter,
+    Span,
+    Title,
+    WheelZoomTool,
+)
+from bokeh.plotting import figure
+from compute.frames import TOP_LEVEL, Raster
+
+from app.palettes import palette
+from app.theme import CURVES, FAMILY, NOT_FINITE_COLOUR, PLOT_TYPE
+
+BAR_SLACK = 0.01  # the colour bar follows once its limits moved by this part of their span
+BAR_HEIGHT = 12  # px
+BORDERS = {"min_border_left": 56, "min_border_right": 16, "min_border_top": 32, "min_border_bottom": 80}  # px
+AROUND = (72, 112)  # px that a figure is wider and higher than its picture
+MARK = {"line_color": "#ffffff", "line_width": 2, "line_alpha": 0.9}
+
+LEVEL_TO_VALUE = """
+if (value > 254) return 'not finite';
+const low = source.data[name + '_low'][0], high = source.data[name + '_high'][0];
+return (low + value / 254 * (high - low)).toPrecision(5);
+"""
+
+
+class RasterPlot:
+    """A figure for the column `name` of `source`, with linked ranges, colour bar, hover, section line and probe."""
+
+    def __init__(
+        self, name: str, title: str, source: ColumnDataSource, x_range: Range1d, y_range: Range1d, colours: str
+    ) -> None:
+        self.name, self.source = name, source
+        self.mapper = LinearColorMapper(
+            palette=palette(colours), low=0, high=TOP_LEVEL, high_color=NOT_FINITE_COLOUR, nan_color=NOT_FINITE_COLOUR
+        )
+        self.values = LinearColorMapper(palette=palette(colours), low=0.0, high=1.0)
+        self.pan, self.zoom = PanTool(), WheelZoomTool(zoom_on_axis=False)
+        self.figure = figure(
+            x_range=x_range,
+            y_range=y_range,
+            toolbar_location=None,
+            tools=[self.pan, self.zoom],
+            active_drag=self.pan,
+            active_scroll=self.zoom,
+            output_backend="canvas",
+            lod_threshold=None,
+            sizing_mode="fixed",
+            **BORDERS,
+        )
+        self.figure.toolbar.logo = None
+        self._dress(title)
+        self.section = self._add_section()
+        self._add_image()
+
+    def _dress(self, title: str) -> None:
+        plot = self.figure
+        plot.grid.visible = False
+        plot.outline_line_color = None
+        plot.styles = PLOT_TYPE
+        plot.add_layout(Title(text=title, text_font=FAMILY, align="left"), "above")
+        for axis in (plot.xaxis, plot.yaxis):
+            axis.ticker = BasicTicker(desired_num_ticks=4)
+            axis.formatter = NumeralTickFormatter(format="0a")
+            axis.minor_tick_line_color = None
+        plot.yaxis.major_label_orientation = "vertical"
+        bar = ColorBar(
+            color_mapper=self.values,
+            height=BAR_HEIGHT,
+            orientation="horizontal",
+            padding=4,
+            ticker=BasicTicker(desired_num_ticks=4),
+            bar_line_color=None,
+        )
+        plot.add_layout(bar, "below")
+
+    def _add_image(self) -> None:
+        plot, name = self.figure, self.name
+        image = plot.image(
+            image=name, x="x", y="y", dw="dw", dh="dh", source=self.source, color_mapper=self.mapper, level="image"
+        )
+        formatter = CustomJSHover(args={"source": self.source, "name": name}, code=LEVEL_TO_VALUE)
+        plot.add_tools(
+            HoverTool(
+                renderers=[image],
+                tooltips=[("x, y", "$x{0.0}, $y{0.0}"), ("value", f"@{name}{{custom}}")],
+                formatters={f"@{name}": formatter},
+                point_policy="follow_mouse",
+                visible=False,
+            )
+        )
+
+    def _add_section(self) -> Span:
+        section = Span(
+            dimension="width",
+            location=0,
+            editable=True,
+            line_color="#ffffff",
+            line_width=2,
+            line_dash="dashed",
+            hover_line_color=CURVES[1],
+            hover_line_width=4,
+        )
+        self.figure.add_layout(section)
+        return section
+
+    def add_probe(self, probe: ColumnDataSource) -> None:
+        """Draw the point probe, the first row of `probe`'s x and y, as a ringed cross."""
+        self.figure.add_glyph(probe, Scatter(x="x", y="y", marker="circle_cross", size=16, fill_alpha=0.0, **MARK))
+
+    def resize(self, width: int, height: int) -> None:
+        """Set the size of the picture itself, without axes and bar, in px."""
+        outer = {"width": width + AROUND[0], "height": height + AROUND[1]}
+        self.figure.update(frame_width=width, frame_height=height, **outer)
+
+    def colour(self, name: str, reverse: bool) -> None:
+        """Show the palette `name`, reversed or not."""
+        colours = palette(name, reverse)
+        self.mapper.palette = colours
+        self.values.palette = colours
+
+    def scale(self, raster: Raster) -> None:
+        """Let the colour bar show the raster's limits, if they moved enough to be read."""
+        span = abs(raster.high - raster.low)
+        moved = max(abs(self.values.low - raster.low), abs(self.values.high - raster.high))
+        if moved > BAR_SLACK * span or (moved > 0 and span == 0):
+            self.values.update(low=raster.low, high=raster.high if span else raster.low + 1.0)

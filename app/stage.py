@@ -1,0 +1,153 @@
+"""The main area of a lab: its pictures, the profile on the section line, the probe over time. One per session."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import panel as pn
+import panel_material_ui as pmui
+from compute.frames import Frame
+
+from app.curves import CurvePlot
+from app.pictures import Pictures
+from app.plots import AROUND
+from app.session import Session
+from app.theme import GRID
+
+TITLES = {"field": "Field u", "laplacian": "Laplacian ∇²u"}
+PALETTES = {"field": "Inferno", "laplacian": "Cool–warm"}
+CURVE_HEIGHT, CURVE_HEIGHT_MOST = 184, 320  # px
+SMALLEST = 128  # px
+LOOK_DELAY = 120  # ms without a pan or zoom before the region is asked for at full resolution
+SERIES = 1200  # points of the probe's series that are kept
+
+
+class Stage:
+    """Pictures and curves of one session, and their sizes in its window."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.pictures = Pictures(TITLES, PALETTES)
+        self.profile = CurvePlot("cell", "u", ("profile", "exact"), "Profile on the section line")
+        self.series = CurvePlot("step", "u", ("probe",), "At the probe")
+        self._series: deque[tuple[float, float]] = deque(maxlen=SERIES)
+        self._look: Any = None
+        self._shown: Sequence[str] = tuple(TITLES)
+        self._room = (1280 - 280 - 320, 720)
+        self._panes = {
+            name: pn.pane.Bokeh(plot.figure, margin=0) for name, plot in self.pictures.plots.items()
+        }
+        self._row = pmui.Row(*self._panes.values(), margin=0, sizing_mode="stretch_width", css_classes=["pictures"])
+        self._lines = [
+            pn.pane.Bokeh(curves.figure, margin=0, sizing_mode="stretch_width") for curves in (self.profile, self.series)
+        ]
+        self._curves = pmui.Row(*self._lines, margin=0, sizing_mode="stretch_width")
+        self.panel = pmui.Column(self._row, self._curves, margin=0, sizing_mode="stretch_both")
+        self._connect()
+        self.resized()
+
+    def _connect(self) -> None:
+        pictures = self.pictures
+        pictures.painted = self.session.gate.acknowledge
+        pictures.tapped = self._probe
+        pictures.viewed = self._look_soon
+        pictures.section_moved = self._move_section
+        self.session.on_frame = lambda number, frame: pictures.show(number, frame.rasters)
+
+    # -- sizes
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(ny, nx) of the lab."""
+        return self.session.values["ny"], self.session.values["nx"]
+
+    def fit(self, width: int, height: int) -> None:
+        """Use a main area of width x height px."""
+        self._room = (width, height)
+        self._arrange()
+
+    def choose(self, shown: Sequence[str]) -> None:
+        """Show only these pictures."""
+        self._shown = shown
+        for name, pane in self._panes.items():
+            pane.visible = self.pictures.plots[name].figure.visible = name in shown
+        self._arrange()
+
+    def resized(self) -> None:
+        """The lab's grid has another shape: show all of it."""
+        self.pictures.whole(self.shape)
+        self._series.clear()
+        self._place()
+        self._arrange()
+
+    def _arrange(self) -> None:
+        ny, nx = self.shape
+        width, height = self._room
+        room_x = max(SMALLEST, width // len(self._shown) - AROUND[0] - GRID)
+        room_y = max(SMALLEST, height - AROUND[1] - CURVE_HEIGHT)
+        scale = min(room_x / nx, room_y / ny)
+        size = max(1, round(nx * scale)), max(1, round(ny * scale))
+        for name, plot in self.pictures.plots.items():
+            plot.resize(*size)
+            self._panes[name].param.update(width=plot.figure.width, height=plot.figure.height)
+        curve = max(CURVE_HEIGHT, height - size[1] - AROUND[1])
+        for curves, pane in zip((self.profile, self.series), self._lines, strict=True):
+            curves.figure.height = pane.height = min(curve, CURVE_HEIGHT_MOST)
+        self.session.look(self.pictures.view, (size[1], size[0]))
+
+    def _look_soon(self) -> None:
+        document = self.session.document
+        if self._look is not None:
+            document.remove_timeout_callback(self._look)
+        self._look = document.add_timeout_callback(self._look_now, LOOK_DELAY)
+
+    def _look_now(self) -> None:
+        self._look = None
+        self.session.look(self.pictures.view, self.session.pixels)
+
+    # -- section and probe
+
+    def _place(self) -> None:
+        values, (ny, nx) = self.session.values, self.shape
+        length = ny if values["section"] == "horizontal" else nx
+        probe = values["probe_x"] * nx, values["probe_y"] * ny
+        self.pictures.place(values["section"], values["section_at"] * length, probe)
+
+    def _move_section(self, location: float) -> None:
+        ny, nx = self.shape
+        length = ny if self.session.values["section"] == "horizontal" else nx
+        self.session.change(section_at=min(max(location / length, 0.0), 1.0))
+
+    def _probe(self, x: float, y: float) -> None:
+        ny, nx = self.shape
+        self.session.change(probe_x=min(max(x / nx, 0.0), 1.0), probe_y=min(max(y / ny, 0.0), 1.0))
+        self._series.clear()
+        self._place()
+
+    def turned(self) -> None:
+        """The section runs in the other direction now."""
+        self._place()
+
+    # -- frames
+
+    def tick(self) -> None:
+        """A few times a second: curves and colour bars of the newest frame."""
+        frame = self.session.latest
+        if frame is None:
+            return
+        self.pictures.scale(frame.rasters)
+        self._remember(frame)
+        curves = [frame.curves.get(name) for name in ("profile", "exact")]
+        self.profile.show([(c.x, c.y) if c is not None else None for c in curves])
+        steps, values = zip(*self._series, strict=True)
+        self.series.show([(np.array(steps), np.array(values))])
+
+    def _remember(self, frame: Frame) -> None:
+        step = frame.facts["step"]
+        if self._series and step < self._series[-1][0]:
+            self._series.clear()
+        if not self._series or step > self._series[-1][0]:
+            self._series.append((step, frame.facts["probe"]))

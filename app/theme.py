@@ -1,0 +1,100 @@
+"""Colours, type and spacing: one place, for light, dark and the projector.
+
+Type has one family and four sizes (14, 16, 20 and 40 px; presenter mode scales all of them by 20/14). Spacing sits on
+an 8 px grid. Text colours reach contrast AA on their ground in both schemes.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+FAMILY = "Roboto, 'Liberation Sans', Arial, sans-serif"
+SMALL, BODY, TITLE, DISPLAY = 14, 16, 20, 40  # px
+PRESENTER_SCALE = 20 / 14  # smallest type 20 px
+GRID = 8  # px
+
+LIGHT = {
+    "ink": "#14202b",
+    "muted": "#465665",
+    "paper": "#ffffff",
+    "ground": "#f4f6f8",
+    "line": "#d3dce3",
+    "accent": "#0b6a75",
+    "on_accent": "#ffffff",
+    "cpu": "#2f6db5",
+    "gpu": "#c2570c",
+    "good": "#1c7443",
+    "warn": "#8f5600",
+    "bad": "#b3261e",
+}
+DARK = {
+    "ink": "#e9eff3",
+    "muted": "#adbcc8",
+    "paper": "#111a22",
+    "ground": "#0a1117",
+    "line": "#2c3c49",
+    "accent": "#5ecbd3",
+    "on_accent": "#06262a",
+    "cpu": "#7fb2ec",
+    "gpu": "#f59a4a",
+    "good": "#66c691",
+    "warn": "#efb45a",
+    "bad": "#ff8a80",
+}
+PLOT_TYPE = {"font-size": "var(--body, 16px)"}  # what "1em" in a figure is; the theme sets axes to 0.925em
+CURVES = ("#0b6a75", "#c2570c")  # a curve and what it is compared with: legible on both papers
+NOT_FINITE_COLOUR = "#ff00c8"  # in no palette, so that a NaN cannot pass for a value
+
+
+def _scheme(colours: dict[str, str]) -> dict[str, Any]:
+    return {
+        "palette": {
+            "primary": {"main": colours["accent"], "contrastText": colours["on_accent"]},
+            "error": {"main": colours["bad"]},
+            "warning": {"main": colours["warn"]},
+            "success": {"main": colours["good"]},
+            "text": {"primary": colours["ink"], "secondary": colours["muted"]},
+            "background": {"default": colours["ground"], "paper": colours["paper"]},
+            "divider": colours["line"],
+        },
+        "typography": {
+            "fontFamily": FAMILY,
+            "h3": {"fontSize": "1.25rem"},
+            "body2": {"fontSize": "0.875rem"},
+            "caption": {"fontSize": "0.875rem"},
+            "button": {"fontSize": "0.875rem", "fontWeight": 500, "letterSpacing": 0},
+        },
+        "shape": {"borderRadius": 6},
+        "components": _components(colours),
+    }
+
+
+def _components(colours: dict[str, str]) -> dict[str, Any]:
+    bar = {"backgroundColor": colours["paper"], "color": colours["ink"], "boxShadow": "none", "backgroundImage": "none"}
+    flat = {"boxShadow": "none", "backgroundImage": "none", "border": "none"}
+    return {
+        "MuiAppBar": {"styleOverrides": {"root": {**bar, "borderBottom": f"1px solid {colours['line']}"}}},
+        "MuiDrawer": {"styleOverrides": {"paper": {"paddingBottom": "48px"}}},
+        "MuiToolbar": {"styleOverrides": {"root": {"minHeight": "56px !important"}}},
+        "MuiInputLabel": {"styleOverrides": {"shrink": {"transform": "translate(14px, -10px) scale(0.875)"}}},
+        "MuiTooltip": {"styleOverrides": {"tooltip": {"fontSize": "0.875rem", "backgroundColor": "#14202b"}}},
+        "MuiFormHelperText": {"styleOverrides": {"root": {"fontSize": "0.875rem", "marginLeft": 0}}},
+        "MuiAccordion": {"styleOverrides": {"root": {**flat, "backgroundColor": "transparent"}}},
+        "MuiToggleButton": {"styleOverrides": {"root": {"textTransform": "none", "color": colours["ink"]}}},
+        "MuiTab": {"styleOverrides": {"root": {"textTransform": "none", "fontSize": "1rem", "minHeight": "56px"}}},
+    }
+
+
+THEME: dict[str, Any] = {"light": _scheme(LIGHT), "dark": _scheme(DARK)}
+
+
+@cache
+def stylesheet() -> str:
+    """assets/style.css as text, headed by the colours of both schemes as CSS variables."""
+    scales = "".join(f"--{name}: {value};" for name, value in LIGHT.items())
+    dark = "".join(f"--{name}: {value};" for name, value in DARK.items())
+    head = f":root {{{scales}}}\n:root[data-theme=dark] {{{dark}}}\n"
+    return head + (ASSETS / "style.css").read_text(encoding="utf-8")

@@ -1,0 +1,58 @@
+"""Play, pause, one step, reset, checkpoint and back; and how many steps a frame takes."""
+
+from __future__ import annotations
+
+import panel_material_ui as pmui
+
+from app.session import Session
+from app.widgets import FULL, icon
+
+FASTEST = "as fast as it goes"
+SPEEDS: dict[str, int | None] = {str(n): n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)} | {FASTEST: None}
+
+
+class Transport:
+    """The buttons of one session, and what the keys do."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.run = pmui.Button(label="Run", icon="play_arrow", size="medium", margin=(2, 4, 2, 8), width=104)
+        self.run.on_click(lambda event: self.toggle())
+        session.param.watch(self._show_playing, "playing")
+        buttons = (
+            icon("skip_next", "One step (S)", self.step),
+            icon("replay", "Reset to the initial field (R)", self.reset),
+            icon("bookmark_add", "Checkpoint: remember this state", self.checkpoint),
+            icon("undo", "Back to the checkpoint", self.back),
+        )
+        self.speed = pmui.DiscreteSlider(
+            label="Steps a frame", options=SPEEDS, value=session.steps_per_frame, size="small", **FULL
+        )
+        self.speed.param.watch(lambda event: session.pace(event.new), "value")
+        self.panel = pmui.Column(
+            pmui.Row(self.run, *buttons, margin=0, sizing_mode="stretch_width"), self.speed, margin=(8, 0, 0, 0)
+        )
+
+    def _show_playing(self, *events: object) -> None:
+        playing = self.session.playing
+        self.run.param.update(label="Pause" if playing else "Run", icon="pause" if playing else "play_arrow")
+
+    def toggle(self) -> None:
+        """Run, or pause."""
+        self.session.play(not self.session.playing)
+
+    def step(self) -> None:
+        """Advance one step and stay paused."""
+        self.session.step()
+
+    def reset(self) -> None:
+        """Back to the initial field; what runs goes on running."""
+        self.session.act("reset")
+
+    def checkpoint(self) -> None:
+        """Remember the state."""
+        self.session.act("checkpoint")
+
+    def back(self) -> None:
+        """Return to the remembered state."""
+        self.session.act("rollback")
