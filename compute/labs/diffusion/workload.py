@@ -25,6 +25,9 @@ CHECK_STEPS = 25  # no multiple of 12 or 16, so that launches of many steps show
 REFERENCE_CELLS = 2048**2  # cpu_numpy takes a few seconds for the check at this size
 TOLERANCE = {"float32": 1e-6, "float64": 1e-13}  # relative L2; right kernels show 5e-8 and 1e-15
 WRONG = {"racing": "the tutorial's kernel updates in place while neighbouring blocks still read"}
+TIMED = ("ny", "nx", "dtype", "edges")  # parameters that the time of a step depends on
+CHECKED = (*TIMED, "r", "unstable")  # and those its result depends on
+APART = {"preset": "noise"}  # what comparisons start from: no denormals, whatever the live field holds
 BLOCK = 2**18  # cells compared at a time: 2 MiB of float64 stay in a cache, ten times faster than in memory
 
 Field = NDArray[Any]

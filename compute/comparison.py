@@ -1,0 +1,248 @@
+"""The live comparison: which way to ask for what next, one small job at a time, on engines that others use too.
+
+A job opens a lab apart from the live one, asks it for a result (`solve`) or for timings (`sample`), and closes it. For
+every setting the results are compared first, then times are taken until their quartiles settle; what is known stays
+in a Book and is not asked for again. `tick` and `follow` belong to one thread; engine events may come from any.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from compute.backends import backend
+from compute.bench import workload_of
+from compute.contest import Agreement, Book, Contestant, Key, Standing, Verdict, judge, pairing
+from compute.engine.messages import Broken, Closed, Refused, Sampled, Solved
+from compute.measure import steps_for
+from compute.timings import Measurement, Timing, settled
+
+CALM = 0.7  # seconds without a change of the parameters before anything is asked for them
+REST = 0.25  # seconds between two jobs
+LONGEST_JOB = 90.0  # seconds after which an unanswered job is given up; a first kernel may compile that long
+CHECK_SIDE = 512  # cells: results are compared on at most this many rows and columns
+SAMPLE_SECONDS = 0.008  # length of one sample: shorter than a frame, so that the picture does not stutter
+REPEAT = 9  # samples a job
+MOST = 45  # samples of one way at one setting
+SERIAL_CELLS = 2048**2  # cells above which single-threaded NumPy is not sampled: one step would hold up the picture
+LARGEST = 4096**2  # cells above which the engine of the live picture is not given a second grid
+RETRY = 60.0  # seconds after which something that failed is tried again
+SEED = 20
+REFERENCE = Contestant("cpu_numpy")  # in float64
+
+
+class Handle(Protocol):
+    """What is used of an engine's lab handle."""
+
+    def sample(self, steps: int, repeat: int) -> None:
+        """Ask for timings."""
+
+    def solve(self, steps: int, seed: int) -> None:
+        """Ask for a result."""
+
+    def close(self) -> None:
+        """Give it back."""
+
+
+Opener = Callable[[str, dict[str, Any], Callable[[Any], None]], Handle]  # (engine, values, on_event)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One question to an engine. key, failed: where in the Book an answer or a failure belongs."""
+
+    key: Key
+    failed: Key
+    engine: str
+    values: dict[str, Any]
+    ask: str
+    steps: int
+    repeat: int
+
+
+class Comparison:
+    """Follows one lab's values; `verdict()` says what is known about them."""
+
+    def __init__(self, lab: str, open_lab: Opener, book: Book, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lab, self._open, self._book, self._clock = lab, open_lab, book, clock
+        self._work = workload_of(lab)
+        self._values: dict[str, Any] = {}
+        self._calm_at = 0.0
+        self._job: Job | None = None
+        self._handle: Handle | None = None
+        self._deadline = 0.0
+        self._answers: deque[tuple[Job, Any]] = deque()
+        self._right: tuple[Key, Any] = ((), None)  # the reference field, of one setting
+
+    # -- what the view calls
+
+    def follow(self, values: Mapping[str, Any]) -> None:
+        """The lab's newest values. A change waits until the parameters are calm."""
+        names = ("backend", "variant", "device_index", *self._work.CHECKED)
+        kept = {name: values[name] for name in names if name in values}
+        if kept != self._values:
+            self._values = kept
+            self._calm_at = self._clock() + CALM
+
+    def tick(self) -> None:
+        """Take an answer, give up a late job, or start the next one."""
+        while self._answers:
+            job, event = self._answers.popleft()
+            if job is self._job:
+                self._take(job, event)
+        now = self._clock()
+        if self._job is not None:
+            if now > self._deadline:
+                self._fail(self._job, f"no answer within {LONGEST_JOB:.0f} s")
+        elif self._values and now >= self._calm_at:
+            job = self._next()
+            if job is not None:
+                self._start(job, now)
+
+    def verdict(self) -> Verdict | None:
+        """What may be said about the newest values; None before there are any."""
+        if not self._values:
+            return None
+        challenger, opponent, everybody = pairing(self._values)
+        return judge(challenger, opponent, tuple(self._standing(contestant) for contestant in everybody))
+
+    def close(self) -> None:
+        """End the job under way."""
+        self._values = {}
+        self._end()
+
+    # -- what to ask next
+
+    def _next(self) -> Job | None:
+        everybody = pairing(self._values)[2]
+        for find in (self._check, self._sample):
+            for contestant in everybody:
+                job = None if self._note(contestant) else find(contestant)
+                if job is not None and job.key not in self._book.claimed:
+                    return job
+        return None
+
+    def _check(self, contestant: Contestant) -> Job | None:
+        """Its result, or before that the reference's, unless known."""
+        key = self._checked_key(contestant)
+        if self._book.get(key) is not None:
+            return None
+        small = {side: min(self._values[side], CHECK_SIDE) for side in ("ny", "nx")}
+        right_key = self._setting("right", self._work.CHECKED, REFERENCE)
+        if self._right[0] != right_key:
+            return self._job_for(right_key, REFERENCE, "solve", self._work.CHECK_STEPS, small | {"dtype": "float64"})
+        return self._job_for(key, contestant, "solve", self._work.CHECK_STEPS, small)
+
+    def _sample(self, contestant: Contestant) -> Job | None:
+        """More samples, unless there are enough or its result is wrong."""
+        agreement = self._book.get(self._checked_key(contestant))
+        if agreement is None or not agreement.agrees:
+            return None
+        key = self._timed_key(contestant)
+        timings: list[Timing] = self._book.get(key) or []
+        warm = [timing for timing in timings if not timing.first_call]
+        if not warm:
+            return self._job_for(key, contestant, "sample", 1)
+        taken = [timing.step_seconds for timing in warm[1:]]  # the first found the pace
+        if len(taken) >= MOST or settled(taken):
+            return None
+        return self._job_for(key, contestant, "sample", steps_for(warm[-1].step_seconds, SAMPLE_SECONDS))
+
+    def _note(self, contestant: Contestant) -> str:
+        """Why nothing is asked of it at this setting; empty if something may be."""
+        for who in (contestant, REFERENCE):
+            text, until = self._book.get(self._failed_key(who)) or ("", 0.0)
+            if self._clock() < until:
+                return str(text)
+        cells = self._values["ny"] * self._values["nx"]
+        if contestant.backend == "cpu_numpy" and cells > SERIAL_CELLS:
+            return "one step would hold up the picture at this size; `fieldlab bench` times it"
+        if cells > LARGEST and self._engine(contestant) == self._engine(Contestant(self._values["backend"])):
+            return "a second grid of this size would hold up the picture; `fieldlab bench` times it"
+        return ""
+
+    def _job_for(
+        self, key: Key, contestant: Contestant, ask: str, steps: int, changes: Mapping[str, Any] | None = None
+    ) -> Job:
+        own = {"backend": contestant.backend, "variant": contestant.variant, **self._work.APART}
+        repeat = 1 if steps == 1 else REPEAT
+        values = {**self._values, **own, **(changes or {})}
+        return Job(key, self._failed_key(contestant), self._engine(contestant), values, ask, steps, repeat)
+
+    # -- one job
+
+    def _start(self, job: Job, now: float) -> None:
+        self._job, self._deadline = job, now + LONGEST_JOB
+        self._book.claimed.add(job.key)
+        try:
+            handle = self._open(job.engine, dict(job.values), lambda event: self._answers.append((job, event)))
+        except (RuntimeError, ValueError, OSError) as error:  # the engine is closed, or refuses at once
+            self._fail(job, str(error))
+            return
+        self._handle = handle
+        if job.ask == "solve":
+            handle.solve(job.steps, SEED)
+        else:
+            handle.sample(job.steps, job.repeat)
+
+    def _take(self, job: Job, event: Any) -> None:
+        match event:
+            case Solved(field=field) if job.key[0] == "right":  # another setting's may follow: keep one only
+                self._right = (job.key, field)
+                self._end()
+            case Solved(field=field):
+                tolerance = self._work.TOLERANCE[job.values["dtype"]]
+                self._book.put(job.key, Agreement.of(self._right[1], field, tolerance, job.steps))
+                self._end()
+            case Sampled(timings=timings):
+                before = self._book.get(job.key) or []
+                fresh = timings if not before else [timing for timing in timings if not timing.first_call]
+                self._book.put(job.key, [*before, *fresh])
+                self._end()
+            case Refused(text=text) | Broken(reason=text):
+                self._fail(job, text)
+            case Closed():
+                self._fail(job, "the engine closed it")
+
+    def _fail(self, job: Job, text: str) -> None:
+        self._book.put(job.failed, (text, self._clock() + RETRY))
+        self._end()
+
+    def _end(self) -> None:
+        if self._job is not None:
+            self._book.claimed.discard(self._job.key)
+        if self._handle is not None:
+            self._handle.close()
+        self._job = self._handle = None
+        self._calm_at = max(self._calm_at, self._clock() + REST)
+
+    # -- values and keys
+
+    def _standing(self, contestant: Contestant) -> Standing:
+        agreement = self._book.get(self._checked_key(contestant))
+        timings: list[Timing] = self._book.get(self._timed_key(contestant)) or []
+        first, warm = timings[:1], timings[2:]  # between them lies the one that found the pace
+        right = agreement is not None and agreement.agrees
+        measurement = Measurement.of([*first, *warm]) if right and warm else None
+        return Standing(contestant, measurement, agreement, self._note(contestant))
+
+    def _engine(self, contestant: Contestant) -> str:
+        device = backend(contestant.backend).device
+        return device if device == "host" else f"{device}:{self._values.get('device_index', 0)}"
+
+    def _checked_key(self, contestant: Contestant) -> Key:
+        return self._setting("checked", self._work.CHECKED, contestant)
+
+    def _timed_key(self, contestant: Contestant) -> Key:
+        return self._setting("timed", self._work.TIMED, contestant)
+
+    def _failed_key(self, contestant: Contestant) -> Key:
+        return self._setting("failed", self._work.CHECKED, contestant)
+
+    def _setting(self, kind: str, names: tuple[str, ...], contestant: Contestant) -> Key:
+        """The setting is frozen at the values a job was made for: its key goes with it."""
+        values = tuple(self._values.get(name) for name in (*names, "device_index"))
+        return (kind, self._lab, contestant, *values)

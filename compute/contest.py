@@ -1,0 +1,168 @@
+"""What the live readout compares, and what it may say about it: plain values, no engine and no screen."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.backends import BACKENDS, backend
+from compute.timings import Measurement, SpeedUp
+
+MOST_ENTRIES = 400  # results kept a process; the oldest are forgotten, since any client may ask for any setting
+PREFERRED_GPU = ("gpu_cupy", "gpu_numba")
+State = Literal["measuring", "agree", "disagree", "unavailable"]
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A backend and one of its variants ("" for its default)."""
+
+    backend: str
+    variant: str = ""
+
+    @property
+    def label(self) -> str:
+        """What to call it on the screen."""
+        name = backend(self.backend).label
+        return f"{name}, {self.variant}" if self.variant else name
+
+    @property
+    def kind(self) -> Literal["cpu", "gpu"]:
+        """The kind of device it runs on."""
+        return "cpu" if backend(self.backend).device == "host" else "gpu"
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far a result lies from the float64 NumPy reference, from the same field after the same steps.
+
+    difference: relative L2; largest: largest absolute; cells: (ny, nx) of the grid that was compared.
+    """
+
+    difference: float
+    largest: float
+    tolerance: float
+    cells: tuple[int, int]
+    steps: int
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the result counts as right; a result that is not finite does not."""
+        return self.difference <= self.tolerance
+
+    @classmethod
+    def of(cls, right: NDArray[Any], got: NDArray[Any], tolerance: float, steps: int) -> Agreement:
+        """Compare two (ny, nx) fields."""
+        delta = right.astype(np.float64) - got
+        norm = float(np.linalg.norm(right))
+        difference = float(np.linalg.norm(delta)) / (norm or 1.0)
+        largest = float(np.abs(delta).max())
+        if not np.isfinite(difference):
+            difference = largest = float("inf")
+        return cls(difference, largest, tolerance, (right.shape[0], right.shape[1]), steps)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One contestant's line: its measurement and agreement as far as they are known, and a note in words."""
+
+    contestant: Contestant
+    measurement: Measurement | None
+    agreement: Agreement | None
+    note: str = ""
+
+    @property
+    def right(self) -> bool:
+        """Whether its result was compared and agreed."""
+        return self.agreement is not None and self.agreement.agrees
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What may be said now: a speed-up only in the state "agree", when both results were compared and are right."""
+
+    challenger: Contestant
+    opponent: Contestant | None
+    state: State
+    speed_up: SpeedUp | None
+    agreement: Agreement | None
+    standings: tuple[Standing, ...]
+
+    @property
+    def title(self) -> str:
+        """What the speed-up compares: GPU over CPU, or one way over another."""
+        if self.opponent is None:
+            return self.challenger.label
+        if (self.challenger.kind, self.opponent.kind) == ("gpu", "cpu"):
+            return "GPU over CPU"
+        return f"{self.challenger.label} over {self.opponent.label}"
+
+
+def pairing(values: Mapping[str, Any]) -> tuple[Contestant, Contestant | None, list[Contestant]]:
+    """(challenger, opponent, everybody) for a lab's values, on this machine.
+
+    The challenger is the GPU backend that is selected, or the best there is, against Numba on all cores; without a GPU
+    Numba against NumPy. Everybody: these two first, then the other backends that are here.
+    """
+    here = [b.name for b in BACKENDS if b.missing is None]
+    selected = Contestant(values["backend"], values.get("variant", ""))
+    gpus = [name for name in PREFERRED_GPU if name in here]
+    cpus = [name for name in ("cpu_numba", "cpu_numpy") if name in here]
+    if selected.kind == "gpu":
+        challenger, rivals = selected, cpus
+    elif gpus:
+        challenger, rivals = Contestant(gpus[0]), cpus
+    else:
+        challenger, rivals = Contestant(cpus[0]), cpus[1:]
+    opponent = Contestant(rivals[0]) if rivals else None
+    others = [Contestant(name) for name in here]
+    first = [contestant for contestant in (challenger, opponent) if contestant is not None]
+    return challenger, opponent, first + [other for other in others if other.backend not in {c.backend for c in first}]
+
+
+def judge(challenger: Contestant, opponent: Contestant | None, standings: tuple[Standing, ...]) -> Verdict:
+    """The verdict that these standings allow."""
+    by_name = {standing.contestant: standing for standing in standings}
+    pair = [by_name[contestant] for contestant in (challenger, opponent) if contestant is not None]
+    compared = [standing.agreement for standing in pair if standing.agreement is not None]
+    worst = max(compared, key=lambda agreement: agreement.difference / agreement.tolerance, default=None)
+    if any(not agreement.agrees for agreement in compared):
+        return Verdict(challenger, opponent, "disagree", None, worst, standings)
+    measured = [s.measurement for s in pair if s.right and s.measurement is not None and s.measurement.step.n > 0]
+    if opponent is not None and len(measured) == 2:
+        speed_up = SpeedUp.of(measured[1].step, measured[0].step)
+        return Verdict(challenger, opponent, "agree", speed_up, worst, standings)
+    stuck = opponent is None or any(standing.note for standing in pair)
+    return Verdict(challenger, opponent, "unavailable" if stuck else "measuring", None, worst, standings)
+
+
+class Book:
+    """What was measured, compared or refused in this process, by setting; all sessions share one."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[Key, Any] = OrderedDict()
+        self.claimed: set[Key] = set()  # what some session is at: others wait for its result
+
+    def get(self, key: Key) -> Any:
+        """The entry, or None."""
+        return self._entries.get(key)
+
+    def put(self, key: Key, value: Any) -> None:
+        """Keep an entry; the oldest goes when there are too many."""
+        self._entries[key] = value
+        self._entries.move_to_end(key)
+        while len(self._entries) > MOST_ENTRIES:
+            self._entries.popitem(last=False)
+
+
+@cache
+def shared_book() -> Book:
+    """This process's book."""
+    return Book()

@@ -1,0 +1,279 @@
+"""The live comparison, against engines that answer at once or not at all, by a clock of the test's own."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from compute import comparison as module
+from compute.comparison import CALM, CHECK_SIDE, LONGEST_JOB, REST, Comparison
+from compute.contest import Agreement, Book, Contestant, Standing, judge, pairing
+from compute.engine import jobs
+from compute.engine.messages import Refused
+from compute.labs.diffusion import Diffusion, cpu_numba, cpu_numpy
+from compute.timings import Measurement, Timing
+
+VALUES = {
+    "backend": "cpu_numba", "variant": "", "device_index": 0, "ny": 20, "nx": 30, "dtype": "float32",
+    "edges": "zero-flux", "r": 0.2, "unstable": False, "preset": "ring", "probe_x": 0.5,
+}  # fmt: skip
+
+
+class Engines:
+    """Runs every job to its end inside the call; remembers what was opened and closed."""
+
+    def __init__(self, answer=True):
+        self.answer, self.opened, self.closed = answer, [], 0
+
+    def open(self, engine, values, on_event):
+        self.opened.append((engine, values))
+        return Handle(self, values, on_event)
+
+
+class Handle:
+    def __init__(self, engines, values, on_event):
+        self.engines, self.values, self.on_event = engines, values, on_event
+
+    def sample(self, steps, repeat):
+        self.run(jobs.sample(Diffusion, self.values, steps, repeat))
+
+    def solve(self, steps, seed):
+        self.run(jobs.solve(Diffusion, self.values, steps, seed))
+
+    def run(self, work):
+        if not self.engines.answer:
+            return
+        while True:
+            try:
+                next(work)
+            except StopIteration as stop:
+                self.on_event(stop.value)
+                return
+            except ValueError as error:
+                self.on_event(Refused(str(error)))
+                return
+
+    def close(self):
+        self.engines.closed += 1
+
+
+class Bench:
+    """A comparison with its fakes and a clock that is turned by hand."""
+
+    def __init__(self, book=None, **engine):
+        self.now, self.engines, self.book = 0.0, Engines(**engine), book or Book()
+        self.comparison = Comparison("diffusion", self.engines.open, self.book, clock=lambda: self.now)
+        self.comparison.follow(VALUES)
+
+    def turn(self, times=1):
+        for _ in range(times):
+            self.now += max(CALM, REST) + 0.01
+            self.comparison.tick()
+
+    def verdict(self, most=120):
+        for _ in range(most):
+            self.turn()
+            verdict = self.comparison.verdict()
+            if verdict.state != "measuring":
+                return verdict
+        return verdict
+
+
+@pytest.fixture(autouse=True)
+def cpu_only(monkeypatch):
+    """These tests are about two backends that are everywhere."""
+    from compute import contest
+
+    monkeypatch.setattr(contest, "BACKENDS", [b for b in contest.BACKENDS if b.device == "host"])
+
+
+def standing(name, seconds=1.0, difference=1e-8):
+    timings = [Timing(name, "", 10, 100, compute=seconds * (1 + 0.001 * k)) for k in range(9)]
+    return Standing(Contestant(name), Measurement.of(timings), Agreement(difference, difference, 1e-6, (10, 10), 25))
+
+
+def test_right_results_give_a_speed_up_within_its_spread():
+    verdict = Bench().verdict()
+    assert verdict.state == "agree"
+    assert verdict.title == "Numba over NumPy"
+    assert verdict.speed_up.low <= verdict.speed_up.ratio <= verdict.speed_up.high
+    assert 0 < verdict.agreement.difference < 1e-6
+    assert verdict.agreement.cells == (20, 30)
+    assert [s.contestant.backend for s in verdict.standings] == ["cpu_numba", "cpu_numpy"]
+
+
+def test_a_planted_disagreement_shows_no_speed_up_and_no_time(monkeypatch):
+    def slightly_off(u, out, r, edges, steps):
+        cpu_numpy.step(u, out, 1.001 * r, edges, steps)
+
+    monkeypatch.setattr(cpu_numba, "step", slightly_off)
+    bench = Bench()
+    verdict = bench.verdict()
+    bench.turn(60)
+    verdict = bench.comparison.verdict()
+    assert verdict.state == "disagree"
+    assert verdict.speed_up is None
+    assert verdict.agreement.difference > verdict.agreement.tolerance
+    assert verdict.standings[0].measurement is None
+    assert verdict.standings[1].measurement is not None
+
+
+def test_nothing_is_asked_until_the_parameters_are_calm():
+    bench = Bench()
+    for r in np.linspace(0.1, 0.2, 20):
+        bench.now += CALM / 2
+        bench.comparison.follow({**VALUES, "r": r})
+        bench.comparison.tick()
+    assert bench.engines.opened == []
+    bench.turn()
+    assert len(bench.engines.opened) == 1
+
+
+def test_what_does_not_matter_for_the_comparison_does_not_restart_it():
+    bench = Bench()
+    bench.now += CALM + 0.01
+    bench.comparison.follow({**VALUES, "probe_x": 0.9, "preset": "step"})
+    bench.comparison.tick()
+    assert len(bench.engines.opened) == 1
+
+
+def test_a_known_setting_is_not_asked_again_and_other_sessions_share_it():
+    first = Bench()
+    first.verdict()
+    first.turn(60)
+    asked = len(first.engines.opened)
+    first.turn(20)
+    assert len(first.engines.opened) == asked
+    second = Bench(book=first.book)
+    second.turn()
+    assert second.comparison.verdict().state == "agree"
+    assert second.engines.opened == []
+
+
+def test_r_changes_the_check_but_not_the_timings():
+    bench = Bench()
+    bench.verdict()
+    bench.turn(60)
+    before = len(bench.engines.opened)
+    bench.comparison.follow({**VALUES, "r": 0.1})
+    bench.turn(20)
+    fresh = bench.engines.opened[before:]
+    assert len(fresh) == 3  # reference, Numba, NumPy
+    assert all(values["r"] == 0.1 for _, values in fresh)
+    assert bench.comparison.verdict().state == "agree"
+
+
+def test_every_lab_that_was_opened_is_closed():
+    bench = Bench()
+    bench.verdict()
+    bench.comparison.close()
+    assert bench.engines.closed == len(bench.engines.opened) > 4
+    assert bench.book.claimed == set()
+
+
+def test_one_session_waits_for_what_another_is_measuring():
+    silent = Bench(answer=False)
+    silent.turn()
+    waiting = Bench(book=silent.book)
+    waiting.turn(3)
+    assert waiting.engines.opened == []
+    silent.comparison.close()
+    waiting.turn()
+    assert len(waiting.engines.opened) == 1
+
+
+def test_an_engine_that_does_not_answer_is_given_up_in_words():
+    bench = Bench(answer=False)
+    bench.turn()
+    bench.now += LONGEST_JOB + 1
+    bench.comparison.tick()
+    verdict = bench.comparison.verdict()
+    assert verdict.state == "unavailable"
+    assert "no answer within" in verdict.standings[0].note
+    assert bench.engines.closed == 1
+    bench.turn(10)
+    assert len(bench.engines.opened) == 1  # until RETRY has passed
+    bench.now += module.RETRY
+    bench.turn()
+    assert len(bench.engines.opened) == 2
+
+
+def test_a_refusal_is_shown_with_the_engine_s_own_words():
+    bench = Bench()
+    bench.comparison.follow({**VALUES, "edges": "open"})
+    verdict = bench.verdict()
+    assert verdict.state == "unavailable"
+    assert "open" in verdict.standings[0].note
+
+
+def test_an_answer_that_comes_too_late_is_ignored():
+    bench = Bench(answer=False)
+    bench.turn()
+    old = bench.comparison
+    job = partial(old._answers.append, (old._job, Refused("late")))
+    bench.now += LONGEST_JOB + 1
+    old.tick()
+    before = old.verdict().standings[0].note
+    job()
+    old.tick()
+    assert old.verdict().standings[0].note == before
+
+
+def test_large_grids_are_compared_small_and_numpy_is_not_sampled():
+    bench = Bench()
+    bench.comparison.follow({**VALUES, "ny": 3000, "nx": 3000})
+    bench.turn(2)
+    assert {values["ny"] for _, values in bench.engines.opened} == {CHECK_SIDE}
+    notes = {s.contestant.backend: s.note for s in bench.comparison.verdict().standings}
+    assert "fieldlab bench" in notes["cpu_numpy"]
+    assert notes["cpu_numba"] == ""
+
+
+def test_the_live_engine_gets_no_second_huge_grid():
+    bench = Bench()
+    bench.comparison.follow({**VALUES, "ny": 8192, "nx": 8192})
+    bench.turn(5)
+    assert bench.engines.opened == []
+    assert all(s.note for s in bench.comparison.verdict().standings)
+
+
+def test_a_speed_up_needs_two_compared_and_measured_ways():
+    numba, numpy = standing("cpu_numba", 1.0), standing("cpu_numpy", 8.0)
+    pair = numba.contestant, numpy.contestant
+    assert judge(*pair, (numba, numpy)).speed_up.ratio == pytest.approx(8.0)
+    for broken in (
+        Standing(numba.contestant, numba.measurement, None),
+        Standing(numba.contestant, None, numba.agreement),
+        standing("cpu_numba", difference=1e-3),
+        standing("cpu_numba", difference=float("inf")),
+    ):
+        assert judge(*pair, (broken, numpy)).speed_up is None
+    assert judge(*pair, (standing("cpu_numba", difference=1e-3), numpy)).state == "disagree"
+
+
+def test_agreement_is_the_relative_distance_to_the_reference():
+    right = np.arange(6.0).reshape(2, 3)
+    got = right.copy()
+    got[1, 2] += 0.5
+    agreement = Agreement.of(right, got, 1e-6, 25)
+    assert agreement.largest == 0.5
+    assert agreement.difference == pytest.approx(0.5 / np.sqrt(np.sum(right**2)))
+    assert not agreement.agrees
+    assert not Agreement.of(right, right * np.nan, 1e-6, 25).agrees
+    assert Agreement.of(np.zeros((2, 2)), np.zeros((2, 2)), 1e-6, 25).agrees
+
+
+def test_the_selected_gpu_backend_meets_numba(monkeypatch):
+    from compute import contest
+    from compute.backends import BACKENDS, Backend
+
+    monkeypatch.setattr(contest, "BACKENDS", BACKENDS)
+    monkeypatch.setattr(Backend, "missing", None)
+    challenger, opponent, everybody = pairing({"backend": "gpu_numba", "variant": "racing"})
+    assert (challenger, opponent) == (Contestant("gpu_numba", "racing"), Contestant("cpu_numba"))
+    assert [c.backend for c in everybody] == ["gpu_numba", "cpu_numba", "cpu_numpy", "gpu_cupy"]
+    assert pairing({"backend": "cpu_numpy"})[0] == Contestant("gpu_cupy")
+    verdict = judge(challenger, opponent, tuple(Standing(c, None, None) for c in everybody))
+    assert verdict.title == "GPU over CPU"
