@@ -165,9 +165,9 @@ sys.meta_path.insert(0, Refuse())
 {planted}
 import compute
 names = [module.name for module in pkgutil.walk_packages(compute.__path__, "compute.")]
+names = [name for name in names if not name.rpartition(".")[2].startswith(("gpu_", "__main__"))] + ["compute.__main__"]
 for name in names:
-    if not name.rpartition(".")[2].startswith("gpu_"):
-        importlib.import_module(name)
+    importlib.import_module(name)
 print(len(names), sorted(set(sys.modules) & {view}))
 """
 
