@@ -24,6 +24,7 @@ LAPTOP, PROJECTOR = (1280, 720), (1920, 1080)   # pixels: what the page is laid 
 WAIT = 20_000                                   # ms until a missing element is a failure: kernels compile
 FLAGS = (
     "--disable-gpu",                            # the same software rendering everywhere
+    "--disable-dev-shm-usage",                  # containers give /dev/shm 64 MB
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",          # Chromium's own errands fail, and are logged, without a network
