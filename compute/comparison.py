@@ -98,9 +98,9 @@ class Comparison:
             if now > self._deadline:
                 self._fail(self._job, f"no answer within {LONGEST_JOB:.0f} s")
         elif self._values and now >= self._calm_at:
-            job = self._next()
-            if job is not None:
-                self._start(job, now)
+            following = self._next()
+            if following is not None:
+                self._start(following, now)
 
     def verdict(self) -> Verdict | None:
         """What may be said about the newest values; None before there are any."""

@@ -1,0 +1,66 @@
+"""The history of the live step time: HoloViews draws it once, then its source is written."""
+
+from __future__ import annotations
+
+from collections import deque
+from math import isfinite
+
+import holoviews as hv
+import numpy as np
+from bokeh.models import BasicTicker
+
+from app.theme import FAMILY, LIGHT, PLOT_TYPE
+
+hv.extension("bokeh")
+
+SPAN = 60.0  # seconds shown
+MOST = 300  # points kept: four a second, and some
+HEIGHT = 112  # px
+SLACK = 0.15  # part of the newest values' span left free above and below
+
+
+class History:
+    """Compute time of a step, over the last SPAN seconds. One line; its hue is the device's."""
+
+    def __init__(self) -> None:
+        self._points: deque[tuple[float, float]] = deque(maxlen=MOST)
+        curve = hv.Curve(([-SPAN, 0.0], [0.0, 1.0]), "live, seconds ago", "µs/step").opts(
+            color=LIGHT["cpu"], line_width=2, toolbar=None, default_tools=[], show_grid=False
+        )
+        self.figure = hv.render(curve, backend="bokeh")
+        self._renderer = self.figure.renderers[0]
+        self._source = self._renderer.data_source
+        self._columns = self._renderer.glyph.x, self._renderer.glyph.y
+        self._dress()
+
+    def _dress(self) -> None:
+        plot = self.figure
+        plot.update(sizing_mode="stretch_width", height=HEIGHT, output_backend="canvas", title=None)
+        plot.update(min_border_right=8, min_border_top=8, outline_line_color=None)
+        plot.toolbar.logo = None
+        plot.styles = PLOT_TYPE
+        plot.x_range.update(start=-SPAN, end=0)
+        for axis in (plot.xaxis[0], plot.yaxis[0]):
+            axis.update(axis_label_text_font=FAMILY, major_label_text_font=FAMILY)
+            axis.update(axis_label_text_font_style="normal", minor_tick_line_color=None)
+            axis.ticker = BasicTicker(desired_num_ticks=3)
+
+    def add(self, moment: float, step_seconds: float) -> None:
+        """One point: the median step time (seconds) of the frames since the last one, at `moment` (seconds)."""
+        if isfinite(step_seconds):
+            self._points.append((moment, 1e6 * step_seconds))
+
+    def clear(self) -> None:
+        """Another backend or grid: what was before does not belong to it."""
+        self._points.clear()
+
+    def draw(self, moment: float, kind: str) -> None:
+        """Write the line as of `moment`, in the hue of `kind` ("cpu" or "gpu"), which reads on both papers."""
+        points = [(then - moment, value) for then, value in self._points if moment - then <= SPAN]
+        x, y = np.array(points).reshape(-1, 2).T
+        self._source.data = {self._columns[0]: x, self._columns[1]: y}
+        self._renderer.glyph.line_color = LIGHT[kind]
+        if y.size:
+            low, high = float(y.min()), float(y.max())
+            slack = SLACK * (high - low or high or 1.0)
+            self.figure.y_range.update(start=max(0.0, low - slack), end=high + slack)

@@ -1,0 +1,179 @@
+"""The readout in words and bars: pure functions from what is known to HTML; what came from outside is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from html import escape
+from math import isfinite, log10, nan
+
+from compute.contest import Agreement, Standing, Verdict
+from compute.devices import cpu_count
+from compute.record import Recorded
+from compute.timings import PARTS, Measurement
+
+LOWEST, HIGHEST = 1e7, 1e13  # cells/s at the two ends of the bars
+PART_NAMES = {"launch": "launch", "compute": "compute", "levels": "levels", "transfer": "copy", "delivery": "delivery"}
+INCLUDED = (
+    "Compute is the time of the kernels alone, by CUDA events on a GPU and wall time on the host. Launch is the host's "
+    "time to enqueue them, levels the reduction to screen size and one byte a pixel, copy device to host, delivery "
+    "from the server's write to the browser's paint."
+)
+GIGABYTES = (
+    "One read and one write a cell and step. Kernels that take several steps in one pass through memory, and grids "
+    "that fit in a cache, can exceed 100 % of the copy bandwidth."
+)
+FIRST = "First step of a fresh lab; it holds compilation if nothing had compiled the kernel before. In no median."
+
+
+def headline(verdict: Verdict | None) -> str:
+    """The large number and what it compares, its spread, and how far the results lie apart."""
+    if verdict is None:
+        return "<div class='headline'><b class='words'>Starting</b></div>"
+    title, agreement = escape(verdict.title), _agreement(verdict.agreement)
+    if verdict.state == "disagree":
+        return f"<div class='headline'><b class='words bad'>Results disagree</b></div><p>{title}</p>{agreement}"
+    speed = verdict.speed_up
+    if verdict.state != "agree" or speed is None:
+        words = "Measuring" if verdict.state == "measuring" else "No comparison"
+        return f"<div class='headline'><b class='words'>{words}</b><span>{title}</span></div>{agreement}"
+    noisy = " <span class='noisy'>noisy</span>" if speed.noisy else ""
+    interval = f"<p title='Ratios that the quartiles allow'>{times(speed.low)} to {times(speed.high)}×{noisy}</p>"
+    number = f"<b>{times(speed.ratio)}×</b><span>{title}</span>"
+    return f"<div class='headline {verdict.challenger.kind}'>{number}</div>{interval}{agreement}"
+
+
+def ways(standings: Iterable[Standing], cell_bytes: int, roofs: Mapping[str, float]) -> str:
+    """One block a backend: rate and bar, then the numbers. roofs: copy bandwidth in bytes/s by "cpu" and "gpu"."""
+    return "".join(_way(standing, cell_bytes, roofs.get(standing.contestant.kind, nan)) for standing in standings)
+
+
+def others(figures: Iterable[Recorded]) -> str:
+    """Recorded figures hollow, cited ones hatched; each with its machine, grid, and date or source."""
+    blocks = []
+    for figure in figures:
+        kind = "cited" if figure.cited else "recorded"
+        size = f"{figure.nx}²" if figure.nx == figure.ny else f"{figure.nx} × {figure.ny}"
+        note = f"{kind}{'' if figure.cited else f' {figure.date}'}: {size}, {figure.dtype}"
+        source = figure.cited or f"{figure.backend} {figure.variant}, {figure.edges}; not measured here"
+        blocks.append(
+            f"<div class='way gpu' title='{escape(source)}'>{_line(figure.machine, rate(figure.cells_per_second))}"
+            f"{_bar(figure.cells_per_second, kind=kind)}<p class='quiet'>{escape(note)}</p></div>"
+        )
+    return "".join(blocks)
+
+
+def parts(measurement: Measurement | None, kind: str, frames_per_second: float) -> str:
+    """The stacked bar of a live frame's time, and its legend; parts that were not measured are left out."""
+    if measurement is None:
+        return "<p class='quiet'>no frame yet</p>"
+    known = {name: measurement.parts[name] for name in PARTS if isfinite(measurement.parts.get(name, nan))}
+    total = sum(known.values())
+    if total <= 0:
+        return "<p class='quiet'>no step yet</p>"
+    bar = "".join(f"<i class='{name}' style='width:{100 * value / total:.2f}%'></i>" for name, value in known.items())
+    items = "".join(f"<li class='{name}'>{PART_NAMES[name]} {duration(value)}</li>" for name, value in known.items())
+    items += f"<li class='plain'>{frames_per_second:.0f} frames/s</li>"
+    body = f"<div class='parts'>{bar}</div><ul class='legend'>{items}</ul>"
+    return f"<div class='{kind}' title='{escape(INCLUDED)}'>{body}</div>"
+
+
+def first_calls(standings: Iterable[Standing]) -> str:
+    """The first calls, apart from everything else."""
+    known = [
+        f"{escape(standing.contestant.label)} {duration(standing.measurement.first_call)}"
+        for standing in standings
+        if standing.measurement is not None and isfinite(standing.measurement.first_call)
+    ]
+    return f"<p class='quiet' title='{escape(FIRST)}'>First call: {', '.join(known)}</p>" if known else ""
+
+
+def _way(standing: Standing, cell_bytes: int, roof: float) -> str:
+    contestant, measurement = standing.contestant, standing.measurement
+    threads = {"cpu_numba": cpu_count(), "cpu_numpy": 1}.get(contestant.backend)
+    name = contestant.label + (f", {threads} thread{'s' * (threads != 1)}" if threads else "")
+    if measurement is None:
+        words = standing.note or ("results disagree" if standing.agreement and not standing.right else "measuring")
+        return f"<div class='way {contestant.kind}'>{_line(name, '')}<p class='quiet'>{escape(words)}</p></div>"
+    step, cells = measurement.step, measurement.cells
+    bar = _bar(measurement.cells_per_second, cells / step.q3, cells / step.q1)
+    noisy = " <span class='noisy'>noisy</span>" if measurement.noisy else ""
+    spread = f"{duration(step.median)} a step ({span(step.q1, step.q3)}), n&nbsp;{step.n}{noisy}"
+    share = f", {measurement.percent_of(roof, cell_bytes):.0f}&nbsp;% of copy" if isfinite(roof) else ""
+    gigabytes = f"{figure(measurement.bytes_per_second(cell_bytes) / 1e9)}&nbsp;GB/s{share}"
+    gigabytes = f"<span title='{escape(GIGABYTES)}'>{gigabytes}</span>"
+    rates = f"{thousands(measurement.steps_per_second)}&nbsp;steps/s, {gigabytes}"
+    lines = f"<p>{spread}</p><p class='quiet'>{rates}</p>"
+    return f"<div class='way {contestant.kind}'>{_line(name, rate(measurement.cells_per_second))}{bar}{lines}</div>"
+
+
+def _agreement(agreement: Agreement | None) -> str:
+    if agreement is None:
+        return "<p class='quiet'>results not yet compared</p>"
+    ny, nx = agreement.cells
+    title = (
+        f"The worse of both, against NumPy in float64 after {agreement.steps} steps from noise on {nx} × {ny} cells; "
+        f"relative L2 up to {agreement.tolerance:.0e} counts as right"
+    )
+    beyond = "" if agreement.agrees else f" > {agreement.tolerance:.0e}"
+    text = f"max |difference| {agreement.largest:.1e}, rel.&nbsp;{agreement.difference:.1e}{beyond}"
+    return f"<p title='{escape(title)}'>{text}</p>"
+
+
+def _line(name: str, value: str) -> str:
+    return f"<div class='line'><b>{escape(name)}</b><b>{value}</b></div>"
+
+
+def _bar(value: float, low: float = nan, high: float = nan, kind: str = "measured") -> str:
+    """A bar on the logarithmic scale, with the quartiles as a dark line at its end."""
+    whisker = ""
+    if isfinite(low) and isfinite(high):
+        start, end = place(low), place(high)
+        whisker = f"<u style='left:{start:.2f}%;width:{end - start:.2f}%'></u>"
+    return f"<div class='track'><i class='{kind}' style='width:{place(value):.2f}%'></i>{whisker}</div>"
+
+
+def place(cells_per_second: float) -> float:
+    """Where a rate lies on the bars, in percent of their length."""
+    part = log10(max(cells_per_second, LOWEST) / LOWEST) / log10(HIGHEST / LOWEST)
+    return 100 * min(part, 1.0)
+
+
+def rate(cells_per_second: float) -> str:
+    """Cell updates a second, in Gcell/s."""
+    return figure(cells_per_second / 1e9)
+
+
+def times(ratio: float) -> str:
+    """A ratio to three figures."""
+    return figure(ratio)
+
+
+def figure(value: float) -> str:
+    """Three figures, no exponent up to a million, thousands apart."""
+    if not isfinite(value):
+        return "–"
+    if value >= 1000:
+        return f"{float(f'{value:.3g}'):,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return f"{value:#.3g}".rstrip(".")
+
+
+def thousands(value: float) -> str:
+    """Three figures, from 10 000 on in thousands."""
+    return f"{figure(value / 1000)}&nbsp;k" if value >= 10_000 else figure(value)
+
+
+def duration(seconds: float) -> str:
+    """A time to three figures, in µs, ms or s."""
+    if not isfinite(seconds):
+        return "–"
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{figure(seconds / size)}&nbsp;{unit}"
+    return f"{figure(seconds / 1e-6)}&nbsp;µs" if seconds > 0 else "0&nbsp;µs"
+
+
+def span(low: float, high: float) -> str:
+    """Two times as a range; the unit once when it is the same."""
+    first, last = duration(low), duration(high)
+    number, _, unit = first.partition("&nbsp;")
+    return f"{number}–{last}" if last.endswith(unit) and last.partition("&nbsp;")[2] == unit else f"{first}–{last}"

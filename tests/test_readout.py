@@ -1,0 +1,117 @@
+"""The readout's words and bars: what may be said, and what never."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+
+import pytest
+
+from app import readout_view as view
+from compute.contest import Agreement, Contestant, Standing, judge
+from compute.record import CITED, Recorded
+from compute.timings import Measurement, Timing
+
+
+def standing(name, seconds, difference=5e-8, first=0.3):
+    timings = [Timing(name, "", 1, 10_000, compute=first, first_call=True)]
+    timings += [Timing(name, "", 10, 10_000, compute=10 * seconds * (1 + 0.001 * k)) for k in range(9)]
+    agreement = Agreement(difference, 4 * difference, 1e-6, (100, 100), 25)
+    return Standing(Contestant(name), Measurement.of(timings) if agreement.agrees else None, agreement)
+
+
+def verdict(*standings):
+    return judge(standings[0].contestant, standings[1].contestant, standings)
+
+
+def test_the_headline_leads_with_the_speed_up_its_spread_and_the_difference():
+    text = view.headline(verdict(standing("gpu_cupy", 1e-6), standing("cpu_numba", 5e-5)))
+    assert re.search(r"class='headline gpu'><b>50\.0×</b><span>GPU over CPU", text)
+    assert " to " in text
+    assert "max |difference| 2.0e-07" in text
+
+
+def test_results_that_disagree_show_no_factor_and_no_time():
+    standings = standing("gpu_cupy", 1e-6, difference=1e-2), standing("cpu_numba", 5e-5)
+    head, blocks = view.headline(verdict(*standings)), view.ways(standings, 8, {})
+    assert "Results disagree" in head
+    assert "1.0e-02 > 1e-06" in head
+    assert "×</b>" not in head
+    wrong, right = blocks.split("<div class='way ")[1:]
+    assert "results disagree" in wrong
+    assert "a step" not in wrong
+    assert "track" not in wrong
+    assert "a step" in right
+
+
+def test_without_two_results_it_says_that_it_measures():
+    waiting = Standing(Contestant("cpu_numba"), None, None), standing("cpu_numpy", 1.0)
+    assert "Measuring" in view.headline(verdict(*waiting))
+    assert "Starting" in view.headline(None)
+
+
+def test_a_note_is_shown_as_text():
+    noted = replace(Standing(Contestant("cpu_numba"), None, None), note="needs <b>9</b> GiB")
+    assert "needs &lt;b&gt;9&lt;/b&gt; GiB" in view.ways([noted], 8, {})
+    assert "No comparison" in view.headline(verdict(noted, standing("cpu_numpy", 1.0)))
+
+
+def test_each_way_has_median_quartiles_count_rates_and_percent():
+    text = view.ways([standing("cpu_numpy", 1e-4)], 8, {"cpu": 1.6e9})
+    for part in (
+        "100&nbsp;µs a step",
+        "n&nbsp;9",
+        "0.0996",
+        "9\N{NARROW NO-BREAK SPACE}960&nbsp;steps/s",
+        "50&nbsp;%",
+    ):
+        assert part in text, part
+    assert "%&nbsp;of copy" not in view.ways([standing("cpu_numpy", 1e-4)], 8, {})
+
+
+def test_a_noisy_measurement_says_so():
+    wild = [Timing("cpu_numpy", "", 1, 100, compute=value) for value in (1, 2, 3, 4, 5, 6)]
+    noisy = replace(standing("cpu_numpy", 1.0), measurement=Measurement.of(wild))
+    assert "noisy" in view.ways([noisy], 8, {})
+    assert "noisy" not in view.ways([standing("cpu_numpy", 1.0)], 8, {})
+
+
+def test_recorded_figures_are_hollow_and_dated_and_cited_ones_hatched():
+    figure = Recorded("NVIDIA <H200>", "2026-01-02", "gpu_cupy", "T-step", 2000, 2000, "float32", "periodic", 2.5e-6)
+    text = view.others([figure, *CITED])
+    assert "NVIDIA &lt;H200&gt;" in text
+    assert "recorded 2026-01-02" in text
+    assert "<i class='recorded'" in text
+    assert "<i class='cited'" in text
+    assert "<i class='measured'" not in text
+
+
+def test_first_calls_stand_apart():
+    assert "First call: NumPy 300&nbsp;ms" in view.first_calls([standing("cpu_numpy", 1e-4)])
+    assert "300" not in view.ways([standing("cpu_numpy", 1e-4)], 8, {})
+    assert view.first_calls([Standing(Contestant("cpu_numpy"), None, None)]) == ""
+
+
+def test_the_stacked_bar_leaves_out_what_was_not_measured():
+    frames = [Timing("cpu_numpy", "", 1, 100, launch=0.0, compute=3e-3, levels=1e-3) for _ in range(3)]
+    text = view.parts(Measurement.of(frames), "cpu", 30.0)
+    assert "width:75.00%" in text
+    assert "width:25.00%" in text
+    assert "delivery" not in text.split("<ul")[1]
+    assert "no frame yet" in view.parts(None, "cpu", 0.0)
+    assert "no step yet" in view.parts(Measurement.of([Timing("cpu_numpy", "", 0, 100)]), "cpu", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(1.5, "1.50&nbsp;s"), (0.0123, "12.3&nbsp;ms"), (4.2e-6, "4.20&nbsp;µs"), (0.0, "0&nbsp;µs"), (math.nan, "–")],
+)
+def test_times_have_three_figures_and_a_unit(seconds, words):
+    assert view.duration(seconds) == words
+
+
+def test_bars_are_logarithmic_and_never_longer_than_their_track():
+    assert view.place(view.LOWEST) == 0
+    assert view.place(view.HIGHEST) == view.place(100 * view.HIGHEST) == 100
+    assert view.place(math.sqrt(view.LOWEST * view.HIGHEST)) == pytest.approx(50)
