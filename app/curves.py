@@ -9,7 +9,8 @@ import numpy as np
 from bokeh.models import ColumnDataSource
 from numpy.typing import NDArray
 
-from app.theme import CURVES, PLOT_TYPE
+from app.plot_type import keep_type
+from app.theme import colours
 
 hv.extension("bokeh")
 hv.renderer("bokeh").webgl = False  # streamed curves are short, and canvas starts faster
@@ -22,24 +23,32 @@ Line = tuple[NDArray[np.float64], NDArray[np.float64]]
 class CurvePlot:
     """One or two lines over a common abscissa, with axes that follow without twitching."""
 
-    def __init__(self, x_label: str, y_label: str, names: Sequence[str], title: str) -> None:
+    def __init__(self, x_label: str, y_label: str, names: Sequence[str]) -> None:
         styles = ({"line_width": 2.5}, {"line_width": 2, "line_dash": "dashed"})
         lines = [
-            hv.Curve(([0.0, 1.0], [0.0, 1.0]), x_label, y_label, label=name).opts(color=colour, **style)
-            for name, colour, style in zip(names, CURVES, styles, strict=False)
+            hv.Curve(([0.0, 1.0], [0.0, 1.0]), x_label, y_label, label=name).opts(**style)
+            for name, style in zip(names, styles, strict=False)
         ]
         overlay = hv.Overlay(lines).opts(
-            title=title, toolbar=None, default_tools=[], show_legend=len(names) > 1, legend_position="top_right"
+            title="", toolbar=None, default_tools=[], show_legend=len(names) > 1, legend_position="top_right"
         )
         self.figure = hv.render(overlay, backend="bokeh")
         self.figure.update(sizing_mode="stretch_width", height=180, min_border_left=64, min_border_right=16)
         self.figure.toolbar.logo = None
         self.figure.xgrid.visible = False
         self.figure.outline_line_color = None
-        self.figure.styles = PLOT_TYPE
+        keep_type(self.figure)
         self.sources: list[ColumnDataSource] = [renderer.data_source for renderer in self.figure.renderers]
         self._columns = [(renderer.glyph.x, renderer.glyph.y) for renderer in self.figure.renderers]
         self._renderers = self.figure.renderers
+
+        self.dress(dark=False)
+
+    def dress(self, dark: bool) -> None:
+        """Colour the lines for the light or the dark scheme."""
+        scheme = colours(dark)
+        for renderer, name in zip(self._renderers, ("accent", "gpu"), strict=False):
+            renderer.glyph.line_color = scheme[name]
 
     def show(self, lines: Sequence[Line | None]) -> None:
         """Draw `lines`, one for each name; None hides it. Values that are not finite leave gaps."""
@@ -51,6 +60,8 @@ class CurvePlot:
             if line is not None:
                 source.data = {x: line[0], y: line[1]}
                 drawn.append(line)
+        if self.figure.legend:
+            self.figure.legend.visible = len(drawn) > 1
         if drawn:
             self._fit(drawn)
 

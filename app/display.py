@@ -23,6 +23,8 @@ class Display(Bound):
         self.stage = stage
         shown = pmui.RadioButtonGroup(options=list(SHOWN), value="Both", size="small", **FULL)
         shown.param.watch(lambda event: session.later(lambda: stage.choose(SHOWN[event.new])), "value")
+        self.curves = pmui.Switch(label="Curves below the pictures", value=True, **FULL)
+        self.curves.param.watch(lambda event: session.later(lambda: stage.show_curves(event.new)), "value")
         self.palettes = {
             "field": self._palette("Palette of the field", list({**AMOUNTS, **SIGNED}), "field"),
             "laplacian": self._palette("Palette of the Laplacian", list({**SIGNED, **AMOUNTS}), "laplacian"),
@@ -31,6 +33,7 @@ class Display(Bound):
         self.reverse.param.watch(lambda event: self.session.later(self._recolour), "value")
         self.panel = pmui.Column(
             shown,
+            self.curves,
             *self.palettes.values(),
             self.reverse,
             *self._limits(),

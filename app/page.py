@@ -17,9 +17,15 @@ from app.stage import Stage
 from app.status import StatusBar
 from app.stream import Delivered
 from app.theme import ASSETS, THEME, stylesheet
+from app.widgets import icon
 
 SIDEBAR, READOUT, HEADER, STATUS, PADDING = 280, 320, 57, 40, 24  # px
 TICK = 250  # ms between refreshes of status, curves and readout
+HEADER_TABS = {
+    "& .MuiTab-root": {"color": "var(--ink)"},
+    "& .MuiTab-root.Mui-selected": {"color": "var(--accent)"},
+    "& .MuiTabs-indicator": {"backgroundColor": "var(--accent)", "height": "3px"},
+}
 HELP = """
 | Key | does |
 | --- | --- |
@@ -87,19 +93,19 @@ class Page:
             raw_css=[stylesheet()],
         )
         page.param.watch(self._rearrange, ["sidebar_open", "contextbar_open"])
-        page.param.watch(self._rescheme, "dark_theme")
+        page.param.watch(self._dress, "dark_theme")
         return page
 
     def _header(self) -> pmui.Row:
-        self.tabs = pmui.TabMenu(items=[{"label": lab.TITLE} for lab in LABS], active=0, margin=(0, 16))
-        present = pmui.IconButton(icon="co_present", description="Presenter mode (P)", margin=0, color="default")
-        present.on_click(lambda event: self.present())
-        helping = pmui.IconButton(icon="help_outline", description="Keys and pointer (H)", margin=0, color="default")
-        helping.on_click(lambda event: self.help.param.update(open=True))
-        name = pn.pane.HTML("<div class='wordmark'>Field<b>lab</b></div>", stylesheets=[stylesheet()], margin=0)
-        centred = {"alignItems": "center"}
+        self.tabs = pmui.TabMenu(
+            items=[{"label": lab.TITLE} for lab in LABS], active=0, margin=(0, 24), align="center", sx=HEADER_TABS
+        )
+        present = icon("co_present", "Presenter mode (P)", self.present, color="default", align="center")
+        helping = icon("help_outline", "Keys and pointer (H)", self.toggle_help, color="default", align="center")
+        words = "<div class='wordmark'>Field<b>lab</b></div>"
+        name = pn.pane.HTML(words, stylesheets=[stylesheet()], margin=(0, 0, 0, 12), align="center")
         gap = pmui.Row(sizing_mode="stretch_width", margin=0)
-        return pmui.Row(name, self.tabs, gap, present, helping, sizing_mode="stretch_width", margin=0, sx=centred)
+        return pmui.Row(name, self.tabs, gap, present, helping, sizing_mode="stretch_width", margin=0)
 
     def _resized(self, width: int, height: int) -> None:
         self._window = (width, height)
@@ -113,14 +119,21 @@ class Page:
         width -= SIDEBAR * self.template.sidebar_open + READOUT * self.template.contextbar_open + PADDING
         self.stage.fit(width, height - HEADER - STATUS - PADDING)
 
-    def _rescheme(self, event: Any) -> None:
-        self.browser.dark = event.new
+    def _dress(self, *events: Any) -> None:
+        """The scheme or the type size has changed."""
+        self.browser.dark = self.template.dark_theme
+        self.session.later(lambda: self.stage.dress(self.template.dark_theme, self.browser.presenter))
+
+    def toggle_help(self) -> None:
+        """Show or hide the list of keys."""
+        self.help.open = not self.help.open
 
     def present(self) -> None:
         """Presenter mode on or off: larger type, no bars beside the picture."""
         on = not self.browser.presenter
         self.browser.presenter = on
         self.template.param.update(sidebar_open=not on, contextbar_open=not on)
+        self._dress()
 
     # -- life
 
@@ -162,6 +175,6 @@ class Page:
             "step": transport.step,
             "reset": transport.reset,
             "present": self.present,
-            "help": lambda: self.help.param.update(open=not self.help.open),
+            "help": self.toggle_help,
         }
         acts[key]()

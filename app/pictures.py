@@ -5,7 +5,7 @@ The write carries the frame's number; the browser answers through an `Acknowledg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,23 +37,23 @@ class Acknowledgement(DataModel):
 
 
 class Pictures:
-    """The pictures `titles` (name of a frame's raster -> words above it), in that order, each with its palette.
+    """The pictures of a frame's rasters `names`, in that order, each with its palette.
 
     Callbacks, all on the document's loop: painted(number, client seconds); brushed(points, end) with points in cells;
     tapped(x, y) in cells; viewed() after a pan or zoom; section_moved(location in cells).
     """
 
-    def __init__(self, titles: Mapping[str, str], palettes: Mapping[str, str]) -> None:
+    def __init__(self, names: Sequence[str], palettes: Mapping[str, str]) -> None:
         self.x_range, self.y_range = Range1d(0, 1), Range1d(0, 1)
         blank = np.full((1, 1), 255, np.uint8)
         data: dict[str, Any] = {"number": [0], "x": [0.0], "y": [0.0], "dw": [1.0], "dh": [1.0]}
-        for name in titles:
+        for name in names:
             data |= {name: [blank], f"{name}_low": [0.0], f"{name}_high": [1.0]}
         self.source = ColumnDataSource(data)
         self.probe = ColumnDataSource({"x": [0.0], "y": [0.0]})
         self.plots = {
-            name: RasterPlot(name, title, self.source, self.x_range, self.y_range, palettes[name])
-            for name, title in titles.items()
+            name: RasterPlot(name, self.source, self.x_range, self.y_range, palettes[name])
+            for name in names
         }
         self.painted: Callable[[int, float], None] = _ignore
         self.brushed: Callable[[list[Point], bool], None] = _ignore

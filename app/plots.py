@@ -11,6 +11,7 @@ from bokeh.models import (
     ColorBar,
     ColumnDataSource,
     CustomJSHover,
+    CustomJSTickFormatter,
     HoverTool,
     LinearColorMapper,
     NumeralTickFormatter,
@@ -18,21 +19,22 @@ from bokeh.models import (
     Range1d,
     Scatter,
     Span,
-    Title,
     WheelZoomTool,
 )
 from bokeh.plotting import figure
 from compute.frames import TOP_LEVEL, Raster
 
 from app.palettes import palette
-from app.theme import CURVES, FAMILY, NOT_FINITE_COLOUR, PLOT_TYPE
+from app.plot_type import keep_type
+from app.theme import LIGHT, NOT_FINITE_COLOUR, SECTION
 
 BAR_SLACK = 0.01  # the colour bar follows once its limits moved by this part of their span
 BAR_HEIGHT = 12  # px
-BORDERS = {"min_border_left": 56, "min_border_right": 16, "min_border_top": 32, "min_border_bottom": 80}  # px
-AROUND = (72, 112)  # px that a figure is wider and higher than its picture
-MARK = {"line_color": "#ffffff", "line_width": 2, "line_alpha": 0.9}
+BORDERS = {"min_border_left": 56, "min_border_right": 16, "min_border_top": 8, "min_border_bottom": 80}  # px
+AROUND = (72, 88)  # px that a figure is wider and higher than its picture
+MARK = {"line_color": SECTION, "line_width": 2, "line_alpha": 0.9}
 
+SHORT_NUMBER = "return String(Number(tick.toPrecision(3)));"
 LEVEL_TO_VALUE = """
 if (value > 254) return 'not finite';
 const low = source.data[name + '_low'][0], high = source.data[name + '_high'][0];
@@ -44,7 +46,7 @@ class RasterPlot:
     """A figure for the column `name` of `source`, with linked ranges, colour bar, hover, section line and probe."""
 
     def __init__(
-        self, name: str, title: str, source: ColumnDataSource, x_range: Range1d, y_range: Range1d, colours: str
+        self, name: str, source: ColumnDataSource, x_range: Range1d, y_range: Range1d, colours: str
     ) -> None:
         self.name, self.source = name, source
         self.mapper = LinearColorMapper(
@@ -65,16 +67,14 @@ class RasterPlot:
             **BORDERS,
         )
         self.figure.toolbar.logo = None
-        self._dress(title)
+        self._dress()
         self.section = self._add_section()
         self._add_image()
 
-    def _dress(self, title: str) -> None:
+    def _dress(self) -> None:
         plot = self.figure
         plot.grid.visible = False
         plot.outline_line_color = None
-        plot.styles = PLOT_TYPE
-        plot.add_layout(Title(text=title, text_font=FAMILY, align="left"), "above")
         for axis in (plot.xaxis, plot.yaxis):
             axis.ticker = BasicTicker(desired_num_ticks=4)
             axis.formatter = NumeralTickFormatter(format="0a")
@@ -87,8 +87,10 @@ class RasterPlot:
             padding=4,
             ticker=BasicTicker(desired_num_ticks=4),
             bar_line_color=None,
+            formatter=CustomJSTickFormatter(code=SHORT_NUMBER),
         )
         plot.add_layout(bar, "below")
+        keep_type(plot)
 
     def _add_image(self) -> None:
         plot, name = self.figure, self.name
@@ -111,10 +113,10 @@ class RasterPlot:
             dimension="width",
             location=0,
             editable=True,
-            line_color="#ffffff",
+            line_color=SECTION,
             line_width=2,
             line_dash="dashed",
-            hover_line_color=CURVES[1],
+            hover_line_color=LIGHT["gpu"],
             hover_line_width=4,
         )
         self.figure.add_layout(section)

@@ -13,13 +13,15 @@ from compute.frames import Frame
 
 from app.curves import CurvePlot
 from app.pictures import Pictures
+from app.plot_type import set_type
 from app.plots import AROUND
 from app.session import Session
-from app.theme import GRID
+from app.theme import GRID, heading
 
 TITLES = {"field": "Field u", "laplacian": "Laplacian ∇²u"}
 PALETTES = {"field": "Inferno", "laplacian": "Cool–warm"}
-CURVE_HEIGHT, CURVE_HEIGHT_MOST = 184, 320  # px
+CURVE_TITLES = ("Profile on the section line", "At the probe")
+CURVE_HEIGHT, CURVE_HEIGHT_MOST, HEADING = 168, 320, 36  # px
 SMALLEST = 128  # px
 LOOK_DELAY = 120  # ms without a pan or zoom before the region is asked for at full resolution
 SERIES = 1200  # points of the probe's series that are kept
@@ -30,22 +32,26 @@ class Stage:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.pictures = Pictures(TITLES, PALETTES)
-        self.profile = CurvePlot("cell", "u", ("profile", "exact"), "Profile on the section line")
-        self.series = CurvePlot("step", "u", ("probe",), "At the probe")
+        self.pictures = Pictures(tuple(TITLES), PALETTES)
+        self.profile = CurvePlot("cell", "u", ("profile", "exact"))
+        self.series = CurvePlot("step", "u", ("probe",))
         self._series: deque[tuple[float, float]] = deque(maxlen=SERIES)
         self._look: Any = None
         self._shown: Sequence[str] = tuple(TITLES)
         self._room = (1280 - 280 - 320, 720)
-        self._panes = {
-            name: pn.pane.Bokeh(plot.figure, margin=0) for name, plot in self.pictures.plots.items()
+        self._panes = {name: pn.pane.Bokeh(plot.figure, margin=0) for name, plot in self.pictures.plots.items()}
+        self._columns = {
+            name: pmui.Column(heading(TITLES[name]), pane, margin=(GRID, 0, 0, 0)) for name, pane in self._panes.items()
         }
-        self._row = pmui.Row(*self._panes.values(), margin=0, sizing_mode="stretch_width", css_classes=["pictures"])
-        self._lines = [
-            pn.pane.Bokeh(curves.figure, margin=0, sizing_mode="stretch_width") for curves in (self.profile, self.series)
-        ]
-        self._curves = pmui.Row(*self._lines, margin=0, sizing_mode="stretch_width")
-        self.panel = pmui.Column(self._row, self._curves, margin=0, sizing_mode="stretch_both")
+        self._lines = [_stretched(curves.figure) for curves in (self.profile, self.series)]
+        titled = zip(CURVE_TITLES, self._lines, strict=True)
+        self._curves = pmui.Row(
+            *(pmui.Column(heading(words), pane, margin=0, sizing_mode="stretch_width") for words, pane in titled),
+            margin=0,
+            sizing_mode="stretch_width",
+        )
+        row = pmui.Row(*self._columns.values(), margin=0, sizing_mode="stretch_width")
+        self.panel = pmui.Column(row, self._curves, margin=0, sizing_mode="stretch_both")
         self._connect()
         self.resized()
 
@@ -72,9 +78,22 @@ class Stage:
     def choose(self, shown: Sequence[str]) -> None:
         """Show only these pictures."""
         self._shown = shown
-        for name, pane in self._panes.items():
-            pane.visible = self.pictures.plots[name].figure.visible = name in shown
+        for name, column in self._columns.items():
+            column.visible = self.pictures.plots[name].figure.visible = name in shown
         self._arrange()
+
+    def show_curves(self, shown: bool) -> None:
+        """Show the curves below the pictures, or give their room to the pictures."""
+        self._curves.visible = shown
+        self._arrange()
+
+    def dress(self, dark: bool, presenter: bool) -> None:
+        """Follow the page's scheme and type size."""
+        for curves in (self.profile, self.series):
+            curves.dress(dark)
+            set_type(curves.figure, presenter)
+        for plot in self.pictures.plots.values():
+            set_type(plot.figure, presenter)
 
     def resized(self) -> None:
         """The lab's grid has another shape: show all of it."""
@@ -87,13 +106,14 @@ class Stage:
         ny, nx = self.shape
         width, height = self._room
         room_x = max(SMALLEST, width // len(self._shown) - AROUND[0] - GRID)
-        room_y = max(SMALLEST, height - AROUND[1] - CURVE_HEIGHT)
+        below = CURVE_HEIGHT + HEADING if self._curves.visible else 0
+        room_y = max(SMALLEST, height - AROUND[1] - HEADING - below)
         scale = min(room_x / nx, room_y / ny)
         size = max(1, round(nx * scale)), max(1, round(ny * scale))
         for name, plot in self.pictures.plots.items():
             plot.resize(*size)
             self._panes[name].param.update(width=plot.figure.width, height=plot.figure.height)
-        curve = max(CURVE_HEIGHT, height - size[1] - AROUND[1])
+        curve = max(CURVE_HEIGHT, height - size[1] - AROUND[1] - 2 * HEADING)
         for curves, pane in zip((self.profile, self.series), self._lines, strict=True):
             curves.figure.height = pane.height = min(curve, CURVE_HEIGHT_MOST)
         self.session.look(self.pictures.view, (size[1], size[0]))
@@ -151,3 +171,7 @@ class Stage:
             self._series.clear()
         if not self._series or step > self._series[-1][0]:
             self._series.append((step, frame.facts["probe"]))
+
+
+def _stretched(plot: Any) -> pn.pane.Bokeh:
+    return pn.pane.Bokeh(plot, margin=0, sizing_mode="stretch_width")

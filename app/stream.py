@@ -2,7 +2,8 @@
 
 A frame goes engine -> gate -> browser -> acknowledgement -> gate. The gate holds at most one unsent frame (a newer
 one replaces it), lets at most `window` frames be unacknowledged, and asks the engine for as many as that leaves room
-for, plus `ahead` prepared while the browser paints. The browser acknowledges after its paint, so a slow or hidden
+for, plus `ahead` prepared while the browser paints. The window follows the network's delay, measured on frames that
+travelled alone: one that waits behind another in a busy browser says nothing about the network. The browser acknowledges after its paint, so a slow or hidden
 client simply stops the supply: nothing queues anywhere. This is the only file that knows frame numbers.
 """
 
@@ -20,7 +21,8 @@ from compute.frames import Frame
 WIDEST = 8  # frames under way at most; the engine's ring has room for one more
 TARGET_INTERVAL = 1 / 60  # seconds between frames beyond which a wider window buys nothing
 FREE_DELAY = 0.010  # seconds of round trip that one frame under way hides by itself
-RECENT = 30  # acknowledgements over which the least network delay is taken
+RECENT = 8  # clean samples of the network's delay, and paints, that are remembered
+PROBE = 64  # paints between two looks at the bare delay when several frames are under way
 RATE_SPAN = 2.0  # seconds over which painted frames are counted
 
 
@@ -62,7 +64,8 @@ class FrameGate:
         self._scheduled = self._closed = self._open = False
         self._number = 0
         self._granted = 0
-        self._sent: dict[int, tuple[float, Frame]] = {}
+        self._sent: dict[int, tuple[float, Frame, bool]] = {}  # when, what, and whether nothing else was under way
+        self._since_clean = 0
         self._delays: deque[float] = deque(maxlen=RECENT)
         self._client: deque[float] = deque(maxlen=RECENT)
         self._painted: deque[float] = deque(maxlen=256)
@@ -117,25 +120,29 @@ class FrameGate:
         """The browser has painted frame `number` (and so every older one), taking `client_seconds` for it."""
         now = self._clock()
         with self._lock:
-            moment, frame = self._sent.get(number, (now, None))
+            moment, frame, alone = self._sent.get(number, (now, None, False))
             for old in [sent for sent in self._sent if sent <= number]:
                 del self._sent[old]
         if frame is not None:
-            self._measure(now, now - moment, client_seconds)
+            self._measure(now, now - moment, client_seconds, alone)
             if self._delivered is not None:
                 self._delivered(Delivered(frame, now - moment, client_seconds))
         self._flush()
 
-    def _measure(self, now: float, seconds: float, client_seconds: float) -> None:
+    def _measure(self, now: float, seconds: float, client_seconds: float, alone: bool) -> None:
         client = min(max(client_seconds, 0.0), seconds) if math.isfinite(client_seconds) else 0.0
         self._painted.append(now)
-        self._delays.append(seconds - client)
         self._client.append(client)
         self.latency = seconds
-        self.window = window_for(min(self._delays), sorted(self._client)[len(self._client) // 2])
+        self._since_clean += 1
+        if alone:
+            self._since_clean = 0
+            self._delays.append(seconds - client)
+            self.window = window_for(min(self._delays), sorted(self._client)[len(self._client) // 2])
 
     def _has_room(self) -> bool:
-        return self._open and len(self._sent) < self.window
+        window = 1 if self._since_clean >= PROBE else self.window
+        return self._open and len(self._sent) < window
 
     def _flush(self) -> None:
         """Write the waiting frame if there is room for it, then ask the engine for what is missing."""
@@ -146,7 +153,7 @@ class FrameGate:
                 self._waiting = None
                 self._number += 1
                 number = self._number
-                self._sent[number] = (self._clock(), frame)
+                self._sent[number] = (self._clock(), frame, not self._sent)
         if frame is not None:
             self._send(number, frame)
         self._refill()

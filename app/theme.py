@@ -7,8 +7,11 @@ an 8 px grid. Text colours reach contrast AA on their ground in both schemes.
 from __future__ import annotations
 
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
+
+import panel as pn
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 FAMILY = "Roboto, 'Liberation Sans', Arial, sans-serif"
@@ -44,8 +47,8 @@ DARK = {
     "warn": "#efb45a",
     "bad": "#ff8a80",
 }
-PLOT_TYPE = {"font-size": "var(--body, 16px)"}  # what "1em" in a figure is; the theme sets axes to 0.925em
-CURVES = ("#0b6a75", "#c2570c")  # a curve and what it is compared with: legible on both papers
+PLOT_TYPE = {"font-size": "var(--small, 14px)"}  # of what lies around a plot
+SECTION = "#ffffff"  # the section line and the probe lie on a picture, whatever the scheme
 NOT_FINITE_COLOUR = "#ff00c8"  # in no palette, so that a NaN cannot pass for a value
 
 
@@ -86,6 +89,16 @@ def _components(colours: dict[str, str]) -> dict[str, Any]:
         "MuiToggleButton": {"styleOverrides": {"root": {"textTransform": "none", "color": colours["ink"]}}},
         "MuiTab": {"styleOverrides": {"root": {"textTransform": "none", "fontSize": "1rem", "minHeight": "56px"}}},
     }
+
+
+def colours(dark: bool) -> dict[str, str]:
+    """The colours of the dark or the light scheme by name."""
+    return DARK if dark else LIGHT
+
+
+def heading(words: str) -> pn.pane.HTML:
+    """A title above a plot, in the page's own type."""
+    return pn.pane.HTML(f"<h2>{escape(words)}</h2>", stylesheets=[stylesheet()], margin=0, sizing_mode="stretch_width")
 
 
 THEME: dict[str, Any] = {"light": _scheme(LIGHT), "dark": _scheme(DARK)}

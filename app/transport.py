@@ -20,10 +20,10 @@ class Transport:
         self.run.on_click(lambda event: self.toggle())
         session.param.watch(self._show_playing, "playing")
         buttons = (
-            icon("skip_next", "One step (S)", self.step),
-            icon("replay", "Reset to the initial field (R)", self.reset),
-            icon("bookmark_add", "Checkpoint: remember this state", self.checkpoint),
-            icon("undo", "Back to the checkpoint", self.back),
+            icon("skip_next", "One step (S)", self.step, align="center"),
+            icon("replay", "Reset to the initial field (R)", self.reset, align="center"),
+            icon("bookmark_add", "Checkpoint: remember this state", self.checkpoint, align="center"),
+            icon("undo", "Back to the checkpoint", self.back, align="center"),
         )
         self.speed = pmui.DiscreteSlider(
             label="Steps a frame", options=SPEEDS, value=session.steps_per_frame, size="small", **FULL

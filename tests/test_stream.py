@@ -135,6 +135,24 @@ def test_window_widens_with_the_network_and_not_with_the_client() -> None:
     assert slow.gate.window == 1
 
 
+def test_a_busy_browser_does_not_widen_its_own_window() -> None:
+    world = World(paint=0.06, network=0.015)  # two under way: the second waits behind the first, not for the network
+    world.gate.open()
+    world.run(30.0)
+    assert world.gate.window == 2
+    assert world.gate.latency < 0.15
+
+
+def test_window_narrows_when_the_network_recovers() -> None:
+    world = World(paint=0.02, network=0.1)
+    world.gate.open()
+    world.run(5.0)
+    assert world.gate.window > 3
+    world.network = 0.0
+    world.run(30.0)
+    assert world.gate.window == 1
+
+
 @pytest.mark.parametrize(
     ("delay", "client", "window"),
     [(0.004, 0.02, 1), (0.010, 0.02, 1), (0.011, 0.02, 2), (0.080, 0.02, 5), (0.080, 0.2, 2), (9.0, 0.01, WIDEST - 1)],

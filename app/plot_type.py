@@ -1,0 +1,33 @@
+"""Type in plots. Material's theme sets bokeh's to parts of 13 px; a small callback in the browser puts it right."""
+
+from __future__ import annotations
+
+from bokeh.models import ColorBar, CustomJS, Legend
+from bokeh.plotting import figure
+
+from app.theme import FAMILY, PRESENTER_SCALE, SMALL
+
+SIZES = ("major_label_text_font_size", "axis_label_text_font_size", "label_text_font_size", "title_text_font_size")
+RESTORE = """
+if (cb_obj[name].endsWith('em'))
+  cb_obj[name] = getComputedStyle(document.documentElement).getPropertyValue('--small').trim() || '14px';
+"""
+
+
+def set_type(plot: figure, presenter: bool = False) -> None:
+    """Give all text of `plot` the small size of the page, or of presenter mode."""
+    size = f"{round(SMALL * PRESENTER_SCALE) if presenter else SMALL}px"
+    for part in (*plot.axis, *plot.select({"type": ColorBar}), *plot.select({"type": Legend})):
+        for name in SIZES:
+            if name in part.properties():
+                setattr(part, name, size)
+
+
+def keep_type(plot: figure) -> None:
+    """Set the type of `plot`, and keep it when the page's theme changes it."""
+    set_type(plot)
+    for part in (*plot.axis, *plot.select({"type": ColorBar}), *plot.select({"type": Legend})):
+        for name in SIZES:
+            if name in part.properties():
+                setattr(part, name.replace("_size", ""), FAMILY)
+                part.js_on_change(name, CustomJS(args={"name": name}, code=RESTORE))
