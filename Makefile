@@ -19,6 +19,8 @@ comma := ,
 pinned := pyproject.toml constraints.txt
 serve_extras := $(if $(EXTRAS),[$(EXTRAS)])
 dev_extras := [dev,video,data$(if $(EXTRAS),$(comma)$(EXTRAS))]
+# Naming an origin replaces the server's default, so localhost is named again.
+origins = $(if $(ORIGIN),$(ORIGIN) localhost:$(PORT))
 # constraints.txt pins CUDA 13; with cuda12 those pins are left out and pip chooses.
 constraints = $(if $(findstring cuda12,$(EXTRAS)),$(VENV)/constraints-cuda12.txt,constraints.txt)
 
@@ -26,8 +28,8 @@ help:  ## show this
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 22
 
 serve: $(VENV)/installed$(EXTRAS)  ## run Fieldlab and print its address (PORT=5006 ADDRESS=localhost)
-	@echo "Fieldlab: http://$(ADDRESS):$(PORT)/app   (Ctrl-C stops it)"
-	@exec $(bin)/panel serve app --address $(ADDRESS) --port $(PORT) $(if $(ORIGIN),--allow-websocket-origin $(ORIGIN))
+	@echo "Fieldlab: http://$(or $(firstword $(ORIGIN)),$(ADDRESS:0.0.0.0=localhost):$(PORT))/app   (Ctrl-C stops it)"
+	@exec $(bin)/panel serve app --address $(ADDRESS) --port $(PORT) $(addprefix --allow-websocket-origin ,$(origins))
 
 test: lint types  ## lint, types, then every test: unit, kernels, browser (ARGS="-k stream" narrows it)
 	@echo "== a Chromium for the browser tests"
@@ -67,7 +69,7 @@ $(VENV)/installed-dev$(EXTRAS): $(pinned) | $(bin)/python
 install:
 	@echo "== installing fieldlab$(what) into $(VENV)"
 	@if [[ $(constraints) != constraints.txt ]]; then grep -vE '^(cuda|nvidia)-' constraints.txt > $(constraints); fi
-	@$(bin)/python -m pip install --quiet --disable-pip-version-check --constraint $(constraints) --editable '.$(what)'
+	@$(bin)/python -m pip install -qq --disable-pip-version-check --constraint $(constraints) --editable '.$(what)'
 
 $(bin)/python:
 	@command -v $(PYTHON) >/dev/null || { echo "Fieldlab needs Python 3.11 or newer; there is no $(PYTHON). On Debian: apt-get install python3 python3-venv" >&2; exit 1; }
