@@ -121,8 +121,10 @@ class Outbox:
         try:
             assert line is not None  # noqa: S101 - waited for
             line.send(item.order, item.descriptors)
-        except OSError as error:  # the worker has died; its watcher restarts it
+        except OSError as error:  # the worker has died; its watcher restarts it, and the rest waits for the next
             log.debug("order %s was not sent: %s", item.order.verb, error)
+            with self._change:
+                self._line = None
         except Exception as error:  # noqa: BLE001 - reported to the lab's client
             self._failed(item.order, error)
         finally:

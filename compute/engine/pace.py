@@ -8,6 +8,7 @@ from math import inf, nan
 from compute.timings import Timing
 
 SLICE = 0.008  # seconds of one slice: short against a frame at 30 a second, long against the cost of a switch
+CHEAPEST = 1e-7  # seconds of a step at least, as far as slices go: no slice has more than 80 000 steps
 GRACE = 1.0  # seconds after the last credit for which "as fast as it goes" goes on without a frame
 SLOWER, FASTER = 0.2, 0.7  # weight of the newest slice in the mean cost of a step: one disturbed slice counts little
 
@@ -40,7 +41,8 @@ class Pace:
     """The running state of one lab.
 
     steps: per frame, None for as fast as it goes; credits: frames it may send; owed: single steps asked for; dirty:
-    something changed that a paused lab has not shown yet; cost: seconds of one step, moving mean, 0 if not known.
+    something changed that a paused lab has not shown yet; seen: whether there was any frame yet; cost: seconds of one
+    step, moving mean, 0 if not known.
     """
 
     steps: int | None = 1
@@ -48,6 +50,7 @@ class Pace:
     credits: int = 0
     owed: int = 0
     dirty: bool = True
+    seen: bool = False
     cost: float = 0.0
     last_credit: float = -inf
     tally: Tally = field(default_factory=Tally)
@@ -90,7 +93,7 @@ class Pace:
             self.dirty = True
         if timing.first_call:
             return
-        cost = seconds / timing.steps
+        cost = max(seconds / timing.steps, CHEAPEST)
         weight = SLOWER if cost > self.cost else FASTER
         self.cost = cost if not self.cost else self.cost + weight * (cost - self.cost)
 
@@ -98,7 +101,7 @@ class Pace:
         """Whether the lab should show its state now."""
         if not self.credits or self.owed:
             return False
-        if not self.running:
+        if not (self.running and self.seen):
             return self.dirty
         return self.tally.steps >= max(1, self.steps or 1)
 
@@ -106,5 +109,5 @@ class Pace:
         """Account for a frame: takes a credit and returns what led to it."""
         tally, self.tally = self.tally, Tally()
         self.credits -= 1
-        self.dirty = False
+        self.dirty, self.seen = False, True
         return tally

@@ -88,15 +88,14 @@ class Seat:
 
     def wakes_at(self, now: float) -> float:
         """When this lab wants its next turn: 0 for at once, inf for not before an order comes."""
-        if self._updates or self.pace.next_steps(now) or (self.pace.frame_due() and self._ring.free() is not None):
-            return 0.0
-        return self.keeper.wakes_at()
+        ready = self._ring.free() is not None if self.pace.frame_due() else self.pace.next_steps(now) > 0
+        return 0.0 if ready or self._updates else self.keeper.wakes_at()
 
     def turn(self, now: float) -> None:
         """Values, one slice, a frame if one is due, a piece of a deposit."""
         self.settle()
         try:
-            if steps := self.pace.next_steps(now):
+            if not self.pace.frame_due() and (steps := self.pace.next_steps(now)):
                 self._compute(steps)
             slot = self._ring.free()
             if self.pace.frame_due() and slot is not None:
@@ -133,11 +132,12 @@ class Seat:
         self._changed()
 
     def _compute(self, steps: int) -> None:
+        by_hand = self.pace.owed > 0
         with self._patience("compute"):
             start = time.perf_counter()
             timing = self.lab.advance(steps)
             self.pace.did(timing, time.perf_counter() - start)
-        self.keeper.touch(by_hand=False)
+        self.keeper.touch(by_hand=by_hand)
 
     def _show(self, slot: int) -> None:
         with self._patience("show"):

@@ -1,0 +1,227 @@
+"""An engine that is killed, hangs, loses its device or dies again and again; and a server that dies itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from compute.engine import Broken, Closed, FrameReady, Restarted, SnapshotTaken, Supervisor
+from tests.engine_faulty import Client, running
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def engine() -> Iterator[Supervisor]:
+    yield from running(deadline=1.5)
+
+
+def kill(engine: Supervisor) -> None:
+    assert engine.pid is not None
+    os.kill(engine.pid, signal.SIGKILL)
+
+
+def kept(engine: Supervisor, number: int = 1) -> bool:
+    record = engine._ledger.get(number)
+    return record is not None and record.deposit is not None
+
+
+def wait_until(good: object, seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not good():  # type: ignore[operator]
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_killed_engine_goes_on_from_the_last_good_state(engine):
+    client = Client(engine, eager=True, cost=0.001)
+    paused = Client(engine, eager=True)
+    client.handle.pace(7)
+    client.handle.run()
+    paused.handle.look((0.0, 0.0, 2.0, 2.0), (5, 6))
+    paused.handle.update(level=0.125)
+    paused.handle.step(11)
+    paused.wait_frame(lambda frame: frame.facts["step"] == 11)
+    client.wait_frame(lambda frame: frame.facts["step"] >= 7 * 20)
+    wait_until(lambda: kept(engine, 1) and kept(engine, 2))
+    before = client.frames[-1]
+    kill(engine)
+    killed = time.monotonic()
+    restarted = client.wait(Restarted)
+    after = client.wait_frame(lambda frame: frame.number > before.number + 5)
+    assert time.monotonic() - killed < 5
+    assert "SIGKILL" in restarted.reason
+    assert 0 < restarted.seconds < 5
+    assert after.facts["step"] > 7
+    assert after.facts["value"] == after.facts["step"]  # the state and its count belong together
+    assert after.timing.steps == 7
+    paused.wait(Restarted)
+    again = paused.wait_frame(lambda frame: frame.number > 1 and frame.facts["step"] == 11)
+    assert again.facts["level"] == 0.125
+    assert paused.frames[-1].rasters["field"].levels.shape == (5, 6)
+    numbers = [frame.number for frame in client.frames]
+    assert numbers == sorted(set(numbers))
+    assert len(client.of(Restarted)) == 1
+    assert engine.restarts == 1
+
+
+def test_values_asked_for_while_the_engine_is_away_are_not_lost(engine):
+    client = Client(engine, eager=True)
+    client.barrier()
+    kill(engine)
+    client.handle.update(level=0.75)
+    client.wait(Restarted)
+    client.wait_frame(lambda frame: frame.facts["level"] == 0.75)
+
+
+def test_only_credit_that_is_owed_survives(engine):
+    client = Client(engine)
+    client.handle.credit(2)
+    client.handle.run()
+    client.wait(FrameReady, 2)
+    kill(engine)
+    client.wait(Restarted)
+    client.barrier()
+    assert len(client.frames) == 2
+    client.handle.credit()
+    client.wait(FrameReady, 3)
+
+
+def test_a_bad_state_is_never_the_one_to_go_on_from(engine):
+    client = Client(engine)
+    client.handle.step(3)
+    wait_until(lambda: kept(engine))
+    client.handle.act("spoil")  # without a credit no frame looks at it
+    time.sleep(0.5)
+    client.barrier()
+    kill(engine)
+    client.wait(Restarted)
+    client.handle.credit()
+    assert client.wait(FrameReady).frame.facts["value"] == 3.0
+
+
+def test_a_hang_ends_at_the_deadline_and_the_others_go_on(engine):
+    client, other = Client(engine), Client(engine, eager=True)
+    other.handle.run()
+    other.wait(FrameReady, 3)
+    client.handle.act("hang")
+    started = time.monotonic()
+    assert "no sign of life" in client.wait(Restarted).reason
+    assert time.monotonic() - started >= 1.4
+    other.wait(Restarted)
+    other.wait(FrameReady, len(other.frames) + 5)
+    client.handle.credit()
+    client.wait(FrameReady)
+
+
+def test_a_long_but_announced_operation_is_no_hang(engine):
+    client = Client(engine, eager=True, cost=2.0)
+    client.handle.run()
+    frame = client.wait_frame(lambda frame: frame.facts["step"] == 1)  # the first step may compile
+    assert frame.timing.compute >= 2.0
+    assert client.of(Restarted) == []
+    assert [type(event).__name__ for event in client.events].count("Busy") >= 1
+
+
+def test_a_lost_device_context_restarts_the_engine(engine):
+    client = Client(engine)
+    client.handle.act("poison")
+    assert "only a restart cures" in client.wait(Restarted).reason
+
+
+def test_values_that_kill_are_given_up(engine):
+    client = Client(engine, eager=True)
+    client.wait(FrameReady)
+    client.handle.run()
+    client.handle.update(trap="kill")
+    client.wait(Broken)
+    assert engine.state == "broken"
+    assert engine.restarts == 3
+    late = Client(engine)
+    assert "SIGKILL" in late.wait(Broken).reason
+    late.handle.close()
+    late.wait(Closed)
+    client.handle.close()
+    client.wait(Closed)
+    fresh = Client(engine, eager=True)
+    fresh.wait(Broken)
+    engine.retry()
+    fresh.wait(FrameReady)
+    assert engine.state == "ready"
+
+
+def test_nobody_is_left_behind_when_the_engine_closes_while_it_hangs():
+    for engine in running(deadline=60.0):
+        client = Client(engine)
+        client.barrier()
+        client.handle.act("hang")
+        time.sleep(0.2)
+        pid = engine.pid
+    client.wait(Closed)
+    assert pid is not None
+    assert not psutil.pid_exists(pid)
+
+
+def test_closing_is_possible_at_any_moment():
+    for pause in (0.0, 0.05, 0.3):
+        for engine in running():
+            client = Client(engine)
+            time.sleep(pause)
+        client.wait(Closed)
+
+
+SERVER = """
+import sys, time
+from compute.engine import EngineRoom
+from tests.engine_faulty import LABS
+room = EngineRoom(labs=LABS)
+engine = room.get("host")
+from tests.engine_faulty import Client
+client = Client(engine)
+client.barrier()
+if {hang}: client.handle.act("hang")
+print(engine.pid, flush=True)
+{then}
+"""
+
+
+@pytest.mark.parametrize(
+    ("ended", "hang"),
+    [(signal.SIGKILL, True), (signal.SIGTERM, False), (signal.SIGINT, False), (None, False), (None, True)],
+)
+def test_a_server_that_ends_leaves_no_process(ended, hang):
+    code = SERVER.format(hang=hang, then="time.sleep(60)" if ended else "time.sleep(0.2)")
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as server:
+        assert server.stdout is not None
+        worker = int(server.stdout.readline())
+        assert psutil.pid_exists(worker)
+        if ended:
+            time.sleep(0.2)
+            server.send_signal(ended)
+        _, errors = server.communicate(timeout=20)
+    wait_until(lambda: not psutil.pid_exists(worker), 10)
+    assert b"leaked" not in errors
+    assert b"ResourceWarning" not in errors
+    if ended is None:
+        assert server.returncode == 0
+        assert errors == b""
+
+
+def test_a_snapshot_after_a_restart_is_the_kept_one(engine):
+    client = Client(engine)
+    client.handle.step(5)
+    wait_until(lambda: kept(engine))
+    kill(engine)
+    client.wait(Restarted)
+    client.handle.snapshot()
+    assert client.wait(SnapshotTaken).snapshot["count"] == 5
