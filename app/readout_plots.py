@@ -9,7 +9,8 @@ import holoviews as hv
 import numpy as np
 from bokeh.models import BasicTicker
 
-from app.theme import FAMILY, LIGHT, PLOT_TYPE
+from app.plot_type import keep_type
+from app.theme import LIGHT
 
 hv.extension("bokeh")
 
@@ -38,12 +39,11 @@ class History:
         plot.update(sizing_mode="stretch_width", height=HEIGHT, output_backend="canvas", title=None)
         plot.update(min_border_right=8, min_border_top=8, outline_line_color=None)
         plot.toolbar.logo = None
-        plot.styles = PLOT_TYPE
         plot.x_range.update(start=-SPAN, end=0)
         for axis in (plot.xaxis[0], plot.yaxis[0]):
-            axis.update(axis_label_text_font=FAMILY, major_label_text_font=FAMILY)
             axis.update(axis_label_text_font_style="normal", minor_tick_line_color=None)
             axis.ticker = BasicTicker(desired_num_ticks=3)
+        keep_type(plot)
 
     def add(self, moment: float, step_seconds: float) -> None:
         """One point: the median step time (seconds) of the frames since the last one, at `moment` (seconds)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,15 +18,16 @@ from compute.bench import workload_of
 from compute.contest import Agreement, Book, Contestant, Key, Standing, Verdict, judge, pairing
 from compute.engine.messages import Broken, Closed, Refused, Sampled, Solved
 from compute.measure import steps_for
-from compute.timings import Measurement, Timing, settled
+from compute.timings import Measurement, Spread, Timing, settled
 
 CALM = 0.7  # seconds without a change of the parameters before anything is asked for them
 REST = 0.25  # seconds between two jobs
 LONGEST_JOB = 90.0  # seconds after which an unanswered job is given up; a first kernel may compile that long
 CHECK_SIDE = 512  # cells: results are compared on at most this many rows and columns
 SAMPLE_SECONDS = 0.008  # length of one sample: shorter than a frame, so that the picture does not stutter
-REPEAT = 9  # samples a job
-MOST = 45  # samples of one way at one setting
+REPEAT = 5  # samples a job: few, so that the ways take turns and a disturbance meets all of them
+MOST = 45  # samples of one way at one setting; while they are noisy, newer ones replace them
+AGAIN = 8.0  # seconds between two jobs for a way that has MOST samples and is still noisy
 SERIAL_CELLS = 2048**2  # cells above which single-threaded NumPy is not sampled: one step would hold up the picture
 LARGEST = 4096**2  # cells above which the engine of the live picture is not given a second grid
 RETRY = 60.0  # seconds after which something that failed is tried again
@@ -61,6 +62,29 @@ class Job:
     ask: str
     steps: int
     repeat: int
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Timings of one way at one setting: the first call, the one that found the pace, then the newest MOST.
+
+    at: when the newest came, by the comparison's clock.
+    """
+
+    timings: tuple[Timing, ...] = ()
+    at: float = 0.0
+
+    @property
+    def warm(self) -> list[float]:
+        """Seconds a step of those that count."""
+        return [timing.step_seconds for timing in self.timings[2:]]
+
+    def with_more(self, timings: Sequence[Timing], now: float) -> Samples:
+        """And these; of an answer the first is a warm-up, which counts as the first call once only."""
+        if not self.timings:
+            return Samples(tuple(timings), now)
+        warm = (*self.timings[2:], *(timing for timing in timings if not timing.first_call))
+        return Samples((*self.timings[:2], *warm[-MOST:]), now)
 
 
 class Comparison:
@@ -117,9 +141,11 @@ class Comparison:
     # -- what to ask next
 
     def _next(self) -> Job | None:
+        """Results first; then whoever has the fewest samples."""
         everybody = pairing(self._values)[2]
-        for find in (self._check, self._sample):
-            for contestant in everybody:
+        by_samples = sorted(everybody, key=lambda contestant: len(self._taken(contestant).timings))
+        for find, contestants in ((self._check, everybody), (self._sample, by_samples)):
+            for contestant in contestants:
                 job = None if self._note(contestant) else find(contestant)
                 if job is not None and job.key not in self._book.claimed:
                     return job
@@ -141,15 +167,15 @@ class Comparison:
         agreement = self._book.get(self._checked_key(contestant))
         if agreement is None or not agreement.agrees:
             return None
-        key = self._timed_key(contestant)
-        timings: list[Timing] = self._book.get(key) or []
-        warm = [timing for timing in timings if not timing.first_call]
-        if not warm:
+        samples = self._taken(contestant)
+        key, warm = self._timed_key(contestant), samples.warm
+        if not samples.timings:
             return self._job_for(key, contestant, "sample", 1)
-        taken = [timing.step_seconds for timing in warm[1:]]  # the first found the pace
-        if len(taken) >= MOST or settled(taken):
+        late = self._clock() - samples.at >= AGAIN
+        if settled(warm) or (len(warm) >= MOST and not (late and Spread.of(warm).noisy)):
             return None
-        return self._job_for(key, contestant, "sample", steps_for(warm[-1].step_seconds, SAMPLE_SECONDS))
+        step_seconds = warm[-1] if warm else samples.timings[-1].step_seconds
+        return self._job_for(key, contestant, "sample", steps_for(step_seconds, SAMPLE_SECONDS))
 
     def _note(self, contestant: Contestant) -> str:
         """Why nothing is asked of it at this setting; empty if something may be."""
@@ -198,9 +224,8 @@ class Comparison:
                 self._book.put(job.key, Agreement.of(self._right[1], field, tolerance, job.steps))
                 self._end()
             case Sampled(timings=timings):
-                before = self._book.get(job.key) or []
-                fresh = timings if not before else [timing for timing in timings if not timing.first_call]
-                self._book.put(job.key, [*before, *fresh])
+                before = self._book.get(job.key) or Samples()
+                self._book.put(job.key, before.with_more(timings, self._clock()))
                 self._end()
             case Refused(text=text) | Broken(reason=text):
                 self._fail(job, text)
@@ -223,11 +248,13 @@ class Comparison:
 
     def _standing(self, contestant: Contestant) -> Standing:
         agreement = self._book.get(self._checked_key(contestant))
-        timings: list[Timing] = self._book.get(self._timed_key(contestant)) or []
-        first, warm = timings[:1], timings[2:]  # between them lies the one that found the pace
+        taken = self._taken(contestant).timings
         right = agreement is not None and agreement.agrees
-        measurement = Measurement.of([*first, *warm]) if right and warm else None
+        measurement = Measurement.of([*taken[:1], *taken[2:]]) if right and len(taken) > 2 else None
         return Standing(contestant, measurement, agreement, self._note(contestant))
+
+    def _taken(self, contestant: Contestant) -> Samples:
+        return self._book.get(self._timed_key(contestant)) or Samples()
 
     def _engine(self, contestant: Contestant) -> str:
         device = backend(contestant.backend).device

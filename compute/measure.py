@@ -14,7 +14,7 @@ from compute.timings import Timing, settled
 
 LEAST = 5  # samples of every way even if the budget is over: fewer give no quartiles
 MOST = 200  # samples of one way: beyond it the quartiles of a noisy machine do not settle any more
-SAMPLE_SECONDS = 0.02  # length one sample aims at: long against the clock's 1 us, short against the budget
+SAMPLE_SECONDS = 0.05  # length one sample aims at: long against the clock (1 us) and against an odd launch or copy
 LAUNCH_STEPS = 48  # steps are a multiple of it when there are many, so that 12 or 16 steps a launch divide them
 MOST_STEPS = 4800  # steps of one sample, so that a field hardly changes its character within it
 

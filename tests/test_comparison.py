@@ -277,3 +277,20 @@ def test_the_selected_gpu_backend_meets_numba(monkeypatch):
     assert pairing({"backend": "cpu_numpy"})[0] == Contestant("gpu_cupy")
     verdict = judge(challenger, opponent, tuple(Standing(c, None, None) for c in everybody))
     assert verdict.title == "GPU over CPU"
+
+
+def test_the_ways_take_turns_so_that_a_disturbance_meets_all():
+    bench = Bench()
+    bench.turn(40)
+    asked = [values["backend"] for _, values in bench.engines.opened[3:]]  # after reference, Numba, NumPy
+    assert set(asked[:2]) == set(asked[2:4]) == {"cpu_numba", "cpu_numpy"}
+
+
+def test_noisy_samples_are_replaced_by_newer_ones_but_never_more_than_the_most():
+    wild = tuple(Timing("cpu_numpy", "", 1, 100, compute=float(1 + k % 7)) for k in range(2 + module.MOST))
+    full = module.Samples(wild, at=0.0)
+    calm = [Timing("cpu_numpy", "", 1, 100, compute=1.0, first_call=k == 0) for k in range(module.MOST + 1)]
+    fresh = full.with_more(calm, now=9.0)
+    assert fresh.timings[:2] == wild[:2]
+    assert fresh.warm == [1.0] * module.MOST
+    assert fresh.at == 9.0
