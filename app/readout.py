@@ -81,6 +81,10 @@ class Readout:
     def event(self, event: Any) -> None:
         """An engine event of the live lab: nothing here depends on it, the comparison has labs of its own."""
 
+    def dress(self, dark: bool) -> None:
+        """Colour the history for the dark or the light scheme; all else follows the page's variables."""
+        self.history.dress(dark)
+
     def close(self) -> None:
         """The session is over: end what is being measured for it."""
         self._comparison.close()

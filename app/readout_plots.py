@@ -10,14 +10,15 @@ import numpy as np
 from bokeh.models import BasicTicker
 
 from app.plot_type import keep_type
-from app.theme import LIGHT
+from app.theme import LIGHT, colours
 
 hv.extension("bokeh")
 
 SPAN = 60.0  # seconds shown
 MOST = 300  # points kept: four a second, and some
 HEIGHT = 112  # px
-SLACK = 0.15  # part of the newest values' span left free above and below
+MOST_MEDIANS = 4.0  # height of the plot in medians: a rare outlier leaves it instead of flattening the rest
+HEADROOM = 1.1
 
 
 class History:
@@ -32,9 +33,10 @@ class History:
         self._renderer = self.figure.renderers[0]
         self._source = self._renderer.data_source
         self._columns = self._renderer.glyph.x, self._renderer.glyph.y
-        self._dress()
+        self.dress(dark=False)
+        self._lay_out()
 
-    def _dress(self) -> None:
+    def _lay_out(self) -> None:
         plot = self.figure
         plot.update(sizing_mode="stretch_width", height=HEIGHT, output_backend="canvas", title=None)
         plot.update(min_border_right=8, min_border_top=8, outline_line_color=None)
@@ -44,6 +46,10 @@ class History:
             axis.update(axis_label_text_font_style="normal", minor_tick_line_color=None)
             axis.ticker = BasicTicker(desired_num_ticks=3)
         keep_type(plot)
+
+    def dress(self, dark: bool) -> None:
+        """Use the hues of the dark or the light scheme from the next drawing on."""
+        self._scheme = colours(dark)
 
     def add(self, moment: float, step_seconds: float) -> None:
         """One point: the median step time (seconds) of the frames since the last one, at `moment` (seconds)."""
@@ -55,12 +61,12 @@ class History:
         self._points.clear()
 
     def draw(self, moment: float, kind: str) -> None:
-        """Write the line as of `moment`, in the hue of `kind` ("cpu" or "gpu"), which reads on both papers."""
+        """Write the line as of `moment`, in the hue of `kind` ("cpu" or "gpu")."""
         points = [(then - moment, value) for then, value in self._points if moment - then <= SPAN]
         x, y = np.array(points).reshape(-1, 2).T
         self._source.data = {self._columns[0]: x, self._columns[1]: y}
-        self._renderer.glyph.line_color = LIGHT[kind]
+        self._renderer.glyph.line_color = self._scheme[kind]
         if y.size:
-            low, high = float(y.min()), float(y.max())
-            slack = SLACK * (high - low or high or 1.0)
-            self.figure.y_range.update(start=max(0.0, low - slack), end=high + slack)
+            self.figure.y_range.update(
+                start=0.0, end=min(float(y.max()), MOST_MEDIANS * float(np.median(y))) * HEADROOM
+            )

@@ -25,7 +25,7 @@ class Engines:
     """Runs every job to its end inside the call; remembers what was opened and closed."""
 
     def __init__(self, answer=True):
-        self.answer, self.opened, self.closed = answer, [], 0
+        self.answer, self.opened, self.sampled, self.closed = answer, [], [], 0
 
     def open(self, engine, values, on_event):
         self.opened.append((engine, values))
@@ -37,6 +37,7 @@ class Handle:
         self.engines, self.values, self.on_event = engines, values, on_event
 
     def sample(self, steps, repeat):
+        self.engines.sampled.append(self.values["backend"])
         self.run(jobs.sample(Diffusion, self.values, steps, repeat))
 
     def solve(self, steps, seed):
@@ -104,13 +105,14 @@ def test_right_results_give_a_speed_up_within_its_spread():
     assert [s.contestant.backend for s in verdict.standings] == ["cpu_numba", "cpu_numpy"]
 
 
-def test_a_planted_disagreement_shows_no_speed_up_and_no_time(monkeypatch):
-    def slightly_off(u, out, r, edges, steps):
-        cpu_numpy.step(u, out, 1.001 * r, edges, steps)
+def slightly_off(u, out, r, edges, steps):
+    cpu_numpy.step(u, out, 1.001 * r, edges, steps)
 
+
+def test_a_planted_disagreement_shows_no_speed_up_and_no_time(monkeypatch):
     monkeypatch.setattr(cpu_numba, "step", slightly_off)
     bench = Bench()
-    verdict = bench.verdict()
+    bench.verdict()
     bench.turn(60)
     verdict = bench.comparison.verdict()
     assert verdict.state == "disagree"
@@ -118,6 +120,18 @@ def test_a_planted_disagreement_shows_no_speed_up_and_no_time(monkeypatch):
     assert verdict.agreement.difference > verdict.agreement.tolerance
     assert verdict.standings[0].measurement is None
     assert verdict.standings[1].measurement is not None
+    assert set(bench.engines.sampled) == {"cpu_numpy"}
+
+
+def test_times_taken_while_it_was_right_are_not_shown_once_it_is_wrong(monkeypatch):
+    bench = Bench()
+    assert bench.verdict().state == "agree"
+    monkeypatch.setattr(cpu_numba, "step", slightly_off)
+    bench.comparison.follow({**VALUES, "r": 0.1})
+    bench.turn(10)
+    verdict = bench.comparison.verdict()
+    assert verdict.state == "disagree"
+    assert verdict.standings[0].measurement is None
 
 
 def test_nothing_is_asked_until_the_parameters_are_calm():
