@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numba
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -42,7 +43,9 @@ def as_record(results: Results, plan: Plan, command: str, ratio: float) -> dict[
         "commit": machine.commit(),
         "machine": machine.machine(),
         "versions": machine.versions(),
-        "parameters": {"r": ratio, "budget_s": plan.budget, "included": INCLUDED},
+        "parameters": {
+            "r": ratio, "budget_s": plan.budget, "numba_threads": numba.get_num_threads(), "included": INCLUDED,
+        },
         "copy_bandwidth": {
             name: {
                 "bytes_per_second": copy.rate.median, "q1": copy.rate.q1, "q3": copy.rate.q3, "n": copy.rate.n,
