@@ -33,7 +33,7 @@ class Faulty(Lab):
     cost = param.Number(default=0.0, bounds=(0, 10))
     size = param.Integer(default=4, bounds=(1, 4096))
     text = param.String(default="", regex="^.{0,20}$")
-    trap = param.Selector(default="", objects=["", "kill", "fail", "fail in frame", "hang"])
+    trap = param.Selector(default="", objects=["", "kill", "crash", "fail", "fail in frame", "hang"])
 
     @classmethod
     def predicted_bytes(cls, **values: Any) -> int:
@@ -72,6 +72,8 @@ class Faulty(Lab):
     def advance(self, steps: int = 1) -> Timing:
         if self.trap == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.trap == "crash":
+            os.kill(os.getpid(), signal.SIGABRT)
         if self.trap == "fail":
             raise ZeroDivisionError("planted")
         if self.trap == "hang":

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from compute.engine import Broken, Closed, FrameReady, Restarted, SnapshotTaken, Supervisor
+from compute.engine import Broken, Closed, FrameReady, Paused, Restarted, Sampled, SnapshotTaken, Solved, Supervisor
 from tests.engine_faulty import Client, running
 
 ROOT = Path(__file__).parent.parent
@@ -156,6 +156,52 @@ def test_values_that_kill_are_given_up(engine):
     engine.retry()
     fresh.wait(FrameReady)
     assert engine.state == "ready"
+
+
+def test_a_lab_that_crashes_the_engine_twice_is_paused_and_the_others_go_on(engine):
+    client, other = Client(engine, eager=True), Client(engine, eager=True)
+    for lab in (client, other):
+        lab.handle.run()
+        lab.wait(FrameReady, 3)
+    client.handle.update(trap="crash")
+    assert "SIGABRT" in client.wait(Paused).reason
+    other.wait(Restarted, 2)
+    other.wait(FrameReady, len(other.frames) + 5)
+    assert engine.restarts == 2
+    assert other.of(Paused) == []
+    client.handle.update(trap="")
+    n = len(client.frames)
+    client.handle.run()
+    client.wait(FrameReady, n + 3)
+    assert engine.restarts == 2
+
+
+def test_questions_are_asked_again_after_a_restart(engine):
+    client = Client(engine, cost=0.01)
+    client.barrier()
+    client.handle.sample(10, 2)
+    client.handle.solve(7, 1)
+    time.sleep(0.2)
+    kill(engine)
+    client.handle.snapshot()
+    assert len(client.wait(Sampled).timings) == 3
+    assert client.wait(Solved).field.shape == (4, 4)
+    client.wait(SnapshotTaken, 2)
+    client.barrier()
+    assert [len(client.of(kind)) for kind in (Sampled, Solved, SnapshotTaken, Restarted)] == [1, 1, 3, 1]
+    assert client.handle._record.questions == []
+
+
+def test_a_state_moves_to_another_engine(engine):
+    first = Client(engine)
+    first.handle.step(9)
+    first.handle.snapshot()
+    taken = first.wait(SnapshotTaken).snapshot
+    for other in running("host:other"):
+        client = Client(other)
+        client.handle.act("restore", snapshot=taken)
+        client.handle.credit(2)
+        assert client.wait_frame(lambda frame: frame.facts["step"] == 9).facts["value"] == 9.0
 
 
 def test_nobody_is_left_behind_when_the_engine_closes_while_it_hangs():

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from compute.engine.ledger import Record
-from compute.engine.messages import View
+from compute.engine.messages import Order, View
 from compute.engine.ring import LARGEST
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class LabHandle:
             self._order("update", serial=record.serial, values=values)
 
     def act(self, name: str, **arguments: Any) -> None:
-        """Call an action of the lab, for example "paint"."""
+        """Call an action of the lab, for example "paint"; or "restore", with a `snapshot` of a lab of this shape."""
         self._order("act", name=name, arguments=arguments)
 
     def run(self) -> None:
@@ -82,16 +82,16 @@ class LabHandle:
     def sample(self, steps: int, repeat: int) -> None:
         """Time `repeat` runs of `steps` steps beside the live labs, at low duty, on a twin; answered by Sampled."""
         if self._whole("steps", steps, MOST_STEPS) and self._whole("repeat", repeat, MOST_SAMPLES):
-            self._order("sample", steps=steps, repeat=repeat)
+            self._ask("sample", steps=steps, repeat=repeat)
 
     def solve(self, steps: int, seed: int) -> None:
         """`steps` steps on a twin, from a field that depends on `seed` alone; answered by Solved."""
         if self._whole("steps", steps, MOST_STEPS) and self._whole("seed", seed, 2**31 - 1, least=0):
-            self._order("solve", steps=steps, seed=seed)
+            self._ask("solve", steps=steps, seed=seed)
 
     def snapshot(self) -> None:
         """The lab's whole state; answered by SnapshotTaken."""
-        self._order("snapshot")
+        self._ask("snapshot")
 
     def close(self) -> None:
         """Give the lab's memory back; answered by Closed, the last event."""
@@ -99,6 +99,12 @@ class LabHandle:
 
     def _order(self, verb: str, **arguments: Any) -> None:
         self._supervisor.order(self._record, verb, arguments)
+
+    def _ask(self, verb: str, **arguments: Any) -> None:
+        """An order that has an answer; it is given again if the engine dies before."""
+        with self._supervisor.lock:
+            self._record.questions.append(Order(self._record.number, verb, arguments))
+            self._order(verb, **arguments)
 
     def _refuse(self, text: str) -> bool:
         self._order("refuse", text=text)

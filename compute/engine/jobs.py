@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from compute.engine.messages import Event, Refused, Sampled, Solved
+from compute.engine.messages import Answered, Event, Refused, Sampled, Solved
 from compute.engine.pace import Tally
 from compute.engine.port import LONG, Port
 from compute.lab import Lab
@@ -33,19 +33,19 @@ class Bench:
 
     def __init__(self, port: Port) -> None:
         self._port = port
-        self._jobs: deque[tuple[int, Work]] = deque()
+        self._jobs: deque[tuple[int, str, Work]] = deque()
         self._ready_at = 0.0
         self._warm = False
 
-    def add(self, lab: int, work: Work) -> None:
-        """Queue a job of lab number `lab`."""
-        self._jobs.append((lab, work))
+    def add(self, lab: int, verb: str, work: Work) -> None:
+        """Queue a job of lab number `lab`; `verb` says which question it answers."""
+        self._jobs.append((lab, verb, work))
 
     def drop(self, lab: int) -> None:
         """End the jobs of a lab that is closed; their memory is given back."""
         for job in [job for job in self._jobs if job[0] == lab]:
             self._jobs.remove(job)
-            job[1].close()
+            job[2].close()
 
     def wakes_at(self) -> float:
         """When the next slice may run; inf without a job."""
@@ -53,7 +53,7 @@ class Bench:
 
     def turn(self) -> None:
         """Run one slice of the first job; tell its lab's client the answer once there is one."""
-        lab, work = self._jobs[0]
+        lab, verb, work = self._jobs[0]
         start = time.monotonic()
         try:
             with self._port.expecting(lab, "" if self._warm else "measuring", LONG):
@@ -62,14 +62,16 @@ class Bench:
         except StopIteration as stop:
             self._finish()
             self._port.deliver(lab, stop.value)
+            self._port.say(Answered(lab, verb))
         except Exception as error:  # noqa: BLE001 - reported to its client and logged
             self._finish()
             self._port.trouble(lab, error, Refused)
+            self._port.say(Answered(lab, verb))
         now = time.monotonic()
         self._ready_at = now + REST * (now - start)
 
     def _finish(self) -> None:
-        self._jobs.popleft()[1].close()
+        self._jobs.popleft()[2].close()
         self._warm = False
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from compute.engine.memory import NoSharedMemory, read, unpack
 from compute.engine.messages import (
+    Answered,
     Broken,
     Closed,
     Delivery,
@@ -29,7 +30,20 @@ from compute.engine.messages import (
 from compute.engine.outbox import Item
 from compute.engine.ring import ELSEWHERE, LARGEST, Ring
 
+SUSPICION = 60.0  # seconds
 TRIES = 2  # restarts that unanswered values get before they are given up as the possible cause
+
+
+@dataclass(frozen=True)
+class Death:
+    """The end of a process: why; since when it was not well; natural if nobody from outside ended it; lab: the number
+    of the lab that it named as the cause, or 0.
+    """
+
+    reason: str
+    since: float
+    natural: bool = True
+    lab: int = 0
 
 
 @dataclass
@@ -46,7 +60,8 @@ class Record:
     """Everything that outlives a worker. Guarded by the supervisor's lock.
 
     values: last known good ones; unsettled: updates sent but not yet answered, by serial; tries: restarts that these
-    were given; owed: credits not yet answered by a frame; waiting: how to tell of the restart under way.
+    were given; owed: credits not yet answered by a frame; questions: not yet answered; absent: why and since when the
+    process is away; crimes: when it died at work for this lab.
     """
 
     number: int
@@ -62,6 +77,8 @@ class Record:
     serial: int = 0
     unsettled: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
     tries: int = 0
+    questions: list[Order] = field(default_factory=list)
+    crimes: list[float] = field(default_factory=list)
     ring: Ring | None = None
     deposit: Deposit | None = None
     opened: bool = False
@@ -91,6 +108,7 @@ class Record:
         items.append(self._item("set_pace", steps=self.steps))
         items += [self._item("run")] * self.running
         items += [self._item("credit", n=self.owed)] * bool(self.owed)
+        items += [Item(question) for question in self.questions]
         return items
 
     def _item(self, verb: str, **arguments: Any) -> Item:
@@ -102,11 +120,24 @@ class Record:
         self.unsettled = [(other, update) for other, update in self.unsettled if other > serial]
         self.tries = 0
 
+    def answered(self, verb: str) -> None:
+        """The first open question of this kind was answered or refused."""
+        question = next((question for question in self.questions if question.verb == verb), None)
+        if question:
+            self.questions.remove(question)
+
     def keep(self, deposit: Deposit | None) -> None:
         """Replace the last good state."""
         if self.deposit:
             os.close(self.deposit.descriptor)
         self.deposit = deposit
+
+    def suspected(self, now: float) -> bool:
+        """The process died at work for this lab; True if that happens again while it runs, which ends its running."""
+        self.crimes = [moment for moment in self.crimes if now - moment < SUSPICION] + [now]
+        again = self.running and len(self.crimes) > 1
+        self.running = self.running and not again
+        return again
 
     def close_ring(self) -> None:
         """Unmap the frames' memory."""
@@ -177,6 +208,8 @@ class Ledger:
             case Delivery():
                 answer: Event = read(report.parcel, descriptors[0])
                 return answer
+            case Answered():
+                record.answered(report.verb)
             case Opened():
                 absent, record.absent = record.absent, None
                 return Restarted(absent[0], now - absent[1]) if absent else None
@@ -187,13 +220,22 @@ class Ledger:
                 return report.event
         return None
 
-    def mourn(self, reason: str, since: float) -> None:
-        """The process died: note for each lab since when it is away, and give up values that may be the cause."""
+    def mourn(self, death: Death) -> list[tuple[Record, Event]]:
+        """The process died: note for each lab since when it is away, and give up values that may be the cause.
+
+        The lab it was at work for is suspected, and paused at the second time within SUSPICION, so that one lab does
+        not take the others with it for ever; returns who is to be told.
+        """
+        told: list[tuple[Record, Event]] = []
         for record in self.all():
-            record.absent = record.absent or (reason, since)
+            record.absent = record.absent or (death.reason, death.since)
             record.tries += 1
             if record.tries >= TRIES:
-                record.unsettled = []
+                record.unsettled, record.questions = [], []
+            at_work = record.ring is not None and record.ring.died_at_work
+            if death.natural and (at_work or record.number == death.lab) and record.suspected(death.since):
+                told.append((record, Paused(f"the engine failed twice while it worked for this lab: {death.reason}")))
+        return told
 
     def news_of_breaking(self, reason: str) -> list[tuple[Record, Event]]:
         """Whom to tell that the engine stays down: each lab once. Labs to be closed are dropped."""

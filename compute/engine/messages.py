@@ -201,7 +201,16 @@ class Delivery(Report):
 
 
 @dataclass(frozen=True)
-class Fatal(Report):
-    """The worker is about to exit because its device context is lost."""
+class Answered(Report):
+    """The first `verb` (sample, solve or snapshot) that is still open for this lab has been answered or refused."""
 
+    lab: int
+    verb: str
+
+
+@dataclass(frozen=True)
+class Fatal(Report):
+    """The worker is about to exit because its device context was lost while it worked for lab number `lab`."""
+
+    lab: int
     reason: str

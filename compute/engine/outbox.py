@@ -16,7 +16,8 @@ log = logging.getLogger(__name__)
 
 MOST = 4000  # orders waiting at most: a worker that does not read for its whole deadline gets about 300 a client
 NEWEST_WINS = frozenset({"update", "look", "set_pace"})  # an unsent one is replaced by the next of its lab
-STATE = NEWEST_WINS | {"open_lab", "run", "pause", "credit"}  # orders that reopening a lab after a restart covers
+QUESTIONS = frozenset({"sample", "solve", "snapshot"})
+STATE = NEWEST_WINS | QUESTIONS | {"open_lab", "run", "pause", "credit"}  # what opening a lab again covers
 
 
 @dataclass(frozen=True)

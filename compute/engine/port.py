@@ -68,7 +68,7 @@ class Port:
         """
         if context_lost(error):
             log.error("device context lost", exc_info=error)
-            self.say(Fatal(f"the device reported an error that only a restart cures: {in_words(error)}"))
+            self.say(Fatal(lab, f"the device reported an error that only a restart cures: {in_words(error)}"))
             raise SystemExit(3)
         if not isinstance(error, ValueError):
             self._log(lab, error)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from compute.engine.line import Line
@@ -33,7 +34,9 @@ class Process:
         theirs.close()
         self.line = Line(ours)
         self.pid = self._process.pid
-        self.line.send(setup)
+        self.ended_by_itself = True
+        with suppress(OSError):  # it died at once: whoever listens to the line finds its end
+            self.line.send(setup)
 
     def kill(self) -> None:
         """End it at once."""
@@ -46,4 +49,5 @@ class Process:
         except subprocess.TimeoutExpired:
             self._process.kill()
             code = self._process.wait()
+        self.ended_by_itself = code not in {-signal.SIGKILL, -signal.SIGTERM}
         return f"it was ended by {signal.Signals(-code).name}" if code < 0 else f"it ended with exit code {code}"

@@ -1,6 +1,7 @@
 """Frames in memory shared by the engine and the server: one ring for each lab.
 
-Byte i of the file says whether slot i is in use. The worker writes a frame's arrays into a free slot, marks it and
+Byte i of the file says whether slot i is in use, byte SLOTS whether the worker is at work for this lab: after its death
+that tells for whom. The worker writes a frame's arrays into a free slot, marks it and
 sends the rest through the pipe; the server's reader copies them out at once and clears the mark. With no free slot
 there is no frame: the server is behind.
 """
@@ -9,7 +10,8 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from compute.engine.memory import ALIGNMENT, memory_file, offsets
 
@@ -63,6 +65,20 @@ class Ring:
         ]
         self._view[slot] = 0
         return copies
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Mark that what happens in the block happens for this lab; a death in it leaves the mark."""
+        self._view[SLOTS] = 1
+        try:
+            yield
+        finally:
+            self._view[SLOTS] = 0
+
+    @property
+    def died_at_work(self) -> bool:
+        """Whether the worker was in `at_work` last."""
+        return bool(self._view[SLOTS])
 
     def close(self) -> None:
         """Unmap."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from compute.backends import backend
@@ -53,10 +54,11 @@ class Seat:
         self._updates.append((serial, values))
 
     def act(self, name: str, arguments: Mapping[str, Any]) -> None:
-        """Call one of the lab's actions, after the values that came before it."""
+        """Call one of the lab's actions, or `restore`, after the values that came before it."""
         self.settle()
-        with self._patience():
-            self.lab.act(name, **arguments)
+        action = self.lab.restore if name == "restore" else partial(self.lab.act, name)
+        with self._ring.at_work(), self._patience():
+            action(**arguments)
         self._changed()
         self._port.say(Settled(self.number, 0, self.lab.values()))
 
@@ -93,19 +95,23 @@ class Seat:
 
     def turn(self, now: float) -> None:
         """Values, one slice, a frame if one is due, a piece of a deposit."""
-        self.settle()
         try:
-            if not self.pace.frame_due() and (steps := self.pace.next_steps(now)):
-                self._compute(steps)
-            slot = self._ring.free()
-            if self.pace.frame_due() and slot is not None:
-                self._show(slot)
-            if self.keeper.wakes_at() <= now:
-                with self._patience():
-                    self.keeper.turn()
+            with self._ring.at_work():
+                self._work(now)
         except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
             self.pace.fail()
             self._port.trouble(self.number, error, Paused)
+
+    def _work(self, now: float) -> None:
+        self.settle()
+        if not self.pace.frame_due() and (steps := self.pace.next_steps(now)):
+            self._compute(steps)
+        slot = self._ring.free()
+        if self.pace.frame_due() and slot is not None:
+            self._show(slot)
+        if self.keeper.wakes_at() <= now:
+            with self._patience():
+                self.keeper.turn()
 
     def settle(self) -> None:
         """Apply the waiting values: each set as a whole or not at all."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from compute.engine.handle import LabHandle
-from compute.engine.ledger import Ledger, Record, reopening
+from compute.engine.ledger import Death, Ledger, Record, reopening
 from compute.engine.messages import Busy, Closed, Event, Expect, Fatal, Order, Ready, Report, Setup
 from compute.engine.outbox import Outbox
 from compute.engine.process import Process
@@ -140,26 +140,29 @@ class Supervisor:
 
     def _watch(self) -> None:
         while not self._stopping:
-            reason, since = self._one_life()
+            death = self._one_life()
             if self._stopping:
                 break
-            log.error("%s engine: %s", self.name, reason)
-            self._mourn(reason, since)
+            log.error("%s engine: %s", self.name, death.reason)
+            self._mourn(death)
             if self._breaker.died(time.monotonic()):
-                self._stay_broken(reason)
+                self._stay_broken(death.reason)
             self.restarts += 1
         self._finish()
 
-    def _one_life(self) -> tuple[str, float]:
-        """Start a process and listen until it ends; why it ended and when it was last well."""
+    def _one_life(self) -> Death:
+        """Start a process and listen until it ends."""
         self._dog = Watchdog(self._deadline, time.monotonic())
         try:
             process = self._process = Process(self._setup)
         except OSError as error:
             time.sleep(LOOK)
-            return f"it could not be started: {error}", time.monotonic()
+            return Death(f"it could not be started: {error}", time.monotonic())
         try:
-            reason, since = self._listen(process)
+            return self._listen(process)
+        except Exception as error:  # a fault of this package: start afresh, in the end the breaker opens
+            log.exception("%s engine: a report could not be dealt with", self.name)
+            return Death(f"its report could not be dealt with: {error}", time.monotonic())
         finally:
             with self.lock:
                 self._live, self._busy, self._process = False, None, None
@@ -167,26 +170,24 @@ class Supervisor:
             process.end(STOPPING)
             self._outbox.disconnect()  # type: ignore[union-attr]
             process.line.close()
-        return reason, since
 
-    def _listen(self, process: Process) -> tuple[str, float]:
-        reason = ""
+    def _listen(self, process: Process) -> Death:
         while True:
             if process.line.waiting(LOOK):
                 try:
                     report, descriptors = process.line.receive()
                 except (EOFError, OSError):
                     since = time.monotonic()
-                    return reason or process.end(STOPPING), since
+                    return Death(process.end(STOPPING), since, process.ended_by_itself)
                 if isinstance(report, Fatal):
-                    reason = report.reason
+                    return Death(report.reason, time.monotonic(), lab=report.lab)
                 self._hear(report, descriptors)
                 continue
             now = time.monotonic()
             if self._dog.overdue(now):
-                return f"it gave no sign of life for {now - self._dog.last:.1f} s", self._dog.last
+                return Death(f"it gave no sign of life for {now - self._dog.last:.1f} s", self._dog.last)
             if self._stopping and now > self._stop_by:
-                return "it did not stop in time", now
+                return Death("it did not stop in time", now)
             self._announce(now)
 
     def _hear(self, report: Report, descriptors: list[int]) -> None:
@@ -216,10 +217,12 @@ class Supervisor:
         for record in gone:
             self._emit(record, Closed())
 
-    def _mourn(self, reason: str, since: float) -> None:
+    def _mourn(self, death: Death) -> None:
         with self.lock:
             self.state = "restarting"
-            self._ledger.mourn(reason, since)
+            told = self._ledger.mourn(death)
+        for record, event in told:
+            self._emit(record, event)
 
     def _announce(self, now: float) -> None:
         """Tell a client that something long is under way, once it is."""

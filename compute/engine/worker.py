@@ -23,7 +23,7 @@ from typing import Any
 from compute.engine import jobs
 from compute.engine.line import Line
 from compute.engine.memory import read
-from compute.engine.messages import Closed, Opened, Order, Parcel, Ready, Refused, Setup, SnapshotTaken
+from compute.engine.messages import Answered, Closed, Opened, Order, Parcel, Ready, Refused, Setup, SnapshotTaken
 from compute.engine.port import LONG, Port
 from compute.engine.ring import Ring
 from compute.engine.seat import Seat, belongs
@@ -152,14 +152,17 @@ class Worker:
 
     def _sample(self, number: int, steps: int, repeat: int) -> None:
         lab = self._settled(number)
-        self._bench.add(number, jobs.sample(type(lab), lab.values(), steps, repeat))
+        self._bench.add(number, "sample", jobs.sample(type(lab), lab.values(), steps, repeat))
 
     def _solve(self, number: int, steps: int, seed: int) -> None:
         lab = self._settled(number)
-        self._bench.add(number, jobs.solve(type(lab), lab.values(), steps, seed))
+        self._bench.add(number, "solve", jobs.solve(type(lab), lab.values(), steps, seed))
 
     def _snapshot(self, number: int) -> None:
-        self._port.deliver(number, SnapshotTaken(self._settled(number).snapshot()))
+        try:
+            self._port.deliver(number, SnapshotTaken(self._settled(number).snapshot()))
+        finally:
+            self._port.say(Answered(number, "snapshot"))
 
     def _settled(self, number: int) -> Lab:
         seat = self._seats[number]
