@@ -7,7 +7,6 @@ from html import escape
 from math import isfinite, log10, nan
 
 from compute.contest import Agreement, Standing, Verdict
-from compute.devices import cpu_count
 from compute.record import Recorded
 from compute.timings import PARTS, Measurement
 
@@ -89,7 +88,7 @@ def first_calls(standings: Iterable[Standing]) -> str:
 
 def _way(standing: Standing, cell_bytes: int, roof: float) -> str:
     contestant, measurement = standing.contestant, standing.measurement
-    threads = {"cpu_numba": cpu_count(), "cpu_numpy": 1}.get(contestant.backend)
+    threads = contestant.threads
     name = contestant.label + (f", {threads} thread{'s' * (threads != 1)}" if threads else "")
     if measurement is None:
         words = standing.note or ("results disagree" if standing.agreement and not standing.right else "measuring")

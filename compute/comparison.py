@@ -28,7 +28,7 @@ SAMPLE_SECONDS = 0.008  # length of one sample: shorter than a frame, so that th
 REPEAT = 5  # samples a job: few, so that the ways take turns and a disturbance meets all of them
 MOST = 45  # samples of one way at one setting; while they are noisy, newer ones replace them
 AGAIN = 8.0  # seconds between two jobs for a way that has MOST samples and is still noisy
-SERIAL_CELLS = 2048**2  # cells above which single-threaded NumPy is not sampled: one step would hold up the picture
+SERIAL_CELLS = 2048**2  # cells above which a way on one thread is not sampled: one step would hold up the picture
 LARGEST = 4096**2  # cells above which the engine of the live picture is not given a second grid
 RETRY = 60.0  # seconds after which something that failed is tried again
 SEED = 20
@@ -184,7 +184,7 @@ class Comparison:
             if self._clock() < until:
                 return str(text)
         cells = self._values["ny"] * self._values["nx"]
-        if contestant.backend == "cpu_numpy" and cells > SERIAL_CELLS:
+        if contestant.threads == 1 and cells > SERIAL_CELLS:
             return "one step would hold up the picture at this size; `fieldlab bench` times it"
         if cells > LARGEST and self._engine(contestant) == self._engine(Contestant(self._values["backend"])):
             return "a second grid of this size would hold up the picture; `fieldlab bench` times it"

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.backends import BACKENDS, backend
+from compute.devices import cpu_count
 from compute.timings import Measurement, SpeedUp
 
 MOST_ENTRIES = 400  # results kept a process; the oldest are forgotten, since any client may ask for any setting
+SERIAL = ("cpu_numpy",)  # backends that compute on one thread
 PREFERRED_GPU = ("gpu_cupy", "gpu_numba")
 State = Literal["measuring", "agree", "disagree", "unavailable"]
 Key = tuple[Any, ...]
@@ -37,6 +39,13 @@ class Contestant:
     def kind(self) -> Literal["cpu", "gpu"]:
         """The kind of device it runs on."""
         return "cpu" if backend(self.backend).device == "host" else "gpu"
+
+    @property
+    def threads(self) -> int:
+        """CPU threads it computes on; 0 on a GPU."""
+        if self.kind == "gpu":
+            return 0
+        return 1 if self.backend in SERIAL else cpu_count()
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ RESULT = {
 }  # fmt: skip
 RECORD = {
     "schema": record.SCHEMA, "lab": "diffusion", "date": "2026-01-02T03:04:05+00:00",
-    "command": "fieldlab bench diffusion", "commit": None, "machine": {"cpu": "some CPU", "gpus": [{"name": "some GPU", "memory": 1}]},
+    "command": "fieldlab bench diffusion", "commit": None,
+    "machine": {"cpu": "some CPU", "gpus": [{"name": "some GPU", "memory": 1}]},
     "versions": {"numpy": "2"}, "parameters": {"r": 0.2}, "copy_bandwidth": {}, "results": [RESULT],
 }  # fmt: skip
 
