@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import numpy as np
@@ -88,6 +89,7 @@ def cpu_only(monkeypatch):
     from compute import contest
 
     monkeypatch.setattr(contest, "cpu_count", lambda: 2)
+    monkeypatch.setattr(module, "AGAIN", math.inf)  # how noisy this machine is must not decide
 
     monkeypatch.setattr(contest, "BACKENDS", [b for b in contest.BACKENDS if b.device == "host"])
 
@@ -310,3 +312,22 @@ def test_noisy_samples_are_replaced_by_newer_ones_but_never_more_than_the_most()
     assert fresh.timings[:2] == wild[:2]
     assert fresh.warm == [1.0] * module.MOST
     assert fresh.at == 9.0
+
+
+@pytest.mark.parametrize(("spread", "asks"), [(0.0, 0), (1.0, 1)])
+def test_only_noisy_samples_are_asked_for_again(monkeypatch, spread, asks):
+    monkeypatch.setattr(module, "AGAIN", 8.0)
+    monkeypatch.setattr(module, "settled", lambda samples: False)
+    bench = Bench()
+    bench.turn(60)
+    for contestant in (Contestant("cpu_numba"), Contestant("cpu_numpy")):
+        values = [1.0 + spread * (k % 7) for k in range(module.MOST + 2)]
+        timings = tuple(Timing(contestant.backend, "", 1, 600, compute=value) for value in values)
+        key = bench.comparison._timed_key(contestant)
+        bench.book.put(key, module.Samples(timings, at=bench.now))
+    before = len(bench.engines.opened)
+    bench.turn(5)
+    assert len(bench.engines.opened) == before
+    bench.now += 8.0
+    bench.turn()
+    assert len(bench.engines.opened) == before + asks
