@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 import panel as pn
@@ -16,11 +18,12 @@ from app.session import Session
 from app.stage import Stage
 from app.theme import stylesheet
 from app.transport import Transport
-from app.widgets import FULL, Bound
+from app.widgets import FULL, Bound, icon
 
 SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192)}
 STABLE = 0.25  # largest stable r of forward Euler in two dimensions
 BLOW_UP = 0.26  # just beyond: the chequerboard grows 1.08-fold a step
+SEEDS = 1000
 GROUPS = ("Field", "Physics", "Compute", "Display")
 
 
@@ -50,7 +53,8 @@ class Controls(Bound):
     # -- field
 
     def _field(self) -> pmui.Column:
-        preset = self.choice("preset")
+        self.preset = preset = self.choice("preset")
+        again = icon("casino", "The same kind of field from another seed", self._reseed, align="center")
         self._mode = pmui.Row(self.slider("mode_p", 1, label="p"), self.slider("mode_q", 1, label="q"), margin=0)
         self._text = self.add("text", pmui.TextInput(label="Text", value=self.session.values["text"], size="small", **FULL))
         self.upload = pmui.FileInput(
@@ -59,7 +63,11 @@ class Controls(Bound):
         self.upload.param.watch(self._uploaded, "value")
         preset.param.watch(lambda event: self._show_options(event.new), "value")
         self._show_options(preset.value)
-        return self._group(preset, self._mode, self._text, self.upload, self.brush.panel)
+        first = pmui.Row(preset, again, margin=0, sizing_mode="stretch_width")
+        return self._group(first, self._mode, self._text, self.upload, self.brush.panel)
+
+    def _reseed(self) -> None:
+        self.session.change(seed=(self.session.values["seed"] + 1) % SEEDS)
 
     def _show_options(self, preset: str) -> None:
         self._mode.visible = preset == "single mode"
@@ -73,6 +81,7 @@ class Controls(Bound):
             tell("warning", f"The image must be one {' or '.join(FORMATS)} file of at most {MAX_BYTES // 2**20} MB.")
             return
         self.session.act("load_image", data=data)
+        self.upload.clear()
 
     # -- physics
 
@@ -94,13 +103,15 @@ class Controls(Bound):
     # -- compute
 
     def _compute(self) -> pmui.Column:
-        present = [b for b in self.session.lab.backends() if b.missing is None]
-        absent = [b for b in self.session.lab.backends() if b.missing is not None]
-        backend = self.choice("backend", {b.label: b.name for b in present})
+        known = self.session.lab.backends()
+        absent = [b for b in known if b.missing is not None]
+        notes = [absentees(absent)] if absent else []
+        backend = self.choice(
+            "backend", {b.label: b.name for b in known}, disabled_options=[b.name for b in absent]
+        )
         size = pmui.Select(label="Grid [cells]", options=SIZES, value=self.session.values["ny"], size="small", **FULL)
         size.param.watch(lambda event: self._resize(event.new), "value")
         self.size = size
-        notes = [_absent(b) for b in absent]
         return self._group(backend, *notes, size, self.choice("dtype"))
 
     def _resize(self, cells: int) -> None:
@@ -116,10 +127,10 @@ class Controls(Bound):
             self.session.later(self.stage.resized)
 
 
-def _absent(backend: Backend) -> pn.pane.HTML:
-    """A backend this machine lacks, greyed, with its reason and the line that installs it."""
-    text = f"<b>{backend.label}</b> is off: {backend.missing}"
-    install = f"<code>{backend.install}</code>" if backend.install else ""
-    return pn.pane.HTML(
-        f"<div class='absent'>{text}{install}</div>", stylesheets=[stylesheet()], sizing_mode="stretch_width", margin=(2, 8)
-    )
+def absentees(backends: Sequence[Backend]) -> pn.pane.HTML:
+    """Backends this machine lacks, greyed, each with its reason, and the lines that install them."""
+    reasons = "".join(f"<p><b>{escape(b.label)}</b> is off: {escape(b.missing or '')}</p>" for b in backends)
+    lines = dict.fromkeys(b.install for b in backends if b.install)
+    installs = "".join(f"<code>{escape(line)}</code>" for line in lines)
+    html = f"<div class='absent'>{reasons}{installs}</div>"
+    return pn.pane.HTML(html, stylesheets=[stylesheet()], sizing_mode="stretch_width", margin=(2, 8))

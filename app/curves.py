@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import holoviews as hv
 import numpy as np
-from bokeh.models import ColumnDataSource
+from bokeh.models import BasicTicker, ColumnDataSource, CustomJSTickFormatter
 from numpy.typing import NDArray
 
-from app.plot_type import keep_type
+from app.plot_type import SHORT_NUMBER, keep_type
 from app.theme import colours
 
 hv.extension("bokeh")
@@ -37,6 +37,9 @@ class CurvePlot:
         self.figure.toolbar.logo = None
         self.figure.xgrid.visible = False
         self.figure.outline_line_color = None
+        self.figure.xaxis.ticker = BasicTicker(desired_num_ticks=4)
+        self.figure.yaxis.ticker = BasicTicker(desired_num_ticks=4)
+        self.figure.axis.formatter = CustomJSTickFormatter(code=SHORT_NUMBER)
         keep_type(self.figure)
         self.sources: list[ColumnDataSource] = [renderer.data_source for renderer in self.figure.renderers]
         self._columns = [(renderer.glyph.x, renderer.glyph.y) for renderer in self.figure.renderers]

@@ -13,7 +13,9 @@ SHORT, LONG = 5_000, 12_000  # ms
 def tell(kind: str, text: str, duration: int = LONG) -> None:
     """Show `text` to this tab's user; kind is "info", "success", "warning" or "error"."""
     if pn.state.notifications is not None:
-        pn.state.notifications.send(text, notification_type=kind, duration=duration)
+        shows = {"info": pn.state.notifications.info, "warning": pn.state.notifications.warning}
+        shows |= {"success": pn.state.notifications.success, "error": pn.state.notifications.error}
+        shows[kind](text, duration)
 
 
 def announce(event: Any) -> None:

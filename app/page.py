@@ -11,6 +11,7 @@ from compute.labs import LABS
 from app import notices
 from app.browser import Browser
 from app.controls import Controls
+from app.lobby import lobby
 from app.readout_slot import make_readout
 from app.session import Session
 from app.stage import Stage
@@ -20,6 +21,7 @@ from app.theme import ASSETS, THEME, stylesheet
 from app.widgets import icon
 
 SIDEBAR, READOUT, HEADER, STATUS, PADDING = 280, 320, 57, 40, 24  # px
+ROOMY = 900  # px of window height from which presenter mode keeps the curves below the pictures
 TICK = 250  # ms between refreshes of status, curves and readout
 HEADER_TABS = {
     "& .MuiTab-root": {"color": "var(--ink)"},
@@ -39,7 +41,15 @@ Drag on a picture to move it, scroll to zoom; choose *Paint* to draw heat with t
 move the section, click to place the probe.
 """
 
-pn.extension(reconnect=True, notifications=True)
+
+def full_house() -> pmui.Column:
+    """What is shown instead of a lab when the server has as many sessions as it may."""
+    words = (
+        f"<div class='full'><h1>Every seat is taken</h1><p>This Fieldlab serves {lobby().limit} browser tabs at a time, "
+        "so that it stays quick for each of them.</p><p>Close a tab that is no longer needed, wait half a minute and "
+        "reload this page. Who runs the server can allow more with <code>FIELDLAB_MAX_SESSIONS</code>.</p></div>"
+    )
+    return pmui.Column(pn.pane.HTML(words, stylesheets=[stylesheet()]), margin=0, sizing_mode="stretch_both")
 
 
 class Page:
@@ -133,6 +143,8 @@ class Page:
         on = not self.browser.presenter
         self.browser.presenter = on
         self.template.param.update(sidebar_open=not on, contextbar_open=not on)
+        if self._window[1] < ROOMY:
+            self.controls.display.curves.value = not on
         self._dress()
 
     # -- life
@@ -148,9 +160,11 @@ class Page:
         document.on_event("client_reconnected", lambda event: session.reconnected())
 
     def _start(self) -> None:
-        if self.session.start():
-            self.session.document.add_periodic_callback(self._tick, TICK)
-            self.session.play(True)
+        if not self.session.start():
+            self.template.param.update(main=[full_house()], sidebar=[], contextbar=[])
+            return
+        self.session.document.add_periodic_callback(self._tick, TICK)
+        self.session.play(True)
 
     def _destroyed(self, session_context: Any) -> None:
         self.session.close()

@@ -49,7 +49,7 @@ class Pictures:
         data: dict[str, Any] = {"number": [0], "x": [0.0], "y": [0.0], "dw": [1.0], "dh": [1.0]}
         for name in names:
             data |= {name: [blank], f"{name}_low": [0.0], f"{name}_high": [1.0]}
-        self.source = ColumnDataSource(data)
+        self.source = ColumnDataSource(data, name="frames")
         self.probe = ColumnDataSource({"x": [0.0], "y": [0.0]})
         self.plots = {
             name: RasterPlot(name, self.source, self.x_range, self.y_range, palettes[name])

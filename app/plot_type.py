@@ -1,4 +1,4 @@
-"""Type in plots. Material's theme sets bokeh's to parts of 13 px; a small callback in the browser puts it right."""
+"""Type and numbers in plots. Material's theme sets bokeh's to parts of 13 px; a small callback in the browser puts it right."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from bokeh.plotting import figure
 from app.theme import FAMILY, PRESENTER_SCALE, SMALL
 
 SIZES = ("major_label_text_font_size", "axis_label_text_font_size", "label_text_font_size", "title_text_font_size")
+SHORT_NUMBER = "return String(Number(tick.toPrecision(3)));"  # 0.0004, not 4.000e-4
 RESTORE = """
 if (cb_obj[name].endsWith('em'))
   cb_obj[name] = getComputedStyle(document.documentElement).getPropertyValue('--small').trim() || '14px';

@@ -25,7 +25,7 @@ from bokeh.plotting import figure
 from compute.frames import TOP_LEVEL, Raster
 
 from app.palettes import palette
-from app.plot_type import keep_type
+from app.plot_type import SHORT_NUMBER, keep_type
 from app.theme import LIGHT, NOT_FINITE_COLOUR, SECTION
 
 BAR_SLACK = 0.01  # the colour bar follows once its limits moved by this part of their span
@@ -34,7 +34,6 @@ BORDERS = {"min_border_left": 56, "min_border_right": 16, "min_border_top": 8, "
 AROUND = (72, 88)  # px that a figure is wider and higher than its picture
 MARK = {"line_color": SECTION, "line_width": 2, "line_alpha": 0.9}
 
-SHORT_NUMBER = "return String(Number(tick.toPrecision(3)));"
 LEVEL_TO_VALUE = """
 if (value > 254) return 'not finite';
 const low = source.data[name + '_low'][0], high = source.data[name + '_high'][0];

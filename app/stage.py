@@ -23,6 +23,7 @@ PALETTES = {"field": "Inferno", "laplacian": "Cool–warm"}
 CURVE_TITLES = ("Profile on the section line", "At the probe")
 CURVE_HEIGHT, CURVE_HEIGHT_MOST, HEADING = 168, 320, 36  # px
 SMALLEST = 128  # px
+SHARP = 1.25  # a picture may bring this many pixels for each of the plot's, before it is reduced by a whole factor
 LOOK_DELAY = 120  # ms without a pan or zoom before the region is asked for at full resolution
 SERIES = 1200  # points of the probe's series that are kept
 
@@ -116,7 +117,7 @@ class Stage:
         curve = max(CURVE_HEIGHT, height - size[1] - AROUND[1] - 2 * HEADING)
         for curves, pane in zip((self.profile, self.series), self._lines, strict=True):
             curves.figure.height = pane.height = min(curve, CURVE_HEIGHT_MOST)
-        self.session.look(self.pictures.view, (size[1], size[0]))
+        self.session.look(self.pictures.view, (round(size[1] * SHARP), round(size[0] * SHARP)))
 
     def _look_soon(self) -> None:
         document = self.session.document

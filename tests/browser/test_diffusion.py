@@ -1,0 +1,159 @@
+"""The diffusion lab in a real Chromium: what a lecturer does with it, and what must not go wrong meanwhile."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import numpy as np
+import pytest
+from PIL import Image, ImageFilter
+
+from tests.browser.conftest import LAPTOP, PROJECTOR
+from tests.browser.lab_page import LabPage
+
+PICTURE = "canvas"  # bokeh's figures draw on canvases; the first two are the field and the Laplacian
+
+
+@pytest.fixture
+def lab(page, server):
+    return LabPage(page, server)
+
+
+def photograph() -> bytes:
+    """A JPEG with the looks of a photograph: soft shading, edges, texture; made here, so that it is nobody's."""
+    y, x = np.mgrid[0:480, 0:640] / 480
+    shade = 90 + 80 * np.cos(3 * x) * np.sin(2 * y + 1)
+    shade += 70 * ((x - 0.7) ** 2 + (y - 0.5) ** 2 < 0.08) - 60 * ((np.abs(x - 0.3) < 0.1) & (y > 0.3))
+    noise = np.random.default_rng(1).normal(0, 12, shade.shape)
+    grey = np.clip(shade + noise, 0, 255).astype(np.uint8)
+    picture = Image.merge("RGB", [Image.fromarray(grey)] * 3).filter(ImageFilter.GaussianBlur(0.6))
+    file = io.BytesIO()
+    picture.save(file, "JPEG", quality=90)
+    return file.getvalue()
+
+
+def test_frames_are_painted_and_counted(lab):
+    before = lab.field()["number"]
+    start = time.monotonic()
+    lab.page.wait_for_timeout(4000)
+    painted = (lab.field()["number"] - before) / (time.monotonic() - start)
+    print(f"painted {painted:.1f} frames/s, the page says {lab.fact('frames/s'):.0f}")
+    assert painted > 1
+    assert lab.fact("frames/s") > 1
+    assert lab.step() > 20
+
+
+def test_a_slider_acts_while_it_runs(lab):
+    thumb = lab.page.get_by_label("r = D Δt / Δx²").first
+    thumb.focus()
+    before = lab.field()["number"]
+    lab.page.keyboard.press("ArrowLeft")
+    lab.until(lambda: lab.fact("r") == 0.195)
+    assert "Running" in lab.status()
+    assert lab.field()["number"] > before
+
+
+def test_keys_run_step_and_reset(lab):
+    lab.pause()
+    at = lab.step()
+    lab.key("s")
+    lab.until(lambda: lab.step() == at + 1)
+    lab.key("r")
+    lab.until(lambda: lab.step() == 0)
+    assert "Paused" in lab.status()  # what is paused stays paused
+    lab.key(" ")
+    lab.until(lambda: lab.step() > 20)
+
+
+def test_an_uploaded_photograph_blurs(lab):
+    lab.group("Field")
+    lab.pause()
+    with lab.page.expect_file_chooser() as chooser:
+        lab.page.get_by_text("Image as field").click()
+    chooser.value.set_files({"name": "photo.jpg", "mimeType": "image/jpeg", "buffer": photograph()})
+    lab.until(lambda: lab.step() == 0 and lab.field()["most"] <= 1.0 and lab.field()["least"] >= 0.0)
+    sharp = lab.until(lambda: (f := lab.field())["rough"] > 0.005 and f)
+    lab.key(" ")
+    lab.until(lambda: lab.step() > 200)
+    blurred = lab.field()
+    assert blurred["rough"] < 0.5 * sharp["rough"]
+    assert blurred["mean"] == pytest.approx(sharp["mean"], abs=0.01)  # zero flux keeps the heat
+
+
+def test_an_upload_that_is_no_picture_is_refused_in_words(lab):
+    lab.group("Field")
+    with lab.page.expect_file_chooser() as chooser:
+        lab.page.get_by_text("Image as field").click()
+    chooser.value.set_files({"name": "photo.jpg", "mimeType": "image/jpeg", "buffer": b"not a picture at all"})
+    lab.page.get_by_text("image must be a PNG or JPEG file").wait_for()
+
+
+def test_painting_works_paused_and_running(lab):
+    lab.group("Field")
+    lab.pause()
+    lab.page.get_by_role("button", name="Paint", exact=True).click()
+    lab.page.wait_for_timeout(300)
+    for running in (False, True):
+        before = lab.fact("heat")
+        box = lab.page.locator(PICTURE).first.bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        lab.page.mouse.move(x, y)
+        lab.page.mouse.down()
+        for shift in range(10):
+            lab.page.mouse.move(x + 4 * shift, y)
+        lab.page.mouse.up()
+        lab.until(lambda before=before: lab.fact("heat") > before + 100)
+        if not running:
+            assert lab.step() == lab.step()
+            lab.key(" ")
+            lab.until(lambda: "Running" in lab.status())
+
+
+def test_backend_size_and_edges_change_while_it_runs(lab):
+    lab.group("Compute")
+    at = lab.step()
+    lab.choose("Backend", "NumPy")
+    lab.until(lambda: lab.step() > at + 40)  # the state ran on
+    lab.group("Physics")
+    lab.choose("Edges", "periodic")
+    lab.until(lambda: lab.step() > at + 60)
+    lab.group("Compute")
+    lab.choose("Grid [cells]", "128 × 128")
+    lab.until(lambda: lab.field()["right"] == 128)
+    lab.until(lambda: lab.step() > 20)
+    assert "Running" in lab.status()
+    lab.choose("Backend", "Numba")
+    lab.choose("Grid [cells]", "1024 × 1024")
+    lab.until(lambda: lab.field()["right"] == 1024)
+    lab.until(lambda: lab.step() > 0)
+
+
+def test_beyond_the_limit_it_blows_up_and_pauses_in_words(lab):
+    lab.group("Physics")
+    lab.page.get_by_text("See it blow up").click()
+    lab.until(lambda: lab.fact("r") > 0.25)
+    lab.until(lambda: "Paused" in lab.status() or lab.fact("not finite") > 0, 60)
+
+
+@pytest.mark.parametrize("viewport", [LAPTOP, PROJECTOR], indirect=True)
+def test_nothing_overflows(lab, viewport):
+    for name in ("Field", "Physics", "Compute", "Display"):
+        lab.group(name)
+        wide, high = lab.page.evaluate(
+            "[document.documentElement.scrollWidth - innerWidth, document.documentElement.scrollHeight - innerHeight]"
+        )
+        assert (wide, high) == (0, 0)
+    bar = lab.page.locator(".status")
+    assert bar.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+
+
+@pytest.mark.parametrize("viewport", [PROJECTOR], indirect=True)
+def test_screenshots(lab, screenshot):
+    lab.until(lambda: lab.step() > 1000, 60)
+    lab.page.mouse.move(0, 0)
+    assert screenshot("diffusion").stat().st_size > 50_000
+    lab.page.get_by_label("Toggle theme").click()
+    lab.page.mouse.move(0, 500)
+    lab.page.wait_for_timeout(2500)
+    assert screenshot("diffusion-dark").stat().st_size > 50_000
