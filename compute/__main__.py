@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     about.set_defaults(run=_info)
     bench = commands.add_parser("bench", help="check and time every way to compute a lab")
     bench.add_argument("lab", help="for example diffusion")
-    bench.add_argument("--sizes", type=_sizes, help="cells a side, for example 512,2000")
+    bench.add_argument("--sizes", type=_sizes, help="cells a side, for example 512,2000 (default: the lab's own)")
     bench.add_argument("--backends", type=_list, help=f"some of {','.join(b.name for b in BACKENDS)} (default: all)")
     bench.add_argument("--dtypes", type=_list, help="some of the lab's dtypes (default: all)")
     bench.add_argument("--edges", type=_list, help="some of the lab's edge conditions (default: the first)")
@@ -118,7 +118,9 @@ def _plan(chosen: argparse.Namespace) -> tuple[Any, Any]:
         reasons = "; ".join(f"{name}: {backend(name).missing}. {backend(name).install}" for name in names)
         raise InputError(f"none of the backends asked for is here. {reasons}")
     names = names or tuple(b.name for b in BACKENDS)
-    return Plan(chosen.lab, chosen.sizes or work.SIZES, names, dtypes, edges, chosen.budget), work
+    with_gpu = any(backend(name).device == "cuda" and not backend(name).missing for name in names)
+    sizes = chosen.sizes or (work.GPU_SIZES if with_gpu else work.SIZES)
+    return Plan(chosen.lab, sizes, names, dtypes, edges, chosen.budget), work
 
 
 def _render(chosen: argparse.Namespace, command: str) -> int:

@@ -19,6 +19,7 @@ from compute.labs.diffusion.edges import EDGES
 
 R = 0.2  # D dt / dx^2, the lab's default
 SIZES = (512, 2000)  # cells a side, when none are asked for
+GPU_SIZES = (*SIZES, 8192, 16384)  # the same where there is a GPU
 DTYPES = ("float32", "float64")
 EDGE_CHOICES = EDGES
 CHECK_STEPS = 25  # no multiple of 12 or 16, so that launches of many steps show their remainder too
