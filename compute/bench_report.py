@@ -101,8 +101,8 @@ def write_csv(record: Mapping[str, Any], path: Path) -> None:
 def show(results: Results, console: Console) -> None:
     """Tables, one a grid, with what they leave out said below each."""
     for name, copy in results.bandwidths.items():
-        gigabytes = copy.rate.median / 1e9
-        console.print(f"Copy bandwidth of {name}: {gigabytes:.4g} GB/s (median of {copy.rate.n}, read + written)")
+        gigabytes = _figure(copy.rate.median / 1e9)
+        console.print(f"Copy bandwidth of {name}: {gigabytes} GB/s (median of {copy.rate.n}, read + written)")
     for case in dict.fromkeys(row.case for row in results.rows if row.case is not None):
         rows = [row for row in results.rows if row.case == case]
         console.print()
@@ -136,13 +136,14 @@ def _cells(row: Row, results: Results) -> Iterator[str]:
         return
     step = measurement.step
     yield f"{row.backend} {row.variant}"
-    yield f"{1e6 * step.median:.4g}"
-    yield f"{1e6 * step.q1:.4g} - {1e6 * step.q3:.4g}" + (" noisy" if measurement.noisy else "")
+    yield _figure(1e6 * step.median)
+    yield f"{_figure(1e6 * step.q1)} - {_figure(1e6 * step.q3)}" + (" noisy" if measurement.noisy else "")
     yield str(step.n)
-    yield f"{measurement.cells_per_second / 1e9:.4g}"
-    yield f"{measurement.bytes_per_second(row.case.cell_bytes) / 1e9:.4g}"
+    yield _figure(measurement.cells_per_second / 1e9)
+    yield _figure(measurement.bytes_per_second(row.case.cell_bytes) / 1e9)
     yield f"{percent(row, results):.0f}"
-    yield f"{row.speed_up.ratio:.3g} ({row.speed_up.low:.3g} - {row.speed_up.high:.3g})" if row.speed_up else ""
+    speed = row.speed_up
+    yield f"{_figure(speed.ratio)} ({_figure(speed.low)} - {_figure(speed.high)})" if speed else ""
     yield f"{measurement.first_call:.3g} s"
     yield f"{row.difference:.1e}"
 
@@ -152,13 +153,18 @@ def _notes(rows: list[Row]) -> Iterator[Text]:
         way = f"{row.backend} {row.variant}"
         if row.status == "wrong" and row.measurement is not None:
             rate, time = row.measurement.cells_per_second / 1e9, 1e6 * row.measurement.step.median
-            error = f"differs by {row.difference:.1e}"
-            text = f"wrong result  {way}: {rate:.4g} Gcell/s, {time:.4g} us a step, but {error}: {row.reason}"
+            speed, error = f"{_figure(rate)} Gcell/s, {_figure(time)} us a step", f"differs by {row.difference:.1e}"
+            text = f"wrong result  {way}: {speed}, but {error}: {row.reason}"
             yield Text(text, style="yellow")
         elif row.status == "disagrees":
             yield Text(f"results disagree, so no time  {way}: {row.reason}", style="bold red")
         elif row.status in ("failed", "skipped"):
             yield Text(f"{row.status}  {way}: {row.reason}", style="red" if row.status == "failed" else "dim")
+
+
+def _figure(value: float) -> str:
+    """Four figures without an exponent."""
+    return f"{float(f'{value:.4g}'):.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _flat(result: Mapping[str, Any]) -> dict[str, Any]:

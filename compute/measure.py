@@ -1,7 +1,7 @@
 """How a way of computing is sampled: repeated until its quartiles settle, in shuffled order beside the others.
 
-Rounds over all ways, shuffled, spread a disturbance (another process, a clock that drops) over all of them; a way
-leaves the rounds once it has settled; the budget ends the rounds for all.
+Rounds over all ways, shuffled, spread a disturbance (another process, a clock that drops) over all of them. The
+rounds end for all ways together, once each has settled or the budget is over.
 """
 
 from __future__ import annotations
@@ -43,12 +43,10 @@ def interleave(
     order, random = list(ways), Random(seed)
     timings: dict[str, list[Timing]] = {name: [] for name in ways}
     start = clock()
-    while order:
+    while order and not all(_finished(timings[name], clock() - start > budget) for name in order):
         random.shuffle(order)
         for name in order:
             timings[name].append(ways[name]())
-        late = clock() - start > budget
-        order = [name for name in order if not _finished(timings[name], late)]
     return timings
 
 

@@ -173,9 +173,14 @@ def _kind(timing: Timing) -> tuple[str, str, int]:
 
 
 def settled(samples: Sequence[float], least: int = 9) -> bool:
-    """Whether there are `least` samples or more and the last third of them moved no quartile by SETTLED x median."""
+    """Whether enough is known: the last third of the samples moved no quartile by SETTLED x median.
+
+    `least` samples are needed for that, three times as many as long as they are noisy.
+    """
     if len(samples) < least:
         return False
     now, before = Spread.of(samples), Spread.of(samples[: -(len(samples) // 3)])
+    if now.noisy and len(samples) < 3 * least:
+        return False
     moved = max(abs(now.q1 - before.q1), abs(now.median - before.median), abs(now.q3 - before.q3))
     return moved <= SETTLED * now.median

@@ -117,6 +117,12 @@ def test_settled_needs_enough_samples_that_agree():
     assert not settled([1.0] * 8 + [2.0] * 6)
 
 
+def test_noisy_samples_must_be_three_times_as_many_to_count_as_settled():
+    wild = [1.0, 2.0, 3.0] * 20
+    assert not settled(wild[:18])
+    assert settled(wild)
+
+
 @given(st.floats(1e-9, 100.0))
 def test_steps_of_a_sample_suit_the_kernels(step):
     steps = steps_for(step)
@@ -155,6 +161,16 @@ def test_interleave_shuffles_and_stops_when_settled():
     rounds = [tuple(clock.calls[k : k + 3]) for k in range(0, 27, 3)]
     assert all(sorted(turn) == ["a", "b", "c"] for turn in rounds)
     assert len(set(rounds)) > 1
+
+
+def test_interleave_goes_on_with_all_ways_until_each_has_settled():
+    clock = FakeClock()
+    ways = {
+        "steady": clock.way("steady", forever([1.0])),
+        "slow start": clock.way("late", forever([9.0] * 4 + [1.0] * 99)),
+    }
+    taken = interleave(ways, budget=1e9, clock=lambda: clock.now)
+    assert len(taken["steady"]) == len(taken["slow start"]) > 9
 
 
 def test_interleave_ends_with_the_budget_or_at_most_samples():
