@@ -57,6 +57,7 @@ class Readout:
     def frame(self, frame: Frame) -> None:
         """One painted frame, its timing complete with the delivery."""
         self._window.add(frame.timing)
+        self._comparison.witness(frame.timing)
         if not frame.timing.first_call:
             self._fresh.append(frame.timing.step_seconds)
 

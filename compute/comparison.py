@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from compute.backends import backend
 from compute.bench import workload_of
+from compute.comparison_jobs import MOST, Handle, Job, Opener, Samples
 from compute.contest import Agreement, Book, Contestant, Key, Standing, Verdict, judge, pairing
 from compute.engine.messages import Broken, Closed, Refused, Sampled, Solved
 from compute.measure import steps_for
@@ -26,65 +26,13 @@ LONGEST_JOB = 90.0  # seconds after which an unanswered job is given up; a first
 CHECK_SIDE = 512  # cells: results are compared on at most this many rows and columns
 SAMPLE_SECONDS = 0.008  # length of one sample: shorter than a frame, so that the picture does not stutter
 REPEAT = 5  # samples a job: few, so that the ways take turns and a disturbance meets all of them
-MOST = 45  # samples of one way at one setting; while they are noisy, newer ones replace them
 AGAIN = 8.0  # seconds between two jobs for a way that has MOST samples and is still noisy
 SERIAL_CELLS = 2048**2  # cells above which a way on one thread is not sampled: one step would hold up the picture
 LARGEST = 4096**2  # cells above which the engine of the live picture is not given a second grid
+LARGEST_APART = 8192**2  # and above which no other engine is given one
 RETRY = 60.0  # seconds after which something that failed is tried again
 SEED = 20
 REFERENCE = Contestant("cpu_numpy")  # in float64
-
-
-class Handle(Protocol):
-    """What is used of an engine's lab handle."""
-
-    def sample(self, steps: int, repeat: int) -> None:
-        """Ask for timings."""
-
-    def solve(self, steps: int, seed: int) -> None:
-        """Ask for a result."""
-
-    def close(self) -> None:
-        """Give it back."""
-
-
-Opener = Callable[[str, dict[str, Any], Callable[[Any], None]], Handle]  # (engine, values, on_event)
-
-
-@dataclass(frozen=True)
-class Job:
-    """One question to an engine. key, failed: where in the Book an answer or a failure belongs."""
-
-    key: Key
-    failed: Key
-    engine: str
-    values: dict[str, Any]
-    ask: str
-    steps: int
-    repeat: int
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Timings of one way at one setting: the first call, the one that found the pace, then the newest MOST.
-
-    at: when the newest came, by the comparison's clock.
-    """
-
-    timings: tuple[Timing, ...] = ()
-    at: float = 0.0
-
-    @property
-    def warm(self) -> list[float]:
-        """Seconds a step of those that count."""
-        return [timing.step_seconds for timing in self.timings[2:]]
-
-    def with_more(self, timings: Sequence[Timing], now: float) -> Samples:
-        """And these; of an answer the first is a warm-up, which counts as the first call once only."""
-        if not self.timings:
-            return Samples(tuple(timings), now)
-        warm = (*self.timings[2:], *(timing for timing in timings if not timing.first_call))
-        return Samples((*self.timings[:2], *warm[-MOST:]), now)
 
 
 class Comparison:
@@ -110,6 +58,14 @@ class Comparison:
         if kept != self._values:
             self._values = kept
             self._calm_at = self._clock() + CALM
+
+    def witness(self, timing: Timing) -> None:
+        """A live frame's timing. It counts where its way cannot be sampled apart, because the grid is too large."""
+        live = self._live
+        if live is None or timing.steps < 1 or not self._crowded(live):
+            return
+        if (timing.backend, timing.cells) == (live.backend, self._values["ny"] * self._values["nx"]):
+            self._book.put(self._timed_key(live), self._taken(live).with_more([timing], self._clock()))
 
     def tick(self) -> None:
         """Take an answer, give up a late job, or start the next one."""
@@ -167,6 +123,8 @@ class Comparison:
         agreement = self._book.get(self._checked_key(contestant))
         if agreement is None or not agreement.agrees:
             return None
+        if self._crowded(contestant):
+            return None
         samples = self._taken(contestant)
         key, warm = self._timed_key(contestant), samples.warm
         if not samples.timings:
@@ -186,9 +144,21 @@ class Comparison:
         cells = self._values["ny"] * self._values["nx"]
         if contestant.threads == 1 and cells > SERIAL_CELLS:
             return "one step would hold up the picture at this size; `fieldlab bench` times it"
-        if cells > LARGEST and self._engine(contestant) == self._engine(Contestant(self._values["backend"])):
+        if self._crowded(contestant) and contestant != self._live:
             return "a second grid of this size would hold up the picture; `fieldlab bench` times it"
         return ""
+
+    @property
+    def _live(self) -> Contestant | None:
+        """What computes the live picture."""
+        if not self._values:
+            return None
+        return Contestant(self._values["backend"], self._values.get("variant", ""))
+
+    def _crowded(self, contestant: Contestant) -> bool:
+        """Whether its engine should not get a second grid of this size."""
+        beside = self._live is not None and self._engine(contestant) == self._engine(self._live)
+        return int(self._values["ny"]) * int(self._values["nx"]) > (LARGEST if beside else LARGEST_APART)
 
     def _job_for(
         self, key: Key, contestant: Contestant, ask: str, steps: int, changes: Mapping[str, Any] | None = None

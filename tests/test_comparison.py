@@ -10,6 +10,7 @@ import pytest
 
 from compute import comparison as module
 from compute.comparison import CALM, CHECK_SIDE, LONGEST_JOB, REST, Comparison
+from compute.comparison_jobs import MOST, Samples
 from compute.contest import Agreement, Book, Contestant, Standing, judge, pairing
 from compute.engine import jobs
 from compute.engine.messages import Refused
@@ -249,12 +250,40 @@ def test_large_grids_are_compared_small_and_a_single_thread_is_not_sampled():
     assert notes["cpu_numba"] == ""
 
 
-def test_the_live_engine_gets_no_second_huge_grid():
+def huge(side, **changes):
+    return {**VALUES, "ny": side, "nx": side, **changes}
+
+
+def test_a_huge_grid_is_compared_small_and_timed_by_the_live_frames_alone():
     bench = Bench()
-    bench.comparison.follow({**VALUES, "ny": 8192, "nx": 8192})
-    bench.turn(5)
-    assert bench.engines.opened == []
-    assert all(s.note for s in bench.comparison.verdict().standings)
+    bench.comparison.follow(huge(8192))
+    bench.turn(10)
+    assert bench.engines.sampled == []
+    assert {values["ny"] for _, values in bench.engines.opened} == {CHECK_SIDE}
+    for k in range(12):
+        bench.comparison.witness(Timing("cpu_numba", "", 2, 8192**2, compute=0.1, first_call=k == 0))
+    live, other = bench.comparison.verdict().standings
+    assert live.measurement.step.median == 0.05
+    assert live.measurement.step.n == 10  # without the first call and the one after it
+    assert "fieldlab bench" in other.note
+
+
+def test_live_frames_do_not_count_where_a_way_is_sampled_apart():
+    bench = Bench()
+    bench.verdict()
+    before = bench.comparison.verdict().standings[0].measurement
+    bench.comparison.witness(Timing("cpu_numba", "", 2, 600, compute=99.0))
+    assert bench.comparison.verdict().standings[0].measurement == before
+
+
+def test_live_frames_of_another_setting_do_not_count():
+    bench = Bench()
+    bench.comparison.follow(huge(8192))
+    bench.turn(10)
+    for backend, cells, steps in (("cpu_numpy", 8192**2, 1), ("cpu_numba", 600, 1), ("cpu_numba", 8192**2, 0)):
+        for _ in range(5):
+            bench.comparison.witness(Timing(backend, "", steps, cells, compute=0.1))
+    assert bench.comparison.verdict().standings[0].measurement is None
 
 
 def test_a_speed_up_needs_two_compared_and_measured_ways():
@@ -305,12 +334,12 @@ def test_the_ways_take_turns_so_that_a_disturbance_meets_all():
 
 
 def test_noisy_samples_are_replaced_by_newer_ones_but_never_more_than_the_most():
-    wild = tuple(Timing("cpu_numpy", "", 1, 100, compute=float(1 + k % 7)) for k in range(2 + module.MOST))
-    full = module.Samples(wild, at=0.0)
-    calm = [Timing("cpu_numpy", "", 1, 100, compute=1.0, first_call=k == 0) for k in range(module.MOST + 1)]
+    wild = tuple(Timing("cpu_numpy", "", 1, 100, compute=float(1 + k % 7)) for k in range(2 + MOST))
+    full = Samples(wild, at=0.0)
+    calm = [Timing("cpu_numpy", "", 1, 100, compute=1.0, first_call=k == 0) for k in range(MOST + 1)]
     fresh = full.with_more(calm, now=9.0)
     assert fresh.timings[:2] == wild[:2]
-    assert fresh.warm == [1.0] * module.MOST
+    assert fresh.warm == [1.0] * MOST
     assert fresh.at == 9.0
 
 
@@ -321,10 +350,10 @@ def test_only_noisy_samples_are_asked_for_again(monkeypatch, spread, asks):
     bench = Bench()
     bench.turn(60)
     for contestant in (Contestant("cpu_numba"), Contestant("cpu_numpy")):
-        values = [1.0 + spread * (k % 7) for k in range(module.MOST + 2)]
+        values = [1.0 + spread * (k % 7) for k in range(MOST + 2)]
         timings = tuple(Timing(contestant.backend, "", 1, 600, compute=value) for value in values)
         key = bench.comparison._timed_key(contestant)
-        bench.book.put(key, module.Samples(timings, at=bench.now))
+        bench.book.put(key, Samples(timings, at=bench.now))
     before = len(bench.engines.opened)
     bench.turn(5)
     assert len(bench.engines.opened) == before
