@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import param
 
-from compute.engine import Event, FrameReady, LabHandle, Supervisor
+from compute.engine import Event, FrameReady, LabHandle, SnapshotTaken, Supervisor
 from compute.frames import Frame, Raster
 from compute.lab import Lab
 from compute.timings import Timing
@@ -152,12 +152,11 @@ class Client:
         return next((e.frame for e in self.events if isinstance(e, FrameReady) and good(e.frame)), None)
 
     def barrier(self) -> None:
-        """Wait until the worker has dealt with everything asked so far."""
-        from compute.engine import SnapshotTaken
-
-        n = len(self.of(SnapshotTaken))
-        self.handle.snapshot()
-        self.wait(SnapshotTaken, n + 1)
+        """Wait until the worker has dealt with everything asked so far, and every lab has had a few turns since."""
+        for _ in range(4):
+            n = len(self.of(SnapshotTaken))
+            self.handle.snapshot()
+            self.wait(SnapshotTaken, n + 1)
 
 
 def running(name: str = "host", **options: Any) -> Iterator[Supervisor]:

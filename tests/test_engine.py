@@ -58,7 +58,6 @@ class TestCredits:
         client.handle.credit(3)
         client.wait(FrameReady, 3)
         client.barrier()
-        client.barrier()
         assert [frame.number for frame in client.frames] == [1, 2, 3]
         assert [frame.facts["step"] for frame in client.frames] == [0, 1, 2]  # the first shows the start
 
@@ -247,6 +246,8 @@ class TestRefusals:
         client.handle.run()
         client.handle.update(trap="fail")
         assert client.wait(Paused).reason == "ZeroDivisionError: planted"
+        client.barrier()
+        assert len(client.of(Paused)) == 1
         client.handle.update(trap="fail in frame")
         client.wait(Paused, 2)
         client.handle.act("fail")
@@ -309,8 +310,11 @@ class TestMeasuring:
         live.wait(FrameReady, 3)
         before = len(live.frames)
         client.handle.update(cost=0.005)
+        client.barrier()
+        start = time.monotonic()
         client.handle.sample(20, 2)
         client.wait(Sampled)
+        assert time.monotonic() - start >= 3 * 40 * 0.005  # a quarter of the device at most
         during = len(live.frames) - before
         live.handle.close()
         live.wait(Closed)
@@ -319,6 +323,7 @@ class TestMeasuring:
     def test_closing_a_lab_ends_its_measurement(self, engine):
         client = Client(engine, cost=0.01)
         client.handle.sample(1000, 1000)
+        client.barrier()
         client.handle.close()
         client.wait(Closed)
         other = Client(engine)

@@ -131,6 +131,15 @@ def test_a_long_but_announced_operation_is_no_hang(engine):
     assert [type(event).__name__ for event in client.events].count("Busy") >= 1
 
 
+def test_ctrl_c_is_the_servers_business(engine):
+    client = Client(engine)
+    client.barrier()
+    assert engine.pid is not None
+    os.kill(engine.pid, signal.SIGINT)
+    client.barrier()
+    assert engine.restarts == 0
+
+
 def test_a_lost_device_context_restarts_the_engine(engine):
     client = Client(engine)
     client.handle.act("poison")
@@ -186,15 +195,17 @@ def test_questions_are_asked_again_after_a_restart(engine):
     client.handle.snapshot()
     assert len(client.wait(Sampled).timings) == 3
     assert client.wait(Solved).field.shape == (4, 4)
-    client.wait(SnapshotTaken, 2)
+    client.wait(SnapshotTaken, 5)
     client.barrier()
-    assert [len(client.of(kind)) for kind in (Sampled, Solved, SnapshotTaken, Restarted)] == [1, 1, 3, 1]
+    assert [len(client.of(kind)) for kind in (Sampled, Solved, SnapshotTaken, Restarted)] == [1, 1, 9, 1]
     assert client.handle._record.questions == []
 
 
 def test_a_state_moves_to_another_engine(engine):
     first = Client(engine)
+    first.handle.credit(2)
     first.handle.step(9)
+    first.wait_frame(lambda frame: frame.facts["step"] == 9)
     first.handle.snapshot()
     taken = first.wait(SnapshotTaken).snapshot
     for other in running("host:other"):

@@ -108,7 +108,6 @@ class Record:
         items.append(self._item("set_pace", steps=self.steps))
         items += [self._item("run")] * self.running
         items += [self._item("credit", n=self.owed)] * bool(self.owed)
-        items += [Item(question) for question in self.questions]
         return items
 
     def _item(self, verb: str, **arguments: Any) -> Item:
@@ -182,6 +181,10 @@ class Ledger:
     def all(self) -> list[Record]:
         """Every record."""
         return list(self._records.values())
+
+    def questions(self) -> list[Item]:
+        """Everything that was asked and not answered."""
+        return [Item(question) for record in self.all() for question in record.questions]
 
     def drop(self, record: Record) -> None:
         """Forget a lab and give back what is held for it."""

@@ -69,14 +69,14 @@ class Outbox:
                     self._items.remove(item)
                     return
 
-    def connect(self, line: Line, first: Iterable[Item]) -> None:
-        """Send over `line`: `first`, then what still waits and is not covered by it."""
+    def connect(self, line: Line, first: Iterable[Item], last: Iterable[Item] = ()) -> None:
+        """Send over `line`: `first`, then what still waits and is not covered by it, then `last`."""
         with self._change:
             for item in self._items:
                 if item.order.verb in STATE:
                     item.drop()
             kept = [item for item in self._items if item.order.verb not in STATE]
-            self._items = deque([*first, *kept])
+            self._items = deque([*first, *kept, *last])
             self._line = line
             self._change.notify_all()
 

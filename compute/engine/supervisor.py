@@ -210,7 +210,7 @@ class Supervisor:
         with self.lock:
             gone = self._ledger.drop_closing()
             items = [item for record in self._ledger.all() for item in reopening(record)]
-            self._outbox.connect(self._process.line, items)  # type: ignore[union-attr]
+            self._outbox.connect(self._process.line, items, self._ledger.questions())  # type: ignore[union-attr]
             self._live = True
             if self._stopping:
                 self._put(Order(0, "stop"))
