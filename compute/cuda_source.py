@@ -1,7 +1,7 @@
-"""Compiles a .cu file that lies beside its caller: to CuPy kernels for the current GPU, or, without a GPU, to machine code.
+"""Compiles a .cu file that lies beside its caller: to CuPy kernels for this GPU, or without any GPU to machine code.
 
-CuPy and NVRTC are imported when something is compiled, never at import of this file. No headers are needed: the sources
-use CUDA's built-in functions only.
+CuPy and NVRTC are imported when something is compiled, never at import of this file. No headers are needed: the
+sources use CUDA's built-in functions only. A line `#include "name"` takes in a file that lies beside the .cu.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _module(path: Path, defines: tuple[tuple[str, int | str | float], ...], devi
     import cupy
 
     with cupy.cuda.Device(device):
-        module = cupy.RawModule(code=path.read_text(encoding="utf-8"), options=_options(dict(defines)))
+        module = cupy.RawModule(code=source_text(path), options=_options(dict(defines)))
         try:
             module.compile()
         except cupy.cuda.compiler.CompileException as error:
@@ -77,7 +77,7 @@ def check_cuda(path: Path, *, defines: Defines, architecture: str) -> Binary:
             raise CudaSourceError(f"NVRTC: {answer[0].name}")
         return answer[1] if len(answer) > 1 else None
 
-    program = checked(nvrtc.nvrtcCreateProgram(path.read_bytes(), path.name.encode(), 0, [], []))
+    program = checked(nvrtc.nvrtcCreateProgram(source_text(path).encode(), path.name.encode(), 0, [], []))
     try:
         options = [*_options(defines), f"--gpu-architecture={architecture}", "--ptxas-options=-v"]
         (result,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
@@ -91,6 +91,19 @@ def check_cuda(path: Path, *, defines: Defines, architecture: str) -> Binary:
     finally:
         checked(nvrtc.nvrtcDestroyProgram(program))
     return Binary(bytes(cubin), _resources(text), text)
+
+
+def source_text(path: Path) -> str:
+    """The text of a .cu with the files it includes; inlined, because CuPy's cache knows a kernel by its text alone."""
+    lines = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        included = re.fullmatch(r'#include "([\w.]+)"', line)
+        if included:
+            header = source_text(path.with_name(included[1]))
+            lines += [f'#line 1 "{included[1]}"', header.rstrip("\n"), f'#line {number + 1} "{path.name}"']
+        else:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
 
 
 def _options(defines: Defines) -> tuple[str, ...]:

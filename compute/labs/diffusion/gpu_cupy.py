@@ -1,13 +1,12 @@
-"""Diffusion in CUDA C, launched with CuPy: T steps a launch in registers, one step a launch, and the racing kernel.
+"""Diffusion in CUDA C, launched with CuPy: many steps a launch in registers, one step a launch, and the racing kernel.
 
-The kernels and what they gave are in gpu_cupy.cu. Here is decided how many steps each launch takes (`launches`) and
-how the grid is cut into strips (`Tiling`); `tune` measures a few tilings for one grid, and nothing else times anything.
+The kernels are in gpu_steps.cu and gpu_cupy.cu; all use the stencil of stencil.cuh, so that their results have the same
+bits. Launches only: nothing here allocates, waits or measures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,62 +16,11 @@ import numpy as np
 from compute.cuda_source import compile_cuda
 from compute.devices import Array
 from compute.labs.diffusion.edges import edge_code
+from compute.labs.diffusion.gpu_steps import REAL, WARP, launcher, launches, tilings
 
 SOURCE = Path(__file__).with_suffix(".cu")
-REAL = {"float32": "float", "float64": "double"}
 TILE = 16  # cells a side of a block of the racing kernel, as in gpu_cupy.cu
-WARP = 32
-RUN, SWEEP_ROWS = 4, 8  # rows a thread of the one-step kernel walks down, as in gpu_cupy.cu, and threads in y
-
-
-@dataclass(frozen=True)
-class Tiling:
-    """How a many-step launch cuts the grid: `steps` in one launch, `columns` a lane, `blocks` (warps) an SM holds.
-
-    `share` of those blocks is used for the grid: fewer, taller strips repeat fewer rows at their ends.
-    """
-
-    steps: int
-    columns: int
-    blocks: int
-    share: float = 1.0
-
-    @property
-    def width(self) -> int:
-        """Columns a warp writes: what it reads less the apron on both sides, which is a multiple of `columns`."""
-        apron = -(-self.steps // self.columns) * self.columns
-        return WARP * self.columns - 2 * apron
-
-    def rows(self, ny: int, nx: int, multiprocessors: int) -> int:
-        """Rows a warp writes, so that all warps run at once."""
-        strips = -(-nx // self.width)
-        parts = max(1, int(multiprocessors * self.blocks * self.share) // strips)
-        return -(-ny // parts)
-
-
-# Steps a launch, most first, for each number type; the first is what a long run takes. See the table in gpu_cupy.cu.
-TILINGS = {
-    "float32": (Tiling(12, 4, 8), Tiling(8, 4, 12), Tiling(4, 4, 16), Tiling(2, 4, 16)),
-    "float64": (Tiling(8, 2, 12), Tiling(4, 2, 16), Tiling(2, 2, 16)),
-}
-_TUNED: dict[tuple[int, tuple[int, ...], str], tuple[Tiling, ...]] = {}  # by GPU, shape and number type
-
-
-def launches(steps: int, sizes: tuple[int, ...]) -> list[int]:
-    """Cut `steps` >= 1 into launches of `sizes` (descending, with half of each, and 1): few, and an odd number of them.
-
-    Odd, because launches alternate between the two arrays and the last one must write the second.
-    """
-    plan = []
-    for size in sizes:
-        plan += [size] * (steps // size)
-        steps %= size
-    if len(plan) % 2 == 0:
-        split = next(size for size in reversed(plan) if size > 1)
-        larger = max(size for size in sizes if size <= split - split // 2)
-        plan.remove(split)
-        plan += [larger, split - larger]
-    return sorted(plan, reverse=True)
+RUN, WARPS = 4, 8  # rows a thread of a sweep walks down, as in gpu_cupy.cu, and warps in a block, one below the other
 
 
 def step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
@@ -81,13 +29,14 @@ def step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
     u, out: (ny, nx) float32 or float64 of one dtype, any shape from 1 x 1. `out` holds the result; u is left alone
     for one step and is scratch for more. Bit for bit what `one_step` gives.
     """
-    tilings = {tiling.steps: tiling for tiling in tilings_for(u)}
+    choice = {tiling.steps: tiling for tiling in tilings(u.shape, u.dtype.name, u.device.id)}
+    arguments = u.dtype.type(r), np.int32(edge_code(edges))
     with u.device:
-        for size in launches(steps, (*tilings, 1)):
+        for size in launches(steps, (*choice, 1)):
             if size == 1:
-                _sweep("one_step", u, out, u.dtype.type(r), np.int32(edge_code(edges)))
+                _sweep("one_step", u, out, *arguments)
             else:
-                _many_steps(u, out, r, edges, tilings[size])
+                launcher(u.shape, u.dtype.name, u.device.id, choice[size])(u, out, *arguments)
             u, out = out, u
 
 
@@ -105,12 +54,12 @@ def one_step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
 def racing_step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
     """As `step`, but in place in `out` while neighbouring blocks still read it: a race, wrong on purpose."""
     ny, nx = out.shape
-    grid = (-(-nx // TILE), -(-ny // TILE))
+    arguments = (out, np.int32(ny), np.int32(nx), out.dtype.type(r), np.int32(edge_code(edges)))
     with u.device:
         kernel = _kernel("racing_step", out.dtype.name, out.device.id)
         out[...] = u
         for _ in range(steps):
-            kernel(grid, (TILE, TILE), (out, np.int32(ny), np.int32(nx), out.dtype.type(r), np.int32(edge_code(edges))))
+            kernel((-(-nx // TILE), -(-ny // TILE)), (TILE, TILE), arguments)
 
 
 def laplacian(u: Array, out: Array, edges: str) -> None:
@@ -119,37 +68,18 @@ def laplacian(u: Array, out: Array, edges: str) -> None:
         _sweep("laplacian", u, out, np.int32(edge_code(edges)))
 
 
-def tilings_for(u: Array) -> tuple[Tiling, ...]:
-    """The tilings `step` uses for arrays like u: those `tune` found, else the table's."""
-    return _TUNED.get((u.device.id, u.shape, u.dtype.name), TILINGS[u.dtype.name])
-
-
-def _many_steps(u: Array, out: Array, r: float, edges: str, tiling: Tiling) -> None:
-    ny, nx = (np.int32(n) for n in u.shape)
-    rows = tiling.rows(u.shape[0], u.shape[1], _multiprocessors(u.device.id))
-    warps = -(-u.shape[1] // tiling.width) * -(-u.shape[0] // rows)
-    defines = {"STEPS": tiling.steps, "COLUMNS": tiling.columns, "BLOCKS": tiling.blocks}
-    kernel = _kernel("many_steps", u.dtype.name, u.device.id, **defines)
-    kernel((warps,), (WARP,), (u, out, ny, nx, u.dtype.type(r), np.int32(edge_code(edges)), np.int32(rows)))
-
-
 def _sweep(name: str, u: Array, out: Array, *arguments: Any) -> None:
-    """One pass over the grid: a thread takes 16 bytes of a row, RUN rows down."""
-    ny, nx = (np.int32(n) for n in u.shape)
-    grid = (-(-u.shape[1] * u.itemsize // (WARP * 16)), -(-u.shape[0] // (SWEEP_ROWS * RUN)))
-    _kernel(name, u.dtype.name, u.device.id)(grid, (WARP, SWEEP_ROWS), (u, out, ny, nx, *arguments))
+    """One pass over the grid: a thread takes 16 bytes of a row, and RUN rows."""
+    ny, nx = u.shape
+    grid = (-(-nx * u.itemsize // (WARP * 16)), -(-ny // (WARPS * RUN)))
+    kernel = _kernel(name, u.dtype.name, u.device.id)
+    kernel(grid, (WARP, WARPS), (u, out, np.int32(ny), np.int32(nx), *arguments))
 
 
 @cache
-def _multiprocessors(index: int) -> int:
-    import cupy
-
-    return int(cupy.cuda.Device(index).attributes["MultiProcessorCount"])
-
-
-@cache
-def _kernel(name: str, dtype: str, device: int, **defines: int) -> Any:
-    return compile_cuda(SOURCE, defines={"REAL": REAL[dtype], **defines}).get_function(name)
+def _kernel(name: str, dtype: str, device: int) -> Any:
+    """The kernel for the current GPU, which is number `device`."""
+    return compile_cuda(SOURCE, defines={"REAL": REAL[dtype]}).get_function(name)
 
 
 VARIANTS: dict[str, Callable[..., None]] = {"T-step": step, "one-step": one_step, "racing": racing_step}

@@ -1,0 +1,153 @@
+"""How many diffusion steps a CUDA launch takes, and how it cuts the grid: the T-step kernel of gpu_steps.cu.
+
+`tune` measures a few ways to cut one grid and keeps the fastest for this process. Nothing else here times anything:
+without it, a fixed choice by size is used, measured on an H200.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compute.cuda_source import compile_cuda
+from compute.devices import Array, Device
+from compute.labs.diffusion.edges import edge_code
+
+SOURCE = Path(__file__).with_suffix(".cu")
+REAL = {"float32": "float", "float64": "double"}
+WARP = 32
+LARGE = 2**25  # cells from which a loop of its own for inner strips pays off
+TALL = 400  # rows a warp writes at most on large grids: more, shorter warps even out
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a launch of `steps` steps cuts the grid into strips of `columns` cells a lane, one warp each.
+
+    An SM can hold `blocks` warps (a bound on their registers); the grid is cut so that it gets `warps` of them. `inner`
+    gives strips away from the edges a loop of their own: faster once it runs, but more code.
+    """
+
+    steps: int
+    columns: int
+    blocks: int
+    warps: int
+    inner: bool = False
+
+    @property
+    def width(self) -> int:
+        """Columns a warp writes: what it reads, less the columns lost on either side in `steps` steps."""
+        lost = -(-self.steps // self.columns) * self.columns
+        return WARP * self.columns - 2 * lost
+
+    def cut(self, ny: int, nx: int, multiprocessors: int) -> tuple[int, int]:
+        """(warps in all, rows each writes) for a grid of ny x nx cells."""
+        strips = -(-nx // self.width)
+        rows = -(-ny // max(1, multiprocessors * self.warps // strips))
+        if self.inner:
+            rows = min(rows, TALL)
+        return strips * -(-ny // rows), rows
+
+    def defines(self, dtype: str) -> dict[str, int | str]:
+        """What gpu_steps.cu is compiled with."""
+        sizes = {"STEPS": self.steps, "COLUMNS": self.columns, "BLOCKS": self.blocks}
+        return {"REAL": REAL[dtype], "INNER": int(self.inner), **sizes}
+
+
+# The most steps first; each size with its half, so that a launch can be split in two.
+TILINGS = {
+    "float32": (Tiling(8, 4, 12, 8), Tiling(4, 4, 16, 12), Tiling(2, 4, 16, 12)),
+    "float64": (Tiling(8, 2, 12, 12), Tiling(4, 2, 16, 12), Tiling(2, 2, 16, 12)),
+}
+_TUNED: dict[tuple[int, tuple[int, ...], str], Tiling] = {}  # by GPU, shape and dtype: the tiling for most steps
+
+
+def tilings(shape: tuple[int, ...], dtype: str, device: int) -> tuple[Tiling, ...]:
+    """The tilings for a grid, most steps first: what `tune` found, otherwise by its size."""
+    first, *others = TILINGS[dtype]
+    cells = shape[0] * shape[1]
+    if cells >= LARGE:
+        first = replace(first, inner=True, warps=first.blocks)
+    elif cells >= LARGE // 4:
+        first = replace(first, warps=first.blocks)
+    tuned = _TUNED.get((device, shape, dtype), first)
+    return (tuned, *others) if tuned.steps == first.steps else (tuned, first, *others)
+
+
+def candidates(dtype: str) -> tuple[Tiling, ...]:
+    """What `tune` tries."""
+    first = TILINGS[dtype][0]
+    small = [replace(first, warps=warps) for warps in (4, 8, first.blocks)]
+    wide = [Tiling(12, 4, 8, 8)] if dtype == "float32" else [Tiling(8, 4, 8, warps) for warps in (4, 8)]
+    return *small, *wide, replace(first, warps=first.blocks, inner=True)
+
+
+def tune(device: Device, ny: int, nx: int, dtype: str, repeat: int = 5) -> Tiling:
+    """Measure the candidates for ny x nx cells of `dtype` on a Cuda device and use the fastest in this process.
+
+    Allocates two grids and takes about `repeat` * 250 steps after compiling. Call it before anything is timed; results
+    do not depend on it, bit for bit. Returns the tiling chosen.
+    """
+    field = np.random.default_rng(0).random((ny, nx)).astype(dtype)  # zeros would run faster than any real field
+    u, out = device.upload(field), device.allocate((ny, nx), dtype)
+    seconds = {tiling: _measure(device, u, out, tiling, repeat) for tiling in candidates(dtype)}
+    best = min(seconds, key=lambda tiling: seconds[tiling])
+    _TUNED[u.device.id, u.shape, dtype] = best
+    return best
+
+
+def _measure(device: Device, u: Array, out: Array, tiling: Tiling, repeat: int) -> float:
+    """Device seconds a step, the best of `repeat`, after one launch to compile and load."""
+    launch = launcher(u.shape, u.dtype.name, u.device.id, tiling)
+    arguments = (u.dtype.type(0.2), np.int32(edge_code("zero-flux")))
+    best = np.inf
+    with device.lock:
+        launch(u, out, *arguments)
+        for _ in range(repeat):
+            with device.stopwatch() as watch:
+                for _ in range(4):
+                    launch(u, out, *arguments)
+            best = min(best, watch.seconds() / (4 * tiling.steps))
+    return best
+
+
+def launches(steps: int, sizes: tuple[int, ...]) -> list[int]:
+    """Cut `steps` >= 1 into launches of `sizes` (descending to 1, each a sum of two smaller): few, and an odd number.
+
+    Odd, because launches alternate between two arrays and the last one must write the second.
+    """
+    plan = []
+    for size in sizes:
+        plan += [size] * (steps // size)
+        steps %= size
+    if len(plan) % 2 == 0:
+        split = min(size for size in plan if size > 1)
+        larger = next(size for size in sizes if size < split and split - size in sizes)
+        plan.remove(split)
+        plan += [larger, split - larger]
+    return sorted(plan, reverse=True)
+
+
+@cache
+def launcher(shape: tuple[int, ...], dtype: str, device: int, tiling: Tiling) -> Any:
+    """A function (u, out, r, edge code) that launches tiling.steps steps for arrays of that shape on that GPU."""
+    warps, rows = tiling.cut(shape[0], shape[1], multiprocessors(device))
+    kernel = compile_cuda(SOURCE, defines=tiling.defines(dtype)).get_function("many_steps")
+    ny, nx, height = (np.int32(number) for number in (*shape, rows))
+
+    def launch(u: Array, out: Array, r: np.floating[Any], edges: np.int32) -> None:
+        kernel((warps,), (WARP,), (u, out, ny, nx, r, edges, height))
+
+    return launch
+
+
+@cache
+def multiprocessors(device: int) -> int:
+    """How many SMs a GPU has."""
+    import cupy
+
+    return int(cupy.cuda.Device(device).attributes["MultiProcessorCount"])
