@@ -19,11 +19,11 @@ from app.lobby import lobby
 from app.readout_plots import History
 from app.theme import ASSETS, stylesheet
 from compute.backends import backend
-from compute.comparison import Comparison
-from compute.contest import Verdict, shared_book
+from compute.bench.roof import roof
+from compute.comparison.contest import Verdict, shared_book
+from compute.comparison.live import Comparison
 from compute.frames import Frame
 from compute.record import CITED, Recorded, library, nearest
-from compute.roof import roof
 from compute.timings import Spread, Window
 
 if TYPE_CHECKING:

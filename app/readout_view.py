@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from math import isfinite, log10, nan
 
-from compute.contest import Agreement, Standing, Verdict
+from compute.comparison.contest import Agreement, Standing, Verdict
 from compute.record import Recorded
 from compute.timings import PARTS, Measurement
 

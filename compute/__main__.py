@@ -82,7 +82,7 @@ def _info(chosen: argparse.Namespace, _command: str) -> int:
 
 
 def _bench(chosen: argparse.Namespace, command: str) -> int:
-    from compute import bench, bench_report
+    from compute.bench import report, run
 
     plan, work = _plan(chosen)
     target = _target(chosen.save)
@@ -91,15 +91,15 @@ def _bench(chosen: argparse.Namespace, command: str) -> int:
     terminal = Console(stderr=True)
     with terminal.status("starting") if terminal.is_terminal else nullcontext() as status:
         say = status.update if status else lambda text: print(text, file=sys.stderr)
-        results = bench.Bench(plan, say).run()
-    document = bench_report.as_record(results, plan, command, work.R)
+        results = run.Bench(plan, say).run()
+    document = report.as_record(results, plan, command, work.R)
     if chosen.json:
         print(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
     else:
         out = Console()
-        bench_report.show(results, out if out.is_terminal else Console(width=WIDTH))
+        report.show(results, out if out.is_terminal else Console(width=WIDTH))
     if chosen.csv:
-        bench_report.write_csv(document, chosen.csv)
+        report.write_csv(document, chosen.csv)
     if target:
         print(f"saved {record.save(document, target)}", file=sys.stderr)
     return DISAGREED if any(row.status in ("disagrees", "failed") for row in results.rows) else OK
@@ -107,10 +107,10 @@ def _bench(chosen: argparse.Namespace, command: str) -> int:
 
 def _plan(chosen: argparse.Namespace) -> tuple[Any, Any]:
     """The plan that the arguments ask for, and the lab's workload."""
-    from compute import bench
-    from compute.bench_rows import Plan
+    from compute.bench import run
+    from compute.bench.rows import Plan
 
-    work = bench.workload_of(chosen.lab)
+    work = run.workload_of(chosen.lab)
     dtypes = _some_of("--dtypes", chosen.dtypes, work.DTYPES) or work.DTYPES
     edges = _some_of("--edges", chosen.edges, work.EDGE_CHOICES) or work.EDGE_CHOICES[:1]
     names = _some_of("--backends", chosen.backends, tuple(b.name for b in BACKENDS))

@@ -14,8 +14,8 @@ from PIL import Image
 
 from compute import BACKENDS, machine, record
 from compute.__main__ import BAD_INPUT, DISAGREED, OK, main
-from compute.bench import Bench, workload_of
-from compute.bench_rows import Plan
+from compute.bench.rows import Plan
+from compute.bench.run import Bench, workload_of
 from compute.labs.diffusion import cpu_numba, workload
 
 BOTH = ["--backends", "cpu_numpy,cpu_numba"]

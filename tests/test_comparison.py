@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from compute import comparison as module
-from compute.comparison import CALM, CHECK_SIDE, LONGEST_JOB, REST, Comparison
-from compute.comparison_jobs import MOST, Samples
-from compute.contest import Agreement, Book, Contestant, Standing, judge, pairing
+from compute.comparison import live as module
+from compute.comparison.contest import Agreement, Book, Contestant, Standing, judge, pairing
+from compute.comparison.jobs import MOST, Samples
+from compute.comparison.live import CALM, CHECK_SIDE, LONGEST_JOB, REST, Comparison
 from compute.engine import jobs
 from compute.engine.messages import Refused
 from compute.labs.diffusion import Diffusion, cpu_numba, cpu_numpy
@@ -87,7 +87,7 @@ class Bench:
 @pytest.fixture(autouse=True)
 def cpu_only(monkeypatch):
     """These tests are about two backends that are everywhere, on two threads wherever they run."""
-    from compute import contest
+    from compute.comparison import contest
 
     monkeypatch.setattr(contest, "cpu_count", lambda: 2)
     monkeypatch.setattr(module, "AGAIN", math.inf)  # how noisy this machine is must not decide
@@ -313,8 +313,8 @@ def test_agreement_is_the_relative_distance_to_the_reference():
 
 
 def test_the_selected_gpu_backend_meets_numba(monkeypatch):
-    from compute import contest
     from compute.backends import BACKENDS, Backend
+    from compute.comparison import contest
 
     monkeypatch.setattr(contest, "BACKENDS", BACKENDS)
     monkeypatch.setattr(Backend, "missing", None)

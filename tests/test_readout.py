@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from app import readout_view as view
-from compute.contest import Agreement, Contestant, Standing, judge
+from compute.comparison.contest import Agreement, Contestant, Standing, judge
 from compute.record import CITED, Recorded
 from compute.timings import Measurement, Timing
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compute.bandwidth import CopyBandwidth, copy_bandwidth
+from compute.bench.bandwidth import CopyBandwidth, copy_bandwidth
+from compute.bench.measure import LAUNCH_STEPS, LEAST, MOST, MOST_STEPS, interleave, steps_for
 from compute.devices import Host
-from compute.measure import LAUNCH_STEPS, LEAST, MOST, MOST_STEPS, interleave, steps_for
 from compute.timings import FEW, PARTS, Measurement, SpeedUp, Spread, Timing, Window, settled
 
 seconds = st.lists(st.floats(1e-7, 10.0), min_size=2, max_size=60)

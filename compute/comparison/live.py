@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from compute.backends import backend
-from compute.bench import workload_of
-from compute.comparison_jobs import MOST, Handle, Job, Opener, Samples
-from compute.contest import Agreement, Book, Contestant, Key, Standing, Verdict, judge, pairing
+from compute.bench.measure import steps_for
+from compute.bench.run import workload_of
+from compute.comparison.contest import Agreement, Book, Contestant, Key, Standing, Verdict, judge, pairing
+from compute.comparison.jobs import MOST, Handle, Job, Opener, Samples
 from compute.engine.messages import Broken, Closed, Refused, Sampled, Solved
-from compute.measure import steps_for
 from compute.timings import Measurement, Spread, Timing, settled
 
 CALM = 0.7  # seconds without a change of the parameters before anything is asked for them

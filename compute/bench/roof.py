@@ -1,6 +1,6 @@
 """The copy bandwidths of this machine for a server that itself never touches a device: a child measures them once.
 
-`python -m compute.roof` is that child; it prints JSON {device: {rate, q1, q3, n}} in bytes/s and ends.
+`python -m compute.bench.roof` is that child; it prints JSON {device: {rate, q1, q3, n}} in bytes/s and ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from math import isfinite, nan
 from typing import Any
 
 from compute.backends import BACKENDS
-from compute.bandwidth import copy_bandwidth
+from compute.bench.bandwidth import copy_bandwidth
 from compute.engine.worker import die_with_parent
 from compute.gpu_devices import cuda_count
 from compute.machine import ROOT
@@ -45,7 +45,7 @@ class Roof:
         return self._rates.get(device, nan)
 
     def _measure(self) -> None:
-        command = [sys.executable, "-m", "compute.roof"]
+        command = [sys.executable, "-m", "compute.bench.roof"]
         try:
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=True)
             self._rates = {name: float(entry["rate"]) for name, entry in json.loads(done.stdout).items()}

@@ -13,10 +13,10 @@ from types import ModuleType
 from typing import Any
 
 from compute.backends import BACKENDS, Backend
-from compute.bandwidth import copy_bandwidth
-from compute.bench_case import CaseRun, Pace
-from compute.bench_grid import Way
-from compute.bench_rows import Plan, Results, Row
+from compute.bench.bandwidth import copy_bandwidth
+from compute.bench.case import CaseRun, Pace
+from compute.bench.grid import Way
+from compute.bench.rows import Plan, Results, Row
 
 Progress = Callable[[str], None]
 

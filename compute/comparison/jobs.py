@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from compute.contest import Key
+from compute.comparison.contest import Key
 from compute.timings import Timing
 
 MOST = 45  # samples of one way at one setting; while they are noisy, newer ones replace them

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from compute.bandwidth import CopyBandwidth
+from compute.bench.bandwidth import CopyBandwidth
 from compute.timings import Measurement, SpeedUp
 
 OPPONENTS = ("cpu_numba", "cpu_numpy")  # the first that was measured is what speed-ups are over

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from compute import machine
-from compute.bench_rows import Plan, Results, Row
+from compute.bench.rows import Plan, Results, Row
 from compute.record import SCHEMA
 
 INCLUDED = (

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
-from compute.bench_grid import Grid, Way
-from compute.bench_rows import Row, with_speed_ups
-from compute.measure import LEAST, interleave, steps_for
+from compute.bench.grid import Grid, Way
+from compute.bench.measure import LEAST, interleave, steps_for
+from compute.bench.rows import Row, with_speed_ups
 from compute.timings import Measurement, Timing
 
 PATIENCE = 2.0  # a way may take so many times its grid's share of the budget before it is skipped
