@@ -198,7 +198,7 @@ def test_questions_are_asked_again_after_a_restart(engine):
     client.wait(SnapshotTaken, 5)
     client.barrier()
     assert [len(client.of(kind)) for kind in (Sampled, Solved, SnapshotTaken, Restarted)] == [1, 1, 9, 1]
-    assert client.handle._record.questions == []
+    wait_until(lambda: client.handle._record.questions == [])
 
 
 def test_a_state_moves_to_another_engine(engine):

@@ -7,6 +7,7 @@ import gc
 import os
 import pickle
 import threading
+import time
 from math import inf, isnan, nan
 from multiprocessing import Pipe
 from pathlib import Path
@@ -251,6 +252,10 @@ class TestOutbox:
         for _ in range(50):
             box.put(Order(1, "act", {"data": bytes(100_000)}))  # far more than the pipe holds
         far.close()
+        end = time.monotonic() + 5
+        while box._line:  # it notices by itself, and keeps the rest
+            assert time.monotonic() < end
+            time.sleep(0.01)
         box.disconnect()
         line.close()
         ours, theirs = Pipe()
