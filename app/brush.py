@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import panel_material_ui as pmui
-from compute.labs.diffusion import MAX_POINTS
 
 from app.pictures import Pictures, Point
 from app.session import Session
 from app.widgets import FULL
+from compute.labs.diffusion import MAX_POINTS
 
 MODES = {"Move": "move", "Paint": "paint", "Erase": "erase"}
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
-from compute.backends import Backend
-from compute.images import FORMATS, MAX_BYTES
 
 from app.brush import Brush
 from app.display import Display
@@ -19,6 +17,8 @@ from app.stage import Stage
 from app.theme import stylesheet
 from app.transport import Transport
 from app.widgets import FULL, Bound, icon
+from compute.backends import Backend
+from compute.images import FORMATS, MAX_BYTES
 
 SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192)}
 STABLE = 0.25  # largest stable r of forward Euler in two dimensions
@@ -40,6 +40,7 @@ class Controls(Bound):
         self.groups = pmui.Accordion(
             *zip(GROUPS, bodies, strict=True),
             active=[0, 1],
+            dynamic=True,
             title_variant="h6",
             disable_gutters=True,
             margin=0,

@@ -43,12 +43,9 @@ class Lobby:
         """Whether no further session may enter."""
         return len(self.sessions) >= self.limit
 
-    def admit(self, session: Session) -> bool:
-        """Let `session` in, unless the cap is reached."""
-        if self.full and session not in self.sessions:
-            return False
+    def enter(self, session: Session) -> None:
+        """Count `session` in."""
         self.sessions.add(session)
-        return True
 
     def leave(self, session: Session) -> None:
         """Forget `session`; harmless if it never entered."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import panel as pn
+
 from compute.engine import messages
 
 SHORT, LONG = 5_000, 12_000  # ms

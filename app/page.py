@@ -1,4 +1,7 @@
-"""The page of one browser tab: header, side bar, stage, readout, status bar; and what keys and buttons on it do."""
+"""The page of one browser tab: a light shell at first, the labs once its browser says that it is ready.
+
+A bare request, which never says so, costs a shell and starts nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,16 @@ from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
-from compute.labs import LABS
 
-from app import notices
 from app.browser import Browser
-from app.controls import Controls
+from app.lab_view import READOUT, SIDEBAR, LabView
 from app.lobby import lobby
-from app.readout_slot import make_readout
-from app.session import Session
-from app.stage import Stage
-from app.status import StatusBar
-from app.stream import Delivered
+from app.status import ACROSS
 from app.theme import ASSETS, THEME, stylesheet
 from app.widgets import icon
+from compute.labs import LABS
 
-SIDEBAR, READOUT, HEADER, STATUS, PADDING = 280, 320, 57, 40, 24  # px
 ROOMY = 900  # px of window height from which presenter mode keeps the curves below the pictures
-TICK = 250  # ms between refreshes of status, curves and readout
 HEADER_TABS = {
     "& .MuiTab-root": {"color": "var(--ink)"},
     "& .MuiTab-root.Mui-selected": {"color": "var(--accent)"},
@@ -53,24 +49,22 @@ def full_house() -> pmui.Column:
 
 
 class Page:
-    """Builds one tab's page; work starts when its browser says that it is ready."""
+    """The shell of one tab, and the labs that were opened in it."""
 
     def __init__(self) -> None:
-        document = pn.state.curdoc
-        if document is None:
+        if pn.state.curdoc is None:
             raise RuntimeError("a page belongs to a served document; run `panel serve app`")
-        self.session = Session(LABS[0], document)
-        self.stage = Stage(self.session)
-        self.controls = Controls(self.session, self.stage)
-        self.status = StatusBar(self.session)
-        self.readout = make_readout(self.session)
+        self.document = pn.state.curdoc
+        self.views: dict[str, LabView] = {}
+        self.view: LabView | None = None
         self.browser = Browser(self._pressed, self._resized)
         self._window = (1280, 720)
-        self.help = pmui.Dialog(
-            pn.pane.Markdown(HELP, stylesheets=[stylesheet()]), title="Keys and pointer", close_on_click=True, show_close_button=True
-        )
-        self.template = self._page()
-        self._listen(document)
+        self._help: pmui.Dialog | None = None
+        self.template = self._shell()
+        pn.state.onload(self._start)
+        pn.state.on_session_destroyed(self._destroyed)
+        self.document.on_event("connection_lost", lambda event: self._shown(False))
+        self.document.on_event("client_reconnected", lambda event: self._shown(True))
 
     def servable(self) -> None:
         """Put the page into the document that is being served."""
@@ -78,15 +72,18 @@ class Page:
 
     # -- layout
 
-    def _page(self) -> pmui.Page:
-        main = pmui.Column(
-            self.stage.panel, self.status.panel, self.browser, self.help, margin=0, sizing_mode="stretch_both"
-        )
+    def _shell(self) -> pmui.Page:
+        words = "<div class='status'><span class='state starting' role='status'>Starting</span></div>"
+        waiting = pn.pane.HTML(words, stylesheets=[stylesheet()], margin=0, styles=ACROSS)
+        # Bokeh's own columns: they draw a plot that is added later at once. Material's do so a moment after they
+        # have asked it for its size, which is an error in the browser.
+        self._main = pn.Column(waiting, margin=0, sizing_mode="stretch_both")
+        self._bars = pn.Column(margin=0, sizing_mode="stretch_width"), pn.Column(margin=(8, 16), sizing_mode="stretch_width")
         page = pmui.Page(
-            main=[main],
-            sidebar=[self.controls.panel],
-            contextbar=[self.readout.panel],
+            main=[self._main, self.browser],
             header=[self._header()],
+            sidebar=[self._bars[0]],
+            contextbar=[self._bars[1]],
             sidebar_width=SIDEBAR,
             sidebar_resizable=False,
             sidebar_variant="persistent",
@@ -94,7 +91,6 @@ class Page:
             contextbar_open=True,
             contextbar_variant="persistent",
             theme_config=THEME,
-            theme_toggle=True,
             busy_indicator=None,
             logo=str(ASSETS / "logo.svg"),
             favicon=str(ASSETS / "favicon.svg"),
@@ -102,7 +98,7 @@ class Page:
             meta_description="Live simulations for lectures, on CPU and GPU.",
             raw_css=[stylesheet()],
         )
-        page.param.watch(self._rearrange, ["sidebar_open", "contextbar_open"])
+        page.param.watch(self._arrange, ["sidebar_open", "contextbar_open"])
         page.param.watch(self._dress, "dark_theme")
         return page
 
@@ -110,6 +106,7 @@ class Page:
         self.tabs = pmui.TabMenu(
             items=[{"label": lab.TITLE} for lab in LABS], active=0, margin=(0, 24), align="center", sx=HEADER_TABS
         )
+        self.tabs.param.watch(lambda event: self._choose(event.new), "active")
         present = icon("co_present", "Presenter mode (P)", self.present, color="default", align="center")
         helping = icon("help_outline", "Keys and pointer (H)", self.toggle_help, color="default", align="center")
         words = "<div class='wordmark'>Field<b>lab</b></div>"
@@ -119,76 +116,73 @@ class Page:
 
     def _resized(self, width: int, height: int) -> None:
         self._window = (width, height)
-        self._rearrange()
+        self._arrange()
 
-    def _rearrange(self, *events: Any) -> None:
-        self.session.later(self._fit)
-
-    def _fit(self) -> None:
-        width, height = self._window
-        width -= SIDEBAR * self.template.sidebar_open + READOUT * self.template.contextbar_open + PADDING
-        self.stage.fit(width, height - HEADER - STATUS - PADDING)
+    def _arrange(self, *events: Any) -> None:
+        if self.view is not None:
+            self.view.fit(self._window, self.template.sidebar_open, self.template.contextbar_open)
 
     def _dress(self, *events: Any) -> None:
         """The scheme or the type size has changed."""
         self.browser.dark = self.template.dark_theme
-        self.session.later(lambda: self.stage.dress(self.template.dark_theme, self.browser.presenter))
+        if self.view is not None:
+            self.view.dress(self.template.dark_theme, self.browser.presenter)
+
+    # -- labs
+
+    def _start(self) -> None:
+        """The browser is ready."""
+        if lobby().full:
+            self._main.objects = [full_house()]
+        else:
+            self._choose(0)
+
+    def _choose(self, index: int) -> None:
+        """Show the lab of that tab, opened when it is first shown; the others rest."""
+        lab = LABS[index]
+        fresh = lab.LAB not in self.views
+        if self.view is not None:
+            self.view.show(False)
+        self.view = self.views[lab.LAB] = LabView(lab, self.document, self._window) if fresh else self.views[lab.LAB]
+        self._arrange()
+        self._main.objects = list(self.view.main)
+        self._bars[0].objects = [self.view.controls.panel]
+        self._bars[1].objects = list(self.view.readout.panel)
+        if fresh:
+            self.view.start()
+        else:
+            self.view.show(True)
+
+    def _shown(self, shown: bool) -> None:
+        if self.view is not None:
+            self.view.show(shown)
+
+    def _destroyed(self, session_context: Any) -> None:
+        for view in self.views.values():
+            view.close()
+
+    # -- keys and buttons
+
+    def _pressed(self, key: str) -> None:
+        acts = {"present": self.present, "help": self.toggle_help}
+        if key in acts:
+            acts[key]()
+        elif self.view is not None:
+            self.view.press(key)
 
     def toggle_help(self) -> None:
         """Show or hide the list of keys."""
-        self.help.open = not self.help.open
+        if self._help is None:
+            text = pn.pane.Markdown(HELP, stylesheets=[stylesheet()])
+            self._help = pmui.Dialog(text, title="Keys and pointer", close_on_click=True, show_close_button=True)
+            self.template.main = [*self.template.main, self._help]
+        self._help.open = not self._help.open
 
     def present(self) -> None:
         """Presenter mode on or off: larger type, no bars beside the picture."""
         on = not self.browser.presenter
         self.browser.presenter = on
         self.template.param.update(sidebar_open=not on, contextbar_open=not on)
-        if self._window[1] < ROOMY:
-            self.controls.display.curves.value = not on
+        if self.view is not None and self._window[1] < ROOMY:
+            self.view.controls.display.curves.value = not on
         self._dress()
-
-    # -- life
-
-    def _listen(self, document: Any) -> None:
-        session = self.session
-        session.on_delivered = self._delivered
-        session.on_event = self._event
-        session.on_values = self.controls.follow
-        pn.state.onload(self._start)
-        pn.state.on_session_destroyed(self._destroyed)
-        document.on_event("connection_lost", lambda event: session.connection_lost())
-        document.on_event("client_reconnected", lambda event: session.reconnected())
-
-    def _start(self) -> None:
-        if not self.session.start():
-            self.template.param.update(main=[full_house()], sidebar=[], contextbar=[])
-            return
-        self.session.document.add_periodic_callback(self._tick, TICK)
-        self.session.play(True)
-
-    def _destroyed(self, session_context: Any) -> None:
-        self.session.close()
-        self.readout.close()
-
-    def _tick(self) -> None:
-        self.stage.tick()
-        self.status.tick()
-        self.readout.tick()
-
-    def _delivered(self, delivered: Delivered) -> None:
-        self.readout.frame(delivered.timed)
-
-    def _event(self, event: Any) -> None:
-        notices.announce(event)
-        self.readout.event(event)
-
-    def _pressed(self, key: str) -> None:
-        transport = self.controls.transport
-        acts = {
-            "play": transport.toggle,
-            "step": transport.step,
-            "reset": transport.reset,
-            "present": self.present,
-            "help": self.toggle_help,
-        }
-        acts[key]()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import colorcet
 from bokeh.palettes import Cividis256, Inferno256, Magma256, Viridis256
+
 from compute.frames import TOP_LEVEL
 
 AMOUNTS = {

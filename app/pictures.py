@@ -14,9 +14,9 @@ from bokeh.core.properties import List as ListOf
 from bokeh.events import Pan, PanEnd, PanStart, RangesUpdate, Tap
 from bokeh.model import DataModel
 from bokeh.models import ColumnDataSource, CustomJS, Range1d
-from compute.frames import Raster
 
 from app.plots import RasterPlot
+from compute.frames import Raster
 
 ACKNOWLEDGE = """
 const number = source.data.number[0], began = performance.now();

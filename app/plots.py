@@ -22,11 +22,11 @@ from bokeh.models import (
     WheelZoomTool,
 )
 from bokeh.plotting import figure
-from compute.frames import TOP_LEVEL, Raster
 
 from app.palettes import palette
 from app.plot_type import SHORT_NUMBER, keep_type
 from app.theme import LIGHT, NOT_FINITE_COLOUR, SECTION
+from compute.frames import TOP_LEVEL, Raster
 
 BAR_SLACK = 0.01  # the colour bar follows once its limits moved by this part of their span
 BAR_HEIGHT = 12  # px

@@ -12,17 +12,17 @@ from typing import Any
 
 import param
 from bokeh.document import Document
+
+from app.lobby import lobby
+from app.stream import Delivered, FrameGate
 from compute.backends import backend
 from compute.engine import messages
 from compute.frames import Frame
 from compute.lab import Lab
 
-from app.lobby import lobby
-from app.stream import Delivered, FrameGate
-
 HOST = "host"
 STEPS = 20  # a frame, at the start: at 512 x 512 the pace at which heat visibly spreads
-STATES = ("starting", "running", "paused", "moving", "restarting", "broken", "full")
+STATES = ("starting", "running", "paused", "moving", "restarting", "broken")
 
 
 class Session(param.Parameterized):
@@ -63,14 +63,10 @@ class Session(param.Parameterized):
         chosen = backend(self.values["backend"])
         return HOST if chosen.device == HOST else f"{chosen.device}:{self.values['device_index']}"
 
-    def start(self) -> bool:
-        """Open the lab on its engine; the browser is ready. False if the server is full."""
-        if not lobby().admit(self):
-            self.param.update(state="full", detail="too many sessions")
-            return False
+    def start(self) -> None:
+        """Open the lab on its engine. Frames come once the gate is opened, when the browser can show them."""
+        lobby().enter(self)
         self._open()
-        self.gate.open()
-        return True
 
     def _open(self, snapshot: Mapping[str, Any] | None = None) -> None:
         self._target = self.engine

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import panel as pn
-import panel_material_ui as pmui
-from compute.frames import Frame
 
 from app.curves import CurvePlot
 from app.pictures import Pictures
@@ -17,6 +15,7 @@ from app.plot_type import set_type
 from app.plots import AROUND
 from app.session import Session
 from app.theme import GRID, heading
+from compute.frames import Frame
 
 TITLES = {"field": "Field u", "laplacian": "Laplacian ∇²u"}
 PALETTES = {"field": "Inferno", "laplacian": "Cool–warm"}
@@ -31,7 +30,7 @@ SERIES = 1200  # points of the probe's series that are kept
 class Stage:
     """Pictures and curves of one session, and their sizes in its window."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, room: tuple[int, int]) -> None:
         self.session = session
         self.pictures = Pictures(tuple(TITLES), PALETTES)
         self.profile = CurvePlot("cell", "u", ("profile", "exact"))
@@ -39,21 +38,25 @@ class Stage:
         self._series: deque[tuple[float, float]] = deque(maxlen=SERIES)
         self._look: Any = None
         self._shown: Sequence[str] = tuple(TITLES)
-        self._room = (1280 - 280 - 320, 720)
+        self._room = room
         self._panes = {name: pn.pane.Bokeh(plot.figure, margin=0) for name, plot in self.pictures.plots.items()}
         self._columns = {
-            name: pmui.Column(heading(TITLES[name]), pane, margin=(GRID, 0, 0, 0)) for name, pane in self._panes.items()
+            name: pn.Column(heading(TITLES[name]), pane, margin=(GRID, 0, 0, 0)) for name, pane in self._panes.items()
         }
         self._lines = [_stretched(curves.figure) for curves in (self.profile, self.series)]
         titled = zip(CURVE_TITLES, self._lines, strict=True)
-        self._curves = pmui.Row(
-            *(pmui.Column(heading(words), pane, margin=0, sizing_mode="stretch_width") for words, pane in titled),
+        self._curves = pn.Row(
+            *(pn.Column(heading(words), pane, margin=0, sizing_mode="stretch_width") for words, pane in titled),
             margin=0,
             sizing_mode="stretch_width",
         )
-        row = pmui.Row(*self._columns.values(), margin=0, sizing_mode="stretch_width")
-        self.panel = pmui.Column(row, self._curves, margin=0, sizing_mode="stretch_both")
+        row = pn.Row(*self._columns.values(), margin=0, sizing_mode="stretch_width")
+        self.panel = pn.Column(row, self._curves, margin=0, sizing_mode="stretch_both")
         self._connect()
+        self._unseen = [plot.figure for plot in self.pictures.plots.values()] + [self.profile.figure, self.series.figure]
+        for plot in self._unseen:
+            plot.on_change("inner_width", lambda attr, old, new, plot=plot: self._drawn(plot))
+        self.on_ready: Callable[[], object] = _ignore
         self.resized()
 
     def _connect(self) -> None:
@@ -64,6 +67,14 @@ class Stage:
         pictures.section_moved = self._move_section
         self.session.on_frame = lambda number, frame: pictures.show(number, frame.rasters)
 
+    def _drawn(self, plot: Any) -> None:
+        """The browser has laid `plot` out for the first time. Changing a plot before that is an error there."""
+        if plot in self._unseen:
+            self._unseen.remove(plot)
+            if not self._unseen:
+                self._arrange()
+                self.on_ready()
+
     # -- sizes
 
     @property
@@ -72,9 +83,10 @@ class Stage:
         return self.session.values["ny"], self.session.values["nx"]
 
     def fit(self, width: int, height: int) -> None:
-        """Use a main area of width x height px."""
+        """Use a main area of width x height px, as soon as the plots are there."""
         self._room = (width, height)
-        self._arrange()
+        if not self._unseen:
+            self._arrange()
 
     def choose(self, shown: Sequence[str]) -> None:
         """Show only these pictures."""
@@ -172,6 +184,10 @@ class Stage:
             self._series.clear()
         if not self._series or step > self._series[-1][0]:
             self._series.append((step, frame.facts["probe"]))
+
+
+def _ignore() -> None:
+    """Nobody waits."""
 
 
 def _stretched(plot: Any) -> pn.pane.Bokeh:

@@ -10,15 +10,14 @@ import panel as pn
 from app.session import Session
 from app.theme import stylesheet
 
+ACROSS = {"position": "fixed", "left": "0", "width": "100%", "bottom": "0", "z-index": "1250"}  # a bar over the page
 WORDS = {
     "starting": "Starting",
     "running": "Running",
     "paused": "Paused",
     "moving": "Moving",
     "restarting": "Engine restarting",
-    "disconnected": "Disconnected",
     "broken": "Engine stopped",
-    "full": "Full",
 }
 
 
@@ -27,8 +26,7 @@ class StatusBar:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        across = {"position": "fixed", "left": "0", "width": "100%", "bottom": "0", "z-index": "1250"}
-        self.panel = pn.pane.HTML("", stylesheets=[stylesheet()], styles=across, margin=0)
+        self.panel = pn.pane.HTML("", stylesheets=[stylesheet()], styles=ACROSS, margin=0)
         session.param.watch(lambda *events: self.tick(), ["state", "detail"])
         self.tick()
 

@@ -1,0 +1,91 @@
+"""One lab in one tab: stage, controls, readout and status bar around a session, alive between `start` and `close`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import panel as pn
+from bokeh.document import Document
+from compute.lab import Lab
+
+from app import notices
+from app.controls import Controls
+from app.readout import Readout
+from app.session import Session
+from app.stage import Stage
+from app.status import StatusBar
+from app.stream import Delivered
+
+SIDEBAR, READOUT, HEADER, STATUS, PADDING = 280, 320, 57, 40, 24  # px
+TICK = 250  # ms between refreshes of status, curves and readout
+
+
+class LabView:
+    """Builds the parts and passes events between them. `main`, `sidebar` and `readout` are what the page shows."""
+
+    def __init__(self, lab: type[Lab], document: Document, window: tuple[int, int]) -> None:
+        self.session = session = Session(lab, document)
+        self.stage = Stage(session, room(window))
+        self.stage.on_ready = self._stream
+        self.controls = Controls(session, self.stage)
+        self.status = StatusBar(session)
+        self.readout = Readout(session)
+        self.main = pn.Column(self.stage.panel, self.status.panel, margin=0, sizing_mode="stretch_both")
+        session.on_delivered = self._delivered
+        session.on_event = self._event
+        session.on_values = self.controls.follow
+
+    def start(self) -> None:
+        """Open the lab and let it run."""
+        self.session.start()
+        self.session.play(True)
+
+    def _stream(self) -> None:
+        """The browser has drawn the plots: send it frames."""
+        self.session.gate.open()
+        self.session.document.add_periodic_callback(self._tick, TICK)
+
+    def show(self, shown: bool) -> None:
+        """A lab that is not shown computes nothing, streams nothing, and keeps its state."""
+        if shown:
+            self.session.reconnected()
+        else:
+            self.session.connection_lost()
+
+    def close(self) -> None:
+        """Give everything back."""
+        self.session.close()
+        self.readout.close()
+
+    def fit(self, window: tuple[int, int], sidebar: bool, readout: bool) -> None:
+        """Lay the stage out in a window of that many px, with or without the bars beside it."""
+        self.session.later(lambda: self.stage.fit(*room(window, sidebar, readout)))
+
+    def dress(self, dark: bool, presenter: bool) -> None:
+        """Follow the page's scheme and type size."""
+        self.session.later(lambda: self.stage.dress(dark, presenter))
+
+    def press(self, key: str) -> None:
+        """Do what the key named `key` in app.browser.KEYS stands for; others are the page's."""
+        transport = self.controls.transport
+        acts = {"play": transport.toggle, "step": transport.step, "reset": transport.reset}
+        if key in acts:
+            acts[key]()
+
+    def _tick(self) -> None:
+        self.stage.tick()
+        self.status.tick()
+        self.readout.tick()
+
+    def _delivered(self, delivered: Delivered) -> None:
+        self.readout.frame(delivered.timed)
+
+    def _event(self, event: Any) -> None:
+        notices.announce(event)
+        self.readout.event(event)
+
+
+def room(window: tuple[int, int], sidebar: bool = True, readout: bool = True) -> tuple[int, int]:
+    """(width, height) in px that a window of that size leaves to the stage."""
+    width = window[0] - SIDEBAR * sidebar - READOUT * readout - PADDING
+    return width, window[1] - HEADER - STATUS - PADDING
