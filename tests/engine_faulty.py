@@ -37,7 +37,7 @@ class Faulty(Lab):
 
     @classmethod
     def predicted_bytes(cls, **values: Any) -> int:
-        return int(values.get("size", 4)) ** 2 * 8
+        return 2**60 if values.get("text") == "huge" else int(values.get("size", 4)) ** 2 * 8
 
     def _allocate(self, old: dict[str, Any]) -> None:
         self.reset()
@@ -87,6 +87,8 @@ class Faulty(Lab):
     def frame(self, view: Any = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
         if self.trap == "fail in frame":
             raise ZeroDivisionError("planted")
+        if view and view[0] >= self.size:
+            raise ValueError(f"view must overlap the grid, not {view}")
         self.seen_bad = not np.isfinite(self.u).all()
         extent = view or (0.0, 0.0, float(self.size), float(self.size))
         raster = Raster(np.full(pixels, self.count % 251, np.uint8), 0.0, 1.0, extent)

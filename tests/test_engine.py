@@ -219,15 +219,33 @@ class TestRefusals:
             ("faulty", {"level": 9.0}, "level"),
             ("faulty", {"backend": "gpu_numba"}, "another device"),
             ("faulty", {"backend": "no such backend"}, "backend must be one of"),
-            ("diffusion", {"ny": 16384, "nx": 16384, "dtype": "float64"}, "GiB"),
+            ("faulty", {"text": "huge"}, "GiB"),
         ],
     )
-    def test_a_lab_that_cannot_be_opened_is_refused_and_closed(self, engine, monkeypatch, kind, values, words):
-        if words == "GiB" and psutil.virtual_memory().available > 4.2e9:
-            pytest.skip("this machine has the memory")
+    def test_a_lab_that_cannot_be_opened_is_refused_and_closed(self, engine, kind, values, words):
         client = Client(engine, kind, **values)
         client.wait(Closed)
         assert words in client.wait(Refused).text
+
+    def test_a_view_that_cannot_be_shown_stops_no_lab(self, client):
+        client.handle.look((0.0, 0.0, 2.0, 2.0), (8, 8))
+        client.handle.run()
+        client.handle.credit(20)
+        client.wait(FrameReady)
+        client.handle.look((5.0, 0.0, 7.0, 2.0), (8, 8))
+        client.handle.credit(20)
+        assert "overlap" in client.wait(Refused).text
+        last = client.wait(FrameReady, 40).frame
+        assert last.rasters["field"].extent == (0.0, 0.0, 2.0, 2.0)
+        assert client.of(Paused) == []
+
+    def test_a_view_that_a_smaller_grid_leaves_outside_becomes_the_whole(self, client):
+        client.handle.look((3.0, 0.0, 4.0, 1.0), (8, 8))
+        client.handle.credit(5)
+        client.wait_frame(lambda frame: frame.rasters["field"].extent[0] == 3.0)
+        client.handle.update(size=2)
+        client.wait_frame(lambda frame: frame.rasters["field"].extent == (0.0, 0.0, 2.0, 2.0))
+        assert [*client.of(Paused), *client.of(Refused)] == []
 
     def test_without_memory_for_frames_a_lab_is_refused(self, engine, monkeypatch):
         def refuse(*_: object) -> None:

@@ -16,17 +16,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compute.devices import Host
 from compute.engine.jobs import Bench
-from compute.engine.keeper import finite
+from compute.engine.keeper import Keeper, finite
 from compute.engine.line import Line
 from compute.engine.memory import NoSharedMemory, Writer, memory_file, pack, read, unpack
-from compute.engine.messages import Order
+from compute.engine.messages import Delivery, Order, Report
 from compute.engine.outbox import Item, Outbox
 from compute.engine.pace import GRACE, SLICE, Pace
 from compute.engine.port import LONGEST_TEXT, context_lost, in_words
 from compute.engine.ring import SLOTS, Ring
+from compute.engine.seat import belongs
 from compute.engine.watchdog import MOST_RESTARTS, STARTUP, Breaker, Watchdog
 from compute.timings import Timing
+from tests.engine_faulty import Faulty
 
 
 def done(steps: int, compute: float = 0.001, *, first_call: bool = False) -> Timing:
@@ -352,6 +355,54 @@ def test_only_finite_states_are_good():
         field[1, 2] = bad
         assert not finite({**good, "field": field})
     assert not finite({"field": np.array([inf, -inf])})
+
+
+class Recorder:
+    """A port that remembers what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[Report] = []
+
+    def say(self, report: Report, descriptors: tuple[int, ...] = ()) -> None:
+        self.said.append(report)
+
+
+def test_no_state_is_kept_where_memory_is_short(monkeypatch, caplog):
+    port, lab = Recorder(), Faulty(backend="cpu_numpy")
+    keeper = Keeper(1, lab, port)  # type: ignore[arg-type]
+    assert keeper.wakes_at() == inf
+    with monkeypatch.context() as patch:
+        patch.setattr(Host, "free_bytes", lambda _: 300)
+        keeper.touch(by_hand=True)
+        keeper.turn()
+    assert "128 bytes for a copy are too much where 300 are free" in caplog.text
+    keeper.touch(by_hand=True)
+    assert keeper.wakes_at() > time.monotonic() + 10
+    keeper.turn()
+    keeper.turn()
+    assert [type(report) for report in port.said] == [Delivery]
+    keeper.close()
+    lab.close()
+
+
+@pytest.mark.parametrize(
+    ("engine", "values", "fits"),
+    [
+        ("host", {"backend": "cpu_numba", "device_index": 0, "r": 0.1}, True),
+        ("host:reference", {"backend": "cpu_numpy"}, True),
+        ("host", {"backend": "gpu_cupy"}, False),
+        ("cuda:1", {"backend": "gpu_cupy", "device_index": 1}, True),
+        ("cuda:1", {"backend": "gpu_numba"}, True),
+        ("cuda:1", {"device_index": 0}, False),
+        ("cuda:1", {"backend": "cpu_numpy"}, False),
+    ],
+)
+def test_an_engine_takes_what_runs_on_its_device(engine, values, fits):
+    if fits:
+        belongs(engine, values)
+    else:
+        with pytest.raises(ValueError, match=engine):
+            belongs(engine, values)
 
 
 def test_a_bench_without_jobs_sleeps():

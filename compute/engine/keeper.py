@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from compute.devices import Host
 from compute.engine.memory import NoSharedMemory, Writer
 from compute.engine.messages import Delivery
 from compute.engine.port import Port
@@ -20,6 +21,7 @@ log = logging.getLogger(__name__)
 PERIOD = 1.0  # seconds between deposits of a running lab
 SOON = 0.1  # seconds after which a change by hand is deposited
 WAIT = 60.0  # seconds before the next attempt when there is no memory for a deposit
+MARGIN = 3  # a state is copied once, written once, and the last one is still there
 SHARE = 0.02  # part of the time that deposits may cost
 
 
@@ -73,6 +75,9 @@ class Keeper:
 
     def _begin(self) -> None:
         self._changed = False
+        needed, free = self._lab.predicted_bytes(**self._lab.values()), Host().free_bytes()
+        if needed > free / MARGIN:
+            raise NoSharedMemory(f"{needed} bytes for a copy are too much where {free} are free")
         if self._lab.healthy and finite(snapshot := self._lab.snapshot()):
             self._values = self._lab.values()
             self._writer = Writer(snapshot)

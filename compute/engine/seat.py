@@ -26,10 +26,14 @@ NOT_FINITE = "the field holds values that are not finite (NaN or inf); reset it,
 
 
 def belongs(engine: str, values: Mapping[str, Any]) -> None:
-    """Raise ValueError if the backend in `values` does not run on this engine's kind of device."""
-    kind = engine.partition(":")[0]
+    """Raise ValueError if the backend or the device number in `values` is not this engine's."""
+    kind, _, index = engine.partition(":")
     if "backend" in values and backend(values["backend"]).device != kind:
         raise ValueError(f"backend {values['backend']!r} runs on another device than the engine {engine!r}")
+    if index.isdigit() and str(values.get("device_index", index)) != index:
+        raise ValueError(
+            f"device_index {values['device_index']!r} is not the device of the engine {engine!r}"
+        )
 
 
 class Seat:
@@ -41,6 +45,7 @@ class Seat:
         self.view: View | None = None
         self.pixels = (512, 512)
         self.frames = 0
+        self._shown: tuple[View | None, tuple[int, int]] = (None, self.pixels)
         self._port, self._ring, self._engine = port, ring, engine
         self._updates: list[tuple[int, Mapping[str, Any]]] = []
         self._sick = False
@@ -147,7 +152,9 @@ class Seat:
 
     def _show(self, slot: int) -> None:
         with self._patience("show"):
-            frame = self.lab.frame(self.view, self.pixels)
+            frame = self._frame()
+        if frame is None:
+            return
         self.frames += 1
         timing = self.pace.shown().total(frame.timing)
         self._send(slot, replace(frame, number=self.frames, timing=timing, facts=dict(frame.facts)))
@@ -156,6 +163,26 @@ class Seat:
             self.pace.stop()
             self._port.tell(self.number, Paused(NOT_FINITE))
         self._sick = sick
+
+    def _frame(self) -> Frame | None:
+        """What the lab shows; None, and another look next time, if it cannot show what was asked for.
+
+        A client that asks for a view outside the grid is refused and keeps the view it had; a view that a new size of
+        the grid has left outside becomes the whole.
+        """
+        look = self.view, self.pixels
+        try:
+            frame = self.lab.frame(*look)
+        except ValueError as error:
+            if self.view is None:
+                raise
+            self.view, self.pixels = self._shown if look != self._shown else (None, self.pixels)
+            self.pace.dirty = True
+            if look != self._shown:
+                self._port.trouble(self.number, error, Refused)
+            return None
+        self._shown = look
+        return frame
 
     def _send(self, slot: int, frame: Frame) -> None:
         parcel, buffers = pack(frame)

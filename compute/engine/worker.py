@@ -31,7 +31,6 @@ from compute.lab import Lab
 from compute.labs import lab_class
 
 MOST_ORDERS = 64  # orders read between two slices: a flood of them must not stop the labs
-POLITE = 5  # niceness on the host, so that the web server and the browser beside it stay quick
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 # methods of Seat that a lab's client may call
 SEAT_ORDERS = ("update", "act", "run", "pause", "step", "set_pace", "look", "credit")
@@ -190,8 +189,6 @@ def main(descriptor: int) -> None:
     try:
         setup, _ = line.receive()
         logging.basicConfig(format=f"{setup.name} engine: %(levelname)s %(message)s")
-        if setup.name.startswith("host"):
-            os.nice(POLITE)
         Worker(line, setup).run()
     except (EOFError, BrokenPipeError, ConnectionResetError):  # the server is gone: nobody to tell
         status = 0
