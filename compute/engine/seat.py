@@ -31,9 +31,7 @@ def belongs(engine: str, values: Mapping[str, Any]) -> None:
     if "backend" in values and backend(values["backend"]).device != kind:
         raise ValueError(f"backend {values['backend']!r} runs on another device than the engine {engine!r}")
     if index.isdigit() and str(values.get("device_index", index)) != index:
-        raise ValueError(
-            f"device_index {values['device_index']!r} is not the device of the engine {engine!r}"
-        )
+        raise ValueError(f"device_index {values['device_index']!r} is not the device of the engine {engine!r}")
 
 
 class Seat:
