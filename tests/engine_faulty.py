@@ -26,7 +26,7 @@ class Faulty(Lab):
     """Counts steps; every cell of its 4 x 4 field is the count. Each step sleeps `cost` seconds."""
 
     LAB, TITLE, PACKAGE = "faulty", "Faulty", "compute.labs.diffusion"
-    ACTIONS = ("reset", "hang", "fail", "spoil", "poison")
+    ACTIONS = ("reset", "hang", "fail", "spoil", "poison", "illegal_access")
     STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "size")
 
     level = param.Number(default=0.5, bounds=(0, 1))
@@ -62,6 +62,14 @@ class Faulty(Lab):
         error = type("CUDARuntimeError", (RuntimeError,), {"__module__": "cupy_backends.cuda.api.runtime"})("planted")
         error.status = 700
         raise error
+
+    def illegal_access(self) -> None:
+        """On a GPU: the real thing, which leaves the process without a usable context."""
+        import cupy
+
+        kernel = cupy.RawKernel('extern "C" __global__ void f(int* p) { p[threadIdx.x] = 1; }', "f")
+        kernel((1,), (32,), (np.uint64(64),))
+        cupy.cuda.runtime.deviceSynchronize()
 
     def load(self, array: Any) -> None:
         self.u[:] = array
