@@ -72,29 +72,48 @@ def allowed_errors() -> list[str]:
     return []
 
 
-@pytest.fixture
-def new_page(browser: Browser, viewport: tuple[int, int], allowed_errors: list[str]) -> Iterator[Callable[[], Page]]:
-    """Open another tab, in its own context. After the test every tab is closed and its errors are counted."""
-    pages: list[Page] = []
-    errors = ConsoleErrors()
+class Tabs:
+    """Opens tabs, each in its own context, and remembers what went wrong in them."""
 
-    def open_page() -> Page:
-        size = ViewportSize(width=viewport[0], height=viewport[1])
-        page = browser.new_context(viewport=size, device_scale_factor=1).new_page()
+    def __init__(self, browser: Browser, viewport: tuple[int, int]) -> None:
+        self.browser = browser
+        self.size = ViewportSize(width=viewport[0], height=viewport[1])
+        self.errors = ConsoleErrors()
+        self.pages: list[Page] = []
+
+    def __call__(self) -> Page:
+        """Another tab."""
+        page = self.browser.new_context(viewport=self.size, device_scale_factor=1).new_page()
         page.set_default_timeout(WAIT)
-        errors.watch(page)
-        pages.append(page)
+        self.errors.watch(page)
+        self.pages.append(page)
         return page
 
-    yield open_page
-    for page in pages:
-        page.context.close()
-    unexpected = errors.unexpected(allowed_errors)
+    def close(self) -> None:
+        """Close every tab; harmless if done before."""
+        while self.pages:
+            self.pages.pop().context.close()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Function) -> None:
+    """Close the tabs before any server: a tab that sees its server go logs an error."""
+    if isinstance(tabs := item.funcargs.get("new_page"), Tabs):
+        tabs.close()
+
+
+@pytest.fixture
+def new_page(browser: Browser, viewport: tuple[int, int], allowed_errors: list[str]) -> Iterator[Tabs]:
+    """`new_page()` opens another tab. After the test every tab is closed and its errors are counted."""
+    tabs = Tabs(browser, viewport)
+    yield tabs
+    tabs.close()
+    unexpected = tabs.errors.unexpected(allowed_errors)
     assert not unexpected, "the page logged errors:\n" + "\n".join(unexpected)
 
 
 @pytest.fixture
-def page(new_page: Callable[[], Page]) -> Page:
+def page(new_page: Tabs) -> Page:
     """An empty tab; `page.goto(server.url)` shows Fieldlab."""
     return new_page()
 

@@ -54,3 +54,14 @@ def test_a_process_that_outlives_its_server_is_found_and_killed(tmp_path, monkey
 
 def test_nobody_answers_on_a_free_port():
     assert not answers(free_port())
+
+
+@pytest.fixture
+def last_out(page):
+    """Something set up after the tab, as a test's own server is."""
+    yield
+    assert page.is_closed()
+
+
+def test_tabs_are_closed_before_any_server(page, last_out):
+    page.goto("about:blank")
