@@ -121,9 +121,9 @@ def page(new_page: Tabs) -> Page:
 @pytest.fixture
 def screenshot(page: Page, tmp_path: Path) -> Callable[[str], Path]:
     """`screenshot("diffusion")` writes diffusion.png of `page` and returns its path."""
-    folder = SCREENSHOTS if os.environ.get("UPDATE_SCREENSHOTS") else tmp_path
 
     def take(name: str) -> Path:
+        folder = SCREENSHOTS if os.environ.get("UPDATE_SCREENSHOTS") else tmp_path
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{name}.png"
         page.screenshot(path=path, animations="disabled")

@@ -30,10 +30,14 @@ def test_viewport_has_the_size_asked_for(page, viewport):
     assert tuple(page.evaluate("[innerWidth, innerHeight]")) == viewport
 
 
-def test_screenshots_go_to_the_tests_folder_unless_asked(page, screenshot, tmp_path):
+@pytest.mark.parametrize(("asked", "folder"), [("", "own"), ("1", "assets")])
+def test_screenshots_go_to_the_assets_only_when_asked(page, screenshot, tmp_path, monkeypatch, asked, folder):
+    monkeypatch.setenv("UPDATE_SCREENSHOTS", asked)
+    monkeypatch.setattr("tests.browser.conftest.SCREENSHOTS", tmp_path / "assets")
     page.set_content("<h1>Fieldlab</h1>")
-    assert screenshot("heading").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "heading.png").is_file()
+    path = screenshot("heading")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert path.parent == {"own": tmp_path, "assets": tmp_path / "assets"}[folder]
 
 
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
