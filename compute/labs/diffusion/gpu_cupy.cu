@@ -4,11 +4,11 @@
 #include "stencil.cuh"
 
 // ---- one step a launch, and the Laplacian --------------------------------------------------------------------------
-// A thread owns VECTOR columns and walks down RUN rows, so that of the rows above and below only two are read twice.
-// Its neighbours in x come by shuffle; lanes beyond the right edge stay to hand over the ghost cells.
+// A thread owns VECTOR columns of RUN rows. It starts the loads of all its rows at once; what lies left and right of its
+// cells comes by a second load, which the first-level cache answers: faster here than shuffles, which have to wait.
 
 #ifndef RUN
-#define RUN 4
+#define RUN 2
 #endif
 
 __device__ __forceinline__ REAL read_cell(const REAL* src, int y, int x, int ny, int nx, int edges)
@@ -19,8 +19,7 @@ __device__ __forceinline__ REAL read_cell(const REAL* src, int y, int x, int ny,
     return signed_value(src[offset(y, nx) + x], sy * sx);
 }
 
-// row: the cells x - 1 ... x + VECTOR of row y, ghost cells included. `aligned`: the cells from x on can be read at
-// once.
+// row: the cells x - 1 ... x + VECTOR of row y, ghost cells included. `aligned`: those from x on can be read at once.
 __device__ __forceinline__ void read_row(const REAL* src, int y, int x, int ny, int nx, int edges, bool aligned,
                                          REAL (&row)[VECTOR + 2])
 {
@@ -32,41 +31,50 @@ __device__ __forceinline__ void read_row(const REAL* src, int y, int x, int ny, 
         #pragma unroll
         for (int k = 0; k < VECTOR; k++) row[k + 1] = read_cell(src, y, x + k, ny, nx, edges);
     }
-    row[0] = __shfl_up_sync(EVERY_LANE, row[VECTOR], 1);
-    row[VECTOR + 1] = __shfl_down_sync(EVERY_LANE, row[1], 1);
-    if (threadIdx.x == 0) row[0] = read_cell(src, y, x - 1, ny, nx, edges);
-    if (threadIdx.x == 31) row[VECTOR + 1] = read_cell(src, y, x + VECTOR, ny, nx, edges);
+    row[0] = read_cell(src, y, x - 1, ny, nx, edges);
+    row[VECTOR + 1] = read_cell(src, y, x + VECTOR, ny, nx, edges);
 }
 
-// The threads of a warp lie in x: blockDim.x is 32.
 template <bool LAPLACIAN>
 __device__ __forceinline__ void sweep(const REAL* src, REAL* dst, int ny, int nx, REAL r, int edges)
 {
-    const int x = (blockIdx.x * 32 + threadIdx.x) * VECTOR, first = (blockIdx.y * blockDim.y + threadIdx.y) * RUN;
-    if (first >= ny) return;
-    const bool aligned = x < nx && nx % VECTOR == 0 && (size_t)src % 16 == 0 && (size_t)dst % 16 == 0;
-    REAL rows[3][VECTOR + 2];
-    read_row(src, first - 1, x, ny, nx, edges, aligned, rows[0]);
-    read_row(src, first, x, ny, nx, edges, aligned, rows[1]);
+    const int x = (blockIdx.x * blockDim.x + threadIdx.x) * VECTOR;
+    const int first = (blockIdx.y * blockDim.y + threadIdx.y) * RUN;
+    if (x >= nx || first >= ny) return;
+    const bool aligned = nx % VECTOR == 0 && (size_t)src % 16 == 0 && (size_t)dst % 16 == 0;
+    const bool inner = aligned && x > 0 && x + VECTOR < nx && first > 0 && first + RUN < ny;
+    REAL rows[RUN + 2][VECTOR + 2];
+    if (inner) {
+        #pragma unroll
+        for (int i = 0; i < RUN + 2; i++) {
+            const REAL* line = src + offset(first + i - 1, nx) + x;
+            const Vector v = *(const Vector*)line;
+            #pragma unroll
+            for (int k = 0; k < VECTOR; k++) rows[i][k + 1] = v.v[k];
+            rows[i][0] = line[-1];
+            rows[i][VECTOR + 1] = line[VECTOR];
+        }
+    } else {
+        #pragma unroll
+        for (int i = 0; i < RUN + 2; i++) read_row(src, first + i - 1, x, ny, nx, edges, aligned, rows[i]);
+    }
     #pragma unroll
     for (int i = 0; i < RUN; i++) {
-        const int y = first + i;
-        if (y >= ny) return;
-        const REAL (&n)[VECTOR + 2] = rows[i % 3], (&c)[VECTOR + 2] = rows[(i + 1) % 3];
-        REAL (&s)[VECTOR + 2] = rows[(i + 2) % 3];
-        read_row(src, y + 1, x, ny, nx, edges, aligned, s);
+        if (first + i >= ny) return;
+        REAL* line = dst + offset(first + i, nx) + x;
         Vector made;
         #pragma unroll
         for (int k = 0; k < VECTOR; k++) {
-            const REAL lap = laplace(n[k + 1], s[k + 1], c[k], c[k + 2], c[k + 1]);
-            made.v[k] = LAPLACIAN ? lap : fused(r, lap, c[k + 1]);
+            const REAL c = rows[i + 1][k + 1];
+            const REAL lap = laplace(rows[i][k + 1], rows[i + 2][k + 1], rows[i + 1][k], rows[i + 1][k + 2], c);
+            made.v[k] = LAPLACIAN ? lap : fused(r, lap, c);
         }
         if (aligned) {
-            *(Vector*)(dst + offset(y, nx) + x) = made;
+            *(Vector*)line = made;
         } else {
             #pragma unroll
             for (int k = 0; k < VECTOR; k++)
-                if (x + k < nx) dst[offset(y, nx) + x + k] = made.v[k];
+                if (x + k < nx) line[k] = made.v[k];
         }
     }
 }

@@ -20,7 +20,7 @@ from compute.labs.diffusion.gpu_steps import REAL, WARP, launcher, launches, til
 
 SOURCE = Path(__file__).with_suffix(".cu")
 TILE = 16  # cells a side of a block of the racing kernel, as in gpu_cupy.cu
-RUN, WARPS = 4, 8  # rows a thread of a sweep walks down, as in gpu_cupy.cu, and warps in a block, one below the other
+RUN, WARPS = 2, 8  # rows a thread of a sweep takes, as in gpu_cupy.cu, and warps in a block, one below the other
 
 
 def step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
@@ -29,23 +29,23 @@ def step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
     u, out: (ny, nx) float32 or float64 of one dtype, any shape from 1 x 1. `out` holds the result; u is left alone
     for one step and is scratch for more. Bit for bit what `one_step` gives.
     """
-    choice = {tiling.steps: tiling for tiling in tilings(u.shape, u.dtype.name, u.device.id)}
+    like = u.shape, u.dtype.name, u.device.id
     arguments = u.dtype.type(r), np.int32(edge_code(edges))
     with u.device:
-        for size in launches(steps, (*choice, 1)):
-            if size == 1:
-                _sweep("one_step", u, out, *arguments)
-            else:
-                launcher(u.shape, u.dtype.name, u.device.id, choice[size])(u, out, *arguments)
+        choice = {tiling.steps: launcher(*like, tiling) for tiling in tilings(*like)} | {1: _sweep("one_step", *like)}
+        for size in launches(steps, tuple(choice)):
+            choice[size](u, out, *arguments)
             u, out = out, u
 
 
 def one_step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
     """As `step`, but one launch for each step."""
+    arguments = u.dtype.type(r), np.int32(edge_code(edges))
     source, target = u, out
     with u.device:
+        sweep = _sweep("one_step", u.shape, u.dtype.name, u.device.id)
         for _ in range(steps):
-            _sweep("one_step", source, target, u.dtype.type(r), np.int32(edge_code(edges)))
+            sweep(source, target, *arguments)
             source, target = target, source
         if source is not out:
             out[...] = source
@@ -54,32 +54,35 @@ def one_step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
 def racing_step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
     """As `step`, but in place in `out` while neighbouring blocks still read it: a race, wrong on purpose."""
     ny, nx = out.shape
+    grid = -(-nx // TILE), -(-ny // TILE)
     arguments = (out, np.int32(ny), np.int32(nx), out.dtype.type(r), np.int32(edge_code(edges)))
     with u.device:
-        kernel = _kernel("racing_step", out.dtype.name, out.device.id)
+        kernel = compile_cuda(SOURCE, defines={"REAL": REAL[out.dtype.name]}).get_function("racing_step")
         out[...] = u
         for _ in range(steps):
-            kernel((-(-nx // TILE), -(-ny // TILE)), (TILE, TILE), arguments)
+            kernel(grid, (TILE, TILE), arguments)
 
 
 def laplacian(u: Array, out: Array, edges: str) -> None:
     """out = +lap(u), unit spacing. u, out: (ny, nx) float32 or float64; ghost cells by `edges`."""
     with u.device:
-        _sweep("laplacian", u, out, np.int32(edge_code(edges)))
-
-
-def _sweep(name: str, u: Array, out: Array, *arguments: Any) -> None:
-    """One pass over the grid: a thread takes 16 bytes of a row, and RUN rows."""
-    ny, nx = u.shape
-    grid = (-(-nx * u.itemsize // (WARP * 16)), -(-ny // (WARPS * RUN)))
-    kernel = _kernel(name, u.dtype.name, u.device.id)
-    kernel(grid, (WARP, WARPS), (u, out, np.int32(ny), np.int32(nx), *arguments))
+        _sweep("laplacian", u.shape, u.dtype.name, u.device.id)(u, out, np.int32(edge_code(edges)))
 
 
 @cache
-def _kernel(name: str, dtype: str, device: int) -> Any:
-    """The kernel for the current GPU, which is number `device`."""
-    return compile_cuda(SOURCE, defines={"REAL": REAL[dtype]}).get_function(name)
+def _sweep(name: str, shape: tuple[int, int], dtype: str, device: int) -> Callable[..., None]:
+    """A function (u, out, ...) that launches one pass over such arrays; compiled for the current GPU, `device`.
+
+    A thread takes 16 bytes of RUN rows.
+    """
+    grid = -(-shape[1] * np.dtype(dtype).itemsize // (WARP * 16)), -(-shape[0] // (WARPS * RUN))
+    ny, nx = (np.int32(number) for number in shape)
+    kernel = compile_cuda(SOURCE, defines={"REAL": REAL[dtype]}).get_function(name)
+
+    def launch(u: Array, out: Array, *arguments: Any) -> None:
+        kernel(grid, (WARP, WARPS), (u, out, ny, nx, *arguments))
+
+    return launch
 
 
 VARIANTS: dict[str, Callable[..., None]] = {"T-step": step, "one-step": one_step, "racing": racing_step}

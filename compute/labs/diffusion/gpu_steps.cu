@@ -42,9 +42,10 @@ struct Stream {
     bool aligned;         // no ghost columns, rows on 16-byte boundaries
     bool whole, part;     // this lane writes all its columns at once, or one by one
     bool ragged;          // some lane of the warp writes one by one
+    bool odd;             // there are ghosts with a sign: zero Dirichlet only
     Vector* ring;         // this lane's part of row 0 of the ring
     int column[COLUMNS];  // where each column is read
-    int* sign;            // and with which sign, 32 apart
+    REAL factor[COLUMNS]; // and with which sign; 0 for a ghost held at zero
 };
 
 template <int BYTES>
@@ -108,11 +109,11 @@ __device__ __forceinline__ void take_row(const Stream& s, int q, int slot, REAL 
         #pragma unroll
         for (int i = 0; i < VECTOR; i++) row[k * VECTOR + i] = v.v[i];
     }
-    if (INSIDE || s.edges != 2) return;
+    if (INSIDE || !s.odd) return;
     int sign;
     fold(s.top + q, s.ny, s.edges, sign);
     #pragma unroll
-    for (int k = 0; k < COLUMNS; k++) row[k] = signed_value(row[k], sign * s.sign[32 * k]);
+    for (int k = 0; k < COLUMNS; k++) row[k] *= s.factor[k] * sign;
 }
 
 template <bool INSIDE>
@@ -175,7 +176,7 @@ __device__ __forceinline__ void take_turn(const Stream& s, int turn, int p, int 
 }
 
 __device__ __forceinline__ Stream open_stream(const REAL* src, REAL* dst, int ny, int nx, int edges, int rows, int lane,
-                                              Vector* ring, int* signs)
+                                              Vector* ring)
 {
     const int width = STRIP - 2 * APRON, strips = (nx + width - 1) / width;
     const int left = (int)blockIdx.x % strips * width - APRON, first = (int)blockIdx.x / strips * rows;
@@ -194,9 +195,13 @@ __device__ __forceinline__ Stream open_stream(const REAL* src, REAL* dst, int ny
     s.whole = owner && s.x + COLUMNS <= nx && fits && (size_t)dst % 16 == 0;
     s.part = owner && !s.whole;
     s.ragged = left + STRIP - APRON > nx || !fits || (size_t)dst % 16 != 0;
-    s.sign = signs + lane;
+    s.odd = edges == 2 && !(s.aligned && s.top >= 0 && s.top + s.height + 2 * STEPS <= ny);
     #pragma unroll
-    for (int k = 0; k < COLUMNS; k++) s.column[k] = fold(s.x + k, nx, edges, s.sign[32 * k]);
+    for (int k = 0; k < COLUMNS; k++) {
+        int sign;
+        s.column[k] = fold(s.x + k, nx, edges, sign);
+        s.factor[k] = sign;
+    }
     return s;
 }
 
@@ -206,8 +211,7 @@ extern "C" __global__ void __launch_bounds__(32, BLOCKS)
 many_steps(const REAL* __restrict__ src, REAL* __restrict__ dst, int ny, int nx, REAL r, int edges, int rows)
 {
     __shared__ Vector ring[RING * STRIP / VECTOR];
-    __shared__ int signs[STRIP];
-    const Stream s = open_stream(src, dst, ny, nx, edges, rows, threadIdx.x, ring, signs);
+    const Stream s = open_stream(src, dst, ny, nx, edges, rows, threadIdx.x, ring);
     REAL level[STEPS][3][COLUMNS] = {};
     #pragma unroll
     for (int q = 0; q < RING; q++) {

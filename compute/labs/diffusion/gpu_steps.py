@@ -6,6 +6,7 @@ without it, a fixed choice by size is used, measured on an H200.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -20,7 +21,8 @@ from compute.labs.diffusion.edges import edge_code
 SOURCE = Path(__file__).with_suffix(".cu")
 REAL = {"float32": "float", "float64": "double"}
 WARP = 32
-LARGE = 2**25  # cells from which a loop of its own for inner strips pays off
+LARGE = 2**27  # cells from which a loop of its own for inner strips pays off
+MEDIUM = 2**23  # and from which the multiprocessors are better filled up
 TALL = 400  # rows a warp writes at most on large grids: more, shorter warps even out
 
 
@@ -63,16 +65,17 @@ TILINGS = {
     "float32": (Tiling(8, 4, 12, 8), Tiling(4, 4, 16, 12), Tiling(2, 4, 16, 12)),
     "float64": (Tiling(8, 2, 12, 12), Tiling(4, 2, 16, 12), Tiling(2, 2, 16, 12)),
 }
-_TUNED: dict[tuple[int, tuple[int, ...], str], Tiling] = {}  # by GPU, shape and dtype: the tiling for most steps
+MEASURED = 96  # steps timed at once: a multiple of every candidate's
+_TUNED: dict[tuple[int, tuple[int, int], str], Tiling] = {}  # by GPU, shape and dtype: the tiling for most steps
 
 
-def tilings(shape: tuple[int, ...], dtype: str, device: int) -> tuple[Tiling, ...]:
+def tilings(shape: tuple[int, int], dtype: str, device: int) -> tuple[Tiling, ...]:
     """The tilings for a grid, most steps first: what `tune` found, otherwise by its size."""
     first, *others = TILINGS[dtype]
     cells = shape[0] * shape[1]
     if cells >= LARGE:
         first = replace(first, inner=True, warps=first.blocks)
-    elif cells >= LARGE // 4:
+    elif cells >= MEDIUM:
         first = replace(first, warps=first.blocks)
     tuned = _TUNED.get((device, shape, dtype), first)
     return (tuned, *others) if tuned.steps == first.steps else (tuned, first, *others)
@@ -86,11 +89,11 @@ def candidates(dtype: str) -> tuple[Tiling, ...]:
     return *small, *wide, replace(first, warps=first.blocks, inner=True)
 
 
-def tune(device: Device, ny: int, nx: int, dtype: str, repeat: int = 5) -> Tiling:
+def tune(device: Device, ny: int, nx: int, dtype: str, repeat: int = 7) -> Tiling:
     """Measure the candidates for ny x nx cells of `dtype` on a Cuda device and use the fastest in this process.
 
-    Allocates two grids and takes about `repeat` * 250 steps after compiling. Call it before anything is timed; results
-    do not depend on it, bit for bit. Returns the tiling chosen.
+    Allocates two grids and takes some thousand steps after compiling. Call it before anything is timed; results do not
+    depend on it, bit for bit. Returns the tiling chosen.
     """
     field = np.random.default_rng(0).random((ny, nx)).astype(dtype)  # zeros would run faster than any real field
     u, out = device.upload(field), device.allocate((ny, nx), dtype)
@@ -101,18 +104,17 @@ def tune(device: Device, ny: int, nx: int, dtype: str, repeat: int = 5) -> Tilin
 
 
 def _measure(device: Device, u: Array, out: Array, tiling: Tiling, repeat: int) -> float:
-    """Device seconds a step, the best of `repeat`, after one launch to compile and load."""
+    """Median device seconds of MEASURED steps, after a first round to compile and warm up."""
     launch = launcher(u.shape, u.dtype.name, u.device.id, tiling)
     arguments = (u.dtype.type(0.2), np.int32(edge_code("zero-flux")))
-    best = np.inf
+    seconds = []
     with device.lock:
-        launch(u, out, *arguments)
-        for _ in range(repeat):
+        for _ in range(repeat + 1):
             with device.stopwatch() as watch:
-                for _ in range(4):
+                for _ in range(MEASURED // tiling.steps):
                     launch(u, out, *arguments)
-            best = min(best, watch.seconds() / (4 * tiling.steps))
-    return best
+            seconds.append(watch.seconds())
+    return float(np.median(seconds[1:]))
 
 
 def launches(steps: int, sizes: tuple[int, ...]) -> list[int]:
@@ -133,7 +135,7 @@ def launches(steps: int, sizes: tuple[int, ...]) -> list[int]:
 
 
 @cache
-def launcher(shape: tuple[int, ...], dtype: str, device: int, tiling: Tiling) -> Any:
+def launcher(shape: tuple[int, int], dtype: str, device: int, tiling: Tiling) -> Callable[..., None]:
     """A function (u, out, r, edge code) that launches tiling.steps steps for arrays of that shape on that GPU."""
     warps, rows = tiling.cut(shape[0], shape[1], multiprocessors(device))
     kernel = compile_cuda(SOURCE, defines=tiling.defines(dtype)).get_function("many_steps")

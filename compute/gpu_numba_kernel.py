@@ -1,0 +1,23 @@
+"""Turns plain functions into Numba-CUDA kernels when they are first wanted: nothing imports numba.cuda before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+
+@cache
+def kernel(function: Callable[..., None]) -> Any:
+    """`function` as a kernel, compiled for each set of types it is launched with.
+
+    Its file declares `cuda: Any = None`; that name is bound to numba.cuda here, where the simulator looks for it too.
+    """
+    from numba import cuda
+
+    function.__globals__["cuda"] = cuda
+    if not import_module("numba").config.ENABLE_CUDASIM:
+        # A lab may be one cell wide: Numba would warn at every launch of a small grid.
+        import_module("numba.cuda.dispatcher").config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
+    return cuda.jit(function)

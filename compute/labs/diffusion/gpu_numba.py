@@ -1,0 +1,107 @@
+"""Diffusion in Numba-CUDA: a tile of the grid in shared memory, one step a launch, and the racing kernel.
+
+Runs in Numba's CUDA simulator too. Constants come in as arguments of the field's type: a literal 4 would turn float32
+arithmetic into float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+
+from compute.devices import Array
+from compute.gpu_numba_kernel import kernel
+from compute.labs.diffusion.edges import PERIODIC, ZERO_DIRICHLET, edge_code
+
+WIDTH, ROWS, DEPTH = 32, 8, 4  # threads of a block in x and y, and cells of the tile each takes, one below the other
+HEIGHT = ROWS * DEPTH
+TILE = (HEIGHT + 2, WIDTH + 2)  # Numba takes the shapes of shared arrays from names
+SIDE = 16  # cells a side of a block of the racing kernel
+RACING_TILE = (SIDE + 2, SIDE + 2)
+cuda: Any = None  # numba.cuda, once a kernel is wanted
+
+
+def step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
+    """Advance `steps` >= 1 forward-Euler steps of u_t = D lap(u) with r = D dt / dx^2, stable for r <= 1/4.
+
+    u, out: (ny, nx) float32 or float64 of one dtype, any shape from 1 x 1. `out` holds the result; u is left alone
+    for one step and is scratch for more.
+    """
+    if steps % 2 == 0:  # an even number of launches ends where it began: begin in out
+        out.copy_to_device(u)
+        u, out = out, u
+    for _ in range(steps):
+        _tile(u, out, r, edges, False)
+        u, out = out, u
+
+
+def racing_step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
+    """As `step`, but in place in `out` while neighbouring blocks still read it: a race, wrong on purpose."""
+    real = u.dtype.type
+    grid = -(-u.shape[1] // SIDE), -(-u.shape[0] // SIDE)
+    out.copy_to_device(u)
+    for _ in range(steps):
+        kernel(_racing_tile)[grid, (SIDE, SIDE)](out, real(r), real(4), real(0), edge_code(edges))
+
+
+def laplacian(u: Array, out: Array, edges: str) -> None:
+    """out = +lap(u), unit spacing. u, out: (ny, nx) float32 or float64; ghost cells by `edges`."""
+    _tile(u, out, 1.0, edges, True)
+
+
+def _tile(u: Array, out: Array, r: float, edges: str, only_laplacian: bool) -> None:
+    real = u.dtype.type
+    grid = -(-u.shape[1] // WIDTH), -(-u.shape[0] // HEIGHT)
+    kernel(_tile_step)[grid, (WIDTH, ROWS)](u, out, real(r), real(4), real(0), edge_code(edges), only_laplacian)
+
+
+@njit
+def _source(i, n, edges):  # type: ignore[no-untyped-def]
+    """The cell that i in -1 ... n takes its value from; some cell of the grid for i further out. No division."""
+    if edges == PERIODIC:
+        i = i + n if i < 0 else (i - n if i >= n else i)
+    return min(max(i, 0), n - 1)
+
+
+def _tile_step(u, out, r, four, zero, edges, only_laplacian):  # type: ignore[no-untyped-def]
+    """out = u + r * lap(u), or lap(u): a block loads its tile and one cell around it, then each thread makes DEPTH."""
+    tile = cuda.shared.array(TILE, u.dtype)
+    ny, nx = u.shape
+    top, left = cuda.blockIdx.y * HEIGHT - 1, cuda.blockIdx.x * WIDTH - 1
+    for i in range(cuda.threadIdx.y, HEIGHT + 2, ROWS):
+        y = _source(top + i, ny, edges)
+        for k in range(cuda.threadIdx.x, WIDTH + 2, WIDTH):
+            tile[i, k] = u[y, _source(left + k, nx, edges)]
+            if edges == ZERO_DIRICHLET and not (0 <= top + i < ny and 0 <= left + k < nx):
+                tile[i, k] = zero
+    cuda.syncthreads()
+    k = cuda.threadIdx.x + 1
+    for i in range(cuda.threadIdx.y + 1, HEIGHT + 1, ROWS):
+        if top + i < ny and left + k < nx:
+            c = tile[i, k]
+            lap = ((tile[i, k - 1] + tile[i, k + 1]) - four * c) + (tile[i - 1, k] + tile[i + 1, k])
+            out[top + i, left + k] = lap if only_laplacian else c + r * lap
+
+
+def _racing_tile(u, r, four, zero, edges):  # type: ignore[no-untyped-def]
+    """A tutorial's kernel: in place, so that what a block reads around its tile may already be new."""
+    tile = cuda.shared.array(RACING_TILE, u.dtype)
+    ny, nx = u.shape
+    top, left = cuda.blockIdx.y * SIDE - 1, cuda.blockIdx.x * SIDE - 1
+    for i in range(cuda.threadIdx.y, SIDE + 2, SIDE):
+        y = _source(top + i, ny, edges)
+        for k in range(cuda.threadIdx.x, SIDE + 2, SIDE):
+            tile[i, k] = u[y, _source(left + k, nx, edges)]
+            if edges == ZERO_DIRICHLET and not (0 <= top + i < ny and 0 <= left + k < nx):
+                tile[i, k] = zero
+    cuda.syncthreads()
+    i, k = cuda.threadIdx.y + 1, cuda.threadIdx.x + 1
+    if top + i < ny and left + k < nx:
+        c = tile[i, k]
+        lap = ((tile[i, k - 1] + tile[i, k + 1]) - four * c) + (tile[i - 1, k] + tile[i + 1, k])
+        u[top + i, left + k] = c + r * lap
+
+
+VARIANTS: dict[str, Callable[..., None]] = {"tile": step, "racing": racing_step}

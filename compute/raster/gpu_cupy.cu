@@ -1,0 +1,111 @@
+// From a field to what the screen needs, in CUDA C. Compile with -DREAL=float|double, the type of the field.
+
+#define EVERY_LANE 0xffffffffu
+#define INFINITE __longlong_as_double(0x7ff0000000000000LL)
+
+__device__ __forceinline__ bool is_finite(double value)
+{
+    return value - value == 0;
+}
+
+// ---- survey: minimum, maximum, sum of the finite cells and the number of the others -------------------------------
+
+struct Seen { double low, high, sum, bad; };
+
+__device__ __forceinline__ void include(Seen& seen, double low, double high, double sum, double bad)
+{
+    seen.low = min(seen.low, low);
+    seen.high = max(seen.high, high);
+    seen.sum += sum;
+    seen.bad += bad;
+}
+
+// Joins what the 256 threads of a block saw, always in the same order, into out[0..3].
+__device__ __forceinline__ void join(Seen seen, double* out)
+{
+    __shared__ Seen warps[8];
+    for (int step = 16; step; step /= 2)
+        include(seen, __shfl_down_sync(EVERY_LANE, seen.low, step), __shfl_down_sync(EVERY_LANE, seen.high, step),
+                __shfl_down_sync(EVERY_LANE, seen.sum, step), __shfl_down_sync(EVERY_LANE, seen.bad, step));
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = seen;
+    __syncthreads();
+    if (threadIdx.x) return;
+    for (int w = 1; w < 8; w++) include(seen, warps[w].low, warps[w].high, warps[w].sum, warps[w].bad);
+    out[0] = seen.low;
+    out[1] = seen.high;
+    out[2] = seen.sum;
+    out[3] = seen.bad;
+}
+
+// work (gridDim.x, 4): what each block saw of u (cells).
+extern "C" __global__ void __launch_bounds__(256)
+survey_parts(const REAL* __restrict__ u, double* work, long long cells)
+{
+    Seen seen = {INFINITE, -INFINITE, 0, 0};
+    #pragma unroll 4
+    for (long long i = blockIdx.x * 256 + threadIdx.x; i < cells; i += gridDim.x * 256) {
+        const double value = u[i];
+        if (is_finite(value)) include(seen, value, value, value, 0);
+        else seen.bad += 1;
+    }
+    join(seen, work + 4 * blockIdx.x);
+}
+
+// One block: out (4) from work (parts, 4).
+extern "C" __global__ void __launch_bounds__(256)
+survey_total(const double* __restrict__ work, double* out, int parts)
+{
+    Seen seen = {INFINITE, -INFINITE, 0, 0};
+    for (int i = threadIdx.x; i < parts; i += 256)
+        include(seen, work[4 * i], work[4 * i + 1], work[4 * i + 2], work[4 * i + 3]);
+    join(seen, out);
+}
+
+// ---- reduce: means of square blocks -------------------------------------------------------------------------------
+
+// `lanes` neighbouring threads (a power of two up to 32) share a block and read along its rows. blockDim.x is 256.
+extern "C" __global__ void __launch_bounds__(256)
+block_means(const REAL* __restrict__ u, float* out, int ny, int nx, int y0, int x0, int factor, int py, int px,
+            int lanes)
+{
+    const long long pixels = (long long)py * px, mine = ((long long)blockIdx.x * 256 + threadIdx.x) / lanes;
+    const long long pixel = min(mine, pixels - 1);  // threads beyond the last pixel stay for the shuffles
+    const int top = y0 + (int)(pixel / px) * factor, left = x0 + (int)(pixel % px) * factor;
+    const int bottom = min(top + factor, ny), right = min(left + factor, nx), lane = threadIdx.x % lanes;
+    double sum = 0;
+    for (int y = top; y < bottom; y++)
+        for (int x = left + lane; x < right; x += lanes) sum += u[(long long)y * nx + x];
+    for (int step = lanes / 2; step; step /= 2) sum += __shfl_down_sync(EVERY_LANE, sum, step);
+    if (lane == 0 && mine < pixels) out[mine] = (float)(sum / ((double)(bottom - top) * (right - left)));
+}
+
+// ---- levels, window, disc: one thread a cell ----------------------------------------------------------------------
+
+extern "C" __global__ void
+to_levels(const float* __restrict__ values, unsigned char* out, int cells, double low, double high)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= cells) return;
+    const double value = values[i];
+    if (!is_finite(value)) out[i] = 255;
+    else if (low == high) out[i] = value < low ? 0 : value == low ? 127 : 254;
+    else out[i] = (unsigned char)rint(min(max((value - low) * (254 / (high - low)), 0.0), 254.0));
+}
+
+// out (height, width) from u (.., nx), upper left cell (y0, x0).
+extern "C" __global__ void
+copy_window(const REAL* __restrict__ u, double* out, int nx, int y0, int x0, int height, int width)
+{
+    const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y;
+    if (x < width) out[(long long)y * width + x] = u[(long long)(y0 + y) * nx + x0 + x];
+}
+
+// Cell (top + i, left + j) has its centre at (i + dy, j + dx) from the disc's. Rounded as in NumPy: no fused steps.
+extern "C" __global__ void
+fill_disc(REAL* u, int nx, int top, int left, int width, double dy, double dx, double square, REAL value)
+{
+    const int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;
+    if (j >= width) return;
+    const double y = i + dy, x = j + dx;
+    if (__dadd_rn(__dmul_rn(y, y), __dmul_rn(x, x)) <= square) u[(long long)(top + i) * nx + left + j] = value;
+}

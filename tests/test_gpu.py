@@ -1,0 +1,178 @@
+"""The kernels on a real GPU: against NumPy in float64, against the exact modes, and against each other bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from compute.backends import backend
+from compute.labs.diffusion import cpu_numpy, gpu_steps
+from compute.labs.diffusion.edges import EDGES
+from compute.raster import cpu_numpy as raster_reference
+
+pytestmark = pytest.mark.gpu
+
+SHAPES = [(1, 1), (1, 2), (1, 300), (300, 1), (3, 7), (97, 211), (130, 264), (257, 1003), (1500, 130)]
+DTYPES = ("float32", "float64")
+TOLERANCE = {"float32": 1e-6, "float64": 1e-12}  # relative L2 after 1000 steps
+
+
+@pytest.fixture(params=["gpu_cupy", "gpu_numba"])
+def gpu(request):
+    """Device, diffusion and raster kernels of one backend; skipped with the reason where it is missing."""
+    chosen = backend(request.param)
+    if chosen.missing:
+        pytest.skip(f"{chosen.name}: {chosen.missing}")
+    return chosen.open_device(), chosen.kernels("compute.labs.diffusion"), chosen.kernels("compute.raster")
+
+
+@pytest.fixture
+def cupy(gpu):
+    device, kernels, _ = gpu
+    if "one-step" not in kernels.VARIANTS:
+        pytest.skip("for the CUDA C kernels only")
+    return device, kernels
+
+
+def run(device, function, u, *arguments):
+    """What `function` makes of the host array u, in an output array full of NaN."""
+    out = device.upload(np.full_like(u, np.nan))
+    function(device.upload(u), out, *arguments)
+    return device.download(out)
+
+
+def relative(value, truth):
+    return np.linalg.norm(value - truth) / np.linalg.norm(truth)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(("edges", "dtype"), list(product(EDGES, DTYPES)))
+def test_one_step_and_the_laplacian_equal_numpy(gpu, shape, edges, dtype):
+    device, kernels, _ = gpu
+    u = np.random.default_rng(1).random(shape).astype(dtype)
+    small = {"float32": 1e-6, "float64": 1e-15}[dtype]
+    for variant in (v for name, v in kernels.VARIANTS.items() if name != "racing"):
+        truth = np.empty(shape)
+        cpu_numpy.step(u.astype(np.float64), truth, 0.23, edges, 1)
+        np.testing.assert_allclose(run(device, variant, u, 0.23, edges, 1), truth, rtol=0, atol=small)
+    cpu_numpy.laplacian(u.astype(np.float64), truth, edges)
+    np.testing.assert_allclose(run(device, kernels.laplacian, u, edges), truth, rtol=0, atol=8 * small)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(("edges", "dtype"), list(product(EDGES, DTYPES)))
+def test_many_steps_a_launch_equal_single_steps_bit_for_bit(cupy, shape, edges, dtype):
+    device, kernels = cupy
+    u = np.random.default_rng(2).normal(size=shape).astype(dtype)
+    for steps in (1, 2, 3, 4, 7, 8, 15, 25, 64):
+        many = run(device, kernels.step, u, 0.24, edges, steps)
+        np.testing.assert_array_equal(many, run(device, kernels.one_step, u, 0.24, edges, steps))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_tiling_gives_the_same_bits(cupy, dtype, monkeypatch):
+    device, kernels = cupy
+    shape = (1201, 1500)
+    u = np.random.default_rng(3).normal(size=shape).astype(dtype)
+    for edges in EDGES:
+        truth = run(device, kernels.one_step, u, 0.2, edges, 24)
+        for tiling, warps in product(gpu_steps.candidates(dtype), (1, 5)):
+            monkeypatch.setitem(gpu_steps._TUNED, (device.index, shape, dtype), replace(tiling, warps=warps))
+            np.testing.assert_array_equal(run(device, kernels.step, u, 0.2, edges, 24), truth)
+
+
+def test_tuning_chooses_a_candidate_and_changes_no_bit(cupy, monkeypatch):
+    device, kernels = cupy
+    monkeypatch.setattr(gpu_steps, "_TUNED", {})
+    u = np.random.default_rng(4).random((500, 700)).astype(np.float32)
+    before = run(device, kernels.step, u, 0.2, "periodic", 50)
+    assert gpu_steps.tune(device, 500, 700, "float32", repeat=2) in gpu_steps.candidates("float32")
+    assert len(gpu_steps._TUNED) == 1
+    np.testing.assert_array_equal(run(device, kernels.step, u, 0.2, "periodic", 50), before)
+
+
+@pytest.mark.parametrize(("edges", "dtype"), list(product(EDGES, DTYPES)))
+@pytest.mark.parametrize(("ny", "nx", "p", "q"), [(131, 201, 2, 1), (65, 130, 3, 2), (512, 400, 2, 3)])
+def test_exact_modes_after_a_thousand_steps(gpu, edges, dtype, ny, nx, p, q):
+    device, kernels, _ = gpu
+    unit = {"zero-flux": (np.pi / ny, np.pi / nx), "periodic": (2 * np.pi / ny, 2 * np.pi / nx)}.get(
+        edges, (np.pi / (ny + 1), np.pi / (nx + 1))
+    )
+    shift = {"zero-flux": 0.5, "periodic": 0.0}.get(edges, 1.0)
+    wave = np.sin if edges == "zero-dirichlet" else np.cos
+    start = np.outer(wave(unit[0] * q * (np.arange(ny) + shift)), wave(unit[1] * p * (np.arange(nx) + shift)))
+    g = 1 - 0.8 * (np.sin(unit[0] * q / 2) ** 2 + np.sin(unit[1] * p / 2) ** 2)
+    steps = max(1, min(1000, int(np.log(0.1) / np.log(g))))  # until a tenth is left
+    got = run(device, kernels.step, start.astype(dtype), 0.2, edges, steps)
+    assert relative(got.astype(np.float64), g**steps * start) <= TOLERANCE[dtype]
+
+
+def test_one_step_leaves_the_field_alone(gpu):
+    device, kernels, _ = gpu
+    u = np.random.default_rng(5).random((70, 90)).astype(np.float32)
+    for variant in kernels.VARIANTS.values():
+        field = device.upload(u)
+        variant(field, device.allocate(u.shape, u.dtype), 0.2, "periodic", 1)
+        np.testing.assert_array_equal(device.download(field), u)
+
+
+def test_a_constant_field_stays_to_the_bit(gpu):
+    device, kernels, _ = gpu
+    u = np.full((123, 321), 0.7, np.float32)
+    for variant in kernels.VARIANTS.values():
+        np.testing.assert_array_equal(run(device, variant, u, 0.25, "zero-flux", 30), u)
+
+
+def test_the_racing_kernel_is_near_but_wrong(gpu):
+    device, kernels, _ = gpu
+    u = np.random.default_rng(6).random((1024, 1024))
+    truth = np.empty_like(u)
+    cpu_numpy.step(u.copy(), truth, 0.2, "periodic", 1)
+    error = relative(run(device, kernels.VARIANTS["racing"], u, 0.2, "periodic", 1), truth)
+    assert 1e-6 < error < 0.1
+
+
+def test_launching_allocates_nothing(cupy):
+    import cupy as library
+
+    device, kernels = cupy
+    u, out = (device.upload(np.ones((300, 300), np.float32)) for _ in range(2))
+    kernels.step(u, out, 0.2, "periodic", 25)
+    used = library.get_default_memory_pool().used_bytes()
+    kernels.step(u, out, 0.2, "periodic", 25)
+    kernels.laplacian(u, out, "periodic")
+    assert library.get_default_memory_pool().used_bytes() == used
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_survey_of_a_large_field_with_holes(gpu, dtype):
+    device, _, raster = gpu
+    u = np.random.default_rng(7).normal(size=(1501, 1303)).astype(dtype)
+    u[::100, ::90] = np.nan
+    u[7, 7] = -np.inf
+    truth, out = np.empty(4), device.allocate((4,), np.float64)
+    raster_reference.survey(u, truth, truth)
+    work = device.allocate(raster_reference.WORK_SHAPE, np.float64)
+    totals = []
+    for _ in range(3):
+        raster.survey(device.upload(u), work, out)
+        got = device.download(out)
+        np.testing.assert_array_equal(got[[0, 1, 3]], truth[[0, 1, 3]])
+        totals.append(got[2])
+    assert totals[0] == pytest.approx(truth[2], rel=1e-9)
+    assert len(set(totals)) == 1  # the order of the sum is fixed
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("factor", [1, 2, 3, 17, 37, 64])
+def test_means_of_large_blocks(gpu, factor, dtype):
+    device, _, raster = gpu
+    u = np.random.default_rng(8).random((701, 1303)).astype(dtype)
+    shape = -(-(701 - 5) // factor), -(-(1303 - 9) // factor)
+    truth, out = np.empty(shape, np.float32), device.upload(np.full(shape, np.nan, np.float32))
+    raster_reference.reduce(u, truth, 5, 9, factor)
+    raster.reduce(device.upload(u), out, 5, 9, factor)
+    np.testing.assert_allclose(device.download(out), truth, rtol=1e-6)
