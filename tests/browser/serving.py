@@ -18,6 +18,13 @@ import psutil
 ROOT = Path(__file__).parent.parent.parent
 START = 60.0    # s until the port must answer: imports on a busy two-core machine take a few
 STOP = 15.0     # s from SIGTERM until the last process must be gone
+# On Linux the server gets SIGTERM when the test run dies, however it dies: PR_SET_PDEATHSIG is 1 and survives exec.
+BOUND = """
+import ctypes, os, signal, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,11 @@ class Server:
     def family(self) -> list[psutil.Process]:
         """The server's living descendants: its engines and their helpers."""
         return [child for child in self.process.children(recursive=True) if child.is_running()]
+
+
+def bound(command: Sequence[str]) -> list[str]:
+    """The command, arranged to end when this process does."""
+    return [sys.executable, "-c", BOUND, *command]
 
 
 def free_port() -> int:
@@ -68,7 +80,7 @@ def serve(folder: Path, arguments: Sequence[str] = (), environ: Mapping[str, str
     command = [sys.executable, "-m", "panel", "serve", "app", "--address", "localhost", "--port", str(port), *arguments]
     with log.open("wb") as output:
         process = psutil.Popen(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            bound(command), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **(environ or {})}, start_new_session=True,
         )
     server = Server(port, process, log)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser.conftest import LAPTOP, PROJECTOR
 from tests.browser.console import ConsoleErrors
-from tests.browser.serving import Server, answers, free_port, stop
+from tests.browser.serving import Server, answers, bound, free_port, stop
 
 
 def test_console_errors_and_uncaught_exceptions_are_seen(page, allowed_errors):
@@ -54,6 +54,26 @@ def test_a_process_that_outlives_its_server_is_found_and_killed(tmp_path, monkey
     assert "SIG_IGN" in left[0]
     pid = int(left[0].split()[0])
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+RUN = """
+import subprocess, sys
+print(subprocess.Popen({command!r}, start_new_session=True).pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent died")
+def test_a_server_ends_with_a_killed_test_run():
+    command = bound([sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(60)"])
+    run = [sys.executable, "-c", RUN.format(command=command)]
+    with psutil.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        told = sorted([process.stdout.readline().strip(), process.stdout.readline().strip()])
+        assert told[1] == b"ready"
+        server = psutil.Process(int(told[0]))
+        process.kill()
+    gone, _ = psutil.wait_procs([server], timeout=5)
+    assert gone or server.status() == psutil.STATUS_ZOMBIE
 
 
 def test_nobody_answers_on_a_free_port():
