@@ -95,7 +95,7 @@ def test_tuning_chooses_a_candidate_and_changes_no_bit(cupy, monkeypatch):
 
 
 @pytest.mark.parametrize(("edges", "dtype"), list(product(EDGES, DTYPES)))
-@pytest.mark.parametrize(("ny", "nx", "p", "q"), [(131, 201, 2, 1), (65, 130, 3, 2), (512, 400, 2, 3)])
+@pytest.mark.parametrize(("ny", "nx", "p", "q"), [(131, 201, 2, 1), (65, 130, 3, 2), (64, 64, 1, 1)])
 def test_exact_modes_after_a_thousand_steps(gpu, edges, dtype, ny, nx, p, q):
     device, kernels, _ = gpu
     unit = {"zero-flux": (np.pi / ny, np.pi / nx), "periodic": (2 * np.pi / ny, 2 * np.pi / nx)}.get(
