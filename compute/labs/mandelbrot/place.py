@@ -1,0 +1,118 @@
+"""Where a view lies: centre and zoom as decimal strings, exact at any depth, and what follows from them.
+
+A view is 4 / zoom high. Nothing is rounded to a machine number before the offset of a pixel from the centre is known.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+VIEW_HEIGHT = 4  # of zoom 1
+FARTHEST = 8  # largest part of a centre; the set lies within 2 of the origin
+SHALLOWEST, DEEPEST = "1e-2", "1e2000"  # zooms
+LONGEST = 4200  # characters of a number: twice the digits that the deepest zoom can use
+DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?")
+GUARD_BITS = 64  # of the reference orbit beyond the pixel spacing
+
+Line = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """mantissa * 2^exponent with 1/2 <= |mantissa| < 1, or 0: a number beyond the range of float64."""
+
+    mantissa: float
+    exponent: int
+
+    @classmethod
+    def of(cls, number: Fraction) -> Scaled:
+        """`number` rounded to 53 bits."""
+        if not number:
+            return cls(0.0, 0)
+        shift = number.numerator.bit_length() - number.denominator.bit_length()
+        mantissa, rest = math.frexp(float(number / Fraction(2) ** shift))
+        return cls(mantissa, shift + rest)
+
+    @property
+    def log2(self) -> float:
+        """log2 |number|; -inf for 0."""
+        return math.log2(abs(self.mantissa)) + self.exponent if self.mantissa else -math.inf
+
+
+@dataclass(frozen=True)
+class Place:
+    """A view of ny x nx square pixels. Row 0 has the lowest imaginary part; a pixel stands for its centre."""
+
+    re: Fraction
+    im: Fraction
+    zoom: Fraction
+    ny: int
+    nx: int
+
+    @classmethod
+    def of(cls, center: tuple[str, str], zoom: str, ny: int, nx: int) -> Place:
+        """Read the strings; ValueError names the parameter, what it was and what it may be."""
+        parts = [number(f"center[{k}]", text) for k, text in enumerate(center)]
+        for k, part in enumerate(parts):
+            if abs(part) > FARTHEST:
+                raise ValueError(f"center[{k}] must be from -{FARTHEST} to {FARTHEST}, not {short(center[k])}")
+        scale = number("zoom", zoom)
+        if not Fraction(Decimal(SHALLOWEST)) <= scale <= Fraction(Decimal(DEEPEST)):
+            raise ValueError(f"zoom must be from {SHALLOWEST} to {DEEPEST}, not {short(zoom)}")
+        return cls(parts[0], parts[1], scale, ny, nx)
+
+    @cached_property
+    def spacing(self) -> Scaled:
+        """Distance of two neighbouring pixels."""
+        return Scaled.of(VIEW_HEIGHT / (self.zoom * self.ny))
+
+    @property
+    def bits(self) -> int:
+        """Bits that a number needs to tell these pixels apart, with a guard for the rounding of a long orbit."""
+        return max(53, -self.spacing.exponent) + GUARD_BITS
+
+    def offsets(self) -> tuple[Line, Line]:
+        """(nx,) and (ny,): offset of each column and row from the centre, in pixels; exact."""
+        return _sum(Fraction(1 - self.nx, 2), np.arange(self.nx)), _sum(Fraction(1 - self.ny, 2), np.arange(self.ny))
+
+    def axes(self) -> tuple[Line, Line]:
+        """(nx,) real and (ny,) imaginary parts of the pixels, in float64; each is rounded once."""
+        step = math.ldexp(self.spacing.mantissa, max(self.spacing.exponent, -1074))
+        across, up = self.offsets()
+        return _sum(self.re, across * step), _sum(self.im, up * step)
+
+
+def number(name: str, text: str) -> Fraction:
+    """The exact value of a decimal string such as "-0.75" or "5e113"; ValueError names the parameter `name`."""
+    if not isinstance(text, str):
+        raise ValueError(f"{name} must be a decimal number as a string, not {text!r}")  # noqa: TRY004 one kind of error
+    if len(text) > LONGEST:
+        raise ValueError(f"{name} must have at most {LONGEST} characters, not {len(text)}")
+    if not DECIMAL.fullmatch(text):
+        raise ValueError(f'{name} must be a decimal number such as "-0.75" or "5e113", not {short(text)!r}')
+    value = Decimal(text)
+    if value and not -2 * LONGEST < value.adjusted() < LONGEST:
+        raise ValueError(f"{name} must be 0 or lie between 1e-{2 * LONGEST} and 1e{LONGEST}, not {short(text)}")
+    return Fraction(value)
+
+
+def short(text: str) -> str:
+    """`text` as far as a message needs it."""
+    return text if len(text) <= 40 else f"{text[:30]}… ({len(text)} characters)"
+
+
+def _sum(centre: Fraction, offsets: NDArray[Any]) -> Line:
+    """centre + offsets, where the centre has more digits than float64."""
+    high = float(centre)
+    low = float(centre - Fraction(high))
+    total: Line = high + (low + offsets)
+    return total
