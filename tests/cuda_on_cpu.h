@@ -3,7 +3,7 @@
 // own stack; blocks run one after the other, forwards or backwards. What a kernel computes must not depend on that order:
 // running both ways finds races between blocks, each time.
 // __syncthreads waits for all living threads of the block, a shuffle for all living lanes of the warp; if some of them can
-// never arrive, the program says so and aborts. Shared memory is static: it keeps its contents from block to block.
+// never arrive, the program says so and aborts. Shared memory is filled with NaN before every block.
 
 #include <cmath>
 #include <cstddef>
@@ -15,15 +15,19 @@
 #include <vector>
 
 #define __global__
-#define __device__
+#define __device__ static
 #define __forceinline__ inline
 #define __restrict__ __restrict
-#define __shared__ static
+#define __shared__ static __attribute__((section("shared_memory")))
 #define __launch_bounds__(...)
 #define __align__(bytes) alignas(bytes)
 
 struct Index { unsigned x, y; };
 static Index threadIdx, blockIdx, blockDim, gridDim;
+
+// The linker marks the ends of a section whose name is an identifier; weak, for kernels without shared memory.
+extern "C" char __start_shared_memory[] __attribute__((weak));
+extern "C" char __stop_shared_memory[] __attribute__((weak));
 
 namespace cuda_on_cpu {
 
@@ -91,6 +95,7 @@ inline bool release_any()
 
 inline void run_block()
 {
+    if (__start_shared_memory) std::memset(__start_shared_memory, 0xff, __stop_shared_memory - __start_shared_memory);
     for (size_t i = 0; i < threads.size(); i++) {
         Thread& thread = threads[i];
         thread.index = {unsigned(i) % blockDim.x, unsigned(i) / blockDim.x};

@@ -223,6 +223,16 @@ def test_a_barrier_that_some_threads_never_reach_is_found(tmp_path):
     assert "waits for threads that never arrive" in done.stderr
 
 
+def test_shared_memory_that_nobody_wrote_is_not_a_number(tmp_path):
+    (tmp_path / "x.cu").write_text(
+        'extern "C" __global__ void last(float* a)\n'
+        "{ __shared__ float s[8]; if (blockIdx.x == 0) s[threadIdx.x] = 1; __syncthreads(); a[blockIdx.x] = s[0]; }\n"
+    )
+    a = upload(np.zeros(2, np.float32))
+    Module(tmp_path / "x.cu", {}, tmp_path).get_function("last")((2,), (8,), (a,))
+    np.testing.assert_array_equal(a, [1, np.nan])
+
+
 def test_compile_cuda_is_what_the_launchers_use():
     for name in ("compute.labs.diffusion.gpu_steps", "compute.labs.diffusion.gpu_cupy", "compute.raster.gpu_cupy"):
         assert importlib.import_module(name).compile_cuda is cuda_source.compile_cuda

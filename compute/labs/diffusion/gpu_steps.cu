@@ -227,11 +227,11 @@ many_steps(const REAL* __restrict__ src, REAL* __restrict__ dst, int ny, int nx,
         close_copies();
     }
     int at = 3 % RING;
-    const bool inner = INNER && s.aligned && !s.ragged;
-    const int plain_from = inner ? -3 - s.top : 1 << 30, plain_to = ny - s.top - 5 - AHEAD;
+    // A steady turn is past all ghosts above; the rows it loads may still be ghosts below.
+    const int plain_to = INNER && s.aligned && !s.ragged ? ny - s.top - 5 - AHEAD : 0;
     for (int base = 0; base < s.height + 2 * STEPS - 2; base += 3) {
         const bool steady = base >= 2 * STEPS - 2 && base + 5 + AHEAD < s.height + 2 * STEPS;
-        if (INNER && steady && base >= plain_from && base < plain_to) {
+        if (INNER && steady && base < plain_to) {
             #pragma unroll
             for (int p = 0; p < 3; p++) take_turn<PLAIN>(s, base + p, p, at, r, level);
         } else if (steady) {
