@@ -68,14 +68,16 @@ def versions() -> dict[str, str]:
 def commit() -> str | None:
     """Commit of the source, "+changes" added when the files of compute differ from it.
 
-    Where the source is no checkout, the variable FIELDLAB_COMMIT, or None.
+    Where the source is no checkout with a commit, the variable FIELDLAB_COMMIT, or None.
     """
     top = _ask("git", "-C", str(ROOT), "rev-parse", "--show-toplevel")
     if top is None or Path(top).resolve() != ROOT:
         return os.environ.get("FIELDLAB_COMMIT")
     head = _ask("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD")
+    if head is None:
+        return os.environ.get("FIELDLAB_COMMIT")
     changed = _ask("git", "-C", str(ROOT), "status", "--porcelain", "--", "compute")
-    return f"{head}+changes" if head and changed else head
+    return f"{head}+changes" if changed else head
 
 
 def now() -> str:

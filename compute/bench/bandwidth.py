@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -11,6 +12,7 @@ import numpy as np
 from numba import njit, prange
 
 from compute import numba_threads
+from compute.backends import backend
 from compute.devices import Array, Device
 from compute.timings import Spread
 
@@ -45,27 +47,55 @@ def copy_bandwidth(device: Device) -> CopyBandwidth:
 
 
 def measure(device: Device) -> CopyBandwidth:
-    """Copy on the device and time it there; on the host all cores copy."""
+    """Copy on the device in every way it has and time it there; the fastest way is the roof."""
+    device = _best_view(device)
     size = _array_bytes(device)
     source, target = device.upload(np.ones(size // 4, np.float32)), device.allocate((size // 4,), np.float32)
+    spreads = [Spread.of(_rates(device, copy, source, target)) for copy in _ways(target)]
+    return CopyBandwidth(device.name, max(spreads, key=lambda spread: spread.median), size)
+
+
+def _best_view(device: Device) -> Device:
+    """A GPU as CuPy sees it, where CuPy is there: its copying kernel is faster than the driver's copy."""
+    cupy = backend("gpu_cupy")
+    return cupy.open_device(device.index) if device.kind == "gpu" and not cupy.missing else device
+
+
+def _rates(device: Device, copy: Callable[[Array, Array], None], source: Array, target: Array) -> list[float]:
+    """Bytes read and written a second, copy after copy."""
     rates: list[float] = []
     start = perf_counter()
     while len(rates) < FIRST + COPIES and (len(rates) < FIRST + 3 or perf_counter() - start < LONGEST):
         stopwatch = device.stopwatch()
         with stopwatch:
-            _copy(source, target)
-        rates.append(2 * size / stopwatch.seconds())
-    return CopyBandwidth(device.name, Spread.of(rates[FIRST:]), size)
+            copy(source, target)
+        rates.append(2 * source.nbytes / stopwatch.seconds())
+    return rates[FIRST:]
 
 
-def _copy(source: Array, target: Array) -> None:
-    """target = source where both live: all cores on the host, the driver's copy on a GPU (Numba's array, CuPy's)."""
+def _ways(target: Array) -> tuple[Callable[[Array, Array], None], ...]:
+    """How to copy to an array like `target`.
+
+    On the host by all cores; for a Numba array by the driver; for a CuPy array by the driver and by CuPy's kernel: on
+    an H200 these two gave 3530 and 4250 GB/s.
+    """
     if isinstance(target, np.ndarray):
-        _host_copy(source, target)
-    elif hasattr(target, "copy_to_device"):
-        target.copy_to_device(source)
-    else:
-        target.data.copy_from_device_async(source.data, source.nbytes)
+        return (_host_copy,)
+    if hasattr(target, "copy_to_device"):
+        return (_numba_copy,)
+    return _driver_copy, _kernel_copy
+
+
+def _numba_copy(source: Array, target: Array) -> None:
+    target.copy_to_device(source)
+
+
+def _driver_copy(source: Array, target: Array) -> None:
+    target.data.copy_from_device_async(source.data, source.nbytes)
+
+
+def _kernel_copy(source: Array, target: Array) -> None:
+    target[...] = source
 
 
 @njit(cache=True, nogil=True, parallel=True)
