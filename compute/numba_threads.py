@@ -19,5 +19,5 @@ SPINS = "3000"  # iterations of libgomp's waiting loop before a thread sleeps, a
 
 def choose_layer() -> None:
     """Prefer OpenMP, then TBB, then workqueue. Has no effect once a parallel kernel has run."""
-    numba.config.THREADING_LAYER_PRIORITY = ["omp", "tbb", "workqueue"]  # type: ignore[attr-defined]  # set at run time
+    numba.config.THREADING_LAYER_PRIORITY = ["omp", "tbb", "workqueue"]
     os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read when the layer is loaded, at the first parallel kernel
