@@ -11,7 +11,7 @@
 //
 // What was tried on an H200, float32, zero flux, Gcell/s at 2000^2, 8192^2 and 16384^2 (copy: 4250 GB/s, so one step a
 // launch cannot pass 531):
-//   one step a launch, gpu_cupy.cu                                                445   463   472
+//   one step a launch, gpu_cupy.cu                                                465   512   527
 //   tile in registers, rows between warps through shared memory, T = 12          1067  2081  2253
 //   this, levels from last to first (3 T turns to fill), T = 12                  1273  2091  2215
 //   the same with rows through cp.async instead of registers, T = 12             1372  2521  2829   loads stall no more
@@ -21,9 +21,10 @@
 //   the same, T = 12 and 8 warps an SM                                           1305  2464  3004
 //   128 registers, 16 warps an SM, T = 8                                         1309  2473  3037
 //   eight columns a lane, T = 8                                                  1003  2075  2431   too few warps
-// Hence INNER for large grids and RING = 3 without it for small ones, where code size and the time to fill count. The
-// sum of five instructions a cell and half a shuffle would allow 5300 in strips of 112 columns; the schedulers issue in
-// three of four cycles. float64: 993, 1376, 1411.
+//   as it is now, chosen by size, called through CuPy                            1657  2649  3214
+// Zero Dirichlet gives 1475, 2490 and 3014; float64 1035, 1383 and 1313 (up to 1411 on a cooler card). INNER is for large
+// grids; small ones do better with RING = 3 and less code, where the time to fill counts. Five instructions a cell and
+// half a shuffle would allow 5300 in strips of 112 columns; the schedulers issue in three of four cycles.
 
 #include "stencil.cuh"
 

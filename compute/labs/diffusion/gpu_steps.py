@@ -77,16 +77,14 @@ def tilings(shape: tuple[int, int], dtype: str, device: int) -> tuple[Tiling, ..
         first = replace(first, inner=True, warps=first.blocks)
     elif cells >= MEDIUM:
         first = replace(first, warps=first.blocks)
-    tuned = _TUNED.get((device, shape, dtype), first)
-    return (tuned, *others) if tuned.steps == first.steps else (tuned, first, *others)
+    return _TUNED.get((device, shape, dtype), first), *others
 
 
 def candidates(dtype: str) -> tuple[Tiling, ...]:
     """What `tune` tries."""
     first = TILINGS[dtype][0]
     small = [replace(first, warps=warps) for warps in (4, 8, first.blocks)]
-    wide = [Tiling(12, 4, 8, 8)] if dtype == "float32" else [Tiling(8, 4, 8, warps) for warps in (4, 8)]
-    return *small, *wide, replace(first, warps=first.blocks, inner=True)
+    return *small, replace(first, warps=first.blocks, inner=True)
 
 
 def tune(device: Device, ny: int, nx: int, dtype: str, repeat: int = 7) -> Tiling:
@@ -113,6 +111,7 @@ def _measure(device: Device, u: Array, out: Array, tiling: Tiling, repeat: int) 
             with device.stopwatch() as watch:
                 for _ in range(MEASURED // tiling.steps):
                     launch(u, out, *arguments)
+                    u, out = out, u
             seconds.append(watch.seconds())
     return float(np.median(seconds[1:]))
 
