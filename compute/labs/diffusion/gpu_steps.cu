@@ -16,14 +16,14 @@
 //   this, levels from last to first (3 T turns to fill), T = 12                  1273  2091  2215
 //   the same with rows through cp.async instead of registers, T = 12             1372  2521  2829   loads stall no more
 //   levels from first to last (2 T turns to fill), T = 8, RING = 3               1602  2710  2846
-//   the same, read columns of edge strips kept in shared memory                  1309  2430  2844   slow edges hold up all
+//   the same, read columns of edge strips kept in shared memory                  1309  2430  2844   edges hold up all
 //   a branch-free loop for inner strips, T = 8, RING = 6                         1382  2618  3142   code fits the cache
 //   the same, T = 12 and 8 warps an SM                                           1305  2464  3004
 //   128 registers, 16 warps an SM, T = 8                                         1309  2473  3037
 //   eight columns a lane, T = 8                                                  1003  2075  2431   too few warps
 //   as it is now, chosen by size, called through CuPy                            1657  2649  3214
-// Zero Dirichlet gives 1475, 2490 and 3014; float64 1035, 1383 and 1313 (up to 1411 on a cooler card). INNER is for large
-// grids; small ones do better with RING = 3 and less code, where the time to fill counts. Five instructions a cell and
+// Zero Dirichlet gives 1475, 2490 and 3014; float64 1035, 1383 and, from run to run, 1311 to 1411. INNER is for large
+// grids; small ones, where the time to fill counts, do better with RING = 3 and less code. Five instructions a cell and
 // half a shuffle would allow 5300 in strips of 112 columns; the schedulers issue in three of four cycles.
 
 #include "stencil.cuh"
