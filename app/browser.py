@@ -25,7 +25,7 @@ class Browser(JSComponent):
       const typing = (event) => event.composedPath().some((node) =>
         node.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(node.tagName) && node.type != 'range');
       const pressing = (event) => event.composedPath().some((node) =>
-        node.tagName == 'BUTTON' || node.getAttribute?.('role') == 'option' || node.getAttribute?.('role') == 'combobox');
+        node.tagName == 'BUTTON' || ['option', 'menuitem', 'combobox'].includes(node.getAttribute?.('role')));
       const keydown = (event) => {
         if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || typing(event)) return;
         if ([' ', 'Enter'].includes(event.key) && pressing(event)) return;
@@ -37,7 +37,10 @@ class Browser(JSComponent):
       const resize = () => { clearTimeout(timer); timer = setTimeout(measure, 150); };
       document.addEventListener('keydown', keydown);
       addEventListener('resize', resize);
-      model.on('remove', () => { document.removeEventListener('keydown', keydown); removeEventListener('resize', resize); });
+      model.on('remove', () => {
+        document.removeEventListener('keydown', keydown);
+        removeEventListener('resize', resize);
+      });
       const dress = () => {
         document.documentElement.classList.toggle('presenter', model.presenter);
         document.documentElement.dataset.theme = model.dark ? 'dark' : 'light';

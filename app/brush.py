@@ -7,8 +7,8 @@ import panel_material_ui as pmui
 from app.pictures import Pictures, Point
 from app.session import Session
 from app.widgets import FULL
-from compute.labs.diffusion import MAX_POINTS
 
+MAX_POINTS = 1000  # of one stroke between two turns of the loop; the lab takes no more
 MODES = {"Move": "move", "Paint": "paint", "Erase": "erase"}
 
 
@@ -20,8 +20,12 @@ class Brush:
         self.mode = pmui.RadioButtonGroup(
             label="Pointer", options=MODES, value="move", size="small", margin=(4, 8), sizing_mode="stretch_width"
         )
-        self.value = pmui.FloatSlider(label="Brush value", value=1.0, start=-1.0, end=2.0, step=0.05, size="small", **FULL)
-        self.radius = pmui.IntSlider(label="Brush radius [% of the side]", value=4, start=1, end=25, size="small", **FULL)
+        self.value = pmui.FloatSlider(
+            label="Brush value", value=1.0, start=-1.0, end=2.0, step=0.05, size="small", **FULL
+        )
+        self.radius = pmui.IntSlider(
+            label="Brush radius [% of the side]", value=4, start=1, end=25, size="small", **FULL
+        )
         self._options = pmui.Column(self.value, self.radius, visible=False, margin=0, sizing_mode="stretch_width")
         self.panel = pmui.Column(self.mode, self._options, margin=0, sizing_mode="stretch_width")
         self.mode.param.watch(self._switch, "value")
@@ -41,7 +45,10 @@ class Brush:
         if not self._points and self._last is not None:
             self._points.append(self._last)
         self._points.extend(inside)
-        self._last = None if end else (inside or [self._last])[-1]
+        if inside:
+            self._last = inside[-1]
+        if end:
+            self._last = None
         if self._points and not self._scheduled:
             self._scheduled = True
             self.session.later(self._send)

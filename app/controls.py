@@ -11,7 +11,7 @@ import panel_material_ui as pmui
 
 from app.brush import Brush
 from app.display import Display
-from app.notices import tell
+from app.notices import Notices
 from app.session import Session
 from app.stage import Stage
 from app.theme import stylesheet
@@ -30,9 +30,9 @@ GROUPS = ("Field", "Physics", "Compute", "Display")
 class Controls(Bound):
     """Every control of the diffusion lab, bound to one session."""
 
-    def __init__(self, session: Session, stage: Stage) -> None:
+    def __init__(self, session: Session, stage: Stage, notices: Notices) -> None:
         super().__init__(session)
-        self.stage = stage
+        self.stage, self.notices = stage, notices
         self.transport = Transport(session)
         self.brush = Brush(session, stage.pictures)
         self.display = Display(session, stage)
@@ -57,9 +57,16 @@ class Controls(Bound):
         self.preset = preset = self.choice("preset")
         again = icon("casino", "The same kind of field from another seed", self._reseed, align="center")
         self._mode = pmui.Row(self.slider("mode_p", 1, label="p"), self.slider("mode_q", 1, label="q"), margin=0)
-        self._text = self.add("text", pmui.TextInput(label="Text", value=self.session.values["text"], size="small", **FULL))
+        self._text = self.add(
+            "text", pmui.TextInput(label="Text", value=self.session.values["text"], size="small", **FULL)
+        )
         self.upload = pmui.FileInput(
-            label="Image as field", accept=".png,.jpg,.jpeg", max_file_size=MAX_BYTES, variant="outlined", size="small", **FULL
+            label="Image as field",
+            accept=".png,.jpg,.jpeg",
+            max_file_size=MAX_BYTES,
+            variant="outlined",
+            size="small",
+            **FULL,
         )
         self.upload.param.watch(self._uploaded, "value")
         preset.param.watch(lambda event: self._show_options(event.new), "value")
@@ -79,7 +86,9 @@ class Controls(Bound):
         if not data:
             return
         if not isinstance(data, bytes) or len(data) > MAX_BYTES:
-            tell("warning", f"The image must be one {' or '.join(FORMATS)} file of at most {MAX_BYTES // 2**20} MB.")
+            self.notices.tell(
+                "warning", f"The image must be one {' or '.join(FORMATS)} file of at most {MAX_BYTES // 2**20} MB."
+            )
             return
         self.session.act("load_image", data=data)
         self.upload.clear()
@@ -107,9 +116,7 @@ class Controls(Bound):
         known = self.session.lab.backends()
         absent = [b for b in known if b.missing is not None]
         notes = [absentees(absent)] if absent else []
-        backend = self.choice(
-            "backend", {b.label: b.name for b in known}, disabled_options=[b.name for b in absent]
-        )
+        backend = self.choice("backend", {b.label: b.name for b in known}, disabled_options=[b.name for b in absent])
         size = pmui.Select(label="Grid [cells]", options=SIZES, value=self.session.values["ny"], size="small", **FULL)
         size.param.watch(lambda event: self._resize(event.new), "value")
         self.size = size

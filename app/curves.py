@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import holoviews as hv
 import numpy as np
 from bokeh.models import BasicTicker, ColumnDataSource, CustomJSTickFormatter
+from bokeh.plotting import figure
 from numpy.typing import NDArray
 
 from app.plot_type import SHORT_NUMBER, keep_type
@@ -20,11 +22,21 @@ SHRINK = 0.5  # the axis tightens once the curve fills less than this part of it
 Line = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
+def draw(element: hv.Element) -> figure:
+    """`element` as a bokeh figure of its own.
+
+    HoloViews ties what it draws to a document, by default the process-wide one, which never lets it go.
+    """
+    plot = hv.renderer("bokeh").get_plot(element)
+    plot.document = None
+    return plot.state
+
+
 class CurvePlot:
     """One or two lines over a common abscissa, with axes that follow without twitching."""
 
     def __init__(self, x_label: str, y_label: str, names: Sequence[str]) -> None:
-        styles = ({"line_width": 2.5}, {"line_width": 2, "line_dash": "dashed"})
+        styles: tuple[dict[str, Any], ...] = ({"line_width": 2.5}, {"line_width": 2, "line_dash": "dashed"})
         lines = [
             hv.Curve(([0.0, 1.0], [0.0, 1.0]), x_label, y_label, label=name).opts(**style)
             for name, style in zip(names, styles, strict=False)
@@ -32,7 +44,7 @@ class CurvePlot:
         overlay = hv.Overlay(lines).opts(
             title="", toolbar=None, default_tools=[], show_legend=len(names) > 1, legend_position="top_right"
         )
-        self.figure = hv.render(overlay, backend="bokeh")
+        self.figure = draw(overlay)
         self.figure.update(sizing_mode="stretch_width", height=180, min_border_left=64, min_border_right=16)
         self.figure.toolbar.logo = None
         self.figure.xgrid.visible = False
@@ -56,9 +68,7 @@ class CurvePlot:
     def show(self, lines: Sequence[Line | None]) -> None:
         """Draw `lines`, one for each name; None hides it. Values that are not finite leave gaps."""
         drawn = []
-        for source, (x, y), renderer, line in zip(
-            self.sources, self._columns, self._renderers, lines, strict=True
-        ):
+        for source, (x, y), renderer, line in zip(self.sources, self._columns, self._renderers, lines, strict=True):
             renderer.visible = line is not None
             if line is not None:
                 source.data = {x: line[0], y: line[1]}

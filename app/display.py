@@ -56,11 +56,11 @@ class Display(Bound):
 
     def _limits(self) -> list[Any]:
         self.automatic = pmui.Switch(label="Automatic limits", value=True, **FULL)
-        self.snap = pmui.Button(label="Snap limits once", icon="center_focus_strong", variant="outlined", size="small", **FULL)
-        self._ends = {name: self._pair() for name in ("field", "laplacian")}
-        self._rows = pmui.Column(
-            *(pmui.Row(*pair, margin=0) for pair in self._ends.values()), visible=False, margin=0
+        self.snap = pmui.Button(
+            label="Snap limits once", icon="center_focus_strong", variant="outlined", size="small", **FULL
         )
+        self._ends = {name: self._pair() for name in ("field", "laplacian")}
+        self._rows = pmui.Column(*(pmui.Row(*pair, margin=0) for pair in self._ends.values()), visible=False, margin=0)
         self._ends["field"][0].label, self._ends["field"][1].label = "field from", "to"
         self._ends["laplacian"][0].label, self._ends["laplacian"][1].label = "Laplacian from", "to"
         self.automatic.param.watch(self._toggle, "value")

@@ -6,15 +6,15 @@ from typing import Any
 
 import panel as pn
 from bokeh.document import Document
-from compute.lab import Lab
 
-from app import notices
 from app.controls import Controls
+from app.notices import Notices
 from app.readout import Readout
 from app.session import Session
 from app.stage import Stage
 from app.status import StatusBar
 from app.stream import Delivered
+from compute.lab import Lab
 
 SIDEBAR, READOUT, HEADER, STATUS, PADDING = 280, 320, 57, 40, 24  # px
 TICK = 250  # ms between refreshes of status, curves and readout
@@ -27,10 +27,13 @@ class LabView:
         self.session = session = Session(lab, document)
         self.stage = Stage(session, room(window))
         self.stage.on_ready = self._stream
-        self.controls = Controls(session, self.stage)
+        self.notices = Notices(document)
+        self.controls = Controls(session, self.stage, self.notices)
         self.status = StatusBar(session)
         self.readout = Readout(session)
-        self.main = pn.Column(self.stage.panel, self.status.panel, margin=0, sizing_mode="stretch_both")
+        self.main = pn.Column(
+            self.stage.panel, self.status.panel, self.notices.panel, margin=0, sizing_mode="stretch_both"
+        )
         session.on_delivered = self._delivered
         session.on_event = self._event
         session.on_values = self.controls.follow
@@ -64,6 +67,7 @@ class LabView:
     def dress(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
         self.session.later(lambda: self.stage.dress(dark, presenter))
+        self.session.later(lambda: self.readout.dress(dark))
 
     def press(self, key: str) -> None:
         """Do what the key named `key` in app.browser.KEYS stands for; others are the page's."""
@@ -81,7 +85,7 @@ class LabView:
         self.readout.frame(delivered.timed)
 
     def _event(self, event: Any) -> None:
-        notices.announce(event)
+        self.notices.announce(event)
         self.readout.event(event)
 
 

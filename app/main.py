@@ -4,5 +4,5 @@ import panel as pn
 
 from app.page import Page
 
-pn.extension(reconnect=True, notifications=True)  # settings of this tab, so not at import
+pn.extension(reconnect=True)  # settings of this tab, so not at import
 Page().servable()

@@ -1,32 +1,54 @@
-"""What happened, in words: engine events and refusals as notifications that say what, why and what to do."""
+"""What happened, in words: engine events and refusals, each as a note that says what, why and what to do.
+
+The notes are part of the page: Panel's own notification area stays in memory after its page is closed.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import panel as pn
+import panel_material_ui as pmui
+from bokeh.document import Document
 
 from compute.engine import messages
 
-SHORT, LONG = 5_000, 12_000  # ms
+LIFE = 12_000  # ms that a note stays
+MOST = 3  # notes at a time; the oldest gives way
+WIDTH = 440  # px
+PLACE = {"position": "fixed", "right": "16px", "bottom": "56px", "z-index": "1400"}
+LOOK = {"backgroundColor": "var(--paper)", "boxShadow": "0 4px 16px rgb(0 0 0 / 25%)", "& p": {"margin": 0}}
 
 
-def tell(kind: str, text: str, duration: int = LONG) -> None:
-    """Show `text` to this tab's user; kind is "info", "success", "warning" or "error"."""
-    if pn.state.notifications is not None:
-        shows = {"info": pn.state.notifications.info, "warning": pn.state.notifications.warning}
-        shows |= {"success": pn.state.notifications.success, "error": pn.state.notifications.error}
-        shows[kind](text, duration)
+class Notices:
+    """A stack of notes in the lower right corner of one page."""
 
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.panel = pn.Column(styles=PLACE, width=WIDTH, margin=0)
 
-def announce(event: Any) -> None:
-    """Tell the user what an engine event means to them; silent for those that mean nothing."""
-    match event:
-        case messages.Refused(text=text):
-            tell("warning", f"Not changed: {text}")
-        case messages.Paused(reason=reason) if reason:
-            tell("warning", f"Paused: {reason}")
-        case messages.Restarted(reason=reason, seconds=seconds):
-            tell("warning", f"The engine was restarted after {seconds:.1f} s ({reason}). It goes on from the last good field.")
-        case messages.Broken(reason=reason):
-            tell("error", f"The engine stopped and will not be started again: {reason}. Choose another backend.")
+    def tell(self, kind: str, text: str) -> None:
+        """Show `text`; kind is "info", "success", "warning" or "error"."""
+        note = pmui.Alert(
+            object=text, severity=kind, closeable=True, margin=(4, 0), sizing_mode="stretch_width", sx=LOOK
+        )
+        self.panel.objects = [*self.panel.objects[1 - MOST :], note]
+        self.document.add_timeout_callback(partial(self._drop, note), LIFE)
+
+    def _drop(self, note: pmui.Alert) -> None:
+        self.panel.objects = [other for other in self.panel.objects if other is not note]
+
+    def announce(self, event: Any) -> None:
+        """Tell the user what an engine event means to them; silent for those that mean nothing."""
+        match event:
+            case messages.Refused(text=text):
+                self.tell("warning", f"Not changed: {text}")
+            case messages.Paused(reason=reason) if reason:
+                self.tell("warning", f"Paused: {reason}")
+            case messages.Restarted(reason=reason, seconds=seconds):
+                words = f"The engine was restarted after {seconds:.1f} s ({reason})."
+                self.tell("warning", f"{words} It goes on from the last good field.")
+            case messages.Broken(reason=reason):
+                advice = "Press Run to start it again, or choose another backend."
+                self.tell("error", f"The engine stopped: {reason}. {advice}")

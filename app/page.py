@@ -9,6 +9,8 @@ from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
+import param
+from panel.util import edit_readonly
 
 from app.browser import Browser
 from app.lab_view import READOUT, SIDEBAR, LabView
@@ -41,11 +43,18 @@ move the section, click to place the probe.
 def full_house() -> pmui.Column:
     """What is shown instead of a lab when the server has as many sessions as it may."""
     words = (
-        f"<div class='full'><h1>Every seat is taken</h1><p>This Fieldlab serves {lobby().limit} browser tabs at a time, "
-        "so that it stays quick for each of them.</p><p>Close a tab that is no longer needed, wait half a minute and "
-        "reload this page. Who runs the server can allow more with <code>FIELDLAB_MAX_SESSIONS</code>.</p></div>"
+        "<div class='full'><h1>Every seat is taken</h1>"
+        f"<p>This Fieldlab serves {lobby().limit} browser tabs at a time, so that it stays quick for each of them.</p>"
+        "<p>Close a tab that is no longer needed, wait half a minute and reload this page. Who runs the server can "
+        "allow more with <code>FIELDLAB_MAX_SESSIONS</code>.</p></div>"
     )
     return pmui.Column(pn.pane.HTML(words, stylesheets=[stylesheet()]), margin=0, sizing_mode="stretch_both")
+
+
+class Quiet(param.Parameterized):
+    """Takes the place of the process-wide busy flag, whose watchers would keep every closed page alive."""
+
+    busy = param.Boolean(default=False)
 
 
 class Page:
@@ -78,7 +87,7 @@ class Page:
         # Bokeh's own columns: they draw a plot that is added later at once. Material's do so a moment after they
         # have asked it for its size, which is an error in the browser.
         self._main = pn.Column(waiting, margin=0, sizing_mode="stretch_both")
-        self._bars = pn.Column(margin=0, sizing_mode="stretch_width"), pn.Column(margin=(8, 16), sizing_mode="stretch_width")
+        self._bars = [pn.Column(margin=margin, sizing_mode="stretch_width") for margin in (0, (8, 16))]
         page = pmui.Page(
             main=[self._main, self.browser],
             header=[self._header()],
@@ -98,6 +107,8 @@ class Page:
             meta_description="Live simulations for lectures, on CPU and GPU.",
             raw_css=[stylesheet()],
         )
+        with edit_readonly(page):
+            page.busy = Quiet().param.busy
         page.param.watch(self._arrange, ["sidebar_open", "contextbar_open"])
         page.param.watch(self._dress, "dark_theme")
         return page

@@ -1,4 +1,7 @@
-"""Type and numbers in plots. Material's theme sets bokeh's to parts of 13 px; a small callback in the browser puts it right."""
+"""Type and numbers in plots.
+
+Material's theme sets bokeh's type to parts of 13 px; a small callback in the browser puts it right.
+"""
 
 from __future__ import annotations
 

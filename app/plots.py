@@ -44,9 +44,7 @@ return (low + value / 254 * (high - low)).toPrecision(5);
 class RasterPlot:
     """A figure for the column `name` of `source`, with linked ranges, colour bar, hover, section line and probe."""
 
-    def __init__(
-        self, name: str, source: ColumnDataSource, x_range: Range1d, y_range: Range1d, colours: str
-    ) -> None:
+    def __init__(self, name: str, source: ColumnDataSource, x_range: Range1d, y_range: Range1d, colours: str) -> None:
         self.name, self.source = name, source
         self.mapper = LinearColorMapper(
             palette=palette(colours), low=0, high=TOP_LEVEL, high_color=NOT_FINITE_COLOUR, nan_color=NOT_FINITE_COLOUR

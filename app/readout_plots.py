@@ -9,6 +9,7 @@ import holoviews as hv
 import numpy as np
 from bokeh.models import BasicTicker
 
+from app.curves import draw
 from app.plot_type import keep_type
 from app.theme import LIGHT, colours
 
@@ -29,7 +30,7 @@ class History:
         curve = hv.Curve(([-SPAN, 0.0], [0.0, 1.0]), "live, seconds ago", "µs/step").opts(
             color=LIGHT["cpu"], line_width=2, toolbar=None, default_tools=[], show_grid=False
         )
-        self.figure = hv.render(curve, backend="bokeh")
+        self.figure = draw(curve)
         self._renderer = self.figure.renderers[0]
         self._source = self._renderer.data_source
         self._columns = self._renderer.glyph.x, self._renderer.glyph.y

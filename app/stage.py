@@ -53,7 +53,10 @@ class Stage:
         row = pn.Row(*self._columns.values(), margin=0, sizing_mode="stretch_width")
         self.panel = pn.Column(row, self._curves, margin=0, sizing_mode="stretch_both")
         self._connect()
-        self._unseen = [plot.figure for plot in self.pictures.plots.values()] + [self.profile.figure, self.series.figure]
+        self._unseen = [plot.figure for plot in self.pictures.plots.values()] + [
+            self.profile.figure,
+            self.series.figure,
+        ]
         for plot in self._unseen:
             plot.on_change("inner_width", lambda attr, old, new, plot=plot: self._drawn(plot))
         self.on_ready: Callable[[], object] = _ignore

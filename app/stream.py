@@ -3,8 +3,9 @@
 A frame goes engine -> gate -> browser -> acknowledgement -> gate. The gate holds at most one unsent frame (a newer
 one replaces it), lets at most `window` frames be unacknowledged, and asks the engine for as many as that leaves room
 for, plus `ahead` prepared while the browser paints. The window follows the network's delay, measured on frames that
-travelled alone: one that waits behind another in a busy browser says nothing about the network. The browser acknowledges after its paint, so a slow or hidden
-client simply stops the supply: nothing queues anywhere. This is the only file that knows frame numbers.
+travelled alone: one that waits behind another in a busy browser says nothing about the network. The browser
+acknowledges after its paint, so a slow or hidden client simply stops the supply: nothing queues anywhere. This is the
+only file that knows frame numbers.
 """
 
 from __future__ import annotations

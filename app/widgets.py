@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import panel_material_ui as pmui
 import param
@@ -11,7 +11,7 @@ import param
 from app.session import Session
 
 FULL = {"sizing_mode": "stretch_width", "margin": (6, 8)}
-Widget = pmui.widgets.base.MaterialWidget
+Widget: TypeAlias = Any  # a material widget; the library has no types
 
 
 class Bound:
@@ -21,7 +21,7 @@ class Bound:
         self.session = session
         self._widgets: dict[str, Widget] = {}
 
-    def parameter(self, name: str) -> param.Parameter:
+    def parameter(self, name: str) -> param.Parameter[Any]:
         """The lab's parameter `name`."""
         return self.session.lab.param[name]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from app.stream import WIDEST, Delivered, FrameGate, window_for
 from compute.frames import Frame
 from compute.timings import Timing
@@ -175,9 +176,9 @@ def test_closed_or_paused_gate_asks_for_nothing() -> None:
     world.run(0.5)
     world.gate.pause()
     world.run(0.5)
-    credits = world.credits
+    granted = world.credits
     world.run(5.0)
-    assert world.credits == credits
+    assert world.credits == granted
     world.gate.close()
     world.produce()
     painted = len(world.painted)
