@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from compute.devices import Array
 from compute.frames import Frame
 from compute.lab import Lab, View
+from compute.labs.mandelbrot.guide import Guide
 from compute.labs.mandelbrot.picture import show
 from compute.labs.mandelbrot.place import Place
 from compute.labs.mandelbrot.precision import CHOICES, Precision, choose, enough
@@ -23,6 +24,8 @@ from compute.timings import Timing
 SLICE = {"cpu": 2**21, "gpu": 2**33}  # iterations of one step: a few milliseconds
 PIXEL_BYTES = 2 * 8 + 2 * 4 + 4 + 4  # z, place, count, smooth
 PICTURE_BYTES = 16 * 2**20  # samples, display buffers and scratch, rounded up
+ORBIT_SHARE = 0.3  # of the progress shown in deep views
+EPSILON = {"exact": -53.0, "fast preview": -24.0}  # log2 of what a jump of perturbation may leave out of a result
 ALL = 2**62  # a budget that no picture exceeds in one launch
 _WARM: set[tuple[str, str]] = set()  # (backend, arithmetic) that this process has run before
 
@@ -40,7 +43,7 @@ class Mandelbrot(Lab):
     PACKAGE = "compute.labs.mandelbrot"
     ACTIONS = ("reset",)
     STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "ny", "nx")
-    VIEW: ClassVar[tuple[str, ...]] = ("center", "zoom", "max_iterations", "precision", "shortcuts")
+    VIEW: ClassVar[tuple[str, ...]] = ("center", "zoom", "max_iterations", "precision", "fidelity", "shortcuts")
 
     center = param.Tuple(default=("-0.75", "0.0"), length=2, label="Centre", doc="Decimal strings: real, imaginary.")
     zoom = param.String(default="1e0", label="Zoom", doc="Decimal string; the view is 4 / zoom high.")
@@ -48,6 +51,7 @@ class Mandelbrot(Lab):
     nx = param.Integer(default=600, bounds=(1, 16384), label="Columns [pixels]")
     max_iterations = param.Integer(default=1000, bounds=(1, 10**8), label="Iterations at most")
     precision = param.Selector(default="auto", objects=list(CHOICES), label="Precision")
+    fidelity = param.Selector(default="exact", objects=list(EPSILON), label="Deep zoom", doc="What a jump leaves out.")
     shortcuts = param.Boolean(default=True, label="Shortcuts", doc="Cardioid, disc and periodicity end pixels early.")
     limits = param.Range(default=None, allow_None=True, label="Limits of the colours", doc="None: automatic.")
 
@@ -84,10 +88,11 @@ class Mandelbrot(Lab):
             self._release()
         self.camera = Camera(self.device, self.raster)
         self._samples: dict[int, Array] = {}
+        self._guide: Guide | None = None
         self.reset()
 
     def _release(self) -> None:
-        del self.state, self.camera, self._samples
+        del self.state, self.camera, self._samples, self._guide
 
     def _restart(self, *_events: Any) -> None:
         """Another view: what was computed belongs to the old one."""
@@ -99,8 +104,14 @@ class Mandelbrot(Lab):
         self.place = Place.of(self.center, self.zoom, self.ny, self.nx)
         self.arithmetic = choose(self.precision, self.place)
         self._arrays()
+        self._guide = self._guidance() if self.arithmetic.deep else None
         self.schedule = Schedule(self.ny, self.nx, self.max_iterations, self.shortcuts)
         self.iterations, self.spent, self.number = 0, None, 0
+
+    def _guidance(self) -> Guide:
+        """The reference for the present view; an orbit that is there already is kept if it serves."""
+        epsilon, far = EPSILON[self.fidelity], self.arithmetic.name == "extended"
+        return Guide(self.device, self.place, self.max_iterations, epsilon, far, self._guide)
 
     def _arrays(self) -> None:
         """The pixels' arrays, new ones only if their type or size changed; all pixels fresh."""
@@ -143,13 +154,15 @@ class Mandelbrot(Lab):
 
     @property
     def progress(self) -> float:
-        """Part of the work that is done, roughly, from 0 to 1."""
-        return self.schedule.progress
+        """Part of the work that is done, roughly, from 0 to 1: the reference orbit, then the pixels."""
+        if not self._guide:
+            return self.schedule.progress
+        return ORBIT_SHARE * self._guide.progress + (1 - ORBIT_SHARE) * self.schedule.progress
 
     @property
     def reference_length(self) -> int:
         """Iterations of the reference orbit that are known; 0 without perturbation."""
-        return 0
+        return self._guide.length if self._guide else 0
 
     @property
     def exhausted(self) -> bool:
@@ -166,6 +179,8 @@ class Mandelbrot(Lab):
         """Launch parts until `budget` iterations are spent or the picture is finished."""
         first = (self.backend, self.arithmetic.name) not in _WARM
         timing = Timing(self.backend, self.arithmetic.name, steps, self.ny * self.nx, 0.0, 0.0, first_call=first)
+        if self._guide and not self.finished and not self._guide.ready:
+            budget = self._guide.advance(steps, budget)
         while budget > 0 and not self.finished:
             timing = self._launch(timing, budget)
             budget -= self._offered
@@ -178,8 +193,9 @@ class Mandelbrot(Lab):
         part = self.schedule.part(budget)
         kernel = getattr(self.kernels, self.arithmetic.kernel)
         self.device.write(np.zeros(2, np.int64), self.state.totals)
+        deep = (self._guide.reference,) if self._guide else ()
         with self.device.lock, self.device.stopwatch() as watch:
-            kernel(self.state, part)
+            kernel(self.state, part, *deep)
         seconds = watch.seconds()
         done, left = (int(total) for total in self.device.download(self.state.totals))
         self.schedule.did(part, left)

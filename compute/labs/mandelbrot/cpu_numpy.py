@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.mandelbrot.formula import BLOCK, FAR2, FAR_STEPS
-from compute.labs.mandelbrot.state import MARGIN, Part, State
+from compute.labs.mandelbrot.state import MARGIN, Part, Reference, State
+from compute.labs.mandelbrot.wide import Plain as _Plain
+from compute.labs.mandelbrot.wide import Wide as _Scaled
 
 Line = NDArray[Any]
 
@@ -29,6 +32,32 @@ def direct(state: State, part: Part) -> None:
         group = np.flatnonzero(done == begun)
         chosen = (a[group] for a in (i, j, cr, ci, x, y))
         _run(state, part, int(begun), *chosen)
+
+
+def perturbed(state: State, part: Part, reference: Reference) -> None:
+    """Iterate the pixels of `part` as differences from `reference`, in float64: pixel spacings down to 1e-290.
+
+    Reads re and im (offsets in pixels); reads and writes z, place[0] and count; writes smooth; adds to totals. Every
+    step is done: no table, so that it is a check on the other backends.
+    """
+    for n, rows, columns in _groups(state, part):
+        i, j = rows, columns
+        dc = _offset(state, reference, i, j)
+        if n == 0 and part.shortcuts:
+            c = dc + complex(*reference.centre)
+            skip = _inside(c.real, c.imag)
+            finish(state, i[skip], j[skip], part.max_iterations, np.nan)
+            i, j, dc = i[~skip], j[~skip], dc[~skip]
+        d, m, _ = _kept(state, n, i, j)
+        _follow(state, part, reference, n, i, j, _Plain(d), m, _Plain(dc))
+
+
+def far(state: State, part: Part, reference: Reference) -> None:
+    """As `perturbed`, with an exponent of its own for each number: any spacing. Writes place[1] too."""
+    for n, i, j in _groups(state, part):
+        d, m, power = _kept(state, n, i, j)
+        dc = _Scaled.of(_offset(state, reference, i, j), np.full(i.size, reference.exponent))
+        _follow(state, part, reference, n, i, j, _Scaled(d, power), m, dc)
 
 
 def pick(values: Line, out: Line, stride: int) -> None:
@@ -113,6 +142,51 @@ def _step(x: Line, y: Line, cr: Line, ci: Line) -> tuple[Line, Line]:
     """z^2 + c, operation by operation as in formula.py."""
     t = cr - y * y
     return x * x + t, (x + x) * y + ci
+
+
+def _groups(state: State, part: Part) -> Iterator[tuple[int, Line, Line]]:
+    """The pixels that `part` works on, by the number n of iterations they have done: (n, rows, columns)."""
+    done, i, j = unfinished(state.count, part)
+    for n in np.unique(done):
+        yield int(n), i[done == n], j[done == n]
+
+
+def _kept(state: State, n: int, i: Line, j: Line) -> tuple[Line, Line, Line]:
+    """Delta, index in the reference and power of pixels that have done n iterations; before the first all are 0."""
+    if n == 0:
+        return np.zeros(i.size, complex), np.zeros(i.size, np.int64), np.zeros(i.size, np.int64)
+    m, power = state.place[:, i, j].astype(np.int64)
+    return state.z[0, i, j] + 1j * state.z[1, i, j], m, power
+
+
+def _offset(state: State, reference: Reference, i: Line, j: Line) -> Line:
+    return reference.spacing * (state.re[j] + 1j * state.im[i])
+
+
+def _follow(state: State, part: Part, reference: Reference, n: int, *pixels: Any) -> None:
+    """Perturbation with rebasing for pixels i, j with deltas d on index m of the reference and offsets dc."""
+    i, j, d, m, dc = pixels
+    centre = complex(*reference.centre)
+    orbit = type(d).orbit(reference)
+    last, end = reference.orbit.shape[0] - 1, min(n + part.iterations, part.limit)
+    while n < end and i.size:
+        here = orbit[m]
+        d = d * (here + here + d) + dc
+        m, n = m + 1, n + 1
+        state.totals[0] += i.size
+        z = orbit[m] + d
+        value = z.value()
+        out = ~(value.real**2 + value.imag**2 <= 4)
+        if out.any():
+            c = centre + dc.value()
+            x, y, cr, ci = (part[out] for part in (value.real, value.imag, c.real, c.imag))
+            finish(state, i[out], j[out], n, smooth_count(x, y, cr, ci, np.full(x.size, n)))
+            i, j, m, d, dc, z = (each[~out] for each in (i, j, m, d, dc, z))
+        rebase = z.smaller(d) | (m == last)
+        d, m = d.where(rebase, z), np.where(rebase, 0, m)
+    if i.size and leave(state, part, i, j, n):
+        state.z[0, i, j], state.z[1, i, j] = d.a.real, d.a.imag
+        state.place[0, i, j], state.place[1, i, j] = m, d.power
 
 
 def _inside(cr: Line, ci: Line) -> Line:
