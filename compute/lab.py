@@ -8,6 +8,7 @@ in the app it lives in an engine.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from importlib.resources import files
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -161,6 +162,17 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     def backends(cls) -> tuple[Backend, ...]:
         """The backends this lab has a file for, present on this machine or not."""
         return tuple(b for b in BACKENDS if b.has_kernels(cls.PACKAGE))
+
+    @classmethod
+    def variants(cls, name: str) -> tuple[str, ...]:
+        """The kernels that the backend `name` has for this lab, its default first; none if it is missing here."""
+        chosen = backend(name)
+        return () if chosen.missing else tuple(chosen.kernels(cls.PACKAGE).VARIANTS)
+
+    @classmethod
+    def about(cls) -> str:
+        """Equation, method and sources: the text of README.md in the lab's folder, in Markdown."""
+        return files(cls.PACKAGE).joinpath("README.md").read_text(encoding="utf-8")
 
     def _open_device(self) -> None:
         if self.chosen not in self.backends():
