@@ -1,0 +1,172 @@
+"""The lab's GPU kernels without a GPU: CUDA C compiled for every architecture and run on the CPU; Numba's simulator."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compute.cuda_source import check_cuda
+from compute.devices import Host
+from compute.labs.mandelbrot import Mandelbrot, cpu_numba, gpu_cupy, gpu_deep
+from compute.labs.mandelbrot.state import Part
+from tests.cuda_on_cpu import Module, upload
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+BUILDS = [(gpu_cupy.SOURCE, {"REAL": "float"}), (gpu_cupy.SOURCE, {"REAL": "double"}), (gpu_deep.SOURCE, {})]
+ATOMIC = {"atomicAdd(p,v)": "(*(p)+=(v))"}  # threads run one after the other there
+VIEWS = {
+    "home": {"ny": 21, "nx": 26, "max_iterations": 150},
+    "float32": {"ny": 21, "nx": 26, "max_iterations": 150, "precision": "float32"},
+    "seahorses": {"center": ("-0.743643887", "0.131825904"), "zoom": "1e5", "ny": 9, "nx": 10, "max_iterations": 700},
+    "spiral e50": {"center": ("0", "1"), "zoom": "1e50", "ny": 6, "nx": 9, "max_iterations": 400},
+    "spiral e400": {"center": ("0", "1"), "zoom": "1e400", "ny": 5, "nx": 4, "max_iterations": 1500},
+}
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(("source", "defines"), BUILDS, ids=str)
+def test_compiles_with_next_to_no_spills(source, defines, architecture):
+    made = check_cuda(source, defines=defines, architecture=architecture)
+    assert set(made.resources) == ({"direct", "pick"} if defines else {"perturbed", "far"})
+    for resources in made.resources.values():
+        assert 0 < resources.registers <= 128
+        assert max(resources.spill_stores, resources.spill_loads, resources.stack) <= (0 if defines else 16)
+
+
+class FakeGpu(Host):
+    """A host whose arrays pass for CuPy's."""
+
+    def allocate(self, shape, dtype):
+        return upload(np.full(shape, 7, dtype))  # not zero: what is read must have been written
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    folder, made = tmp_path_factory.mktemp("cuda"), {}
+
+    def compile_cuda(path, *, defines):
+        key = path, tuple(defines.items())
+        if key not in made:
+            made[key] = Module(path, {**defines, **ATOMIC}, folder)
+        return made[key]
+
+    return compile_cuda
+
+
+@pytest.fixture
+def on_cpu(library, monkeypatch):
+    """Makes labs on the host whose kernels are the CUDA C ones, run on the CPU."""
+    for module in (gpu_cupy, gpu_deep):
+        monkeypatch.setattr(module, "compile_cuda", library)
+        module._kernel.cache_clear()
+
+    def make(**values):
+        lab = Mandelbrot(**values)
+        lab.device = FakeGpu()
+        del lab.state
+        lab._guide = None
+        lab.reset()
+        monkeypatch.setattr(type(lab), "kernels", gpu_cupy)
+        return lab
+
+    yield make
+    for module in (gpu_cupy, gpu_deep):
+        module._kernel.cache_clear()
+
+
+def agree(lab, truth):
+    """Nearly all counts are equal: fused multiply-adds round otherwise."""
+    counts, wanted = lab.counts(), truth["counts"]
+    assert np.mean(counts != wanted) <= 0.005
+    assert np.abs(counts - wanted).max() <= 1
+    same = counts == wanted
+    np.testing.assert_allclose(lab.smooth()[same], truth["smooth"][same], rtol=2e-3)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_cuda_c_on_the_cpu_equals_numba(on_cpu, view):
+    reference = Mandelbrot(**VIEWS[view])
+    truth = {"counts": reference.counts(), "smooth": reference.smooth()}
+    lab = on_cpu(**VIEWS[view])
+    agree(lab, truth)
+    assert lab.iterations > 0
+    samples = upload(np.zeros((-(-lab.ny // 4), -(-lab.nx // 4)), np.float32))
+    gpu_cupy.pick(lab.state.smooth, samples, 4)
+    np.testing.assert_array_equal(samples, lab.state.smooth[::4, ::4])
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_cuda_c_on_the_cpu_may_be_cut_into_any_slices(on_cpu, view):
+    lab = on_cpu(**VIEWS[view])
+    truth, top = lab.counts(), lab.max_iterations
+    lab.reset()
+    deep = (_ready(lab),) if lab._guide else ()
+    kernel, turn = getattr(gpu_cupy, lab.arithmetic.kernel), 0
+    lab.state.totals[:] = 0
+    while (lab.state.count < 0).any():
+        lab.state.totals[1] = 0
+        first = turn % 2 * (lab.ny // 2)
+        last = lab.ny if turn % 2 else lab.ny // 2
+        kernel(lab.state, Part(first, last, 1, (33, 70, 100)[turn % 3], top, top, shortcuts=turn % 4 < 2), *deep)
+        assert lab.state.totals[1] == (lab.state.count[first:last] < 0).sum()
+        turn += 1
+    np.testing.assert_array_equal(lab.state.count, truth)
+
+
+def _ready(lab):
+    while not lab._guide.ready:
+        lab._guide.advance(1, 1)
+    return lab._guide.reference
+
+
+def test_shortcuts_change_no_count_in_cuda_c(on_cpu):
+    for view in ("home", "float32"):
+        on, off = on_cpu(**VIEWS[view]), on_cpu(**VIEWS[view], shortcuts=False)
+        np.testing.assert_array_equal(on.counts(), off.counts())
+        assert on.iterations < off.iterations
+
+
+PROGRAM = """
+import sys
+import numpy as np
+from compute.labs.mandelbrot import Mandelbrot
+from tests.test_mandelbrot_sources import SIMULATED
+made = {}
+for name, view in SIMULATED.items():
+    lab = Mandelbrot(backend="gpu_numba", **view)
+    lab.advance(1)
+    lab.frame()
+    made[name], made[name + " smooth"] = lab.counts(), lab.smooth()
+    assert lab.iterations > 0
+np.savez(sys.argv[1], **made)
+"""
+SIMULATED = {
+    "home": {"ny": 6, "nx": 9, "max_iterations": 40},
+    "float32": {"ny": 5, "nx": 4, "max_iterations": 40, "precision": "float32", "shortcuts": False},
+    "spiral e50": {"center": ("0", "1"), "zoom": "1e50", "ny": 3, "nx": 4, "max_iterations": 400},
+    "spiral e320": {"center": ("0", "1"), "zoom": "1e320", "ny": 2, "nx": 3, "max_iterations": 1100},
+}
+
+
+def test_numba_cuda_in_the_simulator_equals_numba(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROGRAM, tmp_path / "made.npz"],
+        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}, cwd=Path(__file__).parent.parent,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    made = dict(np.load(tmp_path / "made.npz"))
+    for name, view in SIMULATED.items():
+        truth = Mandelbrot(**view)
+        np.testing.assert_array_equal(made[name], truth.counts())
+        np.testing.assert_allclose(made[name + " smooth"], truth.smooth(), rtol=1e-5)
+
+
+def test_every_backend_has_the_same_kernels():
+    for name in ("direct", "perturbed", "far", "pick"):
+        assert getattr(gpu_cupy, name).__doc__.split("\n")[0] == getattr(cpu_numba, name).__doc__.split("\n")[0]
