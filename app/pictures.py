@@ -50,7 +50,7 @@ class Pictures:
         for name in names:
             data |= {name: [blank], f"{name}_low": [0.0], f"{name}_high": [1.0]}
         self.source = ColumnDataSource(data, name="frames")
-        self.probe = ColumnDataSource({"x": [0.0], "y": [0.0]})
+        self.probe = ColumnDataSource({"x": [0.0], "y": [0.0]}, name="probe point")
         self.plots = {name: RasterPlot(name, self.source, self.x_range, self.y_range, palettes[name]) for name in names}
         self.painted: Callable[[int, float], None] = _ignore
         self.brushed: Callable[[list[Point], bool], None] = _ignore

@@ -54,6 +54,7 @@ class RasterPlot:
         self.figure = figure(
             x_range=x_range,
             y_range=y_range,
+            name=f"picture {name}",
             toolbar_location=None,
             tools=[self.pan, self.zoom],
             active_drag=self.pan,
@@ -109,6 +110,7 @@ class RasterPlot:
         section = Span(
             dimension="width",
             location=0,
+            name=f"section {self.name}",
             editable=True,
             line_color=SECTION,
             line_width=2,

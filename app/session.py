@@ -132,6 +132,8 @@ class Session(param.Parameterized):
             self._handle.snapshot()
         elif self.engine == self._target:
             self._handle.update(**changed)
+            if self.playing:
+                self.gate.refresh()
 
     def act(self, name: str, **arguments: Any) -> None:
         """Call one of the lab's actions."""

@@ -98,6 +98,13 @@ class FrameGate:
         """The client is gone for now: ask for nothing more, until `open`."""
         self._open = False
 
+    def refresh(self) -> None:
+        """Values have changed: a frame that waits shows the old ones, so ask for another instead."""
+        with self._lock:
+            self.dropped += self._waiting is not None
+            self._waiting = None
+        self._refill()
+
     def close(self) -> None:
         """For good: drop what waits, ask for nothing more."""
         with self._lock:

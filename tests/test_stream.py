@@ -186,6 +186,18 @@ def test_closed_or_paused_gate_asks_for_nothing() -> None:
     assert len(world.painted) == painted
 
 
+def test_changed_values_replace_the_prepared_frame() -> None:
+    world = World(paint=0.2)
+    world.gate.open()
+    world.run(1.05)  # one under way, one prepared
+    made, painted = world.made, list(world.painted)
+    world.gate.refresh()
+    world.run(0.4)
+    assert made not in world.painted
+    assert made + 1 in world.painted
+    assert len(world.painted) > len(painted)
+
+
 def test_unknown_and_repeated_acknowledgements_do_no_harm() -> None:
     world = World()
     world.gate.open()

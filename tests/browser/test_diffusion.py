@@ -12,6 +12,7 @@ from PIL import Image, ImageFilter
 from tests.browser.conftest import LAPTOP, PROJECTOR
 from tests.browser.lab_page import LabPage
 
+TOP = 8  # px above a picture inside its figure
 PICTURE = "canvas"  # bokeh's figures draw on canvases; the first two are the field and the Laplacian
 
 
@@ -52,6 +53,30 @@ def test_a_slider_acts_while_it_runs(lab):
     lab.until(lambda: lab.fact("r") == 0.195)
     assert "Running" in lab.status()
     assert lab.field()["number"] > before
+
+
+LISTEN = """() => {
+  const source = Bokeh.documents[0].get_model_by_name('frames');
+  window.shown = [];
+  source.properties.data.change.connect(() => window.shown.push(Array.from(source.data.field[0]).join()));
+}"""
+LATEST = "(at) => window.shown.slice(at)"
+
+
+def test_a_slider_is_seen_in_the_next_frames(lab):
+    """With r = 0 nothing moves: frames that still differ from the one before were made before the change."""
+    lab.choose("Initial field", "noise")
+    lab.until(lambda: lab.step() > 20)
+    lab.page.evaluate(LISTEN)
+    lab.page.get_by_label("r = D Δt / Δx²").first.focus()
+    lab.page.wait_for_timeout(500)
+    at = lab.page.evaluate("window.shown.length")
+    lab.page.keyboard.press("Home")
+    lab.until(lambda: lab.fact("r") == 0)
+    frames = lab.page.evaluate(LATEST, at)
+    moving = sum(now != before for before, now in zip(frames, frames[1:], strict=False))
+    assert len(frames) > 2
+    assert moving <= 4  # two under way or prepared, two in the 50 ms for which Panel collects a slider's values
 
 
 def test_keys_run_step_and_reset(lab):
@@ -134,6 +159,44 @@ def test_beyond_the_limit_it_blows_up_and_pauses_in_words(lab):
     lab.page.get_by_text("See it blow up").click()
     lab.until(lambda: lab.fact("r") > 0.25)
     lab.until(lambda: "Paused" in lab.status() or lab.fact("not finite") > 0, 60)
+
+
+def test_the_exact_solution_lies_on_the_profile(lab):
+    lab.choose("Initial field", "single mode")
+    lab.until(lambda: lab.fact("against exact") >= 0)
+    lab.until(lambda: lab.step() > 100)
+    assert lab.fact("against exact") < 1e-5
+
+
+def test_zooming_asks_for_the_region_at_full_resolution(lab):
+    box = lab.page.locator(PICTURE).first.bounding_box()
+    lab.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert lab.field()["right"] == 512
+    for _ in range(6):
+        lab.page.mouse.wheel(0, -200)
+        lab.page.wait_for_timeout(60)
+    lab.until(lambda: lab.field()["right"] < 512)
+    assert "Running" in lab.status()
+
+
+def test_a_click_places_the_probe_and_the_line_can_be_dragged(lab):
+    find = "() => {{ const d = Bokeh.documents[0]; return d.get_model_by_name('{}').{}; }}"
+    box = lab.page.locator(PICTURE).first.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    lab.page.mouse.click(x + 60, y + 60)
+    lab.until(lambda: lab.page.evaluate(find.format("probe point", "data.x[0]")) > 300)
+    before = lab.page.evaluate(find.format("section field", "location"))
+    y = box["y"] + TOP + lab.page.evaluate(find.format("picture field", "inner_height")) / 2
+    lab.page.mouse.move(x + 20, y)
+    lab.page.wait_for_timeout(200)
+    lab.page.mouse.down()
+    for shift in range(0, 60, 5):
+        lab.page.mouse.move(x + 20, y + shift)
+        lab.page.wait_for_timeout(20)
+    lab.page.mouse.up()
+    lab.until(lambda: lab.page.evaluate(find.format("section field", "location")) < before - 40)
+    both = [lab.page.evaluate(find.format(f"section {name}", "location")) for name in ("field", "laplacian")]
+    assert both[0] == both[1]
 
 
 @pytest.mark.parametrize("viewport", [LAPTOP, PROJECTOR], indirect=True)
