@@ -8,6 +8,7 @@ import gmpy2
 import numpy as np
 import pytest
 
+from compute.lab import OutOfMemory
 from compute.labs.mandelbrot import Mandelbrot, bla, orbit
 from compute.labs.mandelbrot.place import Place
 from compute.labs.mandelbrot.precision import PRECISIONS, choose
@@ -191,6 +192,28 @@ def test_the_reference_comes_first_and_an_orbit_is_kept_for_the_same_centre():
     assert lab._guide.orbit is not kept
     lab.update(zoom="1")
     assert lab.reference_length == 0
+
+
+def test_a_reference_beyond_memory_is_refused_and_the_view_stays(monkeypatch):
+    lab = Mandelbrot(ny=8, nx=8)
+    truth = lab.counts()
+    monkeypatch.setattr(type(lab.device), "free_bytes", lambda _: 2**30)
+    with pytest.raises(OutOfMemory, match=r"needs 2\.79 GiB on host"):
+        lab.update(zoom="1e30", max_iterations=10**7)
+    assert (lab.zoom, lab.max_iterations, lab.finished) == ("1e0", 1000, True)
+    np.testing.assert_array_equal(lab.counts(), truth)
+    with pytest.raises(OutOfMemory, match="this needs"):
+        Mandelbrot(ny=8, nx=8, zoom="1e30", max_iterations=10**7)
+
+
+def test_a_long_deep_view_goes_on_in_short_slices():
+    """At the nucleus of period 3 nothing escapes: 10^6 iterations, but a reset needs one slice at most."""
+    lab = Mandelbrot(ny=8, nx=8, center=("-1.75487766624669276", "0"), zoom="1e12", max_iterations=10**6)
+    for _ in range(5):
+        lab.advance()
+    assert 0 < lab.reference_length <= 5 * 4096
+    lab.update(zoom="1", max_iterations=50)
+    assert lab.counts().max() == 50
 
 
 def test_a_single_iteration_and_a_view_off_the_set():

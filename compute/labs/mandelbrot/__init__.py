@@ -23,6 +23,7 @@ from compute.timings import Timing
 
 SLICE = {"cpu": 2**21, "gpu": 2**33}  # iterations of one step: a few milliseconds
 PIXEL_BYTES = 2 * 8 + 2 * 4 + 4 + 4  # z, place, count, smooth
+ORBIT_BYTES = 300  # of the reference and its table, for each iteration of it, while they are made
 PICTURE_BYTES = 16 * 2**20  # samples, display buffers and scratch, rounded up
 ORBIT_SHARE = 0.3  # of the progress shown in deep views
 EPSILON = {"exact": -53.0, "fast preview": -24.0}  # log2 of what a jump of perturbation may leave out of a result
@@ -70,9 +71,14 @@ class Mandelbrot(Lab):
 
     @classmethod
     def predicted_bytes(cls, **values: Any) -> int:
-        """The arrays of a picture in the widest arithmetic, and what a frame needs."""
-        cells = int(values.get("ny", cls.ny)) * int(values.get("nx", cls.nx))
-        return cells * PIXEL_BYTES + PICTURE_BYTES
+        """The arrays of a picture in the widest arithmetic, what a frame needs, and the reference of a deep view."""
+        names = "ny", "nx", "center", "zoom", "precision"
+        given = {name: values.get(name, cls.param[name].default) for name in names}
+        cells = int(given["ny"]) * int(given["nx"])
+        place = Place.of(given["center"], given["zoom"], given["ny"], given["nx"])
+        deep = choose(given["precision"], place).deep
+        orbit = ORBIT_BYTES * int(values.get("max_iterations", cls.max_iterations)) if deep else 0
+        return cells * PIXEL_BYTES + PICTURE_BYTES + orbit
 
     def validate(self, values: dict[str, Any]) -> None:
         """Centre and zoom must be decimal numbers within their bounds; limits in order."""
@@ -101,8 +107,11 @@ class Mandelbrot(Lab):
 
     def reset(self) -> None:
         """Begin the picture of the present view anew."""
-        self.place = Place.of(self.center, self.zoom, self.ny, self.nx)
-        self.arithmetic = choose(self.precision, self.place)
+        place = Place.of(self.center, self.zoom, self.ny, self.nx)
+        arithmetic = choose(self.precision, place)
+        if arithmetic.deep:
+            self._require_memory(ORBIT_BYTES * self.max_iterations)
+        self.place, self.arithmetic = place, arithmetic
         self._arrays()
         self._guide = self._guidance() if self.arithmetic.deep else None
         self.schedule = Schedule(self.ny, self.nx, self.max_iterations, self.shortcuts)
