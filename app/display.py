@@ -29,6 +29,8 @@ class Display(Bound):
             "field": self._palette("Palette of the field", list({**AMOUNTS, **SIGNED}), "field"),
             "laplacian": self._palette("Palette of the Laplacian", list({**SIGNED, **AMOUNTS}), "laplacian"),
         }
+        section = self.choice("section")
+        section.param.watch(lambda event: session.later(stage.turned), "value")
         self.reverse = pmui.Switch(label="Reverse palettes", value=False, **FULL)
         self.reverse.param.watch(lambda event: self.session.later(self._recolour), "value")
         self.panel = pmui.Column(
@@ -37,11 +39,10 @@ class Display(Bound):
             *self.palettes.values(),
             self.reverse,
             *self._limits(),
-            self.choice("section"),
+            section,
             margin=0,
             sizing_mode="stretch_width",
         )
-        self.palettes["field"].value = DEFAULT_PALETTES["field"]
 
     def _palette(self, label: str, names: list[str], name: str) -> Any:
         select = pmui.Select(label=label, options=names, value=DEFAULT_PALETTES[name], size="small", **FULL)
@@ -68,7 +69,9 @@ class Display(Bound):
         return [self.automatic, self.snap, self._rows]
 
     def _pair(self) -> tuple[Any, Any]:
-        inputs = tuple(pmui.FloatInput(value=v, width=112, size="small", margin=(6, 8)) for v in (0.0, 1.0))
+        inputs = tuple(
+            pmui.LiteralInput(value=v, type=(float, int), width=112, size="small", margin=(6, 8)) for v in (0.0, 1.0)
+        )
         for item in inputs:
             item.param.watch(lambda event: self._apply(), "value")
         return inputs[0], inputs[1]

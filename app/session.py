@@ -29,8 +29,9 @@ class Session(param.Parameterized):
     """A lab on an engine, as one tab sees it.
 
     state and detail say in a word and in words how it is; playing whether it advances by itself; values holds every
-    parameter of the lab; steps_per_frame is None for as fast as it goes. Listeners: on_frame(number, frame) writes it
-    to the browser, on_delivered(Delivered), on_event(engine event), on_values(values that were changed by others).
+    parameter of the lab; busy is true while detail names something long; steps_per_frame is None for as fast as it
+    goes. Listeners: on_frame(number, frame) writes it to the browser, on_delivered(Delivered), on_event(engine
+    event), on_values(values that were changed by others).
     """
 
     state = param.Selector(default="starting", objects=list(STATES))
@@ -52,7 +53,7 @@ class Session(param.Parameterized):
         self.gate = FrameGate(self._send, self._grant, document.add_next_tick_callback, self._painted)
         self._handle: Any = None
         self._before: dict[str, Any] = {}
-        self._closed = self._busy = False
+        self._closed = self.busy = False
         self._target = ""
 
     # -- life
@@ -62,6 +63,11 @@ class Session(param.Parameterized):
         """Name of the engine the values ask for: "host" or "cuda:<index>"."""
         chosen = backend(self.values["backend"])
         return HOST if chosen.device == HOST else f"{chosen.device}:{self.values['device_index']}"
+
+    @property
+    def restarting(self) -> bool:
+        """Whether the engine has died and is being replaced just now."""
+        return self._handle is not None and lobby().engines.get(self._target).state == "restarting"
 
     def start(self) -> None:
         """Open the lab on its engine. Frames come once the gate is opened, when the browser can show them."""
@@ -184,7 +190,7 @@ class Session(param.Parameterized):
 
     def _send(self, number: int, frame: Frame) -> None:
         self.latest = frame
-        if self.state == "starting" or self._busy:
+        if self.state == "starting" or self.busy:
             self._settle()
         self.on_frame(number, frame)
 
@@ -192,7 +198,7 @@ class Session(param.Parameterized):
         self.on_delivered(delivered)
 
     def _settle(self) -> None:
-        self._busy = False
+        self.busy = False
         self.param.update(state="running" if self.playing else "paused", detail="")
 
     # -- events of the engine
@@ -216,7 +222,7 @@ class Session(param.Parameterized):
                 self.playing = False
                 self.param.update(state="paused", detail=reason)
             case messages.Busy(what=what):
-                self._busy = True
+                self.busy = True
                 self.detail = f"{what} …"
             case messages.Restarted(reason=reason):
                 self.gate.open()

@@ -33,8 +33,10 @@ class StatusBar:
     def tick(self) -> None:
         """Write the newest numbers."""
         session = self.session
-        words = session.detail or WORDS[session.state]
-        items = [f"<span class='state {session.state}' role='status'>{escape(words)}</span>"]
+        state = "restarting" if session.restarting else session.state
+        words = session.detail if session.busy else WORDS[state]
+        detail = escape(session.detail, quote=True)
+        items = [f"<span class='state {state}' role='status' title=\"{detail}\">{escape(words)}</span>"]
         items += [f"<span>{label} <b class='{kind}'>{escape(text)}</b></span>" for label, text, kind in self._facts()]
         self.panel.object = f"<div class='status'>{''.join(items)}</div>"
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from app.guard import host_name, is_allowed
 from app.lobby import Lobby, session_limit
 
@@ -35,7 +36,8 @@ def test_this_machine_and_listed_hosts_are_allowed(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example:5006", "", "localhost.evil.example", "127.0.0.1.evil.example", "evil.example@localhost.evil", "null"]
+    "host",
+    ["evil.example:5006", "", "localhost.evil.example", "127.0.0.1.evil.example", "evil.example@localhost.evil", "null"],
 )
 def test_other_hosts_are_refused(host: str) -> None:
     assert not is_allowed(host, ALLOWED)

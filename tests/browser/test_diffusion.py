@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -74,7 +76,7 @@ def test_a_slider_is_seen_in_the_next_frames(lab):
     lab.page.keyboard.press("Home")
     lab.until(lambda: lab.fact("r") == 0)
     frames = lab.page.evaluate(LATEST, at)
-    moving = sum(now != before for before, now in zip(frames, frames[1:], strict=False))
+    moving = sum(now != before for before, now in pairwise(frames))
     assert len(frames) > 2
     assert moving <= 4  # two under way or prepared, two in the 50 ms for which Panel collects a slider's values
 
@@ -214,6 +216,8 @@ def test_nothing_overflows(lab, viewport):
 @pytest.mark.parametrize("viewport", [PROJECTOR], indirect=True)
 def test_screenshots(lab, screenshot):
     lab.until(lambda: lab.step() > 1000, 60)
+    if os.environ.get("UPDATE_SCREENSHOTS"):  # with the comparison done, which takes a while
+        lab.until(lambda: lab.page.get_by_text("Measuring").count() == 0, 90)
     lab.page.mouse.move(0, 0)
     assert screenshot("diffusion").stat().st_size > 50_000
     lab.page.get_by_label("Toggle theme").click()
