@@ -118,6 +118,16 @@ def test_cuda_c_on_the_cpu_may_be_cut_into_any_slices(on_cpu, view):
     np.testing.assert_array_equal(lab.state.count, truth)
 
 
+def test_a_part_touches_its_own_pixels_only_in_cuda_c(on_cpu):
+    for view in ("home", "spiral e50"):
+        lab = on_cpu(**{**VIEWS[view], "ny": 21, "nx": 26})
+        kernel, deep = getattr(gpu_cupy, lab.arithmetic.kernel), (_ready(lab),) if lab._guide else ()
+        kernel(lab.state, Part(1, 4, 4, 400, 400, 400, shortcuts=False), *deep)
+        touched = np.zeros((21, 26), bool)
+        touched[4:16:4, ::4] = True
+        np.testing.assert_array_equal(lab.state.count >= 0, touched)
+
+
 def _ready(lab):
     while not lab._guide.ready:
         lab._guide.advance(1, 1)

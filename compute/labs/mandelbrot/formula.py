@@ -2,6 +2,8 @@
 
 One step is z^2 + c as t = c_re - y y, d = x + x, y = d y + c_im, x = x x + t: on a GPU 3 fused multiply-adds and one
 addition. On the CPU nothing is fused, so that the bits are those of NumPy.
+
+Numba's cache does not see a change of this file in what calls it: then delete the __pycache__ of this folder.
 """
 
 from __future__ import annotations
