@@ -37,7 +37,7 @@ def test_this_machine_and_listed_hosts_are_allowed(host: str) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example:5006", "", "localhost.evil.example", "127.0.0.1.evil.example", "evil.example@localhost.evil", "null"],
+    ["evil.example:5006", "", "localhost.evil.example", "127.0.0.1.evil.example", "x@localhost.evil", "null"],
 )
 def test_other_hosts_are_refused(host: str) -> None:
     assert not is_allowed(host, ALLOWED)

@@ -188,9 +188,11 @@ def test_a_click_places_the_probe_and_the_line_can_be_dragged(lab):
     lab.page.mouse.click(x + 60, y + 60)
     lab.until(lambda: lab.page.evaluate(find.format("probe point", "data.x[0]")) > 300)
     before = lab.page.evaluate(find.format("section field", "location"))
+    box = lab.page.locator(PICTURE).first.bounding_box()  # again: the page may have been laid out anew meanwhile
     y = box["y"] + TOP + lab.page.evaluate(find.format("picture field", "inner_height")) / 2
-    lab.page.mouse.move(x + 20, y)
-    lab.page.wait_for_timeout(200)
+    for shift in (10, 16, 20):
+        lab.page.mouse.move(x + shift, y)
+        lab.page.wait_for_timeout(150)
     lab.page.mouse.down()
     for shift in range(0, 60, 5):
         lab.page.mouse.move(x + 20, y + shift)
