@@ -18,7 +18,9 @@ from app.theme import stylesheet
 from app.transport import Transport
 from app.widgets import FULL, Bound, icon
 from compute.backends import Backend
+from compute.gpu_devices import cuda_count
 from compute.images import FORMATS, MAX_BYTES
+from compute.labs.diffusion import WRONG
 
 SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192)}
 STABLE = 0.25  # largest stable r of forward Euler in two dimensions
@@ -116,11 +118,39 @@ class Controls(Bound):
         known = self.session.lab.backends()
         absent = [b for b in known if b.missing is not None]
         notes = [absentees(absent)] if absent else []
-        backend = self.choice("backend", {b.label: b.name for b in known}, disabled_options=[b.name for b in absent])
+        names = {b.label: b.name for b in known}
+        self.backend = pmui.Select(
+            label=self.parameter("backend").label,
+            value=self.session.values["backend"],
+            options=names,
+            disabled_options=[b.name for b in absent],
+            size="small",
+            **FULL,
+        )
+        self.backend.param.watch(lambda event: self._use(event.new), "value")
+        self.kernel = self.choice("variant", self._kernels())
+        devices = {f"GPU {index}": index for index in range(max(1, cuda_count()))}
+        device = self.choice("device_index", devices, visible=len(devices) > 1)
         size = pmui.Select(label="Grid [cells]", options=SIZES, value=self.session.values["ny"], size="small", **FULL)
         size.param.watch(lambda event: self._resize(event.new), "value")
         self.size = size
-        return self._group(backend, *notes, size, self.choice("dtype"))
+        return self._group(self.backend, *notes, self.kernel, device, size, self.choice("dtype"))
+
+    def _kernels(self) -> dict[str, str]:
+        """The present backend's kernels in words; the first is the default and has no name of its own."""
+        names = self.session.lab.variants(self.session.values["backend"])
+        return {
+            f"{name} (wrong on purpose)" if name in WRONG else name: "" if name == names[0] else name for name in names
+        }
+
+    def _use(self, backend: str) -> None:
+        """Another backend, with its default kernel; the list of kernels follows."""
+        if backend != self.session.values["backend"]:
+            self.session.change(backend=backend, variant="")
+            self._list_kernels()
+
+    def _list_kernels(self) -> None:
+        self.kernel.param.update(options=self._kernels(), value=self.session.values["variant"])
 
     def _resize(self, cells: int) -> None:
         if self.session.values["ny"] != cells:
@@ -129,7 +159,10 @@ class Controls(Bound):
 
     def follow(self, values: Any) -> None:
         """Show values that the session took by itself, for instance because the engine refused others."""
-        super().follow(values)
+        super().follow({name: value for name, value in values.items() if name != "variant"})
+        if "backend" in values or "variant" in values:
+            self.backend.value = self.session.values["backend"]
+            self._list_kernels()
         if "ny" in values:
             self.size.value = values["ny"]
             self.session.later(self.stage.resized)

@@ -68,7 +68,7 @@ class Page:
         self.view: LabView | None = None
         self.browser = Browser(self._pressed, self._resized)
         self._window = (1280, 720)
-        self._help: pmui.Dialog | None = None
+        self._dialogs: dict[str, pmui.Dialog] = {}
         self.template = self._shell()
         pn.state.onload(self._start)
         pn.state.on_session_destroyed(self._destroyed)
@@ -119,11 +119,12 @@ class Page:
         )
         self.tabs.param.watch(lambda event: self._choose(event.new), "active")
         present = icon("co_present", "Presenter mode (P)", self.present, color="default", align="center")
+        about = icon("info_outline", "About this lab", self.toggle_about, color="default", align="center")
         helping = icon("help_outline", "Keys and pointer (H)", self.toggle_help, color="default", align="center")
         words = "<div class='wordmark'>Field<b>lab</b></div>"
         name = pn.pane.HTML(words, stylesheets=[stylesheet()], margin=(0, 0, 0, 12), align="center")
         gap = pmui.Row(sizing_mode="stretch_width", margin=0)
-        return pmui.Row(name, self.tabs, gap, present, helping, sizing_mode="stretch_width", margin=0)
+        return pmui.Row(name, self.tabs, gap, present, about, helping, sizing_mode="stretch_width", margin=0)
 
     def _resized(self, width: int, height: int) -> None:
         self._window = (width, height)
@@ -183,11 +184,20 @@ class Page:
 
     def toggle_help(self) -> None:
         """Show or hide the list of keys."""
-        if self._help is None:
-            text = pn.pane.Markdown(HELP, stylesheets=[stylesheet()])
-            self._help = pmui.Dialog(text, title="Keys and pointer", close_on_click=True, show_close_button=True)
-            self.template.main = [*self.template.main, self._help]
-        self._help.open = not self._help.open
+        self._toggle("Keys and pointer", HELP)
+
+    def toggle_about(self) -> None:
+        """Show or hide the equation, the method and the sources of the lab that is shown."""
+        if self.view is not None:
+            lab = self.view.session.lab
+            self._toggle(f"About {lab.TITLE}", lab.about().partition("\n")[2])  # the title stands above it
+
+    def _toggle(self, title: str, words: str) -> None:
+        if title not in self._dialogs:
+            text = pn.pane.Markdown(words, stylesheets=[stylesheet()])
+            self._dialogs[title] = pmui.Dialog(text, title=title, close_on_click=True, show_close_button=True)
+            self.template.main = [*self.template.main, self._dialogs[title]]
+        self._dialogs[title].open = not self._dialogs[title].open
 
     def present(self) -> None:
         """Presenter mode on or off: larger type, no bars beside the picture."""

@@ -6,6 +6,7 @@ A picture has 255 levels (0 … 254) and one value, 255, for a number that is no
 from __future__ import annotations
 
 import colorcet
+import numpy as np
 from bokeh.palettes import Cividis256, Inferno256, Magma256, Viridis256
 
 from compute.frames import TOP_LEVEL
@@ -23,6 +24,16 @@ SIGNED = {
     "Dark centre": list(colorcet.CET_D4),
 }
 PALETTES = {**AMOUNTS, **SIGNED}
+
+
+WHITE, BLACK = "#ffffff", "#111111"
+DARK = 0.55  # mean luminance up to which a white line shows on a picture
+
+
+def line_colour(colours: list[str]) -> str:
+    """White or near black, whichever shows on a picture in these #rrggbb colours (by their mean luminance)."""
+    rgb = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in colours]) / 255
+    return WHITE if float((rgb @ (0.2126, 0.7152, 0.0722)).mean()) < DARK else BLACK
 
 
 def palette(name: str, reverse: bool = False) -> list[str]:

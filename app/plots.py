@@ -23,16 +23,15 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
-from app.palettes import palette
+from app.palettes import line_colour, palette
 from app.plot_type import SHORT_NUMBER, keep_type
-from app.theme import LIGHT, NOT_FINITE_COLOUR, SECTION
+from app.theme import LIGHT, NOT_FINITE_COLOUR
 from compute.frames import TOP_LEVEL, Raster
 
 BAR_SLACK = 0.01  # the colour bar follows once its limits moved by this part of their span
 BAR_HEIGHT = 12  # px
 BORDERS = {"min_border_left": 56, "min_border_right": 16, "min_border_top": 8, "min_border_bottom": 80}  # px
 AROUND = (72, 88)  # px that a figure is wider and higher than its picture
-MARK = {"line_color": SECTION, "line_width": 2, "line_alpha": 0.9}
 
 LEVEL_TO_VALUE = """
 if (value > 254) return 'not finite';
@@ -112,7 +111,7 @@ class RasterPlot:
             location=0,
             name=f"section {self.name}",
             editable=True,
-            line_color=SECTION,
+            line_color=line_colour(self.mapper.palette),
             line_width=2,
             line_dash="dashed",
             hover_line_color=LIGHT["gpu"],
@@ -123,7 +122,9 @@ class RasterPlot:
 
     def add_probe(self, probe: ColumnDataSource) -> None:
         """Draw the point probe, the first row of `probe`'s x and y, as a ringed cross."""
-        self.figure.add_glyph(probe, Scatter(x="x", y="y", marker="circle_cross", size=16, fill_alpha=0.0, **MARK))
+        look = {"marker": "circle_cross", "size": 16, "fill_alpha": 0.0, "line_width": 2, "line_alpha": 0.9}
+        self._mark = Scatter(x="x", y="y", line_color=self.section.line_color, **look)
+        self.figure.add_glyph(probe, self._mark)
 
     def resize(self, width: int, height: int) -> None:
         """Set the size of the picture itself, without axes and bar, in px."""
@@ -135,6 +136,7 @@ class RasterPlot:
         colours = palette(name, reverse)
         self.mapper.palette = colours
         self.values.palette = colours
+        self.section.line_color = self._mark.line_color = line_colour(colours)
 
     def scale(self, raster: Raster) -> None:
         """Let the colour bar show the raster's limits, if they moved enough to be read."""

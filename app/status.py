@@ -56,6 +56,8 @@ class StatusBar:
         ]
         if "exact_error" in facts:
             items.append(("error against exact", f"{facts['exact_error']:.1e}", ""))
+        if "racing_error" in facts:
+            items.append(("error of the race", f"{facts['racing_error']:.1e}", "bad"))
         if facts["nonfinite"]:
             items.append(("not finite", f"{facts['nonfinite']:.0f} cells", "bad"))
         items += [("frames/s", f"{gate.rate:.0f}", ""), ("dropped", f"{gate.dropped}", ""), ("latency", latency, "")]

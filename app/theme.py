@@ -48,7 +48,6 @@ DARK = {
     "bad": "#ff8a80",
 }
 PLOT_TYPE = {"font-size": "var(--small, 14px)"}  # of what lies around a plot
-SECTION = "#ffffff"  # the section line and the probe lie on a picture, whatever the scheme
 NOT_FINITE_COLOUR = "#ff00c8"  # in no palette, so that a NaN cannot pass for a value
 
 

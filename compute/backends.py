@@ -19,7 +19,7 @@ from compute.gpu_devices import Cuda, NumbaCuda
 if TYPE_CHECKING:
     from compute.devices import Device
 
-CUDA_INSTALL = "pip install 'fieldlab[cuda13]'   (driver 580 or newer; with an older driver: 'fieldlab[cuda12]')"
+CUDA_INSTALL = "pip install 'fieldlab[cuda13]'  # with a driver below 580: 'fieldlab[cuda12]'"
 
 
 class BackendUnavailable(RuntimeError):

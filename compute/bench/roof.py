@@ -10,6 +10,7 @@ import logging
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from functools import cache
 from math import isfinite, nan
 from typing import Any
@@ -32,25 +33,31 @@ class Roof:
         self._started = False
         self._rates: dict[str, float] = {}
 
-    def start(self) -> None:
-        """Start measuring, once a process; returns at once. Best before anything else loads the machine."""
+    def start(self, then: Callable[[], object] | None = None) -> None:
+        """Start measuring, once a process; returns at once. Best before anything else loads the machine.
+
+        then: what is to load it afterwards; called on another thread, and at once if measuring has started before.
+        """
         with self._lock:
-            if self._started:
-                return
-            self._started = True
-        threading.Thread(target=self._measure, name="copy bandwidth", daemon=True).start()
+            started, self._started = self._started, True
+        if not started:
+            threading.Thread(target=self._measure, args=(then,), name="copy bandwidth", daemon=True).start()
+        elif then:
+            then()
 
     def rate(self, device: str) -> float:
         """Bytes read and written a second by `device` ("host", "cuda:0" …) while it copies."""
         return self._rates.get(device, nan)
 
-    def _measure(self) -> None:
+    def _measure(self, then: Callable[[], object] | None) -> None:
         command = [sys.executable, "-m", "compute.bench.roof"]
         try:
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=True)
             self._rates = {name: float(entry["rate"]) for name, entry in json.loads(done.stdout).items()}
         except (subprocess.SubprocessError, OSError, ValueError, KeyError) as error:
             log.warning("the copy bandwidth could not be measured: %s", error)
+        if then:
+            then()
 
 
 @cache

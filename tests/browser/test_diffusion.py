@@ -203,6 +203,19 @@ def test_a_click_places_the_probe_and_the_line_can_be_dragged(lab):
     assert both[0] == both[1]
 
 
+def test_about_shows_the_equation_and_its_sources(lab):
+    lab.page.get_by_label("About this lab").click()
+    lab.page.get_by_text("Finite Difference Schemes and Partial Differential Equations").wait_for()
+
+
+def test_the_kernels_of_the_backend_are_offered(lab):
+    lab.group("Compute")
+    lab.page.get_by_label("Kernel", exact=True).click()
+    offered = lab.page.get_by_role("menuitem")
+    offered.first.wait_for()
+    assert [text.strip() for text in offered.all_inner_texts()] == ["one-step"]
+
+
 @pytest.mark.parametrize("viewport", [LAPTOP, PROJECTOR], indirect=True)
 def test_nothing_overflows(lab, viewport):
     for name in ("Field", "Physics", "Compute", "Display"):
