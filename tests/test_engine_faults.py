@@ -236,7 +236,8 @@ def test_closing_is_possible_at_any_moment():
 
 
 SERVER = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have had it ignored
 from compute.engine import EngineRoom
 from tests.engine_faulty import LABS
 room = EngineRoom(labs=LABS)
