@@ -14,7 +14,8 @@ from typing import Any
 import panel as pn
 
 _HERE = Path(__file__).resolve().parent
-ASSETS = next(folder for folder in (_HERE.parent / "assets", _HERE / "_assets") if folder.is_dir())  # a checkout, an installed wheel
+# beside app/ in a checkout, within it in an installed wheel
+ASSETS = next(folder for folder in (_HERE.parent / "assets", _HERE / "_assets") if folder.is_dir())
 FAMILY = "Roboto, 'Liberation Sans', Arial, sans-serif"
 SMALL, BODY, TITLE, DISPLAY = 14, 16, 20, 40  # px
 PRESENTER_SCALE = 20 / 14  # smallest type 20 px
