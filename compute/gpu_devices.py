@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -38,18 +39,30 @@ class EventStopwatch(Stopwatch):
         return 1e-3 * float(self._elapsed(*self._events))
 
 
-class Cuda(Device):
-    """GPU `index` through CuPy: pooled memory, CUDA events, pinned downloads."""
+class Gpu(Device):
+    """What both ways to hold a GPU share: the number is checked, and names the device."""
 
     kind = "gpu"
 
     def __init__(self, index: int = 0) -> None:
         if not 0 <= index < self.count():
             raise ValueError(f"device_index must be from 0 to {self.count() - 1}, not {index}")
-        import cupy
-
         super().__init__(index)
         self.name = f"cuda:{index}"
+
+    @staticmethod
+    @abstractmethod
+    def count() -> int:
+        """Number of GPUs that can be used this way."""
+
+
+class Cuda(Gpu):
+    """GPU `index` through CuPy: pooled memory, CUDA events, pinned downloads."""
+
+    def __init__(self, index: int = 0) -> None:
+        super().__init__(index)
+        import cupy
+
         self._cupy = cupy
         self._device = cupy.cuda.Device(index)
         self._device.use()
@@ -137,18 +150,13 @@ def _driver_too_old(cupy: Any) -> str | None:
     return None
 
 
-class NumbaCuda(Device):
+class NumbaCuda(Gpu):
     """GPU `index` through numba-cuda; with NUMBA_ENABLE_CUDASIM=1 its simulator, which runs kernels on the CPU."""
 
-    kind = "gpu"
-
     def __init__(self, index: int = 0) -> None:
-        if not 0 <= index < self.count():
-            raise ValueError(f"device_index must be from 0 to {self.count() - 1}, not {index}")
+        super().__init__(index)
         from numba import cuda
 
-        super().__init__(index)
-        self.name = f"cuda:{index}"
         self._cuda = cuda
         cuda.select_device(index)
 
