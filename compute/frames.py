@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compute.timings import Timing
 
+Value = TypeVar("Value")
 TOP_LEVEL = 254
 NOT_FINITE = 255
 
@@ -54,13 +56,14 @@ class Frame:
     """Everything a lab shows of one state.
 
     parts: pictures and lines by name; facts: plain numbers by name; timing: what this frame cost; number: counts the
-    frames of one lab.
+    frames of one lab; notes: words by name, for what no float64 can hold and what is said in a sentence.
     """
 
     parts: Mapping[str, Raster | Curve]
     facts: Mapping[str, float]
     timing: Timing
     number: int = 0
+    notes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     rasters: Mapping[str, Raster] = field(init=False, repr=False)
     curves: Mapping[str, Curve] = field(init=False, repr=False)
 
@@ -71,9 +74,9 @@ class Frame:
         object.__setattr__(self, "curves", curves)
 
 
-def freeze(facts: dict[str, float]) -> Mapping[str, float]:
-    """A read-only view of `facts`."""
-    return MappingProxyType(facts)
+def freeze(named: dict[str, Value]) -> Mapping[str, Value]:
+    """A read-only view of `named`."""
+    return MappingProxyType(named)
 
 
 def fit(shape: tuple[int, int], pixels: tuple[int, int]) -> int:

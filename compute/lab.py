@@ -91,6 +91,11 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         """False once the state was seen to hold NaN or inf."""
         return True
 
+    @property
+    def resting(self) -> bool:
+        """True while advancing would do nothing, until a value changes: a picture that is complete, for instance."""
+        return False
+
     # -- values and actions, the same for every lab
 
     def validate(self, values: dict[str, Any]) -> None:

@@ -97,11 +97,16 @@ class Pace:
         weight = SLOWER if cost > self.cost else FASTER
         self.cost = cost if not self.cost else self.cost + weight * (cost - self.cost)
 
-    def frame_due(self) -> bool:
-        """Whether the lab should show its state now."""
+    def rest(self) -> None:
+        """The lab has nothing left to do: steps that were asked for singly are done, and what there is can be shown."""
+        self.dirty = self.dirty or self.tally.steps > 0 or self.owed > 0
+        self.owed = 0
+
+    def frame_due(self, resting: bool = False) -> bool:
+        """Whether the lab should show its state now; `resting`: it has nothing left to do."""
         if not self.credits or self.owed:
             return False
-        if not (self.running and self.seen):
+        if resting or not (self.running and self.seen):
             return self.dirty
         return self.tally.steps >= max(1, self.steps or 1)
 

@@ -93,7 +93,7 @@ class Seat:
 
     def wakes_at(self, now: float) -> float:
         """When this lab wants its next turn: 0 for at once, inf for not before an order comes."""
-        ready = self._ring.free() is not None if self.pace.frame_due() else self.pace.next_steps(now) > 0
+        ready = self._ring.free() is not None if self._frame_due() else self._steps(now) > 0
         return 0.0 if ready or self._updates else self.keeper.wakes_at()
 
     def turn(self, now: float) -> None:
@@ -107,14 +107,23 @@ class Seat:
 
     def _work(self, now: float) -> None:
         self.settle()
-        if not self.pace.frame_due() and (steps := self.pace.next_steps(now)):
+        if not self._frame_due() and (steps := self._steps(now)):
             self._compute(steps)
         slot = self._ring.free()
-        if self.pace.frame_due() and slot is not None:
+        if self._frame_due() and slot is not None:
             self._show(slot)
         if self.keeper.wakes_at() <= now:
             with self._patience():
                 self.keeper.turn()
+
+    def _frame_due(self) -> bool:
+        """Whether to show the lab now; one that rests is shown once more if it changed, and left alone."""
+        if self.lab.resting:
+            self.pace.rest()
+        return self.pace.frame_due(self.lab.resting)
+
+    def _steps(self, now: float) -> int:
+        return 0 if self.lab.resting else self.pace.next_steps(now)
 
     def settle(self) -> None:
         """Apply the waiting values: each set as a whole or not at all."""
@@ -155,7 +164,8 @@ class Seat:
             return
         self.frames += 1
         timing = self.pace.shown().total(frame.timing)
-        self._send(slot, replace(frame, number=self.frames, timing=timing, facts=dict(frame.facts)))
+        facts, notes = dict(frame.facts), dict(frame.notes)  # a read-only view cannot be pickled
+        self._send(slot, replace(frame, number=self.frames, timing=timing, facts=facts, notes=notes))
         sick = not self.lab.healthy
         if sick and (self.pace.running or not self._sick):
             self.pace.stop()
