@@ -74,6 +74,27 @@ def test_a_window_is_a_copy_in_float64(camera):
     np.testing.assert_array_equal(camera.window(upload(camera, u), 1, 2, 2, 3), u[1:3, 2:5])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize(("num", "den"), [(1, 1), (2, 1), (1, 2), (2, 2)])
+def test_gathering_moves_a_picture_by_whole_places(camera, num, den, dtype):
+    u = (np.arange(7 * 10).reshape(7, 10) - 20).astype(dtype)
+    for shape, y0, x0 in [((7, 10), 0, 0), ((9, 3), -3, 4), ((1, 1), 1, 1), ((5, 13), -20, 0), ((6, 11), 3, -7)]:
+        truth = np.full(shape, -1, dtype)
+        for i, j in np.ndindex(shape):
+            (p, odd), (q, even) = divmod(i * num + y0, den), divmod(j * num + x0, den)
+            if odd == even == 0 and 0 <= p < 7 and 0 <= q < 10:
+                truth[i, j] = u[p, q]
+        out = upload(camera, np.zeros(shape, dtype))
+        camera._kernels.gather(upload(camera, u), out, num, den, y0, x0, -1)
+        np.testing.assert_array_equal(camera._device.download(out), truth)
+
+
+def test_what_is_not_gathered_is_filled_with_no_number(camera):
+    out = upload(camera, np.zeros((2, 3), np.float32))
+    camera._kernels.gather(upload(camera, np.ones((1, 1), np.float32)), out, 1, 1, 0, -1, np.nan)
+    np.testing.assert_array_equal(camera._device.download(out), [[np.nan, 1, np.nan], [np.nan] * 3])
+
+
 def test_a_disc_is_drawn_where_the_centres_are(camera):
     u = upload(camera, np.zeros((9, 11), np.float32))
     camera._kernels.disc(u, 4.5, 0.0, 2.6, 7.0)

@@ -10,9 +10,9 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from compute import numba_threads
-from compute.raster.cpu_numpy import WORK_SHAPE, disc, window
+from compute.raster.cpu_numpy import WORK_SHAPE, disc, gather, window
 
-__all__ = ["disc", "levels", "reduce", "survey", "window"]  # disc and window as in NumPy: they are memory copies
+__all__ = ["disc", "gather", "levels", "reduce", "survey", "window"]  # disc, gather, window: NumPy's memory copies
 
 numba_threads.choose_layer()
 

@@ -73,6 +73,32 @@ def disc(u: NDArray[Any], y: float, x: float, radius: float, value: float) -> No
     part[np.add.outer(dy**2, dx**2) <= radius**2] = value
 
 
+def gather(source: NDArray[Any], out: NDArray[Any], num: int, den: int, y0: int, x0: int, fill: float) -> None:
+    """out[i, j] = source[(i num + y0) / den, (j num + x0) / den] where both are whole and in source, else `fill`.
+
+    Moves a picture: by whole pixels (num = den = 1), to every other pixel (den = 2), from every other one (num = 2).
+    source, out: 2-D of one type, float32, float64 or int32, not overlapping; num, den: whole numbers from 1 on.
+    """
+    out[...] = fill
+    rows, from_rows = _meeting(out.shape[0], source.shape[0], num, den, y0)
+    columns, from_columns = _meeting(out.shape[1], source.shape[1], num, den, x0)
+    out[rows, columns] = source[from_rows, from_columns]
+
+
+def _meeting(size: int, source: int, num: int, den: int, start: int) -> tuple[slice, slice]:
+    """The indices k below `size` with (k num + start) / den whole and in 0 .. source - 1, and these numbers."""
+    places = np.arange(size) * num + start
+    k = np.flatnonzero((places % den == 0) & (places >= 0) & (places < source * den))
+    return _even(k), _even(places[k] // den)
+
+
+def _even(numbers: NDArray[np.intp]) -> slice:
+    """Evenly spaced increasing numbers as a slice: those above are, because k num + start = 0 modulo den."""
+    if not numbers.size:
+        return slice(0)
+    return slice(int(numbers[0]), int(numbers[-1]) + 1, int(numbers[1] - numbers[0]) if numbers.size > 1 else 1)
+
+
 def _starts(start: int, factor: int, count: int) -> NDArray[np.intp]:
     return start + factor * np.arange(count)
 

@@ -1,4 +1,4 @@
-// From a field to what the screen needs, in CUDA C. Compile with -DREAL=float|double, the type of the field.
+// From a field to what the screen needs, in CUDA C. Compile with -DREAL=float|double|int, the type of the field.
 
 #define EVERY_LANE 0xffffffffu
 #define INFINITE __longlong_as_double(0x7ff0000000000000LL)
@@ -79,7 +79,7 @@ block_means(const REAL* __restrict__ u, float* out, int ny, int nx, int y0, int 
     if (lane == 0 && mine < pixels) out[mine] = (float)(sum / ((double)(bottom - top) * (right - left)));
 }
 
-// ---- levels, window, disc: one thread a cell ----------------------------------------------------------------------
+// ---- levels, window, disc, gather: one thread a cell --------------------------------------------------------------
 
 extern "C" __global__ void
 to_levels(const float* __restrict__ values, unsigned char* out, int cells, double low, double high)
@@ -108,4 +108,16 @@ fill_disc(REAL* u, int nx, int top, int left, int width, double dy, double dx, d
     if (j >= width) return;
     const double y = i + dy, x = j + dx;
     if (__dadd_rn(__dmul_rn(y, y), __dmul_rn(x, x)) <= square) u[(long long)(top + i) * nx + left + j] = value;
+}
+
+// out (gridDim.y, width) = source (height, nx) at ((i num + y0) / den, (j num + x0) / den) where both are whole and in it.
+extern "C" __global__ void
+copy_meeting(const REAL* __restrict__ source, REAL* out, int height, int nx, int width, int num, int den, int y0, int x0,
+             REAL fill)
+{
+    const int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;
+    const int p = i * num + y0, q = j * num + x0;
+    if (j >= width) return;
+    const bool meets = p >= 0 && q >= 0 && p % den == 0 && q % den == 0 && p / den < height && q / den < nx;
+    out[(long long)i * width + j] = meets ? source[(long long)(p / den) * nx + q / den] : fill;
 }

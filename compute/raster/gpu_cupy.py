@@ -13,7 +13,7 @@ from compute.devices import Array
 from compute.raster.cpu_numpy import WORK_SHAPE
 
 SOURCE = Path(__file__).with_suffix(".cu")
-REAL = {"float32": "float", "float64": "double"}
+REAL = {"float32": "float", "float64": "double", "int32": "int"}
 THREADS = 256  # a block, as in gpu_cupy.cu
 
 
@@ -65,6 +65,23 @@ def disc(u: Array, y: float, x: float, radius: float, value: float) -> None:
     numbers = (u.shape[1], top, left, width)
     centre = np.float64(top + 0.5 - y), np.float64(left + 0.5 - x), np.float64(radius**2)
     _launch("fill_disc", (_blocks(width), height), u, *map(np.int32, numbers), *centre, u.dtype.type(value))
+
+
+def gather(source: Array, out: Array, num: int, den: int, y0: int, x0: int, fill: float) -> None:
+    """out[i, j] = source[(i num + y0) / den, (j num + x0) / den] where both are whole and in source, else `fill`.
+
+    Moves a picture: by whole pixels (num = den = 1), to every other pixel (den = 2), from every other one (num = 2).
+    source, out: 2-D of one type, float32, float64 or int32, not overlapping; num, den: whole numbers from 1 on.
+    """
+    numbers = (*source.shape, out.shape[1], num, den, y0, x0)
+    _launch(
+        "copy_meeting",
+        (_blocks(out.shape[1]), out.shape[0]),
+        source,
+        out,
+        *map(np.int32, numbers),
+        source.dtype.type(fill),
+    )
 
 
 def _blocks(threads: int) -> int:

@@ -60,6 +60,15 @@ def disc(u: Array, y: float, x: float, radius: float, value: float) -> None:
         kernel(_fill_disc)[blocks, THREADS](u, y, x, float(radius), (top, left, height, width), u.dtype.type(value))
 
 
+def gather(source: Array, out: Array, num: int, den: int, y0: int, x0: int, fill: float) -> None:
+    """out[i, j] = source[(i num + y0) / den, (j num + x0) / den] where both are whole and in source, else `fill`.
+
+    Moves a picture: by whole pixels (num = den = 1), to every other pixel (den = 2), from every other one (num = 2).
+    source, out: 2-D of one type, float32, float64 or int32, not overlapping; num, den: whole numbers from 1 on.
+    """
+    kernel(_gather)[_blocks(out), THREADS](source, out, (num, den, y0, x0), out.dtype.type(fill))
+
+
 def _blocks(out: Array) -> int:
     return -(-out.shape[0] * out.shape[1] // THREADS)
 
@@ -144,3 +153,18 @@ def _fill_disc(u, y, x, radius, box, value):  # type: ignore[no-untyped-def]
         i, j = top + cell // width, left + cell % width
         if (i + 0.5 - y) ** 2 + (j + 0.5 - x) ** 2 <= radius * radius:
             u[i, j] = value
+
+
+def _gather(source, out, numbers, fill):  # type: ignore[no-untyped-def]
+    """One thread a cell."""
+    cell = cuda.grid(1)
+    num, den, y0, x0 = numbers
+    if cell < out.shape[0] * out.shape[1]:
+        i, j = cell // out.shape[1], cell % out.shape[1]
+        p, q = i * num + y0, j * num + x0
+        value = fill
+        if p >= 0 and q >= 0 and p % den == 0 and q % den == 0:
+            y, x = p // den, q // den
+            if y < source.shape[0] and x < source.shape[1]:
+                value = source[y, x]
+        out[i, j] = value
