@@ -7,13 +7,12 @@ from typing import Any
 import panel as pn
 from bokeh.document import Document
 
-from app.controls import Controls
 from app.notices import Notices
 from app.readout import Readout
 from app.session import Session
-from app.stage import Stage
 from app.status import StatusBar
 from app.stream import Delivered
+from app.views import view_of
 from compute.lab import Lab
 
 SIDEBAR, READOUT, HEADER, STATUS, PADDING = 280, 320, 57, 40, 24  # px
@@ -24,12 +23,13 @@ class LabView:
     """Builds the parts and passes events between them. `main`, `sidebar` and `readout` are what the page shows."""
 
     def __init__(self, lab: type[Lab], document: Document, window: tuple[int, int]) -> None:
-        self.session = session = Session(lab, document)
-        self.stage = Stage(session, room(window))
+        self.parts = parts = view_of(lab)
+        self.session = session = Session(lab, document, parts.values, parts.pace)
+        self.stage = parts.stage(session, room(window))
         self.stage.on_ready = self._stream
         self.notices = Notices(document)
-        self.controls = Controls(session, self.stage, self.notices)
-        self.status = StatusBar(session)
+        self.controls = parts.controls(session, self.stage, self.notices)
+        self.status = StatusBar(session, parts.facts)
         self.readout = Readout(session)
         self.main = pn.Column(
             self.stage.panel, self.status.panel, self.notices.panel, margin=0, sizing_mode="stretch_both"
@@ -37,6 +37,8 @@ class LabView:
         session.on_delivered = self._delivered
         session.on_event = self._event
         session.on_values = self.controls.follow
+        self._shown = True  # whether this is the lab that the page shows
+        self._warning = ""
 
     def start(self) -> None:
         """Open the lab and let it run."""
@@ -50,6 +52,7 @@ class LabView:
 
     def show(self, shown: bool) -> None:
         """A lab that is not shown computes nothing, streams nothing, and keeps its state."""
+        self._shown = shown
         if shown:
             self.session.reconnected()
         else:
@@ -70,16 +73,27 @@ class LabView:
         self.session.later(lambda: self.readout.dress(dark))
 
     def press(self, key: str) -> None:
-        """Do what the key named `key` in app.browser.KEYS stands for; others are the page's."""
-        transport = self.controls.transport
-        acts = {"play": transport.toggle, "step": transport.step, "reset": transport.reset}
-        if key in acts:
-            acts[key]()
+        """Do what this lab's key stands for; others are the page's."""
+        if key in self.parts.keys:
+            self.controls.press(self.parts.keys[key])
+
+    def present(self, on: bool, cramped: bool) -> None:
+        """Presenter mode goes on or off; `cramped`: in a low window."""
+        self.controls.present(on, cramped)
 
     def _tick(self) -> None:
-        self.stage.tick()
-        self.status.tick()
-        self.readout.tick()
+        if not self._shown:
+            return
+        for part in (self.stage, self.controls, self.status, self.readout):
+            part.tick()
+        self._warn()
+
+    def _warn(self) -> None:
+        """A frame may say that it is not what it seems: said when it begins, and again if it becomes another thing."""
+        warning = self.session.latest.notes.get("warning", "") if self.session.latest else ""
+        if warning and warning != self._warning:
+            self.notices.tell("warning", warning)
+        self._warning = warning
 
     def _delivered(self, delivered: Delivered) -> None:
         self.readout.frame(delivered.timed)

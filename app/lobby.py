@@ -1,6 +1,6 @@
-"""Who is in: one object a server process that owns the engines, counts sessions and caps them.
+"""Who is in: one object a server process that owns the engines, counts the pages that are open and caps them.
 
-A session is admitted when its browser says that it is ready, never by a bare GET, and leaves when it is destroyed.
+A page is admitted when its browser says that it is ready, never by a bare GET, and leaves with its session.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 from compute.engine import EngineRoom
 
 if TYPE_CHECKING:
-    from app.session import Session
+    from app.page import Page
 
 DEFAULT_LIMIT = 64  # one process serves about 60 clients at 14 frames/s
 
 
 class Lobby:
-    """The engines of this process and the sessions that use them."""
+    """The engines of this process and the pages that use them."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.sessions: set[Session] = set()
+        self.pages: set[Page] = set()
         self._engines: EngineRoom | None = None
 
     @property
@@ -40,16 +40,16 @@ class Lobby:
 
     @property
     def full(self) -> bool:
-        """Whether no further session may enter."""
-        return len(self.sessions) >= self.limit
+        """Whether no further page may enter."""
+        return len(self.pages) >= self.limit
 
-    def enter(self, session: Session) -> None:
-        """Count `session` in."""
-        self.sessions.add(session)
+    def enter(self, page: Page) -> None:
+        """Count `page` in."""
+        self.pages.add(page)
 
-    def leave(self, session: Session) -> None:
-        """Forget `session`; harmless if it never entered."""
-        self.sessions.discard(session)
+    def leave(self, page: Page) -> None:
+        """Forget `page`; harmless if it never entered."""
+        self.pages.discard(page)
 
 
 def session_limit() -> int:

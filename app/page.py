@@ -12,11 +12,12 @@ import panel_material_ui as pmui
 import param
 from panel.util import edit_readonly
 
-from app.browser import Browser
+from app.browser import KEYS, Browser
 from app.lab_view import READOUT, SIDEBAR, LabView
 from app.lobby import lobby
 from app.status import ACROSS
 from app.theme import ASSETS, THEME, stylesheet
+from app.views import view_of
 from app.widgets import icon
 from compute.labs import LABS
 
@@ -29,14 +30,11 @@ HEADER_TABS = {
 HELP = """
 | Key | does |
 | --- | --- |
-| **Space** | run or pause |
-| **S** | one step |
-| **R** | reset to the initial field |
+{rows}
 | **P** | presenter mode: larger type, more picture |
 | **H** | this help |
 
-Drag on a picture to move it, scroll to zoom; choose *Paint* to draw heat with the pointer. Drag the dashed line to
-move the section, click to place the probe.
+{pointer}
 """
 
 
@@ -64,6 +62,8 @@ class Page:
         if pn.state.curdoc is None:
             raise RuntimeError("a page belongs to a served document; run `panel serve app`")
         self.document = pn.state.curdoc
+        for lab in LABS:  # a model that is defined after the page was sent is unknown to the browser
+            view_of(lab)
         self.views: dict[str, LabView] = {}
         self.view: LabView | None = None
         self.browser = Browser(self._pressed, self._resized)
@@ -147,6 +147,7 @@ class Page:
         if lobby().full:
             self._main.objects = [full_house()]
         else:
+            lobby().enter(self)
             self._choose(0)
 
     def _choose(self, index: int) -> None:
@@ -160,6 +161,7 @@ class Page:
         self._main.objects = list(self.view.main)
         self._bars[0].objects = [self.view.controls.panel]
         self._bars[1].objects = list(self.view.readout.panel)
+        self.browser.wanted = [*KEYS, *self.view.parts.keys]
         if fresh:
             self.view.start()
         else:
@@ -170,6 +172,7 @@ class Page:
             self.view.show(shown)
 
     def _destroyed(self, session_context: Any) -> None:
+        lobby().leave(self)
         for view in self.views.values():
             view.close()
 
@@ -177,14 +180,17 @@ class Page:
 
     def _pressed(self, key: str) -> None:
         acts = {"present": self.present, "help": self.toggle_help}
-        if key in acts:
-            acts[key]()
+        if key in KEYS:
+            acts[KEYS[key]]()
         elif self.view is not None:
             self.view.press(key)
 
     def toggle_help(self) -> None:
         """Show or hide the list of keys."""
-        self._toggle("Keys and pointer", HELP)
+        if self.view is not None:
+            parts = self.view.parts
+            words = HELP.format(rows=parts.help.strip(), pointer=parts.pointer.strip())
+            self._toggle(f"Keys and pointer: {self.view.session.lab.TITLE}", words)
 
     def toggle_about(self) -> None:
         """Show or hide the equation, the method and the sources of the lab that is shown."""
@@ -204,6 +210,6 @@ class Page:
         on = not self.browser.presenter
         self.browser.presenter = on
         self.template.param.update(sidebar_open=not on, contextbar_open=not on)
-        if self.view is not None and self._window[1] < ROOMY:
-            self.view.controls.display.curves.value = not on
+        if self.view is not None:
+            self.view.present(on, cramped=self._window[1] < ROOMY)
         self._dress()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import param
@@ -21,7 +22,6 @@ from compute.frames import Frame
 from compute.lab import Lab
 
 HOST = "host"
-STEPS = 20  # a frame, at the start: at 512 x 512 the pace at which heat visibly spreads
 STATES = ("starting", "running", "paused", "moving", "restarting", "broken")
 
 
@@ -29,20 +29,26 @@ class Session(param.Parameterized):
     """A lab on an engine, as one tab sees it.
 
     state and detail say in a word and in words how it is; playing whether it advances by itself; values holds every
-    parameter of the lab; busy is true while detail names something long; steps_per_frame is None for as fast as it
-    goes. Listeners: on_frame(number, frame) writes it to the browser, on_delivered(Delivered), on_event(engine
-    event), on_values(values that were changed by others).
+    parameter of the lab, at first `values` and the defaults; busy is true while detail names something long;
+    steps_per_frame, at first `pace`, is None for as fast as it goes. Listeners: on_frame(number, frame) writes it to
+    the browser, on_delivered(Delivered), on_event(engine event), on_values(values that were changed by others).
     """
 
     state = param.Selector(default="starting", objects=list(STATES))
     detail = param.String(default="")
     playing = param.Boolean(default=False)
 
-    def __init__(self, lab: type[Lab], document: Document) -> None:
+    def __init__(
+        self,
+        lab: type[Lab],
+        document: Document,
+        values: Mapping[str, Any] = MappingProxyType({}),
+        pace: int | None = None,
+    ) -> None:
         super().__init__()
         self.lab, self.document = lab, document
-        self.values: dict[str, Any] = {n: lab.param[n].default for n in lab.param if n != "name"}
-        self.steps_per_frame: int | None = STEPS
+        self.values: dict[str, Any] = {n: lab.param[n].default for n in lab.param if n != "name"} | dict(values)
+        self.steps_per_frame = pace
         self.view: tuple[float, float, float, float] | None = None
         self.pixels = (512, 512)
         self.latest: Frame | None = None
@@ -71,7 +77,6 @@ class Session(param.Parameterized):
 
     def start(self) -> None:
         """Open the lab on its engine. Frames come once the gate is opened, when the browser can show them."""
-        lobby().enter(self)
         self._open()
 
     def _open(self, snapshot: Mapping[str, Any] | None = None) -> None:
@@ -109,7 +114,6 @@ class Session(param.Parameterized):
             return
         self._closed = True
         self.gate.close()
-        lobby().leave(self)
         if self._handle is not None:
             self._handle.close()
             self._handle = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from html import escape
 from math import isfinite
 
@@ -9,6 +10,8 @@ import panel as pn
 
 from app.session import Session
 from app.theme import stylesheet
+from app.views import Fact
+from compute.frames import Frame
 
 ACROSS = {"position": "fixed", "left": "0", "width": "100%", "bottom": "0", "z-index": "1250"}  # a bar over the page
 WORDS = {
@@ -19,13 +22,14 @@ WORDS = {
     "restarting": "Engine restarting",
     "broken": "Engine stopped",
 }
+COMPLETE = "Complete"  # running, with nothing left to do until a value changes
 
 
 class StatusBar:
-    """One line at the bottom of the main area, refreshed by `tick`."""
+    """One line at the bottom of the main area, refreshed by `tick`; `facts` gives the lab's own numbers of a frame."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, session: Session, facts: Callable[[Frame], Sequence[Fact]]) -> None:
+        self.session, self._facts = session, facts
         self.panel = pn.pane.HTML("", stylesheets=[stylesheet()], styles=ACROSS, margin=0)
         session.param.watch(lambda *events: self.tick(), ["state", "detail"])
         self.tick()
@@ -35,30 +39,22 @@ class StatusBar:
         session = self.session
         state = "restarting" if session.restarting else session.state
         words = session.detail if session.busy else WORDS[state]
+        if state == "running" and self._complete():
+            state, words = "complete", COMPLETE
         detail = escape(session.detail, quote=True)
         items = [f"<span class='state {state}' role='status' title=\"{detail}\">{escape(words)}</span>"]
-        items += [f"<span>{label} <b class='{kind}'>{escape(text)}</b></span>" for label, text, kind in self._facts()]
+        items += [f"<span>{label} <b class='{kind}'>{escape(text)}</b></span>" for label, text, kind in self._numbers()]
         self.panel.object = f"<div class='status'>{''.join(items)}</div>"
 
-    def _facts(self) -> list[tuple[str, str, str]]:
+    def _numbers(self) -> list[Fact]:
         frame, gate = self.session.latest, self.session.gate
         if frame is None:
             return []
-        facts = frame.facts
-        r, limit = facts["r"], facts["limit"]
-        kind = "bad" if r > limit else "warn" if r == limit else ""
         latency = f"{gate.latency * 1e3:.0f} ms" if isfinite(gate.latency) else "–"
-        items = [
-            ("step", f"{facts['step']:,.0f}".replace(",", " "), ""),
-            ("r", f"{r:.3f} of {limit:g}", kind),
-            ("heat", f"{facts['heat']:.5g}", ""),
-            ("drift", f"{facts['heat_drift']:+.1e}", ""),
-        ]
-        if "exact_error" in facts:
-            items.append(("error against exact", f"{facts['exact_error']:.1e}", ""))
-        if "racing_error" in facts:
-            items.append(("error of the race", f"{facts['racing_error']:.1e}", "bad"))
-        if facts["nonfinite"]:
-            items.append(("not finite", f"{facts['nonfinite']:.0f} cells", "bad"))
-        items += [("frames/s", f"{gate.rate:.0f}", ""), ("dropped", f"{gate.dropped}", ""), ("latency", latency, "")]
-        return items
+        stream = [("frames/s", f"{gate.rate:.0f}", ""), ("dropped", f"{gate.dropped}", ""), ("latency", latency, "")]
+        return [*self._facts(frame), *stream]
+
+    def _complete(self) -> bool:
+        """Whether the lab says that nothing is left to do."""
+        frame = self.session.latest
+        return frame is not None and frame.facts.get("finished") == 1

@@ -1,4 +1,4 @@
-"""Play, pause, one step, reset, checkpoint and back; and how many steps a frame takes."""
+"""Play, pause, one step, reset, checkpoint and back, as far as the lab knows them; and how many steps a frame takes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import panel_material_ui as pmui
 from app.session import Session
 from app.widgets import FULL, icon
 
+KEYS = {" ": "play", "s": "step", "r": "reset"}
 FASTEST = "as fast as it goes"
 SPEEDS: dict[str, int | None] = {str(n): n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)} | {FASTEST: None}
 
@@ -19,12 +20,13 @@ class Transport:
         self.run = pmui.Button(label="Run", icon="play_arrow", size="medium", margin=(2, 4, 2, 8), width=104)
         self.run.on_click(lambda event: self.toggle())
         session.param.watch(self._show_playing, "playing")
-        buttons = (
-            icon("skip_next", "One step (S)", self.step, align="center"),
-            icon("replay", "Reset to the initial field (R)", self.reset, align="center"),
-            icon("bookmark_add", "Checkpoint: remember this state", self.checkpoint, align="center"),
-            icon("undo", "Back to the checkpoint", self.back, align="center"),
-        )
+        buttons = [icon("skip_next", "One step (S)", self.step, align="center")]
+        known = session.lab.ACTIONS
+        if "reset" in known:
+            buttons.append(icon("replay", "Reset to the initial field (R)", self.reset, align="center"))
+        if "checkpoint" in known and "rollback" in known:
+            buttons.append(icon("bookmark_add", "Checkpoint: remember this state", self.checkpoint, align="center"))
+            buttons.append(icon("undo", "Back to the checkpoint", self.back, align="center"))
         self.speed = pmui.DiscreteSlider(
             label="Steps a frame", options=SPEEDS, value=session.steps_per_frame, size="small", **FULL
         )

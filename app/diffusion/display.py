@@ -6,9 +6,9 @@ from typing import Any
 
 import panel_material_ui as pmui
 
+from app.diffusion.stage import DiffusionStage
 from app.palettes import AMOUNTS, SIGNED
 from app.session import Session
-from app.stage import Stage
 from app.widgets import FULL, Bound
 
 SHOWN = {"Both": ("field", "laplacian"), "Field": ("field",), "Laplacian": ("laplacian",)}
@@ -18,7 +18,7 @@ DEFAULT_PALETTES = {"field": "Inferno", "laplacian": "Cool–warm"}
 class Display(Bound):
     """What is seen, apart from the numbers behind it."""
 
-    def __init__(self, session: Session, stage: Stage) -> None:
+    def __init__(self, session: Session, stage: DiffusionStage) -> None:
         super().__init__(session)
         self.stage = stage
         shown = pmui.RadioButtonGroup(options=list(SHOWN), value="Both", size="small", **FULL)

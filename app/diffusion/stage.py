@@ -1,4 +1,4 @@
-"""The main area of a lab: its pictures, the profile on the section line, the probe over time. One per session."""
+"""The diffusion lab's main area: its pictures, the profile on the section line, the probe over time. One a session."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOOK_DELAY = 120  # ms without a pan or zoom before the region is asked for at f
 SERIES = 1200  # points of the probe's series that are kept
 
 
-class Stage:
+class DiffusionStage:
     """Pictures and curves of one session, and their sizes in its window."""
 
     def __init__(self, session: Session, room: tuple[int, int]) -> None:

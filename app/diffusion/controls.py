@@ -1,0 +1,133 @@
+"""The side bar: transport, then four groups by what they change: field, physics, compute, display."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import panel_material_ui as pmui
+
+from app.controls import Controls, accordion, column
+from app.diffusion.brush import Brush
+from app.diffusion.display import Display
+from app.diffusion.stage import DiffusionStage
+from app.machine import Machine
+from app.notices import Notices
+from app.session import Session
+from app.transport import Transport
+from app.widgets import FULL, icon
+from compute.images import FORMATS, MAX_BYTES
+from compute.labs.diffusion import WRONG
+
+SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192)}
+BLOW_UP = 0.26  # just beyond the stability limit of 1/4: the chequerboard grows 1.08-fold a step
+SEEDS = 1000
+
+
+def kernel_words(name: str) -> str:
+    """What the list of kernels calls the kernel `name`."""
+    return f"{name} (wrong on purpose)" if name in WRONG else name
+
+
+class DiffusionControls(Controls):
+    """Every control of the diffusion lab, bound to one session."""
+
+    def __init__(self, session: Session, stage: DiffusionStage, notices: Notices) -> None:
+        super().__init__(session)
+        self.stage, self.notices = stage, notices
+        self.transport = transport = Transport(session)
+        self.brush = Brush(session, stage.pictures)
+        self.display = Display(session, stage)
+        groups = {
+            "Field": self._field(),
+            "Physics": self._physics(),
+            "Compute": self._compute(),
+            "Display": self.display.panel,
+        }
+        self.acts = {"play": transport.toggle, "step": transport.step, "reset": transport.reset}
+        self.panel = column(transport.panel, accordion(groups, opened=(0, 1)))
+
+    def present(self, on: bool, cramped: bool) -> None:
+        """A low window has no room for the curves beside large type."""
+        if cramped:
+            self.display.curves.value = not on
+
+    # -- field
+
+    def _field(self) -> pmui.Column:
+        self.preset = preset = self.choice("preset")
+        again = icon("casino", "The same kind of field from another seed", self._reseed, align="center")
+        self._mode = pmui.Row(self.slider("mode_p", 1, label="p"), self.slider("mode_q", 1, label="q"), margin=0)
+        self._text = self.add(
+            "text", pmui.TextInput(label="Text", value=self.session.values["text"], size="small", **FULL)
+        )
+        self.upload = pmui.FileInput(
+            label="Image as field",
+            accept=".png,.jpg,.jpeg",
+            max_file_size=MAX_BYTES,
+            variant="outlined",
+            size="small",
+            **FULL,
+        )
+        self.upload.param.watch(self._uploaded, "value")
+        preset.param.watch(lambda event: self._show_options(event.new), "value")
+        self._show_options(preset.value)
+        first = pmui.Row(preset, again, margin=0, sizing_mode="stretch_width")
+        return column(first, self._mode, self._text, self.upload, self.brush.panel)
+
+    def _reseed(self) -> None:
+        self.session.change(seed=(self.session.values["seed"] + 1) % SEEDS)
+
+    def _show_options(self, preset: str) -> None:
+        self._mode.visible = preset == "single mode"
+        self._text.visible = preset == "text"
+
+    def _uploaded(self, event: Any) -> None:
+        data = event.new
+        if not data:
+            return
+        if not isinstance(data, bytes) or len(data) > MAX_BYTES:
+            self.notices.tell(
+                "warning", f"The image must be one {' or '.join(FORMATS)} file of at most {MAX_BYTES // 2**20} MB."
+            )
+            return
+        self.session.act("load_image", data=data)
+        self.upload.clear()
+
+    # -- physics
+
+    def _physics(self) -> pmui.Column:
+        self.r = self.slider("r", 0.005, format="0.000")
+        self.unstable = pmui.Switch(label="See it blow up (r > ¼)", value=False, **FULL)
+        self.unstable.param.watch(self._allow_unstable, "value")
+        return column(self.r, self.unstable, self.choice("edges"))
+
+    def _allow_unstable(self, event: Any) -> None:
+        if event.new:
+            self.r.end = 0.3
+            self.session.change(unstable=True, r=BLOW_UP)
+            self.r.value = BLOW_UP
+        else:
+            self.session.change(unstable=False, r=min(self.session.values["r"], self.parameter("r").bounds[1]))
+            self.r.param.update(value=self.session.values["r"], end=self.parameter("r").bounds[1])
+
+    # -- compute
+
+    def _compute(self) -> pmui.Column:
+        self.machine = Machine(self.session, kernel_words)
+        size = pmui.Select(label="Grid [cells]", options=SIZES, value=self.session.values["ny"], size="small", **FULL)
+        size.param.watch(lambda event: self._resize(event.new), "value")
+        self.size = size
+        return column(*self.machine.items, size, self.choice("dtype"))
+
+    def _resize(self, cells: int) -> None:
+        if self.session.values["ny"] != cells:
+            self.session.change(ny=cells, nx=cells)
+            self.session.later(self.stage.resized)
+
+    def follow(self, values: Any) -> None:
+        """Show values that the session took by itself, for instance because the engine refused others."""
+        super().follow(values)
+        self.machine.follow(values)
+        if "ny" in values:
+            self.size.value = values["ny"]
+            self.session.later(self.stage.resized)

@@ -1,0 +1,22 @@
+"""What the diffusion lab's tab consists of."""
+
+from __future__ import annotations
+
+from app.diffusion.controls import DiffusionControls
+from app.diffusion.facts import facts
+from app.diffusion.stage import DiffusionStage
+from app.transport import KEYS
+from app.views import Parts
+
+STEPS = 20  # a frame, at the start: at 512 x 512 the pace at which heat visibly spreads
+HELP = """
+| **Space** | run or pause |
+| **S** | one step |
+| **R** | reset to the initial field |
+"""
+POINTER = """
+Drag on a picture to move it, scroll to zoom; choose *Paint* to draw heat with the pointer. Drag the dashed line to
+move the section, click to place the probe.
+"""
+
+PARTS = Parts(DiffusionStage, DiffusionControls, facts, KEYS, HELP, POINTER, pace=STEPS)

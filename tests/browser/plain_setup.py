@@ -1,0 +1,5 @@
+"""`panel serve --setup` runs this: the page shows every lab as one that has no parts of its own."""
+
+import app.views
+
+app.views.find_spec = lambda name: None

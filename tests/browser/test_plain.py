@@ -1,0 +1,35 @@
+"""A lab that has no parts of its own still has a tab: pictures of its rasters, controls made from its parameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.browser.lab_page import LabPage
+from tests.browser.serving import serve
+
+SETUP = Path(__file__).with_name("plain_setup.py")
+
+
+@pytest.fixture
+def lab(page, tmp_path):
+    with serve(tmp_path, ("--setup", str(SETUP))) as server:
+        yield LabPage(page, server)
+        page.context.close()
+
+
+def test_a_lab_without_parts_of_its_own_is_shown_and_steered(lab):
+    lab.page.get_by_text("Laplacian", exact=True).wait_for()  # the heading of a picture, from the raster's name
+    lab.until(lambda: lab.field()["most"] > lab.field()["least"])
+    lab.page.get_by_label("r = D Δt / Δx²").first.focus()
+    lab.page.keyboard.press("Home")
+    lab.until(lambda: lab.fact("r") == 0)
+    lab.group("Field")
+    lab.choose("Initial field", "noise")
+    rough = lab.until(lambda: (f := lab.field())["rough"] > 0.01 and f)
+    lab.group("Compute")
+    lab.choose("Number type", "float64")
+    lab.key(" ")
+    lab.until(lambda: "Paused" in lab.status())
+    assert lab.field()["rough"] == pytest.approx(rough["rough"], rel=0.5)  # r = 0: it stays as it was
