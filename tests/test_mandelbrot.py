@@ -130,8 +130,8 @@ def test_every_frame_is_coarse_to_fine_and_right(make):
 
 def test_a_coarse_raster_covers_its_pixels():
     lab = Mandelbrot(**HOME)
-    while lab.schedule.stride != 4:
-        lab.schedule.did(lab.schedule.part(10**9), 0)
+    while lab.painting.schedule.stride != 4:
+        lab.painting.schedule.did(lab.painting.schedule.part(10**9), 0)
     raster = lab.frame(view=(20.0, 10.0, 40.0, 30.0)).rasters["escape"]
     assert raster.extent == (18.5, 6.5, 42.5, 30.5)  # samples 5 … 10 and 2 … 7, each 4 wide about its pixel's middle
     assert picture.coarse((0.0, 0.0, 80.0, 60.0), 1) == (0.0, 0.0, 80.0, 60.0)

@@ -37,8 +37,14 @@ def brute(place, top, pixels):
     """Escape counts of pixels (i, j), each iterated by itself in enough bits."""
     with gmpy2.context(precision=place.bits + 64):
         spacing = gmpy2.mpfr(gmpy2.mpq(4 / (place.zoom * place.ny)))
-        return [_escape(_real(place.re) + (j - (place.nx - 1) / 2) * spacing,
-                        _real(place.im) + (i - (place.ny - 1) / 2) * spacing, top) for i, j in pixels]
+        return [
+            _escape(
+                _real(place.re) + (j - (place.nx - 1) / 2) * spacing,
+                _real(place.im) + (i - (place.ny - 1) / 2) * spacing,
+                top,
+            )
+            for i, j in pixels
+        ]
 
 
 def _real(part):
@@ -57,15 +63,16 @@ def _escape(a, b, top):
 
 def lab_of(name, backend="cpu_numba", **values):
     center, zoom, top, size, _ = BRUTE[name]
-    return Mandelbrot(**{"backend": backend, "center": center, "zoom": zoom, "max_iterations": top,
-                         "ny": size, "nx": size, **values})
+    return Mandelbrot(
+        **{"backend": backend, "center": center, "zoom": zoom, "max_iterations": top, "ny": size, "nx": size, **values}
+    )
 
 
 @pytest.mark.parametrize("name", BRUTE)
 def test_counts_equal_brute_force_on_random_pixels(name):
     lab = lab_of(name)
     counts = lab.counts()
-    assert lab.arithmetic.deep
+    assert lab.painting.task.arithmetic.deep
     assert len(np.unique(counts)) > 3
     pixels = np.random.default_rng(SEED).integers(0, lab.ny, (BRUTE[name][4], 2))
     truth = brute(lab.place, lab.max_iterations, pixels)
@@ -84,13 +91,13 @@ def test_every_backend_equals_numba(any_backend, name):
 @pytest.mark.parametrize("name", ["e14", "seahorses e12", "spiral e1000"])
 def test_slices_of_any_size_give_the_same_counts(any_backend, name):
     lab, truth = (lab_of(name, any_backend.name, ny=10, nx=8) for _ in range(2))
-    while not lab._guide or not lab._guide.ready:
-        lab._guide.advance(1, 1)
-    kernel, turn, sizes = getattr(lab.kernels, lab.arithmetic.kernel), 0, (700, 1, 333)
+    while not lab.painting.guide or not lab.painting.guide.ready:
+        lab.painting.guide.advance(1, 1)
+    kernel, turn, sizes = getattr(lab.kernels, lab.painting.task.arithmetic.kernel), 0, (700, 1, 333)
     lab.device.write(np.zeros(2, np.int64), lab.state.totals)
     while (lab.device.download(lab.state.count) < 0).any():
         part = Part(0, 10, 1, sizes[turn % 3], lab.max_iterations, lab.max_iterations, shortcuts=turn % 2 == 0)
-        kernel(lab.state, part, lab._guide.reference)
+        kernel(lab.state, part, lab.painting.guide.reference)
         turn += 1
     np.testing.assert_array_equal(lab.device.download(lab.state.count), truth.counts())
 
@@ -101,7 +108,7 @@ def test_extended_numbers_give_the_counts_of_plain_ones(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr("compute.labs.mandelbrot.choose", lambda *_: PRECISIONS["extended"])
             lab = lab_of(name)
-        assert lab.arithmetic.name == "extended"
+        assert lab.painting.task.arithmetic.name == "extended"
         np.testing.assert_array_equal(lab.counts(), truth)
 
 
@@ -183,13 +190,13 @@ def test_the_reference_comes_first_and_an_orbit_is_kept_for_the_same_centre():
     assert (lab.iterations, lab.reference_length) == (0, 4096)
     assert lab.frame().rasters["escape"].levels.min() == 255
     lab.counts()
-    kept = lab._guide.orbit
+    kept = lab.painting.guide.orbit
     lab.update(shortcuts=False)
-    assert lab._guide.orbit is kept
+    assert lab.painting.guide.orbit is kept
     lab.update(zoom="1e100")
-    assert lab._guide.orbit is kept
-    lab.update(zoom="1e130")
-    assert lab._guide.orbit is not kept
+    assert lab.painting.guide.orbit is kept
+    lab.update(zoom="1e140")
+    assert lab.painting.guide.orbit is not kept
     lab.update(zoom="1")
     assert lab.reference_length == 0
 

@@ -68,8 +68,8 @@ def on_cpu(library, monkeypatch):
     def make(**values):
         lab = Mandelbrot(**values)
         lab.device = FakeGpu()
-        del lab.state
-        lab._guide = None
+        del lab.painting.state
+        lab.painting.guide = None
         lab.reset()
         monkeypatch.setattr(type(lab), "kernels", gpu_cupy)
         return lab
@@ -105,8 +105,8 @@ def test_cuda_c_on_the_cpu_may_be_cut_into_any_slices(on_cpu, view):
     lab = on_cpu(**VIEWS[view])
     truth, top = lab.counts(), lab.max_iterations
     lab.reset()
-    deep = (_ready(lab),) if lab._guide else ()
-    kernel, turn = getattr(gpu_cupy, lab.arithmetic.kernel), 0
+    deep = (_ready(lab),) if lab.painting.guide else ()
+    kernel, turn = getattr(gpu_cupy, lab.painting.task.arithmetic.kernel), 0
     lab.state.totals[:] = 0
     while (lab.state.count < 0).any():
         lab.state.totals[1] = 0
@@ -121,7 +121,10 @@ def test_cuda_c_on_the_cpu_may_be_cut_into_any_slices(on_cpu, view):
 def test_a_part_touches_its_own_pixels_only_in_cuda_c(on_cpu):
     for view in ("home", "spiral e50"):
         lab = on_cpu(**{**VIEWS[view], "ny": 21, "nx": 26})
-        kernel, deep = getattr(gpu_cupy, lab.arithmetic.kernel), (_ready(lab),) if lab._guide else ()
+        kernel, deep = (
+            getattr(gpu_cupy, lab.painting.task.arithmetic.kernel),
+            (_ready(lab),) if lab.painting.guide else (),
+        )
         kernel(lab.state, Part(1, 4, 4, 400, 400, 400, shortcuts=False), *deep)
         touched = np.zeros((21, 26), bool)
         touched[4:16:4, ::4] = True
@@ -129,9 +132,9 @@ def test_a_part_touches_its_own_pixels_only_in_cuda_c(on_cpu):
 
 
 def _ready(lab):
-    while not lab._guide.ready:
-        lab._guide.advance(1, 1)
-    return lab._guide.reference
+    while not lab.painting.guide.ready:
+        lab.painting.guide.advance(1, 1)
+    return lab.painting.guide.reference
 
 
 def test_shortcuts_change_no_count_in_cuda_c(on_cpu):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, floor, isfinite
 from types import ModuleType
@@ -63,11 +64,18 @@ class Camera:
         return Survey(low, high, total, int(bad))
 
     def raster(
-        self, u: Array, view: View | None, pixels: tuple[int, int], limits: tuple[float, float], label: str
+        self,
+        u: Array,
+        view: View | None,
+        pixels: tuple[int, int],
+        limits: tuple[float, float],
+        label: str,
+        paint: Callable[..., None] | None = None,
     ) -> Raster:
         """The part of u inside `view` (x0, y0, x1, y1 in cells), in at most `pixels` (height, width).
 
         Every pixel is the mean of a square block of whole cells, so the extent may reach past `view` and the edge.
+        paint(means, levels, low, high) makes the levels; by default they are even between the limits.
         """
         x0, y0, x1, y1 = _cells(view, u.shape)
         factor = fit((y1 - y0, x1 - x0), pixels)
@@ -75,7 +83,7 @@ class Camera:
         means, levels = self._buffer("means", shape, np.float32), self._buffer("levels", shape, np.uint8)
         with self._device.stopwatch() as watch:
             self._kernels.reduce(u, means, y0, x0, factor)
-            self._kernels.levels(means, levels, *limits)
+            (paint or self._kernels.levels)(means, levels, *limits)
         self.levels_seconds += watch.seconds()
         extent = (float(x0), float(y0), float(x0 + shape[1] * factor), float(y0 + shape[0] * factor))
         return Raster(self._download(levels), *limits, extent=extent, label=label)

@@ -12,23 +12,25 @@ from numpy.typing import NDArray
 from compute.devices import Array
 from compute.frames import Frame
 from compute.lab import Lab, View
+from compute.labs.mandelbrot.colouring import COLOURINGS, SCALES
 from compute.labs.mandelbrot.guide import Guide
-from compute.labs.mandelbrot.picture import show
+from compute.labs.mandelbrot.painting import Painting, Task
+from compute.labs.mandelbrot.picture import Picture
 from compute.labs.mandelbrot.place import Place
-from compute.labs.mandelbrot.precision import CHOICES, Precision, choose, enough
-from compute.labs.mandelbrot.schedule import Schedule
-from compute.labs.mandelbrot.state import FRESH, State
-from compute.raster.camera import Camera
+from compute.labs.mandelbrot.pointer import Point, under
+from compute.labs.mandelbrot.precision import CHOICES, choose, enough
+from compute.labs.mandelbrot.reuse import overlap
+from compute.labs.mandelbrot.state import State
 from compute.timings import Timing
 
 SLICE = {"cpu": 2**21, "gpu": 2**33}  # iterations of one step: a few milliseconds
 PIXEL_BYTES = 2 * 8 + 2 * 4 + 4 + 4  # z, place, count, smooth
+SAMPLE_BYTES = PIXEL_BYTES + 3 * 4  # another picture, sums, hits and means
 ORBIT_BYTES = 300  # of the reference and its table, for each iteration of it, while they are made
-PICTURE_BYTES = 16 * 2**20  # samples, display buffers and scratch, rounded up
+PICTURE_BYTES = 32 * 2**20  # samples, display buffers, scratch and the small pictures, rounded up
 ORBIT_SHARE = 0.3  # of the progress shown in deep views
 EPSILON = {"exact": -53.0, "fast preview": -24.0}  # log2 of what a jump of perturbation may leave out of a result
 ALL = 2**62  # a budget that no picture exceeds in one launch
-_WARM: set[tuple[str, str]] = set()  # (backend, arithmetic) that this process has run before
 
 
 class Mandelbrot(Lab):
@@ -44,8 +46,11 @@ class Mandelbrot(Lab):
     PACKAGE = "compute.labs.mandelbrot"
     ACTIONS = ("reset",)
     STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "ny", "nx")
-    VIEW: ClassVar[tuple[str, ...]] = ("center", "zoom", "max_iterations", "precision", "fidelity", "shortcuts")
+    VIEW: ClassVar[tuple[str, ...]] = (
+        *("center", "zoom", "max_iterations", "precision", "fidelity", "shortcuts", "variant"),
+    )
 
+    variant = param.String(default="", label="Kernel", doc="Name in the backend's VARIANTS; empty for its default.")
     center = param.Tuple(default=("-0.75", "0.0"), length=2, label="Centre", doc="Decimal strings: real, imaginary.")
     zoom = param.String(default="1e0", label="Zoom", doc="Decimal string; the view is 4 / zoom high.")
     ny = param.Integer(default=600, bounds=(1, 16384), label="Rows [pixels]")
@@ -54,92 +59,99 @@ class Mandelbrot(Lab):
     precision = param.Selector(default="auto", objects=list(CHOICES), label="Precision")
     fidelity = param.Selector(default="exact", objects=list(EPSILON), label="Deep zoom", doc="What a jump leaves out.")
     shortcuts = param.Boolean(default=True, label="Shortcuts", doc="Cardioid, disc and periodicity end pixels early.")
+    reuse = param.Boolean(default=False, label="Keep pixels", doc="After a pan, or a zoom by 2, to 1/1000 of a pixel.")
+    colouring = param.Selector(default="histogram", objects=list(COLOURINGS), label="Colouring")
+    scale = param.Selector(default="log", objects=list(SCALES), label="Scale of the counts")
     limits = param.Range(default=None, allow_None=True, label="Limits of the colours", doc="None: automatic.")
+    samples = param.Integer(default=1, bounds=(1, 64), label="Samples a pixel", doc="Taken while nothing else is done.")
+    pointer = param.NumericTuple(default=None, length=2, allow_None=True, label="Pointer [part of the view]")
+    orbit_length = param.Integer(default=0, bounds=(0, 1000), label="Orbit [iterations]", doc="Of the pointer; 0: off.")
+    julia = param.Boolean(default=False, label="Julia set", doc="Of the point under the pointer.")
+    area = param.Boolean(default=False, label="Area", doc="Estimate the area of the set, while nothing else is done.")
 
+    painting: Painting
     place: Place
-    arithmetic: Precision
-    schedule: Schedule
-    state: State
-    _key: tuple[tuple[int, int], str, bool]  # shape, dtype, deep of the arrays in `state`
-    camera: Camera
-    iterations: int  # done since the view was set, on all pixels
-    spent: Timing | None  # what was spent since the last frame
 
     def __init__(self, **values: Any) -> None:
+        self._drawn: Picture | None = None
         super().__init__(**values)
         self.param.watch(self._restart, list(self.VIEW))
 
     @classmethod
     def predicted_bytes(cls, **values: Any) -> int:
         """The arrays of a picture in the widest arithmetic, what a frame needs, and the reference of a deep view."""
-        names = "ny", "nx", "center", "zoom", "precision"
-        given = {name: values.get(name, cls.param[name].default) for name in names}
-        cells = int(given["ny"]) * int(given["nx"])
+        given = {name: values.get(name, cls.param[name].default) for name in cls.param if name != "name"}
         place = Place.of(given["center"], given["zoom"], given["ny"], given["nx"])
-        deep = choose(given["precision"], place).deep
-        orbit = ORBIT_BYTES * int(values.get("max_iterations", cls.max_iterations)) if deep else 0
-        return cells * PIXEL_BYTES + PICTURE_BYTES + orbit
+        orbit = ORBIT_BYTES * int(given["max_iterations"]) if choose(given["precision"], place).deep else 0
+        pixel = PIXEL_BYTES * (2 if given["reuse"] else 1) + SAMPLE_BYTES * (given["samples"] > 1)
+        return int(given["ny"]) * int(given["nx"]) * pixel + PICTURE_BYTES + orbit
 
     def validate(self, values: dict[str, Any]) -> None:
-        """Centre and zoom must be decimal numbers within their bounds; limits in order."""
+        """Centre and zoom must be decimal numbers within their bounds, limits in order, pointer and variant known."""
         Place.of(values["center"], values["zoom"], values["ny"], values["nx"])
-        limits = values["limits"]
+        limits, pointer, variant = values["limits"], values["pointer"], values["variant"]
         if limits is not None and not (np.isfinite(limits).all() and limits[0] < limits[1]):
             raise ValueError(f"limits must be two finite numbers, the lower one first, not {limits}")
+        if pointer is not None and not all(0 <= part <= 1 for part in pointer):
+            raise ValueError(f"pointer must be two numbers from 0 to 1, not {pointer}")
+        if variant and variant not in self.kernels.VARIANTS:
+            known = ", ".join(self.kernels.VARIANTS)
+            raise ValueError(f"variant must be empty or one of {known} for {values['backend']}, not {variant!r}")
 
     # -- state
 
     def _allocate(self, old: dict[str, Any]) -> None:  # noqa: ARG002 another size or backend begins anew
-        if hasattr(self, "state"):
+        self._shown = self._drawn.shown if self._drawn else None
+        if hasattr(self, "painting"):
             self._release()
-        self.camera = Camera(self.device, self.raster)
-        self._samples: dict[int, Array] = {}
-        self._guide: Guide | None = None
+        self.painting = Painting(self.device, self.kernels, self.raster, self.backend)
         self.reset()
 
     def _release(self) -> None:
-        del self.state, self.camera, self._samples, self._guide
+        del self.painting
+        self._drawn = None
 
-    def _restart(self, *_events: Any) -> None:
-        """Another view: what was computed belongs to the old one."""
+    @property
+    def picture(self) -> Picture:
+        """The display; made when it is first needed, since counts need none."""
+        if self._drawn is None:
+            self._drawn = Picture(self, self._shown)
+        return self._drawn
+
+    def _restart(self, *events: param.parameterized.Event) -> None:
+        """Another view: what was computed belongs to the old one, but for what `reuse` may keep."""
         if self._ready:
-            self.reset()
+            self._begin(kept=self.reuse and {event.name for event in events} <= {"center", "zoom"})
 
     def reset(self) -> None:
         """Begin the picture of the present view anew."""
+        self._begin(kept=False)
+
+    def _begin(self, kept: bool) -> None:
         place = Place.of(self.center, self.zoom, self.ny, self.nx)
         arithmetic = choose(self.precision, place)
         if arithmetic.deep:
             self._require_memory(ORBIT_BYTES * self.max_iterations)
-        self.place, self.arithmetic = place, arithmetic
-        self._arrays()
-        self._guide = self._guidance() if self.arithmetic.deep else None
-        self.schedule = Schedule(self.ny, self.nx, self.max_iterations, self.shortcuts)
-        self.iterations, self.spent, self.number = 0, None, 0
+        shared = overlap(self.place, place) if kept and arithmetic == self.painting.task.arithmetic else None
+        self.place = shared.place if shared else place
+        task = Task(self.place, arithmetic, self.max_iterations, self.shortcuts, self.variant)
+        self.painting.begin(task, self._guidance(task) if arithmetic.deep else None, shared)
+        if self._drawn:
+            self._drawn.restart()
+        self.spent: Timing | None = None
 
-    def _guidance(self) -> Guide:
+    def _guidance(self, task: Task) -> Guide:
         """The reference for the present view; an orbit that is there already is kept if it serves."""
-        epsilon, far = EPSILON[self.fidelity], self.arithmetic.name == "extended"
-        return Guide(self.device, self.place, self.max_iterations, epsilon, far, self._guide)
-
-    def _arrays(self) -> None:
-        """The pixels' arrays, new ones only if their type or size changed; all pixels fresh."""
-        arithmetic, shape = self.arithmetic, (self.ny, self.nx)
-        key = (shape, arithmetic.dtype, arithmetic.deep)
-        if not hasattr(self, "state") or self._key != key:
-            if hasattr(self, "state"):
-                del self.state
-            self.state, self._key = State.allocate(self.device, *key), key
-        axes = self.place.offsets() if arithmetic.deep else self.place.axes()
-        for host, array in zip(axes, (self.state.re, self.state.im), strict=True):
-            self.device.write(host.astype(arithmetic.dtype), array)
-        self.device.write(np.full(shape, FRESH, np.int32), self.state.count)
-        self.device.write(np.full(shape, np.nan, np.float32), self.state.smooth)
+        epsilon, far = EPSILON[self.fidelity], task.arithmetic.name == "extended"
+        return Guide(self.device, task.place, task.max_iterations, epsilon, far, self.painting.guide)
 
     def snapshot(self) -> dict[str, Any]:
         """Counts and smooth counts if the picture is finished; the view itself is in the parameters."""
-        kept = {"counts": self.state.count, "smooth": self.state.smooth} if self.finished else {}
-        return {name: self.device.download(array) for name, array in kept.items()} | {"iterations": self.iterations}
+        state = self.painting.state
+        kept = {"counts": state.count, "smooth": state.smooth} if self.finished else {}
+        return {name: self.device.download(array) for name, array in kept.items()} | {
+            "iterations": self.painting.iterations
+        }
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         """Take over a finished picture of the same view and size; anything else begins anew."""
@@ -148,103 +160,91 @@ class Mandelbrot(Lab):
             return
         if snapshot["counts"].shape != (self.ny, self.nx):
             raise ValueError(f"snapshot must have the shape ({self.ny}, {self.nx}), not {snapshot['counts'].shape}")
-        self.device.write(snapshot["counts"], self.state.count)
-        self.device.write(snapshot["smooth"], self.state.smooth)
-        self.iterations = snapshot["iterations"]
-        while not self.schedule.finished:
-            self.schedule.did(self.schedule.part(ALL), 0)
+        self.painting.take(snapshot["counts"], snapshot["smooth"], snapshot["iterations"])
 
     # -- results
 
     @property
+    def state(self) -> State:
+        """The pixels' arrays, on the device."""
+        return self.painting.state
+
+    @property
+    def iterations(self) -> int:
+        """Done since the view was set, on all pixels."""
+        return self.painting.iterations
+
+    @property
     def finished(self) -> bool:
-        """Whether every pixel has its count; advancing then does nothing."""
-        return self.schedule.finished
+        """Whether every pixel has its count."""
+        return self.painting.finished
+
+    @property
+    def resting(self) -> bool:
+        """Whether nothing is left to do: neither pixels, nor their further samples, nor the area."""
+        return self.finished and not ((self.samples > 1 or self.area) and self.picture.wants(self.samples, self.area))
 
     @property
     def progress(self) -> float:
         """Part of the work that is done, roughly, from 0 to 1: the reference orbit, then the pixels."""
-        if not self._guide:
-            return self.schedule.progress
-        return ORBIT_SHARE * self._guide.progress + (1 - ORBIT_SHARE) * self.schedule.progress
+        guide, pixels = self.painting.guide, self.painting.schedule.progress
+        return ORBIT_SHARE * guide.progress + (1 - ORBIT_SHARE) * pixels if guide else pixels
 
     @property
     def reference_length(self) -> int:
         """Iterations of the reference orbit that are known; 0 without perturbation."""
-        return self._guide.length if self._guide else 0
+        return self.painting.guide.length if self.painting.guide else 0
 
     @property
     def exhausted(self) -> bool:
         """Whether a forced precision is too coarse for this view: neighbouring pixels fall together."""
-        return not enough(self.arithmetic.name, self.place)
+        return not enough(self.painting.task.arithmetic.name, self.place)
+
+    @property
+    def point(self) -> Point | None:
+        """The point under the pointer, exact; None without one."""
+        return under(self.place, (self.pointer[0], self.pointer[1])) if self.pointer is not None else None
 
     def advance(self, steps: int = 1) -> Timing:
-        """Do the work of `steps` >= 1 slices, of a few milliseconds each; nothing once the picture is finished."""
+        """Do the work of `steps` >= 1 slices, of a few milliseconds each; nothing once the lab rests."""
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
-        return self._work(steps, steps * SLICE[self.device.kind])
-
-    def _work(self, steps: int, budget: int) -> Timing:
-        """Launch parts until `budget` iterations are spent or the picture is finished."""
-        first = (self.backend, self.arithmetic.name) not in _WARM
-        timing = Timing(self.backend, self.arithmetic.name, steps, self.ny * self.nx, 0.0, 0.0, first_call=first)
-        if self._guide and not self.finished and not self._guide.ready:
-            budget = self._guide.advance(steps, budget)
-        while budget > 0 and not self.finished:
-            timing = self._launch(timing, budget)
-            budget -= self._offered
-            _WARM.add((self.backend, self.arithmetic.name))
+        budget = steps * SLICE[self.device.kind]
+        if self.finished:
+            return self.picture.refine(steps, budget)
+        timing = self.painting.advance(budget, steps)
         spent = self.spent
         self.spent = timing if spent is None else _added(spent, timing)
         return timing
 
-    def _launch(self, timing: Timing, budget: int) -> Timing:
-        part = self.schedule.part(budget)
-        kernel = getattr(self.kernels, self.arithmetic.kernel)
-        self.device.write(np.zeros(2, np.int64), self.state.totals)
-        deep = (self._guide.reference,) if self._guide else ()
-        with self.device.lock, self.device.stopwatch() as watch:
-            kernel(self.state, part, *deep)
-        seconds = watch.seconds()
-        done, left = (int(total) for total in self.device.download(self.state.totals))
-        self.schedule.did(part, left)
-        self.iterations += done
-        self._offered = (part.last - part.first) * -(-self.nx // part.stride) * part.iterations
-        return replace(timing, launch=timing.launch + watch.launch, compute=timing.compute + seconds)
-
     def counts(self) -> NDArray[np.int32]:
         """(ny, nx) first n with |z_n| > 2, max_iterations where there is none; finishes the picture first."""
         self._finish()
-        return self.device.download(self.state.count)
+        return self.device.download(self.painting.state.count)
 
     def smooth(self) -> NDArray[np.float32]:
         """(ny, nx) counts without steps, n + 1 - log2(ln|z_n| / ln 2); max_iterations where it did not escape."""
         self._finish()
-        values = self.device.download(self.state.smooth)
+        values = self.device.download(self.painting.state.smooth)
         return np.where(np.isnan(values), np.float32(self.max_iterations), values)
 
     def _finish(self) -> None:
         while not self.finished:
-            self._work(1, ALL if self.device.kind == "cpu" else 64 * SLICE["gpu"])
+            self.painting.advance(ALL if self.device.kind == "cpu" else 64 * SLICE["gpu"])
+
+    def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
+        """The picture as far as it is done, as the raster "escape": level 255 for the set, and for what is not known.
+
+        view: (x0, y0, x1, y1) in pixels, None for all; pixels: largest (height, width) of the raster. Until the first
+        coarse pass of a new view is complete, it is the raster of the last view, and the notes say of which. What the
+        facts, notes and curves are, picture.py says.
+        """
+        with self.device.lock:
+            return self.picture.show(view, pixels)
 
     def sampled(self, stride: int) -> Array:
         """The smooth counts of every stride-th pixel, on the device; NaN where not known or in the set."""
-        if stride == 1:
-            return self.state.smooth
-        if stride not in self._samples:
-            shape = -(-self.ny // stride), -(-self.nx // stride)
-            self._samples[stride] = self.device.allocate(shape, np.float32)
-        self.kernels.pick(self.state.smooth, self._samples[stride], stride)
-        return self._samples[stride]
-
-    def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
-        """The picture as far as it is done, as the raster "escape": smooth counts, level 255 for the set.
-
-        view: (x0, y0, x1, y1) in pixels, None for all; pixels: largest (height, width) of the raster. facts:
-        iterations, progress, finished, stride, limit, reference, spacing_log2, finest_log2, minimum, maximum.
-        """
-        with self.device.lock:
-            return show(self, view, pixels)
+        return self.picture.sampled(stride)
 
 
 def _added(a: Timing, b: Timing) -> Timing:

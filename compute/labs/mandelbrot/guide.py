@@ -1,8 +1,12 @@
-"""The reference of a deep view, made step by step: the orbit in many digits, its table, both on the device."""
+"""The reference of deep views, made step by step: the orbit in many digits, its table, both on the device.
+
+An orbit serves its neighbourhood: pans and zooms keep it, and only a table made for other distances is made anew.
+"""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from compute.devices import Device
 from compute.labs.mandelbrot import bla
@@ -11,10 +15,13 @@ from compute.labs.mandelbrot.place import Place
 from compute.labs.mandelbrot.state import Reference
 
 SHORTEST = 4  # iterations of an orbit at least, so that its table has an entry
+REACH = 4  # view heights from the centre up to which an orbit serves
+SPARE_BITS = 64  # of a new orbit beyond what its view needs: so much deeper it still serves
+LOOSE = 6.0  # powers of two by which a table's distances may exceed those of the view; then jumps become too short
 
 
 class Guide:
-    """Computes an orbit at the centre of `place` in slices; then `reference` is there.
+    """Computes an orbit near the centre of `place` in slices; then `reference` is there.
 
     log2_epsilon: what a jump may leave out; far: with exponents of their own; old: a guide whose orbit may serve again.
     """
@@ -22,11 +29,35 @@ class Guide:
     def __init__(
         self, device: Device, place: Place, max_iterations: int, log2_epsilon: float, far: bool, old: Guide | None
     ) -> None:
-        self._device, self._place, self._epsilon, self._far = device, place, log2_epsilon, far
-        wanted = place.re, place.im, place.bits, max(SHORTEST, max_iterations)
-        kept = old.orbit if old and old.orbit.serves(*wanted) else None
-        self.orbit: Orbit = kept or Orbit(*wanted)
-        self._reference: Reference | None = None
+        self._device, self.place, self._epsilon, self._far = device, place, log2_epsilon, far
+        wanted = max(SHORTEST, max_iterations)
+        self.orbit: Orbit
+        self._reach = 0.0  # log2 of the distance that the table was made for
+        if old is not None and _serves(old.orbit, place):
+            self.orbit = old.orbit
+            self.orbit.extend(wanted)
+        else:
+            self.orbit = Orbit(place.re, place.im, place.bits + SPARE_BITS, wanted)
+        self._reference = self._kept(old) if old is not None and self.orbit is old.orbit else None
+
+    def _kept(self, old: Guide) -> Reference | None:
+        """The old guide's arrays, if they serve here too."""
+        same = (old._epsilon, old._far) == (self._epsilon, self._far)
+        if old._reference is None or not same or not self.orbit.finished:
+            return None
+        self._reach, loose = old._reach, old._reach - self.log2_dc
+        return old._reference.at(self.place, self._far) if 0 <= loose <= LOOSE else None
+
+    @property
+    def point(self) -> tuple[Fraction, Fraction]:
+        """C of the orbit: pixels are given by their offsets from it."""
+        return self.orbit.point
+
+    @property
+    def log2_dc(self) -> float:
+        """log2 of the farthest pixel's distance from C, with a pixel to spare for moved samples."""
+        x, y = (abs(float(part)) + 1 for part in self.place.away(*self.point))
+        return self.place.spacing.log2 + math.log2(math.hypot(x + self.place.nx / 2, y + self.place.ny / 2))
 
     @property
     def ready(self) -> bool:
@@ -50,14 +81,23 @@ class Guide:
             raise RuntimeError("the reference orbit is not finished")
         return self._reference
 
+    def at(self, place: Place) -> Reference:
+        """The reference for the pixels of another view, about as large and in the same place."""
+        return self.reference.at(place, self._far)
+
     def advance(self, slices: int, budget: int) -> int:
         """Do `slices` slices of the orbit; once it is finished, make the table and give `budget` back, else 0."""
         if not self.orbit.finished:
             self.orbit.advance(slices * PIECE)
             if not self.orbit.finished:
                 return 0
-        far_corner = math.hypot(self._place.nx, self._place.ny) / 2
-        log2_dc = self._place.spacing.log2 + math.log2(far_corner)
-        table = bla.build(self.orbit.values(), self.orbit.exponents(), log2_dc, self._epsilon)
-        self._reference = Reference.of(self._device, self.orbit, table, self._place, self._far)
+        self._reach = self.log2_dc
+        table = bla.build(self.orbit.values(), self.orbit.exponents(), self._reach, self._epsilon)
+        self._reference = Reference.of(self._device, self.orbit, table, self.place, self._far)
         return budget
+
+
+def _serves(orbit: Orbit, place: Place) -> bool:
+    """Whether an orbit is exact enough for a view, and near enough to it."""
+    away = max(abs(part) for part in place.away(*orbit.point))
+    return orbit.bits >= place.bits and away <= REACH * place.ny

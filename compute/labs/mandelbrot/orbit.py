@@ -32,16 +32,19 @@ class Orbit:
     def __init__(self, re: Fraction, im: Fraction, bits: int, max_iterations: int) -> None:
         self.bits, self.max_iterations, self.finished = bits, max_iterations, False
         self.length = 0  # index of the newest Z
-        self._point = re, im
+        self.point = re, im
+        self._escaped = False
         self._pieces = [np.zeros((1, 2))]
         self._exponents = [np.full(1, VANISHED, np.int32)]
         with gmpy2.context(precision=bits):
             self._c = tuple(gmpy2.mpfr(gmpy2.mpq(part.numerator, part.denominator)) for part in (re, im))
             self._z = gmpy2.mpfr(0), gmpy2.mpfr(0)
 
-    def serves(self, re: Fraction, im: Fraction, bits: int, max_iterations: int) -> bool:
-        """Whether this orbit can be the reference of such a view."""
-        return self._point == (re, im) and self.bits >= bits and self.max_iterations == max_iterations
+    def extend(self, max_iterations: int) -> None:
+        """Let it go on up to max_iterations; it is never made shorter, and none is longer than its escape."""
+        if max_iterations > self.max_iterations:
+            self.max_iterations = max_iterations
+            self.finished = self._escaped
 
     @property
     def progress(self) -> float:
@@ -63,10 +66,10 @@ class Orbit:
                     fx, fy, exponents[k] = _split(x, y)
                 values[k] = fx, fy
                 k += 1
-                self.finished = fx * fx + fy * fy > ESCAPED2
+                self.finished = self._escaped = fx * fx + fy * fy > ESCAPED2
         self._z = x, y
         self.length += k
-        self.finished = self.finished or self.length == self.max_iterations
+        self.finished = self._escaped or self.length == self.max_iterations
         self._pieces.append(values[:k])
         self._exponents.append(exponents[:k])
 

@@ -1,44 +1,186 @@
-"""What the screen shows of a Mandelbrot lab: the smooth count as far as it is known, coarse first."""
+"""What the screen shows of a Mandelbrot lab, coarse first, and what is done to it once every pixel has its count.
+
+facts: iterations (done on all pixels), compute_seconds (the device's time for them), progress (0 to 1), finished,
+stride (of the samples shown), limit (iterations that pixels are brought to now), reference (length of the orbit),
+spacing_log2, finest_log2 (of the arithmetic), minimum and maximum (smooth counts at the ends of the colours), samples
+(a pixel), inside (share of the pixels shown that are in the set), reused (share of pixels that the last view had),
+raster_ny and raster_nx (pixels of the view shown), pointer_re, pointer_im, pointer_count (its smooth count, nan in the
+set), area, area_error, area_passes. notes: center_re, center_im, zoom (of the view shown), precision, warning (a
+sentence, or empty). curves: histogram, cumulative, orbit. rasters: escape, julia.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from compute.frames import Frame, Raster, freeze
+import numpy as np
+
+from compute.devices import Array
+from compute.frames import NOT_FINITE, Curve, Frame, Raster, freeze
 from compute.lab import View
+from compute.labs.mandelbrot import pointer
+from compute.labs.mandelbrot.area import MOST, Area
+from compute.labs.mandelbrot.colouring import Colourist, Limits, Look
+from compute.labs.mandelbrot.idle import Idle
+from compute.labs.mandelbrot.inner import Inner
+from compute.labs.mandelbrot.painting import Painting
+from compute.raster.camera import Camera
 from compute.timings import Timing
 
 if TYPE_CHECKING:
     from compute.labs.mandelbrot import Mandelbrot
 
 
-def show(lab: Mandelbrot, view: View | None, pixels: tuple[int, int]) -> Frame:
-    """Build the frame; iterates nothing. Level 255 stands for the set, and for what is not known yet."""
-    camera, stride = lab.camera, lab.schedule.stride or lab.schedule.part(1).stride
-    camera.start()
-    values = lab.sampled(stride)
-    survey = camera.survey(values)
-    limits = lab.limits or survey.limits()
-    raster = camera.raster(values, coarse(view, stride), pixels, limits, "smooth count")
-    place, arithmetic = lab.place, lab.arithmetic
-    facts = {
-        "iterations": float(lab.iterations),
-        "progress": lab.progress,
-        "finished": float(lab.finished),
-        "stride": float(stride),
-        "limit": float(lab.schedule.limit),
-        "reference": float(lab.reference_length),
-        "spacing_log2": place.spacing.log2,
-        "finest_log2": arithmetic.finest,
-        "minimum": survey.minimum,
-        "maximum": survey.maximum,
-    }
-    spent = lab.spent or Timing(lab.backend, arithmetic.name, 0, lab.ny * lab.nx)
-    timing = replace(spent, levels=camera.levels_seconds, transfer=camera.transfer_seconds)
-    lab.spent = None
-    lab.number += 1
-    return Frame({"escape": fine(raster, stride)}, freeze(facts), timing, lab.number)
+@dataclass(frozen=True)
+class Shown:
+    """The newest picture: raster, curves and limits of the counts, and the notes and facts that say of which view."""
+
+    raster: Raster
+    curves: dict[str, Curve]
+    limits: Limits
+    notes: dict[str, str]
+    facts: dict[str, float]
+
+
+class Picture:
+    """The display of one lab. shown: what was shown last, perhaps by a lab on another device."""
+
+    def __init__(self, lab: Mandelbrot, shown: Shown | None) -> None:
+        self._lab, self.shown = lab, shown
+        device, colour = lab.device, lab.chosen.kernels("compute.colour")
+        self.camera = Camera(device, lab.raster)
+        self._colourist = Colourist(device, self.camera, colour)
+        self._idle = Idle(device, self._painting(), colour, lab.raster)
+        self._inner = Inner(device, lab.chosen)
+        self._julia = pointer.Julia(device, self._painting(), Camera(device, lab.raster), colour)
+        self._area = Area(self._painting(), self.camera)
+        self._area_of = 0
+        self._samples: dict[int, Array] = {}
+
+    def _painting(self) -> Painting:
+        lab = self._lab
+        return Painting(lab.device, lab.kernels, lab.raster, lab.backend)
+
+    def restart(self) -> None:
+        """The lab begins another view."""
+        self._idle.restart()
+        self._inner.restart()
+        if self._lab.max_iterations != self._area_of:
+            self._area.restart()
+            self._area_of = self._lab.max_iterations
+
+    # -- after the last pixel
+
+    def wants(self, samples: int, area: bool) -> bool:
+        """Whether a finished picture can still be refined."""
+        return self._idle.samples < samples or (area and self._area.passes < MOST)
+
+    def refine(self, steps: int, budget: int) -> Timing:
+        """Spend about `budget` iterations on further samples, then on the area; they count as no one's compute time."""
+        lab = self._lab
+        timing = Timing(lab.backend, lab.painting.name, steps, lab.ny * lab.nx, 0.0, 0.0)
+        if self._idle.samples < lab.samples:
+            self._idle.advance(lab.painting, budget)
+        elif lab.area and self._area.passes < MOST:
+            self._area.advance(lab.max_iterations, budget)
+        return timing
+
+    # -- frames
+
+    def sampled(self, stride: int) -> Array:
+        """The smooth counts of every stride-th pixel, on the device; NaN where not known or in the set."""
+        lab = self._lab
+        smooth = lab.painting.state.smooth
+        if stride == 1:
+            return smooth
+        shape = -(-lab.ny // stride), -(-lab.nx // stride)
+        if stride not in self._samples or tuple(self._samples[stride].shape) != shape:
+            self._samples[stride] = lab.device.allocate(shape, np.float32)
+        lab.kernels.pick(smooth, self._samples[stride], stride)
+        return self._samples[stride]
+
+    def show(self, view: View | None, pixels: tuple[int, int]) -> Frame:
+        """Build the frame; no pixel of the picture is iterated for it."""
+        lab = self._lab
+        self.camera.start()
+        if lab.painting.schedule.stride or self.shown is None:
+            self.shown = self._picture(view, pixels)
+        shown = self.shown
+        parts: dict[str, Raster | Curve] = {"escape": shown.raster, **shown.curves}
+        facts = self._facts() | shown.facts | {"minimum": shown.limits[0], "maximum": shown.limits[1]}
+        if lab.point is not None:
+            facts |= self._point(lab.point, parts)
+        spent = lab.spent or Timing(lab.backend, lab.painting.name, 0, lab.ny * lab.nx)
+        timing = replace(spent, levels=self.camera.levels_seconds, transfer=self.camera.transfer_seconds)
+        lab.spent = None
+        lab.number += 1
+        return Frame(parts, freeze(facts), timing, lab.number, freeze(shown.notes | self._words()))
+
+    def _picture(self, view: View | None, pixels: tuple[int, int]) -> Shown:
+        lab = self._lab
+        stride = lab.painting.schedule.stride or lab.painting.schedule.part(1).stride
+        counts = self._idle.smooth if self._idle.samples > 1 else self.sampled(stride)
+        look = Look(lab.colouring, lab.scale, lab.limits)
+        inner = self._inner.values(lab.painting) if lab.colouring == "interior" and lab.finished else None
+        raster, curves, limits = self._colourist.picture(counts, look, coarse(view, stride), pixels, inner)
+        notes = {"center_re": lab.center[0], "center_im": lab.center[1], "zoom": lab.zoom}
+        facts = {"stride": float(stride), "raster_ny": float(lab.ny), "raster_nx": float(lab.nx)}
+        facts["inside"] = float((raster.levels == NOT_FINITE).mean())
+        return Shown(
+            fine(raster, stride), curves, limits, notes, facts | {"inside": float((raster.levels == 255).mean())}
+        )
+
+    def _facts(self) -> dict[str, float]:
+        lab = self._lab
+        painting = lab.painting
+        return {
+            "iterations": float(painting.iterations),
+            "compute_seconds": painting.seconds,
+            "progress": lab.progress,
+            "finished": float(lab.finished),
+            "limit": float(painting.schedule.limit),
+            "reference": float(lab.reference_length),
+            "spacing_log2": lab.place.spacing.log2,
+            "finest_log2": painting.task.arithmetic.finest,
+            "samples": float(self._idle.samples),
+            "reused": painting.reused,
+            "pointer_re": math.nan,
+            "pointer_im": math.nan,
+            "pointer_count": math.nan,
+            "area": self._area.mean,
+            "area_error": self._area.error,
+            "area_passes": float(self._area.passes),
+        }
+
+    def _point(self, point: pointer.Point, parts: dict[str, Raster | Curve]) -> dict[str, float]:
+        """Facts about the point under the pointer, and its orbit and Julia set among the parts."""
+        lab = self._lab
+        if lab.orbit_length:
+            parts["orbit"] = pointer.orbit(point, lab.place.bits, lab.orbit_length)
+        if lab.julia:
+            parts["julia"] = self._julia.raster(point)
+        across, up = lab.pointer or (0.0, 0.0)
+        row, column = min(int(up * lab.ny), lab.ny - 1), min(int(across * lab.nx), lab.nx - 1)
+        count = self.camera.window(lab.painting.state.smooth, row, column, 1, 1)[0, 0]
+        return {"pointer_re": float(point[0]), "pointer_im": float(point[1]), "pointer_count": float(count)}
+
+    def _words(self) -> dict[str, str]:
+        return {"precision": self._lab.painting.task.arithmetic.name, "warning": self._warning()}
+
+    def _warning(self) -> str:
+        """What a lecturer must know about this picture; empty if nothing."""
+        lab, name = self._lab, self._lab.painting.task.arithmetic.name
+        if lab.exhausted:
+            finest = lab.painting.task.arithmetic.finest
+            return (
+                f"{name} is exhausted: at a pixel spacing of 2^{lab.place.spacing.log2:.0f} neighbouring pixels fall "
+                f"together (its limit is 2^{finest:.0f}). Choose precision auto."
+            )
+        if lab.colouring == "interior" and self._inner.too_deep(lab.painting):
+            return "The interior is coloured in float64, which this view is too deep for: it is left plain."
+        return ""
 
 
 def coarse(view: View | None, stride: int) -> View | None:

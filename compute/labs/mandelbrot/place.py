@@ -71,18 +71,33 @@ class Place:
         return cls(parts[0], parts[1], scale, ny, nx)
 
     @cached_property
+    def step(self) -> Fraction:
+        """Distance of two neighbouring pixels, exact."""
+        return VIEW_HEIGHT / (self.zoom * self.ny)
+
+    @cached_property
     def spacing(self) -> Scaled:
         """Distance of two neighbouring pixels."""
-        return Scaled.of(VIEW_HEIGHT / (self.zoom * self.ny))
+        return Scaled.of(self.step)
 
     @property
     def bits(self) -> int:
         """Bits that a number needs to tell these pixels apart, with a guard for the rounding of a long orbit."""
         return max(53, -self.spacing.exponent) + GUARD_BITS
 
-    def offsets(self) -> tuple[Line, Line]:
-        """(nx,) and (ny,): offset of each column and row from the centre, in pixels; exact."""
-        return _sum(Fraction(1 - self.nx, 2), np.arange(self.nx)), _sum(Fraction(1 - self.ny, 2), np.arange(self.ny))
+    def away(self, re: Fraction, im: Fraction) -> tuple[Fraction, Fraction]:
+        """Where the point re + i im lies from the centre, in pixels."""
+        return (re - self.re) / self.step, (im - self.im) / self.step
+
+    def offsets(self, re: Fraction | None = None, im: Fraction | None = None) -> tuple[Line, Line]:
+        """(nx,) and (ny,): offset in pixels of each column and row from the point re + i im, or from the centre.
+
+        From the centre they are exact; else rounded once, and inf beyond the range of float64.
+        """
+        x, y = self.away(self.re if re is None else re, self.im if im is None else im)
+        return _sum(Fraction(1 - self.nx, 2) - x, np.arange(self.nx)), _sum(
+            Fraction(1 - self.ny, 2) - y, np.arange(self.ny)
+        )
 
     def axes(self) -> tuple[Line, Line]:
         """(nx,) real and (ny,) imaginary parts of the pixels, in float64; each is rounded once."""

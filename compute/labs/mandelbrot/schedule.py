@@ -22,12 +22,15 @@ class Pass:
 class Schedule:
     """Deals out the parts of one picture of ny x nx pixels.
 
-    stride: of the finest pass that is complete up to the first limit, 0 before the first; finished: nothing is left.
+    strides: of the passes up to the first limit. stride: of the finest pass that is complete up to it, 0 before the
+    first; finished: nothing is left.
     """
 
-    def __init__(self, ny: int, nx: int, max_iterations: int, shortcuts: bool) -> None:
+    def __init__(
+        self, ny: int, nx: int, max_iterations: int, shortcuts: bool, strides: tuple[int, ...] = STRIDES
+    ) -> None:
         self._ny, self._nx, self._top, self._shortcuts = ny, nx, max_iterations, shortcuts
-        self._passes = passes(max_iterations)
+        self._passes = passes(max_iterations, strides)
         self._at = 0
         self._row = self._left = self._depth = self._sweep = 0
         self.stride = 0
@@ -82,10 +85,10 @@ class Schedule:
         return -(-self._ny // which.stride)
 
 
-def passes(max_iterations: int) -> list[Pass]:
-    """First all strides up to the first limit, then the full picture up to ever higher limits."""
+def passes(max_iterations: int, strides: tuple[int, ...] = STRIDES) -> list[Pass]:
+    """First all `strides` (the last one is 1) up to the first limit, then the full picture up to ever higher limits."""
     limit = min(FIRST_LIMIT, max_iterations)
-    found = [Pass(stride, limit) for stride in STRIDES]
+    found = [Pass(stride, limit) for stride in strides]
     while limit < max_iterations:
         limit = min(limit * GROWTH, max_iterations)
         found.append(Pass(1, limit))

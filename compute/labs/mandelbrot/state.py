@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +76,8 @@ class Reference:
     orbit (M + 1, 2) float64 and exponents (M + 1,) int32: Z_m. table (T, 4) float64: A and B of bla.py, powers (T, 2)
     int32; radius (T,) float64; start (levels + 1,) int64. For the kernel `perturbed` all of them are plain numbers, so
     exponents and powers are empty; for `far` they are mantissas and powers of two, and radius is log2 R.
-    centre: C in float64; spacing: of the pixels, times 2^exponent (0 for `perturbed`).
+    centre: C in float64; spacing: of the pixels, times 2^exponent (0 for `perturbed`). The arrays serve for every view
+    whose pixels are at most as far from C as the table was made for; `at` gives the same for another spacing.
     """
 
     orbit: Array
@@ -95,14 +96,25 @@ class Reference:
         values, exponents = orbit.values(), orbit.exponents()
         powers: NDArray[np.int64] = np.stack([table.a_power, table.b_power], axis=1)
         numbers = np.stack([table.a.real, table.a.imag, table.b.real, table.b.imag], axis=1)
-        radius, step, exponent = table.radius, place.spacing.mantissa, place.spacing.exponent
+        radius, spacing = table.radius, _spacing(place, far)
         if not far:
             values = np.ldexp(values, exponents[:, None])
             usable: NDArray[np.bool_] = np.all(np.abs(powers) < PLAIN_POWER, axis=1)
             numbers = np.ldexp(numbers, np.where(usable[:, None], powers, 0).repeat(2, axis=1))
             radius = np.where(usable, np.exp2(np.maximum(radius, -1100)), 0.0)
-            step, exponent = math.ldexp(step, exponent), 0
             exponents, powers = exponents[:1], powers[:1]
         arrays = (values, exponents, numbers, powers.astype(np.int32), radius, table.start)
         uploaded: tuple[Array, ...] = tuple(device.upload(array) for array in arrays)
-        return cls(*uploaded[:6], (float(place.re), float(place.im)), step, exponent)  # type: ignore[misc,call-arg]
+        centre = float(orbit.point[0]), float(orbit.point[1])
+        return cls(*uploaded[:6], centre, *spacing)  # type: ignore[misc,call-arg]
+
+    def at(self, place: Place, far: bool) -> Reference:
+        """The same orbit and table for the pixels of another view."""
+        spacing, exponent = _spacing(place, far)
+        return replace(self, spacing=spacing, exponent=exponent)
+
+
+def _spacing(place: Place, far: bool) -> tuple[float, int]:
+    """The pixels' distance as a number and a power of two, which is 0 unless `far`."""
+    mantissa, exponent = place.spacing.mantissa, place.spacing.exponent
+    return (mantissa, exponent) if far else (math.ldexp(mantissa, exponent), 0)

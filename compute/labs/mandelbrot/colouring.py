@@ -1,0 +1,111 @@
+"""From smooth counts to levels: which number of a pixel the palette shows, and on what scale. Nothing is iterated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.devices import Array, Device
+from compute.frames import Curve, Raster
+from compute.lab import View
+from compute.raster.camera import Camera
+
+COLOURINGS = ("histogram", "smooth", "distance", "interior")
+SCALES = ("log", "linear")
+SHARE = "share of pixels that escape earlier"
+LABELS = {"log": "log2 of the smooth count", "linear": "smooth count"}
+BINS = 2048  # of the equalising table
+BARS = 128  # of the histogram that is drawn; BINS is a multiple
+CLOSEST, FARTHEST = -2.0, 0.5  # log2 of the distances at both ends: a quarter of a pixel, and sqrt(height) pixels
+
+Limits = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How to colour: one of COLOURINGS, one of SCALES for counts, and fixed limits of the counts or None."""
+
+    colouring: str
+    scale: str
+    limits: Limits | None
+
+
+class Colourist:
+    """Colours what lies on one device, and keeps the buffers for it."""
+
+    def __init__(self, device: Device, camera: Camera, kernels: ModuleType) -> None:
+        self._device, self._camera, self._kernels = device, camera, kernels
+        self._bins = device.allocate((BINS,), np.int64)
+        self._table = device.allocate((BINS + 1,), np.float32)
+        self._buffers: dict[str, Array] = {}
+
+    def picture(
+        self, counts: Array, look: Look, view: View | None, pixels: tuple[int, int], inner: Array | None = None
+    ) -> tuple[Raster, dict[str, Curve], Limits]:
+        """The raster, the curves "histogram" and "cumulative" of the smooth counts, and their limits.
+
+        counts: float32 (py, px), NaN in the set; inner: what colours the interior, 0 to 1, if that is wanted.
+        """
+        survey = self._camera.survey(counts)
+        limits = look.limits or survey.limits()
+        scaled, ends, undo = self._scaled(counts, look.scale, limits)
+        number = self._histogram(scaled, ends)
+        shares = np.concatenate([[0.0], np.cumsum(number)]) / max(1, number.sum())
+        curves = _curves(number, shares, undo(np.linspace(*ends, BINS + 1)))
+        if look.colouring == "histogram":
+            self._device.write(shares.astype(np.float32), self._table)
+            drawn = self._camera.raster(
+                scaled, view, pixels, ends, SHARE, self._equalise
+            )
+            raster = Raster(drawn.levels, 0.0, 1.0, extent=drawn.extent, label=drawn.label)
+        elif look.colouring == "distance":
+            raster = self._distance(counts, view, pixels)
+        elif look.colouring == "interior" and inner is not None:
+            raster = self._camera.raster(inner, view, pixels, (0.0, 1.0), "|multiplier|")
+        else:
+            raster = self._camera.raster(scaled, view, pixels, ends, LABELS[look.scale])
+        return raster, curves, limits
+
+    def _scaled(
+        self, counts: Array, scale: str, limits: Limits
+    ) -> tuple[Array, Limits, Callable[[NDArray[Any]], NDArray[Any]]]:
+        """The counts on the scale, the limits on it, and the way back from it."""
+        if scale == "linear":
+            return counts, limits, lambda values: values
+        logs = self._buffer("logs", counts.shape)
+        self._kernels.logarithm(counts, logs)
+        low, high = (float(np.log2(max(limit, 2.0**-20))) for limit in limits)
+        return logs, (low, high), np.exp2
+
+    def _histogram(self, values: Array, ends: Limits) -> NDArray[np.int64]:
+        self._kernels.histogram(values, self._bins, *ends)
+        return self._device.download(self._bins)
+
+    def _equalise(self, means: Array, levels: Array, low: float, high: float) -> None:
+        self._kernels.equalise(means, levels, low, high, self._table)
+
+    def _distance(self, counts: Array, view: View | None, pixels: tuple[int, int]) -> Raster:
+        """log2 of the distance in pixels of the picture, from a quarter of one on."""
+        distances, logs = self._buffer("distances", counts.shape), self._buffer("logs", counts.shape)
+        self._kernels.distance(counts, distances)
+        self._kernels.logarithm(distances, logs)
+        ends = CLOSEST, FARTHEST * float(np.log2(counts.shape[0])) + 1
+        return self._camera.raster(logs, view, pixels, ends, "log2 of the distance in pixels")
+
+    def _buffer(self, use: str, shape: tuple[int, ...]) -> Array:
+        if use not in self._buffers or tuple(self._buffers[use].shape) != tuple(shape):
+            self._buffers[use] = self._device.allocate(shape, np.float32)
+        return self._buffers[use]
+
+
+def _curves(number: NDArray[np.int64], shares: NDArray[Any], edges: NDArray[Any]) -> dict[str, Curve]:
+    """The histogram in BARS bars, and the share of pixels up to each bar's end, over smooth counts."""
+    step = BINS // BARS
+    middles, ends = edges[step // 2 :: step][:BARS], edges[step::step]
+    bars = number.reshape(BARS, step).sum(axis=1).astype(float)
+    return {"histogram": Curve(middles, bars, "pixels"), "cumulative": Curve(ends, shares[step::step], "share")}

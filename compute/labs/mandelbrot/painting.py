@@ -1,0 +1,185 @@
+"""One picture while it is computed: its arrays on the device, what is left to do, and what was done.
+
+The lab's picture is one; the passes of supersampling, a Julia set and the sampling of the area are others, on the same
+kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import ModuleType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.devices import Array, Device
+from compute.labs.mandelbrot.guide import Guide
+from compute.labs.mandelbrot.place import Place
+from compute.labs.mandelbrot.precision import Precision
+from compute.labs.mandelbrot.reuse import Overlap
+from compute.labs.mandelbrot.schedule import STRIDES, Schedule
+from compute.labs.mandelbrot.state import FRESH, Part, State
+from compute.timings import Timing
+
+ALL = 2**62  # a budget that no picture exceeds
+_WARM: set[tuple[str, str, str]] = set()  # (backend, arithmetic, variant) that this process has run before
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be computed: the pixels of `place`, in an arithmetic, with one of its kernels ("" for the first)."""
+
+    place: Place
+    arithmetic: Precision
+    max_iterations: int
+    shortcuts: bool
+    variant: str = ""
+
+    @property
+    def key(self) -> tuple[tuple[int, int], str, bool]:
+        """Shape, dtype and depth: what the arrays depend on."""
+        return (self.place.ny, self.place.nx), self.arithmetic.dtype, self.arithmetic.deep
+
+
+class Painting:
+    """`begin` a task, `advance` until `finished`; then state.count and state.smooth hold it.
+
+    iterations, seconds: done so far on all pixels, and the device's time for them. reused: share of the pixels that the
+    last task had already.
+    """
+
+    def __init__(self, device: Device, kernels: ModuleType, raster: ModuleType, backend: str) -> None:
+        self._device, self._kernels, self._raster, self._backend = device, kernels, raster, backend
+        self._spare: State | None = None
+        self._key: tuple[object, ...] = ()
+        self.state: State
+        self.task: Task
+        self.guide: Guide | None = None
+
+    def begin(
+        self,
+        task: Task,
+        guide: Guide | None = None,
+        shared: Overlap | None = None,
+        strides: tuple[int, ...] = STRIDES,
+    ) -> None:
+        """Start on a task; with `guide` for perturbation. `shared`: what it has in common with the present one."""
+        if shared is not None and task.key == self._key and guide_point(guide) == guide_point(self.guide):
+            self._take_over(shared)
+            strides, self.reused = shared.strides, shared.share
+        else:
+            self._allocate(task)
+            self._clear(FRESH)
+            self.reused = 0.0
+        self._start(task, guide, strides)
+
+    def begin_at(self, task: Task, parts: tuple[float, float], start: tuple[Array, Array]) -> None:
+        """Start on z_1 = start (real, imaginary parts, (ny, nx)) with c = `parts` for all pixels: a Julia set."""
+        self._allocate(task)
+        self._clear(FRESH - 1)
+        self._device.write(np.stack(start).astype(task.arithmetic.dtype), self.state.z)
+        self._start(task, None, STRIDES)
+        for part, array in zip(parts, (self.state.re, self.state.im), strict=True):
+            self._device.write(np.full(array.shape, part, task.arithmetic.dtype), array)
+        self.reused = 0.0
+
+    def take(self, counts: NDArray[np.int32], smooth: NDArray[np.float32], iterations: int) -> None:
+        """Take over a finished picture of the present task."""
+        self._device.write(counts, self.state.count)
+        self._device.write(smooth, self.state.smooth)
+        self.iterations = iterations
+        while not self.finished:
+            self.schedule.did(self.schedule.part(ALL), 0)
+
+    def _start(self, task: Task, guide: Guide | None, strides: tuple[int, ...]) -> None:
+        self.task, self.guide = task, guide
+        place = task.place
+        axes = place.offsets(*guide.point) if guide else place.axes()
+        for host, array in zip(axes, (self.state.re, self.state.im), strict=True):
+            self._device.write(host.astype(task.arithmetic.dtype), array)
+        self.schedule = Schedule(place.ny, place.nx, task.max_iterations, task.shortcuts, strides)
+        self.iterations, self.seconds = 0, 0.0
+
+    def _allocate(self, task: Task) -> None:
+        """Arrays for `task`, new ones only if their type or size changed."""
+        if task.key != self._key:
+            self._spare, self._key = None, ()
+            if hasattr(self, "state"):
+                del self.state
+            self.state, self._key = State.allocate(self._device, *task.key), task.key
+
+    def _clear(self, count: int) -> None:
+        """Every pixel to this count, and no smooth count; on the device, as no pixel lies in the picture moved away."""
+        ny = self.state.count.shape[0]
+        for array, fill in ((self.state.count, count), (self.state.smooth, np.nan)):
+            self._raster.gather(array, array, 1, 1, -ny, 0, fill)
+
+    def _take_over(self, shared: Overlap) -> None:
+        """Move what both views have to where it lies in the new one."""
+        old = self.state
+        if self._spare is None:
+            self._spare = State.allocate(self._device, *self._key)  # type: ignore[arg-type]
+        new, where = self._spare, (shared.num, shared.den, shared.y0, shared.x0)
+        pairs = [(old.count, new.count, FRESH), (old.smooth, new.smooth, np.nan)]
+        pairs += [(old.z[k], new.z[k], 0) for k in range(2)]
+        pairs += [(old.place[k], new.place[k], 0) for k in range(2) if old.place.shape[1:] == old.count.shape]
+        with self._device.lock:
+            for source, target, fill in pairs:
+                self._raster.gather(source, target, *where, fill)
+        self.state, self._spare = new, old
+
+    @property
+    def finished(self) -> bool:
+        """Whether every pixel has its count."""
+        return self.schedule.finished
+
+    def advance(self, budget: int, slices: int = 1) -> Timing:
+        """Spend about `budget` iterations (or `slices` pieces of the reference orbit); nothing once it is finished."""
+        task = self.task
+        timing = Timing(self._backend, self.name, slices, task.place.ny * task.place.nx, 0.0, 0.0)
+        timing = replace(timing, first_call=self._warmth not in _WARM)
+        if self.guide and not self.finished and not self.guide.ready:
+            budget = self.guide.advance(slices, budget)
+        while budget > 0 and not self.finished:
+            part = self.schedule.part(budget)
+            launch, seconds = self._launch(part)
+            timing = replace(timing, launch=timing.launch + launch, compute=timing.compute + seconds)
+            budget -= (part.last - part.first) * -(-task.place.nx // part.stride) * part.iterations
+            _WARM.add(self._warmth)
+        return timing
+
+    @property
+    def name(self) -> str:
+        """The kernel in words: the arithmetic, and the variant if one was chosen."""
+        return f"{self.task.arithmetic.name} {self.task.variant}".strip()
+
+    @property
+    def _warmth(self) -> tuple[str, str, str]:
+        return self._backend, self.task.arithmetic.name, self.task.variant
+
+    def _launch(self, part: Part) -> tuple[float, float]:
+        """One launch: host seconds to enqueue it, device seconds it took."""
+        self._device.write(np.zeros(2, np.int64), self.state.totals)
+        deep = (self.guide.at(self.task.place),) if self.guide else ()
+        with self._device.lock, self._device.stopwatch() as watch:
+            self._kernel(self.state, part, *deep)
+        seconds = watch.seconds()
+        done, left = (int(total) for total in self._device.download(self.state.totals))
+        self.schedule.did(part, left)
+        self.iterations += done
+        self.seconds += seconds
+        return watch.launch, seconds
+
+    @property
+    def _kernel(self) -> Callable[..., None]:
+        if self.task.arithmetic.kernel == "direct" and self.task.variant:
+            kernel: Callable[..., None] = self._kernels.VARIANTS[self.task.variant]
+            return kernel
+        named: Callable[..., None] = getattr(self._kernels, self.task.arithmetic.kernel)
+        return named
+
+
+def guide_point(guide: Guide | None) -> object:
+    """What deltas are relative to: the reference's point; None without perturbation."""
+    return guide.point if guide else None
