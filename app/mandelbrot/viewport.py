@@ -41,7 +41,7 @@ class Sight:
     @property
     def center(self) -> tuple[str, str]:
         """Real and imaginary part as decimal strings, with no more digits than the zoom can show."""
-        places = max(1, math.ceil(log10(self.zoom)) + CENTER_DIGITS)
+        places = max(1, math.ceil(log10(self.zoom) - 1e-9) + CENTER_DIGITS)
         return decimal(self.re, places), decimal(self.im, places)
 
     @property
