@@ -10,20 +10,21 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import panel as pn
 import panel_material_ui as pmui
 
 from app import readout_view as view
 from app.lobby import lobby
+from app.readout_chart import chart
 from app.readout_plots import History
 from app.theme import ASSETS, stylesheet
 from compute.backends import backend
 from compute.bench.roof import roof
+from compute.bench.workload import has_workload
 from compute.comparison.contest import Verdict, shared_book
 from compute.comparison.live import Comparison
 from compute.frames import Frame
-from compute.record import CITED, Recorded, library, nearest
+from compute.record import Recorded, library
 from compute.timings import Spread, Window
 
 if TYPE_CHECKING:
@@ -35,11 +36,15 @@ AT_WORK = ("running", "paused")  # states of a session in which something may be
 
 
 class Readout:
-    """The right column of one session. `frame`, `tick`, `event` and `close` belong to the document's loop."""
+    """The right column of one session. `frame`, `tick`, `event` and `close` belong to the document's loop.
+
+    A lab whose folder has no workload.py is not compared: then the parts of a live frame are all there is.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._comparison = Comparison(session.lab.LAB, self._open, shared_book())
+        name = session.lab.LAB
+        self._comparison = Comparison(name, self._open, shared_book()) if has_workload(name) else None
         self._window = Window()
         self._fresh: list[float] = []  # step seconds of the frames since the last tick
         self._setting: tuple[Any, ...] = ()
@@ -57,7 +62,8 @@ class Readout:
     def frame(self, frame: Frame) -> None:
         """One painted frame, its timing complete with the delivery."""
         self._window.add(frame.timing)
-        self._comparison.witness(frame.timing)
+        if self._comparison:
+            self._comparison.witness(frame.timing)
         if not frame.timing.first_call:
             self._fresh.append(frame.timing.step_seconds)
 
@@ -67,13 +73,14 @@ class Readout:
         if session.latest is None or session.state not in AT_WORK:
             return
         roof().start()
-        self._comparison.follow(session.values)
-        self._comparison.tick()
+        if self._comparison:
+            self._comparison.follow(session.values)
+            self._comparison.tick()
         self._follow()
         self.history.add(now, Spread.of(self._fresh).median)
         self._fresh.clear()
         self.history.draw(now, self._kind)
-        verdict = self._comparison.verdict()
+        verdict = self._comparison.verdict() if self._comparison else None
         state = verdict.state if verdict else ""
         if state != self._state or now - self._drawn_at >= REDRAW:
             self._state, self._drawn_at = state, now
@@ -88,7 +95,8 @@ class Readout:
 
     def close(self) -> None:
         """The session is over: end what is being measured for it."""
-        self._comparison.close()
+        if self._comparison:
+            self._comparison.close()
 
     # -- inside
 
@@ -102,7 +110,8 @@ class Readout:
     def _follow(self) -> None:
         """Start the history and the window afresh when they are about something else."""
         values = self._session.values
-        setting = tuple(values.get(name) for name in ("backend", "variant", "ny", "nx", "dtype", "edges"))
+        names = self._comparison.rules.timed if self._comparison else ("ny", "nx", "dtype")
+        setting = tuple(values.get(name) for name in ("backend", "variant", *names))
         if setting != self._setting:
             self._setting = setting
             self._window.clear()
@@ -110,27 +119,31 @@ class Readout:
             self.history.clear()
 
     def _draw(self, verdict: Verdict | None) -> None:
-        values = self._session.values
-        cell_bytes = 2 * np.dtype(values["dtype"]).itemsize
-        roofs = {"cpu": roof().rate("host"), "gpu": roof().rate(f"cuda:{values.get('device_index', 0)}")}
         live = self._window.measurement()
-        blocks = view.ways(verdict.standings, cell_bytes, roofs) if verdict else ""
-        if verdict and all(standing.contestant.kind == "cpu" for standing in verdict.standings):
-            blocks += view.others(self._elsewhere())
-        blocks += view.first_calls(verdict.standings) if verdict else ""
-        html = (
-            f"{view.headline(verdict)}<h3>Gcell/s, logarithmic</h3>{blocks}"
-            f"<h3>Parts of a live frame</h3>{view.parts(live, self._kind, self._session.gate.rate)}"
-        )
-        text = f"<div class='readout'>{html}</div>"
+        evidence = self._evidence(verdict) if self._comparison else ""
+        parts = view.parts(live, self._kind, self._session.gate.rate)
+        text = f"<div class='readout'>{evidence}<h3>Parts of a live frame</h3>{parts}</div>"
         if text != self._text.object:
             self._text.object = text
 
-    def _elsewhere(self) -> list[Recorded]:
-        """GPU figures for a machine without one: the recorded one nearest to this grid, and the cited one."""
-        values = self._session.values
-        figure = nearest(recorded_figures(), values["ny"], values["nx"], values["dtype"])
-        return [*([figure] if figure else []), *CITED]
+    def _evidence(self, verdict: Verdict | None) -> str:
+        """The headline, the live picture's facts, and the ways with their bars."""
+        if self._comparison is None:
+            return ""
+        rules, values, latest = self._comparison.rules, self._session.values, self._session.latest
+        dtype, step = rules.dtype(values), rules.rate.step
+        names = {"cpu": "host", "gpu": f"cuda:{values.get('device_index', 0)}"}
+        roofs = {kind: roof().rate(name, rules.rate.roof, dtype) for kind, name in names.items()}
+        facts = view.facts(rules.facts(values, latest, roofs[self._kind]), rules.rate) if latest else ""
+        drawing = rules.chart(values, recorded_figures())
+        standings = verdict.standings if verdict else ()
+        if drawing:
+            blocks = chart(drawing, standings, step)
+        else:
+            blocks = f"<h3>{rules.rate.unit}, logarithmic</h3>{view.ways(standings, rules.rate, dtype, roofs)}"
+            if standings and all(standing.contestant.kind == "cpu" for standing in standings):
+                blocks += view.others(rules.elsewhere(values, recorded_figures()))
+        return f"{view.headline(verdict)}{facts}{blocks}{view.first_calls(standings)}"
 
 
 @cache

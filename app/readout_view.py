@@ -6,21 +6,27 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from math import isfinite, log10, nan
 
+from compute.bench.rates import Rate
 from compute.comparison.contest import Agreement, Standing, Verdict
+from compute.comparison.rules import Fact
 from compute.record import Recorded
 from compute.timings import PARTS, Measurement
 
-LOWEST, HIGHEST = 1e7, 1e13  # cells/s at the two ends of the bars
+LOWEST, HIGHEST = 1e7, 1e13  # cells or iterations a second at the two ends of the bars
 PART_NAMES = {"launch": "launch", "compute": "compute", "levels": "levels", "transfer": "copy", "delivery": "delivery"}
 INCLUDED = (
     "Compute is the time of the kernels alone, by CUDA events on a GPU and wall time on the host. Launch is the host's "
     "time to enqueue them, levels the reduction to screen size and one byte a pixel, copy device to host, delivery "
     "from the server's write to the browser's paint."
 )
-GIGABYTES = (
-    "One read and one write a cell and step. Kernels that take several steps in one pass through memory, and grids "
-    "that fit in a cache, can exceed 100 % of the copy bandwidth."
-)
+ROOFS = {"copy": "copy", "fma": "FMA"}
+COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Tinstr/s", 1e12)}  # what a roof counts: its unit, and how large
+NEEDS = {
+    "bytes": "One read and one write a cell and step. Kernels that take several steps in one pass through memory, and "
+    "grids that fit in a cache, can exceed 100 % of the copy bandwidth.",
+    "instructions": "Four instructions an iteration, three of them fused multiply-adds, against as many fused "
+    "multiply-adds as the device does at most, measured at start. Only iterations that were done count.",
+}
 FIRST = "First step of a fresh lab; it holds compilation if nothing had compiled the kernel before. In no median."
 
 
@@ -41,9 +47,9 @@ def headline(verdict: Verdict | None) -> str:
     return f"<div class='headline {verdict.challenger.kind}'>{number}</div>{interval}{agreement}"
 
 
-def ways(standings: Iterable[Standing], cell_bytes: int, roofs: Mapping[str, float]) -> str:
-    """One block a backend: rate and bar, then the numbers. roofs: copy bandwidth in bytes/s by "cpu" and "gpu"."""
-    return "".join(_way(standing, cell_bytes, roofs.get(standing.contestant.kind, nan)) for standing in standings)
+def ways(standings: Iterable[Standing], rate: Rate, dtype: str, roofs: Mapping[str, float]) -> str:
+    """One block a backend: rate and bar, then the numbers. roofs: what `rate` is compared with, by "cpu" and "gpu"."""
+    return "".join(_way(standing, rate, dtype, roofs.get(standing.contestant.kind, nan)) for standing in standings)
 
 
 def others(figures: Iterable[Recorded]) -> str:
@@ -53,12 +59,21 @@ def others(figures: Iterable[Recorded]) -> str:
         kind = "cited" if figure.cited else "recorded"
         size = f"{figure.nx}²" if figure.nx == figure.ny else f"{figure.nx} × {figure.ny}"
         note = f"{kind}{'' if figure.cited else f' {figure.date}'}: {size}, {figure.dtype}"
-        source = figure.cited or f"{figure.backend} {figure.variant}, {figure.edges}; not measured here"
+        source = figure.cited or f"{figure.backend} {figure.variant}, {figure.case}; not measured here"
         blocks.append(
-            f"<div class='way gpu' title='{escape(source)}'>{_line(figure.machine, rate(figure.cells_per_second))}"
-            f"{_bar(figure.cells_per_second, kind=kind)}<p class='quiet'>{escape(note)}</p></div>"
+            f"<div class='way gpu' title='{escape(source)}'>{_line(figure.machine, giga(figure.rate))}"
+            f"{_bar(figure.rate, kind=kind)}<p class='quiet'>{escape(note)}</p></div>"
         )
     return "".join(blocks)
+
+
+def facts(lines: Iterable[Fact], rate: Rate) -> str:
+    """What a lab says of its newest frame, a line each; what is not known is left out."""
+    items = "".join(
+        f"<li title='{escape(fact.about)}'><span>{escape(fact.name)}</span><b>{_value(fact, rate)}</b></li>"
+        for fact in lines if isinstance(fact.value, str) or isfinite(fact.value)
+    )  # fmt: skip
+    return f"<ul class='facts'>{items}</ul>" if items else ""
 
 
 def parts(measurement: Measurement | None, kind: str, frames_per_second: float) -> str:
@@ -86,36 +101,44 @@ def first_calls(standings: Iterable[Standing]) -> str:
     return f"<p class='quiet' title='{escape(FIRST)}'>First call: {', '.join(known)}</p>" if known else ""
 
 
-def _way(standing: Standing, cell_bytes: int, roof: float) -> str:
+def _way(standing: Standing, rate: Rate, dtype: str, roof: float) -> str:
     contestant, measurement = standing.contestant, standing.measurement
-    threads = contestant.threads
-    name = contestant.label + (f", {threads} thread{'s' * (threads != 1)}" if threads else "")
+    name = named(standing)
     if measurement is None:
         words = standing.note or ("results disagree" if standing.agreement and not standing.right else "measuring")
         return f"<div class='way {contestant.kind}'>{_line(name, '')}<p class='quiet'>{escape(words)}</p></div>"
-    step, cells = measurement.step, measurement.cells
-    bar = _bar(measurement.cells_per_second, cells / step.q3, cells / step.q1)
+    step, cells, speed = measurement.step, measurement.cells, measurement.cells_per_second
+    bar = _bar(speed, cells / step.q3, cells / step.q1)
     noisy = " <span class='noisy'>noisy</span>" if measurement.noisy else ""
-    spread = f"{duration(step.median)} a step ({span(step.q1, step.q3)}), n&nbsp;{step.n}{noisy}"
-    share = f", {measurement.percent_of(roof, cell_bytes):.0f}&nbsp;% of copy" if isfinite(roof) else ""
-    gigabytes = f"{figure(measurement.bytes_per_second(cell_bytes) / 1e9)}&nbsp;GB/s{share}"
-    gigabytes = f"<span title='{escape(GIGABYTES)}'>{gigabytes}</span>"
-    rates = f"{thousands(measurement.steps_per_second)}&nbsp;steps/s, {gigabytes}"
+    spread = f"{duration(step.median)} a {rate.step} ({span(step.q1, step.q3)}), n&nbsp;{step.n}{noisy}"
+    share = f", {percent(rate.percent(speed, dtype, roof))} of {ROOFS[rate.roof]}" if isfinite(roof) else ""
+    unit, size = COUNTED[rate.counted]
+    counted = f"{figure(rate.counted_per_second(speed, dtype) / size)}&nbsp;{unit}{share}"
+    counted = f"<span title='{escape(NEEDS[rate.counted])}'>{counted}</span>"
+    rates = f"{thousands(measurement.steps_per_second)}&nbsp;{rate.step}s/s, {counted}"
     lines = f"<p>{spread}</p><p class='quiet'>{rates}</p>"
-    return f"<div class='way {contestant.kind}'>{_line(name, rate(measurement.cells_per_second))}{bar}{lines}</div>"
+    return f"<div class='way {contestant.kind}'>{_line(name, giga(speed))}{bar}{lines}</div>"
+
+
+def named(standing: Standing) -> str:
+    """A contestant with its threads."""
+    threads = standing.contestant.threads
+    return standing.contestant.label + (f", {threads} thread{'s' * (threads != 1)}" if threads else "")
 
 
 def _agreement(agreement: Agreement | None) -> str:
     if agreement is None:
         return "<p class='quiet'>results not yet compared</p>"
-    ny, nx = agreement.cells
-    title = (
-        f"The worse of both, against NumPy in float64 after {agreement.steps} steps from noise on {nx} × {ny} cells; "
-        f"relative L2 up to {agreement.tolerance:.0e} counts as right"
-    )
-    beyond = "" if agreement.agrees else f" > {agreement.tolerance:.0e}"
-    text = f"max |difference| {agreement.largest:.1e}, rel.&nbsp;{agreement.difference:.1e}{beyond}"
-    return f"<p title='{escape(title)}'>{text}</p>"
+    return f"<p title='{escape(agreement.about)}'>{escape(agreement.said)}</p>"
+
+
+def _value(fact: Fact, rate: Rate) -> str:
+    if isinstance(fact.value, str):
+        return escape(fact.value)
+    if fact.kind == "rate":
+        return f"{giga(fact.value)}&nbsp;{rate.unit}"
+    written = {"percent": percent, "seconds": duration, "count": counted}
+    return written[fact.kind](fact.value)
 
 
 def _line(name: str, value: str) -> str:
@@ -131,15 +154,28 @@ def _bar(value: float, low: float = nan, high: float = nan, kind: str = "measure
     return f"<div class='track'><i class='{kind}' style='width:{place(value):.2f}%'></i>{whisker}</div>"
 
 
-def place(cells_per_second: float) -> float:
+def place(rate: float) -> float:
     """Where a rate lies on the bars, in percent of their length."""
-    part = log10(max(cells_per_second, LOWEST) / LOWEST) / log10(HIGHEST / LOWEST)
+    part = log10(max(rate, LOWEST) / LOWEST) / log10(HIGHEST / LOWEST)
     return 100 * min(part, 1.0)
 
 
-def rate(cells_per_second: float) -> str:
-    """Cell updates a second, in Gcell/s."""
-    return figure(cells_per_second / 1e9)
+def giga(rate: float) -> str:
+    """Cell updates or iterations a second, in 1e9."""
+    return figure(rate / 1e9)
+
+
+def percent(value: float) -> str:
+    """Percent, two figures below 10."""
+    return f"{value:.0f}&nbsp;%" if value >= 10 else f"{value:.2g}&nbsp;%"
+
+
+def counted(value: float) -> str:
+    """A number of things, in millions or thousand millions when there are many."""
+    for name, size in (("·10⁹", 1e9), ("·10⁶", 1e6)):
+        if value >= size:
+            return f"{figure(value / size)}&nbsp;{name}"
+    return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def times(ratio: float) -> str:

@@ -19,8 +19,8 @@ from rich.console import Console
 from compute import info, machine, record
 from compute.backends import BACKENDS, BackendUnavailable, backend
 
+FILES = ("--save", "--csv", "--out")  # options whose value is a path
 OK, DISAGREED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-LARGEST_SIZE = 32768  # cells a side: 4 GiB of float32
 LONGEST_BUDGET = 3600.0  # seconds
 WIDTH = 150  # columns of the tables where the output is no terminal
 
@@ -33,11 +33,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line with `argv` (default: the process's own); returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        chosen = _parser().parse_args(arguments)
+        chosen = _parser(arguments).parse_args(arguments)
     except SystemExit as stop:  # argparse has printed the help, or what is wrong
         return int(stop.code or 0)
     try:
-        return int(chosen.run(chosen, shlex.join(["fieldlab", *arguments])))
+        return int(chosen.run(chosen, shlex.join(["fieldlab", *without_paths(arguments)])))
     except (InputError, ValueError, BackendUnavailable, OSError) as error:
         print(f"fieldlab: {error}", file=sys.stderr)
         return BAD_INPUT
@@ -46,7 +46,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _parser() -> argparse.ArgumentParser:
+def without_paths(arguments: Sequence[str]) -> list[str]:
+    """The arguments as a record keeps them: of a file its name alone, not where it lies on this machine."""
+    out = list(arguments)
+    for at, text in enumerate(out):
+        name, equals, value = text.partition("=")
+        if name in FILES and equals:
+            out[at] = f"{name}={Path(value).name}"
+        elif at and out[at - 1] in FILES and not text.startswith("-"):
+            out[at] = Path(text).name
+    return out
+
+
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fieldlab", description="Live GPU computing for lectures.")
     commands = parser.add_subparsers(required=True, metavar="info | bench | render")
     about = commands.add_parser("info", help="machine, driver, versions, and why a backend is absent")
@@ -54,14 +66,16 @@ def _parser() -> argparse.ArgumentParser:
     about.set_defaults(run=_info)
     bench = commands.add_parser("bench", help="check and time every way to compute a lab")
     bench.add_argument("lab", help="for example diffusion")
-    bench.add_argument("--sizes", type=_sizes, help="cells a side, for example 512,2000 (default: the lab's own)")
+    for option in _own_options(arguments):
+        bench.add_argument(f"--{option.name}", type=_list, help=option.help)
     bench.add_argument("--backends", type=_list, help=f"some of {','.join(b.name for b in BACKENDS)} (default: all)")
     bench.add_argument("--dtypes", type=_list, help="some of the lab's dtypes (default: all)")
-    bench.add_argument("--edges", type=_list, help="some of the lab's edge conditions (default: the first)")
     bench.add_argument("--budget", type=_seconds, default=60.0, help="seconds of sampling in all (default 60)")
     bench.add_argument("--json", action="store_true", help="print the record as JSON instead of tables")
     bench.add_argument("--csv", type=Path, metavar="FILE", help="write a table, units in the column names")
-    bench.add_argument("--save", nargs="?", const="", metavar="FILE", help="to assets/timings/<machine>.json, or FILE")
+    bench.add_argument(
+        "--save", nargs="?", const="", metavar="FILE", help="to assets/timings/<machine>-<lab>.json, or FILE"
+    )
     bench.set_defaults(run=_bench)
     render = commands.add_parser("render", help="a picture of a lab without the page")
     render.add_argument("lab", help="for example diffusion")
@@ -82,22 +96,22 @@ def _info(chosen: argparse.Namespace, _command: str) -> int:
 
 
 def _bench(chosen: argparse.Namespace, command: str) -> int:
-    from compute.bench import report, run
+    from compute.bench import report, run, tables
 
     plan, work = _plan(chosen)
-    target = _target(chosen.save)
+    target = _target(chosen.save, chosen.lab)
     for path in (target, chosen.csv):
         _require_writable(path)
     terminal = Console(stderr=True)
     with terminal.status("starting") if terminal.is_terminal else nullcontext() as status:
         say = status.update if status else lambda text: print(text, file=sys.stderr)
         results = run.Bench(plan, say).run()
-    document = report.as_record(results, plan, command, work.R)
+    document = report.as_record(results, plan, command, work)
     if chosen.json:
         print(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
     else:
         out = Console()
-        report.show(results, out if out.is_terminal else Console(width=WIDTH))
+        tables.show(results, work, out if out.is_terminal else Console(width=WIDTH))
     if chosen.csv:
         report.write_csv(document, chosen.csv)
     if target:
@@ -107,20 +121,37 @@ def _bench(chosen: argparse.Namespace, command: str) -> int:
 
 def _plan(chosen: argparse.Namespace) -> tuple[Any, Any]:
     """The plan that the arguments ask for, and the lab's workload."""
-    from compute.bench import run
     from compute.bench.rows import Plan
+    from compute.bench.workload import workload_of
 
-    work = run.workload_of(chosen.lab)
+    work = workload_of(chosen.lab)
     dtypes = _some_of("--dtypes", chosen.dtypes, work.DTYPES) or work.DTYPES
-    edges = _some_of("--edges", chosen.edges, work.EDGE_CHOICES) or work.EDGE_CHOICES[:1]
+    own = {option.name: _parsed(option, getattr(chosen, option.name)) for option in work.OPTIONS}
     names = _some_of("--backends", chosen.backends, tuple(b.name for b in BACKENDS))
     if names and all(backend(name).missing for name in names):
         reasons = "; ".join(f"{name}: {backend(name).missing}. {backend(name).install}" for name in names)
         raise InputError(f"none of the backends asked for is here. {reasons}")
     names = names or tuple(b.name for b in BACKENDS)
     with_gpu = any(backend(name).device == "cuda" and not backend(name).missing for name in names)
-    sizes = chosen.sizes or (work.GPU_SIZES if with_gpu else work.SIZES)
-    return Plan(chosen.lab, sizes, names, dtypes, edges, chosen.budget), work
+    return Plan(chosen.lab, tuple(work.cases(own, dtypes, with_gpu)), names, chosen.budget), work
+
+
+def _own_options(arguments: Sequence[str]) -> tuple[Any, ...]:
+    """The options of the lab that is to be benched: they are known once its name is."""
+    from compute.bench.workload import has_workload, workload_of
+
+    named = [text for text in arguments[1:2] if arguments[0] == "bench" and has_workload(text)]
+    return workload_of(named[0]).OPTIONS if named else ()
+
+
+def _parsed(option: Any, texts: tuple[str, ...] | None) -> tuple[Any, ...]:
+    """The entries of a lab's own option; () where it was not given."""
+    if texts == ():
+        raise InputError(f"--{option.name}: no {option.name.rstrip('s')} is given")
+    try:
+        return tuple(option.parse(text) for text in texts or ())
+    except ValueError as error:
+        raise InputError(f"--{option.name}: {error}") from error
 
 
 def _render(chosen: argparse.Namespace, command: str) -> int:
@@ -136,7 +167,7 @@ def _render(chosen: argparse.Namespace, command: str) -> int:
     return OK
 
 
-def _target(save: str | None) -> Path | None:
+def _target(save: str | None, lab: str) -> Path | None:
     """Where --save writes; None without it."""
     if save is None:
         return None
@@ -144,7 +175,7 @@ def _target(save: str | None) -> Path | None:
         return Path(save)
     if not (machine.ROOT / "pyproject.toml").is_file():
         raise InputError("--save: Fieldlab is installed without its source here; name a file: --save FILE.json")
-    return record.timings_folder() / f"{machine.slug(machine.machine())}.json"
+    return record.timings_folder() / f"{machine.slug(machine.machine())}-{lab}.json"
 
 
 def _require_writable(path: Path | None) -> None:
@@ -169,17 +200,6 @@ def _some_of(option: str, values: tuple[str, ...] | None, known: Sequence[str]) 
 
 def _list(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-
-
-def _sizes(text: str) -> tuple[int, ...]:
-    sizes = []
-    for part in _list(text):
-        if not (part.isascii() and part.isdigit() and 1 <= int(part) <= LARGEST_SIZE):
-            raise argparse.ArgumentTypeError(f"{part!r} is not a whole number of cells from 1 to {LARGEST_SIZE}")
-        sizes.append(int(part))
-    if not sizes:
-        raise argparse.ArgumentTypeError("no size is given")
-    return tuple(sizes)
 
 
 def _seconds(text: str) -> float:

@@ -17,7 +17,8 @@ from typing import Any
 
 from compute.machine import ROOT
 
-SCHEMA = "fieldlab-timings/1"
+SCHEMA = "fieldlab-timings/2"
+OLDER = "fieldlab-timings/1"  # still read: diffusion alone, every result with "edges"
 LARGEST_FILE = 4 * 2**20  # bytes; a run of every case is some 100 kB
 LONGEST_TEXT = 500
 MOST_RESULTS = 5000
@@ -26,9 +27,10 @@ _TOP: dict[str, type | tuple[type, ...]] = {
     "versions": dict, "parameters": dict, "copy_bandwidth": dict, "results": list,
 }  # fmt: skip
 _RESULT: dict[str, type | tuple[type, ...]] = {
-    "backend": str, "variant": str, "status": str, "device": str, "ny": int, "nx": int, "dtype": str, "edges": str,
+    "backend": str, "variant": str, "status": str, "device": str, "ny": int, "nx": int, "dtype": str,
 }  # fmt: skip
-_TIMED = ("median", "q1", "q3", "cells_per_second", "bytes_per_second", "percent_of_copy")
+_RATE: dict[str, type | tuple[type, ...]] = {"unit": str, "work": str, "step": str, "roof": str, "counted": str}
+_GRID = {"unit": "Gcell/s", "work": "cells", "step": "step", "roof": "copy", "counted": "bytes"}  # of OLDER
 
 
 class RecordError(ValueError):
@@ -39,10 +41,12 @@ class RecordError(ValueError):
 class Recorded:
     """One figure of an earlier run, or of a publication (`cited` says which), never mixed with what is measured now.
 
-    step: median seconds a step; q1, q3: its quartiles (nan for a cited figure); percent: of that device's own copy
-    bandwidth (nan if unknown).
+    case: what tells it from other cases of its lab on such a grid (edges, scene); step: median seconds a step; rate:
+    cells or iterations a second; q1, q3: quartiles of step (nan for a cited figure); percent: of that device's own roof
+    (nan if unknown).
     """
 
+    lab: str
     machine: str
     date: str
     backend: str
@@ -50,25 +54,13 @@ class Recorded:
     ny: int
     nx: int
     dtype: str
-    edges: str
+    case: str
     step: float
+    rate: float
     q1: float = math.nan
     q3: float = math.nan
     percent: float = math.nan
     cited: str = ""
-
-    @property
-    def cells_per_second(self) -> float:
-        """Cell updates a second."""
-        return self.ny * self.nx / self.step
-
-
-CITED = (
-    Recorded(
-        "NVIDIA A40", "", "gpu_numba", "racing", 2000, 2000, "float64", "periodic", 2.72e-4,
-        cited="A GPU tutorial: Numba-CUDA, 2.72 s for 10 000 steps; its kernel races",
-    ),
-)  # fmt: skip
 
 
 def timings_folder() -> Path:
@@ -113,8 +105,10 @@ def load(path: Path) -> dict[str, Any]:
 def check(record: Any, where: str) -> None:
     """Raise RecordError unless `record` is a whole record of SCHEMA with sane values."""
     _entries(record, _TOP, where)
-    if record["schema"] != SCHEMA:
-        raise RecordError(f"{where}: schema is {record['schema'][:40]!r}, this version reads {SCHEMA!r}")
+    if record["schema"] not in (SCHEMA, OLDER):
+        raise RecordError(f"{where}: schema is {record['schema'][:40]!r}, this version reads {SCHEMA!r} and {OLDER!r}")
+    if record["schema"] != OLDER:
+        _entries(record.get("rate"), _RATE, f"{where}: rate")
     _texts(record, where)
     if len(record["results"]) > MOST_RESULTS:
         raise RecordError(f"{where}: results has more than {MOST_RESULTS} entries")
@@ -122,16 +116,19 @@ def check(record: Any, where: str) -> None:
         place = f"{where}: results[{number}]"
         _entries(result, _RESULT, place)
         if result["status"] in ("measured", "wrong"):
-            _timed(result, place)
+            _timed(result, record.get("rate", _GRID), place)
 
 
 def recorded(record: Mapping[str, Any]) -> list[Recorded]:
     """The figures of a checked record that may be shown beside measured ones: right results only."""
     machine, date = machine_name(record["machine"]), str(record["date"])[:10]
+    rate = record.get("rate", _GRID)
     return [
         Recorded(
-            machine, date, result["backend"], result["variant"], result["ny"], result["nx"], result["dtype"],
-            result["edges"], result["median"], result["q1"], result["q3"], result["percent_of_copy"],
+            record["lab"], machine, date, result["backend"], result["variant"], result["ny"], result["nx"],
+            result["dtype"], str(result.get("scene") or result.get("edges") or ""), result["median"],
+            result[f"{rate['work']}_per_second"], result["q1"], result["q3"],
+            math.nan if result[f"percent_of_{rate['roof']}"] is None else result[f"percent_of_{rate['roof']}"],
         )
         for result in record["results"] if result["status"] == "measured"
     ]  # fmt: skip
@@ -149,9 +146,14 @@ def library(folder: Path | None = None) -> tuple[list[Recorded], list[str]]:
     return figures, problems
 
 
-def nearest(figures: Iterable[Recorded], ny: int, nx: int, dtype: str, device: str = "gpu") -> Recorded | None:
-    """The fastest figure of that dtype and kind of device, on the recorded grid nearest in cells; None if none."""
-    fitting = [f for f in figures if f.dtype == dtype and f.backend.startswith(f"{device}_") and not f.cited]
+def nearest(
+    figures: Iterable[Recorded], lab: str, ny: int, nx: int, dtype: str, device: str = "gpu"
+) -> Recorded | None:
+    """The fastest figure of that lab, dtype and kind of device, on the grid nearest in cells; None if none."""
+    fitting = [
+        f for f in figures
+        if (f.lab, f.dtype) == (lab, dtype) and f.backend.startswith(f"{device}_") and not f.cited
+    ]  # fmt: skip
     if not fitting:
         return None
     distance = {f: abs(math.log(f.ny * f.nx / (ny * nx))) for f in fitting}
@@ -182,9 +184,12 @@ def _entries(value: Any, wanted: Mapping[str, type | tuple[type, ...]], where: s
             raise RecordError(f"{where}: {key} must be from 1 to {2**20}, not {value[key]}")
 
 
-def _timed(result: Mapping[str, Any], where: str) -> None:
-    for key in _TIMED:
+def _timed(result: Mapping[str, Any], rate: Mapping[str, str], where: str) -> None:
+    share = f"percent_of_{rate['roof']}"
+    for key in ("median", "q1", "q3", f"{rate['work']}_per_second", f"{rate['counted']}_per_second", share):
         value = result.get(key)
+        if key == share and key in result and value is None:  # the roof could not be measured
+            continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
             raise RecordError(f"{where}: {key} must be a positive number, not {str(value)[:40]!r}")
     if not result["q1"] <= result["median"] <= result["q3"]:

@@ -13,21 +13,21 @@ import pytest
 from PIL import Image
 
 from compute import BACKENDS, machine, record
-from compute.__main__ import BAD_INPUT, DISAGREED, OK, main
+from compute.__main__ import BAD_INPUT, DISAGREED, OK, main, without_paths
 from compute.bench.rows import Plan
-from compute.bench.run import Bench, workload_of
-from compute.labs.diffusion import cpu_numba, workload
+from compute.bench.run import Bench
+from compute.bench.workload import workload_of
+from compute.labs.diffusion import cpu_numba, cpu_numpy, edges, right, workload
 
 BOTH = ["--backends", "cpu_numpy,cpu_numba"]
 QUICK = ["bench", "diffusion", "--sizes", "24", *BOTH, "--dtypes", "float32", "--budget", "0.1"]
 
 
 def plan(**changes):
-    values = {
-        "lab": "diffusion", "sizes": (24,), "backends": ("cpu_numpy", "cpu_numba"), "dtypes": ("float64",),
-        "edges": ("periodic",), "budget": 0.1,
-    }  # fmt: skip
-    return Plan(**(values | changes))
+    values = {"sizes": (24,), "dtypes": ("float64",), "edges": ("periodic",)}
+    values |= {name: changes.pop(name) for name in list(changes) if name in values}
+    cases = workload.cases(values, values["dtypes"], gpu=False)
+    return Plan(**({"lab": "diffusion", "backends": ("cpu_numpy", "cpu_numba"), "budget": 0.1} | changes), cases=cases)
 
 
 def test_info_in_words(capsys):
@@ -85,6 +85,7 @@ def test_bench_as_json_has_its_provenance(capsys):
         (["bench", "diffusion", "--sizes", "0"], "'0' is not a whole number"),
         (["bench", "diffusion", "--sizes", "99999999"], "from 1 to 32768"),
         (["bench", "diffusion", "--sizes", ","], "no size is given"),
+        (["bench", "diffusion", "--scenes", "home"], "unrecognized arguments: --scenes"),
         (["bench", "diffusion", "--backends", "cpu_abacus"], "cpu_abacus"),
         (["bench", "diffusion", "--dtypes", "float16"], "float16"),
         (["bench", "diffusion", "--edges", "open"], "'open'"),
@@ -180,16 +181,16 @@ def test_a_grid_that_would_take_too_long_is_skipped_with_the_reason():
 
 def test_the_exact_modes_are_what_the_reference_steps_to():
     """The two references are independent: a formula and the NumPy kernel. Here they must tell the same."""
-    for edges in workload.EDGE_CHOICES:
-        modes = workload.Modes(60, edges)
+    for edge in edges.EDGES:
+        modes = right.Modes(60, edge)
         u = modes.start("float64")
         out = np.empty_like(u)
-        workload.cpu_numpy.step(u, out, workload.R, edges, workload.CHECK_STEPS)
-        assert workload.error(modes, out)[0] < 1e-14
+        cpu_numpy.step(u, out, right.R, edge, right.CHECK_STEPS)
+        assert right.error(modes, out)[0] < 1e-14
 
 
 def test_large_grids_are_checked_against_the_exact_modes(monkeypatch):
-    monkeypatch.setattr(workload, "REFERENCE_CELLS", 100)
+    monkeypatch.setattr(right, "REFERENCE_CELLS", 100)
     rows = Bench(plan(dtypes=("float32", "float64"))).run().rows
     assert all(row.status == "measured" and row.reference.startswith("exact modes") for row in rows)
 
@@ -223,3 +224,11 @@ def test_only_labs_with_a_workload_can_be_benched():
     assert workload_of("diffusion") is workload
     with pytest.raises(ValueError, match="nothing to bench"):
         workload_of("os.path")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--save", "/a/a.json"], ["--save=/home/a.json"], ["--csv", "../a.json"], ["--save", "a.json"]]
+)
+def test_a_record_s_command_names_files_without_their_folders(arguments):
+    assert "".join(without_paths(arguments)).replace("=", "") == f"{arguments[0].split('=')[0]}a.json"
+    assert without_paths(["bench", "diffusion", "--save", "--json"]) == ["bench", "diffusion", "--save", "--json"]

@@ -10,8 +10,9 @@ import pytest
 
 from compute.comparison import live as module
 from compute.comparison.contest import Agreement, Book, Contestant, Standing, judge, pairing
+from compute.comparison.fields import CHECK_SIDE, relative
 from compute.comparison.jobs import MOST, Samples
-from compute.comparison.live import CALM, CHECK_SIDE, LONGEST_JOB, REST, Comparison
+from compute.comparison.live import CALM, LONGEST_JOB, REST, Comparison
 from compute.engine import jobs
 from compute.engine.messages import Refused
 from compute.labs.diffusion import Diffusion, cpu_numba, cpu_numpy
@@ -97,7 +98,7 @@ def cpu_only(monkeypatch):
 
 def standing(name, seconds=1.0, difference=1e-8):
     timings = [Timing(name, "", 10, 100, compute=seconds * (1 + 0.001 * k)) for k in range(9)]
-    return Standing(Contestant(name), Measurement.of(timings), Agreement(difference, difference, 1e-6, (10, 10), 25))
+    return Standing(Contestant(name), Measurement.of(timings), Agreement(difference, 1e-6, "", ""))
 
 
 def test_right_results_give_a_speed_up_within_its_spread():
@@ -106,7 +107,7 @@ def test_right_results_give_a_speed_up_within_its_spread():
     assert verdict.title == "Numba over NumPy"
     assert verdict.speed_up.low <= verdict.speed_up.ratio <= verdict.speed_up.high
     assert 0 < verdict.agreement.difference < 1e-6
-    assert verdict.agreement.cells == (20, 30)
+    assert "30 × 20 cells" in verdict.agreement.about
     assert [s.contestant.backend for s in verdict.standings] == ["cpu_numba", "cpu_numpy"]
 
 
@@ -304,12 +305,12 @@ def test_agreement_is_the_relative_distance_to_the_reference():
     right = np.arange(6.0).reshape(2, 3)
     got = right.copy()
     got[1, 2] += 0.5
-    agreement = Agreement.of(right, got, 1e-6, 25)
-    assert agreement.largest == 0.5
+    agreement = relative(right, got, 1e-6, 25)
+    assert "5.0e-01" in agreement.said
     assert agreement.difference == pytest.approx(0.5 / np.sqrt(np.sum(right**2)))
     assert not agreement.agrees
-    assert not Agreement.of(right, right * np.nan, 1e-6, 25).agrees
-    assert Agreement.of(np.zeros((2, 2)), np.zeros((2, 2)), 1e-6, 25).agrees
+    assert not relative(right, right * np.nan, 1e-6, 25).agrees
+    assert relative(np.zeros((2, 2)), np.zeros((2, 2)), 1e-6, 25).agrees
 
 
 def test_the_selected_gpu_backend_meets_numba(monkeypatch):

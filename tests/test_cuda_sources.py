@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from compute import cuda_source
+from compute.bench import fma
 from compute.cuda_source import CudaSourceError, check_cuda, source_text
 from compute.labs.diffusion import cpu_numpy, gpu_cupy, gpu_steps
 from compute.labs.diffusion.edges import EDGES
@@ -47,7 +48,7 @@ def test_the_many_step_kernel_keeps_its_rows_in_registers(dtype, architecture):
 
 
 def test_every_source_is_compiled_here():
-    assert set((ROOT / "compute").rglob("*.cu")) == {gpu_cupy.SOURCE, gpu_steps.SOURCE, raster.SOURCE}
+    assert set((ROOT / "compute").rglob("*.cu")) == {gpu_cupy.SOURCE, gpu_steps.SOURCE, raster.SOURCE, fma.SOURCE}
 
 
 def test_an_error_names_file_line_and_definition(tmp_path):

@@ -10,14 +10,14 @@ import pytest
 
 from app import readout_view as view
 from compute.comparison.contest import Agreement, Contestant, Standing, judge
-from compute.record import CITED, Recorded
+from compute.labs.diffusion.workload import CITED, RATE
 from compute.timings import Measurement, Timing
 
 
 def standing(name, seconds, difference=5e-8, first=0.3):
     timings = [Timing(name, "", 1, 10_000, compute=first, first_call=True)]
     timings += [Timing(name, "", 10, 10_000, compute=10 * seconds * (1 + 0.001 * k)) for k in range(9)]
-    agreement = Agreement(difference, 4 * difference, 1e-6, (100, 100), 25)
+    agreement = Agreement(difference, 1e-6, f"differs by {difference:.1e}", "how <it> was found")
     return Standing(Contestant(name), Measurement.of(timings) if agreement.agrees else None, agreement)
 
 
@@ -29,14 +29,14 @@ def test_the_headline_leads_with_the_speed_up_its_spread_and_the_difference():
     text = view.headline(verdict(standing("gpu_cupy", 1e-6), standing("cpu_numba", 5e-5)))
     assert re.search(r"class='headline gpu'><b>50\.0×</b><span>GPU over CPU", text)
     assert " to " in text
-    assert "max |difference| 2.0e-07" in text
+    assert "<p title='how &lt;it&gt; was found'>differs by 5.0e-08</p>" in text
 
 
 def test_results_that_disagree_show_no_factor_and_no_time():
     standings = standing("gpu_cupy", 1e-6, difference=1e-2), standing("cpu_numba", 5e-5)
-    head, blocks = view.headline(verdict(*standings)), view.ways(standings, 8, {})
+    head, blocks = view.headline(verdict(*standings)), view.ways(standings, RATE, "float32", {})
     assert "Results disagree" in head
-    assert "1.0e-02 > 1e-06" in head
+    assert "differs by 1.0e-02" in head
     assert "×</b>" not in head
     wrong, right = blocks.split("<div class='way ")[1:]
     assert "results disagree" in wrong
@@ -53,12 +53,12 @@ def test_without_two_results_it_says_that_it_measures():
 
 def test_a_note_is_shown_as_text():
     noted = replace(Standing(Contestant("cpu_numba"), None, None), note="needs <b>9</b> GiB")
-    assert "needs &lt;b&gt;9&lt;/b&gt; GiB" in view.ways([noted], 8, {})
+    assert "needs &lt;b&gt;9&lt;/b&gt; GiB" in view.ways([noted], RATE, "float32", {})
     assert "No comparison" in view.headline(verdict(noted, standing("cpu_numpy", 1.0)))
 
 
 def test_each_way_has_median_quartiles_count_rates_and_percent():
-    text = view.ways([standing("cpu_numpy", 1e-4)], 8, {"cpu": 1.6e9})
+    text = view.ways([standing("cpu_numpy", 1e-4)], RATE, "float32", {"cpu": 1.6e9})
     for part in (
         "100&nbsp;µs a step",
         "n&nbsp;9",
@@ -67,18 +67,18 @@ def test_each_way_has_median_quartiles_count_rates_and_percent():
         "50&nbsp;%",
     ):
         assert part in text, part
-    assert "%&nbsp;of copy" not in view.ways([standing("cpu_numpy", 1e-4)], 8, {})
+    assert "%&nbsp;of copy" not in view.ways([standing("cpu_numpy", 1e-4)], RATE, "float32", {})
 
 
 def test_a_noisy_measurement_says_so():
     wild = [Timing("cpu_numpy", "", 1, 100, compute=value) for value in (1, 2, 3, 4, 5, 6)]
     noisy = replace(standing("cpu_numpy", 1.0), measurement=Measurement.of(wild))
-    assert "noisy" in view.ways([noisy], 8, {})
-    assert "noisy" not in view.ways([standing("cpu_numpy", 1.0)], 8, {})
+    assert "noisy" in view.ways([noisy], RATE, "float32", {})
+    assert "noisy" not in view.ways([standing("cpu_numpy", 1.0)], RATE, "float32", {})
 
 
 def test_recorded_figures_are_hollow_and_dated_and_cited_ones_hatched():
-    figure = Recorded("NVIDIA <H200>", "2026-01-02", "gpu_cupy", "T-step", 2000, 2000, "float32", "periodic", 2.5e-6)
+    figure = replace(CITED[0], machine="NVIDIA <H200>", date="2026-01-02", cited="")
     text = view.others([figure, *CITED])
     assert "NVIDIA &lt;H200&gt;" in text
     assert "recorded 2026-01-02" in text
@@ -89,7 +89,7 @@ def test_recorded_figures_are_hollow_and_dated_and_cited_ones_hatched():
 
 def test_first_calls_stand_apart():
     assert "First call: NumPy 300&nbsp;ms" in view.first_calls([standing("cpu_numpy", 1e-4)])
-    assert "300" not in view.ways([standing("cpu_numpy", 1e-4)], 8, {})
+    assert "300" not in view.ways([standing("cpu_numpy", 1e-4)], RATE, "float32", {})
     assert view.first_calls([Standing(Contestant("cpu_numpy"), None, None)]) == ""
 
 

@@ -9,7 +9,8 @@ import math
 import pytest
 
 from compute import record
-from compute.record import CITED, RecordError, library, load, nearest, recorded, save
+from compute.labs.diffusion.workload import CITED
+from compute.record import RecordError, library, load, nearest, recorded, save
 
 RESULT = {
     "backend": "gpu_cupy", "variant": "T-step", "status": "measured", "device": "cuda:0", "ny": 2000, "nx": 2000,
@@ -21,6 +22,7 @@ RECORD = {
     "command": "fieldlab bench diffusion", "commit": None,
     "machine": {"cpu": "some CPU", "gpus": [{"name": "some GPU", "memory": 1}]},
     "versions": {"numpy": "2"}, "parameters": {"r": 0.2}, "copy_bandwidth": {}, "results": [RESULT],
+    "rate": {"unit": "Gcell/s", "work": "cells", "step": "step", "roof": "copy", "counted": "bytes"},
 }  # fmt: skip
 
 
@@ -62,6 +64,10 @@ def test_a_failed_save_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
         (["schema"], "fieldlab-timings/99", "this version reads"),
         (["schema"], 1, "schema is int"),
         (["lab"], ..., "lab is missing"),
+        (["rate"], ..., "rate: is NoneType"),
+        (["rate", "work"], ..., "work is missing"),
+        (["rate", "work"], "iterations", "iterations_per_second must be a positive number"),
+        (["results", 0, "percent_of_copy"], ..., "percent_of_copy must be a positive number"),
         (["results"], {}, "results is dict"),
         (["results"], [RESULT] * 5001, "more than 5000"),
         (["results", 0], "text", r"results\[0\]: is str"),
@@ -106,7 +112,7 @@ def test_only_right_results_are_shown_again():
     figures = recorded(changed(["results"], [RESULT, wrong, {**skipped, "status": "skipped"}]))
     assert len(figures) == 1
     assert (figures[0].machine, figures[0].date, figures[0].variant) == ("some GPU", "2026-01-02", "T-step")
-    assert figures[0].cells_per_second == pytest.approx(2000 * 2000 / 4e-6)
+    assert figures[0].rate == pytest.approx(2000 * 2000 / 4e-6)
     assert not figures[0].cited
 
 
@@ -123,15 +129,29 @@ def test_the_library_leaves_out_what_is_broken_and_says_so(tmp_path):
 def test_nearest_takes_the_closest_grid_then_the_fastest():
     others = [{**RESULT, "ny": 512, "nx": 512}, {**RESULT, "variant": "one-step", "median": 4.1e-6}]
     figures = recorded(changed(["results"], [*others, RESULT]))
-    assert nearest(figures, 1800, 1800, "float32").variant == "T-step"
-    assert nearest(figures, 300, 300, "float32").ny == 512
-    assert nearest(figures, 300, 300, "float64") is None
-    assert nearest(figures, 300, 300, "float32", device="cpu") is None
+    assert nearest(figures, "diffusion", 1800, 1800, "float32").variant == "T-step"
+    assert nearest(figures, "diffusion", 300, 300, "float32").ny == 512
+    assert nearest(figures, "diffusion", 300, 300, "float64") is None
+    assert nearest(figures, "diffusion", 300, 300, "float32", device="cpu") is None
+    assert nearest(figures, "mandelbrot", 300, 300, "float32") is None
 
 
 def test_cited_figures_say_so_and_are_never_the_nearest():
     assert all(figure.cited and math.isnan(figure.q1) for figure in CITED)
-    assert nearest(CITED, 2000, 2000, "float64") is None
+    assert nearest(CITED, "diffusion", 2000, 2000, "float64") is None
+
+
+def test_records_of_the_older_schema_are_still_read():
+    older = changed(["schema"], record.OLDER)
+    del older["rate"]
+    record.check(older, "older")
+    assert recorded(older) == recorded(RECORD)
+
+
+def test_a_rate_without_a_known_roof_is_recorded_without_its_share():
+    unknown = changed(["results", 0, "percent_of_copy"], None)
+    record.check(unknown, "here")
+    assert math.isnan(recorded(unknown)[0].percent)
 
 
 def test_every_record_in_the_assets_is_whole():

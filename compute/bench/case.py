@@ -1,4 +1,4 @@
-"""One grid of a bench run: open the arrays, check every way against the reference, sample those that may be timed."""
+"""One case of a bench run: open the arrays, check every way against the reference, sample those that may be timed."""
 
 from __future__ import annotations
 
@@ -7,46 +7,45 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
-from compute.bench.grid import Grid, Way
 from compute.bench.measure import LEAST, interleave, steps_for
 from compute.bench.rows import Row, with_speed_ups
+from compute.bench.workload import Rig, Way
 from compute.timings import Measurement, Timing
 
-PATIENCE = 2.0  # a way may take so many times its grid's share of the budget before it is skipped
+PATIENCE = 2.0  # a way may take so many times its case's share of the budget before it is skipped
 
 
 @dataclass
 class Pace:
-    """Seconds a cell that each way took last, by (way, dtype)."""
+    """Seconds a cell that each way took last, by way and what the case says its pace depends on."""
 
-    seconds: dict[tuple[str, str], float] = field(default_factory=dict)
+    seconds: dict[Any, float] = field(default_factory=dict)
 
     def note(self, way: Way, case: Any, timing: Timing) -> None:
         """Remember a timing."""
-        self.seconds[way.name, case.dtype] = timing.step_seconds / case.cells
+        self.seconds[way.name, case.pace] = timing.step_seconds / case.cells
 
     def step_seconds(self, way: Way, case: Any) -> float:
-        """Seconds a step of `case` should take; 0 if this way was never seen with this dtype."""
-        return self.seconds.get((way.name, case.dtype), 0.0) * case.cells
+        """Seconds a step of `case` should take; 0 if this way was never seen at such a case."""
+        return self.seconds.get((way.name, case.pace), 0.0) * case.cells
 
 
 class CaseRun:
-    """Everything that is held while one grid is timed.
+    """Everything that is held while one case is timed.
 
-    case: the lab's Case; right: its reference; share: seconds of sampling this grid may take.
+    case: the lab's Case; right: its reference; share: seconds of sampling this case may take.
     """
 
     def __init__(self, work: ModuleType, case: Any, right: Any, share: float, pace: Pace) -> None:
         self._work, self._case, self._right, self._share, self._pace = work, case, right, share, pace
-        self._start = right.start(case.dtype)
-        self._grids: dict[str, Grid] = {}
+        self._rigs: dict[str, Rig] = {}
         self._checked: list[tuple[Way, Row, Timing]] = []
         self.rows: list[Row] = []
 
     def check(self, way: Way) -> None:
         """Compare the way's result with the reference; a row now unless it is to be sampled."""
         row = Row(way.backend.name, way.variant, self._case, "skipped", reference=self._right.name)
-        reason = self._too_slow(way)
+        reason = self._too_slow(self._pace.step_seconds(way, self._case))
         if reason:
             self.rows.append(replace(row, reason=reason))
             return
@@ -68,14 +67,14 @@ class CaseRun:
         for way, row, first in self._checked:
             taken = timings[way.name]
             self._pace.note(way, self._case, taken[-1])
-            measurement = Measurement.of([replace(first, first_call=True), *taken])
-            rows.append(replace(row, measurement=measurement, steps=taken[-1].steps))
+            cold = replace(first, first_call=True, cells=taken[-1].cells)
+            rows.append(replace(row, measurement=Measurement.of([cold, *taken]), steps=taken[-1].steps))
         self.rows += with_speed_ups(rows)
 
     def close(self) -> None:
         """Give the devices' memory back."""
-        devices = [grid.device for grid in self._grids.values()]
-        self._grids.clear()
+        devices = [rig.device for rig in self._rigs.values()]
+        self._rigs.clear()
         for device in devices:
             device.close()
 
@@ -84,16 +83,20 @@ class CaseRun:
         if reason:
             self.rows.append(replace(row, reason=reason))
             return
-        grid = self._grids[way.backend.name]
-        grid.load()
-        first = grid.run(way, 1)
-        self._pace.note(way, self._case, grid.run(way, self._work.CHECK_STEPS - 1))
-        difference, largest = self._work.error(self._right, grid.field())
-        row = replace(row, device=grid.device.name, difference=difference, largest=largest)
+        rig = self._rigs[way.backend.name]
+        first, step_seconds = rig.first(way)
+        row = replace(row, device=rig.device.name)
+        reason = self._too_slow(step_seconds)
+        if reason:
+            self.rows.append(replace(row, reason=reason))
+            return
+        difference, largest, timing = rig.check(way)
+        self._pace.note(way, self._case, timing)
+        row = replace(row, difference=difference, largest=largest)
         if way.variant in self._work.WRONG:
             row = replace(row, status="wrong", reason=self._work.WRONG[way.variant])
         elif not difference <= self._case.tolerance:
-            reason = f"differs by {difference:.1e} (relative L2); the tolerance is {self._case.tolerance:.0e}"
+            reason = self._work.differs(difference, self._case.tolerance)
             self.rows.append(replace(row, status="disagrees", reason=reason))
             return
         else:
@@ -102,29 +105,29 @@ class CaseRun:
 
     def _open(self, way: Way) -> str:
         """Open the backend's arrays if they are not there yet; why not, or empty."""
-        if way.backend.name in self._grids:
+        if way.backend.name in self._rigs:
             return ""
         device = way.backend.open_device()
-        wanted, free = 3 * self._start.nbytes, device.free_bytes()  # two arrays, and a download or a kernel's scratch
+        wanted, free = self._case.needed_bytes, device.free_bytes()
         if wanted > free:
             return f"needs {wanted / 2**30:.1f} GiB on {device.name}; {free / 2**30:.1f} GiB are free"
-        self._grids[way.backend.name] = Grid(device, self._work, self._case, self._start)
+        self._rigs[way.backend.name] = self._work.Rig(device, self._case, self._right)
         return ""
 
-    def _too_slow(self, way: Way) -> str:
-        """Why this grid would take too long, going by the last one; empty if it would not, or is not known."""
-        step = self._pace.step_seconds(way, self._case)
+    def _too_slow(self, step: float) -> str:
+        """Why steps of so many seconds would take too long; empty if they would not."""
         seconds, allowed = step * (self._work.CHECK_STEPS + LEAST), PATIENCE * self._share
         if seconds <= allowed:
             return ""
-        return f"would take about {seconds:.0f} s ({step:.2g} s a step); {allowed:.0f} s are allowed for this grid"
+        what = self._work.RATE.step
+        return f"would take about {seconds:.0f} s ({step:.2g} s a {what}); {allowed:.0f} s are allowed for this case"
 
     def _steps(self, way: Way) -> int:
-        return steps_for(self._pace.step_seconds(way, self._case))
+        return steps_for(self._pace.step_seconds(way, self._case), most=self._work.MOST_STEPS)
 
     def _run(self, way: Way) -> Timing:
-        return self._grids[way.backend.name].run(way, self._steps(way))
+        return self._rigs[way.backend.name].run(way, self._steps(way))
 
     def _call(self, way: Way, steps: int) -> Callable[[], Timing]:
-        grid = self._grids[way.backend.name]
-        return lambda: grid.run(way, steps)
+        rig = self._rigs[way.backend.name]
+        return lambda: rig.run(way, steps)

@@ -19,12 +19,12 @@ LAUNCH_STEPS = 48  # steps are a multiple of it when there are many, so that 12 
 MOST_STEPS = 4800  # steps of one sample, so that a field hardly changes its character within it
 
 
-def steps_for(step_seconds: float, sample_seconds: float = SAMPLE_SECONDS) -> int:
-    """Steps to put into one sample so that it lasts about `sample_seconds`.
+def steps_for(step_seconds: float, sample_seconds: float = SAMPLE_SECONDS, most: int = MOST_STEPS) -> int:
+    """Steps to put into one sample so that it lasts about `sample_seconds`, at most `most`.
 
-    Odd when few (an even count may cost one extra copy), else a multiple of LAUNCH_STEPS up to MOST_STEPS.
+    Odd when few (an even count may cost one extra copy), else a multiple of LAUNCH_STEPS.
     """
-    wanted = min(sample_seconds / max(step_seconds, 1e-9), float(MOST_STEPS))
+    wanted = min(sample_seconds / max(step_seconds, 1e-9), float(most))
     if wanted < LAUNCH_STEPS:
         return max(1, 2 * int(wanted / 2) + 1 if wanted >= 2 else 1)
     return LAUNCH_STEPS * int(wanted / LAUNCH_STEPS)

@@ -1,27 +1,20 @@
-"""A bench run as a record, as CSV and as tables on the terminal."""
+"""A bench run as a record and as CSV."""
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numba
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from compute import machine
 from compute.bench.rows import Plan, Results, Row
 from compute.record import SCHEMA
 
-INCLUDED = (
-    "A time is that of the kernels alone: between two CUDA events on a GPU, wall time on the host. Copies, colour and "
-    "start-up are not in it. GB/s counts one read and one write a cell and step; so kernels that take several steps in "
-    "one pass through memory, and grids that fit in a cache, can exceed 100 % of the copy bandwidth."
-)
 UNITS = {
     "median": "median_s_per_step",
     "q1": "q1_s_per_step",
@@ -29,12 +22,15 @@ UNITS = {
     "launch": "launch_s_per_step",
     "first_call": "first_call_s",
     "cells_per_second": "cells_per_s",
+    "iterations_per_second": "iterations_per_s",
     "bytes_per_second": "bytes_per_s",
+    "instructions_per_second": "instructions_per_s",
 }
 
 
-def as_record(results: Results, plan: Plan, command: str, ratio: float) -> dict[str, Any]:
-    """The run with its provenance, in the schema of compute.record. Times in seconds, rates in 1/s and bytes/s."""
+def as_record(results: Results, plan: Plan, command: str, work: ModuleType) -> dict[str, Any]:
+    """The run with its provenance, in the schema of compute.record. Times in seconds, rates a second."""
+    rate = work.RATE
     return {
         "schema": SCHEMA,
         "lab": plan.lab,
@@ -43,9 +39,10 @@ def as_record(results: Results, plan: Plan, command: str, ratio: float) -> dict[
         "commit": machine.commit(),
         "machine": machine.machine(),
         "versions": machine.versions(),
-        "parameters": {
-            "r": ratio, "budget_s": plan.budget, "numba_threads": numba.get_num_threads(), "included": INCLUDED,
+        "parameters": work.PARAMETERS | {
+            "budget_s": plan.budget, "numba_threads": numba.get_num_threads(), "included": work.INCLUDED,
         },
+        "rate": {"unit": rate.unit, "work": rate.work, "step": rate.step, "roof": rate.roof, "counted": rate.counted},
         "copy_bandwidth": {
             name: {
                 "bytes_per_second": copy.rate.median, "q1": copy.rate.q1, "q3": copy.rate.q3, "n": copy.rate.n,
@@ -53,27 +50,33 @@ def as_record(results: Results, plan: Plan, command: str, ratio: float) -> dict[
             }
             for name, copy in results.bandwidths.items()
         },
-        "results": [entry(row, results) for row in results.rows if row.case is not None],
+        "fma": {
+            f"{name} {dtype}": {
+                "instructions_per_second": fma.rate.median, "q1": fma.rate.q1, "q3": fma.rate.q3, "n": fma.rate.n,
+            }
+            for (name, dtype), fma in results.fma.items()
+        },
+        "results": [entry(row, results, work) for row in results.rows if row.case is not None],
         "missing": {row.backend: row.reason for row in results.rows if row.status == "missing"},
     }  # fmt: skip
 
 
-def entry(row: Row, results: Results) -> dict[str, Any]:
+def entry(row: Row, results: Results, work: ModuleType) -> dict[str, Any]:
     """One row as plain values; numbers that were not measured are None."""
     out: dict[str, Any] = {
         "backend": row.backend, "variant": row.variant, "status": row.status, "reason": row.reason,
-        "device": row.device, "ny": row.case.size, "nx": row.case.size, "dtype": row.case.dtype,
-        "edges": row.case.edges, "reference": row.reference, "tolerance": row.case.tolerance,
+        "device": row.device, **row.case.facts(), "reference": row.reference, "tolerance": row.case.tolerance,
         "difference": _finite(row.difference), "largest_difference": _finite(row.largest),
     }  # fmt: skip
     if row.measurement is not None:
-        step, cell_bytes = row.measurement.step, row.case.cell_bytes
+        step, rate, per_second = row.measurement.step, work.RATE, row.measurement.cells_per_second
         out |= {
             "median": step.median, "q1": step.q1, "q3": step.q3, "n": step.n, "steps_per_sample": row.steps,
             "noisy": row.measurement.noisy, "first_call": row.measurement.first_call,
-            "launch": row.measurement.parts["launch"] / row.steps,
-            "cells_per_second": row.measurement.cells_per_second,
-            "bytes_per_second": row.measurement.bytes_per_second(cell_bytes), "percent_of_copy": percent(row, results),
+            "launch": _finite(row.measurement.parts["launch"] / row.steps),
+            f"{rate.work}_per_second": per_second,
+            f"{rate.counted}_per_second": rate.counted_per_second(per_second, row.case.dtype),
+            f"percent_of_{rate.roof}": _finite(percent(row, results, work)),
         }  # fmt: skip
     if row.speed_up is not None:
         speed = row.speed_up
@@ -81,11 +84,12 @@ def entry(row: Row, results: Results) -> dict[str, Any]:
     return out
 
 
-def percent(row: Row, results: Results) -> float:
-    """The row's rate in percent of its device's copy bandwidth; nan where it has none."""
-    if row.measurement is None or row.device not in results.bandwidths:
+def percent(row: Row, results: Results, work: ModuleType) -> float:
+    """The row's rate in percent of its device's roof; nan where it has none."""
+    if row.measurement is None:
         return math.nan
-    return row.measurement.percent_of(results.bandwidths[row.device].rate.median, row.case.cell_bytes)
+    roof = results.roof(work.RATE.roof, row.device, row.case.dtype)
+    return float(work.RATE.percent(row.measurement.cells_per_second, row.case.dtype, roof))
 
 
 def write_csv(record: Mapping[str, Any], path: Path) -> None:
@@ -96,75 +100,6 @@ def write_csv(record: Mapping[str, Any], path: Path) -> None:
         writer = csv.writer(out)
         writer.writerow([UNITS.get(column, column) for column in columns])
         writer.writerows([line.get(column, "") for column in columns] for line in lines)
-
-
-def show(results: Results, console: Console) -> None:
-    """Tables, one a grid, with what they leave out said below each."""
-    for name, copy in results.bandwidths.items():
-        gigabytes = _figure(copy.rate.median / 1e9)
-        console.print(f"Copy bandwidth of {name}: {gigabytes} GB/s (median of {copy.rate.n}, read + written)")
-    for case in dict.fromkeys(row.case for row in results.rows if row.case is not None):
-        rows = [row for row in results.rows if row.case == case]
-        console.print()
-        console.print(Group(_table(case, rows, results), *_notes(rows)))
-    missing = [row for row in results.rows if row.status == "missing"]
-    console.print()
-    for row in missing:
-        console.print(Text(f"{row.backend}: absent, {row.reason}"))
-    console.print(Text(INCLUDED, style="dim"))
-
-
-def _table(case: Any, rows: list[Row], results: Results) -> RenderableType:
-    over = next((row.over.split()[0] for row in rows if row.over), "")
-    reference = next((row.reference for row in rows if row.reference), "")
-    title = f"{case.size} x {case.size}  {case.dtype}  {case.edges}   right within {case.tolerance:.0e} of {reference}"
-    table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("way", no_wrap=True)
-    speed_up = f"times {over}" if over else "speed-up"
-    rates = ("Gcell/s", "GB/s", "% of copy")
-    for heading in ("us a step", "quartiles", "n", *rates, speed_up, "first call", "difference"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        if row.status == "measured" and row.measurement is not None:
-            table.add_row(*_cells(row, results))
-    return table
-
-
-def _cells(row: Row, results: Results) -> Iterator[str]:
-    measurement = row.measurement
-    if measurement is None:
-        return
-    step = measurement.step
-    yield f"{row.backend} {row.variant}"
-    yield _figure(1e6 * step.median)
-    yield f"{_figure(1e6 * step.q1)} - {_figure(1e6 * step.q3)}" + (" noisy" if measurement.noisy else "")
-    yield str(step.n)
-    yield _figure(measurement.cells_per_second / 1e9)
-    yield _figure(measurement.bytes_per_second(row.case.cell_bytes) / 1e9)
-    yield f"{percent(row, results):.0f}"
-    speed = row.speed_up
-    yield f"{_figure(speed.ratio)} ({_figure(speed.low)} - {_figure(speed.high)})" if speed else ""
-    yield f"{measurement.first_call:.3g} s"
-    yield f"{row.difference:.1e}"
-
-
-def _notes(rows: list[Row]) -> Iterator[Text]:
-    for row in rows:
-        way = f"{row.backend} {row.variant}"
-        if row.status == "wrong" and row.measurement is not None:
-            rate, time = row.measurement.cells_per_second / 1e9, 1e6 * row.measurement.step.median
-            speed, error = f"{_figure(rate)} Gcell/s, {_figure(time)} us a step", f"differs by {row.difference:.1e}"
-            text = f"wrong result  {way}: {speed}, but {error}: {row.reason}"
-            yield Text(text, style="yellow")
-        elif row.status == "disagrees":
-            yield Text(f"results disagree, so no time  {way}: {row.reason}", style="bold red")
-        elif row.status in ("failed", "skipped"):
-            yield Text(f"{row.status}  {way}: {row.reason}", style="red" if row.status == "failed" else "dim")
-
-
-def _figure(value: float) -> str:
-    """Four figures without an exponent."""
-    return f"{float(f'{value:.4g}'):.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _flat(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The copy bandwidths of this machine for a server that itself never touches a device: a child measures them once.
+"""The roofs of this machine for a server that itself never touches a device: a child measures them once.
 
-`python -m compute.bench.roof` is that child; it prints JSON {device: {rate, q1, q3, n}} in bytes/s and ends.
+`python -m compute.bench.roof` is that child; it prints JSON {device: {copy: bytes/s, "fma float32": 1/s, …}} and ends.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import threading
 from collections.abc import Callable
 from functools import cache
 from math import isfinite, nan
-from typing import Any
 
 from compute.backends import BACKENDS
 from compute.bench.bandwidth import copy_bandwidth
+from compute.bench.fma import DTYPES, fma_rate
+from compute.bench.rates import Roof as Kind
 from compute.engine.worker import die_with_parent
 from compute.gpu_devices import cuda_count
 from compute.machine import ROOT
@@ -26,12 +27,12 @@ log = logging.getLogger(__name__)
 
 
 class Roof:
-    """Copy bandwidths by device name, nan as long as they are not known."""
+    """Copy bandwidths and rates of fused multiply-adds by device name, nan as long as they are not known."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._started = False
-        self._rates: dict[str, float] = {}
+        self._rates: dict[str, dict[str, float]] = {}
 
     def start(self, then: Callable[[], object] | None = None) -> None:
         """Start measuring, once a process; returns at once. Best before anything else loads the machine.
@@ -41,21 +42,22 @@ class Roof:
         with self._lock:
             started, self._started = self._started, True
         if not started:
-            threading.Thread(target=self._measure, args=(then,), name="copy bandwidth", daemon=True).start()
+            threading.Thread(target=self._measure, args=(then,), name="roofs", daemon=True).start()
         elif then:
             then()
 
-    def rate(self, device: str) -> float:
-        """Bytes read and written a second by `device` ("host", "cuda:0" …) while it copies."""
-        return self._rates.get(device, nan)
+    def rate(self, device: str, kind: Kind = "copy", dtype: str = "") -> float:
+        """Of `device` ("host", "cuda:0" …): bytes read and written a second, or fused multiply-adds on `dtype`."""
+        return self._rates.get(device, {}).get(kind if kind == "copy" else f"{kind} {dtype}", nan)
 
     def _measure(self, then: Callable[[], object] | None) -> None:
         command = [sys.executable, "-m", "compute.bench.roof"]
         try:
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=True)
-            self._rates = {name: float(entry["rate"]) for name, entry in json.loads(done.stdout).items()}
-        except (subprocess.SubprocessError, OSError, ValueError, KeyError) as error:
-            log.warning("the copy bandwidth could not be measured: %s", error)
+            found = json.loads(done.stdout)
+            self._rates = {device: {kind: float(rate) for kind, rate in of.items()} for device, of in found.items()}
+        except (subprocess.SubprocessError, OSError, ValueError, AttributeError) as error:
+            log.warning("the roofs of this machine could not be measured: %s", error)
         if then:
             then()
 
@@ -66,22 +68,19 @@ def roof() -> Roof:
     return Roof()
 
 
-def measure() -> dict[str, dict[str, Any]]:
-    """Measure every device that a backend of this machine can use, in this process."""
-    found: dict[str, dict[str, Any]] = {}
+def measure() -> dict[str, dict[str, float]]:
+    """Measure every device that a backend of this machine can use, in this process; medians."""
+    found: dict[str, dict[str, float]] = {}
     for backend in BACKENDS:
         count = 0 if backend.missing else 1 if backend.device == "host" else cuda_count()
         for index in range(count):
             device = backend.open_device(index)
-            copy = copy_bandwidth(device)
+            rates = {"copy": copy_bandwidth(device).rate.median}
+            for dtype in DTYPES:
+                fma = fma_rate(device, dtype)
+                rates[f"fma {dtype}"] = fma.rate.median if fma else nan
+            found[device.name] = {kind: rate for kind, rate in rates.items() if isfinite(rate)}
             device.close()
-            if isfinite(copy.rate.median):
-                found[device.name] = {
-                    "rate": copy.rate.median,
-                    "q1": copy.rate.q1,
-                    "q3": copy.rate.q3,
-                    "n": copy.rate.n,
-                }
     return found
 
 

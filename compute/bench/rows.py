@@ -1,11 +1,14 @@
-"""What a bench run is asked and what it answers: the plan, one row for each way and grid, and the speed-ups."""
+"""What a bench run is asked and what it answers: the plan, one row for each way and case, and the speed-ups."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import nan
 from typing import Any, Literal
 
 from compute.bench.bandwidth import CopyBandwidth
+from compute.bench.fma import FmaRate
+from compute.bench.rates import Roof
 from compute.timings import Measurement, SpeedUp
 
 OPPONENTS = ("cpu_numba", "cpu_numpy")  # the first that was measured is what speed-ups are over
@@ -14,23 +17,21 @@ Status = Literal["measured", "disagrees", "wrong", "failed", "skipped", "missing
 
 @dataclass(frozen=True)
 class Plan:
-    """What to time. sizes: cells a side; budget: seconds of sampling in all, checks not counted."""
+    """What to time. cases: the lab's own; budget: seconds of sampling in all, checks not counted."""
 
     lab: str
-    sizes: tuple[int, ...]
+    cases: tuple[Any, ...]
     backends: tuple[str, ...]
-    dtypes: tuple[str, ...]
-    edges: tuple[str, ...]
     budget: float = 60.0
 
 
 @dataclass(frozen=True)
 class Row:
-    """One way on one grid.
+    """One way at one case.
 
     status: "measured"; "disagrees" (no time given); "wrong" (timed, but wrong by design); "failed" (raised), "skipped"
-    or "missing" (its backend), with the reason. difference, largest: relative L2 and largest absolute
-    difference from `reference`.
+    or "missing" (its backend), with the reason. difference, largest: from `reference`, by the measure
+    of the lab (relative L2, share of pixels …), and the largest absolute one.
     """
 
     backend: str
@@ -50,14 +51,22 @@ class Row:
 
 @dataclass
 class Results:
-    """All rows of a run and the copy bandwidth of each device they ran on."""
+    """All rows of a run, and of each device they ran on the roof that the lab's rates are compared with."""
 
     rows: list[Row] = field(default_factory=list)
     bandwidths: dict[str, CopyBandwidth] = field(default_factory=dict)
+    fma: dict[tuple[str, str], FmaRate] = field(default_factory=dict)
+
+    def roof(self, kind: Roof, device: str, dtype: str) -> float:
+        """Bytes/s or fused multiply-adds/s; nan if that was not measured."""
+        measured: CopyBandwidth | FmaRate | None = self.fma.get((device, dtype))
+        if kind == "copy":
+            measured = self.bandwidths.get(device)
+        return measured.rate.median if measured else nan
 
 
 def with_speed_ups(rows: list[Row]) -> list[Row]:
-    """Add to each right row its speed-up over the fair opponent of the same grid."""
+    """Add to each right row its speed-up over the fair opponent at the same case."""
     right = {row.backend: row for row in reversed(rows) if row.status == "measured"}
     opponent = next((right[name] for name in OPPONENTS if name in right), None)
     if opponent is None or opponent.measurement is None:

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from compute.backends import BACKENDS, backend
 from compute.devices import cpu_count
 from compute.timings import Measurement, SpeedUp
@@ -50,32 +47,20 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far a result lies from the float64 NumPy reference, from the same field after the same steps.
+    """How far a result lies from the right one, by the measure of its lab.
 
-    difference: relative L2; largest: largest absolute; cells: (ny, nx) of the grid that was compared.
+    difference, tolerance: numbers of that measure; said: both in words; about: how they were found.
     """
 
     difference: float
-    largest: float
     tolerance: float
-    cells: tuple[int, int]
-    steps: int
+    said: str
+    about: str
 
     @property
     def agrees(self) -> bool:
-        """Whether the result counts as right; a result that is not finite does not."""
+        """Whether the result counts as right; a difference that is not a number does not."""
         return self.difference <= self.tolerance
-
-    @classmethod
-    def of(cls, right: NDArray[Any], got: NDArray[Any], tolerance: float, steps: int) -> Agreement:
-        """Compare two (ny, nx) fields."""
-        delta = right.astype(np.float64) - got
-        norm = float(np.linalg.norm(right))
-        difference = float(np.linalg.norm(delta)) / (norm or 1.0)
-        largest = float(np.abs(delta).max())
-        if not np.isfinite(difference):
-            difference = largest = float("inf")
-        return cls(difference, largest, tolerance, (right.shape[0], right.shape[1]), steps)
 
 
 @dataclass(frozen=True)

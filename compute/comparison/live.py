@@ -10,29 +10,26 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from compute.backends import backend
 from compute.bench.measure import steps_for
-from compute.bench.run import workload_of
-from compute.comparison.contest import Agreement, Book, Contestant, Key, Standing, Verdict, judge, pairing
+from compute.bench.workload import workload_of
+from compute.comparison.contest import Book, Contestant, Key, Standing, Verdict, judge, pairing
 from compute.comparison.jobs import MOST, Handle, Job, Opener, Samples
+from compute.comparison.rules import Rules
 from compute.engine.messages import Broken, Closed, Refused, Sampled, Solved
 from compute.timings import Measurement, Spread, Timing, settled
 
 CALM = 0.7  # seconds without a change of the parameters before anything is asked for them
 REST = 0.25  # seconds between two jobs
 LONGEST_JOB = 90.0  # seconds after which an unanswered job is given up; a first kernel may compile that long
-CHECK_SIDE = 512  # cells: results are compared on at most this many rows and columns
 SAMPLE_SECONDS = 0.008  # length of one sample: shorter than a frame, so that the picture does not stutter
 REPEAT = 5  # samples a job: few, so that the ways take turns and a disturbance meets all of them
 AGAIN = 8.0  # seconds between two jobs for a way that has MOST samples and is still noisy
-SERIAL_CELLS = 2048**2  # cells above which a way on one thread is not sampled: one step would hold up the picture
-LARGEST = 4096**2  # cells above which the engine of the live picture is not given a second grid
-LARGEST_APART = 8192**2  # and above which no other engine is given one
 RETRY = 60.0  # seconds after which something that failed is tried again
 SEED = 20
-REFERENCE = Contestant("cpu_numpy")  # in float64
 
 
 class Comparison:
@@ -40,7 +37,7 @@ class Comparison:
 
     def __init__(self, lab: str, open_lab: Opener, book: Book, clock: Callable[[], float] = time.monotonic) -> None:
         self._lab, self._open, self._book, self._clock = lab, open_lab, book, clock
-        self._work = workload_of(lab)
+        self.rules: Rules = workload_of(lab).RULES
         self._values: dict[str, Any] = {}
         self._calm_at = 0.0
         self._job: Job | None = None
@@ -53,7 +50,7 @@ class Comparison:
 
     def follow(self, values: Mapping[str, Any]) -> None:
         """The lab's newest values. A change waits until the parameters are calm."""
-        names = ("backend", "variant", "device_index", *self._work.CHECKED)
+        names = ("backend", "variant", "device_index", *self.rules.checked)
         kept = {name: values[name] for name in names if name in values}
         if kept != self._values:
             self._values = kept
@@ -64,7 +61,7 @@ class Comparison:
         live = self._live
         if live is None or timing.steps < 1 or not self._crowded(live):
             return
-        if (timing.backend, timing.cells) == (live.backend, self._values["ny"] * self._values["nx"]):
+        if (timing.backend, timing.cells) == (live.backend, self.rules.cells(self._values)):
             self._book.put(self._timed_key(live), self._taken(live).with_more([timing], self._clock()))
 
     def tick(self) -> None:
@@ -86,7 +83,7 @@ class Comparison:
         """What may be said about the newest values; None before there are any."""
         if not self._values:
             return None
-        challenger, opponent, everybody = pairing(self._values)
+        challenger, opponent, everybody = self._ways
         return judge(challenger, opponent, tuple(self._standing(contestant) for contestant in everybody))
 
     def close(self) -> None:
@@ -98,7 +95,7 @@ class Comparison:
 
     def _next(self) -> Job | None:
         """Results first; then whoever has the fewest samples."""
-        everybody = pairing(self._values)[2]
+        everybody = self._ways[2]
         by_samples = sorted(everybody, key=lambda contestant: len(self._taken(contestant).timings))
         for find, contestants in ((self._check, everybody), (self._sample, by_samples)):
             for contestant in contestants:
@@ -112,11 +109,12 @@ class Comparison:
         key = self._checked_key(contestant)
         if self._book.get(key) is not None:
             return None
-        small = {side: min(self._values[side], CHECK_SIDE) for side in ("ny", "nx")}
-        right_key = self._setting("right", self._work.CHECKED, REFERENCE)
+        rules, small = self.rules, self.rules.small(self._values)
+        right_key = self._setting("right", rules.checked, rules.reference)
         if self._right[0] != right_key:
-            return self._job_for(right_key, REFERENCE, "solve", self._work.CHECK_STEPS, small | {"dtype": "float64"})
-        return self._job_for(key, contestant, "solve", self._work.CHECK_STEPS, small)
+            changes = small | rules.right(self._values)
+            return self._job_for(right_key, rules.reference, "solve", rules.check_steps, changes)
+        return self._job_for(key, contestant, "solve", rules.check_steps, small)
 
     def _sample(self, contestant: Contestant) -> Job | None:
         """More samples, unless there are enough or its result is wrong."""
@@ -126,24 +124,24 @@ class Comparison:
         if self._crowded(contestant):
             return None
         samples = self._taken(contestant)
-        key, warm = self._timed_key(contestant), samples.warm
+        key, warm, changes = self._timed_key(contestant), samples.warm, self.rules.sampled(self._values)
         if not samples.timings:
-            return self._job_for(key, contestant, "sample", 1)
+            return self._job_for(key, contestant, "sample", 1, changes)
         late = self._clock() - samples.at >= AGAIN
         if settled(warm) or (len(warm) >= MOST and not (late and Spread.of(warm).noisy)):
             return None
         step_seconds = warm[-1] if warm else samples.timings[-1].step_seconds
-        return self._job_for(key, contestant, "sample", steps_for(step_seconds, SAMPLE_SECONDS))
+        return self._job_for(key, contestant, "sample", steps_for(step_seconds, SAMPLE_SECONDS), changes)
 
     def _note(self, contestant: Contestant) -> str:
         """Why nothing is asked of it at this setting; empty if something may be."""
-        for who in (contestant, REFERENCE):
+        for who in (contestant, self.rules.reference):
             text, until = self._book.get(self._failed_key(who)) or ("", 0.0)
             if self._clock() < until:
                 return str(text)
-        cells = self._values["ny"] * self._values["nx"]
-        if contestant.threads == 1 and cells > SERIAL_CELLS:
-            return "one step would hold up the picture at this size; `fieldlab bench` times it"
+        refusal = self.rules.refusal(contestant, self._values)
+        if refusal:
+            return refusal
         if self._crowded(contestant) and contestant != self._live:
             return "a second grid of this size would hold up the picture; `fieldlab bench` times it"
         return ""
@@ -158,14 +156,18 @@ class Comparison:
     def _crowded(self, contestant: Contestant) -> bool:
         """Whether its engine should not get a second grid of this size."""
         beside = self._live is not None and self._engine(contestant) == self._engine(self._live)
-        return int(self._values["ny"]) * int(self._values["nx"]) > (LARGEST if beside else LARGEST_APART)
+        return self.rules.crowded(self._values, beside)
 
-    def _job_for(
-        self, key: Key, contestant: Contestant, ask: str, steps: int, changes: Mapping[str, Any] | None = None
-    ) -> Job:
-        own = {"backend": contestant.backend, "variant": contestant.variant, **self._work.APART}
+    @property
+    def _ways(self) -> tuple[Contestant, Contestant | None, list[Contestant]]:
+        """Challenger, opponent, and everybody: each contestant once."""
+        challenger, opponent, everybody = pairing(self._values)
+        return challenger, opponent, list(dict.fromkeys([*everybody, *self.rules.others(self._values)]))
+
+    def _job_for(self, key: Key, contestant: Contestant, ask: str, steps: int, changes: Mapping[str, Any]) -> Job:
+        own = {"backend": contestant.backend, "variant": contestant.variant}
         repeat = 1 if steps == 1 else REPEAT
-        values = {**self._values, **own, **(changes or {})}
+        values = {**self._values, **own, **self.rules.own(contestant, self._values), **changes}
         return Job(key, self._failed_key(contestant), self._engine(contestant), values, ask, steps, repeat)
 
     # -- one job
@@ -190,8 +192,7 @@ class Comparison:
                 self._right = (job.key, field)
                 self._end()
             case Solved(field=field):
-                tolerance = self._work.TOLERANCE[job.values["dtype"]]
-                self._book.put(job.key, Agreement.of(self._right[1], field, tolerance, job.steps))
+                self._book.put(job.key, self.rules.agreement(self._right[1], field, job.values, job.steps))
                 self._end()
             case Sampled(timings=timings):
                 before = self._book.get(job.key) or Samples()
@@ -220,7 +221,7 @@ class Comparison:
         agreement = self._book.get(self._checked_key(contestant))
         taken = self._taken(contestant).timings
         right = agreement is not None and agreement.agrees
-        measurement = Measurement.of([*taken[:1], *taken[2:]]) if right and len(taken) > 2 else None
+        measurement = Measurement.of(_alike([*taken[:1], *taken[2:]])) if right and len(taken) > 2 else None
         return Standing(contestant, measurement, agreement, self._note(contestant))
 
     def _taken(self, contestant: Contestant) -> Samples:
@@ -231,15 +232,20 @@ class Comparison:
         return device if device == "host" else f"{device}:{self._values.get('device_index', 0)}"
 
     def _checked_key(self, contestant: Contestant) -> Key:
-        return self._setting("checked", self._work.CHECKED, contestant)
+        return self._setting("checked", self.rules.checked, contestant)
 
     def _timed_key(self, contestant: Contestant) -> Key:
-        return self._setting("timed", self._work.TIMED, contestant)
+        return self._setting("timed", self.rules.timed, contestant)
 
     def _failed_key(self, contestant: Contestant) -> Key:
-        return self._setting("failed", self._work.CHECKED, contestant)
+        return self._setting("failed", self.rules.checked, contestant)
 
     def _setting(self, kind: str, names: tuple[str, ...], contestant: Contestant) -> Key:
         """The setting is frozen at the values a job was made for: its key goes with it."""
         values = tuple(self._values.get(name) for name in (*names, "device_index"))
         return (kind, self._lab, contestant, *values)
+
+
+def _alike(timings: list[Timing]) -> list[Timing]:
+    """The same timings, all with the cells of the newest: what a picture takes may differ a little from run to run."""
+    return [replace(timing, cells=timings[-1].cells, variant=timings[-1].variant) for timing in timings]

@@ -14,16 +14,13 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-import numpy as np
-
 from compute.engine.messages import Answered, Event, Refused, Sampled, Solved
 from compute.engine.pace import Tally
 from compute.engine.port import LONG, Port
-from compute.lab import Lab
+from compute.engine.twin import Twin, twin_of
 from compute.timings import Timing
 
 REST = 3.0  # rest after a slice, in lengths of the slice
-WARM = 2  # steps before each timed slice that are not counted; two touch both grids
 SAMPLE_SLICE = 0.025  # seconds a sample may run without letting others in: longer slices disturb it less
 
 Work = Generator[None, None, Event]  # yields between slices, returns the answer
@@ -79,18 +76,23 @@ class Bench:
 def sample(kind: type[Any], values: Mapping[str, Any], steps: int, repeat: int) -> Work:
     """Time `repeat` runs of `steps` steps; before them one step, which may compile and is marked first_call.
 
-    Each slice begins with WARM steps that are not counted: after a rest the threads sleep and the caches hold other
-    data, which a lab that runs back to back never sees (16 threads, 2000 x 2000: 1720 us a step instead of 180).
+    Each slice begins with a little work that is not counted (`warm`): after a rest the threads sleep and the caches
+    hold other data, which a lab that runs back to back never sees (16 threads, 2000 x 2000: 1720 us a step instead of
+    180).
     """
-    with closing(kind(**values)) as twin:
+    with closing(twin_of(kind(**values))) as twin:
         yield
-        timings = [replace(twin.advance(1), first_call=True)]
+        first = twin.advance(1)
+        while not first.steps:
+            yield
+            first = twin.advance(1)
+        timings = [replace(first, first_call=True)]
         yield
         fit = 1
         for _ in range(repeat):
             tally, done = Tally(), 0
             while done < steps:
-                twin.advance(WARM)
+                twin.warm()
                 timing, fit = _slice(twin, min(fit, steps - done))
                 tally.add(timing)
                 done += timing.steps
@@ -100,16 +102,16 @@ def sample(kind: type[Any], values: Mapping[str, Any], steps: int, repeat: int) 
 
 
 def solve(kind: type[Any], values: Mapping[str, Any], steps: int, seed: int) -> Work:
-    """The field after `steps` steps from uniform noise in [0, 1), drawn in float64 by `seed`, then cast."""
-    with closing(kind(**values)) as twin:
+    """The result after `steps` steps from the state of `seed`: for a field noise, drawn in float64, then cast."""
+    with closing(twin_of(kind(**values))) as twin:
         yield
-        twin.load(np.random.default_rng(seed).random(twin.field().shape))
+        twin.begin(seed)
         for _ in _slices(twin, steps):
             yield
-        return Solved(steps, seed, twin.field())
+        return Solved(steps, seed, twin.result())
 
 
-def _slices(twin: Lab, steps: int) -> Iterator[Timing]:
+def _slices(twin: Twin, steps: int) -> Iterator[Timing]:
     """Advance `steps` steps in slices of about SAMPLE_SLICE seconds; the first slice is a single step."""
     done, fit = 0, 1
     while done < steps:
@@ -118,7 +120,7 @@ def _slices(twin: Lab, steps: int) -> Iterator[Timing]:
         yield timing
 
 
-def _slice(twin: Lab, steps: int) -> tuple[Timing, int]:
+def _slice(twin: Twin, steps: int) -> tuple[Timing, int]:
     """Advance `steps` steps; their timing, and how many steps fit into SAMPLE_SLICE seconds by that."""
     start = time.perf_counter()
     timing = twin.advance(steps)
