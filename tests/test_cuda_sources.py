@@ -13,9 +13,11 @@ import pytest
 
 from compute import cuda_source
 from compute.bench import fma
+from compute.colour import gpu_cupy as colour
 from compute.cuda_source import CudaSourceError, check_cuda, source_text
 from compute.labs.diffusion import cpu_numpy, gpu_cupy, gpu_steps
 from compute.labs.diffusion.edges import EDGES
+from compute.labs.mandelbrot.interior import gpu_cupy as interior
 from compute.raster import cpu_numpy as raster_reference
 from compute.raster import gpu_cupy as raster
 from tests.cuda_on_cpu import Module, upload

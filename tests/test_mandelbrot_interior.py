@@ -14,8 +14,12 @@ RINGS = [0.001, 0.3, 0.9, 0.99, 0.9999, 1.0]
 
 @pytest.fixture
 def kernel(any_backend):
-    """Computes |multiplier| of points c, or of a grid (re, im, count), in one backend."""
-    device, run = any_backend.open_device(), any_backend.kernels("compute.labs.mandelbrot.interior").multiplier
+    """The kernel of each backend in turn, made easy to call."""
+    return eased(any_backend.open_device(), any_backend.kernels("compute.labs.mandelbrot.interior").multiplier)
+
+
+def eased(device, run):
+    """A function that computes |multiplier| of points c; its `.grid` that of a grid (re, im, count)."""
 
     def multiplier(re, im, count, settle, longest):
         out = device.upload(np.full(count.shape, 7, np.float32))

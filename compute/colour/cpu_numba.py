@@ -9,10 +9,11 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from compute import numba_threads
-from compute.colour.cpu_numpy import LAST_DIGIT, LN2, Field
+from compute.colour.cpu_numpy import Field
+from compute.colour.pixel import level, place, reach, slope
 
 PARTS = 16  # of a field that is counted, each with bins of its own
-HALF, ONE = np.float32(0.5), np.float32(1)
+NOTHING = np.float32(np.nan)
 
 numba_threads.choose_layer()
 
@@ -96,17 +97,15 @@ def _histogram(values, seen, low, high):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _share(value, low, high, table):  # type: ignore[no-untyped-def]
+def _level(value, low, high, table):  # type: ignore[no-untyped-def]
+    if not math.isfinite(value):
+        return 255
+    if low == high and value == low:
+        return 127
     bins = table.size - 1
-    if low < high:
-        place = min(max((value - low) * (bins / (high - low)), 0.0), float(bins))
-    elif value == low:
-        return 0.5
-    else:
-        place = 0.0 if value < low else float(bins)
-    left = min(int(place), bins - 1)
-    before, after = np.float64(table[left]), np.float64(table[left + 1])
-    return before + (place - left) * (after - before)
+    position = place(value, low, high, bins)
+    left = min(int(position), bins - 1)
+    return level(position - left, np.float64(table[left]), np.float64(table[left + 1]))
 
 
 @njit(cache=True, nogil=True, parallel=True)
@@ -115,36 +114,19 @@ def _equalise(values, out, limits, table):  # type: ignore[no-untyped-def]
     for row in prange(out.shape[0]):
         i = np.int64(row)
         for j in range(out.shape[1]):
-            value = np.float64(values[i, j])
-            out[i, j] = int(math.floor(254 * _share(value, low, high, table) + 0.5)) if math.isfinite(value) else 255
+            out[i, j] = _level(np.float64(values[i, j]), low, high, table)
 
 
 @njit(cache=True, nogil=True)
-def _slope(before, here, after):  # type: ignore[no-untyped-def]
-    """The difference per pixel between neighbours, and whether one of them is finite."""
-    if math.isfinite(before):
-        if math.isfinite(after):
-            return HALF * (after - before), True
-        return here - before, True
-    if math.isfinite(after):
-        return after - here, True
-    return here - here, False
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _estimate(values, i, j):  # type: ignore[no-untyped-def]
-    nothing = np.float32(np.nan)
     here = values[i, j]
-    up = values[i - 1, j] if i > 0 else nothing
-    down = values[i + 1, j] if i + 1 < values.shape[0] else nothing
-    left = values[i, j - 1] if j > 0 else nothing
-    right = values[i, j + 1] if j + 1 < values.shape[1] else nothing
-    dy, by_y = _slope(up, here, down)
-    dx, by_x = _slope(left, here, right)
-    if not (math.isfinite(here) and (by_x or by_y)):
-        return nothing
-    least = LAST_DIGIT * max(abs(here), ONE)
-    return ONE / (LN2 * max(np.float32(math.sqrt(dx * dx + dy * dy)), least))
+    up = values[i - 1, j] if i > 0 else NOTHING
+    down = values[i + 1, j] if i + 1 < values.shape[0] else NOTHING
+    left = values[i, j - 1] if j > 0 else NOTHING
+    right = values[i, j + 1] if j + 1 < values.shape[1] else NOTHING
+    dy, by_y = slope(up, here, down)
+    dx, by_x = slope(left, here, right)
+    return reach(dx, dy, here) if math.isfinite(here) and (by_x or by_y) else NOTHING
 
 
 @njit(cache=True, nogil=True, parallel=True)

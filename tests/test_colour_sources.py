@@ -1,0 +1,191 @@
+"""The GPU kernels that colour, gather and look inside, without a GPU: CUDA C on the CPU, and Numba's simulator.
+
+The cases are those of the files that test every backend, on devices that pass for a GPU.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compute.colour import cpu_numpy as colour_reference
+from compute.colour import gpu_cupy as colour
+from compute.cuda_source import check_cuda
+from compute.devices import Host
+from compute.labs.mandelbrot.interior import gpu_cupy as interior
+from compute.raster import cpu_numpy as raster_reference
+from compute.raster import gpu_cupy as raster
+from tests import test_colour as colours
+from tests import test_mandelbrot_interior as interiors
+from tests.cuda_on_cpu import Module, upload
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+ATOMIC = {"atomicAdd(p,v)": "(*(p)+=(v))"}  # threads run one after the other there
+BUILDS = [(colour.SOURCE, {}), (interior.SOURCE, {}), (raster.SOURCE, {"REAL": "int"})]
+SMALL = [
+    colours.test_a_histogram_of_one_value,
+    colours.test_equalising_interpolates_saturates_and_marks_what_is_no_number,
+    colours.test_distance_beside_holes_and_of_what_has_no_neighbours,
+    colours.test_a_slope_that_float32_cannot_tell_counts_as_half_its_last_digit,
+    colours.test_half_the_samples_are_enough_and_none_are_not,
+]
+LARGE = [
+    colours.test_the_logarithm_of_powers_of_two_is_exact,
+    colours.test_a_histogram_agrees_with_numpys,
+    colours.test_a_plane_has_its_slope_everywhere_edges_included,
+    colours.test_a_potential_that_grows_with_the_distance_gives_the_distance,
+]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(("source", "defines"), BUILDS, ids=lambda value: getattr(value, "parent", value))
+def test_compiles_without_spills(source, defines, architecture):
+    made = check_cuda(source, defines=defines, architecture=architecture)
+    assert made.resources
+    for resources in made.resources.values():
+        assert 0 < resources.registers <= 80
+        assert (resources.spill_stores, resources.spill_loads, resources.stack) == (0, 0, 0)
+
+
+class FakeGpu(Host):
+    """A host whose arrays pass for CuPy's, with the kernels of `compute.colour`."""
+
+    colour = colour
+
+    def allocate(self, shape, dtype):
+        return upload(np.full(shape, 7, dtype))  # not zero: what is read must have been written
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    folder, made = tmp_path_factory.mktemp("cuda"), {}
+
+    def compile_cuda(path, *, defines):
+        key = path, tuple(defines.items())
+        if key not in made:
+            made[key] = Module(path, {**defines, **ATOMIC}, folder)
+        return made[key]
+
+    compile_cuda.made = made
+    return compile_cuda
+
+
+@pytest.fixture(params=[False, True], ids=["forwards", "backwards"])
+def gpu(request, library, monkeypatch):
+    """A device whose CUDA C kernels run on the CPU, the first or the last block first."""
+    modules = colour, interior, raster
+    for module in modules:
+        monkeypatch.setattr(module, "compile_cuda", library)
+        module._kernel.cache_clear()
+    for source, defines in [*BUILDS, (raster.SOURCE, {"REAL": "float"}), (raster.SOURCE, {"REAL": "double"})]:
+        library(source, defines=defines).backwards = request.param
+    yield FakeGpu()
+    for module in modules:
+        module._kernel.cache_clear()
+
+
+@pytest.mark.parametrize("case", SMALL + LARGE, ids=lambda case: case.__name__)
+def test_colours_in_cuda_c_on_the_cpu(gpu, case):
+    case(gpu)
+
+
+@pytest.mark.parametrize("shape", [(1, 9), (9, 1), (33, 65)], ids=str)
+def test_more_colours_in_cuda_c_on_the_cpu(gpu, shape):
+    colours.test_the_logarithm_of_positive_numbers_only(gpu, shape)
+    colours.test_samples_are_averaged_by_their_logarithms(gpu, shape)
+    colours.test_a_histogram_counts_each_value_in_its_bin(gpu, 5000)  # three windows of bins
+
+
+def test_levels_in_cuda_c_are_numpys_to_the_bit(gpu):
+    values = colours.with_holes((57, 300), 8)
+    table, truth = np.linspace(0, 1, 301, dtype=np.float32) ** 2, np.empty(values.shape, np.uint8)
+    colour_reference.equalise(values, truth, -10.0, 120.0, table)
+    got = colours.made(gpu, colour.equalise, values, np.uint8, -10.0, 120.0, table)
+    np.testing.assert_array_equal(got, truth)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_gathering_in_cuda_c_on_the_cpu(gpu, dtype):
+    u = np.arange(7 * 300).reshape(7, 300).astype(dtype)
+    for num, den, y0, x0 in [(1, 1, -2, 5), (2, 1, 1, -300), (1, 2, -3, 7), (2, 2, 4, 2)]:
+        out, truth = upload(np.zeros((9, 290), dtype)), np.zeros((9, 290), dtype)
+        raster.gather(upload(u), out, num, den, y0, x0, -1)
+        raster_reference.gather(u, truth, num, den, y0, x0, -1)
+        np.testing.assert_array_equal(out, truth)
+
+
+def test_the_interior_in_cuda_c_on_the_cpu(gpu):
+    kernel = interiors.eased(gpu, interior.multiplier)
+    for radius in interiors.RINGS:
+        interiors.test_in_the_cardioid_and_the_disc(kernel, radius)
+        interiors.test_in_the_components_of_period_three(kernel, radius)
+    interiors.test_the_centre_of_a_component_has_multiplier_zero(kernel, 5)
+    interiors.test_no_cycle_no_number(kernel)
+    interiors.test_every_backend_agrees_with_numpy_on_a_view(kernel)
+
+
+SIMULATED = """
+import numpy as np
+from compute.backends import backend
+from tests import test_colour_sources as cases
+chosen = backend("gpu_numba")
+assert not chosen.missing, chosen.missing
+device = chosen.open_device()
+device.colour = chosen.kernels("compute.colour")
+for case in cases.SMALL:
+    case(device)
+cases.colours.test_the_logarithm_of_positive_numbers_only(device, (9, 33))
+cases.simulate_histogram(device)
+cases.simulate_gather(device, chosen.kernels("compute.raster"))
+kernel = cases.interiors.eased(device, chosen.kernels("compute.labs.mandelbrot.interior").multiplier)
+cases.interiors.test_no_cycle_no_number(kernel)
+lam = np.array([0.5, 0.9j, -1])
+np.testing.assert_allclose(kernel(lam / 4 - 1, 64, 4), abs(lam), atol=1e-6)
+"""
+
+
+def simulate_histogram(device):
+    """Two windows of bins, more rows than one block has."""
+    values = colours.with_holes((7, 140), 9)
+    truth = np.empty(3000, np.int64)
+    colour_reference.histogram(values, truth, -10.0, 120.0)
+    got = colours.made(device, device.colour.histogram, values, np.int64, -10.0, 120.0, shape=truth.shape)
+    np.testing.assert_array_equal(got, truth)
+
+
+def simulate_gather(device, kernels):
+    """Both ways, over all edges."""
+    u = np.arange(15, dtype=np.int32).reshape(3, 5)
+    for num, den, y0, x0 in [(1, 2, -1, -3), (2, 1, -1, 2)]:
+        out, truth = device.upload(np.zeros((4, 9), np.int32)), np.zeros((4, 9), np.int32)
+        kernels.gather(device.upload(u), out, num, den, y0, x0, -1)
+        raster_reference.gather(u, truth, num, den, y0, x0, -1)
+        np.testing.assert_array_equal(device.download(out), truth)
+
+
+def test_numba_cuda_in_the_simulator():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SIMULATED], env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"},
+        cwd=Path(__file__).parent.parent, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("package", ["colour", "labs.mandelbrot.interior", "raster"])
+def test_every_backend_has_the_same_functions(package):
+    """By name and arguments; types differ."""
+    described = []
+    for name in ("cpu_numpy", "cpu_numba", "gpu_numba", "gpu_cupy"):
+        module = import_module(f"compute.{package}.{name}")
+        functions = [f for name, f in inspect.getmembers(module, inspect.isfunction) if not name.startswith("_")]
+        own = [f for f in functions if f.__module__.startswith(f"compute.{package}.") and f.__doc__]
+        described.append({f.__name__: list(inspect.signature(f).parameters) for f in own})
+    assert len(described[0]) >= 1
+    assert described[0] == described[1] == described[2] == described[3]
