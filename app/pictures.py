@@ -1,7 +1,4 @@
-"""All pictures of one lab: one shared source, linked ranges, one write a frame, and what the pointer does on them.
-
-The write carries the frame's number; the browser answers through an `Acknowledgement` after it has painted.
-"""
+"""All pictures of one lab: one shared source, linked ranges, one write a frame, and what the pointer does on them."""
 
 from __future__ import annotations
 
@@ -9,50 +6,33 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from bokeh.core.properties import Float
-from bokeh.core.properties import List as ListOf
 from bokeh.events import Pan, PanEnd, PanStart, RangesUpdate, Tap
-from bokeh.model import DataModel
-from bokeh.models import ColumnDataSource, CustomJS, Range1d
+from bokeh.models import ColumnDataSource, Range1d
 
+from app.frame_source import FrameSource
 from app.plots import RasterPlot
 from compute.frames import Raster
 
-ACKNOWLEDGE = """
-const number = source.data.number[0], began = performance.now();
-requestAnimationFrame(() => {            // bokeh paints in this animation frame
-  const {port1, port2} = new MessageChannel();
-  port1.onmessage = () => { answer.value = [number, (performance.now() - began) / 1000]; };
-  port2.postMessage(0);                  // handled once the browser has painted
-});
-"""
-
 Point = tuple[float, float]
-
-
-class Acknowledgement(DataModel):
-    """What the browser says after a paint: [frame number, seconds it took there]."""
-
-    value = ListOf(Float, default=[])
 
 
 class Pictures:
     """The pictures of a frame's rasters `names`, in that order, each with its palette.
 
-    Callbacks, all on the document's loop: painted(number, client seconds); brushed(points, end) with points in cells;
-    tapped(x, y) in cells; viewed() after a pan or zoom; section_moved(location in cells).
+    frames.painted hears of every paint. Callbacks, all on the document's loop: brushed(points, end) with points in
+    cells; tapped(x, y) in cells; viewed() after a pan or zoom; section_moved(location in cells).
     """
 
     def __init__(self, names: Sequence[str], palettes: Mapping[str, str]) -> None:
         self.x_range, self.y_range = Range1d(0, 1), Range1d(0, 1)
         blank = np.full((1, 1), 255, np.uint8)
-        data: dict[str, Any] = {"number": [0], "x": [0.0], "y": [0.0], "dw": [1.0], "dh": [1.0]}
+        data: dict[str, Any] = {"x": [0.0], "y": [0.0], "dw": [1.0], "dh": [1.0]}
         for name in names:
             data |= {name: [blank], f"{name}_low": [0.0], f"{name}_high": [1.0]}
-        self.source = ColumnDataSource(data, name="frames")
+        self.frames = FrameSource(data, "frames")
         self.probe = ColumnDataSource({"x": [0.0], "y": [0.0]}, name="probe point")
-        self.plots = {name: RasterPlot(name, self.source, self.x_range, self.y_range, palettes[name]) for name in names}
-        self.painted: Callable[[int, float], None] = _ignore
+        source = self.frames.source
+        self.plots = {name: RasterPlot(name, source, self.x_range, self.y_range, palettes[name]) for name in names}
         self.brushed: Callable[[list[Point], bool], None] = _ignore
         self.tapped: Callable[[float, float], None] = _ignore
         self.viewed: Callable[[], None] = _ignore
@@ -62,10 +42,6 @@ class Pictures:
         self._connect()
 
     def _connect(self) -> None:
-        self._answer = Acknowledgement()
-        self._answer.on_change("value", self._acknowledged)
-        code = CustomJS(args={"source": self.source, "answer": self._answer}, code=ACKNOWLEDGE)
-        self.source.js_on_change("data", code)
         spans = [plot.section for plot in self.plots.values()]
         for plot in self.plots.values():
             plot.add_probe(self.probe)
@@ -78,10 +54,6 @@ class Pictures:
             for other in spans:
                 if other is not plot.section:
                     plot.section.js_link("location", other, "location")
-
-    def _acknowledged(self, attr: str, old: object, new: list[float]) -> None:
-        if len(new) == 2:
-            self.painted(int(new[0]), float(new[1]))
 
     def _stroke(self, event: Pan) -> None:
         if self.painting:
@@ -101,10 +73,10 @@ class Pictures:
         """Write one frame: every picture and its number in a single message."""
         shown = {name: rasters[name] for name in self.plots if name in rasters}
         x0, y0, x1, y1 = next(iter(shown.values())).extent
-        data: dict[str, Any] = {"number": [number], "x": [x0], "y": [y0], "dw": [x1 - x0], "dh": [y1 - y0]}
+        data: dict[str, Any] = {"x": [x0], "y": [y0], "dw": [x1 - x0], "dh": [y1 - y0]}
         for name, raster in shown.items():
             data |= {name: [raster.levels], f"{name}_low": [raster.low], f"{name}_high": [raster.high]}
-        self.source.data = data
+        self.frames.write(number, data)
 
     def scale(self, rasters: Mapping[str, Raster]) -> None:
         """Bring the colour bars up to date; a few times a second is enough."""

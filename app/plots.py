@@ -6,6 +6,8 @@ colour bar has a mapper of its own that knows the true values of level 0 and lev
 
 from __future__ import annotations
 
+from typing import Any
+
 from bokeh.models import (
     BasicTicker,
     ColorBar,
@@ -19,6 +21,7 @@ from bokeh.models import (
     Range1d,
     Scatter,
     Span,
+    Ticker,
     WheelZoomTool,
 )
 from bokeh.plotting import figure
@@ -40,64 +43,84 @@ return (low + value / 254 * (high - low)).toPrecision(5);
 """
 
 
-class RasterPlot:
-    """A figure for the column `name` of `source`, with linked ranges, colour bar, hover, section line and probe."""
+class ImagePlot:
+    """A figure for the column `name` of `source`: pixels, axes, nothing else. Value 255 is drawn in the colour `apart`.
 
-    def __init__(self, name: str, source: ColumnDataSource, x_range: Range1d, y_range: Range1d, colours: str) -> None:
-        self.name, self.source = name, source
-        self.mapper = LinearColorMapper(
-            palette=palette(colours), low=0, high=TOP_LEVEL, high_color=NOT_FINITE_COLOUR, nan_color=NOT_FINITE_COLOUR
-        )
-        self.values = LinearColorMapper(palette=palette(colours), low=0.0, high=1.0)
-        self.pan, self.zoom = PanTool(), WheelZoomTool(zoom_on_axis=False)
+    mapper: from levels to colours; its `palette` may be changed, it must never be replaced.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: ColumnDataSource,
+        x_range: Range1d,
+        y_range: Range1d,
+        mapper: LinearColorMapper,
+        **options: Any,
+    ) -> None:
+        self.name, self.source, self.mapper = name, source, mapper
         self.figure = figure(
             x_range=x_range,
             y_range=y_range,
-            name=f"picture {name}",
             toolbar_location=None,
-            tools=[self.pan, self.zoom],
-            active_drag=self.pan,
-            active_scroll=self.zoom,
             output_backend="canvas",
             lod_threshold=None,
             sizing_mode="fixed",
-            **BORDERS,
+            **{"name": f"picture {name}", "tools": [], **BORDERS, **options},
         )
         self.figure.toolbar.logo = None
-        self._dress()
-        self.section = self._add_section()
-        self._add_image()
-
-    def _dress(self) -> None:
-        plot = self.figure
-        plot.grid.visible = False
-        plot.outline_line_color = None
-        for axis in (plot.xaxis, plot.yaxis):
+        self.figure.grid.visible = False
+        self.figure.outline_line_color = None
+        for axis in (self.figure.xaxis, self.figure.yaxis):
             axis.ticker = BasicTicker(desired_num_ticks=4)
-            axis.formatter = NumeralTickFormatter(format="0a")
             axis.minor_tick_line_color = None
-        plot.yaxis.major_label_orientation = "vertical"
-        bar = ColorBar(
-            color_mapper=self.values,
-            height=BAR_HEIGHT,
-            orientation="horizontal",
-            padding=4,
-            ticker=BasicTicker(desired_num_ticks=4),
-            bar_line_color=None,
-            formatter=CustomJSTickFormatter(code=SHORT_NUMBER),
+        self.figure.yaxis.major_label_orientation = "vertical"
+        self.image = self.figure.image(
+            image=name, x="x", y="y", dw="dw", dh="dh", source=source, color_mapper=mapper, level="image"
         )
-        plot.add_layout(bar, "below")
-        keep_type(plot)
 
-    def _add_image(self) -> None:
-        plot, name = self.figure, self.name
-        image = plot.image(
-            image=name, x="x", y="y", dw="dw", dh="dh", source=self.source, color_mapper=self.mapper, level="image"
-        )
+    def add_bar(self, values: LinearColorMapper, ticker: Ticker, **options: Any) -> ColorBar:
+        """A colour bar below the picture, and everything in the page's type."""
+        look = {"orientation": "horizontal", "height": BAR_HEIGHT, "padding": 4, "bar_line_color": None}
+        bar = ColorBar(color_mapper=values, ticker=ticker, **look, **options)
+        self.figure.add_layout(bar, "below")
+        keep_type(self.figure)
+        return bar
+
+    def resize(self, width: int, height: int) -> None:
+        """Set the size of the picture itself, without axes and bar, in px."""
+        outer = {"width": width + AROUND[0], "height": height + AROUND[1]}
+        self.figure.update(frame_width=width, frame_height=height, **outer)
+
+
+def levels_mapper(colours: str, apart: str = NOT_FINITE_COLOUR, **options: Any) -> LinearColorMapper:
+    """From levels to the palette named `colours`; 255 becomes the colour `apart`."""
+    return LinearColorMapper(
+        palette=palette(colours), low=0, high=TOP_LEVEL, high_color=apart, nan_color=apart, **options
+    )
+
+
+class RasterPlot(ImagePlot):
+    """A picture of true values: with linked ranges, colour bar, hover, section line and probe."""
+
+    def __init__(self, name: str, source: ColumnDataSource, x_range: Range1d, y_range: Range1d, colours: str) -> None:
+        self.pan, self.zoom = PanTool(), WheelZoomTool(zoom_on_axis=False)
+        tools = {"tools": [self.pan, self.zoom], "active_drag": self.pan, "active_scroll": self.zoom}
+        super().__init__(name, source, x_range, y_range, levels_mapper(colours), **tools)
+        self.values = LinearColorMapper(palette=self.mapper.palette, low=0.0, high=1.0)
+        for axis in (self.figure.xaxis, self.figure.yaxis):
+            axis.formatter = NumeralTickFormatter(format="0a")
+        short = CustomJSTickFormatter(code=SHORT_NUMBER)
+        self.add_bar(self.values, BasicTicker(desired_num_ticks=4), formatter=short)
+        self.section = self._add_section()
+        self._add_hover()
+
+    def _add_hover(self) -> None:
+        name = self.name
         formatter = CustomJSHover(args={"source": self.source, "name": name}, code=LEVEL_TO_VALUE)
-        plot.add_tools(
+        self.figure.add_tools(
             HoverTool(
-                renderers=[image],
+                renderers=[self.image],
                 tooltips=[("x, y", "$x{0.0}, $y{0.0}"), ("value", f"@{name}{{custom}}")],
                 formatters={f"@{name}": formatter},
                 point_policy="follow_mouse",
@@ -125,11 +148,6 @@ class RasterPlot:
         look = {"marker": "circle_cross", "size": 16, "fill_alpha": 0.0, "line_width": 2, "line_alpha": 0.9}
         self._mark = Scatter(x="x", y="y", line_color=self.section.line_color, **look)
         self.figure.add_glyph(probe, self._mark)
-
-    def resize(self, width: int, height: int) -> None:
-        """Set the size of the picture itself, without axes and bar, in px."""
-        outer = {"width": width + AROUND[0], "height": height + AROUND[1]}
-        self.figure.update(frame_width=width, frame_height=height, **outer)
 
     def colour(self, name: str, reverse: bool) -> None:
         """Show the palette `name`, reversed or not."""

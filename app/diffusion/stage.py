@@ -64,7 +64,7 @@ class DiffusionStage:
 
     def _connect(self) -> None:
         pictures = self.pictures
-        pictures.painted = self.session.gate.acknowledge
+        pictures.frames.painted = self.session.gate.acknowledge
         pictures.tapped = self._probe
         pictures.viewed = self._look_soon
         pictures.section_moved = self._move_section

@@ -110,7 +110,7 @@ class Navigator:
         """Zoom in by `factor` (out if below 1) around the point at fx, fy, which stays where it is."""
         width = Fraction(self._values["nx"], self._values["ny"])
         right, up = (Fraction(fx) - Fraction(1, 2)) * width, Fraction(fy) - Fraction(1, 2)
-        zoom = _zoom(self.aim.zoom * Fraction(factor), ZOOM_DIGITS if factor in DOUBLE else ROUND_ZOOM)
+        zoom = _zoom(self.aim.zoom * Fraction(factor))
         less = self.aim.height - Sight(self.aim.re, self.aim.im, zoom).height
         self.look(Sight(self.aim.re + right * less, self.aim.im + up * less, zoom))
 
@@ -134,7 +134,7 @@ class Navigator:
             shown = self._pan_to(aim)
         else:
             double = next((double for double in DOUBLE if abs(ratio / double - 1) < SAME), None)
-            aim = replace(aim, zoom=_zoom(self.aim.zoom * Fraction(double), ZOOM_DIGITS) if double else _zoom(aim.zoom))
+            aim = replace(aim, zoom=_zoom(self.aim.zoom * Fraction(double) if double else aim.zoom))
             shown = self._aligned(aim, double) if double else aim
         self._take(replace(self._current, aim=aim, shown=shown))
 
@@ -233,9 +233,11 @@ def _by(sight: Sight, right: Fraction, up: Fraction) -> Sight:
     return replace(sight, re=sight.re + right, im=sight.im + up)
 
 
-def _zoom(wanted: Fraction, digits: int = ROUND_ZOOM) -> Fraction:
-    """The nearest zoom that the lab takes and a short string holds: a gesture stops at the deepest."""
-    return number("zoom", scientific(max(ZOOMS[0], min(ZOOMS[1], wanted)), digits))
+def _zoom(wanted: Fraction) -> Fraction:
+    """The zoom nearest to `wanted` that the lab takes and a short string holds: a gesture stops at the deepest."""
+    zoom = max(ZOOMS[0], min(ZOOMS[1], wanted))
+    exact = number("zoom", scientific(zoom, ZOOM_DIGITS)) == zoom
+    return zoom if exact else number("zoom", scientific(zoom, ROUND_ZOOM))
 
 
 def _nearest(wanted: Fraction, offset: Fraction) -> Fraction:

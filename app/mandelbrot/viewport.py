@@ -13,8 +13,8 @@ from fractions import Fraction
 
 from compute.labs.mandelbrot.place import FARTHEST, VIEW_HEIGHT, Scaled, number
 
-ZOOM_DIGITS = 24  # significant digits of a zoom at most; doubling one of 12 digits stays exact for forty steps
-ROUND_ZOOM = 12  # significant digits of a zoom that came from a gesture
+ZOOM_DIGITS = 24  # significant digits of a zoom at most
+ROUND_ZOOM = 12  # of a zoom that has more: doubling it then stays exact for forty steps
 CENTER_DIGITS = 9  # of a centre beyond those of the zoom: 1e-9 of a view that is 4 / zoom high
 FINEST, COARSEST = 2.0**-16, 4.0  # height of a view in units of an anchor that serves it
 FAR = 2.0**16  # distance of a view from such an anchor, in its own heights: 2^-37 of it is still told apart

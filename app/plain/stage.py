@@ -52,7 +52,7 @@ class PlainStage:
         names = list(frame.rasters)
         self.pictures = pictures = Pictures(names, dict.fromkeys(names, PALETTE))
         self.curves = {name: CurvePlot("", name, (name,)) for name in frame.curves}
-        pictures.painted = self.session.gate.acknowledge
+        pictures.frames.painted = self.session.gate.acknowledge
         pictures.place("horizontal", nan, (nan, nan))
         for plot in pictures.plots.values():
             plot.section.visible = False

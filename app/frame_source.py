@@ -1,0 +1,62 @@
+"""One data source for a lab's frames: one write a frame, and the browser's answer once it has painted it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bokeh.core.properties import Float, Int
+from bokeh.core.properties import List as ListOf
+from bokeh.model import DataModel
+from bokeh.models import ColumnDataSource, CustomJS
+
+ACKNOWLEDGE = """
+const number = cb_obj === ticket ? ticket.number : source.data.number[0], began = performance.now();
+requestAnimationFrame(() => {            // bokeh paints in this animation frame
+  const {port1, port2} = new MessageChannel();
+  port1.onmessage = () => { answer.value = [number, (performance.now() - began) / 1000]; };
+  port2.postMessage(0);                  // handled once the browser has painted
+});
+"""
+
+
+class Acknowledgement(DataModel):
+    """What the browser says after a paint: [frame number, seconds it took there]."""
+
+    value = ListOf(Float, default=[])
+
+
+class Ticket(DataModel):
+    """The number of a frame whose pictures are on the screen already."""
+
+    number = Int(default=0)
+
+
+class FrameSource:
+    """The columns `data` of one row; painted(number, client seconds) is called on the document's loop."""
+
+    def __init__(self, data: Mapping[str, Any], name: str) -> None:
+        self.source = ColumnDataSource({"number": [0], **data}, name=name)
+        self.painted: Callable[[int, float], None] = _ignore
+        self._answer, self._ticket = Acknowledgement(), Ticket()
+        self._answer.on_change("value", self._acknowledged)
+        args = {"source": self.source, "answer": self._answer, "ticket": self._ticket}
+        code = CustomJS(args=args, code=ACKNOWLEDGE)
+        self.source.js_on_change("data", code)
+        self._ticket.js_on_change("number", code)
+
+    def write(self, number: int, data: Mapping[str, Any]) -> None:
+        """Show `data` as frame `number`, in a single message."""
+        self.source.data = {"number": [number], **data}
+
+    def skip(self, number: int) -> None:
+        """Frame `number` looks like the one before: only its acknowledgement is wanted."""
+        self._ticket.number = number
+
+    def _acknowledged(self, attr: str, old: object, new: list[float]) -> None:
+        if len(new) == 2:
+            self.painted(int(new[0]), float(new[1]))
+
+
+def _ignore(*anything: object) -> None:
+    """What a callback does until somebody listens."""
