@@ -21,7 +21,9 @@ SHARE = "share of pixels that escape earlier"
 LABELS = {"log": "log2 of the smooth count", "linear": "smooth count"}
 BINS = 2048  # of the equalising table
 BARS = 128  # of the histogram that is drawn; BINS is a multiple
-CLOSEST, FARTHEST = -2.0, 0.5  # log2 of the distances at both ends: a quarter of a pixel, and sqrt(height) pixels
+CLOSEST, FARTHEST = -3.0, -2.0  # log2 of the distances at both ends, in pixels and in heights of the picture
+
+ROUNDING = 1e-6  # of a logarithm in float32, which must not put the first and the last pixel outside
 
 Limits = tuple[float, float]
 
@@ -35,6 +37,18 @@ class Look:
     limits: Limits | None
 
 
+@dataclass(frozen=True)
+class Coloured:
+    """The raster, the curves "histogram" and "cumulative" of the smooth counts, the limits of these, and which part of
+    the pixels has none.
+    """
+
+    raster: Raster
+    curves: dict[str, Curve]
+    limits: Limits
+    inside: float
+
+
 class Colourist:
     """Colours what lies on one device, and keeps the buffers for it."""
 
@@ -46,8 +60,8 @@ class Colourist:
 
     def picture(
         self, counts: Array, look: Look, view: View | None, pixels: tuple[int, int], inner: Array | None = None
-    ) -> tuple[Raster, dict[str, Curve], Limits]:
-        """The raster, the curves "histogram" and "cumulative" of the smooth counts, and their limits.
+    ) -> Coloured:
+        """Colour the part of counts inside `view`, in at most `pixels`.
 
         counts: float32 (py, px), NaN in the set; inner: what colours the interior, 0 to 1, if that is wanted.
         """
@@ -59,9 +73,7 @@ class Colourist:
         curves = _curves(number, shares, undo(np.linspace(*ends, BINS + 1)))
         if look.colouring == "histogram":
             self._device.write(shares.astype(np.float32), self._table)
-            drawn = self._camera.raster(
-                scaled, view, pixels, ends, SHARE, self._equalise
-            )
+            drawn = self._camera.raster(scaled, view, pixels, ends, SHARE, self._equalise)
             raster = Raster(drawn.levels, 0.0, 1.0, extent=drawn.extent, label=drawn.label)
         elif look.colouring == "distance":
             raster = self._distance(counts, view, pixels)
@@ -69,7 +81,7 @@ class Colourist:
             raster = self._camera.raster(inner, view, pixels, (0.0, 1.0), "|multiplier|")
         else:
             raster = self._camera.raster(scaled, view, pixels, ends, LABELS[look.scale])
-        return raster, curves, limits
+        return Coloured(raster, curves, limits, survey.nonfinite / counts.size)
 
     def _scaled(
         self, counts: Array, scale: str, limits: Limits
@@ -80,7 +92,7 @@ class Colourist:
         logs = self._buffer("logs", counts.shape)
         self._kernels.logarithm(counts, logs)
         low, high = (float(np.log2(max(limit, 2.0**-20))) for limit in limits)
-        return logs, (low, high), np.exp2
+        return logs, (low - ROUNDING, high + ROUNDING), np.exp2
 
     def _histogram(self, values: Array, ends: Limits) -> NDArray[np.int64]:
         self._kernels.histogram(values, self._bins, *ends)
@@ -90,11 +102,11 @@ class Colourist:
         self._kernels.equalise(means, levels, low, high, self._table)
 
     def _distance(self, counts: Array, view: View | None, pixels: tuple[int, int]) -> Raster:
-        """log2 of the distance in pixels of the picture, from a quarter of one on."""
+        """log2 of the distance in pixels of the picture."""
         distances, logs = self._buffer("distances", counts.shape), self._buffer("logs", counts.shape)
         self._kernels.distance(counts, distances)
         self._kernels.logarithm(distances, logs)
-        ends = CLOSEST, FARTHEST * float(np.log2(counts.shape[0])) + 1
+        ends = CLOSEST, max(0.0, FARTHEST + float(np.log2(counts.shape[0])))
         return self._camera.raster(logs, view, pixels, ends, "log2 of the distance in pixels")
 
     def _buffer(self, use: str, shape: tuple[int, ...]) -> Array:

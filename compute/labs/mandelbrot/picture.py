@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from compute.devices import Array
-from compute.frames import NOT_FINITE, Curve, Frame, Raster, freeze
+from compute.frames import Curve, Frame, Raster, freeze
 from compute.lab import View
 from compute.labs.mandelbrot import pointer
 from compute.labs.mandelbrot.area import MOST, Area
-from compute.labs.mandelbrot.colouring import Colourist, Limits, Look
+from compute.labs.mandelbrot.colouring import Colourist, Look
 from compute.labs.mandelbrot.idle import Idle
 from compute.labs.mandelbrot.inner import Inner
 from compute.labs.mandelbrot.painting import Painting
@@ -35,11 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shown:
-    """The newest picture: raster, curves and limits of the counts, and the notes and facts that say of which view."""
+    """The newest picture: raster and curves, and the notes and facts that say of which view."""
 
     raster: Raster
     curves: dict[str, Curve]
-    limits: Limits
     notes: dict[str, str]
     facts: dict[str, float]
 
@@ -109,7 +108,7 @@ class Picture:
             self.shown = self._picture(view, pixels)
         shown = self.shown
         parts: dict[str, Raster | Curve] = {"escape": shown.raster, **shown.curves}
-        facts = self._facts() | shown.facts | {"minimum": shown.limits[0], "maximum": shown.limits[1]}
+        facts = self._facts() | shown.facts
         if lab.point is not None:
             facts |= self._point(lab.point, parts)
         spent = lab.spent or Timing(lab.backend, lab.painting.name, 0, lab.ny * lab.nx)
@@ -124,13 +123,11 @@ class Picture:
         counts = self._idle.smooth if self._idle.samples > 1 else self.sampled(stride)
         look = Look(lab.colouring, lab.scale, lab.limits)
         inner = self._inner.values(lab.painting) if lab.colouring == "interior" and lab.finished else None
-        raster, curves, limits = self._colourist.picture(counts, look, coarse(view, stride), pixels, inner)
+        done = self._colourist.picture(counts, look, coarse(view, stride), pixels, inner)
         notes = {"center_re": lab.center[0], "center_im": lab.center[1], "zoom": lab.zoom}
         facts = {"stride": float(stride), "raster_ny": float(lab.ny), "raster_nx": float(lab.nx)}
-        facts["inside"] = float((raster.levels == NOT_FINITE).mean())
-        return Shown(
-            fine(raster, stride), curves, limits, notes, facts | {"inside": float((raster.levels == 255).mean())}
-        )
+        facts |= {"inside": done.inside, "minimum": done.limits[0], "maximum": done.limits[1]}
+        return Shown(fine(done.raster, stride), done.curves, notes, facts)
 
     def _facts(self) -> dict[str, float]:
         lab = self._lab

@@ -1,12 +1,16 @@
 """Places worth a visit, at every depth; also what the tests compare with brute force.
 
 e14 and e113 are public benchmark locations (rust-fractal-core, DeepDrill). The dives were found by going towards the
-highest count of each view, from the Seahorse valley on.
+highest count of each view, from the Seahorse valley on. The island's centre is the root of c^3 + 2 c^2 + c + 1; the
+Feigenbaum point is the limit of period doubling (OEIS A098587). "lesson" is the scene of a known GPU lesson: x from
+-1.5 to 0, y from -1 to 0, in LESSON_SHAPE pixels, 20 iterations.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+LESSON_SHAPE = (2000, 3000)  # rows and columns of the scene "lesson"
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,13 @@ class View:
 
 VIEWS = {
     "home": View(("-0.75", "0.0"), "1e0", 1000),
+    "lesson": View(("-0.75", "-0.5"), "4", 20),
+    "seahorse valley": View(("-0.7520", "0.1300"), "40", 2000),
+    "elephant valley": View(("0.2825", "0.0085"), "200", 2000),
+    "dendrite at i": View(("-0.01", "0.98"), "30", 1000),
+    "island of period 3": View(("-1.7548776662466927600495", "0"), "60", 2000),
+    "Misiurewicz point": View(("-0.77568377", "0.13646737"), "2e5", 4000),
+    "Feigenbaum point": View(("-1.401155189092050612", "0"), "1e4", 20_000),
     "seahorses": View(("-0.743643887037158704752191506114774", "0.131825904205311970493132056385139"), "3e5", 5000),
     "e14": View(
         (
