@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -67,5 +68,32 @@ def test_a_deep_view_is_reached_and_bad_values_leave_it(client):
     assert "zoom must be from 1e-2 to 1e2000, not 0" in client.wait(Refused).text
     client.handle.update(max_iterations=10**9)
     assert "max_iterations" in client.wait(Refused, 2).text
-    client.wait(FrameReady, len(client.frames) + 1)
-    assert client.frames[-1].facts["reference"] > 20_000
+    client.handle.update(colouring="distance")
+    frame = client.wait(FrameReady, len(client.frames) + 1).frame
+    assert frame.facts["reference"] > 20_000
+    assert (frame.notes["zoom"], frame.notes["center_re"]) == (FAR.zoom, FAR.center[0])
+
+
+def test_a_finished_picture_rests_until_a_value_changes(client):
+    client.wait_frame(finished)
+    client.barrier()
+    shown = len(client.frames)
+    time.sleep(0.3)
+    assert len(client.frames) == shown
+    client.handle.update(scale="linear")
+    client.wait(FrameReady, shown + 1)
+    client.barrier()
+    assert len(client.frames) == shown + 1
+    client.handle.step()
+    client.wait(FrameReady, shown + 2)
+
+
+def test_a_frame_says_which_view_it_shows(client):
+    """The last picture stays until the first coarse pass of the new view is complete."""
+    client.wait_frame(finished)
+    client.handle.update(center=FAR.center, zoom=FAR.zoom, max_iterations=FAR.max_iterations)
+    waiting = client.wait_frame(lambda frame: frame.facts["reference"] > 0)
+    assert waiting.notes["zoom"] == "1e0"
+    assert waiting.facts["stride"] == 1
+    last = client.wait_frame(lambda frame: finished(frame) and frame.notes["zoom"] == FAR.zoom)
+    assert last.notes["precision"] == "perturbation"
