@@ -12,7 +12,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help serve test lint types bench constraints clean
+.PHONY: help serve test lint types bench thumbnails constraints clean
 
 bin := $(VENV)/bin
 comma := ,
@@ -47,6 +47,9 @@ types: $(VENV)/installed-dev$(EXTRAS)  ## mypy
 
 bench: $(VENV)/installed$(EXTRAS)  ## time the diffusion lab's backends on this machine
 	@$(bin)/fieldlab bench diffusion
+
+thumbnails: $(VENV)/installed$(EXTRAS)  ## draw the pictures of the Mandelbrot lab's places anew
+	@$(bin)/python -m app.mandelbrot.thumbnails
 
 constraints: $(VENV)/installed-dev$(EXTRAS)  ## write constraints.txt anew from pyproject.toml
 	@$(bin)/pip install --quiet uv

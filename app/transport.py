@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import panel_material_ui as pmui
 
 from app.session import Session
@@ -12,14 +14,25 @@ FASTEST = "as fast as it goes"
 SPEEDS: dict[str, int | None] = {str(n): n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)} | {FASTEST: None}
 
 
+def run_button(session: Session, toggle: Callable[[], object]) -> pmui.Button:
+    """The large button that says what a press would do: run, or pause."""
+    button = pmui.Button(label="Run", icon="play_arrow", size="medium", margin=(2, 4, 2, 8), width=104)
+
+    def show(*events: object) -> None:
+        playing = session.playing
+        button.param.update(label="Pause" if playing else "Run", icon="pause" if playing else "play_arrow")
+
+    button.on_click(lambda event: toggle())
+    session.param.watch(show, "playing")
+    return button
+
+
 class Transport:
     """The buttons of one session, and what the keys do."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.run = pmui.Button(label="Run", icon="play_arrow", size="medium", margin=(2, 4, 2, 8), width=104)
-        self.run.on_click(lambda event: self.toggle())
-        session.param.watch(self._show_playing, "playing")
+        self.run = run_button(session, self.toggle)
         buttons = [icon("skip_next", "One step (S)", self.step, align="center")]
         known = session.lab.ACTIONS
         if "reset" in known:
@@ -34,10 +47,6 @@ class Transport:
         self.panel = pmui.Column(
             pmui.Row(self.run, *buttons, margin=0, sizing_mode="stretch_width"), self.speed, margin=(8, 0, 0, 0)
         )
-
-    def _show_playing(self, *events: object) -> None:
-        playing = self.session.playing
-        self.run.param.update(label="Pause" if playing else "Run", icon="pause" if playing else "play_arrow")
 
     def toggle(self) -> None:
         """Run, or pause."""

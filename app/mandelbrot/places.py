@@ -1,0 +1,95 @@
+"""The group "Place": bookmarks with thumbnails, the user's own among them, typed coordinates, coordinates to copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import panel_material_ui as pmui
+from bokeh.models import ColumnDataSource
+
+from app.mandelbrot.bookmarks import FOLDER, Bookmark, file_of, places
+from app.mandelbrot.gallery import Gallery
+from app.mandelbrot.goto import GoTo
+from app.mandelbrot.thumbnails import address, small, webp
+from app.palettes import palette
+from app.session import Session
+from app.widgets import icon
+from compute.labs.mandelbrot.views import View
+
+MOST = 24  # marks of one's own
+COPY = """
+const text = place.data.text[0];
+const by_hand = () => {                     // pages that came over plain http have no clipboard
+  const area = document.createElement('textarea');
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  document.execCommand('copy');
+  area.remove();
+};
+navigator.clipboard ? navigator.clipboard.writeText(text).catch(by_hand) : by_hand();
+"""
+
+
+class Places:
+    """The widgets of one session; `stage` has the navigator and the palette at hand. `panel` is the group's body."""
+
+    def __init__(self, session: Session, stage: Any) -> None:
+        self.session, self.stage = session, stage
+        self.navigator = stage.navigator
+        self.goto = GoTo(session, stage.navigator)
+        self._bookmarks = [Bookmark(title, view, thumbnail(title)) for title, view in places().items()]
+        self._marked = 0
+        self.gallery = Gallery(self.pick, self.drop)
+        self.gallery.show(self._bookmarks)
+        self._text = ColumnDataSource({"text": [self.words()]}, name="coordinates")
+        copy = icon("content_copy", "Copy the coordinates", lambda: None)
+        copy.js_on_click(args={"place": self._text}, code=COPY)
+        go = pmui.Button(label="Go to …", icon="my_location", variant="outlined", size="small", margin=(6, 4, 6, 8))
+        go.on_click(lambda event: self.goto.open())
+        mark = pmui.Button(label="Mark", icon="bookmark_add", variant="outlined", size="small", margin=(6, 4))
+        mark.on_click(lambda event: self.mark())
+        buttons = pmui.Row(go, mark, copy, margin=0, sizing_mode="stretch_width")
+        self.panel = pmui.Column(buttons, self.gallery, self.goto.panel, margin=0, sizing_mode="stretch_width")
+
+    def pick(self, index: int) -> None:
+        """Go to a bookmark."""
+        view = self._bookmarks[index].view
+        self.navigator.go(view.center, view.zoom, view.max_iterations)
+
+    def mark(self) -> None:
+        """Remember what is shown, with its picture in the palette at hand, for as long as the page is open."""
+        frame = self.session.latest
+        if frame is None:
+            return
+        self._marked += 1
+        notes, colours = frame.notes, palette(self.stage.colours.name, self.stage.colours.reverse)
+        view = View((notes["center_re"], notes["center_im"]), notes["zoom"], self.session.values["max_iterations"])
+        picture = address(webp(small(frame.rasters["escape"].levels), colours))
+        own = [bookmark for bookmark in self._bookmarks if bookmark.own]
+        if len(own) >= MOST:
+            self._bookmarks.remove(own[0])
+        self._bookmarks.append(Bookmark(f"Mark {self._marked}", view, picture, own=True))
+        self.gallery.show(self._bookmarks)
+
+    def drop(self, index: int) -> None:
+        """Forget a mark."""
+        if self._bookmarks[index].own:
+            del self._bookmarks[index]
+            self.gallery.show(self._bookmarks)
+
+    def words(self) -> str:
+        """The present place, a line for each number."""
+        re, im = self.navigator.center
+        return f"{re}\n{im}\n{self.navigator.zoom}\n{self.session.values['max_iterations']}\n"
+
+    def tick(self) -> None:
+        """A few times a second: what would be copied."""
+        words = self.words()
+        if self._text.data["text"][0] != words:
+            self._text.data = {"text": [words]}
+
+
+def thumbnail(title: str) -> str:
+    """The address of a place's picture in assets/."""
+    return address((FOLDER / file_of(title)).read_bytes())
