@@ -193,9 +193,12 @@ def test_a_finished_picture_is_restored_elsewhere():
     other.restore(lab.snapshot())
     assert not other.finished or lab.finished
     truth = lab.counts()
-    other.restore(lab.snapshot())
+    snapshot = lab.snapshot()
+    assert np.isfinite(snapshot["smooth"]).all()  # an engine keeps finite states only
+    other.restore(snapshot)
     assert other.finished
     np.testing.assert_array_equal(other.counts(), truth)
+    np.testing.assert_array_equal(other.smooth(), lab.smooth())
     assert other.iterations == lab.iterations
     with pytest.raises(ValueError, match="shape"):
         Mandelbrot(ny=5, nx=5).restore(lab.snapshot())

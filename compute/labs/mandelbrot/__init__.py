@@ -146,21 +146,23 @@ class Mandelbrot(Lab):
         return Guide(self.device, task.place, task.max_iterations, epsilon, far, self.painting.guide)
 
     def snapshot(self) -> dict[str, Any]:
-        """Counts and smooth counts if the picture is finished; the view itself is in the parameters."""
-        state = self.painting.state
-        kept = {"counts": state.count, "smooth": state.smooth} if self.finished else {}
-        return {name: self.device.download(array) for name, array in kept.items()} | {
-            "iterations": self.painting.iterations
-        }
+        """Counts and smooth counts (0 in the set) if the picture is finished; the view itself is in the parameters."""
+        kept: dict[str, Any] = {"iterations": self.painting.iterations}
+        if self.finished:
+            kept["counts"] = self.device.download(self.state.count)
+            kept["smooth"] = np.nan_to_num(self.device.download(self.state.smooth), copy=False, nan=0.0)
+        return kept
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         """Take over a finished picture of the same view and size; anything else begins anew."""
         self.reset()
         if "counts" not in snapshot:
             return
-        if snapshot["counts"].shape != (self.ny, self.nx):
-            raise ValueError(f"snapshot must have the shape ({self.ny}, {self.nx}), not {snapshot['counts'].shape}")
-        self.painting.take(snapshot["counts"], snapshot["smooth"], snapshot["iterations"])
+        counts = snapshot["counts"]
+        if counts.shape != (self.ny, self.nx):
+            raise ValueError(f"snapshot must have the shape ({self.ny}, {self.nx}), not {counts.shape}")
+        smooth = np.where(counts < self.max_iterations, snapshot["smooth"], np.float32(np.nan))
+        self.painting.take(counts, smooth, snapshot["iterations"])
 
     # -- results
 
