@@ -37,7 +37,7 @@ SMALL = [
     colours.test_half_the_samples_are_enough_and_none_are_not,
 ]
 LARGE = [
-    colours.test_the_logarithm_of_powers_of_two_is_exact,
+    colours.test_the_logarithm_of_powers_of_two_is_whole,
     colours.test_a_histogram_agrees_with_numpys,
     colours.test_a_plane_has_its_slope_everywhere_edges_included,
     colours.test_a_potential_that_grows_with_the_distance_gives_the_distance,
