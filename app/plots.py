@@ -44,21 +44,21 @@ return (low + value / 254 * (high - low)).toPrecision(5);
 
 
 class ImagePlot:
-    """A figure for the column `name` of `source`: pixels, axes, nothing else. Value 255 is drawn in the colour `apart`.
+    """A figure for `column` of `source`: pixels, axes, nothing else. Value 255 is drawn in the colour `apart`.
 
     mapper: from levels to colours; its `palette` may be changed, it must never be replaced.
     """
 
     def __init__(
         self,
-        name: str,
+        column: str,
         source: ColumnDataSource,
         x_range: Range1d,
         y_range: Range1d,
         mapper: LinearColorMapper,
         **options: Any,
     ) -> None:
-        self.name, self.source, self.mapper = name, source, mapper
+        self.name, self.source, self.mapper = column, source, mapper
         self.figure = figure(
             x_range=x_range,
             y_range=y_range,
@@ -66,7 +66,7 @@ class ImagePlot:
             output_backend="canvas",
             lod_threshold=None,
             sizing_mode="fixed",
-            **{"name": f"picture {name}", "tools": [], **BORDERS, **options},
+            **{"name": f"picture {column}", "tools": [], **BORDERS, **options},
         )
         self.figure.toolbar.logo = None
         self.figure.grid.visible = False
@@ -76,7 +76,7 @@ class ImagePlot:
             axis.minor_tick_line_color = None
         self.figure.yaxis.major_label_orientation = "vertical"
         self.image = self.figure.image(
-            image=name, x="x", y="y", dw="dw", dh="dh", source=source, color_mapper=mapper, level="image"
+            image=column, x="x", y="y", dw="dw", dh="dh", source=source, color_mapper=mapper, level="image"
         )
 
     def add_bar(self, values: LinearColorMapper, ticker: Ticker, **options: Any) -> ColorBar:

@@ -1,0 +1,29 @@
+// Turns a palette, there and back again so that it has no seam; nothing is sent anywhere.
+const PACE = 33;  // ms between two turns at least
+let turned = 0, last = null;
+
+function paint({mapper, wheel}) {
+  const {colours} = wheel, around = 2 * colours.length;
+  const by = Math.round((wheel.offset + turned) * around);
+  mapper.palette = colours.map((_, level) => {
+    const at = ((level + by) % around + around) % around;
+    return colours[at < colours.length ? at : around - 1 - at];
+  });
+}
+
+function turn(args, now) {
+  if (!args.wheel.speed) { last = null; return; }
+  requestAnimationFrame((then) => turn(args, then));
+  if (now - last < PACE) return;
+  turned = (turned + args.wheel.speed * (now - last) / 1000) % 1;
+  last = now;
+  paint(args);
+}
+
+export default (args) => {
+  paint(args);
+  if (args.wheel.speed && last === null) {
+    last = performance.now();
+    turn(args, last);
+  }
+};

@@ -1,0 +1,201 @@
+"""The main area of the Mandelbrot lab: the picture, what explains it, and where it lies. One per session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeAlias
+
+import panel as pn
+from bokeh.models import FixedTicker
+
+from app.mandelbrot.axes import label, relative
+from app.mandelbrot.colours import Colours
+from app.mandelbrot.glass import Glass
+from app.mandelbrot.histogram import HEIGHT, Histogram
+from app.mandelbrot.inset import Inset
+from app.mandelbrot.navigator import Navigator
+from app.mandelbrot.newest import Newest
+from app.mandelbrot.overlays import OrbitMark, around, counted
+from app.mandelbrot.place_text import PlaceText
+from app.mandelbrot.scale import bar
+from app.mandelbrot.viewport import scientific
+from app.plot_type import set_type
+from app.plots import AROUND
+from app.session import Session
+from app.theme import GRID
+from compute.frames import Frame
+
+SMALLEST = 128  # px of the picture
+MOST_PIXELS = 10**6  # that a browser gets a frame
+SHARP = 1.25  # a frame may bring this many pixels for each on the screen, before it is reduced by a whole factor
+CALM = 250  # ms after the last change of size before the lab's grid follows
+FIGURES = 3  # of zoom and spacing in words
+Resolution: TypeAlias = float | tuple[int, int]
+
+
+class MandelbrotStage:
+    """Picture, inset, histogram and place of one session, and their sizes in its window."""
+
+    RESOLUTIONS: ClassVar[dict[str, Resolution]] = {
+        "as on the screen": 1.0,
+        "half of it": 0.5,
+        "a quarter": 0.25,
+        "600 × 600": (600, 600),
+        "1080 × 1920": (1080, 1920),
+        "lesson's scene 2000 × 3000": (2000, 3000),
+    }
+
+    def __init__(self, session: Session, room: tuple[int, int]) -> None:
+        self.session, self._room = session, room
+        self._resolution: Resolution = 1.0
+        self._resizing: Any = None
+        later = session.document.add_timeout_callback
+        self.navigator = Navigator(Newest(session.change, later), session.values)
+        self.colours = Colours()
+        self.glass = Glass(self.navigator, self.colours.mapper, session.later)
+        self.glass.frames.painted = session.gate.acknowledge
+        self._point = Newest(session.change, later)
+        self.glass.pointed = self._pointed
+        self.orbit = OrbitMark(self.glass.plot.figure, "mandelbrot orbit")
+        self.inset = Inset(self.colours.mapper)
+        self.histogram = Histogram(self.colours.mapper)
+        self.place = PlaceText(sizing_mode="stretch_width", height=HEIGHT, margin=(0, 16, 0, 8))
+        self._marks: dict[float, str] = {}
+        self.on_ready: Callable[[], object] = _ignore
+        self._build()
+        session.on_frame = self._show
+
+    def _build(self) -> None:
+        plot, source = self.glass.plot, self.glass.frames.source
+        label(plot.figure, source, self.glass.x_range, self.glass.y_range)
+        self.bar = plot.add_bar(self.colours.mapper, FixedTicker(ticks=[]))
+        self._pane = pn.pane.Bokeh(plot.figure, margin=0)
+        self._below = pn.pane.Bokeh(self.histogram.figure, margin=0, sizing_mode="stretch_width")
+        picture = pn.Column(self._pane, self.inset.pane, margin=(GRID, 0, 0, 0), styles={"position": "relative"})
+        self._row = pn.Row(self._below, self.place, margin=0, height=HEIGHT, sizing_mode="stretch_width")
+        self.panel = pn.Column(picture, self._row, margin=0, sizing_mode="stretch_both")
+        self._unseen = [plot.figure, self.histogram.figure]
+        for drawn in list(self._unseen):
+            drawn.on_change("inner_width", lambda attr, old, new, drawn=drawn: self._drawn(drawn))
+        self._resize()
+
+    def _drawn(self, plot: Any) -> None:
+        """The browser has laid `plot` out for the first time. Changing a plot before that is an error there."""
+        if plot in self._unseen:
+            self._unseen.remove(plot)
+            if not self._unseen:
+                self._arrange()
+                self.on_ready()
+
+    # -- sizes
+
+    def fit(self, width: int, height: int) -> None:
+        """Use a main area of width x height px, as soon as the plots are there."""
+        self._room = (width, height)
+        if not self._unseen:
+            self._arrange()
+
+    def resolve(self, resolution: Resolution) -> None:
+        """How many pixels the lab computes: a part of those on the screen, or (rows, columns)."""
+        self._resolution = resolution
+        self._arrange()
+
+    def show_histogram(self, shown: bool) -> None:
+        """Show the histogram below the picture, or not."""
+        self._below.visible = shown
+
+    def _arrange(self) -> None:
+        """Give everything its size on the screen; the lab's grid follows once that has come to rest."""
+        width, height = self._size()
+        self.glass.plot.resize(width, height)
+        self._pane.param.update(width=self.glass.plot.figure.width, height=self.glass.plot.figure.height)
+        self.inset.resize(height)
+        if self._resizing is not None:
+            self.session.document.remove_timeout_callback(self._resizing)
+        self._resizing = self.session.document.add_timeout_callback(self._resize, CALM)
+
+    def _resize(self) -> None:
+        """Let the lab compute what the picture shows."""
+        self._resizing = None
+        width, height = self._size()
+        ny, nx = self._resolution if isinstance(self._resolution, tuple) else grid(height, width, self._resolution)
+        self.session.look(None, grid(height, width, SHARP))
+        self.session.change(ny=ny, nx=nx)
+        self.glass.hand.grain = height / ny
+
+    def _size(self) -> tuple[int, int]:
+        """(width, height) in px of the picture: what the room leaves, in the grid's shape if that is fixed."""
+        width = max(SMALLEST, self._room[0] - AROUND[0] - GRID)
+        height = max(SMALLEST, self._room[1] - AROUND[1] - HEIGHT - 2 * GRID)
+        if isinstance(self._resolution, tuple):
+            ny, nx = self._resolution
+            scale = min(width / nx, height / ny)
+            return max(1, round(nx * scale)), max(1, round(ny * scale))
+        return width, height
+
+    # -- looks
+
+    def dress(self, dark: bool, presenter: bool) -> None:
+        """Follow the page's scheme and type size."""
+        set_type(self.glass.plot.figure, presenter)
+        self.histogram.dress(dark, presenter)
+        self.inset.dress(dark, presenter)
+
+    def box_mode(self, on: bool) -> None:
+        """Dragging draws a box to be zoomed into, or it moves the picture."""
+        self.glass.hand.boxing = on
+
+    # -- the pointer
+
+    def _pointed(self, fx: float, fy: float) -> None:
+        if self.session.values["julia"] or self.session.values["orbit_length"]:
+            self._point(pointer=(fx, fy))
+
+    # -- frames
+
+    def _show(self, number: int, frame: Frame) -> None:
+        self.glass.draw(number, frame)
+        self._trace(frame)
+        self.inset.show(frame, self.session.values["julia"])
+
+    def _trace(self, frame: Frame) -> None:
+        """The orbit over the picture."""
+        curve = frame.curves.get("orbit") if self.session.values["orbit_length"] else None
+        points = counted(curve, self.glass.anchor) if curve is not None else None
+        if points is None:
+            self.orbit.clear()
+        else:
+            self.orbit.show(points, around(self.glass.drawn))
+
+    def tick(self) -> None:
+        """A few times a second: scales, histogram, and the place in words."""
+        self._say()
+        frame = self.session.latest
+        if frame is None:
+            return
+        colouring = self.session.values["colouring"]
+        marks = bar(frame.rasters["escape"], colouring, frame.curves)
+        if marks != self._marks:
+            self._marks = marks
+            self.bar.ticker.ticks = list(marks)
+            self.bar.major_label_overrides = marks
+        if self._below.visible:
+            self.histogram.show(frame, colouring)
+
+    def _say(self) -> None:
+        """Where the picture lies."""
+        sight, (re, im) = self.navigator.shown, self.navigator.center
+        words = [f"Zoom {scientific(sight.zoom, FIGURES)}", f"pixel {scientific(self.navigator.spacing, FIGURES)}"]
+        if relative(self.glass.anchor.exponent):
+            words.append("axes: distance from the centre")
+        self.place.param.update(re=re, im=im, zoom=self.navigator.zoom, words=" · ".join(words))
+
+
+def grid(height: int, width: int, factor: float) -> tuple[int, int]:
+    """(rows, columns) for a picture of that many px: `factor` times as many, and at most MOST_PIXELS."""
+    part = min(factor, (MOST_PIXELS / (height * width)) ** 0.5)
+    return max(1, round(height * part)), max(1, round(width * part))
+
+
+def _ignore() -> None:
+    """Nobody waits."""
