@@ -127,6 +127,7 @@ def test_the_interior_in_cuda_c_on_the_cpu(gpu):
         interiors.test_in_the_cardioid_and_the_disc(kernel, radius)
         interiors.test_in_the_components_of_period_three(kernel, radius)
     interiors.test_the_centre_of_a_component_has_multiplier_zero(kernel, 5)
+    interiors.test_in_an_island_of_period_39_as_with_300_bits(kernel)
     interiors.test_no_cycle_no_number(kernel)
     interiors.test_every_backend_agrees_with_numpy_on_a_view(kernel)
 

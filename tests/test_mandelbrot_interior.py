@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gmpy2
 import numpy as np
 import pytest
 
@@ -89,6 +90,22 @@ def test_near_a_centre_the_multiplier_grows_as_its_derivative_says(kernel):
     centre = min(centres(3), key=lambda c: c.real)
     rate = 8 * centre * (centre**2 + centre) * returns(centre, 3)[1]
     np.testing.assert_allclose(kernel(centre + 1e-6 * np.exp(1j * np.arange(5))), abs(rate) * 1e-6, rtol=1e-3)
+
+
+def test_in_an_island_of_period_39_as_with_300_bits(kernel):
+    """Near the seahorses: the orbit itself, for so long that it has reached the cycle, and the product along that."""
+    points = -0.7436423016578859 + 0.13182651981259472j + 2e-7 * np.array([0, 1, 1j, -1, 0.5 - 1j])
+    truth = []
+    with gmpy2.context(precision=300):
+        for point in points:
+            z, c, product = gmpy2.mpc(0), gmpy2.mpc(complex(point)), gmpy2.mpc(1)
+            for _ in range(39 * 300):
+                z = z * z + c
+            for _ in range(39):
+                product, z = 2 * z * product, z * z + c
+            truth.append(float(abs(product)))
+    np.testing.assert_allclose(kernel(points, settle=4096, longest=64), truth, rtol=1e-6, atol=1e-7)
+    assert 0.01 < max(truth) < 0.9
 
 
 def test_no_cycle_no_number(kernel):
