@@ -186,3 +186,13 @@ def test_a_forced_precision_that_is_exhausted_says_so():
     assert lab.frame().notes["warning"] == ""
     lab.update(colouring="interior", zoom="1e20")
     assert "float64" in lab.frame().notes["warning"]
+
+
+def test_far_outside_the_set_nothing_is_taken_for_the_set():
+    """At |c| = 200 the smooth count is negative, and has no logarithm."""
+    lab = Mandelbrot(zoom="1e-2", ny=40, nx=40, samples=4, max_iterations=50)
+    work(lab)
+    frame = lab.frame()
+    assert frame.facts["minimum"] < 0
+    assert frame.facts["inside"] <= 1 / 400
+    assert (frame.rasters["escape"].levels == 255).sum() <= 4

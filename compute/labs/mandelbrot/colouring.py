@@ -67,7 +67,8 @@ class Colourist:
         """
         survey = self._camera.survey(counts)
         limits = look.limits or survey.limits()
-        scaled, ends, undo = self._scaled(counts, look.scale, limits)
+        scale = look.scale if survey.minimum > 0 else "linear"  # far outside the set, where counts become negative
+        scaled, ends, undo = self._scaled(counts, scale, limits)
         number = self._histogram(scaled, ends)
         shares = np.concatenate([[0.0], np.cumsum(number)]) / max(1, number.sum())
         curves = _curves(number, shares, undo(np.linspace(*ends, BINS + 1)))
@@ -80,7 +81,7 @@ class Colourist:
         elif look.colouring == "interior" and inner is not None:
             raster = self._camera.raster(inner, view, pixels, (0.0, 1.0), "|multiplier|")
         else:
-            raster = self._camera.raster(scaled, view, pixels, ends, LABELS[look.scale])
+            raster = self._camera.raster(scaled, view, pixels, ends, LABELS[scale])
         return Coloured(raster, curves, limits, survey.nonfinite / counts.size)
 
     def _scaled(

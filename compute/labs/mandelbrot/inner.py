@@ -9,8 +9,8 @@ from compute.devices import Array, Device
 from compute.labs.mandelbrot.painting import Painting
 
 DEEPEST = -44.0  # log2 of the pixel spacing down to which float64 tells the interior's pixels apart
-SETTLE = 2000  # iterations before a cycle is looked for
-LONGEST = 256  # period that is looked for
+SETTLE = 16384  # iterations within which a cycle is looked for
+LONGEST = 1024  # period that is looked for
 PACKAGE = "compute.labs.mandelbrot.interior"
 
 

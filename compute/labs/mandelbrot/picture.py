@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from compute.labs.mandelbrot import Mandelbrot
 
 
+FARTHEST_OUT = 15.0  # |c| up to which every smooth count is positive: 2 - log2(log2 |c|) at n = 1
+
+
 @dataclass(frozen=True)
 class Shown:
     """The newest picture: raster and curves, and the notes and facts that say of which view."""
@@ -74,13 +77,17 @@ class Picture:
 
     def wants(self, samples: int, area: bool) -> bool:
         """Whether a finished picture can still be refined."""
-        return self._idle.samples < samples or (area and self._area.passes < MOST)
+        return self._sampling(samples) or (area and self._area.passes < MOST)
+
+    def _sampling(self, samples: int) -> bool:
+        """Whether more samples can be taken: of positive counts only, so not of a view far beyond the set."""
+        return self._idle.samples < samples and self._lab.place.farthest < FARTHEST_OUT
 
     def refine(self, steps: int, budget: int) -> Timing:
         """Spend about `budget` iterations on further samples, then on the area; they count as no one's compute time."""
         lab = self._lab
         timing = Timing(lab.backend, lab.painting.name, steps, lab.ny * lab.nx, 0.0, 0.0)
-        if self._idle.samples < lab.samples:
+        if self._sampling(lab.samples):
             self._idle.advance(lab.painting, budget)
         elif lab.area and self._area.passes < MOST:
             self._area.advance(lab.max_iterations, budget)

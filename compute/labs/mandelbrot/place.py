@@ -81,6 +81,12 @@ class Place:
         return Scaled.of(self.step)
 
     @property
+    def farthest(self) -> float:
+        """The largest |c| of the view, at one of its corners."""
+        sides = (self.re, self.nx), (self.im, self.ny)
+        return math.hypot(*(float(abs(centre) + size * self.step / 2) for centre, size in sides))
+
+    @property
     def bits(self) -> int:
         """Bits that a number needs to tell these pixels apart, with a guard for the rounding of a long orbit."""
         return max(53, -self.spacing.exponent) + GUARD_BITS
