@@ -18,7 +18,9 @@ from app.notices import Notices
 from app.session import Session
 from app.transport import run_button
 from app.widgets import FULL, icon
+from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS, View
 
+SCREEN = 1.0  # resolution: as many pixels as on the screen
 STEP = 8  # part of the view that an arrow key moves it by
 PAN = {"left": (-1, 0), "right": (1, 0), "up": (0, 1), "down": (0, -1)}
 ZOOM = {"closer": 2.0, "farther": 0.5}
@@ -43,6 +45,11 @@ class MandelbrotControls(Controls):
         self.panel = column(self._steps(), accordion(groups, opened=(0,)))
         self._connect()
 
+    def present(self, on: bool, cramped: bool) -> None:
+        """A low window has no room for the histogram beside large type."""
+        if cramped:
+            self.display.histogram.value = not on
+
     def _steps(self) -> pmui.Row:
         """What leads from view to view."""
         navigator = self.navigator
@@ -54,6 +61,7 @@ class MandelbrotControls(Controls):
 
     def _connect(self) -> None:
         self.navigator.changed.append(self._moved)
+        self.places.picked = self._picked
         self.acts = {
             "play": self.toggle,
             "home": self.navigator.home,
@@ -88,11 +96,16 @@ class MandelbrotControls(Controls):
 
     def _resolution(self) -> Any:
         options = self.stage.RESOLUTIONS
-        select = pmui.Select(
-            label="Resolution [pixels]", options=options, value=next(iter(options.values())), size="small", **FULL
-        )
-        select.param.watch(lambda event: self.session.later(lambda: self.stage.resolve(event.new)), "value")
-        return select
+        self.resolution = pmui.Select(label="Resolution [pixels]", options=options, value=SCREEN, size="small", **FULL)
+        self.resolution.param.watch(lambda event: self.session.later(lambda: self.stage.resolve(event.new)), "value")
+        return self.resolution
+
+    def _picked(self, view: View) -> None:
+        """The lesson's scene has a size of its own; no other place is shown in it."""
+        if view == VIEWS["lesson"]:
+            self.resolution.value = LESSON_SHAPE
+        elif self.resolution.value == LESSON_SHAPE:
+            self.resolution.value = SCREEN
 
     def follow(self, values: Mapping[str, Any]) -> None:
         """Show values that the session took by itself, for instance because the engine refused others."""
@@ -103,7 +116,6 @@ class MandelbrotControls(Controls):
     def tick(self) -> None:
         """A few times a second: what frames say."""
         frame = self.session.latest
-        self.places.tick()
         if frame is not None:
             self.iteration.tick(frame)
             self.lecture.tick(frame)

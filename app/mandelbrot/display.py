@@ -43,7 +43,10 @@ class Display(Bound):
             label="Cycle the palette [turns/s]", value=0.0, start=0.0, end=FASTEST, step=0.01, size="small", **FULL
         )
         self.cycle.param.watch(lambda event: session.later(lambda: colours.cycle(event.new)), "value")
-        self.panel = column(self.colouring, scale, self.palette, self.reverse, offset, self.cycle, *self._limits())
+        self.histogram = pmui.Switch(label="Histogram below the picture", value=True, **FULL)
+        self.histogram.param.watch(lambda event: session.later(lambda: stage.show_histogram(event.new)), "value")
+        items = (self.colouring, scale, self.palette, self.reverse, offset, self.cycle, *self._limits())
+        self.panel = column(*items, self.histogram)
 
     def _known(self, name: str) -> list[str]:
         return list(self.session.lab.param[name].objects)

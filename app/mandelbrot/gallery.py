@@ -11,7 +11,7 @@ from panel.custom import JSComponent
 from app.mandelbrot.bookmarks import Bookmark
 
 STYLE = """
-.gallery { display: grid; grid-template-columns: 1fr 1fr; gap: 8px; max-height: 296px; overflow-y: auto;
+.places { display: grid; grid-template-columns: 1fr 1fr; gap: 8px; max-height: 296px; overflow-y: auto;
   padding: 4px 2px 4px 4px; margin: 0; list-style: none; }
 li { position: relative; }
 button { font: inherit; font-size: var(--small, 14px); color: var(--ink); background: none; border: 0; padding: 0;
@@ -36,7 +36,7 @@ class Gallery(JSComponent):
     _esm = """
     export function render({ model, el }) {
       const list = document.createElement('ul');
-      list.className = 'gallery';
+      list.className = 'places';
       const button = (kind, words, act) => {
         const made = document.createElement('button');
         made.type = 'button';

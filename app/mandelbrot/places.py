@@ -1,38 +1,30 @@
-"""The group "Place": bookmarks with thumbnails, the user's own among them, typed coordinates, coordinates to copy."""
+"""The group "Place": what a drag does, typed coordinates, bookmarks with thumbnails, the user's own among them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import panel_material_ui as pmui
-from bokeh.models import ColumnDataSource
 
+from app.controls import column
 from app.mandelbrot.bookmarks import FOLDER, Bookmark, file_of, places
 from app.mandelbrot.gallery import Gallery
 from app.mandelbrot.goto import GoTo
 from app.mandelbrot.thumbnails import address, small, webp
 from app.palettes import palette
 from app.session import Session
-from app.widgets import icon
 from compute.labs.mandelbrot.views import View
 
 MOST = 24  # marks of one's own
-COPY = """
-const text = place.data.text[0];
-const by_hand = () => {                     // pages that came over plain http have no clipboard
-  const area = document.createElement('textarea');
-  area.value = text;
-  document.body.append(area);
-  area.select();
-  document.execCommand('copy');
-  area.remove();
-};
-navigator.clipboard ? navigator.clipboard.writeText(text).catch(by_hand) : by_hand();
-"""
+DRAG = {"Move": False, "Zoom to a box": True}
 
 
 class Places:
-    """The widgets of one session; `stage` has the navigator and the palette at hand. `panel` is the group's body."""
+    """The widgets of one session; `stage` has the navigator and the palette at hand. `panel` is the group's body.
+
+    picked(view) hears which bookmark was chosen.
+    """
 
     def __init__(self, session: Session, stage: Any) -> None:
         self.session, self.stage = session, stage
@@ -40,22 +32,25 @@ class Places:
         self.goto = GoTo(session, stage.navigator)
         self._bookmarks = [Bookmark(title, view, thumbnail(title)) for title, view in places().items()]
         self._marked = 0
+        self.picked: Callable[[View], object] = _ignore
         self.gallery = Gallery(self.pick, self.drop)
         self.gallery.show(self._bookmarks)
-        self._text = ColumnDataSource({"text": [self.words()]}, name="coordinates")
-        copy = icon("content_copy", "Copy the coordinates", lambda: None)
-        copy.js_on_click(args={"place": self._text}, code=COPY)
         go = pmui.Button(label="Go to …", icon="my_location", variant="outlined", size="small", margin=(6, 4, 6, 8))
         go.on_click(lambda event: self.goto.open())
         mark = pmui.Button(label="Mark", icon="bookmark_add", variant="outlined", size="small", margin=(6, 4))
         mark.on_click(lambda event: self.mark())
-        buttons = pmui.Row(go, mark, copy, margin=0, sizing_mode="stretch_width")
-        self.panel = pmui.Column(buttons, self.gallery, self.goto.panel, margin=0, sizing_mode="stretch_width")
+        buttons = pmui.Row(go, mark, margin=0, sizing_mode="stretch_width")
+        drag = pmui.RadioButtonGroup(
+            label="Drag", options=DRAG, value=False, size="small", margin=(4, 8), sizing_mode="stretch_width"
+        )
+        drag.param.watch(lambda event: session.later(lambda: stage.box_mode(event.new)), "value")
+        self.panel = column(drag, buttons, self.gallery, self.goto.panel)
 
     def pick(self, index: int) -> None:
         """Go to a bookmark."""
         view = self._bookmarks[index].view
         self.navigator.go(view.center, view.zoom, view.max_iterations)
+        self.picked(view)
 
     def mark(self) -> None:
         """Remember what is shown, with its picture in the palette at hand, for as long as the page is open."""
@@ -78,18 +73,11 @@ class Places:
             del self._bookmarks[index]
             self.gallery.show(self._bookmarks)
 
-    def words(self) -> str:
-        """The present place, a line for each number."""
-        re, im = self.navigator.center
-        return f"{re}\n{im}\n{self.navigator.zoom}\n{self.session.values['max_iterations']}\n"
-
-    def tick(self) -> None:
-        """A few times a second: what would be copied."""
-        words = self.words()
-        if self._text.data["text"][0] != words:
-            self._text.data = {"text": [words]}
-
 
 def thumbnail(title: str) -> str:
     """The address of a place's picture in assets/."""
     return address((FOLDER / file_of(title)).read_bytes())
+
+
+def _ignore(*anything: object) -> None:
+    """Nobody listens."""
