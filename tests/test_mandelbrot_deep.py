@@ -169,18 +169,18 @@ def test_a_tiny_point_of_the_orbit_keeps_its_own_exponent():
 def test_every_entry_of_the_table_is_what_its_steps_give():
     rng = np.random.default_rng(5)
     values = np.concatenate([[[0, 0]], rng.uniform(-1, 1, (22, 2))])
-    table = bla.build(values, np.zeros(23, np.int32), -60.0, -53.0)
-    z, dc = values[:, 0] + 1j * values[:, 1], 0.3 + 0.1j
-    a = np.ldexp(table.a.real, table.a_power) + 1j * np.ldexp(table.a.imag, table.a_power)
-    b = np.ldexp(table.b.real, table.b_power) + 1j * np.ldexp(table.b.imag, table.b_power)
-    assert table.start.tolist() == [0, 21, 32, 38, 41, 43, 44]
-    for level in range(6):
-        for entry in range(table.start[level], table.start[level + 1]):
-            first = 1 + ((entry - table.start[level]) << level)
-            delta = 0.7 - 0.2j
-            for m in range(first, min(first + (1 << level), 22)):
+    z, dc, size = values[:, 0] + 1j * values[:, 1], 0.3 + 0.1j, bla.entries(22)
+    table, powers, radius = np.full((size, 4), np.nan), np.zeros((size, 2), np.int32), np.full(size, np.nan)
+    bla.bla(values, np.zeros(23, np.int32), table, powers, radius, -60.0, -53.0, far=True)
+    for level, count in enumerate((21, 10, 5, 2, 1)):
+        for i in range(count):
+            length = 1 << level
+            delta, entry = 0.7 - 0.2j, 2 * i * length + length - 1
+            for m in range(1 + i * length, 1 + (i + 1) * length):
                 delta = 2 * z[m] * delta + dc
-            assert a[entry] * (0.7 - 0.2j) + b[entry] * dc == pytest.approx(delta, rel=1e-12)
+            a, b = (complex(*np.ldexp(table[entry, 2 * k : 2 * k + 2], powers[entry, k])) for k in (0, 1))
+            assert a * (0.7 - 0.2j) + b * dc == pytest.approx(delta, rel=1e-12)
+    assert np.isfinite(radius).sum() == 21 + 10 + 5 + 2 + 1
 
 
 def test_the_reference_comes_first_and_an_orbit_is_kept_for_the_same_centre():

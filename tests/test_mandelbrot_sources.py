@@ -12,12 +12,20 @@ import pytest
 
 from compute.cuda_source import check_cuda
 from compute.devices import Host
-from compute.labs.mandelbrot import Mandelbrot, cpu_numba, gpu_cupy, gpu_deep
+from compute.labs.mandelbrot import Mandelbrot, cpu_numba, gpu_cupy, gpu_deep, gpu_table
+from compute.labs.mandelbrot.painting import Painting
 from compute.labs.mandelbrot.state import Part
+from compute.raster import cpu_numpy as raster
 from tests.cuda_on_cpu import Module, upload
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
-BUILDS = [(gpu_cupy.SOURCE, {"REAL": "float"}), (gpu_cupy.SOURCE, {"REAL": "double"}), (gpu_deep.SOURCE, {})]
+TABLE = {"first_plain", "merge_plain", "first_far", "merge_far"}
+BUILDS = [
+    (gpu_cupy.SOURCE, {"REAL": "float"}, {"direct", "pick"}),
+    (gpu_cupy.SOURCE, {"REAL": "double"}, {"direct", "pick"}),
+    (gpu_deep.SOURCE, {}, {"perturbed", "far"}),
+    (gpu_table.SOURCE, {}, TABLE),
+]
 ATOMIC = {"atomicAdd(p,v)": "(*(p)+=(v))"}  # threads run one after the other there
 VIEWS = {
     "home": {"ny": 21, "nx": 26, "max_iterations": 150},
@@ -29,10 +37,10 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize(("source", "defines"), BUILDS, ids=str)
-def test_compiles_with_next_to_no_spills(source, defines, architecture):
+@pytest.mark.parametrize(("source", "defines", "kernels"), BUILDS, ids=str)
+def test_compiles_with_next_to_no_spills(source, defines, kernels, architecture):
     made = check_cuda(source, defines=defines, architecture=architecture)
-    assert set(made.resources) == ({"direct", "pick"} if defines else {"perturbed", "far"})
+    assert set(made.resources) == kernels
     for resources in made.resources.values():
         assert 0 < resources.registers <= 128
         assert max(resources.spill_stores, resources.spill_loads, resources.stack) <= (0 if defines else 16)
@@ -61,21 +69,20 @@ def library(tmp_path_factory):
 @pytest.fixture
 def on_cpu(library, monkeypatch):
     """Makes labs on the host whose kernels are the CUDA C ones, run on the CPU."""
-    for module in (gpu_cupy, gpu_deep):
+    for module in (gpu_cupy, gpu_deep, gpu_table):
         monkeypatch.setattr(module, "compile_cuda", library)
         module._kernel.cache_clear()
 
     def make(**values):
         lab = Mandelbrot(**values)
-        lab.device = FakeGpu()
-        del lab.painting.state
-        lab.painting.guide = None
-        lab.reset()
         monkeypatch.setattr(type(lab), "kernels", gpu_cupy)
+        lab.device = FakeGpu()
+        lab.painting = Painting(lab.device, gpu_cupy, raster, "gpu_cupy")
+        lab.reset()
         return lab
 
     yield make
-    for module in (gpu_cupy, gpu_deep):
+    for module in (gpu_cupy, gpu_deep, gpu_table):
         module._kernel.cache_clear()
 
 

@@ -143,7 +143,7 @@ class Mandelbrot(Lab):
     def _guidance(self, task: Task) -> Guide:
         """The reference for the present view; an orbit that is there already is kept if it serves."""
         epsilon, far = EPSILON[self.fidelity], task.arithmetic.name == "extended"
-        return Guide(self.device, task.place, task.max_iterations, epsilon, far, self.painting.guide)
+        return Guide(self.device, self.kernels.bla, task.place, task.max_iterations, epsilon, far, self.painting.guide)
 
     def snapshot(self) -> dict[str, Any]:
         """Counts and smooth counts (0 in the set) if the picture is finished; the view itself is in the parameters."""

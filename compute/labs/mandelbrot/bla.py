@@ -1,7 +1,9 @@
 """Bilinear approximation: over a stretch of the reference orbit, a small delta becomes A delta + B dc.
 
-Level 0 covers one step, each higher level two entries of the one below: a table with all stretches that begin at
-1 + j 2^k. An entry may be used where |delta| is below its radius, so that the delta^2 left out is below the rounding.
+Level 0 covers one step, each higher level two entries of the one below: a table with all stretches of 2^k steps that
+begin at m = 1 + j, j a multiple of 2^k. An entry may be used where |delta| is below its radius, so that the delta^2
+left out is below the rounding. It stands at 2 j + 2^k - 1 (the levels interleaved, as in a tree read from left to
+right): entries with the same beginning are neighbours, and a kernel finds the longest usable one without an index.
 Source: Zhuoran, "Another solution to perturbation glitches", fractalforums.org 2021, and C. Heiland-Allen's account.
 Complex numbers are mantissa times power of two, because A and B outgrow float64 in deep views.
 """
@@ -15,48 +17,65 @@ from numpy.typing import NDArray
 
 NEVER = -1e18  # log2 of the radius of an entry that must not be used
 ESCAPE2 = 4 * (1 - 1e-9)  # an entry must not jump over an index at which a pixel may escape
+LEAST = 1e-9  # the terms of a radius must differ by this power of two at least: below it is rounding
+PLAIN_POWER = 1000  # powers of two below which A, B and 1 / R are plain float64
+LARGEST_A = 2  # log2 of |A| = 2 |Z| at most
 
 Numbers = NDArray[np.complex128]
 Reals = NDArray[np.float64]
 Powers = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Table:
-    """All levels, one after the other: level k has the entries start[k] to start[k + 1].
+def entries(last: int) -> int:
+    """T: entries of the table of an orbit Z_0 … Z_last; one at least, so that no array is empty."""
+    return max(1, 2 * (last - 1) - 1)
 
-    a, b: mantissas, 1/2 <= |a| < 2, with powers a_power, b_power; radius: log2 R.
+
+def reach(log2_epsilon: float) -> float:
+    """No radius is larger, at any level: R <= epsilon |A| at level 0, and no merged one exceeds its parts."""
+    return float(2.0 ** (log2_epsilon + LARGEST_A))
+
+
+def bla(
+    orbit: Reals,
+    exponents: NDArray[np.int32],
+    table: Reals,
+    powers: NDArray[np.int32],
+    radius: Reals,
+    log2_dc: float,
+    log2_epsilon: float,
+    far: bool,
+) -> None:
+    """Fill the table of the orbit Z_m = orbit[m] 2^exponents[m], m = 0 … M, for pixels with |dc| up to 2^log2_dc.
+
+    orbit (M + 1, 2) float64, exponents (M + 1,) int32; table (T, 4) float64: A and B, powers (T, 2) int32 of both,
+    radius (T,) float64: log2 R. Not `far`: plain numbers, exponents and powers unused, and R = 0 where any of these is
+    out of range. log2_epsilon: part of a step's result that may be left out; -53 loses nothing against float64.
     """
-
-    a: Numbers
-    b: Numbers
-    a_power: Powers
-    b_power: Powers
-    radius: Reals
-    start: Powers
+    level, k = _first(orbit, exponents if far else np.zeros(len(orbit), np.int32), log2_dc, log2_epsilon), 0
+    while level.a.size:
+        at = (np.arange(level.a.size) << (k + 1)) + (1 << k) - 1
+        numbers = np.stack([level.a.real, level.a.imag, level.b.real, level.b.imag], axis=1)
+        shifts: NDArray[np.int64] = np.stack([level.a_power, level.b_power], axis=1)
+        if far:
+            table[at], powers[at], radius[at] = numbers, shifts, level.radius
+        else:
+            usable = np.all(np.abs(shifts) < PLAIN_POWER, axis=1) & (level.radius > -PLAIN_POWER)
+            table[at] = np.ldexp(numbers, np.where(usable[:, None], shifts, 0).repeat(2, axis=1))
+            level.radius[~usable] = NEVER  # nor what would be merged from it
+            radius[at] = np.where(usable, np.exp2(np.where(usable, level.radius, 0.0)), 0.0)
+        level, k = _merge(level, log2_dc), k + 1
 
 
 @dataclass(frozen=True)
 class _Level:
+    """Mantissas a, b with 1/2 <= |a| < 2, their powers, and log2 R."""
+
     a: Numbers
     b: Numbers
     a_power: Powers
     b_power: Powers
     radius: Reals
-
-
-def build(values: Reals, exponents: NDArray[np.int32], log2_dc: float, log2_epsilon: float) -> Table:
-    """The table for the orbit Z_m = values[m] 2^exponents[m], m = 0 … M, and pixels with |dc| up to 2^log2_dc.
-
-    log2_epsilon: part of a step's result that may be left out; -53 loses nothing against float64.
-    """
-    levels = [_first(values, exponents, log2_dc, log2_epsilon)]
-    while levels[-1].a.size > 1:
-        levels.append(_merge(levels[-1], log2_dc))
-    sizes = [level.a.size for level in levels]
-    start: Powers = np.cumsum([0, *sizes]).astype(np.int64)
-    parts = [np.concatenate([getattr(level, name) for level in levels]) for name in _Level.__annotations__]
-    return Table(parts[0], parts[1], parts[2], parts[3], parts[4], start)
 
 
 def _first(values: Reals, exponents: NDArray[np.int32], log2_dc: float, log2_epsilon: float) -> _Level:
@@ -71,17 +90,15 @@ def _first(values: Reals, exponents: NDArray[np.int32], log2_dc: float, log2_eps
 
 
 def _merge(below: _Level, log2_dc: float) -> _Level:
-    """x then y: A = Ay Ax, B = Ay Bx + By, R = min(Rx, (Ry - |Bx| |dc|) / |Ax|); an odd last entry is copied."""
+    """x then y: A = Ay Ax, B = Ay Bx + By, R = min(Rx, (Ry - |Bx| |dc|) / |Ax|); an odd last entry has no pair."""
     even = below.a.size // 2 * 2
-    x, y, odd = (_taken(below, part) for part in (slice(0, even, 2), slice(1, even, 2), slice(even, None)))
+    x, y = (_taken(below, part) for part in (slice(0, even, 2), slice(1, even, 2)))
     a, a_power = normal(y.a * x.a, y.a_power + x.a_power)
     b, b_power = plus(*normal(y.a * x.b, y.a_power + x.b_power), y.b, y.b_power)
     reach = _minus(y.radius, _log2(x.b, x.b_power) + log2_dc) - _log2(x.a, x.a_power)
     radius = np.maximum(np.minimum(x.radius, reach), NEVER)
     radius[(x.radius <= NEVER) | (y.radius <= NEVER) | (a == 0)] = NEVER
-    pairs = _Level(a, b, a_power, b_power, radius)
-    joined = (np.concatenate([getattr(pairs, name), getattr(odd, name)]) for name in _Level.__annotations__)
-    return _Level(*joined)
+    return _Level(a, b, a_power, b_power, radius)
 
 
 def _taken(level: _Level, which: slice) -> _Level:
@@ -115,4 +132,4 @@ def _minus(a: Reals, b: Reals) -> Reals:
     """log2(2^a - 2^b), NEVER where that is not positive."""
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         difference = a + np.log2(1 - np.exp2(np.minimum(b - a, 0.0)))
-    return np.where(b < a - 1e-9, difference, NEVER)
+    return np.where(b < a - LEAST, difference, NEVER)

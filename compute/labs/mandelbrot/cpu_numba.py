@@ -13,6 +13,9 @@ from compute import numba_threads
 from compute.labs.mandelbrot.deep import normal, perturb, perturb_far
 from compute.labs.mandelbrot.formula import ESCAPED, PERIODIC, inside, iterate, smooth_count
 from compute.labs.mandelbrot.state import MARGIN, Part, Reference, State
+from compute.labs.mandelbrot.table_cpu import bla
+
+__all__ = ["bla", "direct", "far", "perturbed", "pick"]
 
 numba_threads.choose_layer()
 
@@ -39,7 +42,7 @@ def perturbed(state: State, part: Part, reference: Reference) -> None:
 
     Reads re and im (offsets in pixels); reads and writes z, place[0] and count; writes smooth; adds to totals.
     """
-    orbit = reference.orbit, reference.table, reference.radius, reference.start
+    orbit = reference.orbit, reference.table, reference.radius, reference.reach
     geometry = (*reference.centre, reference.spacing)
     with numba.parallel_chunksize(ROWS_AT_ONCE):
         _perturbed(_deep_arrays(state), state.totals, orbit, _numbers(part), (*geometry, part.shortcuts))
@@ -47,7 +50,7 @@ def perturbed(state: State, part: Part, reference: Reference) -> None:
 
 def far(state: State, part: Part, reference: Reference) -> None:
     """As `perturbed`, with an exponent of its own for each number: any spacing. Writes place[1] too."""
-    arrays = reference.exponents, reference.table, reference.powers, reference.radius, reference.start
+    arrays = reference.exponents, reference.table, reference.powers, reference.radius, reference.reach
     geometry = (*reference.centre, reference.spacing, reference.exponent)
     with numba.parallel_chunksize(ROWS_AT_ONCE):
         _far(_deep_arrays(state), state.totals, (reference.orbit, *arrays), _numbers(part), geometry)

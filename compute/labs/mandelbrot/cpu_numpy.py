@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from compute.labs.mandelbrot.bla import bla
 from compute.labs.mandelbrot.formula import BLOCK, FAR2, FAR_STEPS
 from compute.labs.mandelbrot.state import MARGIN, Part, Reference, State
 from compute.labs.mandelbrot.wide import Plain as _Plain
 from compute.labs.mandelbrot.wide import Wide as _Scaled
+
+__all__ = ["bla", "direct", "far", "perturbed", "pick"]
 
 Line = NDArray[Any]
 

@@ -17,45 +17,44 @@ from compute.labs.mandelbrot.formula import ACTIVE, ESCAPED, PERIODIC
 
 VANISHED = -(2**30)  # exponent of 0
 LOST = -1100  # a part smaller than the sum by this power of two is below every bit of it
+FAR_BELOW = -200  # exponents under this belong to numbers that are not beyond reach
 
 
 def perturb(reference, delta, m, n, end, top, dc, periodic):  # type: ignore[no-untyped-def]
     """Continue z_n = Z_m + d until |z|^2 > 4, z repeats or n >= end: (dx, dy, m, n, found, zx, zy), all in float64.
 
-    reference: orbit (M + 1, 2), table (T, 4) of A and B, radius (T,) and start of bla.py as plain numbers. The last
-    stretch may go beyond `end`, never beyond `top`: what a slice ends with does not depend on where it is cut. With
+    reference: orbit (M + 1, 2), and as plain numbers table (T, 4), radius (T,) and reach of bla.py. The last stretch
+    may go beyond `end`, never beyond `top`: what a slice ends with does not depend on where it is cut. With
     `periodic`, d is compared with an earlier one (Brent) after each rebasing: what is equal there repeats for ever.
     """
-    orbit, table, radius, start = reference
+    orbit, table, radius, reach = reference
     dx, dy = delta
     cx, cy = dc
     last = orbit.shape[0] - 1
-    levels = start.shape[0] - 1
     seen_x, seen_y, age, power = 8.0, 8.0, 0, 1
-    zx = orbit[m, 0] + dx
-    zy = orbit[m, 1] + dy
+    here_x, here_y = orbit[m, 0], orbit[m, 1]
+    zx, zy = here_x + dx, here_y + dy
+    size = abs(dx) + abs(dy)
     while n < end:
-        best, jump, level, j = -1, 0, 0, m - 1
-        size = abs(dx) + abs(dy)
-        while m > 0 and level < levels and (j & ((1 << level) - 1)) == 0:
-            entry = start[level] + (j >> level)
-            length = min(1 << level, last - 1 - j)
-            if entry >= start[level + 1] or not size < radius[entry] or n + length > top:
-                break
-            best, jump, level = entry, length, level + 1
-        if best >= 0:
-            ax, ay, bx, by = table[best, 0], table[best, 1], table[best, 2], table[best, 3]
+        jump, length, j, room = 0, 1, m - 1, min(last - m, top - n)
+        if size < reach and m > 0:
+            while length <= room and (j & (length - 1)) == 0 and size < radius[2 * j + length - 1]:
+                jump, length = length, 2 * length
+        if jump > 0:
+            at = 2 * j + jump - 1
+            ax, ay, bx, by = table[at, 0], table[at, 1], table[at, 2], table[at, 3]
             dx, dy = ax * dx - ay * dy + (bx * cx - by * cy), ax * dy + ay * dx + (bx * cy + by * cx)
             m, n = m + jump, n + jump
         else:
-            tx, ty = 2.0 * orbit[m, 0] + dx, 2.0 * orbit[m, 1] + dy
-            dx, dy = dx * tx - dy * ty + cx, dx * ty + dy * tx + cy
+            dx, dy = step(dx, dy, (here_x, here_y), cx, cy)
             m, n = m + 1, n + 1
-        zx, zy = orbit[m, 0] + dx, orbit[m, 1] + dy
+        here_x, here_y = orbit[m, 0], orbit[m, 1]
+        zx, zy = here_x + dx, here_y + dy
         if not zx * zx + zy * zy <= 4.0:
             return dx, dy, m, n, ESCAPED, zx, zy
-        if abs(zx) + abs(zy) < abs(dx) + abs(dy) or m == last:
-            dx, dy, m = zx, zy, 0
+        size, size_z = abs(dx) + abs(dy), abs(zx) + abs(zy)
+        if size_z < size or m == last:
+            dx, dy, m, size, here_x, here_y = zx, zy, 0, size_z, 0.0, 0.0
             if periodic and dx == seen_x and dy == seen_y:
                 return dx, dy, m, n, PERIODIC, zx, zy
             age += 1
@@ -67,42 +66,93 @@ def perturb(reference, delta, m, n, end, top, dc, periodic):  # type: ignore[no-
 def perturb_far(reference, delta, m, n, end, top, dc):  # type: ignore[no-untyped-def]
     """As `perturb`, beyond the range of float64: delta and dc are (x, y, e) for (x + iy) 2^e.
 
-    reference: orbit and exponents of orbit.py, table (T, 4) of mantissas, powers (T, 2), log2 radius and start of
-    bla.py. Returns (x, y, e, m, n, found, zx, zy). Looks for no period:
-    a view this deep would have to be inside a copy of the set.
+    reference: orbit and exponents of orbit.py, table (T, 4) of mantissas, powers (T, 2), log2 radius and reach of
+    bla.py. Returns (x, y, e, m, n, found, zx, zy). A delta beyond reach, which no entry serves and which is far above
+    the smallest float64, goes on in plain numbers with e = 0: nearly all of the work. Looks for no period.
     """
-    orbit, exponents, table, powers, radius, start = reference
+    orbit, exponents, table, powers, radius, reach = reference
     last = orbit.shape[0] - 1
-    levels = start.shape[0] - 1
     x, y, e = delta
-    cx, cy, ce = dc
+    cx, cy = scaled(dc[0], dc[2]), scaled(dc[1], dc[2])
+    here = orbit[m, 0], orbit[m, 1], exponents[m]
     fx, fy = 0.0, 0.0
     while n < end:
-        best, jump, level, j = -1, 0, 0, m - 1
-        size = log2_size(x, y, e) if m > 0 else 0.0
-        while m > 0 and level < levels and (j & ((1 << level) - 1)) == 0:
-            entry = start[level] + (j >> level)
-            length = min(1 << level, last - 1 - j)
-            if entry >= start[level + 1] or not size < radius[entry] or n + length > top:
-                break
-            best, jump, level = entry, length, level + 1
-        if best >= 0:
-            ux, uy, ue = times(table[best, 0], table[best, 1], powers[best, 0], x, y, e)
-            vx, vy, ve = times(table[best, 2], table[best, 3], powers[best, 1], cx, cy, ce)
-            x, y, e = plus(ux, uy, ue, vx, vy, ve)
-            m, n = m + jump, n + jump
-        else:
-            tx, ty, te = plus(2.0 * orbit[m, 0], 2.0 * orbit[m, 1], exponents[m], x, y, e)
-            ux, uy, ue = times(x, y, e, tx, ty, te)
-            x, y, e = plus(ux, uy, ue, cx, cy, ce)
+        if e == 0 and abs(x) + abs(y) >= reach:
+            x, y = step(x, y, above(here), cx, cy)
             m, n = m + 1, n + 1
-        zx, zy, ze = plus(orbit[m, 0], orbit[m, 1], exponents[m], x, y, e)
-        fx, fy = scaled(zx, ze), scaled(zy, ze)
+            here = orbit[m, 0], orbit[m, 1], exponents[m]
+            fx, fy = beside(here, x, y)
+            z, nearer = (fx, fy, e), abs(fx) + abs(fy) < abs(x) + abs(y)
+        else:
+            x, y, e = normal(x, y, e)
+            jump, length, j, room = 0, 1, m - 1, min(last - m, top - n) if m > 0 else 0
+            size = log2_size(x, y, e)
+            while length <= room and (j & (length - 1)) == 0 and size < radius[2 * j + length - 1]:
+                jump, length = length, 2 * length
+            if jump > 0:
+                at = 2 * j + jump - 1
+                entry = table[at, 0], table[at, 1], powers[at, 0], table[at, 2], table[at, 3], powers[at, 1]
+                x, y, e = leap_far(x, y, e, entry, dc)
+            else:
+                jump = 1
+                x, y, e = step_far(x, y, e, here, dc)
+            m, n = m + jump, n + jump
+            here = orbit[m, 0], orbit[m, 1], exponents[m]
+            z = plus(here[0], here[1], here[2], x, y, e)
+            fx, fy = scaled(z[0], z[2]), scaled(z[1], z[2])
+            nearer = smaller(z[0], z[1], z[2], x, y, e)
         if not fx * fx + fy * fy <= 4.0:
             return x, y, e, m, n, ESCAPED, fx, fy
-        if smaller(zx, zy, ze, x, y, e) or m == last:
-            x, y, e, m = zx, zy, ze, 0
+        if nearer or m == last:
+            x, y, e = z
+            m, here = 0, (orbit[0, 0], orbit[0, 1], exponents[0])
+        x, y, e = levelled(x, y, e, reach)
     return x, y, e, m, n, ACTIVE, fx, fy
+
+
+@njit(cache=True, nogil=True)
+def step(x, y, z, cx, cy):  # type: ignore[no-untyped-def]
+    """d' = (2 Z + d) d + dc."""
+    tx, ty = 2.0 * z[0] + x, 2.0 * z[1] + y
+    return x * tx - y * ty + cx, x * ty + y * tx + cy
+
+
+@njit(cache=True, nogil=True)
+def step_far(x, y, e, z, dc):  # type: ignore[no-untyped-def]
+    """As `step`, with exponents."""
+    tx, ty, te = plus(2.0 * z[0], 2.0 * z[1], z[2], x, y, e)
+    ux, uy, ue = times(x, y, e, tx, ty, te)
+    return plus(ux, uy, ue, dc[0], dc[1], dc[2])
+
+
+@njit(cache=True, nogil=True)
+def leap_far(x, y, e, entry, dc):  # type: ignore[no-untyped-def]
+    """A d + B dc."""
+    ux, uy, ue = times(entry[0], entry[1], entry[2], x, y, e)
+    vx, vy, ve = times(entry[3], entry[4], entry[5], dc[0], dc[1], dc[2])
+    return plus(ux, uy, ue, vx, vy, ve)
+
+
+@njit(cache=True, nogil=True)
+def above(z):  # type: ignore[no-untyped-def]
+    """Z as a plain number; 0 for a tiny one, which counts for nothing beside a delta beyond reach."""
+    return (z[0], z[1]) if z[2] == 0 else (0.0, 0.0)
+
+
+@njit(cache=True, nogil=True)
+def beside(z, x, y):  # type: ignore[no-untyped-def]
+    """Z + d as a plain number."""
+    zx, zy = above(z)
+    return zx + x, zy + y
+
+
+@njit(cache=True, nogil=True)
+def levelled(x, y, e, reach):  # type: ignore[no-untyped-def]
+    """The same number with e = 0 if it is beyond reach."""
+    if e == 0 or e < FAR_BELOW:
+        return x, y, e
+    fx, fy = scaled(x, e), scaled(y, e)
+    return (fx, fy, 0 * e) if abs(fx) + abs(fy) >= reach else (x, y, e)
 
 
 @njit(cache=True, nogil=True)

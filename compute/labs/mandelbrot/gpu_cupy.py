@@ -12,9 +12,10 @@ from compute.cuda_source import compile_cuda
 from compute.devices import Array
 from compute.labs.mandelbrot.gpu_deep import far, perturbed
 from compute.labs.mandelbrot.gpu_launch import BLOCK, grid, numbers
+from compute.labs.mandelbrot.gpu_table import bla
 from compute.labs.mandelbrot.state import MARGIN, Part, State
 
-__all__ = ["direct", "far", "perturbed", "pick"]
+__all__ = ["bla", "direct", "far", "perturbed", "pick"]
 
 SOURCE = Path(__file__).with_suffix(".cuh")
 REAL = {"float32": "float", "float64": "double"}

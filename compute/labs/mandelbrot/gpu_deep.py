@@ -12,7 +12,7 @@ from compute.cuda_source import compile_cuda
 from compute.labs.mandelbrot.gpu_launch import BLOCK, grid, numbers
 from compute.labs.mandelbrot.state import MARGIN, Part, Reference, State
 
-SOURCE = Path(__file__).with_suffix(".cuh")
+SOURCE = Path(__file__).with_suffix(".cu")
 
 
 def perturbed(state: State, part: Part, reference: Reference) -> None:
@@ -20,20 +20,19 @@ def perturbed(state: State, part: Part, reference: Reference) -> None:
 
     Reads re and im (offsets in pixels); reads and writes z, place[0] and count; writes smooth; adds to totals.
     """
-    arrays = reference.orbit, reference.table, reference.radius, reference.start
+    arrays = reference.orbit, reference.table, reference.radius
     _launch("perturbed", state, part, reference, *arrays, last=np.float64(MARGIN["float64"]))
 
 
 def far(state: State, part: Part, reference: Reference) -> None:
     """As `perturbed`, with an exponent of its own for each number: any spacing. Writes place[1] too."""
-    table = reference.table, reference.powers, reference.radius, reference.start
-    arrays = reference.orbit, reference.exponents, *table
+    arrays = reference.orbit, reference.exponents, reference.table, reference.powers, reference.radius
     _launch("far", state, part, reference, *arrays, last=np.int32(reference.exponent))
 
 
 def _launch(name: str, state: State, part: Part, reference: Reference, *arrays: Any, last: Any) -> None:
     pixels = state.re, state.im, state.z, state.place, state.count, state.smooth, state.totals
-    sizes = np.int32(reference.orbit.shape[0] - 1), np.int32(reference.start.shape[0] - 1)
+    sizes = np.float64(reference.reach), np.int32(reference.orbit.shape[0] - 1)
     geometry = map(np.float64, (*reference.centre, reference.spacing))
     with state.z.device:
         kernel = _kernel(name, state.z.device.id)

@@ -16,7 +16,10 @@ from compute.gpu_numba_kernel import kernel
 from compute.labs.mandelbrot import deep
 from compute.labs.mandelbrot.formula import ESCAPED, PERIODIC, inside, iterate, smooth_count
 from compute.labs.mandelbrot.gpu_launch import BLOCK, grid
+from compute.labs.mandelbrot.gpu_numba_table import bla
 from compute.labs.mandelbrot.state import MARGIN, Part, Reference, State
+
+__all__ = ["bla", "direct", "far", "perturbed", "pick"]
 
 cuda: Any = None  # numba.cuda, once a kernel is wanted
 perturb: Any = None  # deep.perturb and deep.perturb_far for the GPU, once they are wanted
@@ -41,7 +44,7 @@ def perturbed(state: State, part: Part, reference: Reference) -> None:
 
     Reads re and im (offsets in pixels); reads and writes z, place[0] and count; writes smooth; adds to totals.
     """
-    orbit = reference.orbit, reference.table, reference.radius, reference.start
+    orbit = reference.orbit, reference.table, reference.radius, reference.reach
     geometry = (*reference.centre, reference.spacing)
     _link()
     kernel(_perturbed)[grid(state, part), BLOCK](_pixels(state), state.totals, orbit, _numbers(part), geometry)
@@ -49,7 +52,7 @@ def perturbed(state: State, part: Part, reference: Reference) -> None:
 
 def far(state: State, part: Part, reference: Reference) -> None:
     """As `perturbed`, with an exponent of its own for each number: any spacing. Writes place[1] too."""
-    table = reference.table, reference.powers, reference.radius, reference.start
+    table = reference.table, reference.powers, reference.radius, reference.reach
     orbit = reference.orbit, reference.exponents, *table
     geometry = (*reference.centre, reference.spacing, reference.exponent)
     _link()

@@ -9,10 +9,9 @@ import math
 from fractions import Fraction
 
 from compute.devices import Device
-from compute.labs.mandelbrot import bla
 from compute.labs.mandelbrot.orbit import PIECE, Orbit
 from compute.labs.mandelbrot.place import Place
-from compute.labs.mandelbrot.state import Reference
+from compute.labs.mandelbrot.state import Reference, Table
 
 SHORTEST = 4  # iterations of an orbit at least, so that its table has an entry
 REACH = 4  # view heights from the centre up to which an orbit serves
@@ -23,13 +22,15 @@ LOOSE = 6.0  # powers of two by which a table's distances may exceed those of th
 class Guide:
     """Computes an orbit near the centre of `place` in slices; then `reference` is there.
 
-    log2_epsilon: what a jump may leave out; far: with exponents of their own; old: a guide whose orbit may serve again.
+    bla: the backend's function of that name; log2_epsilon: what a jump may leave out; far: with exponents of their own;
+    old: a guide whose orbit may serve again.
     """
 
     def __init__(
-        self, device: Device, place: Place, max_iterations: int, log2_epsilon: float, far: bool, old: Guide | None
-    ) -> None:
-        self._device, self.place, self._epsilon, self._far = device, place, log2_epsilon, far
+        self, device: Device, bla: Table, place: Place, max_iterations: int, log2_epsilon: float, far: bool,
+        old: Guide | None,
+    ) -> None:  # fmt: skip
+        self._device, self._bla, self.place, self._epsilon, self._far = device, bla, place, log2_epsilon, far
         wanted = max(SHORTEST, max_iterations)
         self.orbit: Orbit
         self._reach = 0.0  # log2 of the distance that the table was made for
@@ -92,8 +93,8 @@ class Guide:
             if not self.orbit.finished:
                 return 0
         self._reach = self.log2_dc
-        table = bla.build(self.orbit.values(), self.orbit.exponents(), self._reach, self._epsilon)
-        self._reference = Reference.of(self._device, self.orbit, table, self.place, self._far)
+        distances = self._reach, self._epsilon
+        self._reference = Reference.of(self._device, self._bla, self.orbit, self.place, distances, self._far)
         return budget
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from compute.devices import Array, Device
-from compute.labs.mandelbrot.bla import Table
+from compute.labs.mandelbrot.bla import entries, reach
 from compute.labs.mandelbrot.orbit import Orbit
 from compute.labs.mandelbrot.place import Place
 
 FRESH = -1  # count of a pixel that was never iterated; -1 - n after n iterations, until it is finished
-PLAIN_POWER = 1000  # powers of two below which A and B are plain float64
+Table = Callable[..., None]  # `bla` of a backend: fills a table, as in bla.py
 MARGIN = {"float32": 1e-6, "float64": 1e-13}  # from the edge of the cardioid and the disc, 16 or more ulp
 
 
@@ -74,7 +74,7 @@ class Reference:
     """What perturbation follows, on the device: the orbit, its table, and where the pixels are.
 
     orbit (M + 1, 2) float64 and exponents (M + 1,) int32: Z_m. table (T, 4) float64: A and B of bla.py, powers (T, 2)
-    int32; radius (T,) float64; start (levels + 1,) int64. For the kernel `perturbed` all of them are plain numbers, so
+    int32; radius (T,) float64, none above `reach`. For the kernel `perturbed` all of them are plain numbers, so
     exponents and powers are empty; for `far` they are mantissas and powers of two, and radius is log2 R.
     centre: C in float64; spacing: of the pixels, times 2^exponent (0 for `perturbed`). The arrays serve for every view
     whose pixels are at most as far from C as the table was made for; `at` gives the same for another spacing.
@@ -85,28 +85,31 @@ class Reference:
     table: Array
     powers: Array
     radius: Array
-    start: Array
+    reach: float
     centre: tuple[float, float]
     spacing: float
     exponent: int
 
     @classmethod
-    def of(cls, device: Device, orbit: Orbit, table: Table, place: Place, far: bool) -> Reference:
-        """Upload an orbit and its table; `far` as mantissas and powers, else as plain float64."""
+    def of(
+        cls, device: Device, bla: Table, orbit: Orbit, place: Place, distances: tuple[float, float], far: bool
+    ) -> Reference:
+        """Upload an orbit, `far` as mantissas and powers, else as plain float64, and let `bla` make its table.
+
+        distances: log2 of the largest |dc|, and log2 of the part that a jump may leave out.
+        """
         values, exponents = orbit.values(), orbit.exponents()
-        powers: NDArray[np.int64] = np.stack([table.a_power, table.b_power], axis=1)
-        numbers = np.stack([table.a.real, table.a.imag, table.b.real, table.b.imag], axis=1)
-        radius, spacing = table.radius, _spacing(place, far)
         if not far:
-            values = np.ldexp(values, exponents[:, None])
-            usable: NDArray[np.bool_] = np.all(np.abs(powers) < PLAIN_POWER, axis=1)
-            numbers = np.ldexp(numbers, np.where(usable[:, None], powers, 0).repeat(2, axis=1))
-            radius = np.where(usable, np.exp2(np.maximum(radius, -1100)), 0.0)
-            exponents, powers = exponents[:1], powers[:1]
-        arrays = (values, exponents, numbers, powers.astype(np.int32), radius, table.start)
-        uploaded: tuple[Array, ...] = tuple(device.upload(array) for array in arrays)
+            values, exponents = np.ldexp(values, exponents[:, None]), exponents[:1]
+        size = entries(len(values) - 1)
+        uploaded = device.upload(values), device.upload(exponents)
+        table = device.allocate((size, 4), np.float64)
+        powers = device.allocate((size if far else 1, 2), np.int32)
+        radius = device.allocate((size,), np.float64)
+        with device.lock:
+            bla(*uploaded, table, powers, radius, *distances, far)
         centre = float(orbit.point[0]), float(orbit.point[1])
-        return cls(*uploaded[:6], centre, *spacing)  # type: ignore[misc,call-arg]
+        return cls(*uploaded, table, powers, radius, reach(distances[1]), centre, *_spacing(place, far))
 
     def at(self, place: Place, far: bool) -> Reference:
         """The same orbit and table for the pixels of another view."""
