@@ -29,9 +29,10 @@ class Session(param.Parameterized):
     """A lab on an engine, as one tab sees it.
 
     state and detail say in a word and in words how it is; playing whether it advances by itself; values holds every
-    parameter of the lab, at first `values` and the defaults; busy is true while detail names something long;
-    steps_per_frame, at first `pace`, is None for as fast as it goes. Listeners: on_frame(number, frame) writes it to
-    the browser, on_delivered(Delivered), on_event(engine event), on_values(values that were changed by others).
+    parameter of the lab, at first `values` and the defaults; busy is true while detail names something long, answered
+    false from a change until the next frame; steps_per_frame, at first `pace`, is None for as fast as it goes.
+    Listeners: on_frame(number, frame) writes it to the browser, on_delivered(Delivered), on_event(engine event),
+    on_values(values that were changed by others).
     """
 
     state = param.Selector(default="starting", objects=list(STATES))
@@ -59,7 +60,7 @@ class Session(param.Parameterized):
         self.gate = FrameGate(self._send, self._grant, document.add_next_tick_callback, self._painted)
         self._handle: Any = None
         self._before: dict[str, Any] = {}
-        self._closed = self.busy = False
+        self._closed = self.busy = self.answered = False
         self._target = ""
 
     # -- life
@@ -135,6 +136,7 @@ class Session(param.Parameterized):
             return
         self._before = {name: self.values[name] for name in changed}
         self.values.update(changed)
+        self.answered = False
         if self._handle is None:
             return
         if self.engine != self._target and self.state != "moving":
@@ -193,7 +195,7 @@ class Session(param.Parameterized):
             self._handle.credit(count)
 
     def _send(self, number: int, frame: Frame) -> None:
-        self.latest = frame
+        self.latest, self.answered = frame, True
         if self.state == "starting" or self.busy:
             self._settle()
         self.on_frame(number, frame)
@@ -240,6 +242,7 @@ class Session(param.Parameterized):
 
     def _put_back(self) -> None:
         self.values.update(self._before)
+        self.answered = True
         restored, self._before = self._before, {}
         if restored:
             self.on_values(restored)

@@ -57,4 +57,4 @@ class StatusBar:
     def _complete(self) -> bool:
         """Whether the lab says that nothing is left to do."""
         frame = self.session.latest
-        return frame is not None and frame.facts.get("finished") == 1
+        return frame is not None and self.session.answered and frame.facts.get("finished") == 1

@@ -33,7 +33,13 @@ class GoTo:
         button.on_click(lambda event: self.go())
         hint = pmui.Typography(HINT, variant="body2", margin=(0, 8, 8, 8))
         self.panel = pmui.Dialog(
-            hint, *self.fields.values(), button, title="Go to coordinates", show_close_button=True, width_option="sm"
+            hint,
+            *self.fields.values(),
+            button,
+            title="Go to coordinates",
+            close_on_click=True,
+            show_close_button=True,
+            width_option="sm",
         )
 
     def open(self) -> None:
