@@ -185,10 +185,10 @@ def _entries(value: Any, wanted: Mapping[str, type | tuple[type, ...]], where: s
 
 
 def _timed(result: Mapping[str, Any], rate: Mapping[str, str], where: str) -> None:
-    share = f"percent_of_{rate['roof']}"
-    for key in ("median", "q1", "q3", f"{rate['work']}_per_second", f"{rate['counted']}_per_second", share):
+    may_lack = f"{rate['counted']}_per_second", f"percent_of_{rate['roof']}"
+    for key in ("median", "q1", "q3", f"{rate['work']}_per_second", *may_lack):
         value = result.get(key)
-        if key == share and key in result and value is None:  # the roof could not be measured
+        if key in may_lack and key in result and value is None:  # the roof was not measured, or is about other work
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
             raise RecordError(f"{where}: {key} must be a positive number, not {str(value)[:40]!r}")

@@ -75,7 +75,7 @@ def entry(row: Row, results: Results, work: ModuleType) -> dict[str, Any]:
             "noisy": row.measurement.noisy, "first_call": row.measurement.first_call,
             "launch": _finite(row.measurement.parts["launch"] / row.steps),
             f"{rate.work}_per_second": per_second,
-            f"{rate.counted}_per_second": rate.counted_per_second(per_second, row.case.dtype),
+            f"{rate.counted}_per_second": _finite(counted(row, work)),
             f"percent_of_{rate.roof}": _finite(percent(row, results, work)),
         }  # fmt: skip
     if row.speed_up is not None:
@@ -84,12 +84,16 @@ def entry(row: Row, results: Results, work: ModuleType) -> dict[str, Any]:
     return out
 
 
+def counted(row: Row, work: ModuleType) -> float:
+    """What the roof counts, a second; nan where a case's work is not what the roof is about."""
+    if row.measurement is None or not row.case.plain:
+        return math.nan
+    return float(work.RATE.counted_per_second(row.measurement.cells_per_second, row.case.dtype))
+
+
 def percent(row: Row, results: Results, work: ModuleType) -> float:
     """The row's rate in percent of its device's roof; nan where it has none."""
-    if row.measurement is None:
-        return math.nan
-    roof = results.roof(work.RATE.roof, row.device, row.case.dtype)
-    return float(work.RATE.percent(row.measurement.cells_per_second, row.case.dtype, roof))
+    return 100.0 * counted(row, work) / results.roof(work.RATE.roof, row.device, row.case.dtype)
 
 
 def write_csv(record: Mapping[str, Any], path: Path) -> None:

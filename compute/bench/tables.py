@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from compute.bench.report import percent
+from compute.bench.report import counted, percent
 from compute.bench.rows import Results, Row
 
 COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Tinstr/s", 1e12)}  # heading of a column, and its unit
@@ -57,14 +57,14 @@ def _cells(row: Row, results: Results, work: ModuleType) -> Iterator[str]:
     measurement = row.measurement
     if measurement is None:
         return
-    step, per_second, share = measurement.step, measurement.cells_per_second, percent(row, results, work)
+    step, share, size = measurement.step, percent(row, results, work), COUNTED[work.RATE.counted][1]
     yield f"{row.backend} {row.variant}"
     yield _figure(1e6 * step.median)
     yield f"{_figure(1e6 * step.q1)} - {_figure(1e6 * step.q3)}" + (" noisy" if measurement.noisy else "")
     yield str(step.n)
-    yield _figure(per_second / 1e9)
-    yield _figure(work.RATE.counted_per_second(per_second, row.case.dtype) / COUNTED[work.RATE.counted][1])
-    yield f"{share:.0f}" if math.isfinite(share) else "not known"
+    yield _figure(measurement.cells_per_second / 1e9)
+    yield _figure(counted(row, work) / size) if row.case.plain else ""
+    yield f"{share:.0f}" if math.isfinite(share) else ""
     speed = row.speed_up
     yield f"{_figure(speed.ratio)} ({_figure(speed.low)} - {_figure(speed.high)})" if speed else ""
     yield f"{measurement.first_call:.3g} s"

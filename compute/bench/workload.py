@@ -47,6 +47,7 @@ class Case(Protocol):
     pace: Hashable  # a time of one case predicts the time of another of equal `pace`, by their `cells`
     cells: int
     needed_bytes: int  # device memory
+    plain: bool  # whether its work is what the roof is about, so that it has a share of it
 
     def facts(self) -> dict[str, Any]:
         """For the record: ny, nx, dtype, and what else tells it from the others."""

@@ -27,6 +27,7 @@ REST = 0.25  # seconds between two jobs
 LONGEST_JOB = 90.0  # seconds after which an unanswered job is given up; a first kernel may compile that long
 SAMPLE_SECONDS = 0.008  # length of one sample: shorter than a frame, so that the picture does not stutter
 REPEAT = 5  # samples a job: few, so that the ways take turns and a disturbance meets all of them
+LONG = 0.3  # seconds of a step from which a job has one sample
 AGAIN = 8.0  # seconds between two jobs for a way that has MOST samples and is still noisy
 RETRY = 60.0  # seconds after which something that failed is tried again
 SEED = 20
@@ -131,7 +132,8 @@ class Comparison:
         if settled(warm) or (len(warm) >= MOST and not (late and Spread.of(warm).noisy)):
             return None
         step_seconds = warm[-1] if warm else samples.timings[-1].step_seconds
-        return self._job_for(key, contestant, "sample", steps_for(step_seconds, SAMPLE_SECONDS), changes)
+        steps, repeat = steps_for(step_seconds, SAMPLE_SECONDS), REPEAT if step_seconds < LONG else 1
+        return self._job_for(key, contestant, "sample", steps, changes, repeat)
 
     def _note(self, contestant: Contestant) -> str:
         """Why nothing is asked of it at this setting; empty if something may be."""
@@ -164,9 +166,10 @@ class Comparison:
         challenger, opponent, everybody = pairing(self._values)
         return challenger, opponent, list(dict.fromkeys([*everybody, *self.rules.others(self._values)]))
 
-    def _job_for(self, key: Key, contestant: Contestant, ask: str, steps: int, changes: Mapping[str, Any]) -> Job:
+    def _job_for(
+        self, key: Key, contestant: Contestant, ask: str, steps: int, changes: Mapping[str, Any], repeat: int = 1
+    ) -> Job:
         own = {"backend": contestant.backend, "variant": contestant.variant}
-        repeat = 1 if steps == 1 else REPEAT
         values = {**self._values, **own, **self.rules.own(contestant, self._values), **changes}
         return Job(key, self._failed_key(contestant), self._engine(contestant), values, ask, steps, repeat)
 

@@ -61,6 +61,11 @@ class Case:
     edges: str
 
     @property
+    def plain(self) -> bool:
+        """Every grid moves its cells."""
+        return True
+
+    @property
     def title(self) -> str:
         """The grid in words."""
         return f"{self.size} x {self.size}  {self.dtype}  {self.edges}"

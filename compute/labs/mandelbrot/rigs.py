@@ -1,0 +1,99 @@
+"""How a scene is computed under the clock of `fieldlab bench`: its picture in one launch, or a frame after a pan."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from compute.bench.workload import Checked, Way
+from compute.devices import Device
+from compute.labs.mandelbrot import Mandelbrot
+from compute.labs.mandelbrot.painting import ALL, Painting
+from compute.labs.mandelbrot.scenes import PAN, Right, Scene, begin, lab_of
+from compute.timings import Timing
+
+COARSE = 16  # pixels between those of the first call, which must not take minutes
+
+__all__ = ["PaintingRig", "PanRig"]
+
+
+class PaintingRig:
+    """The kernels of a scene's whole picture, in one launch on fresh pixels; making them fresh is not timed."""
+
+    def __init__(self, device: Device, scene: Scene, right: Right) -> None:
+        self.device, self._scene, self._right = device, scene, right
+        self._lab: Mandelbrot | None = None
+
+    def first(self, way: Way) -> tuple[Timing, float]:
+        """A coarse picture, which may compile, and another one to tell what a full one will take."""
+        first = self._paint(way, COARSE)
+        again = self._paint(way, COARSE)
+        rows, columns = (-(-side // COARSE) for side in self._scene.shape)
+        return first, again.compute * self._scene.cells / (rows * columns)
+
+    def check(self, way: Way) -> Checked:
+        """One picture, and its counts against the right ones."""
+        timing = self._paint(way)
+        counts = self.device.download(self._open(way).state.count)
+        return Checked(*self._right.error(counts), timing)
+
+    def run(self, way: Way, steps: int) -> Timing:
+        """`steps` pictures; a cell of the timing is an iteration that was done."""
+        each = [self._paint(way) for _ in range(steps)]
+        launch, compute = (sum(getattr(timing, part) for timing in each) for part in ("launch", "compute"))
+        return Timing(way.backend.name, way.variant, steps, each[-1].cells, launch, compute)
+
+    def _paint(self, way: Way, stride: int = 1) -> Timing:
+        painting = self._open(way)
+        begin(painting, "" if self._scene.arithmetic.deep else way.variant, stride)
+        self.device.synchronise()
+        timing = painting.advance(ALL)
+        done = painting.iterations
+        return Timing(way.backend.name, way.variant, 1, max(1, done), timing.launch, timing.compute)
+
+    def _open(self, way: Way) -> Painting:
+        if self._lab is None:
+            self._lab = lab_of(self._scene, way.backend.name)
+        return self._lab.painting
+
+
+class PanRig:
+    """A live lab that is moved to and fro: the new centre, the strips that this uncovers, and the frame."""
+
+    def __init__(self, device: Device, scene: Scene, right: Right) -> None:
+        self.device, self._scene, self._right = device, scene, right
+        self._lab: Mandelbrot | None = None
+
+    def first(self, way: Way) -> tuple[Timing, float]:
+        """The first picture and the first pan."""
+        start = perf_counter()
+        self._move(self._open(way), self._scene.view.center)
+        again = self.run(way, 2)
+        return Timing(way.backend.name, way.variant, 1, 1, 0.0, perf_counter() - start), again.step_seconds
+
+    def check(self, way: Way) -> Checked:
+        """There and back again: counts that were kept and counts of the strip that came back, all against the right."""
+        timing = self.run(way, 2)
+        return Checked(*self._right.error(self._open(way).counts()), timing)
+
+    def run(self, way: Way, steps: int) -> Timing:
+        """`steps` pans, rounded up to as many forth as back; wall time, a cell is an iteration that was done."""
+        lab, away, done = self._open(way), PAN[0], 0
+        pairs = -(-steps // 2)
+        start = perf_counter()
+        for _ in range(pairs):
+            for center in (away, self._scene.view.center):
+                self._move(lab, center)
+                done += lab.iterations
+        seconds = perf_counter() - start
+        return Timing(way.backend.name, way.variant, 2 * pairs, max(1, done // (2 * pairs)), 0.0, seconds)
+
+    def _move(self, lab: Mandelbrot, center: tuple[str, str]) -> None:
+        lab.update(center=center)
+        while not lab.finished:
+            lab.advance()
+        lab.frame(pixels=self._scene.shape)
+
+    def _open(self, way: Way) -> Mandelbrot:
+        if self._lab is None:
+            self._lab = lab_of(self._scene, way.backend.name, center=PAN[0], reuse=True)
+        return self._lab

@@ -1,0 +1,206 @@
+"""The pictures that `fieldlab bench mandelbrot` times, and the right counts of each.
+
+The right counts are those of cpu_numpy: in float64, or by perturbation without a table, every step done, on a lattice
+of pixels that it can afford. A result agrees if few pixels differ by more than 1: where an orbit grazes the circle
+|z| = 2, a rounding more or less decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.backends import Backend
+from compute.labs.mandelbrot import Mandelbrot
+from compute.labs.mandelbrot.painting import ALL, Painting, Task
+from compute.labs.mandelbrot.place import Place
+from compute.labs.mandelbrot.precision import PRECISIONS, Precision, choose
+from compute.labs.mandelbrot.schedule import Pass, Schedule
+from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS, View
+
+PACKAGE = "compute.labs.mandelbrot"
+TOLERANCE = {"float64": 1e-3, "float32": 5e-3}  # share of pixels; why float32 has more, `Scene.tolerance` says
+SQUARE = (2048, 2048)
+SCREEN, SMALL_SCREEN = (1080, 1920), (270, 480)  # rows and columns; the small one where there is no GPU
+LATTICE = 2000  # pixels at most at which deep views are compared
+PAN = ("-0.4", "0.0"), 36  # centre after a pan to the right from the whole set's, and by how many of 1080 rows
+FOUR_THIRDS = "1." + 39 * "3"  # zoom of a view 3 high, to 1e-39
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One picture: a view, its shape in pixels, and how it is iterated.
+
+    name: for `--scenes`; shortcuts: whether cardioid, disc and periodicity may end pixels early; pan: whether what is
+    timed is a frame of a lab after a pan, not the kernels of a picture.
+    """
+
+    name: str
+    view: View
+    shape: tuple[int, int]
+    dtype: str = "float64"
+    shortcuts: bool = False
+    pan: bool = False
+
+    @property
+    def place(self) -> Place:
+        """Where the pixels lie."""
+        return Place.of(self.view.center, self.view.zoom, *self.shape)
+
+    @property
+    def arithmetic(self) -> Precision:
+        """Direct in `dtype`, or perturbation where even float64 cannot tell the pixels apart."""
+        deep = choose("auto", self.place).deep
+        return choose("perturbation", self.place) if deep else PRECISIONS[self.dtype]
+
+    @property
+    def task(self) -> Task:
+        """The whole picture by the backend's default kernel."""
+        return Task(self.place, self.arithmetic, self.view.max_iterations, self.shortcuts)
+
+    @property
+    def title(self) -> str:
+        """What is computed, in words."""
+        words = f"{self.shape[1]} x {self.shape[0]}  {self.arithmetic.name}  {self.view.max_iterations} iterations"
+        if self.pan:
+            return f"{self.name}  {words}  one frame after a pan by {self.pan_pixels} pixels, end to end"
+        return f"{self.name}  {words}  shortcuts {'on' if self.shortcuts else 'off'}"
+
+    @property
+    def pan_pixels(self) -> int:
+        """Columns by which the scene "pan" is moved."""
+        return PAN[1] * self.shape[0] // SCREEN[0]
+
+    @property
+    def tolerance(self) -> float:
+        """Share of pixels that may differ by more than 1 from the counts of float64.
+
+        In float32 c and z are rounded 5e8 times as coarsely: 0.2 % of the whole set's pixels, all at its boundary, then
+        show another count. That is float32, no error of a kernel.
+        """
+        return TOLERANCE[self.dtype]
+
+    @property
+    def cells(self) -> int:
+        """Pixels."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def needed_bytes(self) -> int:
+        """z, place, count and smooth count twice over, as a pan needs."""
+        return 2 * 32 * self.cells
+
+    @property
+    def plain(self) -> bool:
+        """Whether an iteration costs what it costs in a plain loop; jumps cost less, a whole frame more."""
+        return not self.arithmetic.deep and not self.pan
+
+    @property
+    def shared(self) -> Hashable:
+        """Neither dtype nor shortcuts change the right counts."""
+        return self.view, self.shape
+
+    @property
+    def pace(self) -> Hashable:
+        """No scene tells the pace of another."""
+        return self.name, self.dtype, self.shape
+
+    def facts(self) -> dict[str, Any]:
+        """For the record."""
+        (ny, nx), view = self.shape, self.view
+        return {
+            "ny": ny, "nx": nx, "dtype": self.dtype, "scene": self.name, "center": list(view.center),
+            "zoom": view.zoom, "max_iterations": view.max_iterations, "shortcuts": self.shortcuts,
+            "arithmetic": self.arithmetic.name,
+        }  # fmt: skip
+
+
+INTERIOR = View(("-0.05", "0.0"), "10", 4096)  # x from -0.25 to 0.15, y from -0.2 to 0.2: all of it in the cardioid
+WHOLE = View(("-0.5", "0.0"), FOUR_THIRDS, 1000)  # x from -2 to 1, y from -1.5 to 1.5
+SCENES = {
+    "lesson": Scene("lesson", VIEWS["lesson"], LESSON_SHAPE),
+    "whole set": Scene("whole set", WHOLE, SQUARE),
+    "whole set, shortcuts": Scene("whole set, shortcuts", WHOLE, SQUARE, shortcuts=True),
+    "interior": Scene("interior", INTERIOR, SQUARE),
+    "e14": Scene("e14", VIEWS["e14"], SCREEN),
+    "e113": Scene("e113", VIEWS["e113"], SCREEN),
+    "pan": Scene("pan", WHOLE, SCREEN, shortcuts=True, pan=True),
+}
+
+
+def scenes(names: tuple[str, ...], dtypes: tuple[str, ...], gpu: bool) -> list[Scene]:
+    """The scenes called `names` (() for all) in each dtype that they have; without a GPU on the small screen."""
+    found = []
+    for name in names or tuple(SCENES):
+        scene = SCENES[name]
+        if scene.shape == SCREEN and not gpu:
+            scene = replace(scene, shape=SMALL_SCREEN)
+        own = ("float64",) if scene.arithmetic.deep or scene.pan else dtypes
+        found += [replace(scene, dtype=dtype) for dtype in own if dtype in dtypes]
+    return found
+
+
+class OneLaunch(Schedule):
+    """Every stride-th pixel up to the last iteration, all in one launch."""
+
+    def __init__(self, task: Task, stride: int = 1) -> None:
+        super().__init__(task.place.ny, task.place.nx, task.max_iterations, task.shortcuts)
+        self._passes = [Pass(stride, task.max_iterations)]
+
+
+def kernels_of(backend: Backend) -> Mapping[str, Any]:
+    """The kernels of a backend for direct iteration by name, its default first."""
+    module = backend.kernels(PACKAGE)
+    found: Mapping[str, Any] = getattr(module, "VARIANTS", {"": module.direct})
+    return found
+
+
+def lab_of(scene: Scene, backend: str, **values: Any) -> Mandelbrot:
+    """A lab that shows the scene; `values` as the lab's parameters."""
+    view, (ny, nx) = scene.view, scene.shape
+    shown = {
+        "backend": backend, "center": view.center, "zoom": view.zoom, "ny": ny, "nx": nx,
+        "max_iterations": view.max_iterations, "shortcuts": scene.shortcuts,
+        "precision": "perturbation" if scene.arithmetic.deep else scene.dtype,
+    }  # fmt: skip
+    return Mandelbrot(**(shown | values))
+
+
+def begin(painting: Painting, variant: str = "", stride: int = 1) -> None:
+    """All pixels fresh, the reference ready: `painting.advance(ALL)` is then one launch, of every stride-th pixel."""
+    task, guide = replace(painting.task, variant=variant), painting.guide
+    while guide and not guide.ready:
+        guide.advance(1000, 0)
+    painting.begin(task, guide)
+    painting.schedule = OneLaunch(task, stride)
+
+
+class Right:
+    """The right counts of every stride-th pixel of a scene."""
+
+    def __init__(self, scene: Scene) -> None:
+        deep = scene.arithmetic.deep
+        self.stride = max(1, round((scene.cells / LATTICE) ** 0.5)) if deep else 1
+        # Without a table there are no shortcuts either: every step is done.
+        exact = replace(scene, dtype="float64", shortcuts=not deep)
+        with closing(lab_of(exact, "cpu_numpy")) as lab:
+            begin(lab.painting, stride=self.stride)
+            lab.painting.advance(ALL)
+            self.counts: NDArray[np.int32] = lab.state.count[:: self.stride, :: self.stride].copy()
+        lattice = f", one pixel in {self.stride} x {self.stride}" if deep else ""
+        self.name = f"cpu_numpy {'perturbation without a table' if deep else 'float64'}{lattice}"
+
+    def error(self, counts: NDArray[np.int32]) -> tuple[float, float]:
+        """(share of pixels that differ by more than 1, largest difference) of the counts of a whole picture."""
+        return apart(self.counts, counts[:: self.stride, :: self.stride])
+
+
+def apart(right: NDArray[Any], got: NDArray[Any]) -> tuple[float, float]:
+    """(share of pixels that differ by more than 1, largest difference) of two pictures of counts."""
+    difference = np.abs(right.astype(np.int64) - got)
+    return float(np.mean(difference > 1)), float(difference.max())
