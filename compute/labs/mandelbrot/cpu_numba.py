@@ -42,7 +42,8 @@ def perturbed(state: State, part: Part, reference: Reference) -> None:
 
     Reads re and im (offsets in pixels); reads and writes z, place[0] and count; writes smooth; adds to totals.
     """
-    orbit = reference.orbit, reference.table, reference.radius, reference.reach
+    table = reference.table, reference.radius, reference.reach
+    orbit = reference.orbit, *table, reference.settled, reference.cycle
     geometry = (*reference.centre, reference.spacing)
     with numba.parallel_chunksize(ROWS_AT_ONCE):
         _perturbed(_deep_arrays(state), state.totals, orbit, _numbers(part), (*geometry, part.shortcuts))

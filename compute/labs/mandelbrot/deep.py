@@ -23,18 +23,18 @@ FAR_BELOW = -200  # exponents under this belong to numbers that are not beyond r
 def perturb(reference, delta, m, n, end, top, dc, periodic):  # type: ignore[no-untyped-def]
     """Continue z_n = Z_m + d until |z|^2 > 4, z repeats or n >= end: (dx, dy, m, n, found, zx, zy), all in float64.
 
-    reference: orbit (M + 1, 2), and as plain numbers table (T, 4), radius (T,) and reach of bla.py. The last stretch
-    may go beyond `end`, never beyond `top`: what a slice ends with does not depend on where it is cut. With
-    `periodic`, d is compared with an earlier one (Brent) after each rebasing: what is equal there repeats for ever.
+    reference: orbit (M + 1, 2), as plain numbers table (T, 4), radius (T,) and reach of bla.py, and settled and cycle
+    of state.py. The last stretch may go beyond `end`, never beyond `top`: what a slice ends with does not depend on
+    where it is cut. With `periodic`, d is compared with an earlier one (Brent) after each rebasing and each `cycle`
+    steps: where d and what is left of the orbit are equal, z repeats for ever.
     """
-    orbit, table, radius, reach = reference
+    orbit, table, radius, reach, settled, cycle = reference
     dx, dy = delta
     cx, cy = dc
     last = orbit.shape[0] - 1
-    seen_x, seen_y, age, power = 8.0, 8.0, 0, 1
+    seen_x, seen_y, seen_m, age, power, look = 8.0, 8.0, m, 0, 1, n + cycle
     here_x, here_y = orbit[m, 0], orbit[m, 1]
-    zx, zy = here_x + dx, here_y + dy
-    size = abs(dx) + abs(dy)
+    zx, zy, size = here_x + dx, here_y + dy, abs(dx) + abs(dy)
     while n < end:
         jump, length, j, room = 0, 1, m - 1, min(last - m, top - n)
         if size < reach and m > 0:
@@ -44,22 +44,24 @@ def perturb(reference, delta, m, n, end, top, dc, periodic):  # type: ignore[no-
             at = 2 * j + jump - 1
             ax, ay, bx, by = table[at, 0], table[at, 1], table[at, 2], table[at, 3]
             dx, dy = ax * dx - ay * dy + (bx * cx - by * cy), ax * dy + ay * dx + (bx * cy + by * cx)
-            m, n = m + jump, n + jump
         else:
+            jump = 1
             dx, dy = step(dx, dy, (here_x, here_y), cx, cy)
-            m, n = m + 1, n + 1
+        m, n = m + jump, n + jump
         here_x, here_y = orbit[m, 0], orbit[m, 1]
         zx, zy = here_x + dx, here_y + dy
         if not zx * zx + zy * zy <= 4.0:
             return dx, dy, m, n, ESCAPED, zx, zy
         size, size_z = abs(dx) + abs(dy), abs(zx) + abs(zy)
-        if size_z < size or m == last:
+        nearer = size_z < size or m == last
+        if nearer:
             dx, dy, m, size, here_x, here_y = zx, zy, 0, size_z, 0.0, 0.0
-            if periodic and dx == seen_x and dy == seen_y:
+        if periodic and (nearer or n >= look):
+            if dx == seen_x and dy == seen_y and alike(m, seen_m, settled, cycle):
                 return dx, dy, m, n, PERIODIC, zx, zy
-            age += 1
+            age, look = age + 1, n + cycle
             if age == power:
-                seen_x, seen_y, age, power = dx, dy, 0, 2 * power
+                seen_x, seen_y, seen_m, age, power = dx, dy, m, 0, 2 * power
     return dx, dy, m, n, ACTIVE, zx, zy
 
 
@@ -108,6 +110,12 @@ def perturb_far(reference, delta, m, n, end, top, dc):  # type: ignore[no-untype
             m, here = 0, (orbit[0, 0], orbit[0, 1], exponents[0])
         x, y, e = levelled(x, y, e, reach)
     return x, y, e, m, n, ACTIVE, fx, fy
+
+
+@njit(cache=True, nogil=True)
+def alike(m, other, settled, cycle):  # type: ignore[no-untyped-def]
+    """Whether the orbit goes on from both indices through the same numbers."""
+    return m == other or (min(m, other) >= settled and (m - other) % cycle == 0)
 
 
 @njit(cache=True, nogil=True)

@@ -34,10 +34,16 @@ __device__ __forceinline__ Pair step(const Pair& d, const Pair& z, const Pair& d
     return {d.x * tx + (dc.x - d.y * ty), d.x * ty + (d.y * tx + dc.y)};
 }
 
+// Whether the orbit goes on from both indices through the same numbers.
+__device__ __forceinline__ bool alike(int m, int other, int settled, int cycle)
+{
+    return m == other || (min(m, other) >= settled && (m - other) % cycle == 0);
+}
+
 extern "C" __global__ void __launch_bounds__(256)
 perturbed(const double* re, const double* im, double* z, int* place, int* count, float* smooth, unsigned long long* totals,
           const Pair* orbit, const Entry* table, const double* radius, double reach, int end_of_orbit,
-          double centre_x, double centre_y, double spacing, double margin,
+          double centre_x, double centre_y, double spacing, double margin, int settled, int cycle,
           int ny, int nx, int first, int last, int stride, int iterations, int limit, int top, int shortcuts)
 {
     const Part part = {ny, nx, first, last, stride, iterations, limit, top, shortcuts};
@@ -48,17 +54,17 @@ perturbed(const double* re, const double* im, double* z, int* place, int* count,
         const Pair dc = {re[p.j] * spacing, im[p.i] * spacing};
         const int end = min(n + part.iterations, part.limit);
         Pair d = {0, 0}, full = {0, 0}, seen = {8, 8};
-        int m = 0, age = 0, power = 1, found = ACTIVE;
+        int m = 0, seen_m = 0, age = 0, power = 1, found = ACTIVE;
         if (n > 0) {
             d = {z[p.at], z[other]};
             m = place[p.at];
         } else if (part.shortcuts && inside<double>(centre_x + dc.x, centre_y + dc.y, margin)) {
             found = PERIODIC;
         }
+        int look = part.shortcuts ? n + cycle : 0x7fffffff;
         Pair here = orbit[m];
         double size = fabs(d.x) + fabs(d.y);
-        if (found == ACTIVE)
-        while (n < end) {
+        while (found == ACTIVE && n < end) {
             int jump = 0;
             if (size < reach && m > 0) {
                 jump = longest(radius, size, m, min(end_of_orbit - m, part.top - n));
@@ -68,7 +74,6 @@ perturbed(const double* re, const double* im, double* z, int* place, int* count,
                          use.a.x * d.y + use.a.y * d.x + (use.b.x * dc.y + use.b.y * dc.x)};
                     m += jump;
                     n += jump;
-                    asm volatile("");
                 }
             }
             if (!jump) {
@@ -80,24 +85,26 @@ perturbed(const double* re, const double* im, double* z, int* place, int* count,
             full = {here.x + d.x, here.y + d.y};
             size = fabs(d.x) + fabs(d.y);
             const double full_size = fabs(full.x) + fabs(full.y), square = full.x * full.x + full.y * full.y;
-            if (full_size < size || m == end_of_orbit || !(square <= 4)) {
-                if (!(square <= 4)) {
-                    found = ESCAPED;
-                    break;
-                }
+            const bool nearer = full_size < size || m == end_of_orbit;
+            if (!nearer && n < look && square <= 4) continue;  // nearly always
+            if (!(square <= 4)) {
+                found = ESCAPED;
+                break;
+            }
+            if (nearer) {
                 d = full;
                 size = full_size;
                 here = {0, 0};
                 m = 0;
-                if (part.shortcuts && d.x == seen.x && d.y == seen.y) {
-                    found = PERIODIC;
-                    break;
-                }
-                if (++age == power) {
-                    seen = d;
-                    age = 0;
-                    power *= 2;
-                }
+            }
+            if (!part.shortcuts) continue;
+            if (d.x == seen.x && d.y == seen.y && alike(m, seen_m, settled, cycle)) found = PERIODIC;
+            look = n + cycle;
+            if (++age == power) {
+                seen = d;
+                seen_m = m;
+                age = 0;
+                power *= 2;
             }
         }
         if (settle(part, p.at, n, found, count, smooth)) {

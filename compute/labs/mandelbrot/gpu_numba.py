@@ -44,7 +44,8 @@ def perturbed(state: State, part: Part, reference: Reference) -> None:
 
     Reads re and im (offsets in pixels); reads and writes z, place[0] and count; writes smooth; adds to totals.
     """
-    orbit = reference.orbit, reference.table, reference.radius, reference.reach
+    table = reference.table, reference.radius, reference.reach
+    orbit = reference.orbit, *table, reference.settled, reference.cycle
     geometry = (*reference.centre, reference.spacing)
     _link()
     kernel(_perturbed)[grid(state, part), BLOCK](_pixels(state), state.totals, orbit, _numbers(part), geometry)

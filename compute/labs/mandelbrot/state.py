@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from compute.devices import Array, Device
 from compute.labs.mandelbrot.bla import entries, reach
@@ -14,6 +15,9 @@ from compute.labs.mandelbrot.orbit import Orbit
 from compute.labs.mandelbrot.place import Place
 
 FRESH = -1  # count of a pixel that was never iterated; -1 - n after n iterations, until it is finished
+LOOK = 64  # iterations after which perturbation looks for a repetition, at least
+LONGEST = 4096  # period of the reference that is looked for
+NEVER = 2**30  # iterations that no pixel does
 Table = Callable[..., None]  # `bla` of a backend: fills a table, as in bla.py
 MARGIN = {"float32": 1e-6, "float64": 1e-13}  # from the edge of the cardioid and the disc, 16 or more ulp
 
@@ -76,8 +80,10 @@ class Reference:
     orbit (M + 1, 2) float64 and exponents (M + 1,) int32: Z_m. table (T, 4) float64: A and B of bla.py, powers (T, 2)
     int32; radius (T,) float64, none above `reach`. For the kernel `perturbed` all of them are plain numbers, so
     exponents and powers are empty; for `far` they are mantissas and powers of two, and radius is log2 R.
-    centre: C in float64; spacing: of the pixels, times 2^exponent (0 for `perturbed`). The arrays serve for every view
-    whose pixels are at most as far from C as the table was made for; `at` gives the same for another spacing.
+    settled, cycle: from Z_settled on the orbit repeats after `cycle` steps, which may be many of its periods; where it
+    never does, cycle is beyond every orbit. centre: C in float64; spacing: of the pixels, times 2^exponent (0 for
+    `perturbed`). The arrays serve for every view whose pixels are at most as far from C as the table was made for; `at`
+    gives the same for another spacing.
     """
 
     orbit: Array
@@ -86,6 +92,8 @@ class Reference:
     powers: Array
     radius: Array
     reach: float
+    settled: int
+    cycle: int
     centre: tuple[float, float]
     spacing: float
     exponent: int
@@ -109,12 +117,25 @@ class Reference:
         with device.lock:
             bla(*uploaded, table, powers, radius, *distances, far)
         centre = float(orbit.point[0]), float(orbit.point[1])
-        return cls(*uploaded, table, powers, radius, reach(distances[1]), centre, *_spacing(place, far))
+        repeats = (len(values), NEVER) if far else _repeats(values)
+        return cls(*uploaded, table, powers, radius, reach(distances[1]), *repeats, centre, *_spacing(place, far))
 
     def at(self, place: Place, far: bool) -> Reference:
         """The same orbit and table for the pixels of another view."""
         spacing, exponent = _spacing(place, far)
         return replace(self, spacing=spacing, exponent=exponent)
+
+
+def _repeats(values: NDArray[np.float64]) -> tuple[int, int]:
+    """Where and how an orbit in the set, whose cycle attracts it, repeats bit for bit: (settled, cycle)."""
+    last = len(values) - 1
+    earlier = np.flatnonzero(np.all(values[max(0, last - LONGEST) : last] == values[last], axis=1))
+    if not earlier.size:
+        return len(values), NEVER
+    period = min(last, LONGEST) - int(earlier[-1])
+    changes = np.flatnonzero(np.any(values[period:] != values[:-period], axis=1))
+    settled = int(changes[-1]) + 1 if changes.size else 0
+    return settled, period * 2 ** max(0, math.ceil(math.log2(LOOK / period)))
 
 
 def _spacing(place: Place, far: bool) -> tuple[float, int]:
