@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import panel as pn
@@ -89,11 +90,12 @@ class LabView:
         self._warn()
 
     def _warn(self) -> None:
-        """A frame may say that it is not what it seems: said when it begins, and again if it becomes another thing."""
+        """A frame may say that it is not what it seems: said when that begins, not whenever a number in it changes."""
         warning = self.session.latest.notes.get("warning", "") if self.session.latest else ""
-        if warning and warning != self._warning:
+        kind = re.sub(r"[-\d.]+", "", warning)
+        if warning and kind != self._warning:
             self.notices.tell("warning", warning)
-        self._warning = warning
+        self._warning = kind
 
     def _delivered(self, delivered: Delivered) -> None:
         self.readout.frame(delivered.timed)

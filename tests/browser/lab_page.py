@@ -23,7 +23,31 @@ PROJECTED = f"""() => {{
 }}"""
 
 
-class LabPage:
+class SideBar:
+    """What every lab's tab has: groups of controls, drop-downs, keys. A subclass has `page`."""
+
+    page: Page
+
+    def group(self, name: str) -> None:
+        """Open that group of controls alone."""
+        for button in self.page.locator("nav button[aria-expanded]").all():
+            wanted = button.inner_text().strip() == name
+            if (button.get_attribute("aria-expanded") == "true") != wanted:
+                button.click()
+        self.page.wait_for_timeout(400)  # the accordion's animation
+
+    def choose(self, label: str, option: str) -> None:
+        """Pick an option of a drop-down."""
+        self.page.get_by_label(label, exact=True).click()
+        self.page.get_by_role("menuitem", name=option, exact=True).click()
+
+    def key(self, key: str) -> None:
+        """Press a key while nothing has the focus."""
+        self.page.evaluate("document.activeElement?.blur?.()")
+        self.page.keyboard.press(key)
+
+
+class LabPage(SideBar):
     """Opens the app in `page` and waits until frames are painted."""
 
     def __init__(self, page: Page, server: Server) -> None:
@@ -58,24 +82,6 @@ class LabPage:
     def field(self) -> dict[str, float]:
         """mean, rough (mean step between neighbours), most, least of the field on the screen; its pixels and number."""
         return self.page.evaluate(PROJECTED)
-
-    def group(self, name: str) -> None:
-        """Open that group of controls alone."""
-        for button in self.page.locator("nav button[aria-expanded]").all():
-            wanted = button.inner_text().strip() == name
-            if (button.get_attribute("aria-expanded") == "true") != wanted:
-                button.click()
-        self.page.wait_for_timeout(400)  # the accordion's animation
-
-    def choose(self, label: str, option: str) -> None:
-        """Pick an option of a drop-down."""
-        self.page.get_by_label(label, exact=True).click()
-        self.page.get_by_role("menuitem", name=option, exact=True).click()
-
-    def key(self, key: str) -> None:
-        """Press a key while nothing has the focus."""
-        self.page.evaluate("document.activeElement?.blur?.()")
-        self.page.keyboard.press(key)
 
     def pause(self) -> None:
         """Stop, and wait until it stands still."""
