@@ -46,11 +46,12 @@ class Readout:
         name = session.lab.LAB
         self._comparison = Comparison(name, self._open, shared_book()) if has_workload(name) else None
         self._window = Window()
-        self._fresh: list[float] = []  # step seconds of the frames since the last tick
+        self._fresh: list[float] = []  # seconds of the frames since the last tick, a step or in all
         self._setting: tuple[Any, ...] = ()
         self._drawn_at = -REDRAW
         self._state = ""
-        self.history = History()
+        self._stepwise = self._comparison is not None and self._comparison.rules.rate.step == "step"
+        self.history = History() if self._stepwise else History("ms/frame", 1e-3)
         sheets = [stylesheet(), (ASSETS / "readout.css").read_text(encoding="utf-8")]
         self._text = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
         plot = pn.pane.Bokeh(self.history.figure, sizing_mode="stretch_width", margin=0)
@@ -65,7 +66,7 @@ class Readout:
         if self._comparison:
             self._comparison.witness(frame.timing)
         if not frame.timing.first_call:
-            self._fresh.append(frame.timing.step_seconds)
+            self._fresh.append(frame.timing.step_seconds if self._stepwise else frame.timing.compute)
 
     def tick(self) -> None:
         """Four times a second: go on comparing, add to the history, and every REDRAW seconds write the text."""

@@ -13,6 +13,7 @@ from compute.comparison.rules import Chart
 from compute.record import Recorded
 
 SHORTEST, LONGEST = 1e-5, 100.0  # seconds at the two ends of the axis
+USUAL = "float64"  # dtype that is not worth a word
 TICKS = {1e-5: "10 µs", 1e-3: "1 ms", 1e-1: "0.1 s", 10.0: "10 s"}
 
 
@@ -24,7 +25,8 @@ def chart(what: Chart, standings: Iterable[Standing], step: str) -> str:
     bars += [(figure.step, _figure(figure, what)) for figure in what.figures]
     waiting = "".join(_waiting(standing) for standing in mine if standing.measurement is None)
     rows = "".join(row for _, row in sorted(bars, key=lambda bar: bar[0]))
-    return f"<h3>{escape(what.title)}, seconds a {step}, logarithmic</h3>{_axis()}{rows}{waiting}"
+    head = f"<h3>{escape(what.title)}: time of one {escape(step)}, logarithmic</h3>"
+    return f"{head}{_axis()}{rows}{waiting}<p class='quiet'>{escape(_legend(what.figures))}</p>"
 
 
 def place(seconds: float) -> float:
@@ -51,11 +53,11 @@ def _measured(standing: Standing, reason: str) -> str:
 def _figure(figure: Recorded, what: Chart) -> str:
     if figure.cited:
         return _row(f"{figure.variant}, cited", _kind(figure), "cited", figure.step, figure.cited)
-    name = f"{backend(figure.backend).label}, {figure.variant}, {figure.dtype}"
+    name = f"{backend(figure.backend).label}, {figure.variant}" + (f", {figure.dtype}" if figure.dtype != USUAL else "")
     reasons = {(way.backend, way.variant): text for way, text in what.reasons.items()}
     title = f"recorded {figure.date} on {figure.machine}, not measured here"
     reason = reasons.get((figure.backend, figure.variant), "")
-    return _row(f"{name}, {figure.machine}", _kind(figure), "recorded", figure.step, title, reason)
+    return _row(name, _kind(figure), "recorded", figure.step, title, reason)
 
 
 def _waiting(standing: Standing) -> str:
@@ -76,6 +78,15 @@ def _row(
 def _axis() -> str:
     ticks = "".join(f"<span style='left:{place(seconds):.2f}%'>{text}</span>" for seconds, text in TICKS.items())
     return f"<div class='axis'>{ticks}</div>"
+
+
+def _legend(figures: Iterable[Recorded]) -> str:
+    """What the bars mean, and where the hollow ones are from."""
+    places = dict.fromkeys(f"{figure.machine}, {figure.date}" for figure in figures if not figure.cited)
+    hollow = f" Hollow: recorded on {'; '.join(places)}." if places else ""
+    cited = dict.fromkeys(figure.cited for figure in figures if figure.cited)
+    hatched = f" Hatched: cited. {'; '.join(cited)}." if cited else ""
+    return f"Full: measured here.{hollow}{hatched}"
 
 
 def _kind(figure: Recorded) -> str:

@@ -1,4 +1,4 @@
-"""The history of the live step time: HoloViews draws it once, then its source is written."""
+"""The history of the live compute time: HoloViews draws it once, then its source is written."""
 
 from __future__ import annotations
 
@@ -23,11 +23,15 @@ HEADROOM = 1.1
 
 
 class History:
-    """Compute time of a step, over the last SPAN seconds. One line; its hue is the device's."""
+    """Compute time of a step or of a frame, over the last SPAN seconds. One line; its hue is the device's.
 
-    def __init__(self) -> None:
+    label: of the axis; unit: seconds that 1 stands for on it.
+    """
+
+    def __init__(self, label: str = "µs/step", unit: float = 1e-6) -> None:
+        self._unit = unit
         self._points: deque[tuple[float, float]] = deque(maxlen=MOST)
-        curve = hv.Curve(([-SPAN, 0.0], [0.0, 1.0]), "live, seconds ago", "µs/step").opts(
+        curve = hv.Curve(([-SPAN, 0.0], [0.0, 1.0]), "live, seconds ago", label).opts(
             color=LIGHT["cpu"], line_width=2, toolbar=None, default_tools=[], show_grid=False
         )
         self.figure = draw(curve)
@@ -52,10 +56,10 @@ class History:
         """Use the hues of the dark or the light scheme from the next drawing on."""
         self._scheme = colours(dark)
 
-    def add(self, moment: float, step_seconds: float) -> None:
-        """One point: the median step time (seconds) of the frames since the last one, at `moment` (seconds)."""
-        if isfinite(step_seconds):
-            self._points.append((moment, 1e6 * step_seconds))
+    def add(self, moment: float, seconds: float) -> None:
+        """One point: the median time (seconds) of the frames since the last one, at `moment` (seconds)."""
+        if isfinite(seconds):
+            self._points.append((moment, seconds / self._unit))
 
     def clear(self) -> None:
         """Another backend or grid: what was before does not belong to it."""

@@ -20,7 +20,7 @@ INCLUDED = (
     "from the server's write to the browser's paint."
 )
 ROOFS = {"copy": "copy", "fma": "FMA"}
-COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Tinstr/s", 1e12)}  # what a roof counts: its unit, and how large
+COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Ginstr/s", 1e9)}  # what a roof counts: its unit, and how large
 NEEDS = {
     "bytes": "One read and one write a cell and step. Kernels that take several steps in one pass through memory, and "
     "grids that fit in a cache, can exceed 100 % of the copy bandwidth.",
@@ -174,7 +174,7 @@ def counted(value: float) -> str:
     """A number of things, in millions or thousand millions when there are many."""
     for name, size in (("·10⁹", 1e9), ("·10⁶", 1e6)):
         if value >= size:
-            return f"{figure(value / size)}&nbsp;{name}"
+            return f"{figure(value / size)}{name}"
     return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 

@@ -264,6 +264,6 @@ def test_the_facts_of_a_frame_are_rates_of_iterations_that_were_done():
     assert told["Iterations done"] == 6e9
     deep = {fact.name: fact.value for fact in RULES.facts(values("e14"), frame(**done), 48e9)}
     assert np.isnan(deep["Part of the FMA roof"])
-    for unfinished in (done | {"finished": 0.0}, {}, done | {"compute_seconds": 0.0}):
+    for unfinished in (done | {"finished": 0.0}, {}, done | {"reused": 0.9}, done | {"compute_seconds": 0.0}):
         told = {fact.name: fact.value for fact in RULES.facts(values(), frame(**unfinished), 48e9)}
         assert np.isnan(told["Time of the full picture"])

@@ -9,7 +9,11 @@ from dataclasses import replace
 import pytest
 
 from app import readout_view as view
+from app.readout_chart import LONGEST, SHORTEST, chart
+from app.readout_chart import place as place_time
+from compute.bench.rates import Rate
 from compute.comparison.contest import Agreement, Contestant, Standing, judge
+from compute.comparison.rules import Chart, Fact
 from compute.labs.diffusion.workload import CITED, RATE
 from compute.timings import Measurement, Timing
 
@@ -115,3 +119,80 @@ def test_bars_are_logarithmic_and_never_longer_than_their_track():
     assert view.place(view.LOWEST) == 0
     assert view.place(view.HIGHEST) == view.place(100 * view.HIGHEST) == 100
     assert view.place(math.sqrt(view.LOWEST * view.HIGHEST)) == pytest.approx(50)
+
+
+PICTURES = Rate("Giter/s", "iterations", "picture", "fma", "instructions", lambda _: 4.0)
+
+
+def test_a_lab_counts_in_its_own_unit_against_its_own_roof():
+    text = view.ways([standing("cpu_numpy", 1e-3)], PICTURES, "float64", {"cpu": 4e8})
+    assert "1.00&nbsp;ms a picture" in text
+    assert "996&nbsp;pictures/s" in text
+    assert "0.0398&nbsp;Ginstr/s" in text  # 10 000 iterations of 4 instructions in 1.004 ms
+    assert "10&nbsp;% of FMA" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "says"),
+    [
+        (3e9, "rate", "3.00&nbsp;Giter/s"),
+        (25.4, "percent", "25&nbsp;%"),
+        (2.54, "percent", "2.5&nbsp;%"),
+        (0.2, "seconds", "200&nbsp;ms"),
+        (67_950_000.0, "count", "68.0·10⁶"),
+        (4321.0, "count", "4\N{NARROW NO-BREAK SPACE}321"),
+        ("3 <FMA>", "text", "3 &lt;FMA&gt;"),
+    ],
+)
+def test_facts_are_lines_with_their_unit(value, kind, says):
+    text = view.facts([Fact("Some <thing>", value, kind, "all 'about' it")], PICTURES)
+    assert f"<b>{says}</b>" in text
+    assert "Some &lt;thing&gt;" in text
+    assert "title='all &#x27;about&#x27; it'" in text
+
+
+def test_what_is_not_known_is_left_out():
+    lines = [Fact("a", math.nan, "rate"), Fact("b", 1.0, "count")]
+    assert ">a<" not in view.facts(lines, PICTURES)
+    assert ">b<" in view.facts(lines, PICTURES)
+    assert view.facts(lines[:1], PICTURES) == ""
+
+
+def race(**changes):
+    ways = [standing("cpu_numba", 0.1), standing("cpu_numpy", 0.9)]
+    recorded = replace(CITED[0], machine="a <GPU>", date="2026-01-02", cited="", variant="fast", step=5e-5)
+    cited = replace(CITED[0], variant="Python", step=24.0, cited="a lesson", backend="cpu_numpy")
+    contestants = tuple(way.contestant for way in ways)
+    what = Chart("A <scene>", contestants, {contestants[1]: "one <step> at a time"}, (recorded, cited))
+    return replace(what, **changes), ways
+
+
+def test_a_chart_has_the_shortest_time_first_and_each_reason():
+    text = chart(*race(), "picture")
+    assert [text.index(name) for name in ("Numba-CUDA, fast", "Numba,", "NumPy,", "Python, cited")] == sorted(
+        text.index(name) for name in ("Numba-CUDA, fast", "Numba,", "NumPy,", "Python, cited")
+    )
+    assert "A &lt;scene&gt;" in text
+    assert "one &lt;step&gt; at a time" in text
+    assert "Hollow: recorded on a &lt;GPU&gt;, 2026-01-02. Hatched: cited. a lesson." in text
+    assert re.findall(r"<i class=.(\w+)", text) == ["recorded", "measured", "measured", "cited"]
+    assert re.findall(r"<div class='race (\w+)'", text) == ["gpu", "cpu", "cpu", "cpu"]
+
+
+def test_a_chart_has_no_bar_for_what_is_wrong_or_not_measured():
+    what, (right, _) = race(figures=())
+    wrong = standing("cpu_numpy", 1e-6, difference=1.0)
+    text = chart(what, [right, wrong], "picture")
+    assert text.count("<i class='measured'") == 1
+    assert "results disagree" in text
+    waiting = replace(right, measurement=None)
+    assert "measuring" in chart(what, [waiting], "picture")
+    assert "takes &lt;long&gt;" in chart(what, [replace(waiting, note="takes <long>")], "picture")
+    outsider = standing("gpu_cupy", 1.0)
+    assert "CUDA C" not in chart(what, [right, outsider], "picture")
+
+
+def test_the_chart_s_axis_is_logarithmic_and_nothing_leaves_it():
+    assert place_time(SHORTEST / 10) == place_time(SHORTEST) == 0
+    assert place_time(LONGEST) == place_time(10 * LONGEST) == 100
+    assert place_time(math.sqrt(SHORTEST * LONGEST)) == pytest.approx(50)

@@ -14,7 +14,7 @@ from rich.text import Text
 from compute.bench.report import counted, percent
 from compute.bench.rows import Results, Row
 
-COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Tinstr/s", 1e12)}  # heading of a column, and its unit
+COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Ginstr/s", 1e9)}  # heading of a column, and its unit
 ROOFS = {"copy": "% of copy", "fma": "% of FMA"}
 
 

@@ -117,12 +117,13 @@ class PictureRules:
         return arithmetic(values).dtype
 
     def facts(self, values: Values, frame: Frame, roof: float) -> Sequence[Fact]:
-        """The live picture: rate, percent of the roof, iterations, time."""
+        """The live picture: rate, percent of the roof, iterations, time if all its pixels were computed."""
         done, seconds = (frame.facts.get(name, nan) for name in ("iterations", "compute_seconds"))
         rate = done / seconds if done > 0 and seconds > 0 else nan
         plain = not arithmetic(values).deep
         percent = RATE.percent(rate, self.dtype(values), roof) if plain else nan
-        whole = seconds if frame.facts.get("finished") and isfinite(rate) else nan
+        complete = frame.facts.get("finished") and not frame.facts.get("reused")
+        whole = seconds if complete and isfinite(rate) else nan
         return (
             Fact("Rate of this picture", rate, "rate", RATE_ABOUT if plain else DEEP_ABOUT),
             Fact("Part of the FMA roof", percent, "percent", FMA_ABOUT),
