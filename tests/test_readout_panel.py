@@ -1,0 +1,101 @@
+"""The readout as a whole, on a session that is not there: what it asks for, and what it leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from app import readout
+from app.readout import Readout
+from compute.comparison import live
+from compute.frames import Frame
+from compute.labs.diffusion import Diffusion
+from compute.labs.mandelbrot import Mandelbrot
+from compute.labs.mandelbrot.views import VIEWS
+from compute.timings import Timing
+
+TIMING = Timing("cpu_numpy", "", 4, 64, launch=0.0, compute=4e-3, levels=1e-3, transfer=1e-4, delivery=2e-3)
+
+
+class Roof:
+    def start(self):
+        pass
+
+    def rate(self, device, kind="copy", dtype=""):
+        return {"copy": 1e10, "fma": 5e10}[kind]
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    monkeypatch.setattr(readout, "roof", Roof)
+    monkeypatch.setattr(readout, "recorded_figures", lambda: ())
+    monkeypatch.setattr(live.Comparison, "tick", lambda self: None)
+
+
+def session(lab, **values):
+    defaults = {name: lab.param[name].default for name in lab.param if name != "name"} if hasattr(lab, "param") else {}
+    frame = Frame({}, {"iterations": 6e9, "compute_seconds": 2.0, "finished": 1.0}, TIMING)
+    return SimpleNamespace(
+        lab=lab, values=defaults | values, latest=frame, state="running", gate=SimpleNamespace(rate=25.0)
+    )
+
+
+def shown(lab, **values):
+    made = Readout(session(lab, **values))
+    made.tick()
+    made._drawn_at -= 2 * readout.REDRAW
+    for _ in range(3):
+        made.frame(Frame({}, {}, TIMING))
+    made.tick()
+    text = made._text.object
+    label = made.history.figure.yaxis[0].axis_label
+    made.close()
+    return text, label
+
+
+def test_a_lab_without_a_workload_has_the_parts_of_its_frames_and_no_more():
+    text, label = shown(SimpleNamespace(LAB="nothing"), backend="cpu_numpy", ny=8, nx=8)
+    assert "Parts of a live frame" in text
+    assert "compute 4.00&nbsp;ms" in text
+    assert "headline" not in text
+    assert label == "ms/frame"
+
+
+def test_a_field_is_told_in_steps_and_cells():
+    text, label = shown(Diffusion, backend="cpu_numpy")
+    assert "Gcell/s, logarithmic" in text
+    assert "class='facts'" not in text
+    assert label == "µs/step"
+
+
+def test_a_picture_is_told_in_iterations_and_its_facts():
+    text, label = shown(Mandelbrot, backend="cpu_numpy")
+    assert "Giter/s, logarithmic" in text
+    assert "<b>3.00&nbsp;Giter/s</b>" in text
+    assert "<b>24&nbsp;%</b>" in text  # 4 x 3e9 of 5e10
+    assert label == "ms/frame"
+
+
+def test_the_lesson_s_scene_is_shown_as_a_chart():
+    view = VIEWS["lesson"]
+    text, _ = shown(Mandelbrot, backend="cpu_numpy", center=view.center, zoom=view.zoom, max_iterations=20)
+    assert "The lesson&#x27;s scene" in text
+    assert "Python, cited" in text
+    assert "Giter/s, logarithmic" not in text
+
+
+def test_nothing_is_asked_before_the_first_frame(monkeypatch):
+    monkeypatch.setattr(live.Comparison, "follow", lambda *_: pytest.fail("asked"))
+    made = Readout(SimpleNamespace(**(vars(session(Mandelbrot)) | {"latest": None})))
+    made.tick()
+    assert "Starting" in made._text.object
+
+
+def test_a_first_call_is_in_no_history():
+    made = Readout(session(Mandelbrot))
+    made.frame(Frame({}, {}, replace(TIMING, first_call=True)))
+    assert made._fresh == []
+    made.frame(Frame({}, {}, TIMING))
+    assert made._fresh == [4e-3]
