@@ -17,7 +17,7 @@ from compute.bench.run import Bench
 from compute.bench.workload import Way, workload_of
 from compute.labs.mandelbrot import cpu_numba, scenes, workload
 from compute.labs.mandelbrot.rigs import PaintingRig, PanRig
-from compute.labs.mandelbrot.scenes import SCENES, OneLaunch, Right, apart, begin, kernels_of, lab_of
+from compute.labs.mandelbrot.scenes import SCENES, OneLaunch, Right, apart, kernels_of, lab_of
 from compute.labs.mandelbrot.views import View
 
 NUMBA = backend("cpu_numba")
@@ -44,7 +44,9 @@ def brute(scene):
 
 
 def way(variant=""):
-    return Way(NUMBA, variant or next(iter(kernels_of(NUMBA))), None)
+    kernels = {"frame": None, "perturbation": cpu_numba.perturbed} | dict(kernels_of(NUMBA))
+    name = variant or next(iter(kernels_of(NUMBA)))
+    return Way(NUMBA, name, kernels[name])
 
 
 def edges(scene):
@@ -120,7 +122,7 @@ def test_one_launch_is_the_whole_picture():
     with closing(lab_of(SMALL, "cpu_numba")) as lab:
         part = OneLaunch(lab.painting.task).part(scenes.ALL)
         assert (part.first, part.last, part.stride, part.iterations, part.limit) == (0, 33, 1, 60, 60)
-        begin(lab.painting)
+        lab.painting.schedule = OneLaunch(lab.painting.task)
         lab.painting.advance(scenes.ALL)
         assert lab.finished
         counts = lab.counts()

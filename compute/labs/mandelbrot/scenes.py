@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from compute.backends import Backend
 from compute.labs.mandelbrot import Mandelbrot
-from compute.labs.mandelbrot.painting import ALL, Painting, Task
+from compute.labs.mandelbrot.painting import ALL, Task
 from compute.labs.mandelbrot.place import Place
 from compute.labs.mandelbrot.precision import PRECISIONS, Precision, choose
 from compute.labs.mandelbrot.schedule import Pass, Schedule
@@ -27,6 +27,7 @@ PACKAGE = "compute.labs.mandelbrot"
 TOLERANCE = {"float64": 1e-3, "float32": 5e-3}  # share of pixels; why float32 has more, `Scene.tolerance` says
 SQUARE = (2048, 2048)
 SCREEN, SMALL_SCREEN = (1080, 1920), (270, 480)  # rows and columns; the small one where there is no GPU
+PICTURES = 20  # in one sample at most
 LATTICE = 2000  # pixels at most at which deep views are compared
 PAN = ("-0.4", "0.0"), 36  # centre after a pan to the right from the whole set's, and by how many of 1080 rows
 FOUR_THIRDS = "1." + 39 * "3"  # zoom of a view 3 high, to 1e-39
@@ -92,8 +93,8 @@ class Scene:
 
     @property
     def needed_bytes(self) -> int:
-        """z, place, count and smooth count twice over, as a pan needs."""
-        return 2 * 32 * self.cells
+        """z, place, count and smooth count twice over, as a pan needs, and the counts of the pictures of a sample."""
+        return (2 * 32 + 4 * PICTURES) * self.cells
 
     @property
     def plain(self) -> bool:
@@ -171,15 +172,6 @@ def lab_of(scene: Scene, backend: str, **values: Any) -> Mandelbrot:
     return Mandelbrot(**(shown | values))
 
 
-def begin(painting: Painting, variant: str = "", stride: int = 1) -> None:
-    """All pixels fresh, the reference ready: `painting.advance(ALL)` is then one launch, of every stride-th pixel."""
-    task, guide = replace(painting.task, variant=variant), painting.guide
-    while guide and not guide.ready:
-        guide.advance(1000, 0)
-    painting.begin(task, guide)
-    painting.schedule = OneLaunch(task, stride)
-
-
 class Right:
     """The right counts of every stride-th pixel of a scene."""
 
@@ -189,8 +181,9 @@ class Right:
         # Without a table there are no shortcuts either: every step is done.
         exact = replace(scene, dtype="float64", shortcuts=not deep)
         with closing(lab_of(exact, "cpu_numpy")) as lab:
-            begin(lab.painting, stride=self.stride)
-            lab.painting.advance(ALL)
+            lab.painting.schedule = OneLaunch(lab.painting.task, self.stride)
+            while not lab.finished:
+                lab.painting.advance(ALL)
             self.counts: NDArray[np.int32] = lab.state.count[:: self.stride, :: self.stride].copy()
         lattice = f", one pixel in {self.stride} x {self.stride}" if deep else ""
         self.name = f"cpu_numpy {'perturbation without a table' if deep else 'float64'}{lattice}"
