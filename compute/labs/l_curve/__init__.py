@@ -1,0 +1,1 @@
+"""The L-curve lab: Tikhonov regularisation for all λ from one bidiagonalisation."""

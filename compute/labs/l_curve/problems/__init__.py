@@ -1,0 +1,143 @@
+"""Test problems A x = b, by name: `make("shaw", n=64)`. What is random is drawn from a seed; no noise is added here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.labs.l_curve.problems import integral, pictures
+from compute.labs.l_curve.problems.check import checked, require_memory
+from compute.labs.l_curve.problems.options import Angles, Choice, Number, Option, Whole
+from compute.labs.l_curve.problems.own import own
+from compute.labs.l_curve.problems.sparse import random_entries, random_sparse
+
+__all__ = ["NAMES", "PROBLEMS", "Problem", "make"]
+
+SEED = Whole(1234, 0, 2**31 - 1)
+IMAGE = Choice(None, "an (n, n) array, row 0 the lowest; None for the phantom of Shepp and Logan")
+BUILDING = 3  # copies of a matrix that exist while it is made
+
+
+def _full(n: int, **_options: Any) -> int:
+    return n * n
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem: title for the screen, how it is made from n and its options, and what n may be.
+
+    entries(n, **options): non-zeros, at most; multiple: n must be a multiple of it; dimensions: 2 where x is a
+    picture of n x n pixels, so that A has n^2 columns.
+    """
+
+    title: str
+    build: Callable[..., Any]
+    options: Mapping[str, Option] = field(default_factory=dict)
+    entries: Callable[..., int] = _full
+    multiple: int = 1
+    least: int = 4
+    dimensions: int = 1
+
+    def unknowns(self, n: int) -> int:
+        """Columns of A."""
+        return int(n) ** self.dimensions
+
+    @property
+    def dense(self) -> bool:
+        """Whether A is a full array."""
+        return self.entries is _full
+
+    def nbytes(self, n: int, options: Mapping[str, Any]) -> int:
+        """Main memory that making it takes, at most, roughly."""
+        drawn = 8 * n * n if self.build is random_sparse else 0  # the generator draws places without replacement
+        return BUILDING * (8 if self.dense else 20) * self.entries(n, **options) + drawn
+
+
+PROBLEMS: Mapping[str, Problem] = {
+    "random_sparse": Problem(
+        "Random sparse (tutorial)",
+        random_sparse,
+        {"density": Number(0.1, 1e-9, 1.0), "seed": SEED},
+        random_entries,
+        least=1,
+    ),
+    "shaw": Problem("Slit image (shaw)", integral.shaw, multiple=2),
+    "phillips": Problem("Phillips", integral.phillips, multiple=4),
+    "gravity": Problem("Gravity survey", integral.gravity, {"depth": Number(0.25, 1e-6, 1e6)}),
+    "deriv2": Problem("Second derivative", integral.deriv2),
+    "heat": Problem("Inverse heat equation", integral.heat, {"kappa": Number(1.0, 0.1, 100.0)}, multiple=2),
+    "baart": Problem("Baart", integral.baart, multiple=2),
+    "foxgood": Problem("Fox and Goodwin", integral.foxgood),
+    "wing": Problem("A jump (wing)", integral.wing),
+    "i_laplace": Problem("Inverse Laplace", integral.i_laplace),
+    "blur": Problem(
+        "Blurred picture",
+        pictures.blur,
+        {"band": Whole(3, 1, 2**15), "sigma": Number(0.7, 1e-3, 1e3), "image": IMAGE},
+        pictures.blur_entries,
+        dimensions=2,
+    ),
+    "tomo": Problem(
+        "Tomography, random rays",
+        pictures.tomo,
+        {"rays": Number(1.0, 1e-3, 100.0), "seed": SEED, "image": IMAGE},
+        pictures.tomo_entries,
+        dimensions=2,
+    ),
+    "paralleltomo": Problem(
+        "Tomography, parallel beams",
+        pictures.paralleltomo,
+        {
+            "angles": Angles(45, 3600),
+            "rays": Whole(0, 0, 2**15),
+            "image": IMAGE,
+        },
+        pictures.paralleltomo_entries,
+        dimensions=2,
+    ),
+}
+NAMES: tuple[str, ...] = (*PROBLEMS, "own")
+
+
+def problem(name: str) -> Problem:
+    """The problem called `name`; ValueError names those there are. "own" has no entry: its size is its file's."""
+    if name not in PROBLEMS:
+        raise ValueError(f"problem must be one of {', '.join(NAMES)}, not {name!r}")
+    return PROBLEMS[name]
+
+
+def make(name: str, n: int | None = None, **options: Any) -> tuple[Any, NDArray[Any], NDArray[np.float64] | None]:
+    """(A, b, x) of the problem `name`: A an (m, n) array or CSR matrix, b (m,), x (n,) or None where it is not known.
+
+    n: samples of a line, or pixels a side of a picture, as in Regularization Tools; None only for "own". options: see
+    PROBLEMS, and `own` for a matrix of your own. Raises ValueError that names the option, its value and its bound;
+    OutOfMemory, a ValueError, for an n that the machine cannot hold.
+    """
+    if name == "own":
+        return checked(*own(n, **_known(name, options, ("matrix", "rhs", "truth"))))
+    chosen = problem(name)
+    n, settled = require(name, n, options)
+    require_memory(chosen.nbytes(n, settled), f"{name} of n = {n}")
+    return checked(*chosen.build(n, **settled))
+
+
+def require(name: str, n: Any, options: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+    """n and all options of the problem `name`, defaults filled in; ValueError if one of them cannot be."""
+    chosen = problem(name)
+    n = Whole(0, chosen.least, 2**31 - 1).checked("n", n)
+    if n % chosen.multiple:
+        raise ValueError(f"n must be a multiple of {chosen.multiple} for {name}, not {n}")
+    given = _known(name, options, tuple(chosen.options))
+    settled = {key: option.checked(key, given.get(key, option.default)) for key, option in chosen.options.items()}
+    return n, settled
+
+
+def _known(name: str, options: Mapping[str, Any], known: tuple[str, ...]) -> Mapping[str, Any]:
+    for key in options:
+        if key not in known:
+            raise ValueError(f"{name} has no option {key!r}; it has {', '.join(known) or 'none'}")
+    return options
