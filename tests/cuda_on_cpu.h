@@ -156,6 +156,26 @@ inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
+#define __log2f(x) std::log2(float(x))  // a macro: the C library has a function of that name, hidden
+inline int __double2hiint(double value)
+{
+    long long bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return int(bits >> 32);
+}
+inline int __double2loint(double value)
+{
+    long long bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return int(bits);
+}
+inline double __hiloint2double(int high, int low)
+{
+    const unsigned long long bits = (unsigned long long)unsigned(high) << 32 | unsigned(low);
+    double value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
 inline double __longlong_as_double(long long bits)
 {
     double value;

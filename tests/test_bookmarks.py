@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.mandelbrot.bookmarks import FOLDER, TITLES, file_of, places
+from app.mandelbrot.bookmarks import FOLDER, file_of, places
 from app.mandelbrot.facts import facts, power, progress
 from app.mandelbrot.goto import whole
 from app.mandelbrot.thumbnails import HEIGHT, WIDTH, renew, small, webp

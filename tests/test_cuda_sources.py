@@ -17,6 +17,7 @@ from compute.colour import gpu_cupy as colour
 from compute.cuda_source import CudaSourceError, check_cuda, source_text
 from compute.labs.diffusion import cpu_numpy, gpu_cupy, gpu_steps
 from compute.labs.diffusion.edges import EDGES
+from compute.labs.mandelbrot import gpu_cupy as mandelbrot
 from compute.labs.mandelbrot import gpu_deep, gpu_table
 from compute.labs.mandelbrot.interior import gpu_cupy as interior
 from compute.raster import cpu_numpy as raster_reference
@@ -52,7 +53,7 @@ def test_the_many_step_kernel_keeps_its_rows_in_registers(dtype, architecture):
 
 def test_every_source_is_compiled_here():
     elsewhere = {colour.SOURCE, interior.SOURCE}  # test_colour_sources.py
-    elsewhere |= {gpu_deep.SOURCE, gpu_table.SOURCE}  # test_mandelbrot_sources.py
+    elsewhere |= {mandelbrot.SOURCE, gpu_deep.SOURCE, gpu_table.SOURCE}  # test_mandelbrot_sources.py
     assert set((ROOT / "compute").rglob("*.cu")) - elsewhere == {
         gpu_cupy.SOURCE,
         gpu_steps.SOURCE,

@@ -19,10 +19,11 @@ from compute.raster import cpu_numpy as raster
 from tests.cuda_on_cpu import Module, upload
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+DIRECT = {"direct", "direct_shortcuts", "pick"}
 TABLE = {"first_plain", "merge_plain", "first_far", "merge_far"}
 BUILDS = [
-    (gpu_cupy.SOURCE, {"REAL": "float"}, {"direct", "pick"}),
-    (gpu_cupy.SOURCE, {"REAL": "double"}, {"direct", "pick"}),
+    (gpu_cupy.SOURCE, {"REAL": "float"}, DIRECT),
+    (gpu_cupy.SOURCE, {"REAL": "double"}, DIRECT),
     (gpu_deep.SOURCE, {}, {"perturbed", "far"}),
     (gpu_table.SOURCE, {}, TABLE),
 ]
@@ -31,6 +32,14 @@ VIEWS = {
     "home": {"ny": 21, "nx": 26, "max_iterations": 150},
     "float32": {"ny": 21, "nx": 26, "max_iterations": 150, "precision": "float32"},
     "seahorses": {"center": ("-0.743643887", "0.131825904"), "zoom": "1e5", "ny": 9, "nx": 10, "max_iterations": 700},
+    "edge": {
+        "center": ("-1.757", "0.001"),
+        "zoom": "1e2",
+        "ny": 6,
+        "nx": 9,
+        "max_iterations": 900,
+        "precision": "perturbation",
+    },
     "spiral e50": {"center": ("0", "1"), "zoom": "1e50", "ny": 6, "nx": 9, "max_iterations": 400},
     "spiral e400": {"center": ("0", "1"), "zoom": "1e400", "ny": 5, "nx": 4, "max_iterations": 1500},
 }
@@ -168,6 +177,7 @@ np.savez(sys.argv[1], **made)
 SIMULATED = {
     "home": {"ny": 6, "nx": 9, "max_iterations": 40},
     "float32": {"ny": 5, "nx": 4, "max_iterations": 40, "precision": "float32", "shortcuts": False},
+    "inside": {"center": ("-1.757", "0"), "zoom": "1e8", "ny": 2, "nx": 3, "max_iterations": 900},
     "spiral e50": {"center": ("0", "1"), "zoom": "1e50", "ny": 3, "nx": 4, "max_iterations": 400},
     "spiral e320": {"center": ("0", "1"), "zoom": "1e320", "ny": 2, "nx": 3, "max_iterations": 1100},
 }

@@ -29,6 +29,7 @@ SMALLEST = 128  # px of the picture
 MOST_PIXELS = 10**6  # that a browser gets a frame
 SHARP = 1.25  # a frame may bring this many pixels for each on the screen, before it is reduced by a whole factor
 CALM = 250  # ms after the last change of size before the lab's grid follows
+MIDDLE = (0.5, 0.5)  # of the view: where the pointer is taken to be before it has been there
 FIGURES = 3  # of zoom and spacing in words
 Resolution: TypeAlias = float | tuple[int, int]
 
@@ -60,6 +61,7 @@ class MandelbrotStage:
         self.inset = Inset(self.colours.mapper)
         self.histogram = Histogram(self.colours.mapper)
         self.place = PlaceText(sizing_mode="stretch_width", height=HEIGHT, margin=(0, 16, 0, 8))
+        self._pointer = MIDDLE
         self._marks: dict[float, str] = {}
         self.on_ready: Callable[[], object] = _ignore
         self._build()
@@ -148,8 +150,14 @@ class MandelbrotStage:
     # -- the pointer
 
     def _pointed(self, fx: float, fy: float) -> None:
-        if self.session.values["julia"] or self.session.values["orbit_length"]:
-            self._point(pointer=(fx, fy))
+        """Remember where the pointer is; the lab is told if it does anything with it."""
+        self._pointer = (fx, fy)
+        if self._explaining and self.session.values["pointer"] != self._pointer:
+            self._point(pointer=self._pointer)
+
+    @property
+    def _explaining(self) -> bool:
+        return bool(self.session.values["julia"] or self.session.values["orbit_length"])
 
     # -- frames
 
@@ -170,6 +178,8 @@ class MandelbrotStage:
     def tick(self) -> None:
         """A few times a second: scales, histogram, and the place in words."""
         self._say()
+        if self._explaining and self.session.values["pointer"] is None:
+            self._pointed(*self._pointer)
         frame = self.session.latest
         if frame is None:
             return

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from compute.lab import Lab
 from compute.labs.diffusion import Diffusion
+from compute.labs.mandelbrot import Mandelbrot
 
-LABS: tuple[type[Lab], ...] = (Diffusion,)
+LABS: tuple[type[Lab], ...] = (Diffusion, Mandelbrot)
 
 
 def lab_class(name: str) -> type[Lab]:

@@ -15,7 +15,7 @@ from compute.labs.mandelbrot.formula import ESCAPED, PERIODIC, inside, iterate, 
 from compute.labs.mandelbrot.state import MARGIN, Part, Reference, State
 from compute.labs.mandelbrot.table_cpu import bla
 
-__all__ = ["bla", "direct", "far", "perturbed", "pick"]
+__all__ = ["VARIANTS", "bla", "direct", "far", "perturbed", "pick"]
 
 numba_threads.choose_layer()
 
@@ -205,3 +205,6 @@ def _far(arrays, totals, reference, numbers, geometry):  # type: ignore[no-untyp
             left += stays
     totals[0] += work
     totals[1] += left
+
+
+VARIANTS = {"block": direct}  # an escape test each block of steps; the first is the default

@@ -14,7 +14,7 @@ from compute.labs.mandelbrot.state import MARGIN, Part, Reference, State
 from compute.labs.mandelbrot.wide import Plain as _Plain
 from compute.labs.mandelbrot.wide import Wide as _Scaled
 
-__all__ = ["bla", "direct", "far", "perturbed", "pick"]
+__all__ = ["VARIANTS", "bla", "direct", "far", "perturbed", "pick"]
 
 Line = NDArray[Any]
 
@@ -199,3 +199,6 @@ def _inside(cr: Line, ci: Line) -> Line:
     a, y2 = cr - real(0.25), ci * ci
     q = a * a + y2
     return (q * (q + a) + margin <= real(0.25) * y2) | ((cr + 1) * (cr + 1) + y2 + margin <= real(0.0625))
+
+
+VARIANTS = {"block": direct}  # an escape test each block of steps; the first is the default

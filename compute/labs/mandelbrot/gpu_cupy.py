@@ -15,9 +15,9 @@ from compute.labs.mandelbrot.gpu_launch import BLOCK, grid, numbers
 from compute.labs.mandelbrot.gpu_table import bla
 from compute.labs.mandelbrot.state import MARGIN, Part, State
 
-__all__ = ["bla", "direct", "far", "perturbed", "pick"]
+__all__ = ["VARIANTS", "bla", "direct", "far", "perturbed", "pick"]
 
-SOURCE = Path(__file__).with_suffix(".cuh")
+SOURCE = Path(__file__).with_suffix(".cu")
 REAL = {"float32": "float", "float64": "double"}
 THREADS = 256  # a block of `pick`
 
@@ -31,7 +31,7 @@ def direct(state: State, part: Part) -> None:
     arrays = state.re, state.im, z, state.count, state.smooth, state.totals
     margin = z.dtype.type(MARGIN[z.dtype.name])
     with z.device:
-        kernel = _kernel("direct", z.dtype.name, z.device.id)
+        kernel = _kernel("direct_shortcuts" if part.shortcuts else "direct", z.dtype.name, z.device.id)
         kernel(grid(state, part), BLOCK, (*arrays, margin, *numbers(state, part)))
 
 
@@ -47,3 +47,6 @@ def pick(values: Array, out: Array, stride: int) -> None:
 def _kernel(name: str, dtype: str, device: int) -> Any:
     """The kernel for the current GPU, which is number `device`."""
     return compile_cuda(SOURCE, defines={"REAL": REAL[dtype]}).get_function(name)
+
+
+VARIANTS = {"block": direct}  # an escape test each block of steps; the first is the default

@@ -19,7 +19,7 @@ from compute.labs.mandelbrot.gpu_launch import BLOCK, grid
 from compute.labs.mandelbrot.gpu_numba_table import bla
 from compute.labs.mandelbrot.state import MARGIN, Part, Reference, State
 
-__all__ = ["bla", "direct", "far", "perturbed", "pick"]
+__all__ = ["VARIANTS", "bla", "direct", "far", "perturbed", "pick"]
 
 cuda: Any = None  # numba.cuda, once a kernel is wanted
 perturb: Any = None  # deep.perturb and deep.perturb_far for the GPU, once they are wanted
@@ -180,3 +180,6 @@ def _pick(values, out, stride):  # type: ignore[no-untyped-def]
     j, i = cuda.grid(2)
     if i < out.shape[0] and j < out.shape[1]:
         out[i, j] = values[i * stride, j * stride]
+
+
+VARIANTS = {"block": direct}  # an escape test each block of steps; the first is the default

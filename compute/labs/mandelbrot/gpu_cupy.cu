@@ -1,0 +1,217 @@
+// The Mandelbrot set in CUDA C: direct iteration. Compile with -DREAL=float|double.
+//
+// A thread owns a pixel, a warp 8 x 4 of them, which differ little in their counts. The arrays are those of state.py.
+
+#include "pixels.cuh"
+
+// Steps between two escape tests. A point that stays in goes from SHORT to MIDDLE after EARLY steps and to LONG after
+// SOON more; one that leaves in a long block goes back to its begin and takes shorter ones, at last single steps.
+#define SHORT 4
+#define MIDDLE 32
+#define LONG 128
+#define EARLY 16
+#define SOON 256
+
+__device__ __forceinline__ float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+__device__ __forceinline__ double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
+
+__device__ __forceinline__ bool bounded(REAL x, REAL y) { return fused(x, x, y * y) <= REAL(4); }
+
+struct Plain {};
+struct Quick {};
+
+// z = z^2 + c: 3 fused multiply-adds and one addition.
+__device__ __forceinline__ void step(Plain, REAL& x, REAL& y, REAL cr, REAL ci)
+{
+    const REAL t = fused(-y, y, cr), d = x + x;
+    y = fused(d, y, ci);
+    x = fused(x, x, t);
+}
+
+// The same bits for less: the doubling leaves the busiest unit. FFMA may go to either FP32 pipe, FADD to one.
+__device__ __forceinline__ void step(Quick, float& x, float& y, float cr, float ci)
+{
+    const float t = fused(-y, y, cr), d = fused(x, 2.0f, 0.0f);
+    y = fused(d, y, ci);
+    x = fused(x, x, t);
+}
+
+// In float64 the exponent of 2xy / 2 is raised by one: an integer addition beside three on the FP64 pipe.
+__device__ __forceinline__ void step(Quick, double& x, double& y, double cr, double ci)
+{
+    const double t = fused(-y, y, cr), half = fused(x, y, 0.5 * ci);
+    x = fused(x, x, t);
+    y = __hiloint2double(__double2hiint(half) + 0x100000, __double2loint(half));
+}
+
+// Whether Quick may be used. In float64 it takes 0 for 2e-308, which the next ci swallows unless that is as small.
+__device__ __forceinline__ bool usual(float) { return true; }
+__device__ __forceinline__ bool usual(double ci) { return fabs(ci) > 1e-280; }
+
+// SIZE steps, or none if they would leave; false then. |z| > 2 grows without bound, inf and NaN included, so one test at
+// the end misses nothing.
+template <class Kind, int SIZE>
+__device__ __forceinline__ bool leap(REAL& x, REAL& y, REAL cr, REAL ci)
+{
+    REAL a = x, b = y;
+    #pragma unroll
+    for (int k = 0; k < SIZE; k++) step(Kind(), a, b, cr, ci);
+    if (!bounded(a, b)) return false;
+    x = a;
+    y = b;
+    return true;
+}
+
+// Blocks of SIZE steps while they fit in before `end`; false if the next one leaves.
+template <class Kind, int SIZE>
+__device__ __forceinline__ bool blocks(REAL& x, REAL& y, REAL cr, REAL ci, int& n, int end)
+{
+    #pragma unroll 1
+    while (n + SIZE <= end) {
+        if (!leap<Kind, SIZE>(x, y, cr, ci)) return false;
+        n += SIZE;
+    }
+    return true;
+}
+
+// The same until z repeats: a z equal to an earlier one in every bit never escapes (Brent). Returns whether it does.
+template <class Kind, int SIZE>
+__device__ __forceinline__ bool repeats(REAL& x, REAL& y, REAL cr, REAL ci, int& n, int end)
+{
+    REAL seen_x = x, seen_y = y;
+    int age = 0, power = 1;
+    #pragma unroll 1
+    while (n + SIZE <= end) {
+        if (!leap<Kind, SIZE>(x, y, cr, ci)) return false;
+        n += SIZE;
+        if (x == seen_x && y == seen_y) return true;
+        if (++age == power) {
+            seen_x = x;
+            seen_y = y;
+            age = 0;
+            power *= 2;
+        }
+    }
+    return false;
+}
+
+// SHORT steps of which one leaves; n becomes its number. z goes on to the last of them.
+__device__ __forceinline__ void leave(REAL& x, REAL& y, REAL cr, REAL ci, int& n)
+{
+    int out = n + 1;
+    #pragma unroll
+    for (int k = 1; k <= SHORT; k++) {
+        step(Plain(), x, y, cr, ci);
+        if (k < SHORT) out += bounded(x, y);
+    }
+    n = out;
+}
+
+// The first steps; false if one of them leaves.
+__device__ __forceinline__ bool early(REAL& x, REAL& y, REAL cr, REAL ci, int& n, int end)
+{
+    if (n + EARLY > end) return true;
+    #pragma unroll
+    for (int k = 0; k < EARLY / SHORT; k++) {
+        if (!leap<Quick, SHORT>(x, y, cr, ci)) return false;
+        n += SHORT;
+    }
+    return true;
+}
+
+// Continues from z_n = x + iy until |z|^2 > 4, until z repeats (if REPEATS asks for that), or until n = end. After an
+// escape x + iy is z_m.
+template <bool REPEATS>
+__device__ __forceinline__ int iterate(REAL& x, REAL& y, REAL cr, REAL ci, int& n, int& m, int end)
+{
+    bool in;
+    if (usual(ci)) {
+        in = early(x, y, cr, ci, n, end);
+        if (in && REPEATS) {
+            if (repeats<Quick, MIDDLE>(x, y, cr, ci, n, end)) return PERIODIC;
+        } else if (in && n + MIDDLE <= end) {
+            in = blocks<Quick, MIDDLE>(x, y, cr, ci, n, min(end, n + SOON));
+            if (in && n + LONG <= end) {
+                blocks<Quick, LONG>(x, y, cr, ci, n, end);
+                blocks<Quick, MIDDLE>(x, y, cr, ci, n, end);
+            }
+            in = true;
+        }
+        if (in) in = blocks<Quick, SHORT>(x, y, cr, ci, n, end);
+    } else {
+        if (REPEATS && repeats<Plain, MIDDLE>(x, y, cr, ci, n, end)) return PERIODIC;
+        blocks<Plain, MIDDLE>(x, y, cr, ci, n, end);
+        in = blocks<Plain, SHORT>(x, y, cr, ci, n, end);
+    }
+    if (!in) {
+        m = n + SHORT;
+        leave(x, y, cr, ci, n);
+        return ESCAPED;
+    }
+    #pragma unroll 1
+    while (n < end) {
+        step(Plain(), x, y, cr, ci);
+        m = ++n;
+        if (!bounded(x, y)) return ESCAPED;
+    }
+    return ACTIVE;
+}
+
+// One slice of the pixels of a part: see Part in state.py. SHORTCUTS decides, not the part.
+template <bool SHORTCUTS>
+__device__ __forceinline__ void slice(const REAL* re, const REAL* im, REAL* z, int* count, float* smooth,
+                                      unsigned long long* totals, REAL margin, const Part& part)
+{
+    const Pixel p = find(part, count);
+    const REAL cr = p.there ? re[p.j] : 0, ci = p.there ? im[p.i] : 0;  // without waiting for the count
+    int n = p.done, m = n, left = 0;
+    if (p.wanted) {
+        REAL x = 0, y = 0;
+        if (n > 0) {
+            x = z[p.at];
+            y = z[p.at + part.ny * part.nx];
+        }
+        const int end = min(n + part.iterations, part.limit);
+        int found = PERIODIC;
+        if (!SHORTCUTS || n > 0 || !inside<REAL>(cr, ci, margin)) found = iterate<SHORTCUTS>(x, y, cr, ci, n, m, end);
+        if (settle(part, p.at, n, found, count, smooth)) {
+            z[p.at] = x;
+            z[p.at + part.ny * part.nx] = y;
+            left = n < part.limit;
+        }
+        if (found == ESCAPED) {
+            if (n == 1) {  // far outside z_m may be beyond the range of float32; from n = 2 on |z_n| < 6, |z_m| < 3e6
+                x = cr;
+                y = ci;
+                m = 1;
+            }
+            smooth[p.at] = smooth_count<REAL>(x, y, cr, ci, m);
+        }
+    }
+    add_up(totals, n - p.done, left);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+direct(const REAL* re, const REAL* im, REAL* z, int* count, float* smooth, unsigned long long* totals, REAL margin,
+       int ny, int nx, int first, int last, int stride, int iterations, int limit, int top, int shortcuts)
+{
+    const Part part = {ny, nx, first, last, stride, iterations, limit, top, shortcuts};
+    slice<false>(re, im, z, count, smooth, totals, margin, part);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+direct_shortcuts(const REAL* re, const REAL* im, REAL* z, int* count, float* smooth, unsigned long long* totals,
+                 REAL margin, int ny, int nx, int first, int last, int stride, int iterations, int limit, int top,
+                 int shortcuts)
+{
+    const Part part = {ny, nx, first, last, stride, iterations, limit, top, shortcuts};
+    slice<true>(re, im, z, count, smooth, totals, margin, part);
+}
+
+// out (py, px) = every stride-th value of values (ny, nx), from (0, 0) on.
+extern "C" __global__ void __launch_bounds__(256)
+pick(const float* values, float* out, int nx, int px, int size, int stride)
+{
+    const int k = blockIdx.x * 256 + threadIdx.x;
+    if (k < size) out[k] = values[(size_t)(k / px * stride) * nx + k % px * stride];
+}

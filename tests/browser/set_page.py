@@ -1,0 +1,159 @@
+"""A tab with the Mandelbrot lab in it, as a test uses it: the picture in numbers, and the hand on it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from playwright.sync_api import Page
+
+from app.mandelbrot.goto import FIELDS
+from tests.browser.serving import Server
+
+MODELS = """
+const model = (name) => Bokeh.documents[0].get_model_by_name(name);
+const figure = model('mandelbrot picture'), {data} = model('mandelbrot frames');
+const {x_range, y_range} = figure;
+"""
+STATE = f"""() => {{ {MODELS}
+  const x = data.x[0], y = data.y[0], dw = data.dw[0], dh = data.dh[0];
+  return {{x, y, dw, dh, number: data.number[0], anchor: data.anchor[0], exponent: data.origin[0][2],
+           left: x_range.start, right: x_range.end, bottom: y_range.start, top: y_range.end,
+           width: figure.frame_width, height: figure.frame_height,
+           pixels: data.escape[0].length, inside: data.escape[0].filter((level) => level == 255).length}};
+}}"""
+TICKS = f"""() => {{ {MODELS}
+  return [[figure.below[0], x_range], [figure.left[0], y_range]].map(([axis, range]) => {{
+    const {{major}} = axis.ticker.get_ticks(range.start, range.end, range, 0);
+    return axis.formatter.doFormat(major, {{loc: 0}});
+  }});
+}}"""
+# Every frame that arrives: when, and the height of what it shows in that of the view.
+LISTEN = f"""() => {{ {MODELS}
+  window.frames_seen = [];
+  const source = model('mandelbrot frames');
+  source.properties.data.change.connect(() => requestAnimationFrame(() => {{
+    const {{data}} = source, {{channel}} = window;
+    const {{port1, port2}} = new MessageChannel();
+    const entry = {{number: data.number[0], dh: data.dh[0], anchor: data.anchor[0]}};
+    port1.onmessage = () => window.frames_seen.push({{...entry, at: performance.now()}});
+    port2.postMessage(0);
+  }}));
+}}"""
+
+
+class SetPage:
+    """Opens the app in `page`, shows the lab, and waits until its picture is complete."""
+
+    def __init__(self, page: Page, server: Server) -> None:
+        self.page = page
+        page.goto(server.url)
+        page.get_by_role("tab", name="Mandelbrot").click()
+        page.locator(".numbers").wait_for(timeout=40_000)
+        self.until(self.complete, 60)
+
+    def until(self, condition: Callable[[], Any], seconds: float = 15.0) -> Any:
+        """The condition's value as soon as it is true; fails after `seconds`, saying what the status bar shows."""
+        end = time.monotonic() + seconds
+        while True:
+            value = condition()
+            if value:
+                return value
+            assert time.monotonic() < end, f"not true within {seconds:g} s; the page says: {self.status()}"
+            self.page.wait_for_timeout(40)
+
+    def status(self) -> str:
+        """The status bar's words, on one line; "" before there is one."""
+        bar = self.page.locator(".status")
+        return " ".join(bar.first.inner_text().split()) if bar.count() else ""
+
+    def state(self) -> dict[str, float]:
+        """Where the picture lies and what the axes show, in the browser's numbers."""
+        return self.page.evaluate(STATE)
+
+    def complete(self) -> bool:
+        """Whether the picture that is shown is that of the axes, and nothing is left to do."""
+        return "Complete" in self.status() and self.fits()
+
+    def fits(self) -> bool:
+        """Whether the newest frame covers what the axes show, to a pixel or two."""
+        s = self.state()
+        slack = 3 * (s["top"] - s["bottom"]) / s["height"]
+        return (
+            abs(s["x"] - s["left"]) < slack
+            and abs(s["x"] + s["dw"] - s["right"]) < 9 * slack
+            and abs(s["y"] - s["bottom"]) < slack
+            and abs(s["y"] + s["dh"] - s["top"]) < 9 * slack
+        )
+
+    def center(self) -> tuple[Fraction, Fraction]:
+        """What the page says below the picture."""
+        lines = self.page.locator(".numbers div").all_inner_texts()
+        return Fraction(lines[0].split()[-1]), Fraction(lines[1].split()[-1])
+
+    def settled(self) -> tuple[Fraction, Fraction]:
+        """The centre, once it has not changed for as long as the page takes to say it again."""
+        last = None
+        while last != self.center():
+            last = self.center()
+            self.page.wait_for_timeout(700)
+        return last
+
+    def switch(self, name: str) -> None:
+        """Press a key while nothing has the focus."""
+        self.page.evaluate("document.activeElement?.blur?.()")
+        self.page.keyboard.press(name)
+
+    def go(self, re: str, im: str, zoom: str, iterations: int) -> None:
+        """To typed coordinates."""
+        self.switch("g")
+        dialog = self.page.get_by_role("dialog")
+        for name, value in zip(FIELDS.values(), (re, im, zoom, str(iterations)), strict=True):
+            dialog.get_by_label(name).first.fill(value)
+        dialog.get_by_role("button", name="Go").click()
+
+    def zoom(self) -> float:
+        """The height of the whole plane's view over that of this one, from the axes."""
+        s = self.state()
+        return 4 / ((s["top"] - s["bottom"]) * 10.0 ** s["exponent"])
+
+    def at(self, fx: float, fy: float) -> tuple[float, float]:
+        """The place on the page of a fraction of the picture, from its lower left corner."""
+        box, s = self.page.locator("canvas").first.bounding_box(), self.state()
+        return box["x"] + 56 + fx * s["width"], box["y"] + 8 + (1 - fy) * s["height"]
+
+    def point(self, fx: float, fy: float) -> tuple[float, float]:
+        """The complex number there, in float64."""
+        s = self.state()
+        origin = self.page.evaluate(f"() => {{ {MODELS} return data.origin[0]; }}")
+        x = s["left"] + fx * (s["right"] - s["left"])
+        y = s["bottom"] + fy * (s["top"] - s["bottom"])
+        return origin[0] + x * 10 ** origin[2], origin[1] + y * 10 ** origin[2]
+
+    def ticks(self) -> list[list[str]]:
+        """The labels of both axes."""
+        return self.page.evaluate(TICKS)
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float], steps: int = 8) -> None:
+        """Drag from one place on the page to another."""
+        self.page.mouse.move(*start)
+        self.page.mouse.down()
+        for k in range(1, steps + 1):
+            self.page.mouse.move(*(a + (b - a) * k / steps for a, b in zip(start, end, strict=True)))
+            self.page.wait_for_timeout(16)
+        self.page.mouse.up()
+
+    def listen(self) -> None:
+        """Note every frame from now on."""
+        self.page.evaluate(LISTEN)
+
+    def heard(self) -> list[dict[str, float]]:
+        """The frames since `listen`: number, dh, anchor, and when they were painted (ms)."""
+        return self.page.evaluate("window.frames_seen")
+
+    def picture(self) -> bytes:
+        """The picture's pixels as a PNG."""
+        (left, low), (right, high) = self.at(0, 0), self.at(1, 1)
+        return self.page.screenshot(clip={"x": left, "y": high, "width": right - left, "height": low - high})

@@ -1,0 +1,249 @@
+"""The Mandelbrot lab in a real Chromium: what a lecturer does with it, and what must not go wrong meanwhile."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+import pytest
+
+from app.mandelbrot.bookmarks import HOME, places
+from tests.browser.conftest import LAPTOP, PROJECTOR
+from tests.browser.lab_page import SideBar
+from tests.browser.set_page import SetPage
+
+SEAHORSE = places()["Seahorses 3e5"]
+GROUPS = ("Place", "Iteration", "Explain", "Display", "Compute")
+OVERFLOW = "[document.documentElement.scrollWidth - innerWidth, document.documentElement.scrollHeight - innerHeight]"
+
+
+class MandelbrotPage(SideBar, SetPage):
+    """The picture, and the side bar beside it."""
+
+    def pick(self, title: str) -> None:
+        """Choose a bookmark."""
+        self.page.get_by_label(f"Go to {title}", exact=True).click()
+
+    def fact(self, name: str) -> str:
+        """What the status bar says of `name`; "" if nothing."""
+        found = re.search(rf"{name} (\S+)", self.status())
+        return found[1] if found else ""
+
+    def type_iterations(self, text: str) -> None:
+        """Type into the field beside the slider."""
+        field = self.page.get_by_label("Iterations at most, typed")
+        field.fill(text)
+        field.press("Enter")
+
+
+@pytest.fixture
+def lab(page, server):
+    return MandelbrotPage(page, server)
+
+
+def test_the_whole_set_is_there_at_once(lab):
+    lab.pick("Seahorse valley")
+    lab.until(lambda: lab.complete() and lab.fact("zoom") == "3.0e2")
+    start = time.monotonic()
+    lab.key("0")
+    lab.until(lambda: lab.complete() and lab.fact("zoom") == HOME.zoom)
+    print(f"the whole set complete and painted {time.monotonic() - start:.2f} s after the key, as polled from outside")
+    state = lab.state()
+    assert 0.1 < state["inside"] / state["pixels"] < 0.4  # 1.5 of 2.5 * 2.5 * width / height
+    assert time.monotonic() - start < 5
+
+
+def test_a_continuous_wheel_never_queues(lab):
+    lab.page.mouse.move(*lab.at(0.3, 0.5))
+    lab.listen()
+    for _ in range(60):
+        lab.page.mouse.wheel(0, -100)
+        lab.page.wait_for_timeout(33)
+    stopped = time.monotonic()
+    lab.until(lab.fits)
+    print(f"{len(lab.heard())} frames in 2 s; the last view was there {time.monotonic() - stopped:.2f} s later")
+    assert time.monotonic() - stopped < 3
+    assert lab.zoom() > 1000 * float(HOME.zoom)  # 60 quarter steps are 2^15
+    lab.until(lab.complete, 30)
+
+
+def test_a_long_picture_is_cancelled_by_the_next_move(lab):
+    lab.go(*SEAHORSE.center, SEAHORSE.zoom, 10**7)
+    lab.until(lambda: lab.fact("zoom") == "3.0e5")
+    lab.page.wait_for_timeout(1000)
+    assert "Complete" not in lab.status()
+    lab.key("h")  # the page stays live meanwhile
+    lab.page.get_by_text("the whole set").first.wait_for(timeout=2000)
+    lab.key("h")
+    start = time.monotonic()
+    lab.key("Backspace")
+    lab.until(lab.complete, 10)
+    print(f"cancelled and another picture complete after {time.monotonic() - start:.2f} s")
+    assert lab.fact("zoom") == HOME.zoom
+
+
+def test_an_exhausted_precision_says_so(lab):
+    lab.group("Iteration")
+    lab.choose("Precision", "float32")
+    lab.go("-0.75", "0.1", "1e8", 1000)
+    lab.page.get_by_text("float32 is exhausted").wait_for()
+    lab.until(lambda: "float32 exhausted" in lab.status())
+    for _ in range(4):
+        lab.key("+")
+        lab.page.wait_for_timeout(300)
+    assert lab.page.get_by_text("float32 is exhausted").count() == 1  # said once, though its numbers change
+    lab.choose("Precision", "auto")
+    lab.until(lambda: "exhausted" not in lab.status() and "perturbation" in lab.status())
+
+
+def test_a_bookmark_leads_to_5e113(lab):
+    lab.pick("Zoom 5e113")
+    lab.until(lambda: "reference orbit" in lab.status() or lab.fact("zoom") == "5.0e113", 30)
+    lab.until(lambda: lab.complete() and lab.fact("zoom") == "5.0e113", 120)
+    assert "precision perturbation" in lab.status()
+    re_part, im_part = lab.settled()
+    assert abs(im_part) < abs(re_part) < 2
+    assert re_part.denominator > 10**100  # in full
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "words"),
+    [
+        ("Centre, real part", "abc", "center[0] must be a decimal number"),
+        ("Centre, imaginary part", "NaN", "center[1] must be a decimal number"),
+        ("Centre, real part", "9", "center[0] must be from -8 to 8, not 9"),
+        ("Zoom (the view is 4 / zoom high)", "0", "zoom must be from 1e-2 to 1e2000, not 0"),
+        ("Zoom (the view is 4 / zoom high)", "-1", "zoom must be from 1e-2 to 1e2000, not -1"),
+        ("Iterations at most", "1e9", "max_iterations must be a whole number from 1 to 100000000, not '1e9'"),
+        ("Iterations at most", "", "max_iterations must be a whole number"),
+    ],
+)
+def test_typed_coordinates_that_cannot_be_are_refused_beside_the_field(lab, field, text, words):
+    before = lab.settled(), lab.zoom()
+    lab.key("g")
+    dialog = lab.page.get_by_role("dialog")
+    dialog.get_by_label(field, exact=True).fill(text)
+    dialog.get_by_role("button", name="Go").click()
+    dialog.get_by_text(words).wait_for()
+    assert (lab.settled(), lab.zoom()) == before
+    lab.page.keyboard.press("Escape")
+    dialog.wait_for(state="hidden")
+
+
+def test_typed_iterations_beyond_the_bound_are_refused_and_put_back(lab):
+    lab.group("Iteration")
+    lab.type_iterations("1000000000")
+    lab.page.get_by_text("Not changed").wait_for()
+    lab.until(lambda: lab.page.get_by_label("Iterations at most, typed").input_value().replace(",", "") == "1000")
+    lab.type_iterations("3000")
+    lab.until(lambda: lab.complete() and "iterations 3 000" in lab.status())
+
+
+def test_steps_back_and_forward_again(lab):
+    back, forward = (lab.page.get_by_role("button", name=name) for name in ("Back to the last view", "Forward again"))
+    assert back.is_disabled()
+    zooms = ["1.5"]
+    for title, zoom in (("Elephant valley", "2.0e2"), ("Triple spirals", "6.0e2")):
+        lab.pick(title)
+        lab.until(lambda zoom=zoom: lab.fact("zoom") == zoom)
+        zooms.append(zoom)
+    lab.key("Backspace")
+    lab.until(lambda: lab.fact("zoom") == zooms[1])
+    back.click()
+    lab.until(lambda: lab.fact("zoom") == zooms[0])
+    lab.until(back.is_disabled)
+    lab.key("Shift+Backspace")
+    lab.until(lambda: lab.fact("zoom") == zooms[1])
+    forward.click()
+    lab.until(lambda: lab.fact("zoom") == zooms[2])
+
+
+def test_arrows_move_the_view_but_stay_a_sliders(lab):
+    lab.until(lab.complete)
+    before = lab.settled()
+    lab.key("ArrowRight")
+    moved = lab.settled()
+    assert moved[0] > before[0]
+    assert moved[1] == before[1]
+    lab.group("Iteration")
+    lab.page.get_by_label("Iterations at most").first.focus()
+    lab.page.keyboard.press("ArrowRight")
+    lab.until(lambda: "iterations 1 100" in lab.status())
+    assert lab.settled() == moved
+
+
+def test_a_place_can_be_marked_and_the_mark_removed(lab):
+    lab.pick("Triple spirals")
+    lab.until(lambda: lab.complete() and lab.fact("zoom") == "6.0e2")
+    lab.key("m")
+    lab.page.get_by_label("Go to Mark 1").wait_for()
+    lab.key("0")
+    lab.until(lambda: lab.fact("zoom") == HOME.zoom)
+    lab.pick("Mark 1")
+    lab.until(lambda: lab.fact("zoom") == "6.0e2")
+    lab.page.get_by_label("Remove Mark 1").click()
+    lab.page.get_by_label("Go to Mark 1").wait_for(state="detached")
+
+
+def test_the_area_is_shown_with_its_error_bar(lab):
+    lab.group("Explain")
+    lab.page.get_by_text("Area", exact=True).first.click()
+    text = lab.page.locator(".area")
+    lab.until(lambda: "±" in text.inner_text(), 30)
+    mean, error = (float(part) for part in re.findall(r"\d\.\d+", text.inner_text())[:2])
+    assert abs(mean - 1.52) < 0.1 + 4 * error  # 1000 iterations keep a little more than the set
+    assert "1.50640 to 1.53121" in text.inner_text()
+
+
+def test_what_is_paused_goes_on_with_the_next_move(lab):
+    lab.key(" ")
+    lab.until(lambda: "Paused" in lab.status())
+    lab.pick("Elephant valley")
+    lab.until(lambda: lab.complete() and lab.fact("zoom") == "2.0e2")
+
+
+def test_the_lab_keeps_its_view_while_another_is_shown(lab):
+    lab.pick("Triple spirals")
+    lab.until(lambda: lab.complete() and lab.fact("zoom") == "6.0e2")
+    lab.page.get_by_role("tab", name="Diffusion").click()
+    lab.until(lambda: lab.fact("step") not in ("", "0"), 30)
+    lab.page.get_by_role("tab", name="Mandelbrot").click()
+    lab.until(lambda: lab.fact("zoom") == "6.0e2")
+    lab.pick("Whole set")
+    lab.until(lambda: lab.complete() and lab.fact("zoom") == HOME.zoom)
+
+
+def test_the_lessons_scene_has_the_lessons_size(lab):
+    lab.pick("Lesson's scene")
+    lab.until(lambda: lab.fact("pixel") == "5.0e-4", 30)  # 1 of 2000 rows
+    state = lab.until(lambda: lab.complete() and lab.state())
+    assert state["width"] / state["height"] == pytest.approx(1.5, abs=0.01)
+    lab.pick("Whole set")
+    lab.until(lambda: lab.complete() and lab.fact("zoom") == HOME.zoom)
+    assert lab.state()["width"] / lab.state()["height"] != pytest.approx(1.5, abs=0.01)
+
+
+@pytest.mark.parametrize("viewport", [LAPTOP, PROJECTOR], indirect=True)
+def test_nothing_overflows(lab, viewport):
+    for name in GROUPS:
+        lab.group(name)
+        assert lab.page.evaluate(OVERFLOW) == [0, 0]
+    lab.go(*places()["Zoom 5e113"].center, "5e113", 1000)  # the longest words in the status bar
+    lab.until(lambda: lab.fact("zoom") == "5.0e113", 60)
+    bar = lab.page.locator(".status")
+    assert bar.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+
+
+@pytest.mark.parametrize("viewport", [PROJECTOR], indirect=True)
+def test_screenshots(lab, screenshot):
+    lab.pick("Seahorses 3e5")
+    lab.until(lambda: lab.complete() and lab.fact("zoom") == "3.0e5", 60)
+    if os.environ.get("UPDATE_SCREENSHOTS"):  # with the comparison done, which takes a while
+        lab.until(lambda: lab.page.get_by_text("Measuring").count() == 0, 90)
+    lab.page.mouse.move(0, 0)
+    assert screenshot("mandelbrot").stat().st_size > 100_000
+    lab.page.get_by_label("Toggle theme").click()
+    lab.page.mouse.move(0, 500)
+    lab.page.wait_for_timeout(2500)
+    assert screenshot("mandelbrot-dark").stat().st_size > 100_000

@@ -1,0 +1,223 @@
+"""The Mandelbrot picture in a real Chromium: the hand moves it at once, exactly, at any depth."""
+
+from __future__ import annotations
+
+import io
+import statistics
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from compute.labs.mandelbrot.views import VIEWS
+from tests.browser.conftest import PROJECTOR
+from tests.browser.set_page import MODELS, SetPage
+
+
+@pytest.fixture
+def lab(page, server):
+    return SetPage(page, server)
+
+
+def test_a_drag_moves_the_picture_by_as_many_pixels(lab):
+    before, state = lab.settled(), lab.state()
+    start = lab.at(0.5, 0.5)
+    lab.drag(start, (start[0] + 60, start[1] - 35))
+    lab.until(lambda: lab.center() != before and lab.complete())
+    after = lab.settled()
+    pixel = (state["top"] - state["bottom"]) / state["height"] * 10.0 ** state["exponent"]
+    moved = [float(b - a) / pixel for a, b in zip(before, after, strict=True)]
+    assert moved == pytest.approx([-60, -35], abs=1e-3)
+
+
+def test_the_wheel_zooms_at_the_pointer(lab):
+    place = 0.3, 0.65
+    before, zoom = lab.point(*place), lab.zoom()
+    lab.page.mouse.move(*lab.at(*place))
+    for _ in range(8):
+        lab.page.mouse.wheel(0, -100)
+        lab.page.wait_for_timeout(30)
+    lab.until(lambda: lab.zoom() > 3.99 * zoom)
+    assert lab.zoom() == pytest.approx(4 * zoom, rel=1e-9)
+    assert lab.point(*place) == pytest.approx(before, abs=2e-2 / zoom)  # the place on the page is a whole pixel
+    lab.until(lab.complete)
+    assert lab.point(*place) == pytest.approx(before, abs=2e-2 / zoom)
+    lab.page.mouse.wheel(0, 100)
+    lab.until(lambda: lab.zoom() < 3.9 * zoom)
+
+
+def test_a_box_and_a_double_click_zoom_in(lab):
+    zoom = lab.zoom()
+    corner = lab.point(0.6, 0.6)
+    lab.page.keyboard.down("Shift")
+    lab.drag(lab.at(0.6, 0.6), lab.at(0.8, 0.8))
+    lab.page.keyboard.up("Shift")
+    lab.until(lambda: lab.zoom() > 4.5 * zoom)
+    assert lab.zoom() == pytest.approx(5 * zoom, rel=0.03)
+    assert lab.point(0, 0) == pytest.approx(corner, abs=0.05 / zoom)
+    lab.until(lab.complete)
+    zoom, place = lab.zoom(), lab.point(0.25, 0.75)
+    lab.page.mouse.dblclick(*lab.at(0.25, 0.75))
+    lab.until(lambda: lab.zoom() > 1.9 * zoom)
+    assert lab.zoom() == pytest.approx(2 * zoom, rel=1e-9)
+    lab.until(lab.complete)
+    assert lab.point(0.25, 0.75) == pytest.approx(place, abs=0.05 / zoom)
+
+
+def test_square_pixels_stay_square(lab):
+    def ratio():
+        s = lab.state()
+        return (s["right"] - s["left"]) / s["width"] / ((s["top"] - s["bottom"]) / s["height"])
+
+    assert ratio() == pytest.approx(1, abs=1e-9)
+    lab.page.keyboard.down("Shift")
+    lab.drag(lab.at(0.2, 0.2), lab.at(0.3, 0.8))
+    lab.page.keyboard.up("Shift")
+    lab.until(lab.complete)
+    assert ratio() == pytest.approx(1, abs=1e-9)
+    lab.page.set_viewport_size({"width": 1500, "height": 800})
+    lab.until(lambda: lab.state()["width"] > 700)
+    lab.until(lab.complete)
+    assert ratio() == pytest.approx(1, abs=1e-9)
+    s = lab.state()
+    assert s["pixels"] == s["width"] * s["height"]  # the lab computes what the screen shows
+
+
+def test_a_first_coarse_picture_follows_a_zoom_step_quickly(lab):
+    lab.page.set_viewport_size({"width": 1280, "height": 890})
+    lab.until(lambda: lab.state()["height"] > 500)
+    lab.until(lab.complete)
+    lab.listen()
+    lab.page.mouse.move(*lab.at(0.42, 0.55))
+    times = []
+    for _ in range(12):
+        lab.page.evaluate("window.frames_seen.length = 0")
+        started = lab.page.evaluate("performance.now()")
+        lab.page.mouse.wheel(0, -100)
+        first = lab.until(lambda: [f for f in lab.heard() if f["number"] > 0])[0]
+        times.append(first["at"] - started)
+        lab.until(lab.complete)
+    s = lab.state()
+    print(
+        f"first coarse frame of a zoom step, {s['width']}x{s['height']}: median {statistics.median(times):.0f} ms, "
+        f"most {max(times):.0f} ms"
+    )
+    assert len(times) == 12
+
+
+def test_a_continuous_wheel_never_queues(lab):
+    lab.listen()
+    lab.page.mouse.move(*lab.at(0.31, 0.5))
+    started = lab.page.evaluate("performance.now()")
+    for _ in range(120):
+        lab.page.mouse.wheel(0, -60)
+        lab.page.wait_for_timeout(16)
+    ended = lab.page.evaluate("performance.now()")
+    zoom = lab.zoom()
+    lab.until(lab.fits, 3)
+    frames = [f for f in lab.heard() if f["number"] > 0]
+    late = lab.page.evaluate("performance.now()") - ended
+    print(f"{len(frames)} frames in {(ended - started) / 1000:.1f} s, last {late:.0f} ms after")
+    assert zoom > 1e6
+    assert len(frames) > 5
+    assert lab.zoom() == pytest.approx(zoom)
+
+
+ORBIT = f"""() => {{ {MODELS}
+  const orbit = model('mandelbrot orbit').data;
+  return Array.from(orbit.x).map((x, k) => [x, orbit.y[k]]);
+}}"""
+
+
+def test_the_orbit_of_the_point_under_the_pointer_is_drawn(lab):
+    lab.switch("o")
+    lab.page.mouse.move(*lab.at(0.5, 0.5))
+    points = lab.until(lambda: len(p := lab.page.evaluate(ORBIT)) > 5 and p)
+    re, im = lab.point(0.5, 0.5)
+    z = 0j
+    origin = lab.page.evaluate(f"() => {{ {MODELS} return data.origin[0]; }}")
+    for x, y in points[:6]:
+        assert complex(origin[0] + x * 10 ** origin[2], origin[1] + y * 10 ** origin[2]) == pytest.approx(z, abs=0.02)
+        z = z * z + complex(re, im)
+    before = points
+    lab.page.mouse.move(*lab.at(0.65, 0.55))
+    lab.until(lambda: lab.page.evaluate(ORBIT) != before)
+    lab.switch("o")
+    lab.until(lambda: lab.page.evaluate(ORBIT) == [])
+
+
+JULIA = f"() => {{ {MODELS} return Array.from(model('mandelbrot julia').data.julia[0]).join(); }}"
+
+
+def test_the_julia_set_follows_the_pointer(lab):
+    lab.page.mouse.move(*lab.at(0.2, 0.8))
+    lab.switch("j")
+    lab.page.mouse.move(*lab.at(0.3, 0.5))
+    lab.until(lambda: len(lab.page.evaluate(JULIA)) > 1000)
+    before = lab.page.evaluate(JULIA)
+    inset = lab.page.locator("canvas").nth(1).bounding_box()
+    assert inset["width"] > 100
+    lab.page.mouse.move(*lab.at(0.42, 0.6))
+    lab.until(lambda: lab.page.evaluate(JULIA) != before)
+    number = lab.state()["number"]
+    lab.page.mouse.move(*lab.at(0.5, 0.7))
+    lab.page.wait_for_timeout(400)
+    assert lab.state()["number"] == number  # the large picture is the same: it is not sent again
+
+
+TRAFFIC = """() => { window.received = 0; window.sent = 0;
+  const send = WebSocket.prototype.send;
+  WebSocket.prototype.send = function (...a) {
+    if (!this.counted) { this.counted = true; this.addEventListener('message', () => { window.received += 1; }); }
+    window.sent += 1;
+    return send.apply(this, a);
+  };
+}"""
+
+
+def test_the_palette_turns_without_any_message(lab):
+    lab.page.mouse.move(0, 0)
+    lab.page.evaluate(TRAFFIC)
+    still = [lab.picture() for _ in range(2)]
+    assert difference(*still) < 0.5
+    lab.switch("c")
+    lab.until(lambda: difference(lab.picture(), still[0]) > 3)
+    lab.page.wait_for_timeout(1500)  # what the key itself said has arrived
+    lab.page.evaluate("window.sent = window.received = 0")
+    number, first = lab.state()["number"], lab.picture()
+    lab.page.wait_for_timeout(1500)
+    assert difference(lab.picture(), first) > 3
+    assert lab.state()["number"] == number
+    assert lab.page.evaluate("window.sent") == 0
+    inside = np.asarray(Image.open(io.BytesIO(lab.picture())).convert("RGB"))
+    assert (inside == 0).all(axis=2).mean() > 0.05  # the set stays black
+
+
+def difference(one: bytes, other: bytes) -> float:
+    """Mean difference of two pictures, in grey levels."""
+    a, b = (np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).astype(float) for data in (one, other))
+    return float(np.abs(a - b).mean())
+
+
+@pytest.mark.parametrize(("name", "depth"), [("e14", 14), ("e113", 113), ("dive e1007", 1007)])
+def test_ticks_differ_from_each_other_at_any_depth(lab, name, depth):
+    view = VIEWS[name]
+    lab.go(*view.center, view.zoom, view.max_iterations)
+    lab.until(lambda: lab.state()["exponent"] < -depth + 2, 40)
+    lab.until(lab.fits, 60)
+    words = lab.ticks()
+    print(words)
+    for axis in words:
+        assert len(set(axis)) == len(axis) >= 3
+        assert any(f"e-{depth}" in word or f"e-{depth + 1}" in word or f"e-{depth - 1}" in word for word in axis)
+    assert len(str(lab.page.locator(".numbers").inner_text())) > 2 * depth
+
+
+@pytest.mark.parametrize("viewport", [PROJECTOR], indirect=True)
+def test_screenshots(lab, screenshot):
+    lab.switch("o")
+    lab.switch("j")
+    lab.page.mouse.move(*lab.at(0.42, 0.62))
+    lab.until(lambda: len(lab.page.evaluate(JULIA)) > 1000)
+    lab.page.wait_for_timeout(1500)
+    assert screenshot("mandelbrot-stage").stat().st_size > 50_000
