@@ -42,8 +42,21 @@ def test_the_relations_that_define_it(kernels, dtype, m, n, k):
     assert work.beta[0] == pytest.approx(np.linalg.norm(b), rel=4 * EPSILON[dtype])
     assert np.linalg.norm(A @ V.T - U @ B, 2) <= allowed
     assert np.linalg.norm(V @ V.T - np.eye(k), 2) <= 60 * EPSILON[dtype]
-    if k < n:
-        assert np.linalg.norm(A.T @ U[:, :k] - np.vstack([V, work.V[k]]).T[:, :k] @ B[:k].T, 2) <= allowed
+    if m >= n:
+        assert np.linalg.norm(A.T @ U[:, :k] - V.T @ B[:k].T, 2) <= allowed
+        assert np.linalg.norm(U.T @ U - np.eye(k + 1), 2) <= 1e4 * EPSILON[dtype]
+
+
+@pytest.mark.xfail(reason="with fewer rows than columns U must be kept orthogonal instead of V", strict=True)
+def test_a_wide_matrix_keeps_its_left_vectors_orthogonal():
+    """alpha > beta there: what rounding leaves in u grows by alpha / beta, about 9, with each step."""
+    rng = np.random.default_rng(1093)
+    work = begun(cpu_numpy, rng.normal(size=(23, 1070)), rng.normal(size=23), "float64", 15)
+    U = [work.u.copy()]
+    for j in range(15):
+        cpu_numpy.steps(work, j, 1, True, 0.0)
+        U.append(work.u.copy())
+    assert np.linalg.norm(np.array(U) @ np.array(U).T - np.eye(16), 2) <= 1e-12
 
 
 def test_both_backends_agree_and_splitting_changes_no_bit():
