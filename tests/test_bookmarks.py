@@ -89,10 +89,13 @@ def test_a_thumbnail_is_the_middle_the_right_way_up():
 
 @pytest.mark.parametrize(
     ("log2", "text"),
-    [(0.0, "1"), (-1.0, "0.5"), (10.0, "1e+03"), (-10.0, "9.8e-4"), (-1000.0, "9.3e-302"), (-3321.93, "1.0e-1000")],
+    [
+        *((0.0, "1.0"), (-1.0, "0.50"), (8.0, "256"), (10.0, "1.0e3"), (-10.0, "9.8e-4")),
+        *((-1000.0, "9.3e-302"), (-3321.93, "1.0e-1000")),
+    ],
 )
 def test_powers_read_at_any_depth(log2, text):
-    assert power(log2).replace("1.0e3", "1e+03") == text
+    assert power(log2) == text
 
 
 def test_the_reference_orbit_comes_first():

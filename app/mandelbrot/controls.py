@@ -42,7 +42,8 @@ class MandelbrotControls(Controls):
             "Display": self.display.panel,
             "Compute": column(*self.machine.items, self._resolution()),
         }
-        self.panel = column(self._steps(), accordion(groups, opened=(0,)))
+        # the dialog stands outside the groups: what a closed group holds does not exist in the browser
+        self.panel = column(self._steps(), accordion(groups, opened=(0,)), self.places.goto.panel)
         self._connect()
 
     def present(self, on: bool, cramped: bool) -> None:

@@ -44,5 +44,5 @@ def power(log2: float, digits: int = 2) -> str:
     if float(f"{mantissa:.{digits - 1}f}") >= 10:
         mantissa, exponent = 1.0, exponent + 1
     if -2 <= exponent <= 2:
-        return f"{mantissa * 10.0**exponent:.{digits}g}"
+        return f"{mantissa * 10.0**exponent:.{max(0, digits - 1 - exponent)}f}"
     return f"{mantissa:.{digits - 1}f}e{exponent}"

@@ -44,7 +44,7 @@ class Places:
             label="Drag", options=DRAG, value=False, size="small", margin=(4, 8), sizing_mode="stretch_width"
         )
         drag.param.watch(lambda event: session.later(lambda: stage.box_mode(event.new)), "value")
-        self.panel = column(drag, buttons, self.gallery, self.goto.panel)
+        self.panel = column(drag, buttons, self.gallery)
 
     def pick(self, index: int) -> None:
         """Go to a bookmark."""
