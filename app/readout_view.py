@@ -25,7 +25,8 @@ NEEDS = {
     "bytes": "One read and one write a cell and step. Kernels that take several steps in one pass through memory, and "
     "grids that fit in a cache, can exceed 100 % of the copy bandwidth.",
     "instructions": "Four instructions an iteration, three of them fused multiply-adds, against as many fused "
-    "multiply-adds as the device does at most, measured at start. Only iterations that were done count.",
+    "multiply-adds as the device does at most, measured at start; a kernel that doubles by an integer addition needs "
+    "three and can exceed 100 %. Only iterations that were done count.",
 }
 FIRST = "First step of a fresh lab; it holds compilation if nothing had compiled the kernel before. In no median."
 

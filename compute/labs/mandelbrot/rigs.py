@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
@@ -12,9 +11,10 @@ from compute.devices import Device
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.painting import ALL
 from compute.labs.mandelbrot.scenes import PAN, OneLaunch, Right, Scene, lab_of
-from compute.labs.mandelbrot.state import FRESH, State
+from compute.labs.mandelbrot.state import FRESH
 from compute.timings import Timing
 
+LEAD = 3  # pictures of a sample of several that are not counted
 COARSE = 16  # pixels between those of the first call, which must not take minutes
 
 __all__ = ["PaintingRig", "PanRig"]
@@ -23,14 +23,13 @@ __all__ = ["PaintingRig", "PanRig"]
 class PaintingRig:
     """The kernels of a scene's whole picture, in one launch on fresh pixels; making them fresh is not timed.
 
-    Pictures of one sample are launched one after the other, each with counts of its own: a GPU then never waits for the
-    host, whose launch may take as long as the picture.
+    Nothing waits between the pictures of a sample, and the first LEAD of several do not count: then the host is ahead,
+    and a GPU does not wait for a launch, which can take as long as a picture.
     """
 
     def __init__(self, device: Device, scene: Scene, right: Right) -> None:
         self.device, self._scene, self._right = device, scene, right
         self._lab: Mandelbrot | None = None
-        self._states: list[State] = []
 
     def first(self, way: Way) -> tuple[Timing, float]:
         """A coarse picture, which may compile, and another one to tell what a full one will take."""
@@ -42,35 +41,28 @@ class PaintingRig:
     def check(self, way: Way) -> Checked:
         """One picture, and its counts against the right ones."""
         timing = self._paint(way)
-        return Checked(*self._right.error(self.device.download(self._states[0].count)), timing)
+        return Checked(*self._right.error(self.device.download(self._open(way).state.count)), timing)
 
     def run(self, way: Way, steps: int) -> Timing:
         """`steps` pictures; a cell of the timing is an iteration that was done."""
         return self._paint(way, steps)
 
     def _paint(self, way: Way, pictures: int = 1, stride: int = 1) -> Timing:
-        lab = self._open(way)
-        states = self._fresh(way, lab, pictures)
+        lab, raster = self._open(way), way.backend.kernels("compute.raster")
+        count, rows = lab.state.count, self._scene.shape[0]
         part = OneLaunch(lab.painting.task, stride).part(ALL)
         deep = (lab.painting.guide.at(lab.place),) if lab.painting.guide else ()
-        self.device.synchronise()
-        stopwatch = self.device.stopwatch()
-        with self.device.lock, stopwatch:
-            for state in states:
-                way.kernel(state, part, *deep)
-        seconds = stopwatch.seconds()
-        done = int(self.device.download(states[0].totals)[0]) // pictures
-        return Timing(way.backend.name, way.variant, pictures, max(1, done), stopwatch.launch, seconds)
-
-    def _fresh(self, way: Way, lab: Mandelbrot, pictures: int) -> list[State]:
-        """So many states with no pixel begun; all but the counts is the same memory."""
-        raster, shape = way.backend.kernels("compute.raster"), self._scene.shape
-        while len(self._states) < pictures:
-            self._states.append(replace(lab.state, count=self.device.allocate(shape, np.int32)))
-        for state in self._states[:pictures]:
-            raster.gather(state.count, state.count, 1, 1, -shape[0], 0, FRESH)  # from outside of it: all are filled
+        lead = LEAD if pictures > 1 else 0
+        watches = [self.device.stopwatch() for _ in range(lead + pictures)]
         self.device.write(np.zeros(2, np.int64), lab.state.totals)
-        return self._states[:pictures]
+        with self.device.lock:
+            for watch in watches:
+                raster.gather(count, count, 1, 1, -rows, 0, FRESH)  # from outside of it, so that all are filled
+                with watch:
+                    way.kernel(lab.state, part, *deep)
+        seconds, launch = (sum(times) for times in zip(*((w.seconds(), w.launch) for w in watches[lead:]), strict=True))
+        done = int(self.device.download(lab.state.totals)[0]) // len(watches)
+        return Timing(way.backend.name, way.variant, pictures, max(1, done), launch, seconds)
 
     def _open(self, way: Way) -> Mandelbrot:
         if self._lab is None:

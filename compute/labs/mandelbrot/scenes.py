@@ -27,7 +27,6 @@ PACKAGE = "compute.labs.mandelbrot"
 TOLERANCE = {"float64": 1e-3, "float32": 5e-3}  # share of pixels; why float32 has more, `Scene.tolerance` says
 SQUARE = (2048, 2048)
 SCREEN, SMALL_SCREEN = (1080, 1920), (270, 480)  # rows and columns; the small one where there is no GPU
-PICTURES = 20  # in one sample at most
 LATTICE = 2000  # pixels at most at which deep views are compared
 PAN = ("-0.4", "0.0"), 36  # centre after a pan to the right from the whole set's, and by how many of 1080 rows
 FOUR_THIRDS = "1." + 39 * "3"  # zoom of a view 3 high, to 1e-39
@@ -93,8 +92,8 @@ class Scene:
 
     @property
     def needed_bytes(self) -> int:
-        """z, place, count and smooth count twice over, as a pan needs, and the counts of the pictures of a sample."""
-        return (2 * 32 + 4 * PICTURES) * self.cells
+        """z, place, count and smooth count twice over, as a pan needs."""
+        return 2 * 32 * self.cells
 
     @property
     def plain(self) -> bool:

@@ -10,13 +10,13 @@ from compute.bench.workload import Option
 from compute.devices import Device
 from compute.labs.mandelbrot.rigs import PaintingRig, PanRig
 from compute.labs.mandelbrot.rules import RATE, RULES
-from compute.labs.mandelbrot.scenes import PACKAGE, PICTURES, SCENES, Right, Scene, kernels_of, scenes
+from compute.labs.mandelbrot.scenes import PACKAGE, SCENES, Right, Scene, kernels_of, scenes
 from compute.labs.mandelbrot.twin import Pictures as twin  # noqa: N813 the name that the engine asks for
 
 __all__ = ["RATE", "RULES", "twin"]
 
 DTYPES = ("float32", "float64")
-CHECK_STEPS, MOST_STEPS = 1, PICTURES  # pictures: compared, and in one sample at most
+CHECK_STEPS, MOST_STEPS = 1, 48  # pictures: compared, and in one sample at most
 WRONG: Mapping[str, str] = {}
 PARAMETERS: Mapping[str, Any] = {"agreement": "share of pixels whose counts differ by more than 1"}
 INCLUDED = (
