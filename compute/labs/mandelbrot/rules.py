@@ -149,31 +149,8 @@ RATE_ABOUT = "Iterations that were really done, over the device's time for them;
 DEEP_ABOUT = "Iterations that the picture is worth: a jump by bilinear approximation counts as all it spares."
 FMA_ABOUT = (
     "A step is 3 fused multiply-adds and 1 addition: 4 instructions, against the fused multiply-adds a second that "
-    "this device does at most, measured at start. A kernel that doubles by an integer addition needs 3 and can exceed "
-    "100 %; host kernels do not fuse and need 7."
-)
-WHOLE_ABOUT),
-        )
-
-    def elsewhere(self, values: Values, figures: Sequence[Recorded]) -> Sequence[Recorded]:
-        """The fastest recorded one of the whole set, in the dtype of the live picture."""
-        fitting = [f for f in _recorded(figures, "whole set") if f.dtype == self.dtype(values)]
-        return [min(fitting, key=lambda f: f.step)] if fitting else []
-
-    def chart(self, values: Values, figures: Sequence[Recorded]) -> Chart | None:
-        """All backends and all kernels on the lesson's scene, if it is on the screen."""
-        if not is_lesson(values):
-            return None
-        ways = tuple(Contestant(b.name) for b in _here()) + contestants()
-        recorded = tuple(f for f in _recorded(figures, "lesson") if f.dtype == "float64")
-        return Chart("The lesson's scene", ways, {}, (*recorded, *CITED))
-
-
-RATE_ABOUT = "Iterations that were really done, over the device's time for them; shortcuts save iterations."
-DEEP_ABOUT = "Iterations that the picture is worth: a jump by bilinear approximation counts as all it spares."
-FMA_ABOUT = (
-    "A step is 3 fused multiply-adds and 1 addition: 4 instructions, against the fused multiply-adds a second that "
-    "this device does at most, measured at start. Host kernels do not fuse and need 7."
+    "this device does at most, measured at start. A kernel that doubles by an integer addition needs 3 of them and "
+    "can exceed 100 %; host kernels do not fuse and need 7."
 )
 WHOLE_ABOUT = "Device time of all launches of this picture, coarse passes included."
 RULES = PictureRules()
