@@ -1,11 +1,14 @@
 // Ticks along one axis whose numbers count from an anchor in units of 10^exponent.
 const origin = source.data.origin[0], unit = origin[2], {start, end} = own, centre = (start + end) / 2;
 const length = along ? plot.frame_height : plot.frame_width;
-const rough = (end - start) / Math.max(2, Math.min(5, length / 150));
-const power = Math.floor(Math.log10(rough) + 1e-9);
-const step = [1, 2, 5, 10].map((m) => m * 10 ** power).find((s) => s >= rough * (1 - 1e-9));
-const places = -(unit + Math.floor(Math.log10(step) + 1e-9));
-const absolute = -unit + 1 <= decimals;
+const span = end - start, absolute = -unit + 1 <= decimals;
+const finest = absolute ? Math.max(0, -unit + 1) : 2;             // decimals that a label may have
+const rough = span * (9 * (finest + 5) + 24) / length;            // a step at least as long as its label
+const nice = [0.5, 1, 2, 2.5, 5, 10].map((m) => m * 10 ** Math.floor(Math.log10(rough) + 1e-9));
+const fits = Math.max(1, nice.findIndex((step) => step >= rough * (1 - 1e-9)));
+const step = nice[span / nice[fits] < 2.2 ? fits - 1 : fits];     // and at least two ticks
+const leading = Math.floor(Math.log10(step) + 1e-9);
+const places = -(unit + leading) + (Math.abs(step / 10 ** leading - 2.5) < 1e-6);
 const from = absolute ? 0 : centre;
 function ticks() {
   const first = Math.ceil((start - from) / step - 1e-9), last = Math.floor((end - from) / step + 1e-9);

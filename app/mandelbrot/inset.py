@@ -15,7 +15,7 @@ from compute.frames import NOT_FINITE, Frame, Raster
 
 SIDE, LARGEST = 152, 280  # px of the picture, at least and at most
 PART = 0.33  # of the height of the large picture
-EDGE, BELOW = 6, 26  # px around it, and of the line with c below it
+EDGE, BELOW = 6, 34  # px around it, and of the line with c below it
 REACH = 2.0  # the Julia set lies within this of 0
 
 
@@ -30,12 +30,16 @@ class Inset:
             y_range=Range1d(-REACH, REACH),
             name="julia picture",
             toolbar_location=None,
+            x_axis_location=None,
+            y_axis_location=None,
             tools=[],
             output_backend="canvas",
-            min_border=EDGE,
+            min_border_left=EDGE,
+            min_border_right=EDGE,
+            min_border_top=EDGE,
+            min_border_bottom=BELOW,
             sizing_mode="fixed",
         )
-        self.figure.axis.visible = False
         self.figure.grid.visible = False
         side = 2 * REACH
         self.figure.image(

@@ -24,11 +24,9 @@ class OrbitMark:
     def __init__(self, plot: figure, name: str) -> None:
         self.line = ColumnDataSource({"x": [], "y": []})
         self.points = ColumnDataSource({"x": [], "y": [], "size": [], "colour": []}, name=name)
-        plot.line("x", "y", source=self.line, line_color="#ffffff", line_width=3, line_alpha=0.55, level="overlay")
-        plot.line("x", "y", source=self.line, line_color="#202020", line_width=1.2, level="overlay")
-        plot.scatter(
-            "x", "y", size="size", source=self.points, fill_color="colour", line_color="#202020", level="overlay"
-        )
+        plot.line("x", "y", source=self.line, line_color="#ffffff", line_width=3, line_alpha=0.55)
+        plot.line("x", "y", source=self.line, line_color="#202020", line_width=1.2)
+        plot.scatter("x", "y", size="size", source=self.points, fill_color="colour", line_color="#202020")
 
     def show(self, points: Points, box: tuple[float, float, float, float]) -> None:
         """Draw (n, 2) points; lines are cut at `box` (x0, y0, x1, y1), points outside it left out."""

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from compute.frames import TOP_LEVEL, Curve, Raster
 
 CLOSE = 26  # levels between two ticks at least: a tenth of the bar
-STEPS = (1, 2, 5)
+STEPS = (1, 1.5, 2, 3, 5, 7)
 
 
 def nice(low: float, high: float) -> list[float]:
-    """1, 2, 5, 10, … between two positive numbers, finer where that gives fewer than four."""
+    """1, 1.5, 2, 3, 5, 7, 10, … between two positive numbers, finer where that gives fewer than four."""
     if not 0 < low <= high:
         return []
     powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias
 
 import panel as pn
@@ -195,7 +196,7 @@ class MandelbrotStage:
     def _say(self) -> None:
         """Where the picture lies."""
         sight, (re, im) = self.navigator.shown, self.navigator.center
-        words = [f"Zoom {scientific(sight.zoom, FIGURES)}", f"pixel {scientific(self.navigator.spacing, FIGURES)}"]
+        words = [f"Zoom {in_words(sight.zoom)}", f"pixel {in_words(self.navigator.spacing)}"]
         if relative(self.glass.anchor.exponent):
             words.append("axes: distance from the centre")
         self.place.param.update(re=re, im=im, zoom=self.navigator.zoom, words=" · ".join(words))
@@ -205,6 +206,12 @@ def grid(height: int, width: int, factor: float) -> tuple[int, int]:
     """(rows, columns) for a picture of that many px: `factor` times as many, and at most MOST_PIXELS."""
     part = min(factor, (MOST_PIXELS / (height * width)) ** 0.5)
     return max(1, round(height * part)), max(1, round(width * part))
+
+
+def in_words(number: Fraction) -> str:
+    """To three figures: "1.5", "0.0071", "5e113"."""
+    text = scientific(number, FIGURES)
+    return f"{float(text):g}" if -4 <= int(text.partition("e")[2]) <= 4 else text
 
 
 def _ignore() -> None:

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from compute.labs.mandelbrot.views import VIEWS
-from tests.browser.conftest import PROJECTOR
+from tests.browser.conftest import LAPTOP, PROJECTOR
 from tests.browser.set_page import MODELS, SetPage
 
 
@@ -204,20 +204,23 @@ def test_ticks_differ_from_each_other_at_any_depth(lab, name, depth):
     view = VIEWS[name]
     lab.go(*view.center, view.zoom, view.max_iterations)
     lab.until(lambda: lab.state()["exponent"] < -depth + 2, 40)
-    lab.until(lab.fits, 60)
     words = lab.ticks()
     print(words)
     for axis in words:
-        assert len(set(axis)) == len(axis) >= 3
+        assert len(set(axis)) == len(axis) >= 2
         assert any(f"e-{depth}" in word or f"e-{depth + 1}" in word or f"e-{depth - 1}" in word for word in axis)
-    assert len(str(lab.page.locator(".numbers").inner_text())) > 2 * depth
+    lab.until(lambda: len(lab.page.locator(".numbers").inner_text()) > 2 * depth)
 
 
-@pytest.mark.parametrize("viewport", [PROJECTOR], indirect=True)
-def test_screenshots(lab, screenshot):
+@pytest.mark.parametrize("viewport", [LAPTOP, PROJECTOR], indirect=True)
+def test_screenshots(lab, viewport, screenshot):
     lab.switch("o")
     lab.switch("j")
     lab.page.mouse.move(*lab.at(0.42, 0.62))
     lab.until(lambda: len(lab.page.evaluate(JULIA)) > 1000)
     lab.page.wait_for_timeout(1500)
-    assert screenshot("mandelbrot-stage").stat().st_size > 50_000
+    assert screenshot(f"mandelbrot-{viewport[0]}").stat().st_size > 50_000
+    lab.page.get_by_label("Toggle theme").click()
+    lab.page.mouse.move(*lab.at(0.42, 0.6))
+    lab.page.wait_for_timeout(1500)
+    assert screenshot(f"mandelbrot-{viewport[0]}-dark").stat().st_size > 50_000
