@@ -213,7 +213,7 @@ def test_the_lesson_s_scene_is_known_by_centre_zoom_and_iterations():
     assert is_lesson(lesson | {"zoom": "4.0", "center": ("-0.750", "-5e-1")})
     for other in ({"zoom": "4.1"}, {"max_iterations": 21}, {"center": ("-0.75", "-0.4")}):
         assert not is_lesson(lesson | other)
-    assert RULES.sampled(lesson) == {"ny": 2000, "nx": 3000}
+    assert RULES.sampled(lesson) == {"ny": 2000, "nx": 3000, "shortcuts": False}
     assert RULES.small(lesson)["ny"] <= rules.CHECK_ROWS
     assert RULES.chart(lesson | {"zoom": "5"}, ()) is None
 

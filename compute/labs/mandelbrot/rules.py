@@ -58,7 +58,7 @@ class PictureRules:
     reference = Contestant("cpu_numpy")
     included = (
         f"The kernels of one picture of this view, at most {TIMED_ROWS} rows high, the same for all; the lesson's "
-        "scene at its own size. Without the reference orbit of a deep view."
+        "scene at its own size, shortcuts off. Without the reference orbit of a deep view."
     )
 
     def own(self, contestant: Contestant, values: Values) -> dict[str, Any]:  # noqa: ARG002
@@ -75,9 +75,9 @@ class PictureRules:
         return _shrunk(values, CHECK_ROWS, DEEP_WORK if choose("auto", _place(values)).deep else inf)
 
     def sampled(self, values: Values) -> dict[str, Any]:
-        """The same view, smaller; the lesson's scene as it was."""
+        """The same view, smaller; the lesson's scene as it was, every iteration done."""
         if is_lesson(values):
-            return dict(zip(("ny", "nx"), LESSON_SHAPE, strict=True))
+            return {"ny": LESSON_SHAPE[0], "nx": LESSON_SHAPE[1], "shortcuts": False}
         work = DEEP_WORK if choose("auto", _place(values)).deep else HOST_WORK
         return _shrunk(values, TIMED_ROWS, inf if any(b.device == "cuda" for b in _here()) else work)
 
@@ -142,7 +142,7 @@ class PictureRules:
             return None
         ways = tuple(Contestant(b.name) for b in _here()) + contestants()
         recorded = tuple(f for f in _recorded(figures, "lesson") if f.dtype == "float64")
-        return Chart("The lesson's scene", ways, {}, (*recorded, *CITED))
+        return Chart("The lesson's scene, shortcuts off", ways, {}, (*recorded, *CITED))
 
 
 RATE_ABOUT = "Iterations that were really done, over the device's time for them; shortcuts save iterations."
