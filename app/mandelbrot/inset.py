@@ -34,6 +34,7 @@ class Inset:
             y_axis_location=None,
             tools=[],
             output_backend="canvas",
+            frame_align=False,  # else its borders are made those of the large picture, which shares its column
             min_border_left=EDGE,
             min_border_right=EDGE,
             min_border_top=EDGE,
@@ -57,7 +58,7 @@ class Inset:
         """Take part of a picture that is `height` px high."""
         side = max(SIDE, min(LARGEST, round(PART * height)))
         outer = {"width": side + 2 * EDGE, "height": side + EDGE + BELOW}
-        self.figure.update(frame_width=side, frame_height=side, **outer)
+        self.figure.update(**outer)  # its borders leave a square
         self.pane.param.update(**outer)
 
     def dress(self, dark: bool, presenter: bool) -> None:
