@@ -21,7 +21,10 @@ TICK = 250  # ms between refreshes of status, curves and readout
 
 
 class LabView:
-    """Builds the parts and passes events between them. `main`, `sidebar` and `readout` are what the page shows."""
+    """Builds the parts and passes events between them. `main`, `controls` and `readout` are what the page shows.
+
+    drawn: whether the browser has drawn the plots; frames come from then on.
+    """
 
     def __init__(self, lab: type[Lab], document: Document, window: tuple[int, int]) -> None:
         self.parts = parts = view_of(lab)
@@ -38,6 +41,7 @@ class LabView:
         session.on_delivered = self._delivered
         session.on_event = self._event
         session.on_values = self.controls.follow
+        self.drawn = self._closed = False
         self._shown = True  # whether this is the lab that the page shows
         self._warning = ""
 
@@ -48,6 +52,9 @@ class LabView:
 
     def _stream(self) -> None:
         """The browser has drawn the plots: send it frames."""
+        if self._closed:
+            return
+        self.drawn = True
         self.session.gate.open()
         self.session.document.add_periodic_callback(self._tick, TICK)
 
@@ -61,6 +68,7 @@ class LabView:
 
     def close(self) -> None:
         """Give everything back."""
+        self._closed = True
         self.session.close()
         self.readout.close()
 

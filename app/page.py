@@ -153,9 +153,9 @@ class Page:
     def _choose(self, index: int) -> None:
         """Show the lab of that tab, opened when it is first shown; the others rest."""
         lab = LABS[index]
-        fresh = lab.LAB not in self.views
         if self.view is not None:
-            self.view.show(False)
+            self._leave(self.view)
+        fresh = lab.LAB not in self.views
         self.view = self.views[lab.LAB] = LabView(lab, self.document, self._window) if fresh else self.views[lab.LAB]
         self._arrange()
         self._main.objects = list(self.view.main)
@@ -166,6 +166,14 @@ class Page:
             self.view.start()
         else:
             self.view.show(True)
+
+    def _leave(self, view: LabView) -> None:
+        """Another lab is shown instead. One that was left before it was drawn cannot be picked up: it starts anew."""
+        if view.drawn:
+            view.show(False)
+        else:
+            view.close()
+            del self.views[view.session.lab.LAB]
 
     def _shown(self, shown: bool) -> None:
         if self.view is not None:

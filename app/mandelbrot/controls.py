@@ -10,6 +10,7 @@ import panel_material_ui as pmui
 
 from app.controls import Controls, accordion, column
 from app.machine import Machine
+from app.mandelbrot.bookmarks import HOME
 from app.mandelbrot.display import Display
 from app.mandelbrot.iteration import Iteration
 from app.mandelbrot.lecture import Lecture
@@ -56,7 +57,7 @@ class MandelbrotControls(Controls):
         navigator = self.navigator
         self.undo = icon("undo", "Back to the last view (Backspace)", navigator.undo, align="center", disabled=True)
         self.redo = icon("redo", "Forward again (Shift+Backspace)", navigator.redo, align="center", disabled=True)
-        home = icon("home", "The whole set (0)", navigator.home, align="center")
+        home = icon("home", "The whole set (0)", self._home, align="center")
         run = run_button(self.session, self.toggle)
         return pmui.Row(run, self.undo, self.redo, home, margin=(8, 0, 0, 0), sizing_mode="stretch_width")
 
@@ -65,7 +66,7 @@ class MandelbrotControls(Controls):
         self.places.picked = self._picked
         self.acts = {
             "play": self.toggle,
-            "home": self.navigator.home,
+            "home": self._home,
             "undo": self.navigator.undo,
             "redo": self.navigator.redo,
             "orbit": partial(flip, self.lecture.orbit),
@@ -81,6 +82,10 @@ class MandelbrotControls(Controls):
     def _pan(self, right: int, up: int) -> None:
         values = self.session.values
         self.navigator.pan_pixels(right * max(1, values["nx"] // STEP), up * max(1, values["ny"] // STEP))
+
+    def _home(self) -> None:
+        """As the page opened: closer than the lab's own view of the whole set, to fill a screen."""
+        self.navigator.go(HOME.center, HOME.zoom, HOME.max_iterations)
 
     def _zoom(self, factor: float) -> None:
         self.navigator.zoom_at(0.5, 0.5, factor)
