@@ -64,7 +64,7 @@ class Display(Bound):
         self.automatic = pmui.Switch(label="Automatic limits", value=True, **FULL)
         self.automatic.param.watch(lambda event: self._toggle(event.new), "value")
         self._ends = [
-            pmui.FloatInput(label=label, value=value, width=112, size="small", margin=(6, 8))
+            pmui.LiteralInput(label=label, value=value, type=(float, int), width=112, size="small", margin=(6, 8))
             for label, value in (("count from", 1.0), ("to", 1000.0))
         ]
         for end in self._ends:

@@ -9,6 +9,7 @@ from typing import Any
 import panel_material_ui as pmui
 
 from app.controls import column
+from app.mandelbrot.goto import whole
 from app.session import Session
 from app.widgets import FULL, Bound
 from compute.frames import Frame
@@ -29,7 +30,7 @@ class Iteration(Bound):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         most = session.values["max_iterations"]
-        self._position = place(most)
+        self._position, self._shown = place(most), most
         label = self.parameter("max_iterations").label
         self.slider_most = pmui.FloatSlider(
             label=label,
@@ -42,7 +43,7 @@ class Iteration(Bound):
             **FULL,
         )
         self.slider_most.param.watch(lambda event: self._slide(event.new), "value")
-        self.typed = pmui.IntInput(label=f"{label}, typed", value=most, size="small", **FULL)
+        self.typed = pmui.TextInput(label=f"{label}, typed", value=thousands(most), size="small", **FULL)
         self.typed.param.watch(lambda event: self._type(event.new), "value")
         self.precision = self.choice("precision")
         self.samples = self.choice("samples", SAMPLES, description=self.parameter("samples").doc)
@@ -53,8 +54,13 @@ class Iteration(Bound):
         if exponent != self._position:  # moved by hand
             self._set(int(float(f"{10**exponent:.2g}")))
 
-    def _type(self, count: int | None) -> None:
-        if count is not None and count != self.session.values["max_iterations"]:
+    def _type(self, text: str) -> None:
+        """Take what was typed, "5000" or "1e7"; what is wrong with it stands below the field, and nothing changes."""
+        try:
+            count = whole("".join(text.split()))
+        except ValueError as error:
+            self.typed.param.update(error_state=True, helper_text=str(error))
+        else:
             self._set(count)
 
     def _set(self, count: int) -> None:
@@ -64,8 +70,8 @@ class Iteration(Bound):
     def show(self) -> None:
         """Let both widgets show the session's value; the slider stops at its end."""
         most = self.session.values["max_iterations"]
-        self._position = place(most)
-        self.typed.value = most
+        self._position, self._shown = place(most), most
+        self.typed.param.update(value=thousands(most), error_state=False, helper_text="")
         self.slider_most.param.update(value=self._position, value_label=thousands(most))
 
     def follow(self, values: Mapping[str, Any]) -> None:
@@ -75,7 +81,7 @@ class Iteration(Bound):
 
     def tick(self, frame: Frame) -> None:
         """Say which arithmetic is at work, and why."""
-        if self.typed.value != self.session.values["max_iterations"]:
+        if self._shown != self.session.values["max_iterations"]:
             self.show()  # a bookmark, or a step back
         reason = REASONS.get(frame.notes["precision"], "")
         if self.precision.helper_text != reason:

@@ -54,8 +54,7 @@ class PlainControls(Controls):
     def _typed(self, name: str) -> Widget:
         parameter, value = self.parameter(name), self.session.values[name]
         options = {"label": parameter.label, "value": value, "size": "small", **FULL}
-        kinds = {param.String: pmui.TextInput, param.Integer: pmui.IntInput, param.Number: pmui.FloatInput}
-        kind = next((widget for known, widget in kinds.items() if isinstance(parameter, known)), pmui.LiteralInput)
+        kind = pmui.TextInput if isinstance(parameter, param.String) else pmui.LiteralInput
         return self.add(name, kind(**options))
 
     def follow(self, values: Any) -> None:

@@ -18,8 +18,8 @@ PROJECTED = f"""() => {{
   const value = (level) => data.field_low[0] + level / 254 * (data.field_high[0] - data.field_low[0]);
   const values = levels.map(value), mean = values.reduce((a, b) => a + b, 0) / values.length;
   const rough = values.reduce((sum, v, i) => sum + (i ? Math.abs(v - values[i - 1]) : 0), 0) / values.length;
-  return {{mean, rough, most: Math.max(...values), least: Math.min(...values), pixels: values.length,
-           number: data.number[0], right: data.x[0] + data.dw[0]}};
+  return {{mean, rough, most: values.reduce((a, b) => Math.max(a, b)), least: values.reduce((a, b) => Math.min(a, b)),
+           pixels: values.length, number: data.number[0], right: data.x[0] + data.dw[0]}};
 }}"""
 
 
