@@ -14,10 +14,22 @@ def kernel(function: Callable[..., None]) -> Any:
 
     Its file declares `cuda: Any = None`; that name is bound to numba.cuda here, where the simulator looks for it too.
     """
-    from numba import cuda
-
-    function.__globals__["cuda"] = cuda
+    cuda = _bound(function)
     if not import_module("numba").config.ENABLE_CUDASIM:
         # A lab may be one cell wide: Numba would warn at every launch of a small grid.
         import_module("numba.cuda.dispatcher").config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
     return cuda.jit(function)
+
+
+@cache
+def device_function(function: Callable[..., Any]) -> Any:
+    """`function` for kernels to call; its file may declare `cuda: Any = None` too."""
+    return _bound(function).jit(device=True)(function)
+
+
+def _bound(function: Callable[..., Any]) -> Any:
+    """numba.cuda, which the function's file is given as `cuda`."""
+    from numba import cuda
+
+    function.__globals__["cuda"] = cuda
+    return cuda

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from compute import numba_threads
 from compute.labs.mandelbrot.deep import normal, perturb, perturb_far
 from compute.labs.mandelbrot.formula import ESCAPED, PERIODIC, inside, iterate, smooth_count
+from compute.labs.mandelbrot.slow_cpu import SLOW
 from compute.labs.mandelbrot.state import MARGIN, Part, Reference, State
 from compute.labs.mandelbrot.table_cpu import bla
 
@@ -207,4 +209,4 @@ def _far(arrays, totals, reference, numbers, geometry):  # type: ignore[no-untyp
     totals[1] += left
 
 
-VARIANTS = {"block": direct}  # an escape test each block of steps; the first is the default
+VARIANTS: dict[str, Callable[[State, Part], None]] = {"block": direct, **SLOW}  # the first is the default

@@ -163,7 +163,7 @@ __device__ __forceinline__ void slice(const REAL* re, const REAL* im, REAL* z, i
                                       unsigned long long* totals, REAL margin, const Part& part)
 {
     const Pixel p = find(part, count);
-    const REAL cr = p.there ? re[p.j] : 0, ci = p.there ? im[p.i] : 0;  // without waiting for the count
+    const REAL ci = p.there ? im[p.i] : 0, cr = p.there ? re[p.j] : 0;  // without waiting for the count
     int n = p.done, m = n, left = 0;
     if (p.wanted) {
         REAL x = 0, y = 0;
@@ -179,14 +179,7 @@ __device__ __forceinline__ void slice(const REAL* re, const REAL* im, REAL* z, i
             z[p.at + part.ny * part.nx] = y;
             left = n < part.limit;
         }
-        if (found == ESCAPED) {
-            if (n == 1) {  // far outside z_m may be beyond the range of float32; from n = 2 on |z_n| < 6, |z_m| < 3e6
-                x = cr;
-                y = ci;
-                m = 1;
-            }
-            smooth[p.at] = smooth_count<REAL>(x, y, cr, ci, m);
-        }
+        if (found == ESCAPED) smooth[p.at] = smooth_count<REAL>(x, y, cr, ci, m);
     }
     add_up(totals, n - p.done, left);
 }

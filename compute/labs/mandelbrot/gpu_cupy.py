@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from compute.labs.mandelbrot.state import MARGIN, Part, State
 __all__ = ["VARIANTS", "bla", "direct", "far", "perturbed", "pick"]
 
 SOURCE = Path(__file__).with_suffix(".cu")
+SLOW_SOURCE = SOURCE.with_name("gpu_slow.cu")
 REAL = {"float32": "float", "float64": "double"}
 THREADS = 256  # a block of `pick`
 
@@ -27,12 +29,17 @@ def direct(state: State, part: Part) -> None:
 
     Reads re and im; reads and writes z and count; writes smooth where a pixel finishes; adds to totals.
     """
-    z = state.z
-    arrays = state.re, state.im, z, state.count, state.smooth, state.totals
-    margin = z.dtype.type(MARGIN[z.dtype.name])
-    with z.device:
-        kernel = _kernel("direct_shortcuts" if part.shortcuts else "direct", z.dtype.name, z.device.id)
-        kernel(grid(state, part), BLOCK, (*arrays, margin, *numbers(state, part)))
+    _launch(SOURCE, "direct_shortcuts" if part.shortcuts else "direct", state, part)
+
+
+def with_a_test_each_step(state: State, part: Part) -> None:
+    """As `direct`, with an escape test after each step and no shortcuts."""
+    _launch(SLOW_SOURCE, "each_step", state, part)
+
+
+def with_additions(state: State, part: Part) -> None:
+    """As `direct`, with the doubling as an addition of two numbers and no shortcuts."""
+    _launch(SLOW_SOURCE, "additions", state, part)
 
 
 def pick(values: Array, out: Array, stride: int) -> None:
@@ -43,10 +50,23 @@ def pick(values: Array, out: Array, stride: int) -> None:
         kernel((-(-out.size // THREADS),), (THREADS,), (values, out, *map(np.int32, sizes)))
 
 
+def _launch(source: Path, name: str, state: State, part: Part) -> None:
+    z = state.z
+    arrays = state.re, state.im, z, state.count, state.smooth, state.totals
+    margin = z.dtype.type(MARGIN[z.dtype.name])
+    with z.device:
+        kernel = _kernel(name, z.dtype.name, z.device.id, source)
+        kernel(grid(state, part), BLOCK, (*arrays, margin, *numbers(state, part)))
+
+
 @cache
-def _kernel(name: str, dtype: str, device: int) -> Any:
+def _kernel(name: str, dtype: str, device: int, source: Path = SOURCE) -> Any:
     """The kernel for the current GPU, which is number `device`."""
-    return compile_cuda(SOURCE, defines={"REAL": REAL[dtype]}).get_function(name)
+    return compile_cuda(source, defines={"REAL": REAL[dtype]}).get_function(name)
 
 
-VARIANTS = {"block": direct}  # an escape test each block of steps; the first is the default
+VARIANTS: dict[str, Callable[[State, Part], None]] = {  # the first is the default
+    "block": direct,
+    "doubling by addition": with_additions,
+    "test each step": with_a_test_each_step,
+}

@@ -5,6 +5,7 @@ Constants come in as arguments of z's type: a literal 4 would turn float32 arith
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -12,11 +13,13 @@ import numpy as np
 from numba import njit
 
 from compute.devices import Array
-from compute.gpu_numba_kernel import kernel
+from compute.gpu_numba_kernel import device_function, kernel
 from compute.labs.mandelbrot import deep
 from compute.labs.mandelbrot.formula import ESCAPED, PERIODIC, inside, iterate, smooth_count
 from compute.labs.mandelbrot.gpu_launch import BLOCK, grid
+from compute.labs.mandelbrot.gpu_numba_pixels import iterate_pixels, part_numbers
 from compute.labs.mandelbrot.gpu_numba_table import bla
+from compute.labs.mandelbrot.gpu_slow import SLOW
 from compute.labs.mandelbrot.state import MARGIN, Part, Reference, State
 
 __all__ = ["VARIANTS", "bla", "direct", "far", "perturbed", "pick"]
@@ -32,11 +35,7 @@ def direct(state: State, part: Part) -> None:
 
     Reads re and im; reads and writes z and count; writes smooth where a pixel finishes; adds to totals.
     """
-    dtype = np.dtype(state.z.dtype)
-    real = dtype.type
-    constants = real(4), real(0.25), real(0.0625), real(1), real(MARGIN[dtype.name]), real(0)
-    arrays = state.re, state.im, state.z, state.count, state.smooth, state.totals
-    kernel(_direct)[grid(state, part), BLOCK](*arrays, _numbers(part), constants)
+    iterate_pixels(_iterate, state, part)
 
 
 def perturbed(state: State, part: Part, reference: Reference) -> None:
@@ -48,7 +47,7 @@ def perturbed(state: State, part: Part, reference: Reference) -> None:
     orbit = reference.orbit, *table, reference.settled, reference.cycle
     geometry = (*reference.centre, reference.spacing)
     _link()
-    kernel(_perturbed)[grid(state, part), BLOCK](_pixels(state), state.totals, orbit, _numbers(part), geometry)
+    kernel(_perturbed)[grid(state, part), BLOCK](_pixels(state), state.totals, orbit, part_numbers(part), geometry)
 
 
 def far(state: State, part: Part, reference: Reference) -> None:
@@ -57,18 +56,13 @@ def far(state: State, part: Part, reference: Reference) -> None:
     orbit = reference.orbit, reference.exponents, *table
     geometry = (*reference.centre, reference.spacing, reference.exponent)
     _link()
-    kernel(_far)[grid(state, part), BLOCK](_pixels(state), state.totals, orbit, _numbers(part), geometry)
+    kernel(_far)[grid(state, part), BLOCK](_pixels(state), state.totals, orbit, part_numbers(part), geometry)
 
 
 def pick(values: Array, out: Array, stride: int) -> None:
     """out (py, px) = every stride-th value of values (ny, nx) in both directions, from (0, 0) on; both float32."""
     blocks = -(-out.shape[1] // BLOCK[0]), -(-out.shape[0] // BLOCK[1])
     kernel(_pick)[blocks, BLOCK](values, out, stride)
-
-
-def _numbers(part: Part) -> tuple[int, ...]:
-    numbers = part.first, part.last, part.stride, part.iterations, part.limit, part.max_iterations, part.shortcuts
-    return tuple(map(int, numbers))
 
 
 def _pixels(state: State) -> tuple[Array, ...]:
@@ -78,10 +72,16 @@ def _pixels(state: State) -> tuple[Array, ...]:
 @cache
 def _link() -> None:
     """Compile the array code of deep.py for the GPU and give it the names that the kernels below call."""
-    from numba import cuda
-
     global perturb, perturb_far
-    perturb, perturb_far = cuda.jit(device=True)(deep.perturb), cuda.jit(device=True)(deep.perturb_far)
+    perturb, perturb_far = device_function(deep.perturb), device_function(deep.perturb_far)
+
+
+@njit
+def _iterate(x, y, cr, ci, n, end, constants, shortcuts):  # type: ignore[no-untyped-def]
+    four, quarter, sixteenth, one, margin = constants[1:]
+    if shortcuts and n == 0 and inside(cr, ci, quarter, sixteenth, one, margin):
+        return x, y, n, PERIODIC
+    return iterate(x, y, cr, ci, n, end, four, shortcuts)
 
 
 @njit
@@ -90,33 +90,6 @@ def _settle(found, n, top):  # type: ignore[no-untyped-def]
     if found == ESCAPED:
         return n
     return top if found == PERIODIC or n >= top else -1 - n
-
-
-def _direct(re, im, z, count, smooth, totals, numbers, constants):  # type: ignore[no-untyped-def]
-    """One slice of the pixels of a part."""
-    first, last, stride, iterations, limit, top, shortcuts = numbers
-    four, quarter, sixteenth, one, margin, zero = constants
-    column, row = cuda.grid(2)
-    i, j = (row + first) * stride, column * stride
-    if row + first >= last or j >= re.shape[0]:
-        return
-    done = np.int64(-1 - count[i, j])
-    if done < 0 or done >= limit:
-        return
-    cr, ci, x, y, n, found = re[j], im[i], zero, zero, done, PERIODIC
-    if done > 0:
-        x, y = z[0, i, j], z[1, i, j]
-    if done > 0 or not shortcuts or not inside(cr, ci, quarter, sixteenth, one, margin):
-        end = min(done + iterations, limit)
-        x, y, n, found = iterate(x, y, cr, ci, done, end, four, shortcuts > 0)
-    count[i, j] = _settle(found, n, top)
-    if found == ESCAPED:
-        smooth[i, j] = smooth_count(np.float64(x), np.float64(y), np.float64(cr), np.float64(ci), n)
-    z[0, i, j], z[1, i, j] = x, y
-    if n > done:
-        cuda.atomic.add(totals, 0, n - done)
-    if count[i, j] < 0 and n < limit:
-        cuda.atomic.add(totals, 1, 1)
 
 
 def _perturbed(pixels, totals, reference, numbers, geometry):  # type: ignore[no-untyped-def]
@@ -182,4 +155,4 @@ def _pick(values, out, stride):  # type: ignore[no-untyped-def]
         out[i, j] = values[i * stride, j * stride]
 
 
-VARIANTS = {"block": direct}  # an escape test each block of steps; the first is the default
+VARIANTS: dict[str, Callable[[State, Part], None]] = {"block": direct, **SLOW}  # the first is the default

@@ -62,6 +62,13 @@ template <class T> __device__ __forceinline__ float smooth_count(T x, T y, T cr,
     }
     float a = x, b = y, size = a * a + b * b;
     const float re = cr, im = ci;
+    if (!(size < 1e30f)) {  // only from z_1 = c, far outside, can it have come here: read off there
+        a = re;
+        b = im;
+        size = a * a + b * b;
+        n = 1;
+        k = 0;
+    }
     #pragma unroll
     for (int j = 0; j < 3; j++)  // |z|: 4, 14, 194, 37600 at least
         if (size < 1e8f) {
@@ -74,34 +81,35 @@ template <class T> __device__ __forceinline__ float smooth_count(T x, T y, T cr,
     return float(n) + (float(k + 1) - __log2f(__log2f(size) * 0.5f));
 }
 
-// The sum over the warp. Every lane must come here.
-__device__ __forceinline__ unsigned long long warp_sum(unsigned value)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    const unsigned low = __reduce_add_sync(0xffffffffu, value & 0xffffu);
-    return low + ((unsigned long long)__reduce_add_sync(0xffffffffu, value >> 16) << 16);
-#else
-    unsigned long long sum = value;
-    for (int by = 16; by > 0; by /= 2) sum += __shfl_down_sync(0xffffffffu, sum, by);
-    return sum;
-#endif
-}
-
 // totals[0] += done, totals[1] += left, summed over the block first: an atomic addition a warp took 0.11 ms for the
 // 187 500 warps of 3000 x 2000 pixels, longer than all else. Every thread must come here, once.
 __device__ __forceinline__ void add_up(unsigned long long* totals, int done, int left)
 {
-    __shared__ unsigned long long sums[2][THREADS / 32];
+    __shared__ unsigned sums[THREADS / 32];
     const int thread = threadIdx.y * blockDim.x + threadIdx.x;
-    const unsigned long long sum = warp_sum(done), rest = warp_sum(left);
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    const unsigned sum = __reduce_add_sync(0xffffffffu, unsigned(done));  // 32 x 1e8 iterations fit in
+    if (thread % 32 == 0) sums[thread / 32] = sum;
+    const unsigned rest = __syncthreads_count(left);
+#else
+    __shared__ unsigned rests[THREADS / 32];
+    unsigned sum = done, rest = left;
+    for (int by = 16; by > 0; by /= 2) {
+        sum += __shfl_down_sync(0xffffffffu, sum, by);
+        rest += __shfl_down_sync(0xffffffffu, rest, by);
+    }
     if (thread % 32 == 0) {
-        sums[0][thread / 32] = sum;
-        sums[1][thread / 32] = rest;
+        sums[thread / 32] = sum;
+        rests[thread / 32] = rest;
     }
     __syncthreads();
-    if (thread > 1) return;
+    rest = 0;
+    for (int k = 0; k < THREADS / 32; k++) rest += rests[k];
+#endif
+    if (thread > 0) return;
     unsigned long long all = 0;
     #pragma unroll
-    for (int k = 0; k < THREADS / 32; k++) all += sums[thread][k];
-    if (all) atomicAdd(totals + thread, all);
+    for (int k = 0; k < THREADS / 32; k++) all += sums[k];
+    if (all) atomicAdd(totals, all);
+    if (rest) atomicAdd(totals + 1, (unsigned long long)rest);
 }

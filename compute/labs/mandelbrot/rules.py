@@ -20,6 +20,7 @@ from compute.frames import Frame
 from compute.labs.mandelbrot.place import Place
 from compute.labs.mandelbrot.precision import Precision, choose
 from compute.labs.mandelbrot.scenes import PACKAGE, TOLERANCE, apart, kernels_of
+from compute.labs.mandelbrot.variants import MIX, REASONS
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
 from compute.record import Recorded
 
@@ -127,9 +128,16 @@ class PictureRules:
         return (
             Fact("Rate of this picture", rate, "rate", RATE_ABOUT if plain else DEEP_ABOUT),
             Fact("Part of the FMA roof", percent, "percent", FMA_ABOUT),
+            *self._mix(values),
             Fact("Iterations done", done if done > 0 else nan, "count", "On all pixels since the view was set."),
             Fact("Time of the full picture", whole, "seconds", WHOLE_ABOUT),
         )
+
+    def _mix(self, values: Values) -> Sequence[Fact]:
+        """Instructions of a step in the live picture's kernel; a deep view's steps are of several kinds."""
+        variant = values.get("variant") or "block"
+        mix = MIX.get((values["backend"], variant, self.dtype(values)))
+        return (Fact("A step", mix, "text", MIX_ABOUT),) if mix and not arithmetic(values).deep else ()
 
     def elsewhere(self, values: Values, figures: Sequence[Recorded]) -> Sequence[Recorded]:
         """The fastest recorded one of the whole set, in the dtype of the live picture."""
@@ -142,11 +150,16 @@ class PictureRules:
             return None
         ways = tuple(Contestant(b.name) for b in _here()) + contestants()
         recorded = tuple(f for f in _recorded(figures, "lesson") if f.dtype == "float64")
-        return Chart("The lesson's scene, shortcuts off", ways, {}, (*recorded, *CITED))
+        reasons = {way: REASONS[way.variant] for way in _slow()}
+        return Chart("The lesson's scene, shortcuts off", ways, reasons, (*recorded, *CITED))
 
 
 RATE_ABOUT = "Iterations that were really done, over the device's time for them; shortcuts save iterations."
 DEEP_ABOUT = "Iterations that the picture is worth: a jump by bilinear approximation counts as all it spares."
+MIX_ABOUT = (
+    "Instructions of one z² + c: FMA fused multiply-add, MUL multiplication, ADD addition. Those of a GPU were counted "
+    "in the machine code for a Hopper GPU, those of the host in the source."
+)
 FMA_ABOUT = (
     "A step is 3 fused multiply-adds and 1 addition: 4 instructions, against the fused multiply-adds a second that "
     "this device does at most, measured at start. A kernel that doubles by an integer addition needs 3 of them and "
@@ -171,6 +184,11 @@ def arithmetic(values: Values) -> Precision:
 def contestants() -> tuple[Contestant, ...]:
     """Every kernel that can run here, but for the backends' defaults."""
     return tuple(Contestant(b.name, variant) for b in _here() for variant in list(kernels_of(b))[1:])
+
+
+def _slow() -> tuple[Contestant, ...]:
+    """All that are slow on purpose, whether they can run here or not."""
+    return tuple(dict.fromkeys(Contestant(backend, variant) for backend, variant, _ in MIX if variant in REASONS))
 
 
 def _here() -> list[Any]:

@@ -12,10 +12,12 @@ from compute.labs.mandelbrot.rigs import PaintingRig, PanRig
 from compute.labs.mandelbrot.rules import RATE, RULES
 from compute.labs.mandelbrot.scenes import PACKAGE, SCENES, Right, Scene, kernels_of, scenes
 from compute.labs.mandelbrot.twin import Pictures as twin  # noqa: N813 the name that the engine asks for
+from compute.labs.mandelbrot.variants import REASONS
 
 __all__ = ["RATE", "RULES", "twin"]
 
 DTYPES = ("float32", "float64")
+LESSON = "lesson"  # the scene on which every kernel is timed
 CHECK_STEPS, MOST_STEPS = 1, 48  # pictures: compared, and in one sample at most
 WRONG: Mapping[str, str] = {}
 PARAMETERS: Mapping[str, Any] = {"agreement": "share of pixels whose counts differ by more than 1"}
@@ -41,12 +43,13 @@ def cases(chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool)
 
 
 def variants(backend: Backend, case: Scene) -> Mapping[str, Any]:
-    """The backend's kernels for this scene; a pan and a deep view have one."""
+    """The backend's kernels for this scene: the lesson's shows what is slow too, a pan and a deep view have one."""
     if case.pan:
         return {"frame": None}
     if case.arithmetic.deep:
         return {case.arithmetic.name: getattr(backend.kernels(PACKAGE), case.arithmetic.kernel)}
-    return kernels_of(backend)
+    every = kernels_of(backend)
+    return {name: kernel for name, kernel in every.items() if case.name == LESSON or name not in REASONS}
 
 
 def reference(case: Scene) -> Right:
