@@ -70,6 +70,12 @@ class Work:
         scalars = (device.upload(np.zeros(most + 1)) for _ in range(2))
         return cls(rows, transposed, *vectors, *scalars)
 
+    def resized(self, device: Device, most: int) -> Work:
+        """The same matrix and u with other room: V holds nothing, alpha and beta are zeros."""
+        V, c = (device.allocate(shape, self.V.dtype) for shape in ((most + 1, self.V.shape[1]), (most + 1,)))
+        alpha, beta = (device.upload(np.zeros(most + 1)) for _ in range(2))
+        return Work(self.A, self.T, self.u, V, self.w, c, alpha, beta)
+
     @property
     def most(self) -> int:
         """Steps that there is room for."""

@@ -1,0 +1,180 @@
+"""A bidiagonalisation that goes on: steps in chunks on any backend, alpha and beta on the host after each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from compute.devices import Device
+from compute.labs.l_curve.small import Small, coefficients
+from compute.labs.l_curve.state import Work
+
+TINY = 8  # machine epsilons of the largest coefficient: what rounding leaves where there is nothing
+LOST = 0.01  # scalar product of two columns of V from which a step is made of rounding errors alone
+LOOK = 16  # steps between two looks at V: errors that feed on themselves grow by less than a factor of 16 a step
+SPARE = 8  # steps beyond min(m, n) that rounding may ask for before the matrix is used up
+INDEX_BYTES = 8  # of one stored entry's column and, shared by a row, of where it begins; at most
+VECTORS = 6  # u, w, c and what the products of a backend allocate
+
+
+def nbytes(unknowns: int, entries: int, room: int, dtype: str) -> int:
+    """Bytes on the device of a matrix of `unknowns` columns, its transpose, and the vectors of `room` steps."""
+    real = np.dtype(dtype).itemsize
+    return 2 * entries * (real + INDEX_BYTES) + (room + 1 + VECTORS) * unknowns * real
+
+
+def footprint(A: sp.csr_matrix, room: int) -> int:
+    """`nbytes` of a matrix that is there."""
+    return nbytes(A.shape[1], int(A.nnz), room, A.dtype.name)
+
+
+def room_for(shape: tuple[int, int], most: int, orthogonal: bool) -> int:
+    """Steps to make room for: no more than `most`, nor than an orthogonal basis can have."""
+    return min(most, min(shape) + SPARE) if orthogonal else most
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Seconds of some steps: launch on the host, compute on the device."""
+
+    launch: float
+    compute: float
+
+
+class Bidiagonalisation:
+    """Golub-Kahan bidiagonalisation of A (m, n), csr, for one b at a time; its type is that of all vectors.
+
+    orthogonal: whether V is reorthogonalised. k: steps done. exhausted: whether A is used up, so that the small
+    system holds the whole curve. products: with A or its transpose, since `start`. seconds: of the device, for them.
+    """
+
+    def __init__(self, device: Device, kernels: ModuleType, A: sp.csr_matrix, most: int, orthogonal: bool) -> None:
+        self.device, self.kernels, self.orthogonal = device, kernels, orthogonal
+        self.work = Work.of(device, kernels, A, most)
+        self.dtype = A.dtype
+        self._reset()
+
+    def _reset(self) -> None:
+        self.k, self.products, self.seconds, self.exhausted = 0, 0, 0.0, False
+        self._alpha, self._beta = np.zeros(1), np.zeros(1)
+
+    @property
+    def most(self) -> int:
+        """Steps that there is room for."""
+        return self.work.most
+
+    @property
+    def finished(self) -> bool:
+        """Whether no step can be added: A is used up, or there is no room."""
+        return self.exhausted or self.k >= self.most
+
+    @property
+    def bytes_per_product(self) -> float:
+        """Bytes that a product moves at the least: the matrix, the vector it reads and the one it writes."""
+        matrices = (self.work.A.nbytes + self.work.T.nbytes) / 2
+        return matrices + sum(self.work.A.shape) * self.dtype.itemsize
+
+    def start(self, b: NDArray[Any]) -> Spent:
+        """Begin anew with b (m,); ValueError if transpose(A) b vanishes or overflows in the matrix's type."""
+        self._reset()
+        with np.errstate(over="ignore"):
+            self.device.write(b.astype(self.dtype), self.work.u)
+        with self.device.lock, self.device.stopwatch() as watch:
+            self.kernels.start(self.work)
+        self.products, self.seconds = 1, watch.seconds()
+        self._read(0)
+        if self._alpha[0] == 0:
+            raise ValueError(f"b must not be orthogonal to every column of A; in {self.dtype} it is")
+        return Spent(watch.launch, self.seconds)
+
+    def advance(self, count: int) -> Spent:
+        """`count` >= 1 more steps, or as many as there is room for; none once it is finished."""
+        before, launch = self.seconds, 0.0
+        goal = min(self.k + count, self.most)
+        while self.k < goal and not self.exhausted:
+            launch += self._some(min(goal - self.k, LOOK))
+        return Spent(launch, self.seconds - before)
+
+    def _some(self, count: int) -> float:
+        """`count` steps and a look at what they gave; returns the launch seconds."""
+        old = self.k
+        tiny = TINY * float(np.finfo(self.dtype).eps) * max(self._alpha.max(), self._beta[1:].max(initial=0.0))
+        with self.device.lock, self.device.stopwatch() as watch:
+            self.kernels.steps(self.work, old, count, self.orthogonal, tiny)
+        self.products += 2 * count
+        self.seconds += watch.seconds()
+        self._read(old + count)
+        if self.orthogonal and not self.exhausted:
+            self._require_orthogonal(old)
+        return watch.launch
+
+    def _read(self, k: int) -> None:
+        """Fetch what there is after step k, up to the first alpha that is 0."""
+        alpha, beta = self.device.download(self.work.alpha[: k + 1]), self.device.download(self.work.beta[: k + 1])
+        if not (np.isfinite(alpha).all() and np.isfinite(beta).all()):
+            raise ValueError(f"A and b must be small enough for {self.dtype}: their products overflow")
+        ends = np.flatnonzero(alpha[1:] == 0) + 1
+        self._end(int(ends[0]) if ends.size else k, alpha, beta)
+        self.exhausted = bool(ends.size)
+
+    def _end(self, k: int, alpha: NDArray[np.float64], beta: NDArray[np.float64]) -> None:
+        self.k, self._alpha, self._beta = k, alpha[: k + 1].copy(), beta[: k + 1].copy()
+
+    def _require_orthogonal(self, old: int) -> None:
+        """A new v that is not orthogonal to those before it holds nothing but rounding errors: A is used up there.
+
+        Steps beyond would be made of them too, so the newest v and the one with the smallest alpha tell whether to
+        look at all of them.
+        """
+        suspect = old + 1 + int(np.argmin(self._alpha[old + 1 :]))
+        if max(self._overlap(self.k), self._overlap(suspect)) <= LOST:
+            return
+        k = next(j for j in range(old + 1, self.k + 1) if self._overlap(j) > LOST)
+        self._end(k, self._alpha, self._beta)
+        self._alpha[k], self.exhausted = 0.0, True
+
+    def _overlap(self, j: int) -> float:
+        """Largest scalar product of v_j with those before it."""
+        products = self.device.upload(np.zeros(j, self.dtype))
+        self.kernels.project(self.work.V, self.work.V[j], products)
+        return float(np.abs(self.device.download(products)).max())
+
+    @property
+    def small(self) -> Small:
+        """The small system of the steps done, at least one."""
+        return Small.of(self._alpha, self._beta)
+
+    def solution(self, y: NDArray[np.float64]) -> Any:
+        """x (n,) = transpose(V[:k]) y on the device, for y (k,) of the small system."""
+        x = self.device.allocate((self.work.A.shape[1],), self.dtype)
+        self.kernels.combine(self.work.V, self.device.upload(y.astype(self.dtype)), x)
+        return x
+
+    def projection(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(k,) = V[:k] x for x (n,)."""
+        y = self.device.upload(np.zeros(self.k, self.dtype))
+        self.kernels.project(self.work.V, self.device.upload(x.astype(self.dtype)), y)
+        return self.device.download(y).astype(np.float64)
+
+    def solve(self, lam: float) -> NDArray[Any]:
+        """(n,) host: the solution for λ = lam > 0, the best within the steps done."""
+        return self.device.download(self.solution(coefficients(self.small, lam)))
+
+    def residual(self, lam: float, b: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(m,) host float64: b - A x for λ = lam > 0; one product."""
+        product = self.device.allocate((self.work.A.shape[0],), self.dtype)
+        self.kernels.multiply(self.work.A, self.solution(coefficients(self.small, lam)), product)
+        return b - self.device.download(product)
+
+    def grow(self, most: int) -> None:
+        """Make room for `most` steps in all, or as many as are done; what is computed stays."""
+        most = max(most, self.k)
+        kept = {name: self.device.download(getattr(self.work, name)[: self.k + 1]) for name in ("V", "alpha", "beta")}
+        self.work = self.work.resized(self.device, most)
+        for name, values in kept.items():
+            self.device.write(values, getattr(self.work, name)[: self.k + 1])

@@ -1,0 +1,192 @@
+"""What the screen shows of an L-curve lab.
+
+curves: l-curve (|A x - b|, |x|); ribbon-lower and ribbon-upper, the bounds at the same λ; width (λ, relative width of
+the ribbon), whose x are the λ of all points; curvature, gcv, weighted-gcv, quasi-optimality and error over λ; history
+(steps, widest ribbon); singular (i, value); picard-coefficients (i, |u_i b|) and picard-ratio (i, |u_i b| / σ_i) of a
+small matrix; solution and truth of a problem on a line. rasters: solution and truth of a picture.
+
+facts: steps, limit, width, tolerance, done, converged, exhausted, products, seconds (the device's, for them),
+bytes_per_product, rows, columns, entries, noise (|e|), lam (of the solution shown), alpha (its square), and there
+residual and solution (norms), each with _lower and _upper, gradient, error (nan where no truth is known); for each
+rule its λ (nan for none). notes: for each rule its reason; state (a sentence), shown (why this λ), spectrum (what
+`singular` is).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import nan, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.devices import Array
+from compute.frames import Curve, Frame, Raster, freeze
+from compute.lab import View
+from compute.labs.l_curve.rules import RULES
+from compute.labs.l_curve.rules.minima import adaptive_weight, gcv_values, weighted_values
+from compute.labs.l_curve.small import coefficients, points
+from compute.raster.camera import Camera
+from compute.timings import Timing
+
+if TYPE_CHECKING:
+    from compute.labs.l_curve import LCurve
+
+Vector = NDArray[np.float64]
+
+MOST_POINTS = 2048  # of a line on the screen; a longer one shows every k-th
+
+
+def show(lab: LCurve, view: View | None, pixels: tuple[int, int]) -> Frame:
+    """Build the frame; costs no step."""
+    camera = Camera(lab.device, lab.raster)
+    lam, why = shown(lab)
+    parts: dict[str, Raster | Curve] = dict(_over_lambda(lab) | _spectra(lab))
+    x = lab.bidiagonal.solution(coefficients(lab.bidiagonal.small, lam))
+    parts |= _pictures(lab, camera, x, view, pixels) if lab.system.side else _lines(lab, x)
+    spent = lab.spent or lab.idle_timing()
+    timing = replace(spent, levels=camera.levels_seconds, transfer=camera.transfer_seconds)
+    lab.spent = None
+    lab.number += 1
+    return Frame(parts, freeze(_facts(lab) | _here(lab, lam)), timing, lab.number, freeze(_words(lab, why)))
+
+
+def added(a: Timing, b: Timing) -> Timing:
+    """The timing of two advances, one after the other."""
+    first, steps = a.first_call or b.first_call, a.steps + b.steps
+    return replace(a, steps=steps, launch=a.launch + b.launch, compute=a.compute + b.compute, first_call=first)
+
+
+def shown(lab: LCurve) -> tuple[float, str]:
+    """(λ, why) of the solution to show: the one that was set, or the rule's, or the middle of the range."""
+    if lab.lam is not None:
+        return float(lab.lam), "chosen by hand"
+    choice = lab.survey.choices[lab.rule]
+    if choice.lam is not None:
+        return choice.lam, RULES[lab.rule].title
+    grid = lab.grid
+    return sqrt(grid[0]) * sqrt(grid[-1]), f"{RULES[lab.rule].title} gives none: the middle of the range"
+
+
+def _over_lambda(lab: LCurve) -> dict[str, Curve]:
+    """Everything that belongs to the λ of the curve."""
+    at = lab.survey.points
+    reading = replace(lab.survey.reading(None), points=at)
+    weight = adaptive_weight(reading.small) if lab.gcv_weight is None else lab.gcv_weight
+    values = {
+        "width": at.widths,
+        "curvature": at.curvature,
+        "gcv": gcv_values(reading, at),
+        "weighted-gcv": weighted_values(reading, at, weight),
+        "quasi-optimality": at.change,
+    }
+    if lab.survey.errors is not None:
+        values["error"] = lab.survey.errors
+    (low, high), (less, more) = lab.bounds(at)
+    history = np.array(lab.survey.history, np.float64)
+    return {
+        "l-curve": Curve(at.residual, at.solution, "within these steps"),
+        "ribbon-lower": Curve(low, less, "lower bounds"),
+        "ribbon-upper": Curve(high, more, "upper bounds"),
+        "history": Curve(history[:, 0], history[:, 1], "widest ribbon"),
+        **{name: Curve(at.lambdas, value, name) for name, value in values.items()},
+    }
+
+
+def _spectra(lab: LCurve) -> dict[str, Curve]:
+    values, label = lab.survey.singular
+    curves = {"singular": _numbered(values, label)}
+    if lab.survey.picard is not None:
+        exact, coefficients_ = lab.survey.picard
+        ratio = np.divide(coefficients_, exact, out=np.full(exact.size, np.inf), where=exact > 0)
+        curves["picard-coefficients"] = _numbered(coefficients_, "|uᵢᵀb|")
+        curves["picard-ratio"] = _numbered(ratio, "|uᵢᵀb| / σᵢ")
+    return curves
+
+
+def _numbered(values: Vector, label: str) -> Curve:
+    return _thinned(np.arange(1.0, values.size + 1), values, label)
+
+
+def _thinned(x: Vector, y: Vector, label: str) -> Curve:
+    stride = -(-x.size // MOST_POINTS)
+    return Curve(x[::stride], np.asarray(y[::stride], np.float64), label)
+
+
+def _lines(lab: LCurve, x: Array) -> dict[str, Curve]:
+    """The solution, and the truth, over the middles of n cells of the unit interval."""
+    values = lab.device.download(x)
+    middles = (np.arange(values.size) + 0.5) / values.size
+    curves = {"solution": _thinned(middles, values, "solution")}
+    if lab.system.x is not None:
+        curves["truth"] = _thinned(middles, lab.system.x, "truth")
+    return curves
+
+
+def _pictures(lab: LCurve, camera: Camera, x: Array, view: View | None, pixels: tuple[int, int]) -> dict[str, Raster]:
+    """Solution and truth as pictures, in the colours of the truth's values."""
+    side = lab.system.side
+    square = x.reshape((side, side))
+    if lab.system.x is None:
+        return {"solution": camera.raster(square, view, pixels, camera.survey(square).limits(), "x")}
+    truth = lab.device.upload(lab.system.x.reshape((side, side)))
+    limits = float(lab.system.x.min()), float(lab.system.x.max())
+    pictures = {"solution": square, "truth": truth}
+    return {name: camera.raster(picture, view, pixels, limits, name) for name, picture in pictures.items()}
+
+
+def _facts(lab: LCurve) -> dict[str, float]:
+    run, width = lab.bidiagonal, float(lab.survey.points.widths.max())
+    (rows, columns), entries = lab.system.shape, lab.system.A.nnz
+    return {
+        "steps": float(run.k),
+        "limit": float(lab.limit),
+        "width": width,
+        "tolerance": lab.tolerance,
+        "done": float(lab.done),
+        "converged": float(run.exhausted or width <= lab.tolerance),
+        "exhausted": float(run.exhausted),
+        "products": float(run.products),
+        "seconds": run.seconds,
+        "bytes_per_product": run.bytes_per_product,
+        "rows": float(rows),
+        "columns": float(columns),
+        "entries": float(entries),
+        "noise": lab.noise_norm,
+    } | {name: nan if choice.lam is None else choice.lam for name, choice in lab.survey.choices.items()}
+
+
+def _here(lab: LCurve, lam: float) -> dict[str, float]:
+    """Norms, bounds and error at the λ that is shown."""
+    at = points(lab.bidiagonal.small, np.array([lam]))
+    residual, solution = lab.bounds(at)
+    facts = {"lam": lam, "alpha": lam * lam, "gradient": at.gradient[0], "error": _error(lab, lam)}
+    facts |= {"residual": at.residual[0], "residual_lower": residual[0, 0], "residual_upper": residual[1, 0]}
+    facts |= {"solution": at.solution[0], "solution_lower": solution[0, 0], "solution_upper": solution[1, 0]}
+    return {name: float(value) for name, value in facts.items()}
+
+
+def _error(lab: LCurve, lam: float) -> float:
+    """|x - truth| / |truth| at this λ; nan where no truth is known."""
+    truth = lab.system.x
+    if truth is None:
+        return nan
+    return float(np.linalg.norm(lab.bidiagonal.solve(lam) - truth) / np.linalg.norm(truth))
+
+
+def _words(lab: LCurve, why: str) -> dict[str, str]:
+    reasons = {name: choice.reason for name, choice in lab.survey.choices.items()}
+    return reasons | {"state": _state(lab), "shown": why, "spectrum": lab.survey.singular[1]}
+
+
+def _state(lab: LCurve) -> str:
+    """Why the steps go on, or why they ended."""
+    run = lab.bidiagonal
+    if run.exhausted:
+        return f"The matrix is used up after {run.k} steps: the curve is exact to rounding."
+    if not lab.done:
+        return f"Step {run.k}: ribbons wider than {lab.tolerance:g}."
+    if run.k >= lab.limit and float(lab.survey.points.widths.max()) > lab.tolerance:
+        return f"Stopped at the limit of {lab.limit} steps with ribbons wider than {lab.tolerance:g}: allow more steps."
+    return f"All ribbons are within {lab.tolerance:g} after {run.k} steps."

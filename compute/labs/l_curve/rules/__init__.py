@@ -1,0 +1,43 @@
+"""Rules that choose λ. No rule wins everywhere, which is the lesson; none ever answers with an end of the range."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from compute.labs.l_curve.rules.corners import curvature, triangle, where_open
+from compute.labs.l_curve.rules.minima import discrepancy, gcv, ncp, quasi_optimality, weighted_gcv
+from compute.labs.l_curve.rules.pruning import pruning
+from compute.labs.l_curve.rules.reading import OPEN, Choice, Reading
+
+__all__ = ["RULES", "Choice", "Reading", "Rule", "choose"]
+
+FEWEST = 3  # λ with a closed ribbon: fewer have no inside
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule: its title for the screen, and `pick`, which reads a curve whose ribbons have all closed."""
+
+    title: str
+    pick: Callable[[Reading], Choice]
+
+
+RULES: Mapping[str, Rule] = {
+    "curvature": Rule("Maximum curvature", curvature),
+    "pruning": Rule("Adaptive pruning", pruning),
+    "triangle": Rule("Triangle", triangle),
+    "gcv": Rule("GCV", gcv),
+    "weighted_gcv": Rule("Weighted GCV", weighted_gcv),
+    "discrepancy": Rule("Discrepancy principle", discrepancy),
+    "quasi_optimality": Rule("Quasi-optimality", quasi_optimality),
+    "ncp": Rule("Normalised cumulative periodogram", ncp),
+}
+
+
+def choose(reading: Reading) -> dict[str, Choice]:
+    """What every rule says of the part of the curve whose ribbon has closed."""
+    closed = reading.closed()
+    if closed.lambdas.size < FEWEST:
+        return dict.fromkeys(RULES, Choice(None, OPEN if reading.first else "there are too few λ"))
+    return {name: where_open(reading, rule.pick(closed)) for name, rule in RULES.items()}

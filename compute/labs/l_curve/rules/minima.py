@@ -1,0 +1,132 @@
+"""Rules that minimise something over λ, or solve for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.labs.l_curve.rules.reading import Choice, Function, Reading, zoom
+from compute.labs.l_curve.small import Points, Small, points
+
+Vector = NDArray[np.float64]
+
+FLAT, SPREAD = 1e-3, 100.0  # a minimum is flat if values up to 0.1 % above it span a factor of 100 in λ
+TAU = 1.01  # of the discrepancy principle: the residual may exceed the noise by 1 %
+EARLY = 32  # steps whose weights are averaged
+FEWEST_ROWS = 8  # for a periodogram
+NCP_POINTS = 16  # λ at which residuals are worked out, twice
+
+
+def gcv_values(reading: Reading, at: Points) -> Vector:
+    """Generalised cross-validation: |A x - b|^2 / (m - sum of the filter factors)^2 (Golub, Heath, Wahba 1979)."""
+    return np.asarray((at.residual / reading.freedom(at)) ** 2)
+
+
+def gcv(reading: Reading) -> Choice:
+    """The minimum of generalised cross-validation."""
+    return _minimum(reading, lambda at: gcv_values(reading, reading.at(at)))
+
+
+def weighted_values(reading: Reading, at: Points, weight: float) -> Vector:
+    """GCV of the small system with ω on its filter factors: |B y - b|^2 / (k + 1 - ω sum)^2 (Chung et al. 2008)."""
+    k = reading.small.k
+    return np.asarray((at.residual / (1 + k * (1 - weight) + weight * at.free)) ** 2)
+
+
+def weighted_gcv(reading: Reading) -> Choice:
+    """The minimum of weighted GCV; the weight is the reading's, or the mean that the first steps ask for."""
+    weight = adaptive_weight(reading.small) if reading.weight is None else reading.weight
+    choice = _minimum(reading, lambda at: weighted_values(reading, reading.at(at), weight))
+    return Choice(choice.lam, f"ω = {weight:.3g}" + (f"; {choice.reason}" if choice.reason else ""))
+
+
+def adaptive_weight(small: Small) -> float:
+    """Mean over the first steps of the ω whose minimum is at the smallest Ritz value.
+
+    J. Chung, J. G. Nagy and D. P. O'Leary, "A weighted-GCV method for Lanczos-hybrid regularization", ETNA 28 (2008),
+    section 4.2: early on hardly any regularisation is needed.
+    """
+    weights = [_weight(small, j) for j in range(1, min(small.k, EARLY) + 1)]
+    return float(np.mean(weights))
+
+
+def _weight(small: Small, j: int) -> float:
+    """ω with dG/dλ = 0 at the smallest Ritz value of j steps; with F the sum of the filter factors, ' by λ^2."""
+    part = Small.of(small.diagonal[: j + 1], small.below[: j + 1])
+    squares = np.linalg.svd(np.diag(part.r[:j]) + np.diag(part.theta[1:j], 1), compute_uv=False) ** 2
+    mu = max(float(squares[-1]), np.finfo(float).eps ** 2 * float(squares[0]))
+    at = points(part, np.array([np.sqrt(mu)]))
+    filters, fall = float((squares / (squares + mu)).sum()), float((squares / (squares + mu) ** 2).sum())
+    growth = float(at.slope[0] * at.solution[0] ** 2) / 2
+    return (j + 1) * growth / (filters * growth + 2 * fall * float(at.residual[0]) ** 2)
+
+
+def quasi_optimality(reading: Reading) -> Choice:
+    """The lowest minimum of |λ dx/dλ| inside the range (Morozov 1984): it falls again towards both ends."""
+    return _minimum(reading, lambda at: reading.at(at).change, local=True)
+
+
+def discrepancy(reading: Reading) -> Choice:
+    """The λ at which the residual is 1.01 times the noise (Morozov 1966); the noise must be known."""
+    if not reading.noise:
+        return Choice(None, "the noise is not known")
+    goal, residual = TAU * reading.noise, reading.points.residual
+    above = int(np.searchsorted(residual, goal))
+    if above in (0, residual.size):
+        side = "above" if above == 0 else "below"
+        return Choice(None, f"the residual stays {side} {goal:.3g}, the noise times {TAU}, in the whole range of λ")
+    low, high = reading.lambdas[[above - 1, above]]
+    return Choice(zoom(lambda at: -np.abs(reading.at(at).residual - goal), low, high)[0])
+
+
+def ncp_values(residual: Callable[[float], Vector], lambdas: Vector) -> Vector:
+    """Distance of the residual's normalised cumulative periodogram from that of white noise, at each λ.
+
+    P. C. Hansen, M. E. Kilmer and R. H. Kjeldsen, "Exploiting residual information in the parameter choice for
+    discrete ill-posed problems", BIT 46 (2006); one product with A for each λ.
+    """
+    return np.array([_distance_from_white(residual(float(lam))) for lam in lambdas])
+
+
+def _distance_from_white(residual: Vector) -> float:
+    half = residual.size // 2
+    power = np.abs(np.fft.rfft(residual)[1 : half + 1]) ** 2
+    return float(np.linalg.norm(np.cumsum(power) / power.sum() - np.arange(1, half + 1) / half))
+
+
+def ncp(reading: Reading) -> Choice:
+    """The λ whose residual resembles white noise most; at some λ of the grid, then around the best of them."""
+    if reading.rows < FEWEST_ROWS:
+        return Choice(None, f"a periodogram needs at least {FEWEST_ROWS} rows")
+    if reading.residual is None:
+        return Choice(None, "worked out when the steps are done")
+    count = reading.lambdas.size
+    coarse = np.unique(np.linspace(0, count - 1, min(count, NCP_POINTS)).round().astype(int))
+    best = int(np.argmin(ncp_values(reading.residual, reading.lambdas[coarse])))
+    if best in (0, coarse.size - 1):
+        return _at_the_end(low=best == 0)
+    low, high = reading.lambdas[[coarse[best - 1], coarse[best + 1]]]
+    fine = np.geomspace(low, high, NCP_POINTS + 2)[1:-1]
+    return Choice(float(fine[np.argmin(ncp_values(reading.residual, fine))]))
+
+
+def _minimum(reading: Reading, function: Function, local: bool = False) -> Choice:
+    """The minimum of `function` of λ; with `local` the lowest one inside, though an end may be lower."""
+    lambdas = reading.lambdas
+    values = function(lambdas)
+    inside = 1 + np.flatnonzero((values[1:-1] < values[:-2]) & (values[1:-1] <= values[2:]))
+    best = int(np.argmin(values))
+    if best in (0, values.size - 1) and not (local and inside.size):
+        return _at_the_end(low=best == 0)
+    if local:
+        best = int(inside[np.argmin(values[inside])])
+    near = lambdas[values <= (1 + FLAT) * values[best]]
+    if near[-1] > SPREAD * near[0]:
+        return Choice(None, f"flat minimum: from λ = {near[0]:.2g} to {near[-1]:.2g} it differs by less than 0.1 %")
+    return Choice(zoom(lambda at: -function(at), lambdas[best - 1], lambdas[best + 1])[0])
+
+
+def _at_the_end(low: bool) -> Choice:
+    return Choice(None, f"no interior minimum: it falls to the {'lowest' if low else 'highest'} λ")

@@ -1,0 +1,86 @@
+"""What a rule reads: the curve on a grid of λ, as far as its ribbon has closed, and functions of it at any λ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.labs.l_curve.small import Points, Small, largest, points
+
+Vector = NDArray[np.float64]
+Function = Callable[[Vector], Vector]
+
+CLOSED = 0.01  # relative width of a ribbon up to which a point of the curve counts as known
+ZOOMS, INSIDE = 5, 17  # rounds of refinement around the best λ of the grid, and λ in each: to 1e-5 of a grid step
+OPEN = "the ribbon is still open there"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a rule says: λ, or None and the reason; a reason beside a λ is a remark."""
+
+    lam: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The curve at one moment.
+
+    small: the small system. points: on the grid, ascending in λ. rows: m. noise: |e| of b = A x + e, 0 if not known.
+    singular: (r,) all singular values of A, or None: then the Ritz values stand for them. weight: of weighted GCV, or
+    None for an adaptive one. residual(λ): b - A x (m,), or None while it is not wanted yet.
+    """
+
+    small: Small
+    points: Points
+    rows: int
+    noise: float = 0.0
+    singular: Vector | None = None
+    weight: float | None = None
+    residual: Callable[[float], Vector] | None = None
+
+    @property
+    def lambdas(self) -> Vector:
+        """The grid."""
+        return self.points.lambdas
+
+    @property
+    def first(self) -> int:
+        """Number of the lowest λ from which on every ribbon has closed; the size of the grid if none has."""
+        open_ = np.flatnonzero(self.points.widths > CLOSED)
+        return int(open_[-1]) + 1 if open_.size else 0
+
+    def closed(self) -> Reading:
+        """The same without the λ whose ribbon is open, and those above the largest Ritz value: x is nearly 0 there."""
+        above = np.searchsorted(self.lambdas, self.top, side="right")
+        return replace(self, points=points(self.small, self.lambdas[self.first : above]))
+
+    @property
+    def top(self) -> float:
+        """The largest Ritz value."""
+        return largest(self.small)
+
+    def at(self, lambdas: Vector) -> Points:
+        """The curve at any λ."""
+        return points(self.small, lambdas)
+
+    def freedom(self, at: Points) -> Vector:
+        """m minus the sum of the filter factors σ^2 / (σ^2 + λ^2)."""
+        if self.singular is None:
+            return self.rows - self.small.k + at.free
+        mu = at.lambdas[:, None] ** 2
+        return self.rows - self.singular.size + np.asarray((mu / (self.singular**2 + mu)).sum(axis=1))
+
+
+def zoom(function: Function, low: float, high: float) -> tuple[float, float]:
+    """(λ, value) of the largest `function` of λ between `low` and `high`, where it has one peak in ln λ."""
+    for _ in range(ZOOMS):
+        lambdas = np.geomspace(low, high, INSIDE)
+        values = function(lambdas)
+        best = int(np.argmax(values))
+        low, high = lambdas[max(best - 1, 0)], lambdas[min(best + 1, INSIDE - 1)]
+    return float(lambdas[best]), float(values[best])

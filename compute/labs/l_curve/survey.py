@@ -1,0 +1,119 @@
+"""What is worked out beside the steps: the curve on the lab's λ, what the rules say, the error where x is known.
+
+The points cost O(k) for each λ and are made anew for each picture; rules, error and Ritz values cost more, and are
+made anew when the steps have grown by a quarter, and when they are done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.labs.l_curve.rules import Choice, Reading
+from compute.labs.l_curve.small import Points, distances, points, ritz_values
+
+if TYPE_CHECKING:
+    from compute.labs.l_curve import LCurve
+
+Vector = NDArray[np.float64]
+
+GROWN = 1.25  # factor of the steps after which rules, error and Ritz values are worked out again
+FINE = 200  # λ on the grid that the rules read, at the least
+
+
+class Survey:
+    """Of one run of a lab. history: (steps, widest ribbon) of every picture."""
+
+    def __init__(self, lab: LCurve) -> None:
+        self._lab = lab
+        self.history: list[tuple[int, float]] = []
+        self._picard: tuple[Vector, Vector] | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Other λ: what was worked out for the old ones is of no use."""
+        self._at: tuple[int, Points] | None = None
+        self._rest: tuple[int, dict[str, Choice], Vector | None] | None = None
+        self._ritz: tuple[int, Vector] | None = None
+        self.complete = False
+
+    @property
+    def points(self) -> Points:
+        """The curve on the lab's λ after the steps done."""
+        k = self._lab.bidiagonal.k
+        if self._at is None or self._at[0] != k:
+            at = points(self._lab.bidiagonal.small, self._lab.grid)
+            self._at = k, at
+            self.history.append((k, float(at.widths.max())))
+        return self._at[1]
+
+    def reading(self, residual: Callable[[float], Vector] | None) -> Reading:
+        """What the rules read: the curve on a grid that is fine enough for them."""
+        lab = self._lab
+        grid = lab.grid
+        if grid.size < FINE:
+            grid = np.geomspace(grid[0], grid[-1], FINE)
+        small = lab.bidiagonal.small
+        spectrum = lab.system.spectrum
+        singular = None if spectrum is None else spectrum.values
+        at = points(small, grid)
+        return Reading(small, at, lab.system.shape[0], lab.noise_norm, singular, lab.gcv_weight, residual)
+
+    # -- what costs more
+
+    def look(self) -> None:
+        """Work out rules and error for the last time; nothing is left to do then."""
+        self._rest, self._ritz = None, None
+        self._refresh()
+        self.complete = True
+
+    def _stale(self, k: int) -> bool:
+        now = self._lab.bidiagonal.k
+        return now != k and (now >= GROWN * k or self._lab.done)
+
+    def _refresh(self) -> tuple[int, dict[str, Choice], Vector | None]:
+        if self._rest is None or self._stale(self._rest[0]):
+            self._rest = self._lab.bidiagonal.k, self._lab.choices(), self._errors()
+        return self._rest
+
+    @property
+    def choices(self) -> dict[str, Choice]:
+        """λ and reason by rule, perhaps of some steps ago."""
+        return self._refresh()[1]
+
+    @property
+    def errors(self) -> Vector | None:
+        """(count,) |x - truth| / |truth| on the lab's λ, perhaps of some steps ago; None where no truth is known."""
+        return self._refresh()[2]
+
+    def _errors(self) -> Vector | None:
+        """|x - truth|^2 = |y - V truth|^2 + |truth - its part in the span of V|^2."""
+        lab, truth = self._lab, self._lab.system.x
+        if truth is None:
+            return None
+        shadow = lab.bidiagonal.projection(truth)
+        rest = np.linalg.norm(truth - lab.device.download(lab.bidiagonal.solution(shadow)))
+        return np.asarray(np.hypot(distances(lab.bidiagonal.small, lab.grid, shadow), rest) / np.linalg.norm(truth))
+
+    # -- singular values
+
+    @property
+    def singular(self) -> tuple[Vector, str]:
+        """Singular values of A, descending, and "exact"; or the Ritz values, perhaps of some steps ago."""
+        spectrum, k = self._lab.system.spectrum, self._lab.bidiagonal.k
+        if spectrum is not None:
+            return spectrum.values, "singular values"
+        if self._ritz is None or self._stale(self._ritz[0]):
+            self._ritz = k, ritz_values(self._lab.bidiagonal.small)
+        return self._ritz[1], "Ritz values"
+
+    @property
+    def picard(self) -> tuple[Vector, Vector] | None:
+        """(singular values, |u_i b|) of the exact decomposition; None for a large matrix."""
+        spectrum = self._lab.system.spectrum
+        if spectrum is not None and self._picard is None:
+            self._picard = spectrum.values, np.abs(spectrum.left.T @ self._lab.b)
+        return self._picard

@@ -1,0 +1,114 @@
+"""The problem that a lab holds: A, b without noise, and what is known beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from compute.images import as_field, read_image
+from compute.labs.l_curve.problems import NAMES, PROBLEMS, make, require
+from compute.labs.l_curve.problems.noise import noisy
+from compute.labs.l_curve.problems.options import Option, Whole
+from compute.labs.l_curve.state import compressed
+
+OWN = NAMES[-1]
+EXACT = 400  # rows or columns up to which singular values are worked out: a tenth of a second
+TYPICAL = {"random_sparse": 3000, **dict.fromkeys(("blur", "tomo", "paralleltomo"), 48)}
+TYPICAL_LINE = 200  # n of all others
+TUTORIAL = (0.1, 5e3, 10)  # λ of the tutorial that the random sparse matrix is from
+SPAN, COUNT = {"float64": 1e-6, "float32": 1e-4}, 200  # automatic range of λ, below |A|, and how many
+
+
+def typical(name: str) -> int:
+    """A size of the problem `name` that is solved at once."""
+    return TYPICAL.get(name, TYPICAL_LINE)
+
+
+def options_of(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the problem `name` among a lab's values: `options` first, then parameters of the same name."""
+    known = PROBLEMS[name].options if name in PROBLEMS else {}
+    named = {option: _whole(kind, values[option]) for option, kind in known.items() if values.get(option) is not None}
+    return named | dict(values["options"])
+
+
+def _whole(kind: Option, value: Any) -> Any:
+    """A float that is a whole number as int where the option wants one: a slider knows no kinds of numbers."""
+    return int(value) if isinstance(kind, Whole) and isinstance(value, float) and value.is_integer() else value
+
+
+def settled(values: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+    """n and all options of a problem that has a name; ValueError if one of them cannot be."""
+    return require(values["problem"], values["n"], options_of(values["problem"], values))
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """The singular value decomposition of A. values: (r,) descending; left: (m, r), its columns the u_i."""
+
+    values: NDArray[np.float64]
+    left: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class System:
+    """A problem. A: (m, n) csr in the lab's type; b: (m,) float64 without noise; x: (n,) float64 or None.
+
+    side: of a picture whose pixels x holds, 0 of a line; tutorial: whether it is the tutorial's.
+    """
+
+    A: sp.csr_matrix
+    b: NDArray[np.float64]
+    x: NDArray[np.float64] | None
+    side: int
+    tutorial: bool
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> System:
+        """Make the problem that a lab's values name.
+
+        Raises ValueError, and OutOfMemory before anything large is made.
+        """
+        name, dtype = values["problem"], values["dtype"]
+        options = options_of(name, values)
+        if isinstance(options.get("image"), (bytes, bytearray)):
+            options["image"] = as_field(read_image(bytes(options["image"])), values["n"], values["n"])
+        A, b, x = make(name, None if name == OWN else values["n"], **options)
+        with np.errstate(over="ignore"):
+            packed = compressed(A, dtype)
+        if not np.isfinite(packed.data).all():
+            raise ValueError(f"A must have entries that {dtype} can hold; its largest is {abs(A).max():.3g}")
+        side = int(values["n"]) if name != OWN and PROBLEMS[name].dimensions == 2 else 0
+        return cls(packed, np.asarray(b, np.float64), x, side, name == "random_sparse")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, n)."""
+        return self.A.shape
+
+    def noisy(self, level: float, seed: int) -> tuple[NDArray[np.float64], float]:
+        """(b + e, |e|) with white e of |e| = level |b| from the seed."""
+        return noisy(self.b, level, seed)
+
+    @property
+    def size(self) -> float:
+        """Frobenius norm of A, which is at least the largest singular value."""
+        return float(np.linalg.norm(self.A.data.astype(np.float64)))
+
+    @property
+    def automatic(self) -> tuple[float, float, int]:
+        """Lowest and highest λ, and how many, where none are asked for."""
+        return TUTORIAL if self.tutorial else (SPAN[self.A.dtype.name] * self.size, self.size, COUNT)
+
+    @cached_property
+    def spectrum(self) -> Spectrum | None:
+        """Singular values and left vectors of the stored A; None if it has more than EXACT rows and columns."""
+        if min(self.shape) > EXACT:
+            return None
+        left, values, _ = np.linalg.svd(self.A.toarray().astype(np.float64), full_matrices=False)
+        return Spectrum(values, left)
