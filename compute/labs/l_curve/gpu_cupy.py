@@ -1,0 +1,126 @@
+"""Bidiagonalisation in CUDA C, launched with CuPy: nothing waits for the host between the steps.
+
+A step of the recurrence is four launches. `recur` (gpu_products.cu) twice: it normalises what it reads, multiplies,
+subtracts, and leaves the sums of squares that the next kernel takes its norm from, so that alpha and beta stay on the
+device; then `project` and `subtract` (gpu_vectors.cu) make w orthogonal to V. `finish` ends a run of steps.
+A CUDA graph would not pay: the host launches a step in some 25 us, the device takes 60 or more where n is large.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from compute.devices import Array
+from compute.labs.l_curve import gpu_vectors as vectors
+from compute.labs.l_curve.gpu_products import MOST_BLOCKS, PLAIN, Recurrence, product
+from compute.labs.l_curve.state import Rows, Work
+
+
+def index_types(columns: int, entries: int) -> tuple[type, type]:
+    """Types of starts and columns: two bytes a column reach 65 536, and save a quarter of the traffic in float32."""
+    return np.int64, np.uint16 if columns <= 2**16 else np.int32
+
+
+def start(work: Work) -> None:
+    """As in cpu_numpy."""
+    with work.u.device:
+        scratch, backward = _scratch_of(work), product(work.T)
+        begun = Recurrence(scratch.u, vectors.squares(work.u, scratch.u), work.beta, made=scratch.w)
+        backward(work.T, work.u, work.w, begun)
+        norms = work.alpha, work.beta
+        vectors.finish(work.w, work.V[0], work.u, (scratch.w, backward.blocks), norms, 0.0)
+
+
+def steps(work: Work, first: int, count: int, orthogonal: bool, tiny: float) -> None:
+    """As in cpu_numpy."""
+    with work.u.device:
+        run = _Run(work, _scratch_of(work), tiny)
+        for j in range(first, first + count):
+            run.pair(j, fresh=j == first)
+            if orthogonal:
+                run.orthogonalise(j + 1)
+        run.finish(first + count)
+
+
+def multiply(matrix: Rows, x: Array, out: Array) -> None:
+    """As in cpu_numpy."""
+    with x.device:
+        product(matrix)(matrix, x, out, PLAIN)
+
+
+def combine(V: Array, y: Array, x: Array) -> None:
+    """As in cpu_numpy."""
+    with x.device:
+        vectors.combine(V, y, x)
+
+
+def project(V: Array, x: Array, y: Array) -> None:
+    """As in cpu_numpy."""
+    with x.device:
+        vectors.project(V, y.size, x, y, 1)
+
+
+@dataclass(frozen=True)
+class _Scratch:
+    """Sums of squares of u and w, one a block, and the parts of scalar products; used within one run of steps."""
+
+    u: Array
+    w: Array
+    parts: Array
+
+
+class _Run:
+    """Steps that are launched one after the other; u and w are normalised only where the next kernel reads them."""
+
+    def __init__(self, work: Work, scratch: _Scratch, tiny: float) -> None:
+        self._work, self._scratch, self._tiny = work, scratch, tiny
+        self._forward, self._backward = product(work.A), product(work.T)
+        self._counted = 0  # sums of squares of w
+
+    def pair(self, j: int, fresh: bool) -> None:
+        """u = A v_j - alpha_j u, then w = transpose(A) u - beta_(j+1) v_j. fresh: V[j] and u are normalised."""
+        work, scratch = self._work, self._scratch
+        v, alpha, made = work.V[j], work.alpha[j:], scratch.u
+        if fresh:
+            how = Recurrence(norm=alpha, old=work.u, made=made, tiny=self._tiny)
+        else:
+            how = Recurrence(scratch.w, self._counted, alpha, v, work.u, work.beta[j:], made, self._tiny)
+        self._forward(work.A, v if fresh else work.w, work.u, how)
+        counted, beta = self._forward.blocks, work.beta[j + 1 :]
+        back = Recurrence(made, counted, beta, old=v, made=scratch.w, tiny=self._tiny)
+        self._backward(work.T, work.u, work.w, back)
+        self._counted = self._backward.blocks
+
+    def orthogonalise(self, rows: int) -> None:
+        """w -= its projection on V[:rows]."""
+        work, scratch = self._work, self._scratch
+        slices = vectors.slices_for(rows, work.w)
+        vectors.project(work.V, rows, work.w, scratch.parts, slices)
+        self._counted = vectors.subtract(work.V, rows, scratch.parts, slices, work.w, scratch.w)
+
+    def finish(self, j: int) -> None:
+        """V[j], u and alpha[j] as the contract has them."""
+        work = self._work
+        norms = work.alpha[j:], work.beta[j:]
+        vectors.finish(work.w, work.V[j], work.u, (self._scratch.w, self._counted), norms, self._tiny)
+
+
+def _scratch_of(work: Work) -> _Scratch:
+    rows = 1 << int(work.alpha.size).bit_length()  # doubled, not grown step by step
+    return _scratch(work.u.device.id, work.u.dtype.name, rows)
+
+
+@cache
+def _scratch(device: int, real: str, rows: int) -> _Scratch:
+    """One for all that is computed on a GPU: kernels run there one after the other."""
+    return _Scratch(_empty(MOST_BLOCKS, "float64"), _empty(MOST_BLOCKS, "float64"), _empty(rows * vectors.SLICES, real))
+
+
+def _empty(size: int, dtype: str) -> Any:
+    import cupy
+
+    return cupy.empty(size, dtype)

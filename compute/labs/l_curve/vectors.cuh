@@ -1,0 +1,49 @@
+// What the L-curve lab's kernels share: sums over a warp or a block, and norms. Compile with -DREAL=float|double.
+
+#define WARP 32
+#define EVERY 0xffffffffu                   // lanes that take part in a shuffle
+#define VECTOR (16 / (int)sizeof(REAL))     // reals in 16 bytes, the most that a thread loads at once
+
+struct __align__(16) Vector { REAL v[VECTOR]; };
+
+// The sum over the COUNT threads of a group, in its first one.
+template <int COUNT, class T> __device__ __forceinline__ T group_sum(T value)
+{
+    #pragma unroll
+    for (int by = COUNT / 2; by; by /= 2) value += __shfl_down_sync(EVERY, value, by);
+    return value;
+}
+
+// made[block] = the sum of value over the block, of at most 32 warps, in a fixed order.
+__device__ __forceinline__ void block_total(double value, double* made)
+{
+    __shared__ double totals[WARP];
+    value = group_sum<WARP>(value);
+    if (threadIdx.x % WARP == 0) totals[threadIdx.x / WARP] = value;
+    __syncthreads();
+    if (threadIdx.x < WARP) {
+        value = group_sum<WARP>(threadIdx.x < blockDim.x / WARP ? totals[threadIdx.x] : 0.0);
+        if (threadIdx.x == 0) made[blockIdx.x] = value;
+    }
+}
+
+// The root of the sum of squares[0 ... counted - 1], 0 if it is at most tiny; the same bits in every block. All threads
+// of the block must call it; it is a barrier.
+__device__ __forceinline__ double root_of(const double* squares, int counted, double tiny)
+{
+    __shared__ double root;
+    if (threadIdx.x < WARP) {
+        double sum = 0;
+        for (int i = threadIdx.x; i < counted; i += WARP) sum += squares[i];
+        sum = sqrt(group_sum<WARP>(sum));
+        if (threadIdx.x == 0) root = sum <= tiny ? 0.0 : sum;
+    }
+    __syncthreads();
+    return root;
+}
+
+// What a vector of this norm is multiplied by to normalise it; 0 for a norm of 0.
+__device__ __forceinline__ REAL inverse(double norm)
+{
+    return norm == 0 ? REAL(0) : REAL(1 / norm);
+}

@@ -1,0 +1,310 @@
+"""The L-curve lab's GPU kernels without a GPU: CUDA C compiled for every architecture and run on the CPU by the code
+that launches it, against SciPy in float64."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from compute.cuda_source import check_cuda
+from compute.devices import Host
+from compute.labs.l_curve import cpu_numpy, gpu_cupy, gpu_products, gpu_vectors
+from compute.labs.l_curve.state import Rows, Work, compressed
+from tests.cuda_on_cpu import Module, upload
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+DTYPES = ("float32", "float64")
+EPSILON = {"float32": 1.2e-7, "float64": 2.2e-16}
+POOL = 2**19  # bytes of shared memory that a block may ask for here
+HELD = [{"COLUMN": "u16", "LANES": lanes, "SHARED": 1} for lanes in (32, 4, 1)]
+READ = [{"COLUMN": column, "LANES": lanes, "SHARED": 0} for column in ("u16", "i32") for lanes in (32, 4, 1)]
+
+
+class Kernel:
+    """A kernel as CuPy has it: more shared memory than it was promised is an error."""
+
+    def __init__(self, launch):
+        self._launch, self.max_dynamic_shared_size_bytes = launch, 0
+
+    def __call__(self, grid, block, arguments, *, shared_mem=0):
+        assert shared_mem <= min(self.max_dynamic_shared_size_bytes, POOL)
+        assert max(grid) > 0
+        self._launch(grid, block, arguments)
+
+
+class Compiled:
+    """A compiled .cu as compile_cuda gives it; `backwards`: last block first."""
+
+    backwards = False
+
+    def __init__(self, folder):
+        self._folder, self._made = folder, {}
+
+    def __call__(self, path, *, defines):
+        key = path, tuple(sorted(defines.items()))
+        if key not in self._made:
+            self._made[key] = Module(path, {**defines, "POOL": POOL}, self._folder)
+        return _Module(self, self._made[key])
+
+
+class _Module:
+    def __init__(self, compiled, module):
+        self._compiled, self._module = compiled, module
+
+    def get_function(self, name):
+        launch = self._module.get_function(name)
+
+        def in_order(*arguments):
+            self._module.backwards = self._compiled.backwards
+            launch(*arguments)
+
+        return Kernel(in_order)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_products_compile_without_spills(dtype, architecture):
+    for defines in HELD + READ:
+        threads = gpu_products.THREADS[dtype] if defines["SHARED"] else gpu_products.FEW_THREADS
+        every = {"REAL": gpu_products.REAL[dtype], "THREADS": threads, **defines}
+        made = check_cuda(gpu_products.SOURCE, defines=every, architecture=architecture)
+        kept(made.resources["recur"], 65536 // threads)
+        assert made.resources["recur"].shared <= gpu_products.STATIC_SHARED
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_kernels_of_vectors_compile_without_spills(dtype, architecture):
+    made = check_cuda(gpu_vectors.SOURCE, defines={"REAL": gpu_products.REAL[dtype]}, architecture=architecture)
+    assert set(made.resources) == {"squares", "finish", "project", "subtract", "combine", "merge"}
+    for name, resources in made.resources.items():
+        kept(resources, 64 if name in ("subtract", "combine", "merge") else 128)
+
+
+def kept(resources, most):
+    """All in registers, few enough for the threads of a block."""
+    assert 0 < resources.registers <= most
+    assert (resources.spill_stores, resources.spill_loads, resources.stack) == (0, 0, 0)
+
+
+class FakeGpu(Host):
+    """A host whose arrays pass for CuPy's."""
+
+    def allocate(self, shape, dtype):
+        return upload(np.full(shape, 7, dtype))  # not zero: what is read must have been written
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    return Compiled(tmp_path_factory.mktemp("cuda"))
+
+
+CACHES = [gpu_products._product, gpu_vectors._compiled, gpu_cupy._scratch]
+
+
+@pytest.fixture
+def on_cpu(library, monkeypatch):
+    """Lets the launching code run its kernels here; gives a context in which the last block runs first."""
+    for module in (gpu_products, gpu_vectors):
+        monkeypatch.setattr(module, "compile_cuda", library)
+        monkeypatch.setattr(module, "facts", lambda _: gpu_products.Facts(3, POOL))
+    monkeypatch.setattr(gpu_products, "THREADS", dict.fromkeys(DTYPES, 96))
+    monkeypatch.setattr(gpu_cupy, "_empty", lambda size, dtype: upload(np.full(size, np.nan, dtype)))
+    for cached in CACHES:
+        cached.cache_clear()
+
+    @contextmanager
+    def backwards():
+        library.backwards = True
+        yield
+        library.backwards = False
+
+    yield backwards
+    for cached in CACHES:
+        cached.cache_clear()
+
+
+def random_matrix(m, n, density, dtype, seed=1):
+    rng = np.random.default_rng(seed)
+    A = sp.random(m, n, density, "csr", np.float64, rng, data_rvs=rng.standard_normal)
+    return compressed(A, dtype)
+
+
+def product(A, x):
+    """A x by the kernels, and again with the blocks in the other order."""
+    out = upload(np.full(A.shape[0], np.nan, A.dtype))
+    gpu_cupy.multiply(Rows.of(FakeGpu(), gpu_cupy, A), upload(x), out)
+    return np.array(out)
+
+
+def agrees(A, backwards):
+    x = np.random.default_rng(2).normal(size=A.shape[1]).astype(A.dtype)
+    truth, size = A.astype(np.float64) @ x.astype(np.float64), abs(A.astype(np.float64)) @ abs(x.astype(np.float64))
+    got = product(A, x)
+    assert got.dtype == A.dtype
+    np.testing.assert_array_less(abs(got - truth), 30 * EPSILON[A.dtype.name] * size + 1e-300)
+    with backwards():
+        np.testing.assert_array_equal(product(A, x), got)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("m", "n", "density"),
+    [
+        (1, 1, 1),
+        (5, 1, 0.5),
+        (1, 700, 0.9),
+        (40, 33, 0.02),
+        (64, 64, 1),
+        (31, 997, 0.31),
+        (700, 13, 0.3),
+        (200, 300, 0.2),
+    ],
+)
+def test_products_agree_on_odd_shapes(on_cpu, m, n, density, dtype):
+    """Rows that begin anywhere, rows that are empty, fewer rows than lanes, one column."""
+    agrees(random_matrix(m, n, density, dtype), on_cpu)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [2**16 - 1, 2**16, 2**16 + 1])
+def test_products_around_the_reach_of_a_two_byte_column(on_cpu, n, dtype):
+    A = sp.random(7, n, 3e-3, "lil", dtype, np.random.default_rng(n))
+    A[1, 0], A[1, n - 1], A[3, :] = 3, 4, 0
+    A = compressed(A.tocsr(), dtype)
+    assert gpu_cupy.index_types(n, A.nnz)[1] == (np.uint16 if n <= 2**16 else np.int32)
+    agrees(A, on_cpu)
+
+
+def begun(kernels, device, A, b, most):
+    work = Work.of(device, kernels, A, most)
+    work.u[:] = b
+    kernels.start(work)
+    return work
+
+
+def vector(m, seed=3):
+    return np.random.default_rng(seed).normal(size=m)
+
+
+SYSTEMS = [
+    (40, 40, 9, 0.7),
+    (70, 23, 20, 0.5),
+    (23, 107, 12, 0.5),
+    (5, 1, 1, 1),
+    (150, 333, 7, 0.05),
+    (333, 150, 7, 0.4),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("m", "n", "k", "density"), SYSTEMS)
+def test_steps_keep_the_relations_that_define_them(on_cpu, m, n, k, density, dtype):
+    """A V = U B with V orthonormal, worked out in float64; u is that of a run of one step more each time."""
+    A, b = random_matrix(m, n, density, dtype), vector(m)
+    work = begun(gpu_cupy, FakeGpu(), A, b, k)
+    U = [work.u.astype(np.float64)]
+    for j in range(k):
+        gpu_cupy.steps(work, j, 1, True, 0.0)
+        U.append(work.u.astype(np.float64))
+    U, V = np.array(U).T, work.V[:k].astype(np.float64)
+    B = np.zeros((k + 1, k))
+    B[range(k), range(k)], B[range(1, k + 1), range(k)] = work.alpha[:k], work.beta[1:]
+    A = A.toarray().astype(np.float64)
+    assert work.beta[0] == pytest.approx(np.linalg.norm(b.astype(dtype)), rel=4 * EPSILON[dtype])
+    assert np.linalg.norm(A @ V.T - U @ B, 2) <= 60 * EPSILON[dtype] * np.linalg.norm(A, 2)
+    assert np.linalg.norm(V @ V.T - np.eye(k), 2) <= 60 * EPSILON[dtype]
+    np.testing.assert_allclose(np.linalg.norm(U, axis=0), 1, rtol=30 * EPSILON[dtype])
+
+
+@pytest.mark.parametrize("orthogonal", [True, False])
+@pytest.mark.parametrize(("m", "n", "density"), [(333, 150, 0.4), (150, 333, 0.05), (64, 64, 1)])
+def test_runs_of_steps_equal_the_reference_and_each_other_to_the_bit(on_cpu, m, n, density, orthogonal):
+    """Whether in one run or in many, whichever block is first."""
+    A, b, k = random_matrix(m, n, density, "float64"), vector(m), 5
+    reference = begun(cpu_numpy, Host(), A, b, k)
+    cpu_numpy.steps(reference, 0, k, orthogonal, 0.0)
+    made = []
+    for runs in ([k], [1] * k, [2, 3]):
+        made.append(begun(gpu_cupy, FakeGpu(), A, b, k))
+        for at, count in zip(np.cumsum([0, *runs]), runs, strict=False):
+            gpu_cupy.steps(made[-1], int(at), count, orthogonal, 0.0)
+    with on_cpu():
+        made.append(begun(gpu_cupy, FakeGpu(), A, b, k))
+        gpu_cupy.steps(made[-1], 0, k, orthogonal, 0.0)
+    for name in ("alpha", "beta", "V", "u"):
+        np.testing.assert_allclose(getattr(made[0], name), getattr(reference, name), rtol=1e-9, atol=1e-11)
+        for other in made[1:]:
+            np.testing.assert_array_equal(getattr(other, name), getattr(made[0], name))
+
+
+def test_a_matrix_that_is_used_up_leaves_zeros(on_cpu):
+    """Two singular values in b: the third step finds nothing, in the middle of a run."""
+    A = compressed(np.diag([3.0, 2, 1, 1]), "float64")
+    work = begun(gpu_cupy, FakeGpu(), A, [1.0, 1, 0, 0], 6)
+    gpu_cupy.steps(work, 0, 6, True, 1e-13)
+    assert (work.alpha[:2] > 0).all()
+    assert not work.alpha[2:].any()
+    assert not work.V[2:].any()
+    assert np.isfinite(work.beta).all()
+    assert not work.u.any()
+
+
+def test_nothing_but_the_contract_s_arrays_is_written(on_cpu):
+    A, b = random_matrix(50, 40, 0.3, "float32"), vector(50)
+    work = begun(gpu_cupy, FakeGpu(), A, b, 8)
+    gpu_cupy.steps(work, 0, 5, True, 0.0)
+    assert (work.V[6:] == 7).all()
+    assert not work.alpha[6:].any()
+    assert not work.beta[6:].any()
+    before = work.V[:6].copy(), work.alpha.copy()
+    gpu_cupy.steps(work, 5, 1, True, 0.0)
+    np.testing.assert_array_equal(work.V[:6], before[0])
+    np.testing.assert_array_equal(work.alpha[:6], before[1][:6])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("rows", "width", "used"), [(1, 1, 1), (7, 2500, 5), (70, 333, 69), (1100, 260, 1099), (9, 128, 9)]
+)
+def test_combining_and_projecting_are_products_with_v(on_cpu, rows, width, used, dtype):
+    rng = np.random.default_rng(5)
+    V, y, x = (rng.normal(size=shape).astype(dtype) for shape in ((rows, width), used, width))
+    for _ in on_cpu_orders(on_cpu):
+        out, back = upload(np.full(width, np.nan, dtype)), upload(np.full(used, np.nan, dtype))
+        gpu_cupy.combine(upload(V), upload(y), out)
+        gpu_cupy.project(upload(V), upload(x), back)
+        small = 8 * EPSILON[dtype]
+        np.testing.assert_allclose(out, y.astype(float) @ V[:used], rtol=0, atol=small * max(5, used**0.5) * 4)
+        np.testing.assert_allclose(back, V[:used].astype(float) @ x, rtol=0, atol=small * max(5, width**0.5) * 4)
+
+
+def on_cpu_orders(on_cpu):
+    """Once with the blocks in order, once in the other."""
+    yield None
+    with on_cpu():
+        yield None
+
+
+@pytest.mark.parametrize("slices", [1, 2, 8])
+@pytest.mark.parametrize("width", [1, 31, 1000, 2052])
+def test_a_projection_may_be_cut_into_slices(on_cpu, width, slices):
+    rng = np.random.default_rng(6)
+    V, w = rng.normal(size=(10, width)), rng.normal(size=width)
+    parts, made = upload(np.full((10, slices), np.nan)), upload(np.full(1024, np.nan))
+    gpu_vectors.project(upload(V), 10, upload(w), parts, slices)
+    np.testing.assert_allclose(parts.sum(axis=1), V @ w, rtol=0, atol=1e-12)
+    left = upload(w)
+    blocks = gpu_vectors.subtract(upload(V), 10, parts, slices, left, made)
+    truth = w - (V @ w) @ V
+    np.testing.assert_allclose(left, truth, rtol=0, atol=1e-11)
+    assert made[:blocks].sum() == pytest.approx((truth**2).sum())
+    assert np.isnan(made[blocks:]).all()
+
+
+@pytest.mark.parametrize(("mean", "lanes"), [(0.1, 1), (8, 1), (8.1, 2), (25, 4), (129, 32), (1500, 32)])
+def test_lanes_by_the_mean_length_of_a_row(mean, lanes):
+    assert gpu_products.lanes_for(mean) == lanes
