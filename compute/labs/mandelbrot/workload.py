@@ -17,7 +17,7 @@ from compute.labs.mandelbrot.variants import REASONS
 __all__ = ["RATE", "RULES", "twin"]
 
 DTYPES = ("float32", "float64")
-LESSON = "lesson"  # the scene on which every kernel is timed
+EVERY = {"host": ("lesson",), "cuda": ("lesson", "interior")}  # scenes on which slow kernels are timed too
 CHECK_STEPS, MOST_STEPS = 1, 48  # pictures: compared, and in one sample at most
 WRONG: Mapping[str, str] = {}
 PARAMETERS: Mapping[str, Any] = {"agreement": "share of pixels whose counts differ by more than 1"}
@@ -43,13 +43,14 @@ def cases(chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool)
 
 
 def variants(backend: Backend, case: Scene) -> Mapping[str, Any]:
-    """The backend's kernels for this scene: the lesson's shows what is slow too, a pan and a deep view have one."""
+    """The backend's kernels for this scene; a pan and a deep view have one."""
     if case.pan:
         return {"frame": None}
     if case.arithmetic.deep:
         return {case.arithmetic.name: getattr(backend.kernels(PACKAGE), case.arithmetic.kernel)}
     every = kernels_of(backend)
-    return {name: kernel for name, kernel in every.items() if case.name == LESSON or name not in REASONS}
+    slow = case.name in EVERY[backend.device]
+    return {name: kernel for name, kernel in every.items() if slow or name not in REASONS}
 
 
 def reference(case: Scene) -> Right:
