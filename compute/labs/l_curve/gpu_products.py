@@ -94,7 +94,7 @@ def _product(shape: tuple[int, int], entries: int, real: str, column: str, devic
     threads = THREADS[real] if held else FEW_THREADS
     most = gpu.multiprocessors if held else MOST_BLOCKS
     blocks = max(1, min(most, -(-rows * lanes // threads)))
-    defines = {
+    defines: dict[str, int | str | float] = {
         "REAL": REAL[real], "COLUMN": COLUMN[column], "LANES": lanes, "THREADS": threads, "SHARED": int(held),
     }  # fmt: skip
     kernel = compile_cuda(SOURCE, defines=defines).get_function("recur")

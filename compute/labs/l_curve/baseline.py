@@ -1,0 +1,133 @@
+"""What the L-curve lab is compared with: one run of LSMR for every λ, on the CPU by SciPy.
+
+`Stacked` is a GPU tutorial's way: [A; λ I] is stacked anew for every λ and given to LSMR with its usual tolerances.
+The identity is float64, so the stacked matrix is too, though A be float32: 12 bytes a non-zero, read twice an
+iteration. At these tolerances both norms are some 2 % off at the tutorial's smallest λ. One thing is not taken over:
+the tutorial subtracts an (n, 1) array from an (n,) one, which gives n x n numbers and a wrong residual. `Damped` is
+LSMR as it should be called: λ as its damping, A and its transpose stored, products in A's own type.
+
+LSMR: D. C.-L. Fong and M. A. Saunders, SIAM J. Sci. Comput. 33 (2011).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, lsmr
+
+TITLE = "LSMR for each λ"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One λ: |A x - b|, |x|, LSMR's iterations, and seconds from the stacking to the norms."""
+
+    lam: float
+    residual_norm: float
+    solution_norm: float
+    iterations: int
+    seconds: float
+
+
+class Solver(Protocol):
+    """Finds x for one λ after the other."""
+
+    title: str
+
+    def solve(self, lam: float) -> tuple[Any, int]:
+        """(x, iterations)."""
+
+    def norms(self, x: Any) -> tuple[float, float]:
+        """|A x - b| and |x|; waits for the device."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The points that were finished, in the order of the λ; arrays of one value each."""
+
+    title: str
+    points: tuple[Point, ...]
+
+    def column(self, name: str) -> NDArray[Any]:
+        """(count,) values of a Point's field: "lam", "residual_norm", "solution_norm", "iterations", "seconds"."""
+        return np.array([getattr(point, name) for point in self.points])
+
+    @property
+    def seconds(self) -> float:
+        """Of all points."""
+        return float(sum(point.seconds for point in self.points))
+
+
+def run(
+    solver: Solver,
+    lambdas: Sequence[float],
+    progress: Callable[[Point, int], object] = lambda _point, _count: None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Baseline:
+    """Solve for every λ > 0 in turn; ValueError for one that is not.
+
+    progress: called after each λ with its point and how many are done; cancelled: asked before each, ends the run.
+    """
+    for lam in lambdas:
+        if not 0 < lam < np.inf:
+            raise ValueError(f"lambdas must be finite and above 0, not {lam!r}")
+    points: list[Point] = []
+    for lam in lambdas:
+        if cancelled():
+            break
+        start = perf_counter()
+        x, iterations = solver.solve(float(lam))
+        norms = solver.norms(x)
+        points.append(Point(float(lam), *norms, iterations, perf_counter() - start))
+        progress(points[-1], len(points))
+    return Baseline(solver.title, tuple(points))
+
+
+class Stacked:
+    """The tutorial's way on the CPU. A: (m, n) csr; b: (m,)."""
+
+    title = f"{TITLE}, stacked in float64 (the tutorial's way), SciPy"
+
+    def __init__(self, A: sp.csr_matrix, b: NDArray[Any]) -> None:
+        self._A, self._b = A, np.asarray(b, np.float64)
+
+    def solve(self, lam: float) -> tuple[NDArray[np.float64], int]:
+        """(x, iterations)."""
+        n = self._A.shape[1]
+        stacked = sp.vstack([self._A, lam * sp.eye(n, format="csr")], format="csr")
+        x, _, iterations, *_ = lsmr(stacked, np.concatenate([self._b, np.zeros(n)]))
+        return x, int(iterations)
+
+    def norms(self, x: NDArray[np.float64]) -> tuple[float, float]:
+        """|A x - b| and |x|, in float64."""
+        return float(np.linalg.norm(self._A @ x - self._b)), float(np.linalg.norm(x))
+
+
+class Damped(Stacked):
+    """LSMR with λ as its damping, products in A's type; the same tolerances."""
+
+    title = f"{TITLE}, damped, SciPy"
+
+    def __init__(self, A: sp.csr_matrix, b: NDArray[Any]) -> None:
+        super().__init__(A, b)
+        self._T, self._real = A.T.tocsr(), A.dtype
+
+    def solve(self, lam: float) -> tuple[NDArray[np.float64], int]:
+        """(x, iterations)."""
+        operator = LinearOperator(
+            self._A.shape,
+            matvec=lambda x: (self._A @ x.astype(self._real, copy=False)).astype(np.float64, copy=False),
+            rmatvec=lambda y: (self._T @ y.astype(self._real, copy=False)).astype(np.float64, copy=False),
+            dtype=np.float64,
+        )
+        x, _, iterations, *_ = lsmr(operator, self._b, damp=lam)
+        return x, int(iterations)
+
+
+SOLVERS: dict[str, Callable[[sp.csr_matrix, NDArray[Any]], Solver]] = {"stacked": Stacked, "damped": Damped}
