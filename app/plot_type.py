@@ -11,6 +11,7 @@ from bokeh.plotting import figure
 from app.theme import FAMILY, PRESENTER_SCALE, SMALL
 
 SIZES = ("major_label_text_font_size", "axis_label_text_font_size", "label_text_font_size", "title_text_font_size")
+DIGIT = 0.58  # of the type's size: the width of a digit
 SHORT_NUMBER = "return String(Number(tick.toPrecision(3)));"  # 0.0004, not 4.000e-4
 RESTORE = """
 if (cb_obj[name].endsWith('em'))
@@ -18,9 +19,19 @@ if (cb_obj[name].endsWith('em'))
 """
 
 
+def type_size(presenter: bool) -> int:
+    """Of the smallest type, in px."""
+    return round(SMALL * PRESENTER_SCALE) if presenter else SMALL
+
+
+def letter(presenter: bool) -> float:
+    """Width of a digit in it, in px."""
+    return DIGIT * type_size(presenter)
+
+
 def set_type(plot: figure, presenter: bool = False) -> None:
     """Give all text of `plot` the small size of the page, or of presenter mode."""
-    size = f"{round(SMALL * PRESENTER_SCALE) if presenter else SMALL}px"
+    size = f"{type_size(presenter)}px"
     for part in (*plot.axis, *plot.select({"type": ColorBar}), *plot.select({"type": Legend})):
         for name in SIZES:
             if name in part.properties():

@@ -17,7 +17,7 @@ WORDS = {  # the lab's colourings in words
     "histogram": "equal shares (histogram)",
     "smooth": "smooth count",
     "distance": "distance to the set",
-    "interior": "interior (how strongly it attracts)",
+    "interior": "inside, how strongly it attracts",
 }
 FASTEST = 1.0  # turns of the palette a second
 CYCLE = 0.1  # turns a second when the key starts it

@@ -11,8 +11,8 @@ from panel.custom import JSComponent
 from app.mandelbrot.bookmarks import Bookmark
 
 STYLE = """
-.places { display: grid; grid-template-columns: 1fr 1fr; gap: 8px; max-height: 296px; overflow-y: auto;
-  padding: 4px 2px 4px 4px; margin: 0; list-style: none; }
+.places { display: grid; grid-template-columns: 1fr 1fr; gap: 8px; overflow-y: auto;
+  max-height: max(296px, 100vh - 600px); padding: 4px 2px 4px 4px; margin: 0; list-style: none; }
 li { position: relative; }
 button { font: inherit; font-size: var(--small, 14px); color: var(--ink); background: none; border: 0; padding: 0;
   cursor: pointer; border-radius: 6px; }

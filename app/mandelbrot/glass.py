@@ -31,7 +31,8 @@ GESTURES = (PanStart, Pan, PanEnd, MouseWheel, DoubleTap, PinchStart, Pinch, Pin
 KEPT = 16  # anchors that a message of a slow browser may still count from
 NO_FRAME = -1  # number of a write that is no frame's
 Levels: TypeAlias = NDArray[np.uint8]
-BLANK: Levels = np.full((1, 1), NOT_FINITE, np.uint8)
+BLANK: Levels = np.full((1, 1), NOT_FINITE, np.uint8)  # nothing is known
+WIDE = 8  # heights of a view that a blank picture reaches to each side of its centre
 Extent = tuple[float, float, float, float]
 
 
@@ -61,7 +62,7 @@ class Glass:
         self.navigator, self._later = navigator, later
         self.pointed: Callable[[float, float], None] = _ignore
         self._anchors, self._at, self._serial, self._hearing = {0: Anchor.near(navigator.aim)}, 0, 0, False
-        self.drawn: Extent = (0.0, 0.0, 1.0, 1.0)
+        self.drawn: Extent = self._everywhere()
         self._shown = (BLANK, 0, self.drawn)
         self.frames = FrameSource(self._columns([], BLANK), "mandelbrot frames")
         # the browser alone moves its ranges: they would come back as messages, and fight the hand
@@ -85,6 +86,13 @@ class Glass:
     def anchor(self) -> Anchor:
         """What the browser's numbers count from now."""
         return self._anchors[self._at]
+
+    def resize(self, width: int, height: int) -> None:
+        """Set the size of the picture in px. The ranges set here are those a browser begins with."""
+        self.plot.resize(width, height)
+        x, y, h = self.anchor.count(self.navigator.aim)
+        self.x_range.update(start=x - h / 2 * width / height, end=x + h / 2 * width / height)
+        self.y_range.update(start=y - h / 2, end=y + h / 2)
 
     def _connect(self) -> None:
         box = BoxAnnotation(visible=False, fill_color="white", fill_alpha=0.2, line_color=LIGHT["gpu"], line_width=2)
@@ -135,6 +143,7 @@ class Glass:
             self.hand.told = self._look()
         else:  # too far for a picture of the old place
             self._step()
+            self.drawn = self._everywhere()
             self._write(NO_FRAME, [], BLANK)
 
     def _look(self) -> list[float]:
@@ -160,7 +169,7 @@ class Glass:
         if self.anchor.can_draw(place):
             self.drawn = self._extent(place, raster, (facts["raster_ny"], facts["raster_nx"]))
         else:
-            levels = BLANK
+            levels, self.drawn = BLANK, self._everywhere()
         if self._same(levels):
             self.frames.skip(number)
         else:
@@ -176,6 +185,12 @@ class Glass:
         unit, (ny, nx), (x0, y0, x1, y1) = height / shape[0], shape, raster.extent
         left, low = x - nx / 2 * unit, y - ny / 2 * unit
         return left + x0 * unit, low + y0 * unit, left + x1 * unit, low + y1 * unit
+
+    def _everywhere(self) -> Extent:
+        """More than the view, in the anchor's numbers."""
+        x, y, height = self.anchor.count(self.navigator.aim)
+        reach = WIDE * height
+        return x - reach, y - reach, x + reach, y + reach
 
     def _write(self, number: int, step: list[float], levels: Levels) -> None:
         self._shown = (levels, self._at, self.drawn)

@@ -6,20 +6,20 @@ import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, LinearColorMapper, NumeralTickFormatter, Range1d
 from bokeh.plotting import figure
 
-from app.mandelbrot.scale import of_counts, spread
-from app.plot_type import keep_type, set_type
+from app.mandelbrot.scale import legible, of_counts
+from app.plot_type import keep_type, letter, set_type
 from app.theme import colours
 from compute.frames import TOP_LEVEL, Frame
 
-HEIGHT = 120  # px
-CLOSE = 0.09  # part of the width between two labels at least
+LEFT = {False: 56, True: 72}  # px for the labels at the left; in presenter mode
+NARROW = 200  # px of the axis until the browser has said how long it is
 TOP = 1.06  # of the axis; the highest bar is 1
 
 
 class Histogram:
     """A figure whose bars are those of the newest frame; the tallest fills it."""
 
-    def __init__(self, mapper: LinearColorMapper) -> None:
+    def __init__(self, mapper: LinearColorMapper, height: int) -> None:
         self._mapper = mapper
         self.source = ColumnDataSource({"left": [], "right": [], "top": [], "level": []}, name="mandelbrot histogram")
         self.shares = ColumnDataSource({"x": [], "y": []})
@@ -30,9 +30,9 @@ class Histogram:
             toolbar_location=None,
             tools=[],
             output_backend="canvas",
-            height=HEIGHT,
+            height=height,
             sizing_mode="stretch_width",
-            min_border_left=56,
+            min_border_left=LEFT[False],
             min_border_right=16,
         )
         self.figure.grid.visible = False
@@ -45,6 +45,7 @@ class Histogram:
         self.bars = self.figure.quad(**edges, source=self.source, line_color=None).glyph
         self.line = self.figure.line("x", "y", source=self.shares, line_width=2).glyph
         self._coloured = False
+        self._marks: dict[float, str] = {}
         keep_type(self.figure)
         self.dress(dark=False, presenter=False)
 
@@ -52,6 +53,8 @@ class Histogram:
         """Follow the page's scheme and type size."""
         self._scheme = colours(dark)
         self.line.line_color = self._scheme["accent"]
+        self._letter = letter(presenter)
+        self.figure.min_border_left = LEFT[presenter]
         self._paint(self._coloured)
         set_type(self.figure, presenter)
 
@@ -76,8 +79,8 @@ class Histogram:
         if (colouring in ("histogram", "smooth")) != self._coloured:
             self._paint(not self._coloured)
         marks = of_counts(histogram, np.linspace(0, 1, count))
-        places = sorted(marks)
-        chosen = [places[k] for k in spread(places, CLOSE)]
-        if chosen != self.figure.xaxis[0].ticker.ticks:
-            self.figure.xaxis[0].ticker.ticks = chosen
-            self.figure.xaxis[0].major_label_overrides = {place: marks[place] for place in chosen}
+        chosen = legible(marks, self.figure.inner_width or NARROW, self._letter)
+        if chosen != self._marks:
+            self._marks = chosen
+            self.figure.xaxis[0].ticker.ticks = list(chosen)
+            self.figure.xaxis[0].major_label_overrides = chosen

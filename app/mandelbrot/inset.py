@@ -10,12 +10,13 @@ from bokeh.models import ColumnDataSource, LinearColorMapper, Range1d, Title
 from bokeh.plotting import figure
 
 from app.mandelbrot.overlays import OrbitMark
-from app.theme import FAMILY, SMALL, colours
+from app.plot_type import type_size
+from app.theme import FAMILY, colours
 from compute.frames import NOT_FINITE, Frame, Raster
 
-SIDE, LARGEST = 152, 280  # px of the picture, at least and at most
+SIDE, LARGEST = {False: 152, True: 200}, 280  # px of the picture, at least (to hold c; in presenter mode) and at most
 PART = 0.33  # of the height of the large picture
-EDGE, BELOW = 6, 34  # px around it, and of the line with c below it
+EDGE, BELOW = 6, {False: 26, True: 34}  # px around it, and of the line with c below it; in presenter mode
 REACH = 2.0  # the Julia set lies within this of 0
 
 
@@ -38,8 +39,9 @@ class Inset:
             min_border_left=EDGE,
             min_border_right=EDGE,
             min_border_top=EDGE,
-            min_border_bottom=BELOW,
+            min_border_bottom=BELOW[False],
             sizing_mode="fixed",
+            visible=False,  # the figure's own: a pane that is shown again goes by what its figure was before
         )
         self.figure.grid.visible = False
         side = 2 * REACH
@@ -50,28 +52,31 @@ class Inset:
         self.figure.add_layout(self.title, "below")
         self.orbit = OrbitMark(self.figure, "julia orbit")
         styles = {"position": "absolute", "top": "16px", "right": "24px", "z-index": "3"}
-        self.pane = pn.pane.Bokeh(self.figure, margin=0, visible=False, styles=styles)
+        self.pane = pn.pane.Bokeh(self.figure, margin=0, styles=styles)
+        self._height, self._presenter = 0, False
         self.resize(0)
         self._raster: Raster | None = None
 
     def resize(self, height: int) -> None:
         """Take part of a picture that is `height` px high."""
-        side = max(SIDE, min(LARGEST, round(PART * height)))
-        outer = {"width": side + 2 * EDGE, "height": side + EDGE + BELOW}
-        self.figure.update(**outer)  # its borders leave a square
+        self._height, below = height, BELOW[self._presenter]
+        side = max(SIDE[self._presenter], min(LARGEST, round(PART * height)))
+        outer = {"width": side + 2 * EDGE, "height": side + EDGE + below}
+        self.figure.update(min_border_bottom=below, **outer)  # its borders leave a square
         self.pane.param.update(**outer)
 
     def dress(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
         scheme = colours(dark)
         self.figure.update(border_fill_color=scheme["paper"], outline_line_color=scheme["line"])
-        self.title.update(text_color=scheme["ink"], text_font_size=f"{SMALL}px")
+        self.title.update(text_color=scheme["ink"], text_font_size=f"{type_size(presenter)}px")
+        self._presenter = presenter
+        self.resize(self._height)
 
     def show(self, frame: Frame, wanted: bool) -> None:
         """Show the frame's Julia set, if it has one and it is wanted."""
         raster = frame.rasters.get("julia") if wanted else None
-        if self.pane.visible != (raster is not None):
-            self.pane.visible = raster is not None
+        self.figure.visible = raster is not None
         if raster is None:
             return
         if self._raster is None or not np.array_equal(raster.levels, self._raster.levels):

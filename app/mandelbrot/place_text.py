@@ -13,7 +13,7 @@ LOOK = """
 :host { min-width: 0; }
 .place { font-size: var(--small, 14px); color: var(--ink); height: 100%; display: flex; flex-direction: column;
          gap: 4px; box-sizing: border-box; padding: 4px 0; }
-.place .numbers { font-family: 'Roboto Mono', 'Liberation Mono', Consolas, monospace; overflow-wrap: anywhere;
+.place .numbers { font-family: 'Roboto Mono', 'Liberation Mono', Consolas, monospace; word-break: break-all;
                   overflow-y: auto; flex: 1 1 auto; min-height: 0; line-height: 1.35; }
 .place .numbers span { color: var(--muted); user-select: none; }
 .place .row { display: flex; align-items: baseline; gap: 8px; color: var(--muted); }

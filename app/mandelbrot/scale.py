@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compute.frames import TOP_LEVEL, Curve, Raster
 
-CLOSE = 26  # levels between two ticks at least: a tenth of the bar
+GAP = 14.0  # px between two labels at least
+PLAIN = 1e6  # counts below this are written out
 STEPS = (1, 1.5, 2, 3, 5, 7)
 
 
@@ -26,18 +27,27 @@ def nice(low: float, high: float) -> list[float]:
     return [float(v) for v in np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step]
 
 
-def spread(positions: Sequence[float], close: float) -> list[int]:
-    """Indices of positions (ascending) that keep at least `close` from the one chosen before."""
-    chosen: list[int] = []
-    for index, position in enumerate(positions):
-        if not chosen or position - positions[chosen[-1]] >= close:
-            chosen.append(index)
+def legible(marks: Mapping[float, str], length: float, letter: float) -> dict[float, str]:
+    """Those of `marks` (position 0 … 1 -> label) that have room beside each other on `length` px, the first ones first.
+
+    letter: the width of one, in px.
+    """
+    chosen: dict[float, str] = {}
+    end = -np.inf
+    for position in sorted(marks):
+        half = len(marks[position]) * letter / 2
+        if length * position - half >= end + GAP:
+            chosen[position] = marks[position]
+            end = length * position + half
     return chosen
 
 
 def short(value: float) -> str:
-    """A count in few characters."""
-    return f"{value:.3g}" if value < 1e5 else f"{value:.0e}".replace("e+0", "e")
+    """A count as a reader wants it: "22 200", "2.5e6"."""
+    if value < PLAIN:
+        return f"{value:,.7g}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    exponent = int(np.floor(np.log10(value)))
+    return f"{value / 10.0**exponent:.7g}e{exponent}"
 
 
 def of_counts(histogram: Curve, share: NDArray[np.float64]) -> dict[float, str]:
@@ -46,8 +56,8 @@ def of_counts(histogram: Curve, share: NDArray[np.float64]) -> dict[float, str]:
     return {float(np.interp(value, histogram.x, share)): short(value) for value in values}
 
 
-def bar(raster: Raster, colouring: str, curves: Mapping[str, Curve]) -> dict[float, str]:
-    """Level -> label of the colour bar's ticks."""
+def bar(raster: Raster, colouring: str, curves: Mapping[str, Curve], length: float, letter: float) -> dict[float, str]:
+    """Level -> label of the ticks of a colour bar, `length` px long, in type whose digits are `letter` px wide."""
     if colouring == "interior":
         marks = {part: f"{part:g}" for part in (0.0, 0.25, 0.5, 0.75, 1.0)}
     elif colouring == "distance":
@@ -57,8 +67,7 @@ def bar(raster: Raster, colouring: str, curves: Mapping[str, Curve]) -> dict[flo
         marks = of_counts(curves["histogram"], curves["cumulative"].y)
     else:
         marks = of_counts(curves["histogram"], np.linspace(0, 1, len(curves["histogram"].x)))
-    positions = sorted(marks)
-    return {TOP_LEVEL * positions[k]: marks[positions[k]] for k in spread([TOP_LEVEL * p for p in positions], CLOSE)}
+    return {TOP_LEVEL * position: words for position, words in legible(marks, length, letter).items()}
 
 
 def power(exponent: int) -> str:

@@ -12,7 +12,7 @@ from bokeh.models import FixedTicker
 from app.mandelbrot.axes import label, relative
 from app.mandelbrot.colours import Colours
 from app.mandelbrot.glass import Glass
-from app.mandelbrot.histogram import HEIGHT, Histogram
+from app.mandelbrot.histogram import Histogram
 from app.mandelbrot.inset import Inset
 from app.mandelbrot.navigator import Navigator
 from app.mandelbrot.newest import Newest
@@ -20,13 +20,15 @@ from app.mandelbrot.overlays import OrbitMark, around, counted
 from app.mandelbrot.place_text import PlaceText
 from app.mandelbrot.scale import bar
 from app.mandelbrot.viewport import scientific
-from app.plot_type import set_type
+from app.plot_type import letter, set_type
 from app.plots import AROUND
 from app.session import Session
 from app.theme import GRID
 from compute.frames import Frame
 
 SMALLEST = 128  # px of the picture
+HISTOGRAM = {0: 96, 640: 120}  # px of it and of the place beside it, from so many px of room on
+PLACE = {False: 76, True: 104}  # px of the place alone: a line of words, two of digits; in presenter mode
 MOST_PIXELS = 10**6  # that a browser gets a frame
 SHARP = 1.25  # a frame may bring this many pixels for each on the screen, before it is reduced by a whole factor
 CALM = 250  # ms after the last change of size before the lab's grid follows
@@ -60,8 +62,9 @@ class MandelbrotStage:
         self.glass.pointed = self._pointed
         self.orbit = OrbitMark(self.glass.plot.figure, "mandelbrot orbit")
         self.inset = Inset(self.colours.mapper)
-        self.histogram = Histogram(self.colours.mapper)
-        self.place = PlaceText(sizing_mode="stretch_width", height=HEIGHT, margin=(0, 16, 0, 8))
+        self._presenter = False
+        self.histogram = Histogram(self.colours.mapper, self._under(True))
+        self.place = PlaceText(sizing_mode="stretch_width", height=self._under(True), margin=(0, 16, 0, 8))
         self._pointer = MIDDLE
         self._marks: dict[float, str] = {}
         self.on_ready: Callable[[], object] = _ignore
@@ -72,10 +75,13 @@ class MandelbrotStage:
         plot, source = self.glass.plot, self.glass.frames.source
         label(plot.figure, source, self.glass.x_range, self.glass.y_range)
         self.bar = plot.add_bar(self.colours.mapper, FixedTicker(ticks=[]))
-        self._pane = pn.pane.Bokeh(plot.figure, margin=0)
         self._below = pn.pane.Bokeh(self.histogram.figure, margin=0, sizing_mode="stretch_width")
-        picture = pn.Column(self._pane, self.inset.pane, margin=(GRID, 0, 0, 0), styles={"position": "relative"})
-        self._row = pn.Row(self._below, self.place, margin=0, height=HEIGHT, sizing_mode="stretch_width")
+        self.glass.resize(*self._size())
+        self._pane = pn.pane.Bokeh(plot.figure, margin=0)
+        picture = pn.Column(
+            self._pane, self.inset.pane, margin=(GRID, 0, 0, 0), align="center", styles={"position": "relative"}
+        )
+        self._row = pn.Row(self._below, self.place, margin=0, height=self._under(True), sizing_mode="stretch_width")
         self.panel = pn.Column(picture, self._row, margin=0, sizing_mode="stretch_both")
         self._unseen = [plot.figure, self.histogram.figure]
         for drawn in list(self._unseen):
@@ -105,14 +111,17 @@ class MandelbrotStage:
 
     def show_histogram(self, shown: bool) -> None:
         """Show the histogram below the picture, or not."""
-        self._below.visible = shown
+        self.histogram.figure.visible = shown
+        self.fit(*self._room)
 
     def _arrange(self) -> None:
         """Give everything its size on the screen; the lab's grid follows once that has come to rest."""
         width, height = self._size()
-        self.glass.plot.resize(width, height)
+        self.glass.resize(width, height)
         self._pane.param.update(width=self.glass.plot.figure.width, height=self.glass.plot.figure.height)
         self.inset.resize(height)
+        under = self._under(self.histogram.figure.visible)
+        self.histogram.figure.height = self._row.height = self.place.height = under
         if self._resizing is not None:
             self.session.document.remove_timeout_callback(self._resizing)
         self._resizing = self.session.document.add_timeout_callback(self._resize, CALM)
@@ -129,17 +138,26 @@ class MandelbrotStage:
     def _size(self) -> tuple[int, int]:
         """(width, height) in px of the picture: what the room leaves, in the grid's shape if that is fixed."""
         width = max(SMALLEST, self._room[0] - AROUND[0] - GRID)
-        height = max(SMALLEST, self._room[1] - AROUND[1] - HEIGHT - 2 * GRID)
+        under = self._under(self.histogram.figure.visible)
+        height = max(SMALLEST, self._room[1] - AROUND[1] - under - 2 * GRID)
         if isinstance(self._resolution, tuple):
             ny, nx = self._resolution
             scale = min(width / nx, height / ny)
             return max(1, round(nx * scale)), max(1, round(ny * scale))
         return width, height
 
+    def _under(self, histogram: bool) -> int:
+        """Height in px of what lies below the picture, with or without the histogram."""
+        if not histogram:
+            return PLACE[self._presenter]
+        return HISTOGRAM[max(room for room in HISTOGRAM if room <= self._room[1])]
+
     # -- looks
 
     def dress(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
+        self._presenter = presenter
+        self.fit(*self._room)
         set_type(self.glass.plot.figure, presenter)
         self.histogram.dress(dark, presenter)
         self.inset.dress(dark, presenter)
@@ -185,21 +203,21 @@ class MandelbrotStage:
         if frame is None:
             return
         colouring = self.session.values["colouring"]
-        marks = bar(frame.rasters["escape"], colouring, frame.curves)
+        marks = bar(frame.rasters["escape"], colouring, frame.curves, self._size()[0], letter(self._presenter))
         if marks != self._marks:
             self._marks = marks
             self.bar.ticker.ticks = list(marks)
             self.bar.major_label_overrides = marks
-        if self._below.visible:
+        if self.histogram.figure.visible:
             self.histogram.show(frame, colouring)
 
     def _say(self) -> None:
         """Where the picture lies."""
         sight, (re, im) = self.navigator.shown, self.navigator.center
-        words = [f"Zoom {in_words(sight.zoom)}", f"pixel {in_words(self.navigator.spacing)}"]
-        if relative(self.glass.anchor.exponent):
-            words.append("axes: distance from the centre")
-        self.place.param.update(re=re, im=im, zoom=self.navigator.zoom, words=" · ".join(words))
+        deep = relative(self.glass.anchor.exponent)
+        more = "axes count from the centre" if deep else f"pixel {in_words(self.navigator.spacing)}"
+        words = f"Zoom {in_words(sight.zoom)} · {more}"
+        self.place.param.update(re=re, im=im, zoom=self.navigator.zoom, words=words)
 
 
 def grid(height: int, width: int, factor: float) -> tuple[int, int]:

@@ -146,6 +146,7 @@ def test_the_orbit_of_the_point_under_the_pointer_is_drawn(lab):
     lab.until(lambda: lab.page.evaluate(ORBIT) == [])
 
 
+INSET = f"() => {{ {MODELS} return model('julia picture').visible; }}"
 JULIA = f"() => {{ {MODELS} return Array.from(model('mandelbrot julia').data.julia[0]).join(); }}"
 
 
@@ -163,6 +164,10 @@ def test_the_julia_set_follows_the_pointer(lab):
     lab.page.mouse.move(*lab.at(0.5, 0.7))
     lab.page.wait_for_timeout(400)
     assert lab.state()["number"] == number  # the large picture is the same: it is not sent again
+    for shown in (False, True, False):  # each is one frame, the lab rests after it
+        lab.switch("j")
+        lab.until(lambda shown=shown: lab.page.evaluate(INSET) == shown)
+        lab.page.wait_for_timeout(300)
 
 
 TRAFFIC = """() => { window.received = 0; window.sent = 0;
