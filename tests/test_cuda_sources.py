@@ -55,7 +55,12 @@ def test_the_many_step_kernel_keeps_its_rows_in_registers(dtype, architecture):
 def test_every_source_is_compiled_here():
     elsewhere = {colour.SOURCE, interior.SOURCE}  # test_colour_sources.py
     elsewhere |= {gpu_products.SOURCE, gpu_vectors.SOURCE}  # test_l_curve_sources.py
-    elsewhere |= {mandelbrot.SOURCE, gpu_deep.SOURCE, gpu_table.SOURCE}  # test_mandelbrot_sources.py
+    elsewhere |= {
+        mandelbrot.SOURCE,
+        mandelbrot.SLOW_SOURCE,
+        gpu_deep.SOURCE,
+        gpu_table.SOURCE,
+    }  # test_mandelbrot_sources.py
     assert set((ROOT / "compute").rglob("*.cu")) - elsewhere == {
         gpu_cupy.SOURCE,
         gpu_steps.SOURCE,
