@@ -1,0 +1,283 @@
+"""Bidiagonalisation in Numba-CUDA: a warp a row, a thread a column, eight plain launches a step.
+
+Runs in Numba's CUDA simulator too, so that lanes add up through shared memory: the simulator has no shuffles. Alpha and
+beta stay on the device, as in gpu_cupy; but every vector is normalised by a launch of its own, x is read from memory
+through the caches, and Numba takes some 50 us of the host to launch, so that a step of a small problem costs 0.4 ms.
+Constants come in as arguments of the vectors' type: a literal 0 would turn float32 sums into float64.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from compute.devices import Array
+from compute.gpu_numba_kernel import kernel
+from compute.labs.l_curve.state import Rows, Work
+
+LANES, ROWS = 32, 4  # threads of a row, rows of a block
+THREADS = LANES * ROWS
+cuda: Any = None  # numba.cuda, once a kernel is wanted
+
+
+def index_types(columns: int, entries: int) -> tuple[type, type]:
+    """Types of starts and columns: two bytes a column reach 65 536, and save a quarter of the traffic in float32."""
+    return np.int64, np.uint16 if columns <= 2**16 else np.int32
+
+
+def start(work: Work) -> None:
+    """As in cpu_numpy."""
+    squares = _scratch(max(work.u.size, work.w.size))
+    count = _blocks(work.u.size, THREADS)
+    kernel(_squares)[count, THREADS](work.u, squares)
+    _normalise(work.u, squares, count, work.beta, work.u, 0.0)
+    multiply(work.T, work.u, work.w)
+    count = _blocks(work.w.size, THREADS)
+    kernel(_squares)[count, THREADS](work.w, squares)
+    _normalise(work.w, squares, count, work.alpha, work.V[0], 0.0)
+
+
+def steps(work: Work, first: int, count: int, orthogonal: bool, tiny: float) -> None:
+    """As in cpu_numpy."""
+    squares = _scratch(max(work.u.size, work.w.size))
+    for j in range(first, first + count):
+        v, beta = work.V[j], work.beta[j + 1 :]
+        blocks = _less(work.A, v, work.alpha[j:], work.u, work.u, squares)
+        _normalise(work.u, squares, blocks, beta, work.u, tiny)
+        blocks = _less(work.T, work.u, beta, v, work.w, squares)
+        if orthogonal:
+            kernel(_project)[j + 1, THREADS](work.V, work.w, work.c, _real(work.w, 0))
+            blocks = _blocks(work.w.size, THREADS)
+            kernel(_subtract)[blocks, THREADS](work.V, j + 1, work.c, work.w, squares, _real(work.w, 0))
+        _normalise(work.w, squares, blocks, work.alpha[j + 1 :], work.V[j + 1], tiny)
+
+
+def multiply(matrix: Rows, x: Array, out: Array) -> None:
+    """As in cpu_numpy."""
+    arrays = matrix.starts, matrix.columns, matrix.values
+    kernel(_multiply)[_blocks(out.size, ROWS), THREADS](*arrays, x, out, _real(x, 0))
+
+
+def combine(V: Array, y: Array, x: Array) -> None:
+    """As in cpu_numpy."""
+    kernel(_combine)[_blocks(x.size, THREADS), THREADS](V, y, x, _real(x, 0))
+
+
+def project(V: Array, x: Array, y: Array) -> None:
+    """As in cpu_numpy."""
+    kernel(_project)[y.size, THREADS](V, x, y, _real(x, 0))
+
+
+def _less(matrix: Rows, x: Array, scale: Array, old: Array, out: Array, squares: Array) -> int:
+    """out = matrix x - scale[0] old; returns how many sums of squares of out it leaves."""
+    blocks = _blocks(out.size, ROWS)
+    arrays = matrix.starts, matrix.columns, matrix.values
+    kernel(_multiply_less)[blocks, THREADS](*arrays, x, scale, old, out, squares, _real(x, 0))
+    return blocks
+
+
+def _normalise(vector: Array, squares: Array, count: int, norm: Array, out: Array, tiny: float) -> None:
+    kernel(_norm)[1, THREADS](squares, count, norm, tiny)
+    kernel(_scale)[_blocks(vector.size, THREADS), THREADS](vector, norm, out, _real(vector, 0))
+
+
+def _blocks(size: int, each: int) -> int:
+    return -(-size // each)
+
+
+def _real(like: Array, value: float) -> Any:
+    return like.dtype.type(value)
+
+
+def _scratch(size: int) -> Array:
+    """Sums of squares, one for ROWS numbers at most."""
+    return _allocated(1 << _blocks(size, ROWS).bit_length())
+
+
+@cache
+def _allocated(size: int) -> Array:
+    from numba import cuda as numba_cuda
+
+    return numba_cuda.device_array(size, np.float64)
+
+
+# The loops are `while` loops with one condition, as in the other labs. A reduction by halves is spelt out in each
+# kernel: all threads of a block must meet at its barriers.
+
+
+def _multiply(starts, columns, values, x, out, zero):  # type: ignore[no-untyped-def]
+    """out = matrix x."""
+    sums = cuda.shared.array(THREADS, values.dtype)
+    t = cuda.threadIdx.x
+    lane, i = t % LANES, cuda.blockIdx.x * ROWS + t // LANES
+    total = zero
+    if i < out.size:
+        entry = starts[i] + lane
+        while entry < starts[i + 1]:
+            total += values[entry] * x[columns[entry]]
+            entry += LANES
+    sums[t] = total
+    cuda.syncthreads()
+    by = LANES // 2
+    while by > 0:
+        if lane < by:
+            sums[t] += sums[t + by]
+        cuda.syncthreads()
+        by //= 2
+    if lane == 0 and i < out.size:
+        out[i] = sums[t]
+
+
+def _multiply_less(  # type: ignore[no-untyped-def] # noqa: PLR0913, PLR0917 three of them are one matrix
+    starts, columns, values, x, scale, old, out, squares, zero
+):
+    """out = matrix x - scale[0] old, and the sum of its squares over each block."""
+    sums = cuda.shared.array(THREADS, values.dtype)
+    factor = cuda.shared.array(1, values.dtype)
+    parts = cuda.shared.array(ROWS, np.float64)
+    t = cuda.threadIdx.x
+    lane, i = t % LANES, cuda.blockIdx.x * ROWS + t // LANES
+    total = zero
+    if i < out.size:
+        entry = starts[i] + lane
+        while entry < starts[i + 1]:
+            total += values[entry] * x[columns[entry]]
+            entry += LANES
+    sums[t] = total
+    if t == 0:
+        factor[0] = scale[0]
+    cuda.syncthreads()
+    by = LANES // 2
+    while by > 0:
+        if lane < by:
+            sums[t] += sums[t + by]
+        cuda.syncthreads()
+        by //= 2
+    if lane == 0:
+        parts[t // LANES] = 0
+        if i < out.size:
+            value = sums[t] - factor[0] * old[i]
+            out[i] = value
+            parts[t // LANES] = value
+    cuda.syncthreads()
+    if t == 0:
+        square = parts[0] * parts[0]
+        row = 1
+        while row < ROWS:
+            square += parts[row] * parts[row]
+            row += 1
+        squares[cuda.blockIdx.x] = square
+
+
+def _squares(vector, squares):  # type: ignore[no-untyped-def]
+    """The sum of squares over each block."""
+    sums = cuda.shared.array(THREADS, np.float64)
+    t = cuda.threadIdx.x
+    i = cuda.blockIdx.x * THREADS + t
+    sums[t] = 0
+    if i < vector.size:
+        sums[t] = vector[i]
+    sums[t] *= sums[t]
+    cuda.syncthreads()
+    by = THREADS // 2
+    while by > 0:
+        if t < by:
+            sums[t] += sums[t + by]
+        cuda.syncthreads()
+        by //= 2
+    if t == 0:
+        squares[cuda.blockIdx.x] = sums[0]
+
+
+def _norm(squares, count, norm, tiny):  # type: ignore[no-untyped-def]
+    """norm[0] = the root of the sum of squares[:count], 0 if it is at most tiny. One block."""
+    sums = cuda.shared.array(THREADS, np.float64)
+    t = cuda.threadIdx.x
+    sums[t] = 0
+    i = t
+    while i < count:
+        sums[t] += squares[i]
+        i += THREADS
+    cuda.syncthreads()
+    by = THREADS // 2
+    while by > 0:
+        if t < by:
+            sums[t] += sums[t + by]
+        cuda.syncthreads()
+        by //= 2
+    if t == 0:
+        root = math.sqrt(sums[0])
+        norm[0] = 0 if root <= tiny else root
+
+
+def _scale(vector, norm, out, zero):  # type: ignore[no-untyped-def]
+    """out = vector / norm[0], zeros if that is 0."""
+    factor = cuda.shared.array(1, vector.dtype)
+    if cuda.threadIdx.x == 0:
+        factor[0] = norm[0]
+    cuda.syncthreads()
+    i = cuda.blockIdx.x * THREADS + cuda.threadIdx.x
+    if i < vector.size:
+        out[i] = vector[i] / factor[0] if norm[0] != 0 else zero
+
+
+def _project(V, w, c, zero):  # type: ignore[no-untyped-def]
+    """c[row] = V[row] w, a block a row."""
+    sums = cuda.shared.array(THREADS, w.dtype)
+    t, row = cuda.threadIdx.x, cuda.blockIdx.x
+    total = zero
+    j = t
+    while j < w.size:
+        total += V[row, j] * w[j]
+        j += THREADS
+    sums[t] = total
+    cuda.syncthreads()
+    by = THREADS // 2
+    while by > 0:
+        if t < by:
+            sums[t] += sums[t + by]
+        cuda.syncthreads()
+        by //= 2
+    if t == 0:
+        c[row] = sums[0]
+
+
+def _subtract(V, rows, c, w, squares, zero):  # type: ignore[no-untyped-def]
+    """w -= c V[:rows], and the sum of its squares over each block."""
+    sums = cuda.shared.array(THREADS, np.float64)
+    t = cuda.threadIdx.x
+    j = cuda.blockIdx.x * THREADS + t
+    sums[t] = 0
+    if j < w.size:
+        total = zero
+        i = 0
+        while i < rows:
+            total += c[i] * V[i, j]
+            i += 1
+        w[j] -= total
+        sums[t] = w[j]
+    sums[t] *= sums[t]
+    cuda.syncthreads()
+    by = THREADS // 2
+    while by > 0:
+        if t < by:
+            sums[t] += sums[t + by]
+        cuda.syncthreads()
+        by //= 2
+    if t == 0:
+        squares[cuda.blockIdx.x] = sums[0]
+
+
+def _combine(V, y, x, zero):  # type: ignore[no-untyped-def]
+    """x = y V[: y.size], a thread a column."""
+    j = cuda.blockIdx.x * THREADS + cuda.threadIdx.x
+    if j < x.size:
+        total = zero
+        i = 0
+        while i < y.size:
+            total += y[i] * V[i, j]
+            i += 1
+        x[j] = total
