@@ -10,7 +10,7 @@ import param
 from numpy.typing import NDArray
 
 from compute.frames import Frame
-from compute.lab import View
+from compute.lab import OutOfMemory, View
 from compute.labs.l_curve import picture
 from compute.labs.l_curve.bidiagonal import Bidiagonalisation, footprint, room_for
 from compute.labs.l_curve.curve import LCurveResult
@@ -26,6 +26,7 @@ from compute.timings import Timing
 __all__ = ["LCurve"]
 
 _WARM: set[tuple[str, str]] = set()  # (backend, dtype) whose steps this process has run before
+SOLVED = {"float64": 1e-8, "float32": 1e-5}  # relative error up to which a solution counts as exact
 GROWTH = 16  # of a headless run: the chunk is at least this part of the steps done
 
 
@@ -97,24 +98,32 @@ class LCurve(Settings):
         if self._ready:
             self.reset()
 
-    def _reorthogonalise(self, *_events: param.parameterized.Event) -> None:
+    def _reorthogonalise(self, *events: param.parameterized.Event) -> None:
         """Another way to go on: from the beginning, with the room that it may need."""
         if self._ready:
-            room = room_for(self.system.shape, self.steps_at_most, self.reorthogonalise)
-            self._require_memory(footprint(self.system.A, room), self._held())
+            room = self._affordable(events)
             self._release()
             self._work(room)
             self.reset()
 
-    def _make_room(self, *_events: param.parameterized.Event) -> None:
+    def _make_room(self, *events: param.parameterized.Event) -> None:
         """More steps may follow; those that are done are kept."""
-        if not self._ready:
-            return
+        if self._ready:
+            room = self._affordable(events)
+            if room > self.bidiagonal.most:
+                self.bidiagonal.grow(room)
+            self._look_again()
+
+    def _affordable(self, events: tuple[param.parameterized.Event, ...]) -> int:
+        """The room for steps that the parameters want; if there is no memory for it, they are as before."""
         room = room_for(self.system.shape, self.steps_at_most, self.reorthogonalise)
-        if room > self.bidiagonal.most:
+        try:
             self._require_memory(footprint(self.system.A, room), self._held())
-            self.bidiagonal.grow(room)
-        self._look_again()
+        except OutOfMemory:
+            with param.parameterized.discard_events(self):
+                self._put_back({event.name: event.old for event in events})
+            raise
+        return room
 
     def _look_again(self, *_events: param.parameterized.Event) -> None:
         """Other λ, or another tolerance: no product is repeated, but more of them may be needed."""
@@ -151,11 +160,16 @@ class LCurve(Settings):
         return self._done
 
     def _satisfied(self, lambdas: NDArray[np.float64]) -> bool:
-        if self.bidiagonal.exhausted or self.bidiagonal.k >= self.limit:
+        if self._ended:
             return True
         still, _ = widest(self.bidiagonal.small, lambdas, self.tolerance, min(self._open, lambdas.size - 1))
         self._open = max(still, 0)
         return still < 0
+
+    @property
+    def _ended(self) -> bool:
+        """Whether no step can be added."""
+        return self.bidiagonal.exhausted or self.bidiagonal.k >= self.limit
 
     @property
     def resting(self) -> bool:
@@ -193,17 +207,17 @@ class LCurve(Settings):
         _WARM.add(key)
         return first
 
-    def _finish(self, lambdas: NDArray[np.float64]) -> None:
-        while not self._satisfied(lambdas):
-            k = self.bidiagonal.k
-            self.bidiagonal.advance(min(max(self.chunk, k // GROWTH), self.limit - k))
+    def _go_on(self) -> None:
+        k = self.bidiagonal.k
+        self.bidiagonal.advance(min(max(self.chunk, k // GROWTH), self.limit - k))
+        self._done = None
 
     # -- results
 
     def solve(self) -> LCurveResult:
         """Go on until every ribbon is within the tolerance, or no step can be added; returns the whole curve."""
-        self._finish(self.grid)
-        self._done = None
+        while not self.done:
+            self._go_on()
         return self.curve()
 
     def curve(self, lambdas: Sequence[float] | None = None) -> LCurveResult:
@@ -223,11 +237,19 @@ class LCurve(Settings):
         return choose(self.survey.reading(self.residual if self.done else None))
 
     def solution(self, lam: float) -> NDArray[Any]:
-        """(n,) x for λ = lam > 0, in the lab's dtype; takes the steps that this λ needs for the tolerance."""
-        lam = require_lambda(lam)
-        self._finish(np.array([lam]))
-        self._done = None
+        """(n,) x for λ = lam > 0, in the lab's dtype; takes the steps that this λ needs.
+
+        Its error is at most |gradient| / λ^2, which is brought below SOLVED |x|, or the tolerance if that is smaller.
+        """
+        lam, goal = require_lambda(lam), min(self.tolerance, SOLVED[self.dtype])
+        while not self._ended and self.error_bound(lam) > goal:
+            self._go_on()
         return self.bidiagonal.solve(lam)
+
+    def error_bound(self, lam: float) -> float:
+        """Upper bound of |x - x*| / |x| for λ = lam: x the solution within the steps done, x* the exact one."""
+        at = points(self.bidiagonal.small, np.array([lam]))
+        return float(at.gradient[0] / (lam * lam * at.solution[0]))
 
     def residual(self, lam: float) -> NDArray[np.float64]:
         """(m,) b - A x for λ = lam; one product."""

@@ -79,7 +79,7 @@ class Settings(Lab):
         if values["lambdas"] is not None:
             require_range(values["lambdas"])
         if values["lam"] is not None and not isfinite(values["lam"]):
-            raise ValueError(f"lam must be a finite number above 0, not {values['chosen']}")
+            raise ValueError(f"lam must be a finite number above 0, not {values['lam']}")
         if values["problem"] != OWN:
             settled(values)
         elif "matrix" not in values["options"]:

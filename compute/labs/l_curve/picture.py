@@ -7,9 +7,9 @@ small matrix; solution and truth of a problem on a line. rasters: solution and t
 
 facts: steps, limit, width, tolerance, done, converged, exhausted, products, seconds (the device's, for them),
 bytes_per_product, rows, columns, entries, noise (|e|), lam (of the solution shown), alpha (its square), and there
-residual and solution (norms), each with _lower and _upper, gradient, error (nan where no truth is known); for each
-rule its λ (nan for none). notes: for each rule its reason; state (a sentence), shown (why this λ), spectrum (what
-`singular` is).
+residual and solution (norms), each with _lower and _upper, gradient, error_bound (of x within these steps, relative),
+error (from the truth, relative, nan where none is known); for each rule its λ (nan for none). notes: for each rule its
+reason; state (a sentence), shown (why this λ), spectrum (what `singular` is).
 """
 
 from __future__ import annotations
@@ -162,6 +162,7 @@ def _here(lab: LCurve, lam: float) -> dict[str, float]:
     at = points(lab.bidiagonal.small, np.array([lam]))
     residual, solution = lab.bounds(at)
     facts = {"lam": lam, "alpha": lam * lam, "gradient": at.gradient[0], "error": _error(lab, lam)}
+    facts["error_bound"] = lab.error_bound(lam)
     facts |= {"residual": at.residual[0], "residual_lower": residual[0, 0], "residual_upper": residual[1, 0]}
     facts |= {"solution": at.solution[0], "solution_lower": solution[0, 0], "solution_upper": solution[1, 0]}
     return {name: float(value) for name, value in facts.items()}

@@ -14,6 +14,14 @@ SHARPEST = 7 * pi / 8  # of a triangle's angle at the corner
 NO_CORNER = "no interior corner"
 
 
+def straight(reading: Reading) -> str:
+    """Why there can be no corner at all; empty if the curve bends enough somewhere inside."""
+    most = float(reading.points.curvature[1:-1].max())
+    if most >= BENT:
+        return ""
+    return f"{NO_CORNER}: the curve bends by {most:.2g} at most, a right angle by more than {BENT:g}"
+
+
 def curvature(reading: Reading) -> Choice:
     """The λ of largest curvature of the curve in logarithms (Hansen and O'Leary, SIAM J. Sci. Comput. 14, 1993)."""
     kappa = reading.points.curvature
@@ -24,8 +32,7 @@ def curvature(reading: Reading) -> Choice:
     lam, bend = zoom(lambda at: reading.at(at).curvature, *reading.lambdas[[best - 1, best + 1]])
     more = "the curvature is larger still at the end of the range" if kappa.max() > bend else ""
     if bend < BENT:
-        reason = more or f"the curve bends by {bend:.2g} at most, a right angle by more than {BENT:g}"
-        return Choice(None, f"{NO_CORNER}: {reason}")
+        return Choice(None, f"{NO_CORNER}: {more}" if more else straight(reading))
     return Choice(lam, more)
 
 
@@ -35,6 +42,8 @@ def triangle(reading: Reading) -> Choice:
     J. L. Castellanos, S. Gomez and V. Guerra, "The triangle method for finding the corner of the L-curve", Appl.
     Numer. Math. 43 (2002). Points in the order of falling λ: falling residual, growing solution.
     """
+    if reason := straight(reading):
+        return Choice(None, reason)
     p = logarithms(reading)
     count = p.shape[0]
     best, sharpest = -1, np.cos(SHARPEST)

@@ -9,15 +9,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.l_curve.rules.corners import NO_CORNER, logarithms
+from compute.labs.l_curve.rules.corners import NO_CORNER, logarithms, straight
 from compute.labs.l_curve.rules.reading import Choice, Reading
 
+TURN = 1e-6  # sine of a bend that is more than rounding
 FEWEST = 5  # segments of the most pruned curve
 Array = NDArray[np.float64]
 
 
 def pruning(reading: Reading) -> Choice:
     """The λ of the grid at the corner; None if no pruned curve bends inward, or if the corner is an end."""
+    if reason := straight(reading):
+        return Choice(None, reason)
     p = logarithms(reading)
     p = p[np.r_[True, np.any(np.diff(p, axis=0) != 0, axis=1)]]
     if p.shape[0] < 3:
@@ -45,7 +48,7 @@ def _candidates(p: Array) -> tuple[list[int], bool]:
     while kept < 2 * longest.size:
         chosen = np.sort(longest[: min(kept, longest.size)])
         wedge = _wedge(directions[chosen])
-        if wedge.size and wedge.min() < 0:
+        if wedge.size and wedge.min() < -TURN:
             found.add(int(chosen[np.argmin(wedge)]) + 1)
             convex = True
         if (near := _nearest_origin(p, directions[chosen], chosen)) is not None:

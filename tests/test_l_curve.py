@@ -1,0 +1,214 @@
+"""The curve, its bounds and its solutions against the dense singular value decomposition, for every problem."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse as sp
+
+from compute.labs.l_curve import LCurve
+from compute.labs.l_curve.problems import NAMES
+
+BACKENDS = ["cpu_numpy", "cpu_numba"]
+SIZES = {
+    "random_sparse": 133, "shaw": 62, "phillips": 68, "gravity": 61, "deriv2": 59, "heat": 58, "baart": 54,
+    "foxgood": 63, "wing": 57, "i_laplace": 51, "blur": 11, "tomo": 9, "paralleltomo": 9,
+}  # fmt: skip
+
+
+def brought(kind):
+    """Matrices of one's own, in shapes and ranks that no problem has."""
+    rng = np.random.default_rng(7)
+    A = {
+        "wide": rng.normal(size=(23, 311)),
+        "wider than tall": rng.normal(size=(97, 130)),
+        "tall": rng.normal(size=(211, 19)),
+        "low rank": rng.normal(size=(67, 5)) @ rng.normal(size=(5, 41)),
+        "graded": rng.normal(size=(45, 45)) * np.geomspace(1, 1e-7, 45),
+        "one column": rng.normal(size=(7, 1)),
+        "one row": rng.normal(size=(1, 7)),
+        "sparse": sp.random(150, 90, 0.05, format="csr", rng=rng),
+    }[kind]
+    return {"problem": "own", "options": {"matrix": A, "rhs": rng.normal(size=A.shape[0])}}
+
+
+OWN = ["wide", "wider than tall", "tall", "low rank", "graded", "one column", "one row", "sparse"]
+CASES = {
+    **{name: {"problem": name, "n": n} for name, n in SIZES.items()},
+    **{f"{name}, noise": {"problem": name, "n": n, "noise": 0.01} for name, n in SIZES.items()},
+    **{kind: brought(kind) for kind in OWN},
+}
+
+
+class Dense:
+    """The truth: filtered sums over the singular values of the matrix that the lab stores."""
+
+    def __init__(self, lab):
+        A = lab.system.A.toarray().astype(np.float64)
+        b = lab.b.astype(lab.dtype).astype(np.float64)
+        U, self.s, self.Vt = np.linalg.svd(A)
+        self.c, self.rest = (U.T @ b)[: self.s.size], np.linalg.norm((U.T @ b)[self.s.size :])
+
+    def residual(self, lam):
+        return np.hypot(np.linalg.norm(lam**2 / (self.s**2 + lam**2) * self.c), self.rest)
+
+    def solution(self, lam):
+        return self.Vt[: self.s.size].T @ (self.s / (self.s**2 + lam**2) * self.c)
+
+    def curvature(self, lam):
+        known = self.s > 1e-13 * self.s[0]  # what is below is rounding, and derivatives would enlarge it
+        s, c = self.s[known], self.c[known]
+        f = s**2 / (s**2 + lam**2)
+        eta, rho = np.sum((f * c / s) ** 2), self.residual(lam) ** 2
+        d = -4 / lam * np.sum((1 - f) * f**2 * c**2 / s**2)
+        top = lam**2 * d * rho + 2 * lam * eta * rho + lam**4 * eta * d
+        return 2 * eta * rho / abs(d) * top / (lam**4 * eta**2 + rho**2) ** 1.5
+
+    def norms(self, lambdas):
+        return (
+            np.array([self.residual(lam) for lam in lambdas]),
+            np.array([np.linalg.norm(self.solution(lam)) for lam in lambdas]),
+        )
+
+
+def require_contained(curve, truth):
+    for bounds, norms in zip((curve.residual_bounds, curve.solution_bounds), truth, strict=True):
+        assert (bounds[0] <= norms).all()
+        assert (norms <= bounds[1]).all()
+
+
+def test_every_problem_is_tried():
+    assert {case["problem"] for case in CASES.values()} == set(NAMES)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("case", CASES)
+def test_the_truth_is_between_the_bounds_at_every_step(case, dtype, backend):
+    lab = LCurve(backend=backend, dtype=dtype, tolerance=1e-12, **CASES[case])
+    truth = Dense(lab).norms(lab.grid)
+    while True:
+        require_contained(lab.curve(), truth)
+        if lab.done:
+            break
+        lab.advance(1 if lab.bidiagonal.k < 12 else 9)
+    lab.close()
+
+
+@pytest.mark.parametrize("reorthogonalise", [True, False])
+@pytest.mark.parametrize("case", CASES)
+def test_norms_curvature_and_solutions_are_those_of_the_dense_decomposition(case, reorthogonalise):
+    """To 1e-6 in float64, for λ from 1e-5 of the largest singular value on; that is 1e11 roundoffs."""
+    probe = LCurve(**CASES[case])
+    dense = Dense(probe)
+    span = (1e-5 * dense.s[0], dense.s[0], 31)
+    settings = {**CASES[case], "lambdas": span, "tolerance": 1e-9, "reorthogonalise": reorthogonalise}
+    lab = LCurve(**settings)
+    curve = lab.solve()
+    assert curve.converged
+    residual, solution = dense.norms(curve.lambdas)
+    np.testing.assert_allclose(curve.residual_norms, residual, rtol=1e-6)
+    np.testing.assert_allclose(curve.solution_norms, solution, rtol=1e-6)
+    np.testing.assert_allclose(curve.alphas, curve.lambdas**2)
+    bend = np.array([dense.curvature(lam) for lam in curve.lambdas])
+    np.testing.assert_allclose(curve.curvature[5:], bend[5:], rtol=1e-5, atol=1e-6)  # below, x hardly moves
+    for lam in curve.lambdas[5::10]:  # below, rounding of b - A x alone changes x of a low rank by more
+        x = dense.solution(lam)
+        assert np.linalg.norm(lab.solution(lam) - x) <= 1e-6 * np.linalg.norm(x)
+        assert np.linalg.norm(lab.residual(lam)) == pytest.approx(dense.residual(lam), rel=1e-6)
+
+
+@pytest.mark.parametrize("case", ["random_sparse", "shaw, noise", "paralleltomo, noise", "wide"])
+def test_both_backends_give_the_same_curve(case):
+    curves = [LCurve(backend=backend, tolerance=1e-8, **CASES[case]).solve() for backend in BACKENDS]
+    np.testing.assert_allclose(curves[0].residual_norms, curves[1].residual_norms, rtol=1e-7)
+    np.testing.assert_allclose(curves[0].solution_norms, curves[1].solution_norms, rtol=1e-7)
+
+
+def test_the_tutorials_problem_at_its_own_lambdas():
+    """n = 3000 in float32, against Cholesky in float64; the tutorial prints 4180.45, from an n x n broadcast."""
+    lab = LCurve(problem="random_sparse", n=3000, dtype="float32", tolerance=1e-3)
+    curve = lab.solve()
+    np.testing.assert_allclose(curve.lambdas, np.geomspace(0.1, 5e3, 10))
+    assert curve.width <= 1e-3
+    A = lab.system.A.toarray().astype(np.float64)
+    M, rhs = A.T @ A, A.T @ lab.b
+    for i, lam in enumerate(curve.lambdas[:4]):
+        x = scipy.linalg.solve(M + lam**2 * np.eye(3000), rhs, assume_a="pos")
+        norms = np.linalg.norm(A @ x - lab.b), np.linalg.norm(x)
+        assert curve.residual_norms[i] == pytest.approx(norms[0], rel=1e-3)
+        assert curve.solution_norms[i] == pytest.approx(norms[1], rel=1e-3)
+        assert curve.residual_bounds[0, i] <= norms[0] <= curve.residual_bounds[1, i]
+        assert curve.solution_bounds[0, i] <= norms[1] <= curve.solution_bounds[1, i]
+        assert np.linalg.norm(lab.solution(lam) - x) <= 1e-3 * norms[1]
+
+
+def test_a_smaller_tolerance_goes_on_from_where_it_was():
+    lab = LCurve(problem="random_sparse", n=200, tolerance=0.1)
+    rough = lab.solve()
+    lab.tolerance = 1e-8
+    fine = lab.solve()
+    assert rough.steps < fine.steps
+    assert lab.bidiagonal.products == 1 + 2 * fine.steps
+    assert fine.width <= 1e-8 < rough.width <= 0.1
+
+
+def test_other_lambdas_and_a_chosen_one_repeat_no_product():
+    lab = LCurve(problem="shaw", n=80, noise=1e-3)
+    lab.solve()
+    products = lab.bidiagonal.products
+    lab.update(lambdas=(1e-4, 2.0, 500), lam=0.05, rule="gcv")
+    assert lab.solve().lambdas.size == 500
+    assert lab.curve([0.3, 0.1]).lambdas.tolist() == [0.1, 0.3]
+    lab.solution(0.05)
+    lab.frame()
+    assert lab.bidiagonal.products == products
+
+
+def test_a_solution_takes_the_steps_that_its_own_lambda_needs():
+    lab = LCurve(problem="random_sparse", n=200, lambdas=(10.0, 100.0, 5), tolerance=1e-9)
+    few = lab.solve().steps
+    x = lab.solution(0.05)
+    assert lab.bidiagonal.k > few
+    dense = Dense(lab).solution(0.05)
+    assert np.linalg.norm(x - dense) <= 1e-6 * np.linalg.norm(dense)
+
+
+def test_more_steps_may_be_allowed_later():
+    lab = LCurve(problem="random_sparse", n=150, steps_at_most=20, tolerance=1e-6)
+    short = lab.solve()
+    assert (short.steps, short.converged) == (20, False)
+    lab.steps_at_most = 200
+    whole = lab.solve()
+    assert whole.converged
+    assert whole.steps > 20
+    np.testing.assert_allclose(
+        whole.solution_norms, LCurve(problem="random_sparse", n=150, tolerance=1e-6).solve().solution_norms
+    )
+    lab.steps_at_most = 30
+    assert lab.done
+
+
+def test_noise_is_the_same_for_every_lambda_and_begins_anew():
+    lab = LCurve(problem="gravity", n=50)
+    clean = lab.solve()
+    lab.update(noise=0.05, noise_seed=3)
+    assert lab.bidiagonal.k == 1
+    assert lab.noise_norm == pytest.approx(0.05 * np.linalg.norm(lab.system.b))
+    assert np.linalg.norm(lab.b - lab.system.b) == pytest.approx(lab.noise_norm)
+    noisy = lab.solve()
+    residual, solution = Dense(lab).norms(noisy.lambdas)
+    np.testing.assert_allclose(noisy.residual_norms, residual, rtol=1e-6)
+    np.testing.assert_allclose(noisy.solution_norms, solution, rtol=1e-6)
+    assert noisy.solution_norms[0] > 10 * clean.solution_norms[0]
+
+
+def test_reorthogonalising_is_a_matter_of_steps_not_of_the_result():
+    lab = LCurve(problem="deriv2", n=60, noise=0.01, tolerance=1e-8, steps_at_most=5000)
+    orthogonal = lab.solve()
+    lab.reorthogonalise = False
+    plain = lab.solve()
+    assert plain.steps > 1.5 * orthogonal.steps
+    np.testing.assert_allclose(plain.residual_norms, orthogonal.residual_norms, rtol=1e-7)
+    np.testing.assert_allclose(plain.solution_norms, orthogonal.solution_norms, rtol=1e-7)

@@ -1,0 +1,172 @@
+"""What a lab is given: every bad value is named with its bound, and nothing is lost by it."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from PIL import Image
+
+from compute.lab import OutOfMemory
+from compute.labs.l_curve import LCurve
+from compute.labs.l_curve.problems import NAMES, PROBLEMS
+from compute.labs.l_curve.system import TYPICAL, typical
+
+A0 = np.diag([3.0, 2.0, 1.0]) + 0.1
+B0 = np.array([1.0, 2.0, 3.0])
+
+
+def own(matrix=A0, rhs=B0, **others):
+    return {"problem": "own", "options": {"matrix": matrix, "rhs": rhs}, **others}
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"lambdas": (0.0, 1.0, 10)}, r"lambdas must be \(lowest, highest, count\) with 0 < lowest < highest, not"),
+        ({"lambdas": (-1.0, 1.0, 10)}, "0 < lowest < highest"),
+        ({"lambdas": (2.0, 1.0, 10)}, "0 < lowest < highest"),
+        ({"lambdas": (1.0, float("inf"), 10)}, "0 < lowest < highest"),
+        ({"lambdas": (float("nan"), 1.0, 10)}, "0 < lowest < highest"),
+        ({"lambdas": ("a", 1.0, 10)}, "0 < lowest < highest"),
+        ({"lambdas": (0.1, 1.0, 2)}, "lambdas must hold 3 to 1000 λ, not 2"),
+        ({"lambdas": (0.1, 1.0, 1001)}, "lambdas must hold 3 to 1000 λ, not 1001"),
+        ({"lambdas": (0.1, 1.0, 10.5)}, r"lambdas must hold 3 to 1000 λ, not 10\.5"),
+        ({"lambdas": (0.1, 1.0)}, "lambdas"),
+        ({"lam": 0.0}, "lam"),
+        ({"lam": -1.0}, "lam"),
+        ({"lam": float("nan")}, "lam' must be greater than 0"),
+        ({"lam": float("inf")}, "lam must be a finite number above 0"),
+        ({"tolerance": 0.0}, "tolerance"),
+        ({"noise": -0.1}, "noise"),
+        ({"noise": float("nan")}, "noise"),
+        ({"dtype": "float16"}, "dtype"),
+        ({"problem": "nothing"}, "problem"),
+        ({"problem": "shaw", "n": 0}, "n"),
+        ({"problem": "shaw", "n": 7}, "n must be a multiple of 2 for shaw, not 7"),
+        ({"problem": "shaw", "options": {"width": 3}}, "shaw has no option 'width'; it has none"),
+        ({"density": 2.0}, "density"),
+        ({"problem": "paralleltomo", "n": 9, "rays": 2.5}, "rays must be a whole number from 0 to 32768, not 2.5"),
+        ({"problem": "tomo", "n": 9, "rays": 0.0}, "rays must be a number from 0.001 to 100, not 0"),
+        ({"rule": "guess"}, "rule"),
+        ({"steps_at_most": 0}, "steps_at_most"),
+        ({"nonsense": 1}, "l_curve has no parameter 'nonsense'"),
+        ({"problem": "own"}, "options must hold a matrix for the problem 'own'"),
+        (own(rhs=None), "rhs must be given"),
+        (own(rhs=B0[:2]), r"b must have the shape \(3,\), as A has 3 rows, not \(2,\)"),
+        (own(rhs=[1, np.nan, 2]), "b must be finite; it holds NaN or inf"),
+        (own(matrix=np.full((3, 3), np.nan)), "A must be finite"),
+        (own(matrix=np.zeros((3, 3))), "A must have entries other than 0: its rank is 0"),
+        (own(matrix=np.zeros((0, 3)), rhs=[]), r"A must be a matrix with rows and columns, not of the shape \(0, 3\)"),
+        (own(matrix=sp.csr_matrix((3, 3))), "its rank is 0"),
+        (own(matrix=np.diag([1.0, 1, 0]), rhs=[0, 0, 1.0]), "b must not be orthogonal to every column of A"),
+        (own(matrix=b"GIF89a..."), "matrix must be an .npz file .* this file is neither"),
+        (own(matrix=b"%%MatrixMarket matrix coordinate real general\n2 2 9\n"), "matrix cannot be read"),
+        (own(matrix=1e60 * A0, dtype="float32"), "A must have entries that float32 can hold; its largest is 3.1e"),
+        (own(matrix=1e-60 * A0, dtype="float32"), "orthogonal"),
+    ],
+)
+def test_bad_values_are_named(values, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        LCurve(**values)
+
+
+def test_bad_values_change_nothing():
+    lab = LCurve(problem="shaw", n=40, noise=0.01, lam=0.1)
+    lab.solve()
+    before, curve = lab.values(), lab.curve()
+    bad = [
+        {"lambdas": (0.0, 1.0, 10)}, {"n": 41}, {"problem": "own"}, {"problem": "blur", "n": 10**6}, {"n": 10**6},
+        {"lam": -1.0, "noise": 0.5}, {"dtype": "float16"}, {"problem": "own", "options": {"matrix": b"junk"}},
+        {"problem": "own", "options": {"matrix": A0, "rhs": [1.0]}}, {"options": {"width": 3}},
+    ]  # fmt: skip
+    for values in bad:
+        with pytest.raises(ValueError, match=r"\w"):
+            lab.update(**values)
+        assert lab.values() == before
+        np.testing.assert_array_equal(lab.curve().residual_norms, curve.residual_norms)
+        lab.frame()
+    for lam in (0, -1.0, float("nan"), float("inf"), "1", True, None):
+        with pytest.raises(ValueError, match="lam must be a finite number above 0"):
+            lab.solution(lam)
+    with pytest.raises(ValueError, match="lam must be a finite number above 0, not -2"):
+        lab.curve([1.0, -2])
+    with pytest.raises(ValueError, match="steps must be at least 1, not 0"):
+        lab.advance(0)
+
+
+@pytest.mark.parametrize(
+    "values", [{"problem": "shaw", "n": 10**6}, {"n": 10**6}, {"problem": "blur", "n": 60_000}, {"n": 2**31 - 1}]
+)
+def test_n_beyond_memory_is_refused_before_anything_is_made(values):
+    with pytest.raises(OutOfMemory, match=r"this needs [\d.]+ GiB on host, but [\d.]+ GiB can be used"):
+        LCurve(**values)
+
+
+def test_room_for_steps_beyond_memory_is_refused(monkeypatch):
+    lab = LCurve(problem="random_sparse", n=100, reorthogonalise=False, steps_at_most=10)
+    monkeypatch.setattr(type(lab.device), "free_bytes", lambda self: 2**20)
+    with pytest.raises(OutOfMemory, match="this needs"):
+        lab.steps_at_most = 100_000
+    with pytest.raises(OutOfMemory, match="this needs"):
+        lab.update(steps_at_most=90_000)
+    lab.update(reorthogonalise=True)
+    assert (lab.steps_at_most, lab.bidiagonal.most) == (10, 10)
+    lab.advance(5)
+
+
+def stored(save, *args, **kwargs):
+    buffer = io.BytesIO()
+    save(buffer, *args, **kwargs)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("matrix", "rhs"),
+    [
+        (A0, B0),
+        (sp.csc_matrix(A0), B0),
+        (stored(np.savez, A=A0, b=B0), None),
+        (stored(sp.save_npz, sp.csr_matrix(A0)), stored(np.save, B0)),
+        (stored(scipy.io.mmwrite, sp.coo_matrix(A0)), stored(scipy.io.mmwrite, B0[:, None])),
+    ],
+)
+def test_your_own_matrix_and_right_hand_side(matrix, rhs):
+    lab = LCurve(**own(matrix, rhs))
+    x = np.linalg.lstsq(np.vstack([A0, 0.5 * np.eye(3)]), np.r_[B0, 0, 0, 0], rcond=None)[0]
+    assert lab.n == 3
+    assert lab.solve().steps <= 3
+    np.testing.assert_allclose(lab.solution(0.5), x, rtol=1e-10)
+
+
+def test_a_picture_from_a_file_is_what_is_blurred():
+    data = stored(Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16)).save, format="PNG")
+    lab = LCurve(problem="blur", n=16, options={"image": data})
+    np.testing.assert_allclose(lab.system.x.reshape(16, 16)[::-1] * 255, np.arange(256).reshape(16, 16))
+    with pytest.raises(ValueError, match="image must be a PNG or JPEG file"):
+        LCurve(problem="blur", n=16, options={"image": b"junk"})
+
+
+def test_every_problem_has_a_usual_size_and_takes_it_when_it_is_chosen():
+    assert set(TYPICAL) < set(NAMES)
+    lab = LCurve(problem="shaw")
+    for name in PROBLEMS:
+        lab.update(problem=name)
+        assert lab.n == typical(name)
+        assert lab.system.shape[1] == PROBLEMS[name].unknowns(lab.n)
+    lab.update(**own())
+    assert lab.n == 3
+    lab.update(problem="deriv2", n=33)
+    assert (lab.n, lab.options) == (33, {})
+    lab.close()
+
+
+def test_options_are_parameters_or_in_the_dictionary():
+    assert LCurve(problem="tomo", n=9, rays=2.0).system.shape == (162, 81)
+    assert LCurve(problem="paralleltomo", n=9, rays=7.0, angles=5).system.shape == (35, 81)
+    assert LCurve(problem="paralleltomo", n=9, options={"rays": 7, "angles": (0.0, 30.0)}).system.shape == (14, 81)
+    deep, shallow = (LCurve(problem="gravity", n=20, depth=depth).system.A for depth in (1.0, 0.1))
+    assert abs(deep).max() < abs(shallow).max()
