@@ -1,7 +1,8 @@
 """A real Chromium against the real `panel serve app`.
 
-Fixtures: `server` (one for the run), `page` (one tab), `new_page` (more tabs), `viewport`, `allowed_errors`,
-`screenshot`. A test fails when a page it opened logs an error, or when the server leaves a process behind.
+Fixtures: `server` (one for the run), `page` (one tab), `new_page` (more tabs), `lasting` (tabs for a whole file, as
+opening one takes longer than most tests), `viewport`, `allowed_errors`, `screenshot`. A test fails when a page it
+opened logs an error, or when the server leaves a process behind.
 UPDATE_SCREENSHOTS=1 writes screenshots into assets/screenshots/, otherwise they go to the test's own folder.
 """
 
@@ -89,6 +90,12 @@ class Tabs:
         self.pages.append(page)
         return page
 
+    def complain(self, allowed: list[str]) -> None:
+        """Fail if a page has logged an error that is not allowed; each is told once."""
+        unexpected = self.errors.unexpected(allowed)
+        self.errors.texts.clear()
+        assert not unexpected, "the page logged errors:\n" + "\n".join(unexpected)
+
     def close(self) -> None:
         """Close every tab; harmless if done before."""
         while self.pages:
@@ -108,8 +115,15 @@ def new_page(browser: Browser, viewport: tuple[int, int], allowed_errors: list[s
     tabs = Tabs(browser, viewport)
     yield tabs
     tabs.close()
-    unexpected = tabs.errors.unexpected(allowed_errors)
-    assert not unexpected, "the page logged errors:\n" + "\n".join(unexpected)
+    tabs.complain(allowed_errors)
+
+
+@pytest.fixture(scope="module")
+def lasting(browser: Browser) -> Iterator[Tabs]:
+    """Tabs of laptop size that all tests of a file share; a fixture tidies up between them, and calls `complain`."""
+    tabs = Tabs(browser, LAPTOP)
+    yield tabs
+    tabs.close()
 
 
 @pytest.fixture

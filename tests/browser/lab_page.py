@@ -30,16 +30,20 @@ class SideBar:
 
     def group(self, name: str) -> None:
         """Open that group of controls alone."""
+        changed = False
         for button in self.page.locator("nav button[aria-expanded]").all():
             wanted = button.inner_text().strip() == name
             if (button.get_attribute("aria-expanded") == "true") != wanted:
                 button.click()
-        self.page.wait_for_timeout(400)  # the accordion's animation
+                changed = True
+        if changed:
+            self.page.wait_for_timeout(400)  # the accordion's animation
 
     def choose(self, label: str, option: str) -> None:
         """Pick an option of a drop-down."""
         self.page.get_by_label(label, exact=True).click()
         self.page.get_by_role("menuitem", name=option, exact=True).click()
+        self.page.get_by_role("menuitem").first.wait_for(state="detached")
 
     def key(self, key: str) -> None:
         """Press a key while nothing has the focus."""

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from playwright.sync_api import Page
+from playwright.sync_api import Error, Page
 
+from app.mandelbrot.bookmarks import HOME
 from app.mandelbrot.goto import FIELDS
 from tests.browser.serving import Server
 
@@ -30,14 +31,16 @@ TICKS = f"""() => {{ {MODELS}
     return axis.formatter.doFormat(major, {{loc: 0}});
   }});
 }}"""
-# Every frame that arrives: when, and the height of what it shows in that of the view.
+# Every frame that arrives: its number, when it was painted, and the height of what it shows in the complex plane.
 LISTEN = f"""() => {{ {MODELS}
+  const heard = Boolean(window.frames_seen);
   window.frames_seen = [];
+  if (heard) return;
   const source = model('mandelbrot frames');
   source.properties.data.change.connect(() => requestAnimationFrame(() => {{
     const {{data}} = source, {{channel}} = window;
     const {{port1, port2}} = new MessageChannel();
-    const entry = {{number: data.number[0], dh: data.dh[0], anchor: data.anchor[0]}};
+    const entry = {{number: data.number[0], height: data.dh[0] * 10 ** data.origin[0][2]}};
     port1.onmessage = () => window.frames_seen.push({{...entry, at: performance.now()}});
     port2.postMessage(0);
   }}));
@@ -48,11 +51,37 @@ class SetPage:
     """Opens the app in `page`, shows the lab, and waits until its picture is complete."""
 
     def __init__(self, page: Page, server: Server) -> None:
-        self.page = page
-        page.goto(server.url)
-        page.get_by_role("tab", name="Mandelbrot").click()
-        page.locator(".numbers").wait_for(timeout=40_000)
+        self.page, self.server = page, server
+        self.open()
+        self.window, self.width = page.viewport_size, self.state()["width"]
+
+    def open(self) -> None:
+        """Load the page."""
+        self.page.goto(self.server.url)
+        self.page.get_by_role("tab", name="Mandelbrot").click()
+        self.page.locator(".numbers").wait_for(timeout=40_000)
         self.until(self.complete, 60)
+
+    def fresh(self) -> None:
+        """The window and the whole set as they were at first, without loading the page; it is loaded if that fails.
+
+        A test that switches something on must switch it off.
+        """
+        try:
+            self.tidy()
+        except (AssertionError, Error):  # of a test that failed
+            self.page.set_viewport_size(self.window)
+            self.open()
+
+    def tidy(self) -> None:
+        """Close a dialog, give the window its size, go home."""
+        self.page.mouse.move(0, 0)
+        self.page.keyboard.press("Escape")
+        if self.page.viewport_size != self.window:
+            self.page.set_viewport_size(self.window)
+            self.until(lambda: self.state()["width"] == self.width)
+        self.switch("0")
+        self.until(lambda: self.complete() and abs(self.zoom() / float(HOME.zoom) - 1) < 1e-6)
 
     def until(self, condition: Callable[[], Any], seconds: float = 15.0) -> Any:
         """The condition's value as soon as it is true; fails after `seconds`, saying what the status bar shows."""
@@ -149,9 +178,10 @@ class SetPage:
         """Note every frame from now on."""
         self.page.evaluate(LISTEN)
 
-    def heard(self) -> list[dict[str, float]]:
-        """The frames since `listen`: number, dh, anchor, and when they were painted (ms)."""
-        return self.page.evaluate("window.frames_seen")
+    def heard(self, below: float = 100.0) -> list[dict[str, float]]:
+        """The frames since `listen` that are lower than `below`: number, height, and when they were painted (ms)."""
+        frames = self.page.evaluate("window.frames_seen")
+        return [frame for frame in frames if frame["number"] > 0 and frame["height"] < below]
 
     def picture(self) -> bytes:
         """The picture's pixels as a PNG."""

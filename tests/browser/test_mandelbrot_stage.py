@@ -10,13 +10,33 @@ import pytest
 from PIL import Image
 
 from compute.labs.mandelbrot.views import VIEWS
-from tests.browser.conftest import LAPTOP, PROJECTOR
 from tests.browser.set_page import MODELS, SetPage
+
+# A wheel that turns for a while as a hand does: 60 events a second, whatever the page makes of them.
+TURN = """([x, y, milliseconds]) => new Promise((done) => {
+  let at = document, under = document.elementFromPoint(x, y);
+  while (under && under !== at) { at = under; under = at.shadowRoot?.elementFromPoint(x, y); }
+  const event = () => new WheelEvent('wheel',
+    {deltaY: -49, clientX: x, clientY: y, bubbles: true, composed: true, cancelable: true});
+  const began = performance.now();
+  const timer = setInterval(() => {
+    if (performance.now() - began < milliseconds) { at.dispatchEvent(event()); return; }
+    clearInterval(timer);
+    done();
+  }, 16);
+})"""
+
+
+@pytest.fixture(scope="module")
+def opened(lasting, server):
+    return SetPage(lasting(), server)
 
 
 @pytest.fixture
-def lab(page, server):
-    return SetPage(page, server)
+def lab(opened, lasting, allowed_errors):
+    opened.fresh()
+    yield opened
+    lasting.complain(allowed_errors)
 
 
 def test_a_drag_moves_the_picture_by_as_many_pixels(lab):
@@ -91,35 +111,39 @@ def test_a_first_coarse_picture_follows_a_zoom_step_quickly(lab):
     lab.page.mouse.move(*lab.at(0.42, 0.55))
     times = []
     for _ in range(12):
+        height = 4 / lab.zoom()
         lab.page.evaluate("window.frames_seen.length = 0")
         started = lab.page.evaluate("performance.now()")
         lab.page.mouse.wheel(0, -100)
-        first = lab.until(lambda: [f for f in lab.heard() if f["number"] > 0])[0]
-        times.append(first["at"] - started)
+        times.append(lab.until(lambda height=height: lab.heard(below=0.9 * height))[0]["at"] - started)
         lab.until(lab.complete)
     s = lab.state()
     print(
         f"first coarse frame of a zoom step, {s['width']}x{s['height']}: median {statistics.median(times):.0f} ms, "
         f"most {max(times):.0f} ms"
     )
-    assert len(times) == 12
+    assert statistics.median(times) < 5 * 100  # ms; the aim is 100 on a machine with nothing else to do
 
 
 def test_a_continuous_wheel_never_queues(lab):
+    deep = VIEWS["e14"]
+    lab.go(*deep.center, deep.zoom, deep.max_iterations)  # compiles what the wheel may lead to
+    lab.until(lambda: lab.state()["exponent"] < -12, 60)
+    lab.fresh()
     lab.listen()
-    lab.page.mouse.move(*lab.at(0.31, 0.5))
-    started = lab.page.evaluate("performance.now()")
-    for _ in range(120):
-        lab.page.mouse.wheel(0, -60)
-        lab.page.wait_for_timeout(16)
+    lab.page.evaluate(TURN, [*lab.at(0.31, 0.5), 3000])
     ended = lab.page.evaluate("performance.now()")
     zoom = lab.zoom()
-    lab.until(lab.fits, 3)
-    frames = [f for f in lab.heard() if f["number"] > 0]
+    lab.until(lab.fits, 5)
     late = lab.page.evaluate("performance.now()") - ended
-    print(f"{len(frames)} frames in {(ended - started) / 1000:.1f} s, last {late:.0f} ms after")
-    assert zoom > 1e6
-    assert len(frames) > 5
+    lab.until(lab.complete, 30)
+    frames = lab.heard()
+    stale = [f for f in frames if f["at"] > ended and abs(f["height"] * zoom / 4 - 1) > 0.1]
+    during = [f for f in frames if f["at"] <= ended]
+    print(f"{len(during)} frames while it turned, {len(stale)} old ones after it, the last view {late:.0f} ms after")
+    assert zoom > 1e5
+    assert len(during) > 5
+    assert len(stale) <= 3  # one under way to the browser, one in the engine, one between them
     assert lab.zoom() == pytest.approx(zoom)
 
 
@@ -132,14 +156,18 @@ ORBIT = f"""() => {{ {MODELS}
 def test_the_orbit_of_the_point_under_the_pointer_is_drawn(lab):
     lab.switch("o")
     lab.page.mouse.move(*lab.at(0.5, 0.5))
-    points = lab.until(lambda: len(p := lab.page.evaluate(ORBIT)) > 5 and p)
-    re, im = lab.point(0.5, 0.5)
-    z = 0j
-    origin = lab.page.evaluate(f"() => {{ {MODELS} return data.origin[0]; }}")
-    for x, y in points[:6]:
-        assert complex(origin[0] + x * 10 ** origin[2], origin[1] + y * 10 ** origin[2]) == pytest.approx(z, abs=0.02)
-        z = z * z + complex(re, im)
-    before = points
+    c, z, expected = complex(*lab.point(0.5, 0.5)), 0j, []
+    for _ in range(6):
+        expected.append(z)
+        z = z * z + c
+    re, im, exponent = lab.page.evaluate(f"() => {{ {MODELS} return data.origin[0]; }}")
+    unit = 10**exponent
+
+    def drawn():
+        return [complex(re + x * unit, im + y * unit) for x, y in lab.page.evaluate(ORBIT)[:6]]
+
+    lab.until(lambda: drawn() == pytest.approx(expected, abs=0.02))  # it may begin where the pointer was last
+    before = lab.page.evaluate(ORBIT)
     lab.page.mouse.move(*lab.at(0.65, 0.55))
     lab.until(lambda: lab.page.evaluate(ORBIT) != before)
     lab.switch("o")
@@ -196,6 +224,8 @@ def test_the_palette_turns_without_any_message(lab):
     assert lab.page.evaluate("window.sent") == 0
     inside = np.asarray(Image.open(io.BytesIO(lab.picture())).convert("RGB"))
     assert (inside == 0).all(axis=2).mean() > 0.05  # the set stays black
+    lab.switch("c")
+    lab.until(lambda: difference(lab.picture(), lab.picture()) < 0.5)
 
 
 def difference(one: bytes, other: bytes) -> float:
@@ -215,17 +245,3 @@ def test_ticks_differ_from_each_other_at_any_depth(lab, name, depth):
         assert len(set(axis)) == len(axis) >= 2
         assert any(f"e-{depth}" in word or f"e-{depth + 1}" in word or f"e-{depth - 1}" in word for word in axis)
     lab.until(lambda: len(lab.page.locator(".numbers").inner_text()) > 2 * depth)
-
-
-@pytest.mark.parametrize("viewport", [LAPTOP, PROJECTOR], indirect=True)
-def test_screenshots(lab, viewport, screenshot):
-    lab.switch("o")
-    lab.switch("j")
-    lab.page.mouse.move(*lab.at(0.42, 0.62))
-    lab.until(lambda: len(lab.page.evaluate(JULIA)) > 1000)
-    lab.page.wait_for_timeout(1500)
-    assert screenshot(f"mandelbrot-{viewport[0]}").stat().st_size > 50_000
-    lab.page.get_by_label("Toggle theme").click()
-    lab.page.mouse.move(*lab.at(0.42, 0.6))
-    lab.page.wait_for_timeout(1500)
-    assert screenshot(f"mandelbrot-{viewport[0]}-dark").stat().st_size > 50_000
