@@ -16,6 +16,7 @@ from compute.labs.l_curve.bidiagonal import Bidiagonalisation, footprint, room_f
 from compute.labs.l_curve.curve import LCurveResult
 from compute.labs.l_curve.parameters import Settings, require_lambda
 from compute.labs.l_curve.picture import added
+from compute.labs.l_curve.probe import Probe
 from compute.labs.l_curve.rounding import scale, widened
 from compute.labs.l_curve.rules import Choice, choose
 from compute.labs.l_curve.small import Points, largest, points, widest
@@ -27,6 +28,7 @@ __all__ = ["LCurve"]
 
 _WARM: set[tuple[str, str]] = set()  # (backend, dtype) whose steps this process has run before
 SOLVED = {"float64": 1e-8, "float32": 1e-5}  # relative error up to which a solution counts as exact
+PROBE_ROWS = 5000
 GROWTH = 16  # of a headless run: the chunk is at least this part of the steps done
 
 
@@ -48,6 +50,7 @@ class LCurve(Settings):
     b: NDArray[np.float64]  # with noise
     noise_norm: float  # |e|
     survey: Survey
+    probe: Probe | None  # of the matrix: it serves every b and every λ
     spent: Timing | None  # what was spent since the last frame
 
     def __init__(self, **values: Any) -> None:
@@ -79,6 +82,7 @@ class LCurve(Settings):
         return footprint(self.system.A, self.bidiagonal.most)
 
     def _work(self, room: int) -> None:
+        self.probe = None
         self.bidiagonal = Bidiagonalisation(self.device, self.kernels, self.system.A, room, self.reorthogonalise)
 
     def _release(self) -> None:
@@ -181,7 +185,8 @@ class LCurve(Settings):
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
         if self.done:
-            self.survey.look()
+            if not self.survey.probe(steps):
+                self.survey.look()
             return self._timing(steps, 0.0, 0.0, first_call=True)
         launch = compute = 0.0
         before = self.bidiagonal.k
@@ -215,9 +220,20 @@ class LCurve(Settings):
     # -- results
 
     def solve(self) -> LCurveResult:
-        """Go on until every ribbon is within the tolerance, or no step can be added; returns the whole curve."""
+        """Go on until every ribbon is within the tolerance, or no step can be added; returns the whole curve.
+
+        What GCV needs is left out for more than PROBE_ROWS rows, where it costs as much again: `complete` adds it.
+        """
         while not self.done:
             self._go_on()
+        return self.complete() if self.system.shape[0] <= PROBE_ROWS else self.curve()
+
+    def complete(self) -> LCurveResult:
+        """The whole curve, and what every rule says of it."""
+        while not self.done:
+            self._go_on()
+        while self.survey.probe(1):
+            pass
         return self.curve()
 
     def curve(self, lambdas: Sequence[float] | None = None) -> LCurveResult:

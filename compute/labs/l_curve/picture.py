@@ -1,9 +1,10 @@
 """What the screen shows of an L-curve lab.
 
 curves: l-curve (|A x - b|, |x|); ribbon-lower and ribbon-upper, the bounds at the same λ; width (λ, relative width of
-the ribbon), whose x are the λ of all points; curvature, gcv, weighted-gcv, quasi-optimality and error over λ; history
-(steps, widest ribbon); singular (i, value); picard-coefficients (i, |u_i b|) and picard-ratio (i, |u_i b| / σ_i) of a
-small matrix; solution and truth of a problem on a line. rasters: solution and truth of a picture.
+the ribbon), whose x are the λ of all points; curvature, gcv (of a large matrix when the steps are done), weighted-gcv,
+quasi-optimality and, where the truth is known, error over λ; history (steps, widest ribbon); singular (i, value);
+picard-coefficients (i, |u_i b|) and picard-ratio (i, |u_i b| / σ_i) of a small matrix; solution and truth of a problem
+on a line. rasters: solution and truth of a picture.
 
 facts: steps, limit, width, tolerance, done, converged, exhausted, products, seconds (the device's, for them),
 bytes_per_product, rows, columns, entries, noise (|e|), lam (of the solution shown), alpha (its square), and there
@@ -77,10 +78,11 @@ def _over_lambda(lab: LCurve) -> dict[str, Curve]:
     values = {
         "width": at.widths,
         "curvature": at.curvature,
-        "gcv": gcv_values(reading, at),
         "weighted-gcv": weighted_values(reading, at, weight),
         "quasi-optimality": at.change,
     }
+    if reading.traced:
+        values["gcv"] = gcv_values(reading, at)
     if lab.survey.errors is not None:
         values["error"] = lab.survey.errors
     (low, high), (less, more) = lab.bounds(at)

@@ -28,7 +28,7 @@ Pair = NDArray[np.float64]
 class Small:
     """A bidiagonalisation of k >= 1 steps, ready for sweeps. All arrays are float64.
 
-    beta0: |b|; diagonal, below: (k + 1,) of C, the square matrix that holds B_k and alpha_k, below[0] unused; r,
+    beta0: |b|; diagonal, below: (k + 1,) of C, the square matrix that holds B_k and alpha_k; below[0] is |b|; r,
     theta: (k + 1,) diagonal and superdiagonal of R in r[:k], theta[:k], and the coupling theta[k] to the next step.
     """
 
@@ -43,6 +43,10 @@ class Small:
         """From alpha and beta (k + 1,) as `steps` writes them, k >= 1; only the last of them may be 0."""
         r, theta = _triangular(alpha, beta)
         return cls(float(beta[0]), np.array(alpha), np.array(beta), r, theta)
+
+    def part(self, j: int) -> Small:
+        """What was known after 1 <= j <= k steps."""
+        return Small.of(self.diagonal[: j + 1], self.below[: j + 1])
 
     @property
     def k(self) -> int:
@@ -135,6 +139,28 @@ def ritz_values(small: Small) -> Vector:
     off = np.empty(2 * small.k)
     off[0::2], off[1::2] = small.diagonal[:-1], small.below[1:]
     return np.asarray(eigvalsh_tridiagonal(np.zeros(off.size + 1), off)[: small.k : -1])
+
+
+def first_of_inverse(alpha: Vector, beta: Vector, lambdas: Vector) -> tuple[Vector, Vector]:
+    """Lower and upper bound, (count,) each, of z (A transpose(A) + λ^2)^-1 z for the unit vector z = u_0.
+
+    alpha, beta: (k + 1,) of k >= 1 steps that began with z. By Gauss quadrature, and by Gauss-Radau quadrature with a
+    node at 0.
+    """
+    return _first(alpha, beta, lambdas, alpha[-1]), _first(alpha, beta, lambdas, 0.0)
+
+
+@njit(cache=True, nogil=True)
+def _first(diagonal, below, lambdas, last):  # type: ignore[no-untyped-def]
+    """First entry of (L transpose(L) + λ^2)^-1 for each λ: 1 / t_0 of the sweep in `_norm`."""
+    out = np.empty(lambdas.size)
+    for index in range(lambdas.size):
+        mu = lambdas[index] * lambdas[index]
+        t = last * last + mu
+        for i in range(diagonal.size - 2, -1, -1):
+            t = mu + diagonal[i] * diagonal[i] * (t / (below[i + 1] * below[i + 1] + t))
+        out[index] = 1.0 / t
+    return out
 
 
 @njit(cache=True, nogil=True)

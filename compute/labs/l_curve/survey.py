@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from compute.labs.l_curve.probe import CHUNK, Probe
 from compute.labs.l_curve.rules import Choice, Reading
 from compute.labs.l_curve.small import Points, distances, points, ritz_values
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Vector = NDArray[np.float64]
 
 GROWN = 1.25  # factor of the steps after which rules, error and Ritz values are worked out again
+PROBED, LEAST = 2, 64  # steps of the probe at most, as a multiple of the run's, but no fewer than 64 are tried
 FINE = 200  # λ on the grid that the rules read, at the least
 
 
@@ -59,10 +61,27 @@ class Survey:
         small = lab.bidiagonal.small
         spectrum = lab.system.spectrum
         singular = None if spectrum is None else spectrum.values
-        at = points(small, grid)
-        return Reading(small, at, lab.system.shape[0], lab.noise_norm, singular, lab.gcv_weight, residual)
+        probe = lab.probe.freedom if lab.probe and self.probed else None
+        rows, noise, weight = lab.system.shape[0], lab.noise_norm, lab.gcv_weight
+        return Reading(small, points(small, grid), rows, noise, singular, probe, weight, residual)
+
+    @property
+    def probed(self) -> bool:
+        """Whether the probe has gone far enough for the lab's λ."""
+        lab = self._lab
+        return lab.probe is not None and lab.probe.finished(lab.grid, max(PROBED * lab.bidiagonal.k, LEAST))
 
     # -- what costs more
+
+    def probe(self, steps: int) -> bool:
+        """Advance the probe by `steps`, about, if the matrix needs one; False if there is nothing to do for it."""
+        lab = self._lab
+        if lab.system.spectrum is not None or self.probed:
+            return False
+        lab.probe = lab.probe or Probe(lab.bidiagonal)
+        for _ in range(-(-steps // CHUNK)):
+            lab.probe.advance()
+        return True
 
     def look(self) -> None:
         """Work out rules and error for the last time; nothing is left to do then."""

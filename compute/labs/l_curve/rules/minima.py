@@ -15,6 +15,7 @@ Vector = NDArray[np.float64]
 FLAT, SPREAD = 1e-3, 100.0  # a minimum is flat if values up to 0.1 % above it span a factor of 100 in λ
 TAU = 1.01  # of the discrepancy principle: the residual may exceed the noise by 1 %
 EARLY = 32  # steps whose weights are averaged
+LATER = "worked out when the steps are done"
 FEWEST_ROWS = 8  # for a periodogram
 NCP_POINTS = 16  # λ at which residuals are worked out, twice
 
@@ -26,7 +27,11 @@ def gcv_values(reading: Reading, at: Points) -> Vector:
 
 def gcv(reading: Reading) -> Choice:
     """The minimum of generalised cross-validation."""
-    return _minimum(reading, lambda at: gcv_values(reading, reading.at(at)))
+    if not reading.traced:
+        return Choice(None, LATER)
+    choice = _minimum(reading, lambda at: gcv_values(reading, reading.at(at)))
+    source = "" if reading.singular is not None else "trace from a random probe"
+    return Choice(choice.lam, "; ".join(part for part in (choice.reason, source) if part))
 
 
 def weighted_values(reading: Reading, at: Points, weight: float) -> Vector:
@@ -39,7 +44,7 @@ def weighted_gcv(reading: Reading) -> Choice:
     """The minimum of weighted GCV; the weight is the reading's, or the mean that the first steps ask for."""
     weight = adaptive_weight(reading.small) if reading.weight is None else reading.weight
     choice = _minimum(reading, lambda at: weighted_values(reading, reading.at(at), weight))
-    return Choice(choice.lam, f"ω = {weight:.3g}" + (f"; {choice.reason}" if choice.reason else ""))
+    return Choice(choice.lam, "; ".join(part for part in (choice.reason, f"ω = {weight:.3g}") if part))
 
 
 def adaptive_weight(small: Small) -> float:
@@ -54,7 +59,7 @@ def adaptive_weight(small: Small) -> float:
 
 def _weight(small: Small, j: int) -> float:
     """ω with dG/dλ = 0 at the smallest Ritz value of j steps; with F the sum of the filter factors, ' by λ^2."""
-    part = Small.of(small.diagonal[: j + 1], small.below[: j + 1])
+    part = small.part(j)
     squares = np.linalg.svd(np.diag(part.r[:j]) + np.diag(part.theta[1:j], 1), compute_uv=False) ** 2
     mu = max(float(squares[-1]), np.finfo(float).eps ** 2 * float(squares[0]))
     at = points(part, np.array([np.sqrt(mu)]))
@@ -101,7 +106,7 @@ def ncp(reading: Reading) -> Choice:
     if reading.rows < FEWEST_ROWS:
         return Choice(None, f"a periodogram needs at least {FEWEST_ROWS} rows")
     if reading.residual is None:
-        return Choice(None, "worked out when the steps are done")
+        return Choice(None, LATER)
     count = reading.lambdas.size
     coarse = np.unique(np.linspace(0, count - 1, min(count, NCP_POINTS)).round().astype(int))
     best = int(np.argmin(ncp_values(reading.residual, reading.lambdas[coarse])))

@@ -31,7 +31,8 @@ class Reading:
     """The curve at one moment.
 
     small: the small system. points: on the grid, ascending in λ. rows: m. noise: |e| of b = A x + e, 0 if not known.
-    singular: (r,) all singular values of A, or None: then the Ritz values stand for them. weight: of weighted GCV, or
+    singular: (r,) all singular values of A, or None: then probe(λ) estimates m minus the sum
+    of the filter factors, once it is there. weight: of weighted GCV, or
     None for an adaptive one. residual(λ): b - A x (m,), or None while it is not wanted yet.
     """
 
@@ -40,6 +41,7 @@ class Reading:
     rows: int
     noise: float = 0.0
     singular: Vector | None = None
+    probe: Function | None = None
     weight: float | None = None
     residual: Callable[[float], Vector] | None = None
 
@@ -68,12 +70,19 @@ class Reading:
         """The curve at any λ."""
         return points(self.small, lambdas)
 
+    @property
+    def traced(self) -> bool:
+        """Whether the sum of the filter factors is known, from the singular values or from a probe."""
+        return self.singular is not None or self.probe is not None
+
     def freedom(self, at: Points) -> Vector:
-        """m minus the sum of the filter factors σ^2 / (σ^2 + λ^2)."""
-        if self.singular is None:
-            return self.rows - self.small.k + at.free
-        mu = at.lambdas[:, None] ** 2
-        return self.rows - self.singular.size + np.asarray((mu / (self.singular**2 + mu)).sum(axis=1))
+        """m minus the sum of the filter factors σ^2 / (σ^2 + λ^2), where it is `traced`; ValueError otherwise."""
+        if self.singular is not None:
+            mu = at.lambdas[:, None] ** 2
+            return self.rows - self.singular.size + np.asarray((mu / (self.singular**2 + mu)).sum(axis=1))
+        if self.probe is None:
+            raise ValueError("the sum of the filter factors is not known")
+        return self.probe(at.lambdas)
 
 
 def zoom(function: Function, low: float, high: float) -> tuple[float, float]:
