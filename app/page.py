@@ -68,7 +68,6 @@ class Page:
         self.view: LabView | None = None
         self.browser = Browser(self._pressed, self._resized)
         self._window = (1280, 720)
-        self._dialogs: dict[str, pmui.Dialog] = {}
         self.template = self._shell()
         pn.state.onload(self._start)
         pn.state.on_session_destroyed(self._destroyed)
@@ -88,8 +87,11 @@ class Page:
         # have asked it for its size, which is an error in the browser.
         self._main = pn.Column(waiting, margin=0, sizing_mode="stretch_both")
         self._bars = [pn.Column(margin=margin, sizing_mode="stretch_width") for margin in (0, (8, 16))]
+        # there from the start: what is added to a page later has it laid out anew, which takes a second
+        self._words = pn.pane.Markdown("", stylesheets=[stylesheet()])
+        self._dialog = pmui.Dialog(self._words, close_on_click=True, show_close_button=True)
         page = pmui.Page(
-            main=[self._main, self.browser],
+            main=[self._main, self.browser, self._dialog],
             header=[self._header()],
             sidebar=[self._bars[0]],
             contextbar=[self._bars[1]],
@@ -207,11 +209,11 @@ class Page:
             self._toggle(f"About {lab.TITLE}", lab.about().partition("\n")[2])  # the title stands above it
 
     def _toggle(self, title: str, words: str) -> None:
-        if title not in self._dialogs:
-            text = pn.pane.Markdown(words, stylesheets=[stylesheet()])
-            self._dialogs[title] = pmui.Dialog(text, title=title, close_on_click=True, show_close_button=True)
-            self.template.main = [*self.template.main, self._dialogs[title]]
-        self._dialogs[title].open = not self._dialogs[title].open
+        shown = self._dialog.open and self._dialog.title == title
+        if not shown:
+            self._words.object = words
+            self._dialog.title = title
+        self._dialog.open = not shown
 
     def present(self) -> None:
         """Presenter mode on or off: larger type, no bars beside the picture."""
