@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from compute.frames import Curve, Raster
 from compute.labs.l_curve import LCurve
@@ -146,6 +147,15 @@ def test_a_large_matrix_shows_ritz_values_and_no_picard_plot():
     exact = np.linalg.svd(lab.system.A.toarray(), compute_uv=False)
     np.testing.assert_allclose(values[:5], exact[:5], rtol=1e-6)
     assert (values[1:] <= values[:-1]).all()
+
+
+def test_singular_values_are_worked_out_where_they_are_cheap():
+    shapes = {(400, 400): True, (401, 401): False, (2000, 100): True, (30_000, 50): False, (50, 30_000): False}
+    for (m, n), cheap in shapes.items():
+        A = sp.coo_matrix(([1.0, 2.0], ([0, m - 1], [0, n - 1])), shape=(m, n))
+        lab = LCurve(problem="own", options={"matrix": A, "rhs": np.ones(m)}, steps_at_most=10)
+        assert (lab.system.spectrum is not None) == cheap
+        lab.frame()
 
 
 def test_rest_ends_when_a_value_asks_for_more():

@@ -33,8 +33,8 @@ def steps(work: Work, first: int, count: int, orthogonal: bool, tiny: float) -> 
     Step j: beta_(j+1) u_(j+1) = A v_j - alpha_j u_j, then alpha_(j+1) v_(j+1) = transpose(A) u_(j+1) - beta_(j+1) v_j,
     less, if `orthogonal`, its projection on v_0 to v_j (one pass of classical Gram-Schmidt). Reads and writes u; reads
     V[: j + 1], writes V[j + 1], alpha[j + 1], beta[j + 1]; uses w and c. A norm that is at most `tiny` is written as
-    0, and its vector as zeros, as is all that comes after it: the matrix is used up. Needs rows >= columns where
-    many steps are taken: of a wide matrix alpha exceeds beta, and u loses its orthogonality by their ratio a step.
+    0, and its vector as zeros, as is all that comes after it: the matrix is used up. u may lose its orthogonality, of
+    a wide matrix soon; norms and bounds from alpha and beta stay right as long as V keeps its own.
     """
     for j in range(first, first + count):
         v, w = work.V[j], work.w

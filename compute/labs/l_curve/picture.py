@@ -186,10 +186,11 @@ def _words(lab: LCurve, why: str) -> dict[str, str]:
 def _state(lab: LCurve) -> str:
     """Why the steps go on, or why they ended."""
     run = lab.bidiagonal
+    steps = f"{run.k} step" + "s" * (run.k != 1)
     if run.exhausted:
-        return f"The matrix is used up after {run.k} steps: the curve is exact to rounding."
+        return f"The matrix is used up after {steps}: the curve is exact to rounding."
     if not lab.done:
         return f"Step {run.k}: ribbons wider than {lab.tolerance:g}."
     if run.k >= lab.limit and float(lab.survey.points.widths.max()) > lab.tolerance:
         return f"Stopped at the limit of {lab.limit} steps with ribbons wider than {lab.tolerance:g}: allow more steps."
-    return f"All ribbons are within {lab.tolerance:g} after {run.k} steps."
+    return f"All ribbons are within {lab.tolerance:g} after {steps}."

@@ -18,7 +18,7 @@ from compute.labs.l_curve.problems.options import Option, Whole
 from compute.labs.l_curve.state import compressed
 
 OWN = NAMES[-1]
-EXACT = 400  # rows or columns up to which singular values are worked out: a tenth of a second
+EXACT = 400  # rows and columns up to which singular values are worked out: a tenth of a second
 TYPICAL = {"random_sparse": 3000, **dict.fromkeys(("blur", "tomo", "paralleltomo"), 48)}
 TYPICAL_LINE = 200  # n of all others
 TUTORIAL = (0.1, 5e3, 10)  # λ of the tutorial that the random sparse matrix is from
@@ -107,8 +107,8 @@ class System:
 
     @cached_property
     def spectrum(self) -> Spectrum | None:
-        """Singular values and left vectors of the stored A; None if it has more than EXACT rows and columns."""
-        if min(self.shape) > EXACT:
+        """Singular values and left vectors of the stored A; None if that costs more than for EXACT rows and columns."""
+        if min(self.shape) ** 2 * max(self.shape) > EXACT**3:
             return None
         left, values, _ = np.linalg.svd(self.A.toarray().astype(np.float64), full_matrices=False)
         return Spectrum(values, left)
