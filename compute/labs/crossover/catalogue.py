@@ -1,0 +1,195 @@
+"""The workloads and the ways to write each: a workload is a folder, a way is a file in it. Nothing else registers them.
+
+workloads/__init__.py says what such a folder and such a file hold.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.backends import Backend
+from compute.labs.crossover import workloads as folders
+from compute.labs.crossover.ecosystems import ecosystem_of
+from compute.labs.crossover.work import Work
+
+DTYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One file of a workload: `backend` says what it is written with, `variant` what is special ("" if nothing)."""
+
+    workload: str
+    backend: Backend
+    variant: str
+
+    @property
+    def name(self) -> str:
+        """The file's name without .py; unique within the workload."""
+        return f"{self.backend.name}_{self.variant}" if self.variant else self.backend.name
+
+    @property
+    def label(self) -> str:
+        """The name on the screen."""
+        return f"{self.backend.label}, {self.variant.replace('_', ' ')}" if self.variant else self.backend.label
+
+    @property
+    def missing(self) -> str | None:
+        """Why it cannot run on this machine; None if it can. The backend's `install` is the line that helps."""
+        return self.backend.missing
+
+    @property
+    def source(self) -> str:
+        """The text of the very file that runs; read without importing it."""
+        return Path(*folders.__path__, self.workload, f"{self.name}.py").read_text(encoding="utf-8")
+
+    @property
+    def summary(self) -> str:
+        """The first line of the file's docstring."""
+        return (ast.get_docstring(ast.parse(self.source)) or "").partition("\n")[0]
+
+    def module(self) -> ModuleType:
+        """The file, imported with its library. Raises BackendUnavailable with the install line."""
+        self.backend.require()
+        return import_module(f"{folders.__name__}.{self.workload}.{self.name}")
+
+    def function(self) -> Callable[..., Any]:
+        """What is timed."""
+        found: Callable[..., Any] = getattr(self.module(), workload(self.workload).call)
+        return found
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload at one n, dtype and choice of settings. Errors name the value and its bound."""
+
+    workload: Workload
+    n: int
+    dtype: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        most = self.workload.sizes[1]
+        if not 1 <= self.n <= most:
+            raise ValueError(f"n must be from 1 to {most} for {self.workload.name}, not {self.n}")
+        if self.dtype not in DTYPES:
+            raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}")
+        for name, value in self.settings.items():
+            allowed = self.workload.settings.get(name, ())
+            if value not in allowed:
+                raise ValueError(f"{name} must be one of {allowed} for {self.workload.name}, not {value!r}")
+
+    def inputs(self, seed: int) -> tuple[Any, ...]:
+        """Host arrays and plain numbers; the same for the same seed and n."""
+        rng = np.random.default_rng([seed, self.n])
+        found: tuple[Any, ...] = self.workload.folder.inputs(self.n, self.dtype, rng, **self.settings)
+        return found
+
+    def outputs(self) -> tuple[NDArray[Any], ...]:
+        """Arrays for the results, filled with what no result is: a way that writes nothing shall be seen."""
+        shapes = self.workload.folder.outputs(self.n, self.dtype, **self.settings)
+        return tuple(np.full(a.shape, np.nan if a.dtype.kind == "f" else -1, a.dtype) for a in shapes)
+
+    def reference(self, inputs: tuple[Any, ...]) -> tuple[NDArray[Any], ...]:
+        """The right results, in float64 where they are real, by another method than the ways use."""
+        found: tuple[NDArray[Any], ...] = self.workload.folder.reference(*inputs)
+        return found
+
+    @property
+    def tolerance(self) -> float:
+        """The largest difference that counts as agreement."""
+        return float(self.workload.folder.TOLERANCE[self.dtype])
+
+    def work(self, way: Way | None = None) -> Work:
+        """The least work there is; for a way that does other work, that."""
+        other = getattr(way.module(), "work", None) if way else None
+        found: Work = (other or self.workload.folder.work)(self.n, self.dtype, **self.settings)
+        return found
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One folder of workloads/."""
+
+    name: str
+
+    @property
+    def folder(self) -> ModuleType:
+        """Its __init__.py."""
+        return import_module(f"{folders.__name__}.{self.name}")
+
+    @property
+    def title(self) -> str:
+        """Its heading on the screen."""
+        return str(self.folder.TITLE)
+
+    @property
+    def call(self) -> str:
+        """The name of the function that every way has."""
+        return str(self.folder.CALL)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The least and the largest n worth drawing; any n from 1 to the largest is right."""
+        least, most = self.folder.SIZES
+        return int(least), int(most)
+
+    @property
+    def settings(self) -> Mapping[str, tuple[Any, ...]]:
+        """What may be chosen besides n and dtype: the values allowed, the default first."""
+        found: Mapping[str, tuple[Any, ...]] = self.folder.SETTINGS
+        return found
+
+    @property
+    def differs(self) -> Callable[[Any, Any], float]:
+        """The difference of (results, right results)."""
+        found: Callable[[Any, Any], float] = self.folder.difference
+        return found
+
+    @property
+    def about(self) -> str:
+        """What it is and what it teaches: README.md, in Markdown."""
+        return Path(*folders.__path__, self.name, "README.md").read_text(encoding="utf-8")
+
+    def case(self, n: int, dtype: str = "float64", **settings: Any) -> Case:
+        """It at one n; settings that are not given have their defaults."""
+        return Case(self, n, dtype, {**{name: values[0] for name, values in self.settings.items()}, **settings})
+
+    def ways(self) -> tuple[Way, ...]:
+        """Every way there is, present on this machine or not; by file name."""
+        names = sorted(module.name for module in iter_modules([str(Path(*folders.__path__, self.name))]))
+        found = [(name, ecosystem_of(name)) for name in names]
+        return tuple(Way(self.name, e, name[len(e.name) + 1 :]) for name, e in found if e is not None)
+
+    def way(self, name: str) -> Way:
+        """The way of that file name; ValueError names those there are."""
+        for way in self.ways():
+            if way.name == name:
+                return way
+        raise ValueError(f"{self.name} has no way {name!r}; it has {', '.join(way.name for way in self.ways())}")
+
+
+@cache
+def workloads() -> tuple[Workload, ...]:
+    """Every workload, in the order of a lecture."""
+    found = [Workload(module.name) for module in iter_modules(folders.__path__) if module.ispkg]
+    return tuple(sorted(found, key=lambda w: (w.folder.CHAPTER, w.name)))
+
+
+def workload(name: str) -> Workload:
+    """The workload called `name`; ValueError names the ones there are."""
+    for candidate in workloads():
+        if candidate.name == name:
+            return candidate
+    raise ValueError(f"workload must be one of {', '.join(w.name for w in workloads())}, not {name!r}")

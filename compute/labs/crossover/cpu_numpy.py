@@ -1,0 +1,10 @@
+"""Empties the caches of the host before a run."""
+
+from __future__ import annotations
+
+from compute.devices import Array
+
+
+def evict(scratch: Array) -> None:
+    """Read and write `scratch`, an array much larger than the caches, so that they hold nothing else."""
+    scratch += 1

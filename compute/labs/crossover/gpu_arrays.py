@@ -1,0 +1,159 @@
+"""NVIDIA GPUs as PyTorch and JAX hold them. Both are imported when a device is opened or asked about."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from compute.devices import Array, HostStopwatch, Stopwatch
+from compute.gpu_devices import EventStopwatch, Gpu
+
+
+class TorchCuda(Gpu):
+    """GPU `index` through PyTorch: tensors, and CUDA events on its current stream."""
+
+    def __init__(self, index: int = 0) -> None:
+        super().__init__(index)
+        import torch  # type: ignore[import-not-found]
+
+        self._torch = torch
+        torch.cuda.set_device(index)
+
+    @staticmethod
+    def count() -> int:
+        """Number of GPUs PyTorch can use."""
+        try:
+            import torch
+        except ImportError:
+            return 0
+        return int(torch.cuda.device_count()) if torch.cuda.is_available() else 0
+
+    @staticmethod
+    def missing() -> str | None:
+        """Why PyTorch cannot compute here."""
+        try:
+            import torch
+        except ImportError as error:
+            return f"PyTorch cannot be imported ({error})"
+        return None if torch.cuda.is_available() else "PyTorch is installed but finds no NVIDIA GPU or driver"
+
+    def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
+        """A tensor on this GPU."""
+        like = self._torch.from_numpy(np.empty(0, dtype))
+        return self._torch.empty(tuple(shape), dtype=like.dtype, device=self.name)
+
+    def write(self, host: NDArray[Any], array: Array) -> None:
+        """Host to device; blocks."""
+        array.copy_(self._torch.from_numpy(np.ascontiguousarray(host)))
+        self.synchronise()
+
+    def download(self, array: Array) -> NDArray[Any]:
+        """Device to host; blocks."""
+        return np.array(array.cpu().numpy())
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        self._torch.cuda.synchronize(self.index)
+
+    def stopwatch(self) -> Stopwatch:
+        """CUDA events on the current stream."""
+        start, stop = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
+        return EventStopwatch((start, stop), lambda first, last: first.elapsed_time(last))
+
+    def free_bytes(self) -> int:
+        """Free memory as the driver reports it."""
+        free, _ = self._torch.cuda.mem_get_info(self.index)
+        return int(free)
+
+    def describe(self) -> dict[str, Any]:
+        """Name of the GPU and its memory in bytes."""
+        facts = self._torch.cuda.get_device_properties(self.index)
+        return {"name": str(facts.name), "memory": int(facts.total_memory)}
+
+    def close(self) -> None:
+        """Return the unused blocks of PyTorch's pool to the driver."""
+        self._torch.cuda.empty_cache()
+
+
+class JaxStopwatch(HostStopwatch):
+    """Wall time from an idle device to an idle device: JAX has no events."""
+
+    def __init__(self, device: JaxCuda) -> None:
+        self._device = device
+
+    def __exit__(self, *exc: object) -> None:
+        self.launch = time.perf_counter() - self._start
+        self._device.synchronise()
+        super().__exit__(*exc)
+
+
+class JaxCuda(Gpu):
+    """GPU `index` through JAX, with float64 switched on. Its arrays cannot be changed."""
+
+    def __init__(self, index: int = 0) -> None:
+        super().__init__(index)
+        import jax  # type: ignore[import-not-found]
+
+        self._jax = jax
+        jax.config.update("jax_enable_x64", True)
+        self._device = jax.devices("gpu")[index]
+
+    @staticmethod
+    def count() -> int:
+        """Number of GPUs JAX can use."""
+        try:
+            import jax
+
+            return len(jax.devices("gpu"))
+        except (ImportError, RuntimeError):  # RuntimeError: JAX was built without CUDA, or finds no driver
+            return 0
+
+    @staticmethod
+    def missing() -> str | None:
+        """Why JAX cannot compute here."""
+        try:
+            import jax
+
+            jax.devices("gpu")
+        except ImportError as error:
+            return f"JAX cannot be imported ({error})"
+        except RuntimeError as error:
+            return f"JAX is installed but finds no NVIDIA GPU ({error})"
+        return None
+
+    def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
+        """Zeros: an array that cannot be changed has to hold something."""
+        return self.upload(np.zeros(tuple(shape), dtype))
+
+    def upload(self, host: NDArray[Any]) -> Array:
+        """A new array on this GPU; blocks."""
+        return self._jax.device_put(np.ascontiguousarray(host), self._device).block_until_ready()
+
+    def write(self, host: NDArray[Any], array: Array) -> None:
+        """Raises TypeError: upload a new array instead."""
+        raise TypeError(f"a JAX array of {array.shape} cannot take {host.shape}: it never changes; upload a new one")
+
+    def download(self, array: Array) -> NDArray[Any]:
+        """Device to host; blocks."""
+        return np.array(array)
+
+    def synchronise(self) -> None:
+        """Wait for every array there is."""
+        self._jax.block_until_ready(self._jax.live_arrays())
+
+    def stopwatch(self) -> Stopwatch:
+        """Wall time that waits for the device."""
+        return JaxStopwatch(self)
+
+    def free_bytes(self) -> int:
+        """What JAX's own pool may still give."""
+        facts = self._device.memory_stats()
+        return int(facts["bytes_limit"] - facts["bytes_in_use"])
+
+    def describe(self) -> dict[str, Any]:
+        """Name of the GPU."""
+        return {"name": str(self._device.device_kind)}

@@ -1,0 +1,118 @@
+"""One way at one n on its device: its arrays, whether its result is right, and what it takes.
+
+A time is that of `steps` calls one after the other, divided by them: between two CUDA events on a GPU, so that launches
+count as far as the device waits for them; wall time on the host, and for workloads whose data begin and end in main
+memory. With `evict` every sample is a single call on caches that hold nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute import numba_threads
+from compute.devices import Array, Device, HostStopwatch, Stopwatch
+from compute.labs.crossover.catalogue import Case, Way
+from compute.timings import Timing
+
+SCRATCH_BYTES = {"cpu": 2**28, "gpu": 2**27}  # larger than the last cache of their kind (H200: 50 MB)
+
+numba_threads.choose_layer()
+_scratch: dict[tuple[str, str], Array] = {}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the first calls told. difference: from the reference; first_call: seconds, compilation included."""
+
+    difference: float
+    first_call: float
+
+
+class Stand:
+    """Holds the arrays of `way` at `case`, in a `with` statement. inputs: those of the case, on the host."""
+
+    def __init__(self, way: Way, case: Case, inputs: tuple[Any, ...]) -> None:
+        self._way, self._case, self._inputs = way, case, inputs
+        self._call = way.function()
+        self.device: Device = way.backend.open_device()
+        self._on_host = case.workload.folder.ON == "host"
+        self._arguments: tuple[Any, ...] = ()
+        self._load()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._arguments = ()
+        self.device.close()
+
+    def check(self, truth: tuple[NDArray[Any], ...]) -> Found:
+        """Call it once and compare; the arrays are as at the beginning afterwards."""
+        start = perf_counter()
+        result = self._results(self._call(*self._arguments))
+        self.device.synchronise()
+        seconds = perf_counter() - start
+        found = Found(self._case.workload.differs(self._download(result), truth), seconds)
+        self._load()
+        return found
+
+    def time(self, steps: int) -> Timing:
+        """Time `steps` calls; launch and compute are their sums."""
+        call, arguments = self._call, self._arguments
+        stopwatch = self._stopwatch()
+        with self.device.lock, stopwatch:
+            for _ in range(steps):
+                call(*arguments)
+        seconds = stopwatch.seconds()
+        way, n = self._way, self._case.n
+        return Timing(way.backend.name, way.variant, steps, n, stopwatch.launch, seconds)
+
+    def transfer(self) -> float:
+        """Seconds to bring the inputs to the device and the results back, wall time; 0 for what lies on the host."""
+        if self.device.kind == "cpu" or self._on_host:
+            return 0.0
+        self.device.synchronise()
+        start = perf_counter()
+        self._load()
+        self._download(self._results(None))
+        return perf_counter() - start
+
+    def evict(self) -> None:
+        """Fill the caches with something else."""
+        key = self._way.backend.name, self.device.name
+        if key not in _scratch:
+            _scratch[key] = self.device.upload(np.zeros(SCRATCH_BYTES[self.device.kind] // 4, np.float32))
+        sweep: Callable[[Array], None] = self._way.backend.kernels("compute.labs.crossover").evict
+        sweep(_scratch[key])
+        self.device.synchronise()
+
+    def _load(self) -> None:
+        """Fresh arguments."""
+        arguments = tuple(self._place(value) for value in (*self._inputs, *self._case.outputs()))
+        prepare = getattr(self._way.module(), "prepare", None)
+        self._arguments = tuple(prepare(*arguments)) if prepare else arguments
+        self._placed = arguments
+
+    def _place(self, value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value
+        return value.copy() if self._on_host else self.device.upload(value)
+
+    def _results(self, returned: Any) -> tuple[Any, ...]:
+        """What a call returned, else the outputs, else the inputs that it changed."""
+        if returned is not None:
+            return returned if isinstance(returned, tuple) else (returned,)
+        return self._placed[len(self._inputs) :] or tuple(v for v in self._placed if hasattr(v, "dtype"))
+
+    def _download(self, arrays: tuple[Any, ...]) -> tuple[NDArray[Any], ...]:
+        return tuple(np.array(array) if self._on_host else self.device.download(array) for array in arrays)
+
+    def _stopwatch(self) -> Stopwatch:
+        return HostStopwatch() if self._on_host else self.device.stopwatch()

@@ -1,0 +1,10 @@
+"""CuPy: NumPy's line, on an array that lies on the GPU."""
+
+from __future__ import annotations
+
+from compute.devices import Array
+
+
+def add_one(a: Array) -> None:
+    """Add 1 to every element of a, (n,), in place."""
+    a += 1

@@ -1,0 +1,19 @@
+"""Numba-CUDA: the kernel in Python, one thread for each element."""
+
+from __future__ import annotations
+
+from numba import cuda
+
+from compute.devices import Array
+
+
+@cuda.jit
+def _kernel(a: Array) -> None:
+    i = cuda.grid(1)
+    if i < a.size:
+        a[i] += 1
+
+
+def add_one(a: Array) -> None:
+    """Add 1 to every element of a, (n,), in place."""
+    _kernel[-(-a.size // 256), 256](a)

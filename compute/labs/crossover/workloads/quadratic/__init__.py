@@ -1,0 +1,46 @@
+"""A root of a x² + b x + c: one formula, nine array operations or one kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.labs.crossover.agreement import largest as difference
+from compute.labs.crossover.work import Work
+
+__all__ = ["difference"]
+
+TITLE, CHAPTER, CALL, ON = "Quadratic formula", 3, "root", "device"
+SIZES = 10, 3 * 10**7  # elements
+SETTINGS: dict[str, tuple[Any, ...]] = {}
+# Largest difference. The formula subtracts nearly equal numbers, b and the square root, both up to 20, and divides by
+# at least 10: a few roundings of 2, though the roots themselves are below 0.01.
+TOLERANCE = {"float32": 1e-6, "float64": 2e-15}
+CITED = (
+    "1e6 float64, CuPy unfused: 1.34 ms (tutorial), 0.089 ms (H200)",
+    "1e6 float64, ElementwiseKernel: 0.163 ms (tutorial), 0.014 ms (H200)",
+)
+
+
+def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
+    """(a, b, c): a from 5 to 10, b from 10 to 20, c from -0.1 to 0.1; b² - 4ac > 0."""
+    return tuple(rng.uniform(low, high, n).astype(dtype) for low, high in ((5, 10), (10, 20), (-0.1, 0.1)))
+
+
+def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:
+    """(x,): the roots next to 0."""
+    return (np.empty(n, dtype),)
+
+
+def reference(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """The same roots without cancellation, -2c / (b + sqrt(b² - 4ac)), in float64."""
+    a, b, c = (array.astype(np.float64) for array in (a, b, c))
+    return (-2 * c / (b + np.sqrt(b * b - 4 * a * c)),)
+
+
+def work(n: int, dtype: str) -> Work:
+    """Three arrays are read, one is written; nine operations, the root counted as one."""
+    size = np.dtype(dtype).itemsize
+    return Work(moved=4 * n * size, flops=9 * n, held=8 * n * size)

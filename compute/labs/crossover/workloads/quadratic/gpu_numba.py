@@ -1,0 +1,22 @@
+"""Numba-CUDA: the formula in Python, in one kernel. Its literals are of the array's type, see the trap pages."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from numba import cuda
+
+from compute.devices import Array
+
+
+@cuda.jit
+def _kernel(a: Array, b: Array, c: Array, x: Array, two: float, four: float) -> None:
+    i = cuda.grid(1)
+    if i < a.size:
+        x[i] = (-b[i] + sqrt(b[i] * b[i] - four * a[i] * c[i])) / (two * a[i])
+
+
+def root(a: Array, b: Array, c: Array, x: Array) -> None:
+    """x = the root next to 0 of a x² + b x + c; all (n,)."""
+    real = a.dtype.type
+    _kernel[-(-a.size // 256), 256](a, b, c, x, real(2), real(4))

@@ -1,0 +1,40 @@
+"""a * a, a ** 2 and square(a): does the spelling matter?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.labs.crossover.agreement import relative_l2 as difference
+from compute.labs.crossover.work import Work
+
+__all__ = ["difference"]
+
+TITLE, CHAPTER, CALL, ON = "Square", 2, "square", "device"
+SIZES = 10, 10**8  # elements
+SETTINGS: dict[str, tuple[Any, ...]] = {}
+TOLERANCE = {"float32": 6e-8, "float64": 2e-16}  # relative L2: one rounding; a power may round twice in float64
+CITED = ("1e10 float32, a*a: 3.2727 ms", "1e10 float32, a**2: 3.2756 ms", "1e10 float32, square(a): 3.2753 ms")
+
+
+def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
+    """(a,): n numbers from -1 to 1."""
+    return (2 * rng.random(n, np.dtype(dtype)) - 1,)
+
+
+def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:
+    """(out,): the n squares."""
+    return (np.empty(n, dtype),)
+
+
+def reference(a: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """The squares in float64: exact for float32."""
+    return (np.square(a, dtype=np.float64),)
+
+
+def work(n: int, dtype: str) -> Work:
+    """Each element is read, and its square written."""
+    size = np.dtype(dtype).itemsize
+    return Work(moved=2 * n * size, flops=n, held=3 * n * size)

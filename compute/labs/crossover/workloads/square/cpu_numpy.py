@@ -1,0 +1,12 @@
+"""NumPy: a * a."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compute.devices import Array
+
+
+def square(a: Array, out: Array) -> None:
+    """out = a * a, both (n,)."""
+    np.multiply(a, a, out=out)

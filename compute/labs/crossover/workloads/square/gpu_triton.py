@@ -1,0 +1,22 @@
+"""Triton: a program for a block of 1024 elements at once, in Python."""
+
+from __future__ import annotations
+
+import triton  # type: ignore[import-not-found]
+import triton.language as tl  # type: ignore[import-not-found]
+
+from compute.devices import Array
+
+BLOCK = 1024
+
+
+@triton.jit
+def _kernel(a, out, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(a + i, mask=i < n)
+    tl.store(out + i, x * x, mask=i < n)
+
+
+def square(a: Array, out: Array) -> None:
+    """out = a * a, both (n,)."""
+    _kernel[(triton.cdiv(a.numel(), BLOCK),)](a, out, a.numel(), BLOCK)
