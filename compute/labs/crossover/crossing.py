@@ -20,8 +20,9 @@ class Crossing:
     """From which n on the challenger is faster than the other.
 
     least, most: the n that both were measured at. n: where the medians cross for the last time; None if the challenger
-    is slower at `most`, or faster at every n (`always`). low, high: the earliest and latest n that the quartiles allow,
-    None where they allow one below `least` or above `most`. times: how often the medians cross.
+    is slower at `most`, or faster at every n (`always`). low, high: where the curves most and least in its favour that
+    the quartiles allow cross, None if they do not. times: how often the medians cross. sure: whether the quartiles
+    allow no other answer where there is no crossing.
     """
 
     least: int
@@ -31,13 +32,16 @@ class Crossing:
     high: float | None = None
     always: bool = False
     times: int = 0
+    sure: bool = True
 
     @property
     def words(self) -> str:
         """The finding in a sentence."""
         if self.n is None:
-            how = "faster" if self.always else "slower at the end, if not throughout"
-            doubt = " (within the quartiles it may cross)" if self.low is not None or self.high is not None else ""
+            how = (
+                "faster at every n" if self.always else "slower at the largest n" if self.times else "slower at every n"
+            )
+            doubt = "" if self.sure else " (within the quartiles it may be the other way)"
             return f"no crossover in this range: {how}, n = {self.least:,} to {self.most:,}{doubt}"
         low = f"{self.low:,.0f}" if self.low is not None else f"below {self.least:,}"
         high = f"{self.high:,.0f}" if self.high is not None else f"above {self.most:,}"
@@ -55,15 +59,16 @@ def crossing(slow: Series, fast: Series) -> Crossing:
     if len(sizes) < 2:
         raise ValueError(f"a crossing needs two n at which both were measured, not {len(sizes)}")
     gain = _gain(slow, fast, sizes, "median", "median")
-    n = _last_crossing(sizes, gain)
+    best, worst = _gain(slow, fast, sizes, "q3", "q1"), _gain(slow, fast, sizes, "q1", "q3")
     return Crossing(
-        sizes[0],
-        sizes[-1],
-        n,
-        _last_crossing(sizes, _gain(slow, fast, sizes, "q3", "q1")),
-        _last_crossing(sizes, _gain(slow, fast, sizes, "q1", "q3")),
+        least=sizes[0],
+        most=sizes[-1],
+        n=_last_crossing(sizes, gain),
+        low=_last_crossing(sizes, best),
+        high=_last_crossing(sizes, worst),
         always=bool((gain > 0).all()),
         times=int(np.count_nonzero(np.diff(gain > 0))),
+        sure=bool((np.sign(best) == np.sign(worst)).all()),
     )
 
 

@@ -1,0 +1,243 @@
+"""The measuring of curves: what is checked first, what has no time, in which order, and how it ends."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from math import isnan
+from types import SimpleNamespace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from compute.labs.crossover import stand as stands
+from compute.labs.crossover import sweep as sweeps
+from compute.labs.crossover.catalogue import Way, workload
+from compute.labs.crossover.ecosystems import ecosystem_of
+from compute.labs.crossover.stand import Found, Stand
+from compute.labs.crossover.sweep import BURST, Plan, Sweep
+from compute.timings import Timing
+
+NUMPY = ecosystem_of("cpu_numpy")
+
+
+@dataclass(frozen=True)
+class Planted(Way):
+    """A way of add_one that is written here."""
+
+    call: object = None
+
+    def module(self):
+        return SimpleNamespace(add_one=self.call)
+
+
+def planted(name, call):
+    return Planted("add_one", NUMPY, name, call)
+
+
+def add_two_at_last(a):
+    a += 1
+    if a.size > 50:
+        a[-1] += 1
+
+
+def broken(a):
+    raise RuntimeError("no such\nkernel")
+
+
+def plan(*ways, sizes=(10, 100, 1000), **values):
+    return Plan(workload("add_one"), ways, sizes, **{"budget": 0.3, **values})
+
+
+def finish(sweep):
+    for progress in sweep.measure():
+        assert 0 <= progress.done <= 1
+        assert progress.doing
+    return sweep
+
+
+def test_a_way_that_disagrees_at_one_n_has_no_time_at_any():
+    right = workload("add_one").way("cpu_numpy")
+    sweep = finish(Sweep(plan(planted("wrong", add_two_at_last), right)))
+    wrong = [point for (name, _), point in sweep.points.items() if name == "cpu_numpy_wrong"]
+    assert [point.status for point in wrong] == ["disagrees"] * 3
+    assert "at n = 100 it differs by" in wrong[0].reason
+    assert all(not point.timings and point.measurement is None for point in wrong)
+    assert sweep.series("cpu_numpy_wrong") == {}
+    assert list(sweep.series("cpu_numpy")) == [10, 100, 1000]
+    with pytest.raises(ValueError, match="two n"):
+        sweep.crossing("cpu_numpy", "cpu_numpy_wrong")
+
+
+def test_a_way_that_raises_is_reported_and_loses_nobody_else_s_time():
+    sweep = finish(Sweep(plan(planted("broken", broken), workload("add_one").way("cpu_numpy"))))
+    assert sweep.points["cpu_numpy_broken", 10].status == "failed"
+    assert sweep.points["cpu_numpy_broken", 10].reason == "RuntimeError: no such kernel"
+    assert sweep.points["cpu_numpy", 10].status == "measured"
+
+
+def test_a_missing_way_says_what_installs_it():
+    absent = [way for way in workload("add_one").ways() if way.missing]
+    if not absent:
+        pytest.skip("every library is installed here")
+    sweep = finish(Sweep(plan(absent[0])))
+    assert {point.status for point in sweep.points.values()} == {"missing"}
+    assert "pip install" in sweep.points[absent[0].name, 10].reason
+
+
+def test_real_ways_are_measured_with_first_call_launch_and_transfer():
+    ways = workload("add_one").way("cpu_numpy"), workload("add_one").way("cpu_numba")
+    sweep = finish(Sweep(plan(*ways, split=True)))
+    for point in sweep.points.values():
+        measured = point.measurement
+        assert measured.step.n == len(point.timings) >= BURST
+        assert 0 < measured.step.q1 <= measured.step.median <= measured.step.q3
+        assert measured.first_call > 0
+        assert point.transfer.median == 0
+        assert point.launch.n == measured.step.n
+    with_transfer = sweep.series("cpu_numpy", transfer=True)
+    assert with_transfer[10].median == sweep.series("cpu_numpy")[10].median
+
+
+def test_evicting_times_one_call_at_a_time(monkeypatch):
+    monkeypatch.setitem(stands.SCRATCH_BYTES, "cpu", 2**12)
+    stands._scratch.clear()
+    sweep = finish(Sweep(plan(workload("add_one").way("cpu_numpy"), evict=True)))
+    assert {timing.steps for point in sweep.points.values() for timing in point.timings} == {1}
+    (scratch,) = stands._scratch.values()
+    assert scratch[0] == scratch[-1] >= 3 * BURST
+    stands._scratch.clear()
+
+
+class Scripted:
+    """A stand whose times are given: `seconds` of (way, n), one after the other."""
+
+    seconds: object = None
+    log: ClassVar[list[tuple[str, str, int]]] = []
+    open = 0
+
+    def __init__(self, way, case, inputs):
+        self._way, self._case = way, case
+
+    def __enter__(self):
+        Scripted.open += 1
+        return self
+
+    def __exit__(self, *error):
+        Scripted.open -= 1
+
+    def check(self, truth):
+        self.log.append(("check", self._way.name, self._case.n))
+        return Found(0.0, 1.0)
+
+    def time(self, steps):
+        self.log.append(("time", self._way.name, self._case.n))
+        return Timing("cpu_numpy", "", steps, self._case.n, 0.0, steps * Scripted.seconds(self._way.name, self._case.n))
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    monkeypatch.setattr(sweeps, "Stand", Scripted)
+    monkeypatch.setattr(Scripted, "log", [])
+    return Scripted
+
+
+class Clock:
+    """Goes on by `tick` seconds whenever it is read."""
+
+    def __init__(self, tick):
+        self._times = itertools.count()
+        self._tick = tick
+
+    def __call__(self):
+        return self._tick * next(self._times)
+
+
+A, B = planted("a", None), planted("b", None)
+
+
+def test_steady_ways_settle_early_and_noisy_ones_are_labelled(scripted):
+    scatter = np.random.default_rng(0)
+    scripted.seconds = lambda way, n: 1e-6 * (1 if way == "cpu_numpy_a" else scatter.uniform(0.5, 1.5))
+    sweep = finish(Sweep(plan(A, B, budget=1000), Clock(1e-3)))
+    assert {point.label for (name, _), point in sweep.points.items() if name == "cpu_numpy_a"} == {"measured"}
+    assert {point.label for (name, _), point in sweep.points.items() if name == "cpu_numpy_b"} == {"noisy"}
+    samples = {name: [len(p.timings) for (w, _), p in sweep.points.items() if w == name] for name, _ in sweep.points}
+    assert max(samples["cpu_numpy_a"]) <= 2 * BURST  # enough to know
+    assert min(samples["cpu_numpy_b"]) >= 27  # three times as many while it scatters
+
+
+def test_the_budget_ends_it_but_every_point_has_its_first_samples(scripted):
+    scatter = np.random.default_rng(0)
+    scripted.seconds = lambda way, n: 1e-6 * scatter.uniform(0.5, 1.5)
+    sweep = finish(Sweep(plan(A, B, budget=1e-3), Clock(1.0)))
+    assert {len(point.timings) for point in sweep.points.values()} == {BURST}
+
+
+def test_all_is_checked_before_anything_is_timed_and_the_order_is_shuffled(scripted):
+    scripted.seconds = lambda way, n: 1e-6
+    finish(Sweep(plan(A, B, sizes=(1000, 10, 100), budget=1000), Clock(1e-3)))
+    checks = [(way, n) for what, way, n in scripted.log if what == "check"]
+    assert checks == [(way, n) for n in (10, 100, 1000) for way in ("cpu_numpy_a", "cpu_numpy_b")]
+    last = max(i for i, entry in enumerate(scripted.log) if entry[0] == "check")
+    visits = [entry[1:] for entry, _ in itertools.groupby(scripted.log[last + 2 :])]
+    first, second = visits[:6], visits[6:12]
+    assert sorted(first) == sorted(second) == sorted(checks)
+    assert first != second
+    assert first not in (checks, sorted(checks))
+
+
+def test_calls_that_would_take_too_long_are_skipped_with_the_reason(scripted):
+    scripted.seconds = lambda way, n: 1e-2 * n if way == "cpu_numpy_a" else 1e-6
+    sweep = finish(Sweep(plan(A, B, budget=2.4), Clock(1e-3)))
+    assert sweep.points["cpu_numpy_a", 10].status == "measured"
+    assert sweep.points["cpu_numpy_a", 100].reason == "would take about 1 s a call; 0.8 s are allowed"
+    assert sweep.points["cpu_numpy_a", 1000].reason == "would take about 10 s a call; 0.8 s are allowed"
+    assert sweep.points["cpu_numpy_b", 1000].status == "measured"
+
+
+def test_a_point_that_does_not_fit_into_memory_is_skipped(scripted, monkeypatch):
+    scripted.seconds = lambda way, n: 1e-6
+    monkeypatch.setattr("compute.devices.Host.free_bytes", lambda self: 2 * 8 * 500)
+    sweep = finish(Sweep(plan(A)))
+    assert [point.status for point in sweep.points.values()] == ["measured", "measured", "skipped"]
+    assert "GiB are free" in sweep.points["cpu_numpy_a", 1000].reason
+
+
+def test_closing_it_gives_the_arrays_back_and_keeps_what_was_measured(scripted):
+    scripted.seconds = lambda way, n: 1e-6
+    sweep = Sweep(plan(A, B, budget=1000), Clock(1e-3))
+    work = sweep.measure()
+    while not any(point.timings for point in sweep.points.values()):
+        next(work)
+    assert scripted.open == 1
+    work.close()
+    assert scripted.open == 0
+    assert sum(len(point.timings) for point in sweep.points.values()) == 1
+    assert sum(point.measurement is not None for point in sweep.points.values()) == 1
+
+
+def test_the_crossing_of_a_sweep(scripted):
+    scripted.seconds = lambda way, n: 1e-9 * n if way == "cpu_numpy_a" else 1e-7 * n**0.5
+    sizes = (100, 1000, 10**4, 10**5, 10**6)
+    sweep = finish(Sweep(plan(A, B, sizes=sizes, budget=1000), Clock(1e-3)))
+    assert sweep.crossing("cpu_numpy_a", "cpu_numpy_b").n == pytest.approx(1e4)
+
+
+def test_bad_plans_are_refused():
+    way = workload("add_one").way("cpu_numpy")
+    with pytest.raises(ValueError, match="at least one n and one way"):
+        plan(way, sizes=())
+    with pytest.raises(ValueError, match="budget must be more than 0 seconds, not 0"):
+        plan(way, budget=0)
+    with pytest.raises(ValueError, match="n must be from 1 to 100000000 for add_one, not 1000000000"):
+        plan(way, sizes=(10**9,))
+
+
+def test_a_stand_s_transfer_is_timed_only_where_there_is_one():
+    case = workload("add_one").case(5)
+    with Stand(workload("add_one").way("cpu_numpy"), case, case.inputs(0)) as stand:
+        assert stand.transfer() == 0
+        assert isnan(Timing("x", "", 0, 5).step_seconds)
+        assert stand.time(3).steps == 3
