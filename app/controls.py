@@ -30,6 +30,10 @@ class Controls(Bound):
     def tick(self) -> None:
         """A few times a second: show what frames say."""
 
+    def hear(self, event: Any) -> bool:
+        """An engine event; True if a control says what it means, so that no note is needed."""
+        return False
+
 
 def column(*items: Any) -> pmui.Column:
     """The body of a group."""

@@ -109,7 +109,8 @@ class LabView:
         self.readout.frame(delivered.timed)
 
     def _event(self, event: Any) -> None:
-        self.notices.announce(event)
+        if not self.controls.hear(event):
+            self.notices.announce(event)
         self.readout.event(event)
 
 

@@ -1,0 +1,1 @@
+"""How the page shows the L-curve lab."""

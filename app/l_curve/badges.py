@@ -1,0 +1,49 @@
+"""Where the numbers of the rules stand beside the curve, so that none hides another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+Place = tuple[float, float]
+AWAY = 1.2  # sizes of a badge that its middle keeps from the curve
+SAMPLES = 9  # places across a badge at which the curve is looked at
+
+
+def spread(wanted: Sequence[float], gap: float) -> list[float]:
+    """Positions nearest to `wanted` (ascending) with at least `gap` between neighbours.
+
+    Clusters that overlap are merged and centred on the mean of what their members want: least squares.
+    """
+    clusters: list[tuple[float, int]] = []  # (sum of wanted - offset, members); its first stands at the mean
+    for index, value in enumerate(wanted):
+        total, count = value - index * gap, 1
+        while clusters and clusters[-1][0] / clusters[-1][1] > total / count:
+            before, members = clusters.pop()
+            total, count = total + before, count + members
+        clusters.append((total, count))
+    means = [total / count for total, count in clusters for _ in range(count)]
+    return [mean + index * gap for index, mean in enumerate(means)]
+
+
+def beside(points: Sequence[Place], curve: NDArray[np.float64], size: float) -> list[Place]:
+    """A place for a badge of `size` px for each of `points`; all in px, y upwards. curve: (n, 2), which they lie on.
+
+    The room above and to the right of an L-curve is free: badges stand there, apart from each other along the other
+    diagonal, and as far from the curve as their neighbours' room asks.
+    """
+    root = sqrt(2.0)
+    along = [(x - y) / root for x, y in points]
+    order = sorted(range(len(points)), key=along.__getitem__)
+    apart = dict(zip(order, spread([along[i] for i in order], size), strict=True))
+    path = np.stack([curve[:, 0] - curve[:, 1], curve[:, 0] + curve[:, 1]]) / root
+    path = path[:, np.argsort(path[0])]
+    places = []
+    for i, _ in enumerate(points):
+        around = np.linspace(apart[i] - size / 2, apart[i] + size / 2, SAMPLES)
+        out = float(np.interp(around, *path).max()) + AWAY * size
+        places.append(((out + apart[i]) / root, (out - apart[i]) / root))
+    return places

@@ -1,0 +1,77 @@
+"""What links the views: one picked λ, which any of them may set and all of them show.
+
+HoloViews draws every plot once and brings taps and drags as streams; `Picked` is a stream of our own. What follows a
+frame or a pick is written into the lasting Bokeh sources, which takes a tenth of a redraw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite
+from typing import Any
+
+import holoviews as hv
+import param
+from bokeh.document import Document
+from bokeh.models import CustomJSTickFormatter, FixedTicker
+from bokeh.plotting import figure
+from holoviews.streams import Draw, SingleTap, Stream
+
+from app.plot_type import keep_type
+
+hv.extension("bokeh")
+hv.renderer("bokeh").webgl = False
+
+POWER = """
+const power = Math.log10(tick), raised = (n) => String(n).replace(/./g, (c) => '⁰¹²³⁴⁵⁶⁷⁸⁹'[c] ?? '⁻');
+return Math.abs(power - Math.round(power)) < 1e-9 ? '10' + raised(Math.round(power)) : '';
+"""
+PLAIN = "return String(Number(tick.toPrecision(2)));"
+MINOR = (1.0, 2.0, 5.0)  # of a decade, where an axis has few
+
+
+class Picked(Stream):
+    """The λ that was picked in one of the views; None: the rule's."""
+
+    lam = param.Number(default=None, allow_None=True, constant=True, doc="λ > 0.")
+
+
+class Pointer:
+    """Taps and drags on one plot as places (x, y) in its data."""
+
+    def __init__(self, element: hv.Element, pointed: Callable[[float, float], None]) -> None:
+        self._pointed = pointed
+        self.streams = [SingleTap(source=element), Draw(source=element)]
+        for stream in self.streams:
+            stream.add_subscriber(self._hear)
+
+    def _hear(self, x: Any = None, y: Any = None, **more: Any) -> None:
+        if x is not None and y is not None and isfinite(x) and isfinite(y):
+            self._pointed(float(x), float(y))
+
+
+def draw_linked(element: hv.Element, document: Document, name: str) -> tuple[Any, figure]:
+    """(HoloViews plot, Bokeh figure) of `element`, whose streams live until `document`'s session ends."""
+    plot = hv.renderer("bokeh").get_plot(element, doc=document)
+    drawn = plot.state
+    drawn.update(name=name, title=None, outline_line_color=None, sizing_mode="fixed", output_backend="canvas")
+    drawn.update(min_border_right=16, min_border_top=8)
+    drawn.toolbar.update(tools=[], logo=None)
+    drawn.toolbar_location = None
+    for axis in drawn.axis:
+        axis.update(minor_tick_line_color=None, axis_label_text_font_style="normal")
+    keep_type(drawn)
+    return plot, drawn
+
+
+def decades(axis: Any, low: float, high: float, most: int) -> None:
+    """Ticks of an axis that spans `low` to `high` decades: every k-th, at most `most`; a short one gets 2 and 5 too."""
+    first, last = -int(-low // 1), int(high // 1)
+    if last - first < 1:
+        ticks = [m * 10.0**n for n in range(int(low // 1), last + 1) for m in MINOR]
+        inside = [tick for tick in ticks if 10**low <= tick <= 10**high]
+        axis.update(ticker=FixedTicker(ticks=inside), formatter=CustomJSTickFormatter(code=PLAIN))
+        return
+    stride = max(1, -(-(last - first + 1) // most))
+    ticks = [10.0**n for n in range(first + (-first) % stride, last + 1, stride)]
+    axis.update(ticker=FixedTicker(ticks=ticks), formatter=CustomJSTickFormatter(code=POWER))

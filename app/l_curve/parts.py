@@ -1,0 +1,25 @@
+"""What the L-curve lab's tab consists of."""
+
+from __future__ import annotations
+
+from app.l_curve.controls import LCurveControls
+from app.l_curve.facts import facts
+from app.l_curve.stage import LCurveStage
+from app.views import Parts
+
+KEYS = {" ": "play", "s": "step", "r": "again", "f": "further", "a": "squared", "c": "rule"}
+HELP = """
+| **Space** | run or pause |
+| **S** | one step |
+| **R** | again from the first step |
+| **F** | further: half the ribbon's width to reach, or twice the steps |
+| **C** | back to the λ of the chosen rule |
+| **A** | λ or α = λ² |
+"""
+POINTER = """
+Click or drag on the L-curve to pick a λ: its solution appears below, and every view marks it. The views over λ take
+clicks too; among the singular values a click takes λ = σ. A click on a rule takes its λ.
+"""
+FIRST = {"problem": "heat", "n": 200, "noise": 1e-2, "tolerance": 1e-3}
+
+PARTS = Parts(LCurveStage, LCurveControls, facts, KEYS, HELP, POINTER, values=FIRST, pace=1)

@@ -1,0 +1,134 @@
+"""The problem group: which problem, how large, its options, its noise; files of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from math import log10
+from typing import Any
+
+import panel_material_ui as pmui
+
+from app.controls import column
+from app.l_curve.steps import Steps
+from app.l_curve.typed import Typed
+from app.l_curve.upload import Uploads
+from app.l_curve.words import short
+from app.session import Session
+from app.widgets import FULL, Bound, icon
+from compute.labs.l_curve.problems import PROBLEMS
+from compute.labs.l_curve.system import OWN, settled, typical
+
+GROUPS = {
+    "On a line": ("shaw", "heat", "gravity", "phillips", "deriv2", "i_laplace", "baart", "foxgood", "wing"),
+    "Pictures": ("blur", "paralleltomo", "tomo"),
+    "Without a corner": ("random_sparse",),
+    "Your own": (OWN,),
+}
+TITLE_OF_OWN = "Own A and b"
+LOWEST, A_DECADE = -6, 10  # noise: decades below |b|, and steps in each
+SEEDS = 1000
+LABELS = {False: "n  [samples]", True: "n  [pixels a side]"}
+WHOLE = ("seed", "band", "angles")
+
+
+def noises() -> dict[str, float]:
+    """Words -> noise as a part of |b|: none, then logarithmic steps up to 1."""
+    levels = [10 ** (i / A_DECADE) for i in range(LOWEST * A_DECADE, 1)]
+    return {"none": 0.0} | {short(level): level for level in levels}
+
+
+def titles() -> dict[str, dict[str, str]]:
+    """The problems in words -> their names, in groups."""
+    words = {name: problem.title for name, problem in PROBLEMS.items()} | {OWN: TITLE_OF_OWN}
+    return {group: {words[name]: name for name in names} for group, names in GROUPS.items()}
+
+
+class ProblemControls(Bound):
+    """Everything that makes A and b. A change that the lab would refuse is refused here, beside its field."""
+
+    def __init__(self, session: Session, steps: Steps) -> None:
+        super().__init__(session)
+        self._steps = steps
+        values = session.values
+        self.uploads = Uploads(session)
+        self.problem = pmui.Select(label="Problem", groups=titles(), value=values["problem"], size="small", **FULL)
+        self.problem.param.watch(lambda event: self._choose(event.new), "value")
+        self.fields = {"n": Typed(LABELS[False], values["n"], partial(self._set, "n"), whole=True)}
+        for name in ("density", "depth", "kappa", "band", "sigma", "rays", "angles", "seed"):
+            label, take = str(self.parameter(name).label), partial(self._set, name)
+            self.fields[name] = Typed(label, values[name], take, whole=name in WHOLE, optional=name == "rays")
+        self.panel = column(
+            self.problem, *(field.panel for field in self.fields.values()), self.uploads.panel, self._noise()
+        )
+        self._show_options(values["problem"])
+
+    def _noise(self) -> Any:
+        levels = noises()
+        value = nearest(levels, self.session.values["noise"])
+        self.noise = pmui.DiscreteSlider(
+            label="Noise  [part of ‖b‖]", options=levels, value=value, size="small", **FULL
+        )
+        self.noise.param.watch(lambda event: self._make_noise(noise=event.new), "value")
+        again = icon("casino", "Other noise of the same size", self._reseed, align="center")
+        return pmui.Row(self.noise, again, margin=0, sizing_mode="stretch_width")
+
+    def _make_noise(self, **values: Any) -> None:
+        self._steps.rush()
+        self.session.change(**values)
+
+    def _reseed(self) -> None:
+        self._make_noise(noise_seed=(self.session.values["noise_seed"] + 1) % SEEDS)
+
+    def _choose(self, name: str) -> None:
+        """Another problem, at its usual size; one's own begins with its file."""
+        self._show_options(name)
+        if name in (OWN, self.session.values["problem"]):
+            return
+        self._steps.grow()
+        self.session.change(problem=name, n=typical(name), options={}, rays=None, lam=None, lambdas=None)
+        for field in ("n", "rays"):
+            self.fields[field].show(self.session.values[field])
+
+    def _set(self, name: str, value: Any) -> None:
+        values = self.session.values
+        if values["problem"] != OWN:
+            settled({**values, name: value})
+        self._steps.grow()
+        self.session.change(**{name: value}, lam=None)
+
+    def _show_options(self, name: str) -> None:
+        known = PROBLEMS[name].options if name in PROBLEMS else {}
+        for field, typed in self.fields.items():
+            typed.panel.visible = field in known or (field == "n" and name != OWN)
+        pictured = name in PROBLEMS and PROBLEMS[name].dimensions == 2
+        self.fields["n"].panel.label = LABELS[pictured]
+        self.uploads.show(name, pictured)
+
+    def follow(self, values: Mapping[str, Any]) -> None:
+        """Show values that the session took by itself, for instance because the engine refused others."""
+        super().follow(values)
+        if "problem" in values and not self.uploads.waiting:  # else the fields, and what is wrong, would be hidden
+            self.problem.value = values["problem"]
+        for name, field in self.fields.items():
+            if name in values and not field.panel.error_state:
+                field.show(values[name])
+        if "noise" in values:
+            self.noise.value = nearest(noises(), values["noise"])
+        self._show_options(self.problem.value)
+
+    def refused(self, text: str) -> bool:
+        """The engine refused something, in these words; whether a field here says so now."""
+        if self.uploads.complain(text):
+            return True
+        name = text.split(" ", 1)[0]
+        name = name if name in self.fields else "n" if "GiB" in text else ""
+        if name:
+            self.fields[name].complain(text)
+        return bool(name)
+
+
+def nearest(levels: Mapping[str, float], value: float) -> float:
+    """The slider's level that is nearest to `value`."""
+    known = [level for level in levels.values() if level > 0]
+    return min(known, key=lambda level: abs(log10(level / value))) if value > 0 else 0.0
