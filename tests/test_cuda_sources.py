@@ -17,7 +17,7 @@ from compute.colour import gpu_cupy as colour
 from compute.cuda_source import CudaSourceError, check_cuda, source_text
 from compute.labs.diffusion import cpu_numpy, gpu_cupy, gpu_steps
 from compute.labs.diffusion.edges import EDGES
-from compute.labs.l_curve import gpu_products, gpu_vectors
+from compute.labs.l_curve import gpu_onepass, gpu_products, gpu_vectors
 from compute.labs.mandelbrot import gpu_cupy as mandelbrot
 from compute.labs.mandelbrot import gpu_deep, gpu_table
 from compute.labs.mandelbrot.interior import gpu_cupy as interior
@@ -54,7 +54,7 @@ def test_the_many_step_kernel_keeps_its_rows_in_registers(dtype, architecture):
 
 def test_every_source_is_compiled_here():
     elsewhere = {colour.SOURCE, interior.SOURCE}  # test_colour_sources.py
-    elsewhere |= {gpu_products.SOURCE, gpu_vectors.SOURCE}  # test_l_curve_sources.py
+    elsewhere |= {gpu_onepass.SOURCE, gpu_products.SOURCE, gpu_vectors.SOURCE}  # test_l_curve_sources.py
     elsewhere |= {
         mandelbrot.SOURCE,
         mandelbrot.SLOW_SOURCE,

@@ -2,12 +2,14 @@
 
 A step of the recurrence is four launches. `recur` (gpu_products.cu) twice: it normalises what it reads, multiplies,
 subtracts, and leaves the sums of squares that the next kernel takes its norm from, so that alpha and beta stay on the
-device; then `project` and `subtract` (gpu_vectors.cu) make w orthogonal to V. `finish` ends a run of steps.
-A CUDA graph would not pay: the host launches a step in some 25 us, the device takes 60 or more where n is large.
+device; then `project` and `subtract` (gpu_vectors.cu) make w orthogonal to V. `finish` ends a run of steps. Where rows
+are long, `sweep` and `merge` take the place of `recur`: they read A once (gpu_onepass.py).
+A CUDA graph would not pay: the host launches a step in some 25 us, the device takes 50 or more where n is large.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,6 +18,7 @@ import numpy as np
 
 from compute.devices import Array
 from compute.labs.l_curve import gpu_vectors as vectors
+from compute.labs.l_curve.gpu_onepass import Tiles, sweep, tiles_of
 from compute.labs.l_curve.gpu_products import MOST_BLOCKS, PLAIN, Recurrence, product
 from compute.labs.l_curve.state import Rows, Work
 
@@ -33,17 +36,21 @@ def start(work: Work) -> None:
         backward(work.T, work.u, work.w, begun)
         norms = work.alpha, work.beta
         vectors.finish(work.w, work.V[0], work.u, (scratch.w, backward.blocks), norms, 0.0)
+        tiles_of(work.A)  # laid out here, so that no step has to wait for it
 
 
 def steps(work: Work, first: int, count: int, orthogonal: bool, tiny: float) -> None:
-    """As in cpu_numpy."""
+    """As in cpu_numpy; in one pass over A where that pays."""
     with work.u.device:
-        run = _Run(work, _scratch_of(work), tiny)
-        for j in range(first, first + count):
-            run.pair(j, fresh=j == first)
-            if orthogonal:
-                run.orthogonalise(j + 1)
-        run.finish(first + count)
+        tiles, scratch = tiles_of(work.A), _scratch_of(work)
+        run = _OnePass(work, scratch, tiny, tiles) if tiles else _TwoProducts(work, scratch, tiny)
+        run.steps(first, count, orthogonal)
+
+
+def two_products(work: Work, first: int, count: int, orthogonal: bool, tiny: float) -> None:
+    """As `steps`, but always with A and with its transpose."""
+    with work.u.device:
+        _TwoProducts(work, _scratch_of(work), tiny).steps(first, count, orthogonal)
 
 
 def multiply(matrix: Rows, x: Array, out: Array) -> None:
@@ -78,22 +85,27 @@ class _Run:
 
     def __init__(self, work: Work, scratch: _Scratch, tiny: float) -> None:
         self._work, self._scratch, self._tiny = work, scratch, tiny
-        self._forward, self._backward = product(work.A), product(work.T)
         self._counted = 0  # sums of squares of w
 
-    def pair(self, j: int, fresh: bool) -> None:
-        """u = A v_j - alpha_j u, then w = transpose(A) u - beta_(j+1) v_j. fresh: V[j] and u are normalised."""
-        work, scratch = self._work, self._scratch
-        v, alpha, made = work.V[j], work.alpha[j:], scratch.u
+    def steps(self, first: int, count: int, orthogonal: bool) -> None:
+        """As the contract has it."""
+        for j in range(first, first + count):
+            self.pair(j, self._scaling(j, fresh=j == first))
+            if orthogonal:
+                self.orthogonalise(j + 1)
+        self.finish(first + count)
+
+    def _scaling(self, j: int, fresh: bool) -> tuple[Array, Recurrence]:
+        """(what v_j is made of, how), and how u_j is. fresh: V[j] and u are normalised."""
+        work, scratch, alpha = self._work, self._scratch, self._work.alpha[j:]
         if fresh:
-            how = Recurrence(norm=alpha, old=work.u, made=made, tiny=self._tiny)
-        else:
-            how = Recurrence(scratch.w, self._counted, alpha, v, work.u, work.beta[j:], made, self._tiny)
-        self._forward(work.A, v if fresh else work.w, work.u, how)
-        counted, beta = self._forward.blocks, work.beta[j + 1 :]
-        back = Recurrence(made, counted, beta, old=v, made=scratch.w, tiny=self._tiny)
-        self._backward(work.T, work.u, work.w, back)
-        self._counted = self._backward.blocks
+            return work.V[j], Recurrence(norm=alpha, old=work.u, made=scratch.u, tiny=self._tiny)
+        squares = scratch.w, self._counted
+        return work.w, Recurrence(*squares, alpha, work.V[j], work.u, work.beta[j:], scratch.u, self._tiny)
+
+    def pair(self, j: int, scaling: tuple[Array, Recurrence]) -> None:
+        """u = A v_j - alpha_j u, then w = transpose(A) u - beta_(j+1) v_j."""
+        raise NotImplementedError
 
     def orthogonalise(self, rows: int) -> None:
         """w -= its projection on V[:rows]."""
@@ -109,6 +121,40 @@ class _Run:
         vectors.finish(work.w, work.V[j], work.u, (self._scratch.w, self._counted), norms, self._tiny)
 
 
+class _TwoProducts(_Run):
+    """With A and with its transpose."""
+
+    def __init__(self, work: Work, scratch: _Scratch, tiny: float) -> None:
+        super().__init__(work, scratch, tiny)
+        self._forward, self._backward = product(work.A), product(work.T)
+
+    def pair(self, j: int, scaling: tuple[Array, Recurrence]) -> None:
+        """Two launches of one kernel."""
+        work, scratch = self._work, self._scratch
+        self._forward(work.A, scaling[0], work.u, scaling[1])
+        squares = scratch.u, self._forward.blocks
+        back = Recurrence(*squares, work.beta[j + 1 :], old=work.V[j], made=scratch.w, tiny=self._tiny)
+        self._backward(work.T, work.u, work.w, back)
+        self._counted = self._backward.blocks
+
+
+class _OnePass(_Run):
+    """With A alone, laid out for it."""
+
+    def __init__(self, work: Work, scratch: _Scratch, tiny: float, tiles: Tiles) -> None:
+        super().__init__(work, scratch, tiny)
+        self._tiles, self._sweep = tiles, sweep(tiles)
+        room = 1 << (self._sweep.blocks * work.w.size).bit_length()
+        self._sums = _sums(work.u.device.id, work.u.dtype.name, room)
+
+    def pair(self, j: int, scaling: tuple[Array, Recurrence]) -> None:
+        """The pass, and the sum of what its blocks leave."""
+        work, scratch = self._work, self._scratch
+        self._sweep(self._tiles, scaling[0], work.u, self._sums, scaling[1])
+        sums, squares = (self._sums, self._sweep.blocks), (scratch.u, scratch.w)
+        self._counted = vectors.merge(sums, work.w, work.beta[j + 1 :], work.V[j], squares, self._tiny)
+
+
 def _scratch_of(work: Work) -> _Scratch:
     rows = 1 << int(work.alpha.size).bit_length()  # doubled, not grown step by step
     return _scratch(work.u.device.id, work.u.dtype.name, rows)
@@ -120,7 +166,15 @@ def _scratch(device: int, real: str, rows: int) -> _Scratch:
     return _Scratch(_empty(MOST_BLOCKS, "float64"), _empty(MOST_BLOCKS, "float64"), _empty(rows * vectors.SLICES, real))
 
 
+@cache
+def _sums(device: int, real: str, room: int) -> Array:
+    return _empty(room, real)
+
+
 def _empty(size: int, dtype: str) -> Any:
     import cupy
 
     return cupy.empty(size, dtype)
+
+
+VARIANTS: dict[str, Callable[..., None]] = {"all λ at once": steps, "two products": two_products}

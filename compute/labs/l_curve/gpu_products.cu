@@ -94,11 +94,11 @@ recur(const long long* __restrict__ starts, const COLUMN* __restrict__ columns, 
     REAL factor = 1;
 #if SHARED
 #ifdef POOL
-    __shared__ REAL x[POOL / sizeof(REAL)];
+    __shared__ REAL x[POOL / sizeof(REAL)];  // large arrays are aligned by the compiler
 #else
-    extern __shared__ REAL x[];
+    extern __shared__ __align__(16) REAL x[];
 #endif
-    for (int j = threadIdx.x; j < width; j += THREADS) x[j] = source[j];
+    copy_in(source, width, x);
 #else
     const REAL* x = source;
 #endif
@@ -113,7 +113,7 @@ recur(const long long* __restrict__ starts, const COLUMN* __restrict__ columns, 
     if (stored)
         for (int j = blockIdx.x * THREADS + threadIdx.x; j < width; j += gridDim.x * THREADS) stored[j] = source[j] * factor;
 #if SHARED
-    for (int j = threadIdx.x; j < width; j += THREADS) x[j] *= factor;   // each thread its own
+    scale_in(factor, source, width, x);
     factor = 1;
     __syncthreads();
 #endif

@@ -13,7 +13,7 @@ import numpy as np
 
 from compute.cuda_source import compile_cuda
 from compute.devices import Array
-from compute.labs.l_curve.gpu_products import MOST_BLOCKS, NULL, REAL, facts
+from compute.labs.l_curve.gpu_products import MOST_BLOCKS, REAL, facts
 
 SOURCE = Path(__file__).with_suffix(".cu")
 FOLD = 4  # rows that a block multiplies with w at once, as in gpu_vectors.cu
@@ -55,14 +55,14 @@ def combine(V: Array, y: Array, x: Array) -> None:
     _kernel("combine", V)((_blocks(x.nbytes, LINE),), (1024,), (V, np.int32(y.size), np.int32(x.size), y, x))
 
 
-def merge(
-    sums: Array, w: Array, squares: tuple[Array, int], beta: Array, old: Array, made: Array, *, tiny: float
-) -> int:
-    """w = (the sum of the rows of sums) / beta - beta old; beta from its squares; made: sums of squares of w."""
-    blocks = _blocks(w.nbytes, LINE)
-    sizes = np.int32(sums.shape[0]), np.int32(w.size)
-    arguments = sums, *sizes, squares[0], np.int32(squares[1]), beta, old, w, made, np.float64(tiny)
-    _kernel("merge", sums)((blocks,), (1024,), arguments)
+def merge(sums: tuple[Array, int], w: Array, beta: Array, old: Array, squares: tuple[Array, Array], tiny: float) -> int:
+    """w = (the sum of the rows of sums[0]) / beta - beta old; squares: those beta is made of, and those of w.
+
+    sums: the rows, and how many; there are as many sums of squares that beta is the root of.
+    """
+    blocks, rows = _blocks(w.nbytes, LINE), np.int32(sums[1])
+    arguments = sums[0], rows, np.int32(w.size), squares[0], rows, beta, old, w, squares[1], np.float64(tiny)
+    _kernel("merge", w)((blocks,), (1024,), arguments)
     return blocks
 
 
@@ -84,6 +84,3 @@ def _kernel(name: str, like: Array) -> Any:
 @cache
 def _compiled(name: str, real: str, device: int) -> Any:
     return compile_cuda(SOURCE, defines={"REAL": REAL[real]}).get_function(name)
-
-
-__all__ = ["NULL", "combine", "finish", "merge", "project", "slices_for", "squares", "subtract"]

@@ -47,3 +47,24 @@ __device__ __forceinline__ REAL inverse(double norm)
 {
     return norm == 0 ? REAL(0) : REAL(1 / norm);
 }
+
+// x = source (width,), the block's threads together; many loads at once, since nothing else hides their latency.
+__device__ __forceinline__ void copy_in(const REAL* source, int width, REAL* x)
+{
+    if (width % VECTOR == 0 && (size_t)source % 16 == 0 && (size_t)x % 16 == 0) {
+        #pragma unroll 8
+        for (int i = threadIdx.x; i < width / VECTOR; i += blockDim.x) ((Vector*)x)[i] = ((const Vector*)source)[i];
+    } else {
+        #pragma unroll 8
+        for (int i = threadIdx.x; i < width; i += blockDim.x) x[i] = source[i];
+    }
+}
+
+// x *= factor, each thread what it has copied.
+__device__ __forceinline__ void scale_in(REAL factor, const REAL* source, int width, REAL* x)
+{
+    const bool vectors = width % VECTOR == 0 && (size_t)source % 16 == 0 && (size_t)x % 16 == 0;
+    const int each = vectors ? VECTOR : 1;
+    for (int i = threadIdx.x; i < width / each; i += blockDim.x)
+        for (int k = 0; k < each; k++) x[i * each + k] *= factor;
+}
