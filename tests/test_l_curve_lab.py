@@ -47,7 +47,7 @@ def test_the_curve_grows_and_rests(backend):
     assert set(last.parts) == ALWAYS | PICARD | {"truth", "error"}
     assert last.facts["done"] == last.facts["converged"] == 1
     assert last.facts["products"] == 1 + 2 * lab.bidiagonal.k
-    np.testing.assert_array_equal(last.curves["history"].x, steps[:-1] if steps[-1] == steps[-2] else steps)
+    np.testing.assert_array_equal(last.curves["history"].x, sorted(set(steps)))
     assert lab.advance(5).compute == 0
     assert lab.bidiagonal.k == steps[-1]
 
@@ -172,8 +172,7 @@ def test_rest_ends_when_a_value_asks_for_more():
     lab.lambdas = (1.0, 100.0, 50)
     assert not lab.resting
     k = lab.bidiagonal.k
-    lab.advance(10)
-    assert lab.resting
+    run_live(lab, 40)
     assert lab.bidiagonal.k == k
     assert lab.frame().curves["l-curve"].x.size == 50
     lab.noise = 0.1

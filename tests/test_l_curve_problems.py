@@ -112,7 +112,7 @@ def test_heat_is_a_convolution_with_its_kernel():
     t = (i - j + 0.5) / n
     assert A[i, j] == pytest.approx(t**-1.5 / (2 * kappa * np.sqrt(np.pi)) * np.exp(-1 / (4 * kappa**2 * t)) / n)
     assert not A[j, i]
-    assert x[4] == pytest.approx(0.75)      # where its parabola meets its hump, t = 2
+    assert x[4] == pytest.approx(0.75)  # where its parabola meets its hump, t = 2
     assert not x[n // 2 :].any()
 
 
@@ -177,9 +177,9 @@ def test_rays_along_the_grid_and_outside_it():
     through = np.array([[0.5, 9.0], [9.0, 0.0], [-2.0, 0.0], [5.0, 5.0]])
     A = matrix(4, through, np.array([[0, 2.0], [1, 0], [0, 1], [1, 0]]))
     lengths = A.toarray().reshape(4, 4, 4)
-    assert (lengths[0] == np.array([0, 0, 1, 0])).all()             # upwards through column 2
-    assert (lengths[1] == np.array([0, 0, 1, 0])[:, None]).all()    # between rows 1 and 2: the upper one
-    assert (lengths[2] == np.array([1, 0, 0, 0])).all()             # along the left edge
+    assert (lengths[0] == np.array([0, 0, 1, 0])).all()  # upwards through column 2
+    assert (lengths[1] == np.array([0, 0, 1, 0])[:, None]).all()  # between rows 1 and 2: the upper one
+    assert (lengths[2] == np.array([1, 0, 0, 0])).all()  # along the left edge
     assert not lengths[3].any()
 
 
@@ -194,10 +194,10 @@ def test_the_phantom_is_a_head():
     picture = shepp_logan(101)
     assert picture.min() == 0
     assert picture.max() == pytest.approx(1)
-    assert picture[50, 50] == pytest.approx(0.2)    # brain
-    assert picture[50, 0] == picture[0, 50] == 0    # air
-    assert picture[3:6, 50].max() == pytest.approx(1)   # skull, at the bottom too
-    assert picture[68, 50] > picture[32, 50]        # the large ellipse is above the middle
+    assert picture[50, 50] == pytest.approx(0.2)  # brain
+    assert picture[50, 0] == picture[0, 50] == 0  # air
+    assert picture[3:6, 50].max() == pytest.approx(1)  # skull, at the bottom too
+    assert picture[68, 50] > picture[32, 50]  # the large ellipse is above the middle
 
 
 def test_noise_has_its_size_and_its_seed():
@@ -206,7 +206,7 @@ def test_noise_has_its_size_and_its_seed():
     assert np.linalg.norm(value - b) == pytest.approx(size, rel=1e-12)
     assert size == pytest.approx(0.01 * np.linalg.norm(b), rel=1e-12)
     np.testing.assert_array_equal(value, noisy(b, 0.01, 7)[0])
-    np.testing.assert_allclose((noisy(b, 0.02, 7)[0] - b) / 2, value - b, rtol=1e-12)   # larger, not another
+    np.testing.assert_allclose((noisy(b, 0.02, 7)[0] - b) / 2, value - b, rtol=1e-12)  # larger, not another
     assert (noisy(b, 0.01, 8)[0] != value).any()
     assert noisy(b, 0.0, 7) == (b, 0.0)
 

@@ -116,7 +116,7 @@ def test_the_adaptive_weight_puts_the_minimum_at_the_smallest_ritz_value():
     small = lab.bidiagonal.small
     weight = minima._weight(small, small.k)
     smallest = np.linalg.svd(np.diag(small.r[:-1]) + np.diag(small.theta[1:-1], 1), compute_uv=False)[-1]
-    reading = lab.survey.reading(None)
+    reading = lab.survey.reading()
     values = minima.weighted_values(reading, reading.at(smallest * np.exp(1e-3 * np.array([-1, 0, 1]))), weight)
     assert values[1] < min(values[0], values[2])
 
@@ -186,7 +186,7 @@ def test_a_residual_that_is_never_as_large_as_the_noise_is_said():
 
 
 def test_flat_minima_and_ends_are_said():
-    reading = lab_of("shaw", 40).survey.reading(None)
+    reading = lab_of("shaw", 40).survey.reading()
     grid = reading.lambdas
 
     def said(values):
@@ -204,7 +204,7 @@ def test_where_the_ribbon_is_open_nothing_is_said():
     lab = LCurve(problem="random_sparse", n=200, lambdas=(0.1, 500.0, 100))
     assert set(lab.curve().choices.values()) == {Choice(None, "the ribbon is still open there")}
     lab.advance(30)
-    reading = lab.survey.reading(None)
+    reading = lab.survey.reading()
     assert 0 < reading.first < reading.lambdas.size
     assert (reading.closed().points.widths <= 0.01).all()
     for choice in choose(reading).values():
@@ -216,6 +216,6 @@ def test_above_the_largest_ritz_value_nothing_is_read():
     lab = lab_of("shaw", 40)
     lab.lambdas = (1e-4, 1e3, 300)
     lab.solve()
-    reading: Reading = lab.survey.reading(None)
+    reading: Reading = lab.survey.reading()
     assert reading.closed().lambdas[-1] <= reading.top < reading.lambdas[-1]
     assert reading.top == pytest.approx(Dense(lab).s[0], rel=1e-10)

@@ -185,7 +185,7 @@ class LCurve(Settings):
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
         if self.done:
-            if not self.survey.probe(steps):
+            if not (self.survey.probe(steps) or self.survey.listen(steps)):
                 self.survey.look()
             return self._timing(steps, 0.0, 0.0, first_call=True)
         launch = compute = 0.0
@@ -226,18 +226,18 @@ class LCurve(Settings):
         """
         while not self.done:
             self._go_on()
+        while self.survey.listen(1):
+            pass
         return self.complete() if self.system.shape[0] <= PROBE_ROWS else self.curve()
 
     def complete(self) -> LCurveResult:
         """The whole curve, and what every rule says of it."""
-        while not self.done:
-            self._go_on()
-        while self.survey.probe(1):
-            pass
+        while not self.resting:
+            self.advance(self.chunk)
         return self.curve()
 
     def curve(self, lambdas: Sequence[float] | None = None) -> LCurveResult:
-        """The curve as far as it is, at `lambdas` (all > 0), the lab's own if None."""
+        """The curve as far as it is, at `lambdas` (all > 0), the lab's own if None; costs no product."""
         grid = self.grid if lambdas is None else np.array(sorted(require_lambda(lam) for lam in lambdas))
         at = points(self.bidiagonal.small, grid)
         converged = self.bidiagonal.exhausted or bool(at.widths.max() <= self.tolerance)
@@ -250,7 +250,7 @@ class LCurve(Settings):
 
     def choices(self) -> dict[str, Choice]:
         """What every rule says now, on the lab's own λ."""
-        return choose(self.survey.reading(self.residual if self.done else None))
+        return choose(self.survey.reading())
 
     def solution(self, lam: float) -> NDArray[Any]:
         """(n,) x for λ = lam > 0, in the lab's dtype; takes the steps that this λ needs.

@@ -6,14 +6,15 @@ made anew when the steps have grown by a quarter, and when they are done.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.l_curve.probe import CHUNK, Probe
-from compute.labs.l_curve.rules import Choice, Reading
+from compute.labs.l_curve.rules import FEWEST, Choice, Reading
+from compute.labs.l_curve.rules.minima import FEWEST_ROWS, ncp_search
 from compute.labs.l_curve.small import Points, distances, points, ritz_values
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Survey:
         self._at: tuple[int, Points] | None = None
         self._rest: tuple[int, dict[str, Choice], Vector | None] | None = None
         self._ritz: tuple[int, Vector] | None = None
+        self._search: Generator[None, None, Choice] | None = None
+        self._whitest: Choice | None = None
         self.complete = False
 
     @property
@@ -52,7 +55,7 @@ class Survey:
             self.history.append((k, float(at.widths.max())))
         return self._at[1]
 
-    def reading(self, residual: Callable[[float], Vector] | None) -> Reading:
+    def reading(self) -> Reading:
         """What the rules read: the curve on a grid that is fine enough for them."""
         lab = self._lab
         grid = lab.grid
@@ -63,7 +66,7 @@ class Survey:
         singular = None if spectrum is None else spectrum.values
         probe = lab.probe.freedom if lab.probe and self.probed else None
         rows, noise, weight = lab.system.shape[0], lab.noise_norm, lab.gcv_weight
-        return Reading(small, points(small, grid), rows, noise, singular, probe, weight, residual)
+        return Reading(small, points(small, grid), rows, noise, singular, probe, weight, self._whitest)
 
     @property
     def probed(self) -> bool:
@@ -81,6 +84,23 @@ class Survey:
         lab.probe = lab.probe or Probe(lab.bidiagonal)
         for _ in range(-(-steps // CHUNK)):
             lab.probe.advance()
+        return True
+
+    def listen(self, count: int) -> bool:
+        """Work out `count` residuals for the search for the whitest; False if there is nothing to do for it."""
+        lab = self._lab
+        if self._whitest is not None or lab.system.shape[0] < FEWEST_ROWS:
+            return False
+        if self._search is None:
+            lambdas = self.reading().closed().lambdas
+            if lambdas.size < FEWEST:
+                return False
+            self._search = ncp_search(lab.residual, lambdas)
+        try:
+            for _ in range(count):
+                next(self._search)
+        except StopIteration as found:
+            self._whitest = found.value
         return True
 
     def look(self) -> None:

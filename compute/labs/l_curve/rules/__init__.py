@@ -10,7 +10,7 @@ from compute.labs.l_curve.rules.minima import discrepancy, gcv, ncp, quasi_optim
 from compute.labs.l_curve.rules.pruning import pruning
 from compute.labs.l_curve.rules.reading import OPEN, Choice, Reading
 
-__all__ = ["RULES", "Choice", "Reading", "Rule", "choose"]
+__all__ = ["FEWEST", "RULES", "Choice", "Reading", "Rule", "choose"]
 
 FEWEST = 3  # λ with a closed ribbon: fewer have no inside
 

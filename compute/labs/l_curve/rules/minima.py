@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,13 +86,29 @@ def discrepancy(reading: Reading) -> Choice:
     return Choice(zoom(lambda at: -np.abs(reading.at(at).residual - goal), low, high)[0])
 
 
-def ncp_values(residual: Callable[[float], Vector], lambdas: Vector) -> Vector:
-    """Distance of the residual's normalised cumulative periodogram from that of white noise, at each λ.
+def ncp_search(residual: Callable[[float], Vector], lambdas: Vector) -> Generator[None, None, Choice]:
+    """Find the λ whose residual(λ) = b - A x (m,) resembles white noise most; one product, then a pause, for each λ.
 
-    P. C. Hansen, M. E. Kilmer and R. H. Kjeldsen, "Exploiting residual information in the parameter choice for
-    discrete ill-posed problems", BIT 46 (2006); one product with A for each λ.
+    By the distance of its normalised cumulative periodogram from that of white noise, at some λ of the grid, then
+    around the best of them. P. C. Hansen, M. E. Kilmer and R. H. Kjeldsen, "Exploiting residual information in the
+    parameter choice for discrete ill-posed problems", BIT 46 (2006).
     """
-    return np.array([_distance_from_white(residual(float(lam))) for lam in lambdas])
+    count = lambdas.size
+    coarse = lambdas[np.unique(np.linspace(0, count - 1, min(count, NCP_POINTS)).round().astype(int))]
+    best = yield from _whitest(residual, coarse)
+    if best in (0, coarse.size - 1):
+        return _at_the_end(low=best == 0)
+    fine = np.geomspace(coarse[best - 1], coarse[best + 1], NCP_POINTS + 2)[1:-1]
+    best = yield from _whitest(residual, fine)
+    return Choice(float(fine[best]))
+
+
+def _whitest(residual: Callable[[float], Vector], lambdas: Vector) -> Generator[None, None, int]:
+    distances = []
+    for lam in lambdas:
+        distances.append(_distance_from_white(residual(float(lam))))
+        yield
+    return int(np.argmin(distances))
 
 
 def _distance_from_white(residual: Vector) -> float:
@@ -102,19 +118,10 @@ def _distance_from_white(residual: Vector) -> float:
 
 
 def ncp(reading: Reading) -> Choice:
-    """The λ whose residual resembles white noise most; at some λ of the grid, then around the best of them."""
+    """What `ncp_search` found, once it is done."""
     if reading.rows < FEWEST_ROWS:
         return Choice(None, f"a periodogram needs at least {FEWEST_ROWS} rows")
-    if reading.residual is None:
-        return Choice(None, LATER)
-    count = reading.lambdas.size
-    coarse = np.unique(np.linspace(0, count - 1, min(count, NCP_POINTS)).round().astype(int))
-    best = int(np.argmin(ncp_values(reading.residual, reading.lambdas[coarse])))
-    if best in (0, coarse.size - 1):
-        return _at_the_end(low=best == 0)
-    low, high = reading.lambdas[[coarse[best - 1], coarse[best + 1]]]
-    fine = np.geomspace(low, high, NCP_POINTS + 2)[1:-1]
-    return Choice(float(fine[np.argmin(ncp_values(reading.residual, fine))]))
+    return reading.whitest or Choice(None, LATER)
 
 
 def _minimum(reading: Reading, function: Function, local: bool = False) -> Choice:

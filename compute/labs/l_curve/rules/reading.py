@@ -33,7 +33,7 @@ class Reading:
     small: the small system. points: on the grid, ascending in λ. rows: m. noise: |e| of b = A x + e, 0 if not known.
     singular: (r,) all singular values of A, or None: then probe(λ) estimates m minus the sum
     of the filter factors, once it is there. weight: of weighted GCV, or
-    None for an adaptive one. residual(λ): b - A x (m,), or None while it is not wanted yet.
+    None for an adaptive one. whitest: what the search for the whitest residual found, or None before.
     """
 
     small: Small
@@ -43,7 +43,7 @@ class Reading:
     singular: Vector | None = None
     probe: Function | None = None
     weight: float | None = None
-    residual: Callable[[float], Vector] | None = None
+    whitest: Choice | None = None
 
     @property
     def lambdas(self) -> Vector:
