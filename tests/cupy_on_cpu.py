@@ -5,7 +5,6 @@ It says nothing about CuPy itself, only that the project's lines compute the rig
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import re
 import tempfile
@@ -119,10 +118,6 @@ def asarray(host: Any, dtype: Any = None) -> Array:
     return np.array(host, dtype).view(Array)
 
 
-def alloc_pinned_memory(size: int) -> Any:
-    return (ctypes.c_char * size)()
-
-
 def module() -> ModuleType:
     """What `import cupy` shall give."""
     made = ModuleType("cupy")
@@ -130,5 +125,12 @@ def module() -> ModuleType:
     cuda = ModuleType("cupy.cuda")
     made.__dict__.update(RawKernel=RawKernel, ElementwiseKernel=ElementwiseKernel, fuse=lambda: lambda f: f, cuda=cuda)
     made.__dict__.update(empty=empty, asarray=asarray, empty_like=lambda a: empty(a.shape, a.dtype))
-    cuda.__dict__.update(Stream=Stream, alloc_pinned_memory=alloc_pinned_memory, get_current_stream=Stream)
+    cuda.__dict__.update(Stream=Stream, get_current_stream=Stream)
+    return made
+
+
+def extensions() -> ModuleType:
+    """What `import cupyx` shall give."""
+    made = ModuleType("cupyx")
+    made.__dict__.update(empty_like_pinned=np.empty_like)
     return made

@@ -95,10 +95,11 @@ class Stand:
 
     def _load(self) -> None:
         """Fresh arguments."""
-        arguments = tuple(self._place(value) for value in (*self._inputs, *self._case.outputs()))
+        outputs = self._case.outputs()
+        self._first, self._last = len(self._inputs), len(self._inputs) + len(outputs)
+        arguments = tuple(self._place(value) for value in (*self._inputs, *outputs))
         prepare = getattr(self._way.module(), "prepare", None)
         self._arguments = tuple(prepare(*arguments)) if prepare else arguments
-        self._placed = arguments
 
     def _place(self, value: Any) -> Any:
         if not isinstance(value, np.ndarray):
@@ -109,7 +110,8 @@ class Stand:
         """What a call returned, else the outputs, else the inputs that it changed."""
         if returned is not None:
             return returned if isinstance(returned, tuple) else (returned,)
-        return self._placed[len(self._inputs) :] or tuple(v for v in self._placed if hasattr(v, "dtype"))
+        inputs = self._arguments[: self._first]
+        return self._arguments[self._first : self._last] or tuple(v for v in inputs if hasattr(v, "dtype"))
 
     def _download(self, arrays: tuple[Any, ...]) -> tuple[NDArray[Any], ...]:
         return tuple(np.array(array) if self._on_host else self.device.download(array) for array in arrays)

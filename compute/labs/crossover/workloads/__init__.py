@@ -12,6 +12,6 @@ plain numbers), `outputs(n, dtype)` (arrays like the results; none if an input i
 A way is a file `<ecosystem>[_<what is special>].py`. Its function CALL takes the inputs and then the outputs, and
 fills these, or returns new results where its library does that (then arrays on the device, one or a tuple). It does
 not wait for the device, except where ON is "host": there the results are in main memory when it returns. Before it is
-timed, `prepare`, where the file has one, is called with the same arguments and returns those to use instead. A way that
-does other work than its workload asks for says so by a `work(n, dtype)` of its own.
+timed, `prepare`, where the file has one, is called with the same arguments and returns those to use instead, in the
+same order; it may append some. A way that does other work than its workload asks for has a `work(n, dtype)` of its own.
 """

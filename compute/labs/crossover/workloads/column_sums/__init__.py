@@ -1,0 +1,56 @@
+"""Sums over the columns of a matrix product, and why a ratio of 327 need not be the GPU's merit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.labs.crossover.agreement import relative_l2 as difference
+from compute.labs.crossover.work import Work
+
+__all__ = ["difference"]
+
+TITLE, CHAPTER, CALL, ON = "Matrix product, then column sums", 6, "column_sums", "device"
+SIZES = 10, 10**4  # rows of A
+SETTINGS: dict[str, tuple[Any, ...]] = {}
+TOLERANCE = {"float32": 1e-4, "float64": 1e-12}  # relative L2: plain sums of up to 1e4 positive numbers
+CITED = (
+    "n = 10000, float32: an A40 is 17.7 times as fast as NumPy (tutorial)",
+    "n = 10000, float64: 0.72 times as fast (tutorial)",
+    "n = 10000, einsum: 0.0168 s on the GPU; on the CPU it did not end (tutorial)",
+    "n = 10000, Numba-CUDA with tiles: 7.26 s on an A40 (tutorial)",
+)
+
+
+def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
+    """(A, B): (n, n/2) and (n/2, 7n/10), numbers from 0 to 1."""
+    m, k = _shape(n)
+    return rng.random((n, m), np.dtype(dtype)), rng.random((m, k), np.dtype(dtype))
+
+
+def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:
+    """(sums,): of the columns of A @ B, (7n/10,)."""
+    return (np.empty(_shape(n)[1], dtype),)
+
+
+def reference(A: NDArray[Any], B: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Sums over i of (sum over j of A_ij B_jk), the outer sum first, in float64."""
+    return (np.sum(A, axis=0, dtype=np.float64) @ B.astype(np.float64),)
+
+
+def work(n: int, dtype: str) -> Work:
+    """The product as it is asked for: a multiplication and an addition for each i, j, k."""
+    (m, k), size = _shape(n), np.dtype(dtype).itemsize
+    return Work(moved=(n * m + m * k + k) * size, flops=2 * n * m * k + n * k, held=(n * m + m * k + n * k) * size)
+
+
+def shortcut_work(n: int, dtype: str) -> Work:
+    """With the sum first."""
+    (m, k), size = _shape(n), np.dtype(dtype).itemsize
+    return Work(moved=(n * m + m * k + k) * size, flops=n * m + 2 * m * k, held=(n * m + m * k + k) * size)
+
+
+def _shape(n: int) -> tuple[int, int]:
+    return max(1, n // 2), max(1, 7 * n // 10)

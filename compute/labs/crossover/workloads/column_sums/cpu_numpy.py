@@ -1,0 +1,10 @@
+"""NumPy: the product by BLAS on all cores, then the sums."""
+
+from __future__ import annotations
+
+from compute.devices import Array
+
+
+def column_sums(A: Array, B: Array, sums: Array) -> None:
+    """sums (k,) of the columns of A @ B; A: (n, m), B: (m, k)."""
+    (A @ B).sum(axis=0, out=sums)

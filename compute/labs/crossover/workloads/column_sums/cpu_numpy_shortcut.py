@@ -1,0 +1,13 @@
+"""NumPy, the sum first: (1 A) B is 1 (A B), a vector product instead of a matrix product."""
+
+from __future__ import annotations
+
+from compute.devices import Array
+from compute.labs.crossover.workloads.column_sums import shortcut_work as work
+
+__all__ = ["work"]
+
+
+def column_sums(A: Array, B: Array, sums: Array) -> None:
+    """sums (k,) of the columns of A @ B; A: (n, m), B: (m, k)."""
+    sums[:] = A.sum(axis=0) @ B

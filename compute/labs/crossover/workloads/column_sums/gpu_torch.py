@@ -1,0 +1,12 @@
+"""PyTorch: the product by cuBLAS, then the sums; float32 without the shorter TF32."""
+
+from __future__ import annotations
+
+import torch  # type: ignore[import-not-found]
+
+from compute.devices import Array
+
+
+def column_sums(A: Array, B: Array, sums: Array) -> None:
+    """sums (k,) of the columns of A @ B; A: (n, m), B: (m, k)."""
+    torch.sum(A @ B, dim=0, out=sums)

@@ -1,0 +1,45 @@
+"""Counting into bins: many threads want to add to the same few numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.labs.crossover.agreement import moved as difference
+from compute.labs.crossover.work import Work
+
+__all__ = ["difference"]
+
+TITLE, CHAPTER, CALL, ON = "Histogram", 5, "histogram", "device"
+SIZES = 100, 10**8  # samples
+SETTINGS: dict[str, tuple[Any, ...]] = {"bins": (1200, 3)}
+TOLERANCE = {"float32": 0.0, "float64": 0.0}  # share of the samples in a wrong bin
+CITED = (
+    "1e7 samples, 1200 bins, a private row for each thread: 220 ms (tutorial)",
+    "1e7 samples, 1200 bins, atomics: 1.61 ms (tutorial)",
+    "1e7 samples, 3 bins, atomics: 4.29 ms (tutorial)",
+)
+
+
+def inputs(n: int, dtype: str, rng: np.random.Generator, bins: int) -> tuple[Any, ...]:
+    """(x, bins): n numbers from 0 to 1, none so near an edge of a bin that rounding could move it across."""
+    x = (rng.integers(bins, size=n) + rng.uniform(0.01, 0.99, n)) / bins
+    return x.astype(dtype), bins
+
+
+def outputs(n: int, dtype: str, bins: int) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 counts depend on bins alone
+    """(counts,): (bins,) int32."""
+    return (np.empty(bins, np.int32),)
+
+
+def reference(x: NDArray[Any], bins: int) -> tuple[NDArray[Any], ...]:
+    """By comparison with the edges, not by multiplication."""
+    return (np.histogram(x.astype(np.float64), bins, (0.0, 1.0))[0],)
+
+
+def work(n: int, dtype: str, bins: int) -> Work:
+    """Each sample is read once; one multiplication and one addition."""
+    size = np.dtype(dtype).itemsize
+    return Work(moved=n * size + 4 * bins, flops=2 * n, held=3 * 8 * n + 80_000 * bins)

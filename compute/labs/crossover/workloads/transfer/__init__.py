@@ -1,0 +1,40 @@
+"""Main memory to the GPU, add one, and back: what remains of the gain when the data start at home."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.labs.crossover.agreement import relative_l2 as difference
+from compute.labs.crossover.work import Work
+
+__all__ = ["difference"]
+
+TITLE, CHAPTER, CALL, ON = "Transfer", 4, "round_trip", "host"
+SIZES = 10, 10**8  # elements
+SETTINGS: dict[str, tuple[Any, ...]] = {}
+TOLERANCE = {"float32": 6e-8, "float64": 0.0}  # relative L2, as in add_one
+CITED = ("1e8 float64, RAM to GPU: 134 ms (tutorial)", "1e8 float64, GPU to RAM: 145 ms (tutorial)")
+
+
+def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
+    """(a,): n numbers from 0 to 1, in main memory."""
+    return (rng.random(n, np.dtype(dtype)),)
+
+
+def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:
+    """(out,): a + 1, in main memory."""
+    return (np.empty(n, dtype),)
+
+
+def reference(a: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """a + 1 in float64."""
+    return (1.0 + a.astype(np.float64),)
+
+
+def work(n: int, dtype: str) -> Work:
+    """Each element is read once and written once, by the bus between the memories if there are two."""
+    size = np.dtype(dtype).itemsize
+    return Work(moved=2 * n * size, flops=n, held=4 * n * size)

@@ -1,0 +1,14 @@
+"""CuPy, pageable: ordinary memory, which the driver copies to pinned memory of its own first."""
+
+from __future__ import annotations
+
+import cupy as cp
+
+from compute.devices import Array
+
+
+def round_trip(a: Array, out: Array) -> None:
+    """out = a + 1, both (n,) in main memory."""
+    b = cp.asarray(a)
+    b += 1
+    b.get(out=out)

@@ -1,0 +1,21 @@
+"""Numba-CUDA, pageable."""
+
+from __future__ import annotations
+
+from numba import cuda
+
+from compute.devices import Array
+
+
+@cuda.jit
+def _kernel(b: Array) -> None:
+    i = cuda.grid(1)
+    if i < b.size:
+        b[i] += 1
+
+
+def round_trip(a: Array, out: Array) -> None:
+    """out = a + 1, both (n,) in main memory."""
+    b = cuda.to_device(a)
+    _kernel[-(-a.size // 256), 256](b)
+    b.copy_to_host(out)

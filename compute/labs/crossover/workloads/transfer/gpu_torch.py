@@ -1,0 +1,14 @@
+"""PyTorch, pageable."""
+
+from __future__ import annotations
+
+import torch  # type: ignore[import-not-found]
+
+from compute.devices import Array
+
+
+def round_trip(a: Array, out: Array) -> None:
+    """out = a + 1, both (n,) NumPy arrays in main memory."""
+    b = torch.from_numpy(a).to("cuda")
+    b += 1
+    torch.from_numpy(out).copy_(b)
