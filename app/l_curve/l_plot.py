@@ -36,7 +36,7 @@ class LPlot:
     def __init__(self, document: Document, picked: Callable[[float], None]) -> None:
         self._picked = picked
         element = self._element()
-        self._pointer = Pointer(element, self._pointed)
+        self._pointer = Pointer(element, document, self._pointed)
         self._plot, self.figure = draw_linked(element, document, "l-curve plot")
         found = self.figure.renderers
         self.ribbon, self.line, self.dots, self.leaders, self.badges, self.numbers, self.ring = found

@@ -37,17 +37,28 @@ class Picked(Stream):
 
 
 class Pointer:
-    """Taps and drags on one plot as places (x, y) in its data."""
+    """Taps and drags on one plot as places (x, y) in its data, the newest one a turn of the document's loop.
 
-    def __init__(self, element: hv.Element, pointed: Callable[[float, float], None]) -> None:
-        self._pointed = pointed
+    HoloViews triggers its streams without the document's lock, and hears no more once a subscriber has failed.
+    """
+
+    def __init__(self, element: hv.Element, document: Document, pointed: Callable[[float, float], None]) -> None:
+        self._document, self._pointed = document, pointed
+        self._place: tuple[float, float] | None = None
         self.streams = [SingleTap(source=element), Draw(source=element)]
         for stream in self.streams:
             stream.add_subscriber(self._hear)
 
     def _hear(self, x: Any = None, y: Any = None, **more: Any) -> None:
         if x is not None and y is not None and isfinite(x) and isfinite(y):
-            self._pointed(float(x), float(y))
+            if self._place is None:
+                self._document.add_next_tick_callback(self._pass_on)
+            self._place = float(x), float(y)
+
+    def _pass_on(self) -> None:
+        place, self._place = self._place, None
+        if place is not None:
+            self._pointed(*place)
 
 
 def draw_linked(element: hv.Element, document: Document, name: str) -> tuple[Any, figure]:

@@ -177,8 +177,9 @@ class Shelf:
         """Follow the page's scheme and type size."""
         self._look = (dark, presenter)
         self.solution.dress(dark, presenter)
-        for view in self.drawn_views():
-            view.dress(dark, presenter)
+        for name, view in self.views.items():
+            if name not in self._undrawn:
+                view.dress(dark, presenter)
 
     def count_by(self, strength: Strength) -> None:
         """Write λ or α."""

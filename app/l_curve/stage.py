@@ -43,7 +43,7 @@ class LCurveStage:
         self.picked = Picked()
         self.plot = LPlot(session.document, self._pick)
         self.shelf = Shelf(session.document, self._pick, lambda: self._ready("shelf"))
-        self.rules = RuleList(self.take_rule)
+        self.rules = RuleList(self.take_rule, sizing_mode="stretch_width")
         self.plot.frames.painted = session.gate.acknowledge
         for subscriber in (self.plot.mark, self.shelf.mark, self._ask):
             self.picked.add_subscriber(lambda lam, subscriber=subscriber: subscriber(lam))
@@ -53,7 +53,7 @@ class LCurveStage:
     def _build(self) -> None:
         self.title = pn.pane.HTML("", stylesheets=[stylesheet(), TITLE], margin=0, sizing_mode="stretch_width")
         self._pane = pn.pane.Bokeh(self.plot.figure, margin=0)
-        self._top = pn.Row(self._pane, self.rules, margin=0)
+        self._top = pn.Row(self._pane, self.rules, margin=(0, GRID, 0, 0), sizing_mode="stretch_width")
         parts = self.title, self._top, self.shelf.chooser, self.shelf.row
         self.panel = pn.Column(*parts, margin=(GRID, 0, 0, 0), sizing_mode="stretch_both")
         self.plot.figure.on_change("inner_width", lambda attr, old, new: self._ready("curve"))
@@ -84,7 +84,7 @@ class LCurveStage:
         side = RULES_WIDE[presenter]
         self.plot.resize(width - side - GRID, curve)
         self._pane.param.update(width=width - side - GRID, height=curve)
-        self.rules.param.update(width=side, height=curve)
+        self.rules.height = curve
         self._top.height = curve
         self.shelf.fit(width, height - curve)
 
@@ -180,11 +180,11 @@ def title(frame: Frame, strength: Strength) -> str:
     """The λ that is shown, whose it is, and the norms there, as HTML."""
     facts = frame.facts
     rule = next((name for name in RULES if RULES[name].title == frame.notes.get("shown")), "")
-    whose = f"{NUMBERS[rule]}  {RULES[rule].title}" if rule else frame.notes.get("shown", "").rpartition(": ")[2]
+    whose = f"rule {NUMBERS[rule]}: {RULES[rule].title}" if rule else frame.notes.get("shown", "").rpartition(": ")[2]
     items = [f"<b class='lam'>{strength.words(facts['lam'])}</b> {escape(whose)}"]
     items += [f"‖Ax − b‖ <b>{short(facts['residual'])}</b>", f"‖x‖ <b>{short(facts['solution'])}</b>"]
     if isfinite(facts["error"]):
-        items.append(f"error of x <b>{facts['error']:.2%}</b>")
+        items.append(f"error of x <b>{short(100 * facts['error'])} %</b>")
     return f"<div class='chosen'>{''.join(f'<span>{item}</span>' for item in items)}</div>"
 
 

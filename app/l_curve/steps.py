@@ -20,16 +20,17 @@ TEMPI: dict[str, float | None] = {  # words -> steps a second below 0, steps a f
     "5 steps a frame": 5,
     "20 steps a frame": 20,
     "100 steps a frame": 100,
-    "whole curve at once": None,
+    "as fast as it goes": None,
 }
 WHOLE = 100_000  # steps: more than any curve takes
+SMALL = 250_000  # entries of A up to which a whole curve takes a moment
 TIGHTER = 10.0  # times narrower are the ribbons to reach after `further`
 FINEST = 1e-12  # ribbon width below which more steps are allowed instead
 MORE = 2  # times as many steps then
 
 
 class Steps:
-    """The buttons of one session. While `rush` holds, a curve is shown when it is done: a slider is being dragged."""
+    """The buttons of one session. While a slider is dragged, `rush`, a small problem's curve is shown when it is done."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -76,11 +77,13 @@ class Steps:
         self._pace()
 
     def rush(self) -> None:
-        """What comes next is shown when it is done: it follows a slider."""
+        """What comes next follows a slider: it is shown when it is done, or while it grows if that takes long."""
         if not self._rushing:
             self._rushing = True
             self._stop()
-            self.session.pace(WHOLE)
+            frame = self.session.latest
+            small = frame is not None and frame.facts["entries"] <= SMALL
+            self.session.pace(WHOLE if small else None)
 
     def further(self) -> None:
         """Go on: to ribbons ten times narrower; where the steps have come to their limit, to twice as many."""
@@ -106,7 +109,7 @@ class Steps:
             if self.session.playing:
                 self._timer = self.session.document.add_periodic_callback(self._tick, round(-1000 / tempo))
         else:
-            self.session.pace(WHOLE if tempo is None else int(tempo))
+            self.session.pace(None if tempo is None else int(tempo))
 
     def _tick(self) -> None:
         """One step of a slow growth; once the curve is done, what is left is worked out."""

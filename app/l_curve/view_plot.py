@@ -25,7 +25,7 @@ AROUND = {False: (68, 56), True: (88, 72)}  # px left of and below the plot itse
 TICK = {False: 52, True: 72}  # px of an axis that a power of ten needs
 TALL = 28  # px of height that a tick needs
 MARGIN = 0.06  # of a linear ordinate, left free above and below
-DEEPEST = 18  # decades below the largest value that are shown: beyond is rounding
+DEEPEST, HIGHEST = 17, 6  # decades below and above the largest value of the first line that count: beyond is rounding
 HUES = ("accent", "gpu", "muted")
 
 
@@ -36,12 +36,14 @@ class ViewPlot:
         self.name, self.view, self._picked = name, view, picked
         self.strength = Strength()
         element = self._element()
-        self._pointer = Pointer(element, self._pointed)
+        self._pointer = Pointer(element, document, self._pointed)
         self._plot, self.figure = draw_linked(element, document, f"{name} view")
         *lines, self._rules = self.figure.renderers
         self.lines = dict(zip(view.curves, lines, strict=True))
         for key, renderer in self.lines.items():
             renderer.data_source.name = f"{name} {key}"
+            renderer.visible = False  # until a frame brings its data
+        self._rules.visible = False
         self._by_lambda = view.over == "λ"
         self.x = LogWindow(self.figure.x_range, self.figure.xaxis[0], 4) if self._by_lambda else None
         self.y = LogWindow(self.figure.y_range, self.figure.yaxis[0], 4) if view.log else None
@@ -56,7 +58,7 @@ class ViewPlot:
             for name, label in view.curves.items()
         ]
         options: dict[str, object] = {"xlabel": x_label, "ylabel": view.y_label, "toolbar": None, "default_tools": []}
-        legend = {"show_legend": len(lines) > 1, "legend_position": "top_right"}
+        legend = {"show_legend": len(lines) > 1, "legend_position": view.legend}
         return hv.Overlay([*lines, hv.VLines(ends, "x")]).opts(
             logx=view.over == "λ", logy=view.log, **options, **legend
         )
@@ -150,7 +152,9 @@ class ViewPlot:
         if not y.size:
             return
         if self.y is not None:
-            self.y.fit(y[y >= y.max() * 10.0**-DEEPEST])
+            first = next(iter(drawn.values()))[1]
+            top = np.nanmax(first) if np.isfinite(first).any() else y.max()
+            self.y.fit(y[(y >= top * 10.0**-DEEPEST) & (y <= top * 10.0**HIGHEST)])
         else:
             slack = MARGIN * (float(y.max() - y.min()) or 1.0)
             self.figure.y_range.update(start=float(y.min()) - slack, end=float(y.max()) + slack)
@@ -170,6 +174,7 @@ class ViewPlot:
         hues = [hue(rule, self._dark) for rule in known] if self._by_lambda else []
         self._rules.data_source.data = {column: places, "hue": hues}
         self._rules.glyph.line_color = "hue"
+        self._rules.visible = True
 
     def _pointed(self, x: float, y: float) -> None:
         if self._by_lambda and x > 0:

@@ -21,7 +21,7 @@ class View:
     """One small plot.
 
     title, y_label: words; curves: names of a frame's curves -> labels; over: "λ", "i" or "step", what the abscissa is;
-    points: curves that are drawn as points; log: whether the ordinate is logarithmic; rules: whose λ are marked;
+    points: curves that are drawn as points; legend: its corner; log: whether the ordinate is logarithmic; rules: whose λ are marked;
     absent: what is said when a frame has none of the curves.
     """
 
@@ -33,6 +33,7 @@ class View:
     log: bool = True
     rules: tuple[str, ...] = ()
     absent: str = ""
+    legend: str = "top_right"
 
     def lines(self, frame: Frame) -> dict[str, tuple[Vector, Vector]]:
         """name -> (x, y) of the curves that the frame has."""
@@ -44,7 +45,9 @@ VIEWS: Mapping[str, View] = {
     "curvature": View(
         "Curvature", "curvature κ", {"curvature": "κ"}, log=False, rules=("curvature", "pruning", "triangle")
     ),
-    "gcv": View("GCV", "GCV(λ)", {"gcv": "GCV", "weighted-gcv": "weighted"}, rules=("gcv", "weighted_gcv")),
+    "gcv": View(
+        "GCV", "GCV(λ)", {"gcv": "GCV", "weighted-gcv": "weighted"}, rules=("gcv", "weighted_gcv"), legend="top_left"
+    ),
     "picard": View(
         "Picard",
         "size",
