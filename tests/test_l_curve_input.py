@@ -106,6 +106,17 @@ def test_n_beyond_memory_is_refused_before_anything_is_made(values):
         LCurve(**values)
 
 
+def test_a_small_file_of_a_large_matrix_is_measured_when_it_is_unpacked(monkeypatch):
+    data = stored(np.savez_compressed, A=np.ones((1500, 1500)), b=np.ones(1500))
+    assert len(data) < 2**16
+    lab = LCurve(problem="shaw", n=40)
+    monkeypatch.setattr(type(lab.device), "free_bytes", lambda self: 60 * 2**20)
+    with pytest.raises(OutOfMemory, match=r"this needs 0\.\d+ GiB on host"):
+        lab.update(problem="own", options={"matrix": data})
+    assert lab.problem == "shaw"
+    lab.solve()
+
+
 def test_room_for_steps_beyond_memory_is_refused(monkeypatch):
     lab = LCurve(problem="random_sparse", n=100, reorthogonalise=False, steps_at_most=10)
     monkeypatch.setattr(type(lab.device), "free_bytes", lambda self: 2**20)

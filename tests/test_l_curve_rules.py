@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -150,6 +151,13 @@ def test_a_straight_or_outward_curve_has_no_corner(rule):
         assert choice.lam is None
         assert "no interior corner" in choice.reason
     assert "bends by 0.2 at most" in rule(drawn(FLAT + STEEP, bend=0.2)).reason
+
+
+@pytest.mark.parametrize("end", [0, -1])
+def test_pruning_never_answers_with_an_end(monkeypatch, end):
+    reading = drawn(FLAT + STEEP)
+    monkeypatch.setattr(sys.modules[pruning.__module__], "_best", lambda p, candidates: range(len(p))[end])
+    assert pruning(reading).reason == "no interior corner: the best candidate is an end of the curve"
 
 
 def test_pruning_is_not_misled_by_a_small_kink():
