@@ -42,15 +42,11 @@ class Shelf:
         self._lam: float | None = None
         self._strength = Strength()
         self._first = True
+        self._frame: Frame | None = None
         self._build()
 
     def _build(self) -> None:
-        figures = {"line": self.solution.line.figure}
-        figures |= {name: picture.figure for name, picture in self.solution.pictures.items()}
-        titles = {"line": "Solution", **CAPTIONS}
-        for name, figure in figures.items():
-            self._add(name, titles[name], figure)
-        self.row = pn.Row(*self._columns.values(), margin=0, sizing_mode="stretch_width")
+        self.row = pn.Row(margin=0, sizing_mode="stretch_width")
         self.chooser = pmui.CheckButtonGroup(
             options={view.title: name for name, view in VIEWS.items()},
             value=[],
@@ -80,6 +76,8 @@ class Shelf:
             self.views[name].mark(self._lam)
         if not self._undrawn:
             self._arrange()
+            if self._frame is not None:
+                self.show_solution(self._frame)  # a curve that is done brings no further frame
             if self._first:
                 self._first = False
                 self._ready()
@@ -112,42 +110,50 @@ class Shelf:
     def fit(self, width: int, height: int) -> None:
         """Take that many px in all, headings included."""
         self._size = (width, height)
-        if not self._first:
+        if self._first:
+            self._plan()
+        else:
             self._arrange()
+
+    def _plan(self) -> int:
+        """Decide how many views there is room for, and make those that are missing; returns the cells in the row."""
+        cells = max(2, self._size[0] // NARROWEST[self._look[1]])
+        self._room = min(MOST_VIEWS, cells - (2 if self._imaged and cells > 2 else 1))
+        missing = [name for name in (*self._solution_parts(), *self.shown) if name not in self._columns]
+        for name in missing:
+            self._make(name)
+        if missing:
+            self.row.objects = self._order()
+        self.chooser.value = self._in_order()
+        return cells
+
+    def _solution_parts(self) -> tuple[str, ...]:
+        return tuple(CAPTIONS) if self._imaged else ("line",)
+
+    def _make(self, name: str) -> None:
+        """A plot is made when it is first shown."""
+        if name in VIEWS:
+            self.views[name] = ViewPlot(name, VIEWS[name], self._document, self._picked)
+        title = VIEWS[name].title if name in VIEWS else CAPTIONS.get(name, "Solution")
+        self._add(name, title, self._figure(name))
 
     def _arrange(self) -> None:
         width, height = self._size
-        presenter = self._look[1]
-        cells = max(2, width // NARROWEST[presenter])
-        self._room = min(MOST_VIEWS, cells - (2 if self._imaged and cells > 2 else 1))
-        self._make_missing()
-        self.chooser.value = self._in_order()
+        cells = self._plan()
         parts = self._room + 1 + (1 if self._imaged and cells > 2 else 0.4 if self._imaged else 0)
         cell = int((width - GRID) / parts)
-        inner = height - HEADING[presenter]
+        inner = height - HEADING[self._look[1]]
+        wanted = (*self._solution_parts(), *self.shown)
         for name, column in self._columns.items():
-            visible = name in self.shown if name in VIEWS else (name != "line") == self._imaged
             if name not in self._undrawn:
-                self._figure(name).visible = column.visible = visible
-        self._place("line", cell, inner)
+                self._figure(name).visible = column.visible = name in wanted
         side = min((width - self._room * cell) // 2 - GRID, inner)
-        for name in CAPTIONS:
-            self._place(name, side, side)
-        for name in self.shown:
-            self._place(name, cell, inner)
-
-    def _make_missing(self) -> None:
-        """A view is drawn when it is first shown."""
-        missing = [name for name in self.shown if name not in self.views]
-        for name in missing:
-            self.views[name] = ViewPlot(name, VIEWS[name], self._document, self._picked)
-            self._add(name, VIEWS[name].title, self.views[name].figure)
-        if missing or self._order() != list(self.row.objects):
-            self.row.objects = self._order()
+        for name in wanted:
+            self._place(name, *((side, side) if name in CAPTIONS else (cell, inner)))
 
     def _order(self) -> list[Any]:
-        fixed = [name for name in self._columns if name not in VIEWS]
-        return [self._columns[name] for name in (*fixed, *(n for n in VIEWS if n in self.views))]
+        names = ("line", *CAPTIONS, *VIEWS)
+        return [self._columns[name] for name in names if name in self._columns]
 
     def _figure(self, name: str) -> Any:
         if name in self.views:
@@ -191,10 +197,11 @@ class Shelf:
 
     def show_solution(self, frame: Frame) -> None:
         """The solution of the newest frame."""
+        self._frame = frame
         if bool(frame.rasters) != self._imaged:
             self._imaged = bool(frame.rasters)
             self._arrange()
-        self.solution.show(frame)
+        self.solution.show(frame, [name for name in self._solution_parts() if name not in self._undrawn])
 
     def show_views(self, frame: Frame, rules: dict[str, float]) -> None:
         """The linked views of the newest frame."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,11 +61,11 @@ class Solution:
         self.line.dress(dark)
         set_type(self.line.figure, presenter)
 
-    def show(self, frame: Frame) -> None:
-        """The frame's solution, and the truth if it is known."""
-        if frame.rasters:
-            for picture in self.pictures.values():
+    def show(self, frame: Frame, drawn: Sequence[str]) -> None:
+        """The frame's solution, and the truth if it is known, in those plots that the browser has `drawn`."""
+        for name, picture in self.pictures.items():
+            if name in drawn:
                 picture.show(frame)
-        else:
+        if "line" in drawn:
             curves = [frame.curves.get(name) for name in ("solution", "truth")]
             self.line.show([(c.x, c.y) if c is not None else None for c in curves])

@@ -30,7 +30,7 @@ MORE = 2  # times as many steps then
 
 
 class Steps:
-    """The buttons of one session. While a slider is dragged, `rush`, a small problem's curve is shown when it is done."""
+    """The buttons of one session. While a slider is dragged (`rush`) a small problem is shown when it is done."""
 
     def __init__(self, session: Session) -> None:
         self.session = session

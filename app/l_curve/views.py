@@ -12,7 +12,7 @@ from compute.frames import Frame
 
 Vector = NDArray[np.float64]
 
-SPECTRUM = "Picard's plot needs all singular values, which are worked out up to 400 rows or columns."
+SPECTRUM = "Picard's plot needs all singular values, which are worked out up to about 400 rows or columns."
 TRUTH = "No true solution is known for this problem."
 
 
@@ -21,8 +21,8 @@ class View:
     """One small plot.
 
     title, y_label: words; curves: names of a frame's curves -> labels; over: "λ", "i" or "step", what the abscissa is;
-    points: curves that are drawn as points; legend: its corner; log: whether the ordinate is logarithmic; rules: whose λ are marked;
-    absent: what is said when a frame has none of the curves.
+    points: curves that are drawn as points; log: whether the ordinate is logarithmic; rules: whose λ are marked;
+    absent: what is said when a frame lacks one of the curves; legend: its corner.
     """
 
     title: str
