@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import scipy.sparse as sp
 
 from compute.cuda_source import check_cuda
 from compute.devices import Host
-from compute.labs.l_curve import cpu_numpy, gpu_cupy, gpu_onepass, gpu_products, gpu_vectors
+from compute.labs.l_curve import cpu_numpy, gpu_cupy, gpu_onepass, gpu_products, gpu_tune, gpu_vectors
 from compute.labs.l_curve.state import Rows, Work, compressed
 from tests.cuda_on_cpu import Module, upload
 
@@ -108,7 +109,7 @@ def library(tmp_path_factory):
     return Compiled(tmp_path_factory.mktemp("cuda"))
 
 
-CACHES = [gpu_products._product, gpu_vectors._compiled, gpu_cupy._scratch, gpu_cupy._sums, gpu_onepass._sweep]
+CACHES = [gpu_products._product, gpu_vectors._vectors, gpu_cupy._scratch, gpu_cupy._sums, gpu_onepass._sweep]
 
 
 @pytest.fixture
@@ -310,10 +311,11 @@ def test_a_projection_may_be_cut_into_slices(on_cpu, width, slices):
     rng = np.random.default_rng(6)
     V, w = rng.normal(size=(10, width)), rng.normal(size=width)
     parts, made = upload(np.full((10, slices), np.nan)), upload(np.full(1024, np.nan))
-    gpu_vectors.project(upload(V), 10, upload(w), parts, slices)
+    kernels = gpu_vectors.vectors(made)
+    kernels.project(upload(V), 10, upload(w), parts, slices)
     np.testing.assert_allclose(parts.sum(axis=1), V @ w, rtol=0, atol=1e-12)
     left = upload(w)
-    blocks = gpu_vectors.subtract(upload(V), 10, parts, slices, left, made)
+    blocks = kernels.subtract(upload(V), 10, parts, slices, left, made)
     truth = w - (V @ w) @ V
     np.testing.assert_allclose(left, truth, rtol=0, atol=1e-11)
     assert made[:blocks].sum() == pytest.approx((truth**2).sum())
@@ -425,3 +427,28 @@ def test_the_pass_keeps_its_rows_in_registers(dtype, architecture):
     assert 0 < kernel.registers <= 255
     assert max(kernel.spill_stores, kernel.spill_loads, kernel.stack) <= 24  # none where it pays most: sm_90, sm_100
     assert kernel.shared <= gpu_products.STATIC_SHARED
+
+
+def test_tuning_tells_the_time_of_every_form_and_leaves_all_as_it_was(on_cpu, monkeypatch, capsys):
+    few = {"FORMS": ((2, 2, 2), (1, 1, 2)), "THREADS": (64,), "STEPS": (8,), "LAUNCHES": 1, "ROUNDS": 1}
+    for name, value in few.items():
+        monkeypatch.setattr(gpu_tune, name, value)
+    monkeypatch.setattr(gpu_tune, "backend", lambda name: SimpleNamespace(open_device=FakeGpu))
+    monkeypatch.setattr(gpu_onepass, "BUSY", 0)
+    monkeypatch.setattr("sys.argv", ["gpu_tune", "70"])
+    copied = SimpleNamespace(rate=SimpleNamespace(median=3e9))
+    monkeypatch.setattr("compute.bench.bandwidth.copy_bandwidth", lambda device: copied)
+    before = dict(gpu_onepass.SHAPES), dict(gpu_products.THREADS)
+    gpu_tune.main()
+    said = capsys.readouterr().out
+    for words in (
+        "n = 70, 490 non-zeros",
+        "product, 64 threads",
+        "pass (2, 2, 2)",
+        "pass (1, 1, 2)",
+        "merge of 3 sums",
+    ):
+        assert words in said
+    assert said.count("8 steps") == 4
+    after = dict(gpu_onepass.SHAPES), dict(gpu_products.THREADS)
+    assert after == before

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from compute.devices import Array
-from compute.labs.l_curve import gpu_vectors as vectors
 from compute.labs.l_curve.gpu_onepass import Tiles, sweep, tiles_of
 from compute.labs.l_curve.gpu_products import MOST_BLOCKS, PLAIN, Recurrence, product
+from compute.labs.l_curve.gpu_vectors import SLICES, vectors
 from compute.labs.l_curve.state import Rows, Work
 
 
@@ -31,11 +31,11 @@ def index_types(columns: int, entries: int) -> tuple[type, type]:
 def start(work: Work) -> None:
     """As in cpu_numpy."""
     with work.u.device:
-        scratch, backward = _scratch_of(work), product(work.T)
-        begun = Recurrence(scratch.u, vectors.squares(work.u, scratch.u), work.beta, made=scratch.w)
+        scratch, backward, kernels = _scratch_of(work), product(work.T), vectors(work.u)
+        begun = Recurrence(scratch.u, kernels.squares(work.u, scratch.u), work.beta, made=scratch.w)
         backward(work.T, work.u, work.w, begun)
         norms = work.alpha, work.beta
-        vectors.finish(work.w, work.V[0], work.u, (scratch.w, backward.blocks), norms, 0.0)
+        kernels.finish(work.w, work.V[0], work.u, (scratch.w, backward.blocks), norms, 0.0)
         tiles_of(work.A)  # laid out here, so that no step has to wait for it
 
 
@@ -62,13 +62,13 @@ def multiply(matrix: Rows, x: Array, out: Array) -> None:
 def combine(V: Array, y: Array, x: Array) -> None:
     """As in cpu_numpy."""
     with x.device:
-        vectors.combine(V, y, x)
+        vectors(V).combine(V, y, x)
 
 
 def project(V: Array, x: Array, y: Array) -> None:
     """As in cpu_numpy."""
     with x.device:
-        vectors.project(V, y.size, x, y, 1)
+        vectors(V).project(V, y.size, x, y, 1)
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,7 @@ class _Run:
 
     def __init__(self, work: Work, scratch: _Scratch, tiny: float) -> None:
         self._work, self._scratch, self._tiny = work, scratch, tiny
+        self._vectors = vectors(work.w)
         self._counted = 0  # sums of squares of w
 
     def steps(self, first: int, count: int, orthogonal: bool) -> None:
@@ -110,15 +111,15 @@ class _Run:
     def orthogonalise(self, rows: int) -> None:
         """w -= its projection on V[:rows]."""
         work, scratch = self._work, self._scratch
-        slices = vectors.slices_for(rows, work.w)
-        vectors.project(work.V, rows, work.w, scratch.parts, slices)
-        self._counted = vectors.subtract(work.V, rows, scratch.parts, slices, work.w, scratch.w)
+        slices = self._vectors.slices_for(rows, work.w.size)
+        self._vectors.project(work.V, rows, work.w, scratch.parts, slices)
+        self._counted = self._vectors.subtract(work.V, rows, scratch.parts, slices, work.w, scratch.w)
 
     def finish(self, j: int) -> None:
         """V[j], u and alpha[j] as the contract has them."""
         work = self._work
         norms = work.alpha[j:], work.beta[j:]
-        vectors.finish(work.w, work.V[j], work.u, (self._scratch.w, self._counted), norms, self._tiny)
+        self._vectors.finish(work.w, work.V[j], work.u, (self._scratch.w, self._counted), norms, self._tiny)
 
 
 class _TwoProducts(_Run):
@@ -152,7 +153,7 @@ class _OnePass(_Run):
         work, scratch = self._work, self._scratch
         self._sweep(self._tiles, scaling[0], work.u, self._sums, scaling[1])
         sums, squares = (self._sums, self._sweep.blocks), (scratch.u, scratch.w)
-        self._counted = vectors.merge(sums, work.w, work.beta[j + 1 :], work.V[j], squares, self._tiny)
+        self._counted = self._vectors.merge(sums, work.w, work.beta[j + 1 :], work.V[j], squares, self._tiny)
 
 
 def _scratch_of(work: Work) -> _Scratch:
@@ -163,7 +164,7 @@ def _scratch_of(work: Work) -> _Scratch:
 @cache
 def _scratch(device: int, real: str, rows: int) -> _Scratch:
     """One for all that is computed on a GPU: kernels run there one after the other."""
-    return _Scratch(_empty(MOST_BLOCKS, "float64"), _empty(MOST_BLOCKS, "float64"), _empty(rows * vectors.SLICES, real))
+    return _Scratch(_empty(MOST_BLOCKS, "float64"), _empty(MOST_BLOCKS, "float64"), _empty(rows * SLICES, real))
 
 
 @cache

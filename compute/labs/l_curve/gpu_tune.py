@@ -1,0 +1,158 @@
+"""Where the time of a step goes on this GPU, and which forms of its kernels are fastest: how the constants were chosen.
+
+`python -m compute.labs.l_curve.gpu_tune [n]` prints it for the tutorial's problem in float32. Nothing is changed by it:
+the forms are constants of gpu_products.py (THREADS) and gpu_onepass.py (SHAPES).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from compute.backends import backend
+from compute.labs.l_curve import gpu_cupy, gpu_onepass, gpu_products, gpu_vectors
+from compute.labs.l_curve.problems import make
+from compute.labs.l_curve.state import Work, compressed
+
+N, REAL = 15_000, "float32"
+THREADS = (512, 640, 768, 896, 1024)
+FORMS = ((8, 4, 4), (8, 2, 4), (8, 2, 6), (8, 4, 2), (16, 2, 2), (16, 1, 4), (16, 2, 4))
+LAUNCHES, ROUNDS = 20, 5
+STEPS = (100, 290, 580)  # a curve at the tutorial's accuracy takes 580
+
+
+class Tuning:
+    """The tutorial's problem on the GPU, and a clock."""
+
+    def __init__(self, n: int) -> None:
+        self.device = backend("gpu_cupy").open_device()
+        A, self.b, _ = make("random_sparse", n=n)
+        self.A = compressed(A, REAL)
+        self.work = Work.of(self.device, gpu_cupy, self.A, max(STEPS))
+        self.begin()
+
+    def begin(self) -> None:
+        """Up to the start."""
+        self.device.write(self.b.astype(REAL), self.work.u)
+        gpu_cupy.start(self.work)
+
+    def seconds(self, call: Callable[[], Any], launches: int = LAUNCHES) -> float:
+        """Device seconds of one call: the median of ROUNDS of so many in a row; the first round does not count."""
+        taken = []
+        for _ in range(ROUNDS + 1):
+            with self.device.stopwatch() as watch:
+                for _ in range(launches):
+                    call()
+            taken.append(watch.seconds() / launches)
+        return float(np.median(taken[1:]))
+
+    def products(self) -> Iterator[str]:
+        """Threads of a block that holds x; A and its transpose in turn."""
+        work, kept = self.work, dict(gpu_products.THREADS)
+        turns = (work.A, work.V[0], work.w), (work.T, work.u, work.w)
+        for threads in THREADS:
+            gpu_products.THREADS[REAL] = threads
+            gpu_products._product.cache_clear()  # noqa: SLF001 the forms are tried by the package itself
+            seconds = self.seconds(lambda: self.both(*turns)) / 2
+            yield f"product, {threads} threads: {1e6 * seconds:.1f} us, {self.rate(seconds):.0f} GB/s"
+        gpu_products.THREADS.update(kept)
+        gpu_products._product.cache_clear()  # noqa: SLF001
+
+    def both(self, *turns: Any) -> None:
+        """A product with A and one with its transpose."""
+        for turn in turns:
+            gpu_cupy.multiply(*turn)
+
+    def passes(self) -> Iterator[str]:
+        """Forms of the pass: warps, rows of a turn, turns in registers."""
+        work, kept = self.work, dict(gpu_onepass.SHAPES)
+        truth = self.coefficients(gpu_cupy.two_products)
+        for form in FORMS:
+            gpu_onepass.SHAPES[REAL] = form
+            gpu_onepass._tiles.clear()  # noqa: SLF001
+            start = perf_counter()
+            tiles = gpu_onepass.tiles_of(work.A)
+            self.device.synchronise()
+            laid = perf_counter() - start
+            if tiles is None:
+                yield f"pass {form}: not for this matrix"
+                continue
+            run = gpu_onepass.sweep(tiles)
+            sums, made = (
+                self.device.allocate((run.blocks * work.w.size,), REAL),
+                self.device.allocate((run.blocks,), "f8"),
+            )
+            how = gpu_products.Recurrence(norm=self.device.upload(np.zeros(1)), made=made)
+            seconds = self.seconds(lambda: run(tiles, work.V[0], work.u, sums, how))  # noqa: B023
+            apart = np.abs(self.coefficients(gpu_cupy.steps) / truth - 1).max()
+            nbytes = sum(array.nbytes for array in (tiles.starts, tiles.columns, tiles.values))
+            yield (
+                f"pass {form}: {1e6 * seconds:.1f} us, {self.rate(seconds):.0f} GB/s of 6 bytes, {nbytes / 1e6:.0f} MB "
+                f"laid out in {1e3 * laid:.0f} ms; coefficients differ by {apart:.1e}"
+            )
+        gpu_onepass.SHAPES.update(kept)
+        gpu_onepass._tiles.clear()  # noqa: SLF001
+
+    def vectors(self) -> Iterator[str]:
+        """Making w orthogonal to so many rows of V, and adding up what the blocks of a pass leave."""
+        work, kernels = self.work, gpu_vectors.vectors(self.work.w)
+        parts = self.device.allocate((gpu_vectors.SLICES * (max(STEPS) + 1),), REAL)
+        made = self.device.allocate((gpu_products.MOST_BLOCKS,), "float64")
+        for k in STEPS:
+            slices = kernels.slices_for(k, work.w.size)
+            one = self.seconds(lambda: kernels.project(work.V, k, work.w, parts, slices))  # noqa: B023
+            two = self.seconds(lambda: kernels.subtract(work.V, k, parts, slices, work.w, made))  # noqa: B023
+            size = k * work.w.nbytes / 1e9
+            rates = f"{size / one:.0f} and {size / two:.0f} GB/s"
+            yield f"k = {k}: project {1e6 * one:.1f} us, subtract {1e6 * two:.1f} us; {rates}"
+        blocks = gpu_products.facts(0).multiprocessors
+        sums, squares = self.device.allocate((blocks * work.w.size,), REAL), (made, made)
+        merge = self.seconds(lambda: kernels.merge((sums, blocks), work.w, work.beta, work.V[0], squares, 0.0))
+        yield f"merge of {blocks} sums: {1e6 * merge:.1f} us"
+
+    def curves(self) -> Iterator[str]:
+        """All steps of a curve at the tutorial's accuracy."""
+        for name, steps in gpu_cupy.VARIANTS.items():
+            for orthogonal in (True, False):
+                taken = []
+                for _ in range(ROUNDS):
+                    self.begin()
+                    self.device.synchronise()
+                    with self.device.stopwatch() as watch:
+                        steps(self.work, 0, max(STEPS), orthogonal, 0.0)
+                    taken.append((watch.seconds(), watch.launch))
+                seconds, launch = np.median(taken, axis=0)
+                what = "orthogonalised" if orthogonal else "without orthogonalisation"
+                took = f"{1e3 * seconds:.2f} ms, launched in {1e3 * launch:.2f} ms"
+                yield f"{max(STEPS)} steps, {name}, {what}: {took}"
+
+    def coefficients(self, steps: Callable[..., None]) -> Any:
+        """Alpha and beta of the first steps."""
+        self.begin()
+        steps(self.work, 0, 8, True, 0.0)
+        return np.concatenate([self.device.download(getattr(self.work, name))[:8] for name in ("alpha", "beta")])
+
+    def rate(self, seconds: float) -> float:
+        """GB/s of 6 bytes a non-zero."""
+        return 6e-9 * float(self.A.nnz) / seconds
+
+
+def main() -> None:
+    """Print everything, and copying for comparison."""
+    from compute.bench.bandwidth import copy_bandwidth
+
+    tuning = Tuning(int(sys.argv[1]) if len(sys.argv) > 1 else N)
+    copied = copy_bandwidth(tuning.device).rate.median
+    sys.stdout.write(f"n = {tuning.A.shape[0]}, {tuning.A.nnz} non-zeros, {REAL}; copying: {copied / 1e9:.0f} GB/s\n")
+    for part in (tuning.products, tuning.passes, tuning.vectors, tuning.curves):
+        for line in part():
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
