@@ -138,12 +138,13 @@ class Readout:
         facts = view.facts(rules.facts(values, latest, roofs[self._kind]), rules.rate) if latest else ""
         drawing = rules.chart(values, recorded_figures())
         standings = verdict.standings if verdict else ()
-        if drawing:
-            blocks = chart(drawing, standings, step)
-        else:
+        blocks = ""
+        if drawing is None or drawing.beside:
             blocks = f"<h3>{rules.rate.unit}, logarithmic</h3>{view.ways(standings, rules.rate, dtype, roofs)}"
             if standings and all(standing.contestant.kind == "cpu" for standing in standings):
                 blocks += view.others(rules.elsewhere(values, recorded_figures()))
+        if drawing is not None:
+            blocks += chart(drawing, standings, step)
         return f"{view.headline(verdict)}{facts}{blocks}{view.first_calls(standings)}"
 
 

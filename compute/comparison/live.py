@@ -169,7 +169,9 @@ class Comparison:
     def _job_for(
         self, key: Key, contestant: Contestant, ask: str, steps: int, changes: Mapping[str, Any], repeat: int = 1
     ) -> Job:
-        own = {"backend": contestant.backend, "variant": contestant.variant}
+        own = {"backend": contestant.backend}
+        if "variant" in self._values:  # a lab with one kernel a backend has no such parameter
+            own["variant"] = contestant.variant
         values = {**self._values, **own, **self.rules.own(contestant, self._values), **changes}
         return Job(key, self._failed_key(contestant), self._engine(contestant), values, ask, steps, repeat)
 
@@ -245,8 +247,13 @@ class Comparison:
 
     def _setting(self, kind: str, names: tuple[str, ...], contestant: Contestant) -> Key:
         """The setting is frozen at the values a job was made for: its key goes with it."""
-        values = tuple(self._values.get(name) for name in (*names, "device_index"))
+        values = tuple(_frozen(self._values.get(name)) for name in (*names, "device_index"))
         return (kind, self._lab, contestant, *values)
+
+
+def _frozen(value: Any) -> Any:
+    """A parameter's value as a part of a key."""
+    return tuple(sorted(value.items())) if isinstance(value, Mapping) else value
 
 
 def _alike(timings: list[Timing]) -> list[Timing]:

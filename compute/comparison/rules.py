@@ -30,13 +30,15 @@ class Fact:
 class Chart:
     """Bars of the time of one step in many ways, where a lab has a problem that everybody solves.
 
-    ways: the contestants that belong to it; reasons: why one of them is slow; figures: recorded and cited ones.
+    ways: the contestants that belong to it; reasons: why one of them is slow; figures: recorded and cited ones;
+    beside: whether it stands beside the bars of all ways, and not in their place.
     """
 
     title: str
     ways: tuple[Contestant, ...]
     reasons: Mapping[Contestant, str]
     figures: tuple[Recorded, ...]
+    beside: bool = False
 
 
 class Rules(Protocol):
