@@ -73,7 +73,7 @@ def cpu_only(monkeypatch):
 
 def test_results_are_compared_before_curves_are_timed():
     session = Session(values(dtype="float32", tolerance=1e-3))
-    verdict = session.turn(12)
+    verdict = session.turn(30)
     assert verdict.state == "agree", verdict
     asked = [(given["backend"], given["dtype"]) for given in session.asked]
     assert asked[0] == ("cpu_numpy", "float64")
