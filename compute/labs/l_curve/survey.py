@@ -28,7 +28,7 @@ FINE = 200  # λ on the grid that the rules read, at the least
 
 
 class Survey:
-    """Of one run of a lab. history: (steps, widest ribbon) of every picture."""
+    """Of one run of a lab. history: (steps, widest ribbon) of every picture, ascending in steps."""
 
     def __init__(self, lab: LCurve) -> None:
         self._lab = lab
@@ -52,7 +52,7 @@ class Survey:
         if self._at is None or self._at[0] != k:
             at = points(self._lab.bidiagonal.small, self._lab.grid)
             self._at = k, at
-            self.history.append((k, float(at.widths.max())))
+            self.history = [entry for entry in self.history if entry[0] < k] + [(k, float(at.widths.max()))]
         return self._at[1]
 
     def reading(self) -> Reading:

@@ -95,10 +95,11 @@ class System:
         """(b + e, |e|) with white e of |e| = level |b| from the seed."""
         return noisy(self.b, level, seed)
 
-    @property
+    @cached_property
     def size(self) -> float:
         """Frobenius norm of A, which is at least the largest singular value."""
-        return float(np.linalg.norm(self.A.data.astype(np.float64)))
+        data = self.A.data
+        return float(np.sqrt(np.einsum("i,i->", data, data, dtype=np.float64)))
 
     @property
     def automatic(self) -> tuple[float, float, int]:
