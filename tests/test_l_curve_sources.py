@@ -85,7 +85,8 @@ def test_products_compile_without_spills(dtype, architecture):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_kernels_of_vectors_compile_without_spills(dtype, architecture):
-    made = check_cuda(gpu_vectors.SOURCE, defines={"REAL": gpu_products.REAL[dtype]}, architecture=architecture)
+    defines = {"REAL": gpu_products.REAL[dtype], "LINES": gpu_vectors.LINES}
+    made = check_cuda(gpu_vectors.SOURCE, defines=defines, architecture=architecture)
     assert set(made.resources) == {"squares", "finish", "project", "subtract", "combine", "merge"}
     for name, resources in made.resources.items():
         kept(resources, 64 if name in ("subtract", "combine", "merge") else 128)
@@ -121,6 +122,7 @@ def on_cpu(library, monkeypatch):
     monkeypatch.setattr(gpu_onepass, "_free_bytes", lambda: 2**40)
     monkeypatch.setattr(gpu_onepass, "_laid_out", laid_out)
     monkeypatch.setattr(gpu_products, "THREADS", dict.fromkeys(DTYPES, 96))
+    monkeypatch.setattr(gpu_vectors, "LINES", 4)
     monkeypatch.setattr(gpu_cupy, "_empty", lambda size, dtype: upload(np.full(size, np.nan, dtype)))
     for cached in CACHES:
         cached.cache_clear()

@@ -1,4 +1,5 @@
-// Vectors and the rows of V for the L-curve lab: norms, Gram-Schmidt, sums of rows. Compile with -DREAL=float|double.
+// Vectors and the rows of V for the L-curve lab: norms, Gram-Schmidt, sums of rows. Compile with -DREAL=float|double
+// -DLINES=4 ... 32.
 //
 // Expected on an H200, n = 15 000, float32, averaged over k = 0 ... 580 rows (17.4 MB): `project` reads them from memory in
 // 4.1 us and `subtract` again, most of them from the second-level cache; with launch and tail 6 and 5 us. `merge` reads
@@ -83,8 +84,9 @@ project(const REAL* __restrict__ M, int rows, int width, const REAL* __restrict_
 
 // ---- sums of rows --------------------------------------------------------------------------------------------------
 
-#define LINES 32                            // rows that a block adds at once, a warp each
-#define TILE (WARP * VECTOR)                // columns of a block
+// A block adds LINES rows at once, a warp each, and TILE columns of them; it needs as many threads as it has columns.
+#define TILE (WARP * VECTOR)
+static_assert(LINES * WARP >= TILE, "LINES");
 #define CHUNK (LINES * WARP)                // weights held at once
 
 // Calls take(column, sum of weight_i M[i, column]) once for each column that the block has, in threads that differ.
@@ -141,7 +143,7 @@ __device__ __forceinline__ void sum_rows(const REAL* __restrict__ M, int rows, i
 }
 
 // w -= c M, where c_i is the sum of its parts. made: sums of squares of w, one a block.
-extern "C" __global__ void __launch_bounds__(1024, 1)
+extern "C" __global__ void __launch_bounds__(LINES * WARP, 1)
 subtract(const REAL* __restrict__ M, int rows, int width, const REAL* __restrict__ parts, int slices, REAL* w, double* made)
 {
     double square = 0;
@@ -154,7 +156,7 @@ subtract(const REAL* __restrict__ M, int rows, int width, const REAL* __restrict
 }
 
 // x = y M.
-extern "C" __global__ void __launch_bounds__(1024, 1)
+extern "C" __global__ void __launch_bounds__(LINES * WARP, 1)
 combine(const REAL* __restrict__ M, int rows, int width, const REAL* __restrict__ y, REAL* x)
 {
     sum_rows(M, rows, width, y, 1, [&](int column, REAL sum) { x[column] = sum; });
@@ -162,7 +164,7 @@ combine(const REAL* __restrict__ M, int rows, int width, const REAL* __restrict_
 
 // w = (the sum of all rows of M) / beta - beta v, where beta is the root of the sum of `squares`, and is written; v may
 // be null. made: sums of squares of w, one a block.
-extern "C" __global__ void __launch_bounds__(1024, 1)
+extern "C" __global__ void __launch_bounds__(LINES * WARP, 1)
 merge(const REAL* __restrict__ M, int rows, int width, const double* squares, int counted, double* beta,
       const REAL* __restrict__ v, REAL* w, double* made, double tiny)
 {

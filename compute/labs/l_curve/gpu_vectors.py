@@ -17,7 +17,9 @@ from compute.labs.l_curve.gpu_products import MOST_BLOCKS, REAL, facts
 
 SOURCE = Path(__file__).with_suffix(".cu")
 FOLD = 4  # rows that a block multiplies with w at once, as in gpu_vectors.cu
-LINE = 32 * 16  # bytes of a row that a block of `subtract` adds up: a warp, 16 bytes a thread
+WARP = 32
+LINE = WARP * 16  # bytes of a row that a block of `subtract` adds up: a warp, 16 bytes a thread
+LINES = 32  # rows that it adds at once, a warp each
 SLICES = 8  # parts that a scalar product is cut into, at most
 SLICE = 1024  # numbers of a slice, at least: one turn of a block
 FULL = 4  # blocks of `project` a multiprocessor that are wanted
@@ -27,7 +29,7 @@ class Vectors:
     """The kernels for vectors of one type, compiled for one GPU; looked up once, since a step has little time."""
 
     def __init__(self, real: str, device: int) -> None:
-        module = compile_cuda(SOURCE, defines={"REAL": REAL[real]})
+        module = compile_cuda(SOURCE, defines={"REAL": REAL[real], "LINES": LINES})
         names = "squares", "finish", "project", "subtract", "combine", "merge"
         self._kernels: dict[str, Any] = {name: module.get_function(name) for name in names}
         self._wanted = FULL * facts(device).multiprocessors
@@ -51,13 +53,13 @@ class Vectors:
         """w -= c V[:rows], c the sums of the parts; made: sums of squares of w."""
         blocks = _blocks(w.nbytes, LINE)
         arguments = V, np.int32(rows), np.int32(w.size), parts, np.int32(slices), w, made
-        self._kernels["subtract"]((blocks,), (1024,), arguments)
+        self._kernels["subtract"]((blocks,), (LINES * WARP,), arguments)
         return blocks
 
     def combine(self, V: Array, y: Array, x: Array) -> None:
         """x = y V[: y.size]."""
         arguments = V, np.int32(y.size), np.int32(x.size), y, x
-        self._kernels["combine"]((_blocks(x.nbytes, LINE),), (1024,), arguments)
+        self._kernels["combine"]((_blocks(x.nbytes, LINE),), (LINES * WARP,), arguments)
 
     def merge(
         self, sums: tuple[Array, int], w: Array, beta: Array, old: Array, squares: tuple[Array, Array], tiny: float
@@ -68,7 +70,7 @@ class Vectors:
         """
         blocks, rows = _blocks(w.nbytes, LINE), np.int32(sums[1])
         arguments = sums[0], rows, np.int32(w.size), squares[0], rows, beta, old, w, squares[1], np.float64(tiny)
-        self._kernels["merge"]((blocks,), (1024,), arguments)
+        self._kernels["merge"]((blocks,), (LINES * WARP,), arguments)
         return blocks
 
     def finish(
