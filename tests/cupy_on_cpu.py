@@ -31,12 +31,16 @@ class RawKernel:
         self._defines = dict(option.removeprefix("-D").split("=", 1) for option in options if option.startswith("-D"))
         self._module: Module | None = None
 
-    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
+    def compile(self) -> None:
         if self._module is None:
             folder = Path(tempfile.mkdtemp(prefix="cupy_on_cpu"))
             path = folder / f"{self._name}{next(_numbers)}.cu"
             path.write_text(self._code)
             self._module = Module(path, self._defines, folder)
+
+    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
+        assert Graph.recording is None or self._module, "a kernel is loaded while a graph is recorded"
+        self.compile()
         self._module.backwards = RawKernel.backwards
         numbers = {int: np.int64, float: np.float64}
         values = tuple(numbers.get(type(value), lambda v: v)(value) for value in arguments)

@@ -11,10 +11,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from compute.devices import Host
 from compute.labs.crossover import stand as stands
 from compute.labs.crossover import sweep as sweeps
 from compute.labs.crossover.catalogue import Way, workload
-from compute.labs.crossover.ecosystems import ecosystem_of
+from compute.labs.crossover.ecosystems import Extra, ecosystem_of
 from compute.labs.crossover.stand import Found, Stand
 from compute.labs.crossover.sweep import BURST, Plan, Sweep
 from compute.timings import Timing
@@ -78,12 +79,11 @@ def test_a_way_that_raises_is_reported_and_loses_nobody_else_s_time():
 
 
 def test_a_missing_way_says_what_installs_it():
-    absent = [way for way in workload("add_one").ways() if way.missing]
-    if not absent:
-        pytest.skip("every library is installed here")
-    sweep = finish(Sweep(plan(absent[0])))
+    absent = Way("add_one", Extra("gpu_magic", "cuda", Host, ("magic_wands",), "Magic", "magic"), "")
+    sweep = finish(Sweep(plan(absent)))
     assert {point.status for point in sweep.points.values()} == {"missing"}
-    assert "pip install" in sweep.points[absent[0].name, 10].reason
+    reason = "the package magic_wands is not installed; pip install 'fieldlab[magic]'"
+    assert sweep.points["gpu_magic", 10].reason == reason
 
 
 def test_real_ways_are_measured_with_first_call_launch_and_transfer():

@@ -23,7 +23,7 @@ from tests import cupy_on_cpu
 
 ROOT = Path(__file__).parent.parent
 EVERY = [way for w in workloads() for way in w.ways()]
-HERE = [way for way in EVERY if way.backend.device == "host"]
+HERE = [way for way in EVERY if way.backend.device == "host" and not way.missing]
 CUPY = [way for way in EVERY if way.backend.name == "gpu_cupy"]
 SIZES = (1, 7, 333)
 
@@ -49,8 +49,6 @@ def ids(way):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("way", HERE, ids=ids)
 def test_the_host_s_ways_agree(way, dtype):
-    if way.missing:
-        pytest.skip(f"{way.name}: {way.missing}")
     for n, settings in product(SIZES, choices(way.workload)):
         found, allowed = difference(way, n, dtype, **settings)
         assert found <= allowed, (n, settings)
@@ -71,7 +69,7 @@ def cupy(monkeypatch):
 @pytest.mark.parametrize("way", CUPY, ids=ids)
 def test_the_lines_for_cupy_agree_on_stand_ins(way, dtype, cupy, monkeypatch):
     here = Way(way.workload, Backend("gpu_cupy", "cuda", OnCpu, (), "CuPy"), way.variant)
-    for n, settings in product(SIZES, choices(way.workload)):
+    for n, settings in product(simulated(way.workload), choices(way.workload)):
         for backwards in (False, True):
             monkeypatch.setattr(cupy_on_cpu.RawKernel, "backwards", backwards)
             found, allowed = difference(here, n, dtype, **settings)
@@ -100,7 +98,9 @@ def test_the_cuda_c_compiles_for_old_and_new_gpus_without_spills(way, tmp_path):
 
 
 PROGRAM = """
-import json, sys
+import json, sys, warnings
+# What numba.cuda.random says of itself in the simulator.
+warnings.filterwarnings("ignore", "(?s).*(nopython=False|xoroshiro128p|object mode|overflow encountered)")
 from compute.labs.crossover.catalogue import DTYPES, workloads
 from tests.test_crossover_ways import choices, difference, simulated
 found = {}
@@ -116,8 +116,8 @@ print(json.dumps(found))
 
 
 def simulated(name):
-    """Sizes for the simulator: two blocks or more, the last one not full; as small as that where the work is n³."""
-    return (1, 35) if name == "column_sums" else (1, 301)
+    """Sizes for stand-ins of a GPU: two blocks or more, the last one not full; fewer where n counts for more."""
+    return {"column_sums": (1, 35), "monte_carlo_pi": (1, 65), "many_launches": (1, 2)}.get(name, (1, 301))
 
 
 def test_numba_s_kernels_agree_in_its_simulator():

@@ -1,0 +1,26 @@
+"""Numba-CUDA: a thread for each event; threads of one warp wait for the one with most electrons."""
+
+from __future__ import annotations
+
+from math import cos, cosh, sqrt
+
+from numba import cuda
+
+from compute.devices import Array
+
+
+@cuda.jit
+def _kernel(offsets: Array, pt: Array, eta: Array, phi: Array, mass: Array, zero: float, two: float) -> None:
+    event = cuda.grid(1)
+    if event < mass.size:
+        best = zero
+        for i in range(offsets[event], offsets[event + 1]):
+            for j in range(i + 1, offsets[event + 1]):
+                best = max(best, pt[i] * pt[j] * (cosh(eta[i] - eta[j]) - cos(phi[i] - phi[j])))
+        mass[event] = sqrt(two * best)
+
+
+def heaviest(offsets: Array, pt: Array, eta: Array, phi: Array, mass: Array) -> None:
+    """mass (n,) of the heaviest pair of each event, 0 without a pair; event i: offsets[i] to offsets[i + 1] - 1."""
+    real = pt.dtype.type
+    _kernel[-(-mass.size // 256), 256](offsets, pt, eta, phi, mass, real(0), real(2))

@@ -1,0 +1,41 @@
+"""The same small kernel n times: the host cannot launch as fast as the GPU computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.labs.crossover.agreement import relative_l2 as difference
+from compute.labs.crossover.work import Work
+
+__all__ = ["difference"]
+
+TITLE, CHAPTER, CALL, ON = "Many small launches", 10, "add_many", "device"
+SIZES = 1, 10_000  # launches
+SETTINGS: dict[str, tuple[Any, ...]] = {}
+ELEMENTS = 4096  # numbers that one launch works on
+TOLERANCE = {"float32": 2e-7, "float64": 5e-16}  # relative L2: one rounding for each power of two that is passed
+CITED: tuple[str, ...] = ()
+
+
+def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
+    """(a, n): 4096 numbers from 0 to 1, and how often 1 is added."""
+    return rng.random(ELEMENTS, np.dtype(dtype)), n
+
+
+def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 every workload has the same signature
+    """None: a itself changes."""
+    return ()
+
+
+def reference(a: NDArray[Any], n: int) -> tuple[NDArray[Any], ...]:
+    """a + n in float64."""
+    return (a.astype(np.float64) + n,)
+
+
+def work(n: int, dtype: str) -> Work:
+    """n passes over a; they stay in a cache, so this is no roof for it."""
+    size = np.dtype(dtype).itemsize
+    return Work(moved=2 * n * ELEMENTS * size, flops=n * ELEMENTS, held=2 * ELEMENTS * size)

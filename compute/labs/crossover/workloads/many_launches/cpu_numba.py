@@ -1,0 +1,15 @@
+"""Numba: the loop is compiled too, so that there are no calls in it."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from compute.devices import Array
+
+
+@njit(nogil=True, cache=True)
+def add_many(a: Array, n: int) -> None:
+    """Add 1 to every element of a, (4096,), n times."""
+    for _ in range(n):
+        for i in range(a.size):
+            a[i] += 1

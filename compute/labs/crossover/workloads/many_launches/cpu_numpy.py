@@ -1,0 +1,11 @@
+"""NumPy: a loop of n calls, a microsecond each."""
+
+from __future__ import annotations
+
+from compute.devices import Array
+
+
+def add_many(a: Array, n: int) -> None:
+    """Add 1 to every element of a, (4096,), n times."""
+    for _ in range(n):
+        a += 1

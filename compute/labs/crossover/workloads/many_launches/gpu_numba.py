@@ -1,0 +1,21 @@
+"""Numba-CUDA: a loop of n launches; each looks at the types of its arguments again."""
+
+from __future__ import annotations
+
+from numba import cuda
+
+from compute.devices import Array
+
+
+@cuda.jit
+def _kernel(a: Array) -> None:
+    i = cuda.grid(1)
+    if i < a.size:
+        a[i] += 1
+
+
+def add_many(a: Array, n: int) -> None:
+    """Add 1 to every element of a, (4096,), n times."""
+    kernel = _kernel[-(-a.size // 256), 256]
+    for _ in range(n):
+        kernel(a)

@@ -1,0 +1,46 @@
+"""π by throwing points at a square: nothing but arithmetic and random numbers, no memory at all."""
+
+from __future__ import annotations
+
+from math import pi, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.labs.crossover.work import Work
+
+TITLE, CHAPTER, CALL, ON = "Monte Carlo π", 8, "estimate", "device"
+SIZES = 100, 10**9  # points
+SETTINGS: dict[str, tuple[Any, ...]] = {}
+TOLERANCE = {"float32": 5.0, "float64": 5.0}  # standard errors: chance exceeds it once in 1.7 million
+CITED: tuple[str, ...] = ()
+
+
+def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:  # noqa: ARG001 the result has the dtype
+    """(n, seed): how many points, and what the generators start from."""
+    return n, int(rng.integers(2**31))
+
+
+def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 one number for any n
+    """(estimate,): (1,), 4 x the share of the points within the quarter circle."""
+    return (np.empty(1, dtype),)
+
+
+def reference(n: int, seed: int) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 π is π for every seed
+    """(π,) and (the standard error of the estimate,): 4 sqrt(p (1 - p) / n) with p = π / 4."""
+    return np.array([pi]), np.array([4 * sqrt(pi / 4 * (1 - pi / 4) / n)])
+
+
+def difference(result: Any, truth: Any) -> float:
+    """How many standard errors the estimate is off."""
+    return float(abs(result[0].astype(np.float64) - truth[0]).max() / truth[1][0])
+
+
+def work(n: int, dtype: str) -> Work:
+    """Per point two random numbers of some ten operations each, two products and a sum; the result alone is written.
+
+    held: of the ways that draw all points first.
+    """
+    size = np.dtype(dtype).itemsize
+    return Work(moved=size * (1 + n / 2**20), flops=24 * n, held=5 * n * size + 2**22)

@@ -1,0 +1,53 @@
+"""Numba-CUDA: a generator (xoroshiro128+) for every thread; a point lives in registers alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import cuda
+from numba.cuda.random import (
+    create_xoroshiro128p_states,
+    xoroshiro128p_uniform_float32,
+    xoroshiro128p_uniform_float64,
+)
+
+from compute.devices import Array
+
+THREADS = 65536  # in all; each throws its share of the points
+BLOCK = 64
+
+
+def _throwing(uniform: Any) -> Any:
+    @cuda.jit
+    def throw(n: int, states: Array, hits: Array) -> None:
+        t = cuda.grid(1)
+        mine = 0
+        for _ in range(t, n, cuda.gridsize(1)):
+            x, y = uniform(states, t), uniform(states, t)
+            if x * x + y * y < 1:
+                mine += 1
+        cuda.atomic.add(hits, 0, mine)
+
+    return throw
+
+
+THROW = {"float32": _throwing(xoroshiro128p_uniform_float32), "float64": _throwing(xoroshiro128p_uniform_float64)}
+
+
+@cuda.jit
+def _finish(n: int, hits: Array, out: Array) -> None:
+    out[0] = 4 * hits[0] / n
+    hits[0] = 0
+
+
+def prepare(n: int, seed: int, out: Array) -> tuple[int, Array, Array, Array]:
+    """With the states of the threads' generators in the place of the seed; a counter appended."""
+    threads = min(THREADS, BLOCK * -(-n // BLOCK))
+    return n, create_xoroshiro128p_states(threads, seed), out, cuda.to_device(np.zeros(1, np.int64))
+
+
+def estimate(n: int, states: Array, out: Array, hits: Array) -> None:
+    """out (1,): 4 x the share of n points of the unit square that lie within the quarter circle."""
+    THROW[out.dtype.name][states.size // BLOCK, BLOCK](n, states, hits)
+    _finish[1, 1](n, hits, out)
