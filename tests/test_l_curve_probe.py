@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from compute.labs.l_curve import LCurve
+from compute.labs.l_curve.bidiagonal import Bidiagonalisation
 from compute.labs.l_curve.probe import CLOSE, SEED, Probe
 
 
@@ -28,7 +29,7 @@ def test_the_probe_bounds_its_quadratic_form_and_is_near_the_trace(problem, n, b
     form, trace = quadratic(A, lambdas)
     probe = Probe(lab.bidiagonal)
     while not probe.finished(lambdas, 10_000):
-        probe.advance()
+        probe.advance(7)
         low, high = probe._bounds(lambdas)
         assert (low <= form * (1 + 1e-9)).all()
         assert (form <= high * (1 + 1e-9)).all()
@@ -37,12 +38,27 @@ def test_the_probe_bounds_its_quadratic_form_and_is_near_the_trace(problem, n, b
     assert lab.bidiagonal.k == 1
 
 
+def test_the_probes_steps_are_those_of_a_plain_run():
+    lab = LCurve(problem="random_sparse", n=410)
+    probe, pieces = Probe(lab.bidiagonal), Probe(lab.bidiagonal)
+    run = Bidiagonalisation(lab.device, lab.kernels, lab.system.A, 50, orthogonal=False)
+    run.start(np.random.default_rng(SEED).choice([-1.0, 1.0], 410))
+    run.advance(50)
+    probe.advance(50)
+    for count in (1, 15, 3, 31):
+        pieces.advance(count)
+    for found in (probe, pieces):
+        assert found.k == 50
+        np.testing.assert_allclose(found._alpha, run.small.diagonal, rtol=1e-9)
+        np.testing.assert_allclose(found._beta[1:], run.small.below[1:], rtol=1e-9)
+
+
 def test_a_probe_of_low_rank_ends_exactly():
     A = np.zeros((450, 420))
     A[[0, 5, 7], [3, 3, 9]] = 2.0, 1.0, 3.0
     lab = LCurve(problem="own", options={"matrix": A, "rhs": np.ones(450)})
     probe = Probe(lab.bidiagonal)
-    probe.advance()
+    probe.advance(10)
     lambdas = np.array([0.1, 1.0])
     assert probe.finished(lambdas, 10_000)
     np.testing.assert_allclose(probe.freedom(lambdas), quadratic(A, lambdas)[0], rtol=1e-10)

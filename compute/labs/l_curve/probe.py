@@ -35,6 +35,7 @@ class Probe:
         self._device.write(signs.astype(dtype), u)
         self._kernels.start(self._work)
         self._alpha, self._beta = self._device.download(self._work.alpha)[:1], np.zeros(1)
+        self._at = 0  # steps in the present chunk
         self.exhausted = False
 
     @property
@@ -42,15 +43,25 @@ class Probe:
         """Steps done."""
         return self._alpha.size - 1
 
-    def advance(self) -> None:
-        """Some more steps."""
-        work = self._work
-        if self.k:
-            self._device.write(self._device.download(work.V[CHUNK]), work.V[0])
-            self._device.write(np.full(CHUNK + 1, self._alpha[-1]), work.alpha)
-        with self._device.lock:
-            self._kernels.steps(work, 0, CHUNK, False, 0.0)
-        alpha, beta = self._device.download(work.alpha)[1:], self._device.download(work.beta)[1:]
+    def advance(self, count: int) -> None:
+        """`count` more steps, fewer if the matrix is used up."""
+        while count > 0 and not self.exhausted:
+            if self._at == CHUNK:
+                self._turn()
+            some = min(count, CHUNK - self._at)
+            with self._device.lock:
+                self._kernels.steps(self._work, self._at, some, False, 0.0)
+            self._at, count = self._at + some, count - some
+            self._read(slice(self._at - some + 1, self._at + 1))
+
+    def _turn(self) -> None:
+        """The last vector of a chunk becomes the first of the next."""
+        self._device.write(self._device.download(self._work.V[CHUNK]), self._work.V[0])
+        self._device.write(np.full(CHUNK + 1, self._alpha[-1]), self._work.alpha)
+        self._at = 0
+
+    def _read(self, new: slice) -> None:
+        alpha, beta = (self._device.download(array)[new] for array in (self._work.alpha, self._work.beta))
         self._alpha, self._beta = np.append(self._alpha, alpha), np.append(self._beta, beta)
         ends = np.flatnonzero(self._alpha == 0)
         if ends.size:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.l_curve.probe import CHUNK, Probe
+from compute.labs.l_curve.probe import Probe
 from compute.labs.l_curve.rules import FEWEST, Choice, Reading
 from compute.labs.l_curve.rules.minima import FEWEST_ROWS, ncp_search
 from compute.labs.l_curve.small import Points, distances, points, ritz_values
@@ -77,13 +77,12 @@ class Survey:
     # -- what costs more
 
     def probe(self, steps: int) -> bool:
-        """Advance the probe by `steps`, about, if the matrix needs one; False if there is nothing to do for it."""
+        """Advance the probe by `steps`, if the matrix needs one; False if there is nothing to do for it."""
         lab = self._lab
         if lab.system.spectrum is not None or self.probed:
             return False
         lab.probe = lab.probe or Probe(lab.bidiagonal)
-        for _ in range(-(-steps // CHUNK)):
-            lab.probe.advance()
+        lab.probe.advance(steps)
         return True
 
     def listen(self, count: int) -> bool:
