@@ -88,6 +88,7 @@ class LPlot:
         for renderer in (self.dots, self.numbers, self.ring, self.leaders):
             self._write(renderer, [])
         self._write(self.ribbon, [])
+        self.line.visible = False  # until the first frame
         self.badges.data_source.data = {"x": [], "y": [], "hue": []}
         self.badges.glyph.fill_color = "hue"
 
@@ -149,6 +150,7 @@ class LPlot:
         x, y = self.x.clipped(curve.x), self.y.clipped(curve.y)
         self._write(self.ribbon, self._ribbon(frame))
         self._write(self.line, [x, y])
+        self.line.visible = True
         few = len(x) <= FEW
         if few or len(self.dots.data_source.data["x"]):
             self._write(self.dots, [x, y] if few else [])

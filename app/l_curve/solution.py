@@ -53,6 +53,7 @@ class Solution:
         self.line.figure.update(name="solution line", sizing_mode="fixed")
         for source, name in zip(self.line.sources, ("solution", "truth"), strict=True):
             source.name = f"l-curve {name} line"
+        self.line.show([None, None])  # until the first frame
         mapper = levels_mapper(COLOURS)
         self.pictures = {name: Picture(name, mapper) for name in CAPTIONS}
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from compute.lab import Lab
 from compute.labs.diffusion import Diffusion
+from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot
 
-LABS: tuple[type[Lab], ...] = (Diffusion, Mandelbrot)
+LABS: tuple[type[Lab], ...] = (Diffusion, Mandelbrot, LCurve)
 
 
 def lab_class(name: str) -> type[Lab]:
