@@ -128,7 +128,7 @@ def module() -> ModuleType:
     made.__dict__.update({name: getattr(np, name) for name in dir(np) if not name.startswith("__")})
     cuda = ModuleType("cupy.cuda")
     made.__dict__.update(RawKernel=RawKernel, ElementwiseKernel=ElementwiseKernel, fuse=lambda: lambda f: f, cuda=cuda)
-    made.__dict__.update(empty=empty, asarray=asarray, empty_like=lambda a: empty(a.shape, a.dtype))
+    made.__dict__.update(asnumpy=np.array, empty=empty, asarray=asarray, empty_like=lambda a: empty(a.shape, a.dtype))
     cuda.__dict__.update(Stream=Stream, get_current_stream=Stream)
     return made
 

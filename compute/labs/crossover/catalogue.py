@@ -5,12 +5,10 @@ workloads/__init__.py says what such a folder and such a file hold.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
@@ -21,48 +19,24 @@ from numpy.typing import NDArray
 from compute.backends import Backend
 from compute.labs.crossover import workloads as folders
 from compute.labs.crossover.ecosystems import ecosystem_of
+from compute.labs.crossover.program import Program, readme
 from compute.labs.crossover.work import Work
 
 DTYPES = ("float32", "float64")
 
 
 @dataclass(frozen=True)
-class Way:
-    """One file of a workload: `backend` says what it is written with, `variant` what is special ("" if nothing)."""
+class Way(Program):
+    """One file of a workload; its name is unique there."""
 
     workload: str
     backend: Backend
     variant: str
 
     @property
-    def name(self) -> str:
-        """The file's name without .py; unique within the workload."""
-        return f"{self.backend.name}_{self.variant}" if self.variant else self.backend.name
-
-    @property
-    def label(self) -> str:
-        """The name on the screen."""
-        return f"{self.backend.label}, {self.variant.replace('_', ' ')}" if self.variant else self.backend.label
-
-    @property
-    def missing(self) -> str | None:
-        """Why it cannot run on this machine; None if it can. The backend's `install` is the line that helps."""
-        return self.backend.missing
-
-    @property
-    def source(self) -> str:
-        """The text of the very file that runs; read without importing it."""
-        return Path(*folders.__path__, self.workload, f"{self.name}.py").read_text(encoding="utf-8")
-
-    @property
-    def summary(self) -> str:
-        """The first line of the file's docstring."""
-        return (ast.get_docstring(ast.parse(self.source)) or "").partition("\n")[0]
-
-    def module(self) -> ModuleType:
-        """The file, imported with its library. Raises BackendUnavailable with the install line."""
-        self.backend.require()
-        return import_module(f"{folders.__name__}.{self.workload}.{self.name}")
+    def package(self) -> str:  # type: ignore[override]  # derived here, a field of the others
+        """The workload's folder."""
+        return f"{folders.__name__}.{self.workload}"
 
     def function(self) -> Callable[..., Any]:
         """What is timed."""
@@ -127,7 +101,12 @@ class Workload:
     @property
     def folder(self) -> ModuleType:
         """Its __init__.py."""
-        return import_module(f"{folders.__name__}.{self.name}")
+        return import_module(self.package)
+
+    @property
+    def package(self) -> str:
+        """The folder's dotted name."""
+        return f"{folders.__name__}.{self.name}"
 
     @property
     def title(self) -> str:
@@ -160,7 +139,7 @@ class Workload:
     @property
     def about(self) -> str:
         """What it is and what it teaches: README.md, in Markdown."""
-        return Path(*folders.__path__, self.name, "README.md").read_text(encoding="utf-8")
+        return readme(self.package)
 
     def case(self, n: int, dtype: str = "float64", **settings: Any) -> Case:
         """It at one n; settings that are not given have their defaults."""
@@ -168,7 +147,7 @@ class Workload:
 
     def ways(self) -> tuple[Way, ...]:
         """Every way there is, present on this machine or not; by file name."""
-        names = sorted(module.name for module in iter_modules([str(Path(*folders.__path__, self.name))]))
+        names = sorted(module.name for module in iter_modules(self.folder.__path__))
         found = [(name, ecosystem_of(name)) for name in names]
         return tuple(Way(self.name, e, name[len(e.name) + 1 :]) for name, e in found if e is not None)
 

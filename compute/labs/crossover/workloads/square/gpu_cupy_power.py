@@ -1,4 +1,4 @@
-"""CuPy: a ** 2, by a kernel of its own that knows small whole powers."""
+"""CuPy: a ** 2, which calls the general power function pow(a, 2) for every element."""
 
 from __future__ import annotations
 

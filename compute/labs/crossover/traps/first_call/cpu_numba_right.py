@@ -1,0 +1,29 @@
+"""Calls it once to compile it, then times many calls and takes their median."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+from numba import njit
+
+from compute.devices import Array
+
+
+def run(n: int = 1_000_000) -> dict[str, float]:
+    """Sum n squares."""
+
+    @njit
+    def squares(a: Array) -> float:
+        total = 0.0
+        for x in a:
+            total += x * x
+        return total
+
+    a, times = np.ones(n), []
+    squares(a)
+    for _ in range(11):
+        start = perf_counter()
+        squares(a)
+        times.append(perf_counter() - start)
+    return {"milliseconds": 1e3 * float(np.median(times))}

@@ -1,0 +1,6 @@
+"""A literal 0.5 is float64, and so is all that touches it."""
+
+from __future__ import annotations
+
+TITLE, CHAPTER = "float64 literals in a float32 kernel", 6
+SEEN = {"microseconds": "time of the kernel, µs", "result": "the first element of the result"}

@@ -1,0 +1,126 @@
+"""The traps: each wrong program is wrong in the way its page says, each right one is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from math import isnan
+from pathlib import Path
+
+import pytest
+
+from compute.backends import Backend
+from compute.devices import Host
+from compute.labs.crossover.trap import Side, Trap, traps
+from tests import cupy_on_cpu
+from tests.sass import straight_runs
+
+ROOT = Path(__file__).parent.parent
+NAMES = [trap.name for trap in traps()]
+
+
+def side(name, which):
+    """A program of a trap, to be run with NumPy in the place of CuPy."""
+    found = getattr(Trap(name), which)
+    return Side(found.package, Backend(found.backend.name, "host", Host, (), "CuPy"), which)
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    """CuPy on the CPU; the files that were imported with it are forgotten afterwards."""
+    monkeypatch.setitem(sys.modules, "cupy", cupy_on_cpu.module())
+    yield sys.modules["cupy"]
+    for name in [name for name in sys.modules if re.match(r"compute\.labs\.crossover\..*gpu_cupy", name)]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("trap", traps(), ids=lambda trap: trap.name)
+def test_a_trap_s_folder_is_complete(trap):
+    assert trap.about.startswith(f"# {trap.title}\n")
+    for part in ("**What you see.**", "**Why.**", "**Instead.**"):
+        assert part in trap.about
+    assert trap.wrong.backend == trap.right.backend
+    assert trap.wrong.source != trap.right.source
+    for program in (trap.wrong, trap.right):
+        assert "def run(n: int" in program.source
+        assert program.summary
+        assert len(program.source.splitlines()) <= 60  # the two stand side by side on a slide
+    assert trap.seen
+
+
+def test_the_traps_of_the_lecture_are_all_there():
+    assert NAMES == [
+        "first_call", "no_synchronise", "zeros", "out_of_bounds", "in_place_race", "float64_literals", "complex_power",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [trap.name for trap in traps() if trap.wrong.backend.device == "host"])
+def test_the_host_s_programs_run_and_see_what_they_say(name):
+    trap = Trap(name)
+    for program in (trap.wrong, trap.right):
+        seen = program.run(1000)
+        assert set(seen) == set(trap.seen)
+        assert all(number > 0 for number in seen.values())
+
+
+@pytest.mark.parametrize("which", ["wrong", "right"])
+@pytest.mark.parametrize("name", [trap.name for trap in traps() if trap.wrong.backend.name == "gpu_cupy"])
+def test_the_programs_for_cupy_see_what_they_say(name, which, cupy):
+    if (name, which) == ("out_of_bounds", "wrong"):  # its point: here NumPy is in CuPy's place
+        with pytest.raises(IndexError):
+            side(name, which).run(10)
+        return
+    assert set(side(name, which).run(100)) == set(Trap(name).seen)
+
+
+def test_literals_without_f_are_computed_in_float64(cupy, tmp_path):
+    counts = {}
+    for which in ("wrong", "right"):
+        program = side("float64_literals", which)
+        (tmp_path / "relax.cu").write_text(program.module().CODE)
+        counts[which] = sum(straight_runs(tmp_path / "relax.cu", "relax", defines={}), Counter())
+        assert program.run(70)["result"] == pytest.approx(2, rel=2e-7)
+    assert counts["wrong"]["DFMA"] > 0
+    assert counts["wrong"]["FFMA"] == 0
+    assert counts["right"]["FFMA"] > 0
+    assert counts["right"]["DFMA"] + counts["right"]["DMUL"] + counts["right"]["DADD"] == 0
+
+
+def test_the_right_program_waits_before_both_readings_of_the_clock(cupy, monkeypatch):
+    events = []
+    monkeypatch.setattr(cupy_on_cpu.Stream, "synchronize", lambda self: events.append("wait"))
+    for which, waits in (("wrong", []), ("right", ["wait"])):
+        program = side("no_synchronise", which).module()
+        events.clear()
+        monkeypatch.setattr(program, "perf_counter", lambda: events.append("clock") or 0.0)
+        program.run(2)
+        assert events == [*waits, "clock", *waits, "clock"]
+
+
+def test_the_right_program_sees_a_bad_index(cupy):
+    assert isnan(side("out_of_bounds", "right").run(10)["element"])
+
+
+@pytest.mark.parametrize("which", ["wrong", "right"])
+def test_squares_of_complex_numbers_are_right_either_way_in_numpy(which, cupy):
+    assert side("complex_power", which).run(1000)["error"] < 1e-4
+
+
+def test_the_race_is_seen_and_two_arrays_have_none():
+    """In Numba's simulator, where the second block of 64 runs after the first and so reads what that has replaced."""
+    code = (
+        "import json\nfrom compute.labs.crossover.trap import Trap\ntrap = Trap('in_place_race')\n"
+        "print(json.dumps([side.run(150)['wrong_cells'] for side in (trap.wrong, trap.right)]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"},
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    wrong, right = json.loads(done.stdout)
+    assert wrong >= 2  # the first cell of the second and of the third block, at least
+    assert right == 0
