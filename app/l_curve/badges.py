@@ -33,8 +33,15 @@ def beside(points: Sequence[Place], curve: NDArray[np.float64], size: float) -> 
     """A place for a badge of `size` px for each of `points`; all in px, y upwards. curve: (n, 2), which they lie on.
 
     The room above and to the right of an L-curve is free: badges stand there, apart from each other along the other
-    diagonal, and as far from the curve as their neighbours' room asks.
+    diagonal, and as far from the curve as their neighbours' room asks. Below it, if it bends the other way.
     """
+    out = curve.sum(axis=1)
+    if out.mean() > (out[0] + out[-1]) / 2:
+        return [(-x, -y) for x, y in _above([(-x, -y) for x, y in points], -curve, size)]
+    return _above(points, curve, size)
+
+
+def _above(points: Sequence[Place], curve: NDArray[np.float64], size: float) -> list[Place]:
     root = sqrt(2.0)
     along = [(x - y) / root for x, y in points]
     order = sorted(range(len(points)), key=along.__getitem__)

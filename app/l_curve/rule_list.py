@@ -29,10 +29,11 @@ button { font: inherit; color: var(--ink); background: none; border: 0; border-r
   padding: 3px 8px; cursor: pointer; display: flex; flex-wrap: wrap; column-gap: 8px;
   align-items: center; text-align: left; line-height: 1.25; }
 button:hover { background: var(--ground); }
+:host-context(.presenter) button { padding: 1px 8px; }
 button:focus-visible { outline: 3px solid var(--accent); outline-offset: -3px; }
 button[aria-pressed=true] { background: var(--ground); box-shadow: inset 3px 0 0 var(--hue); }
 button:disabled { color: var(--muted); cursor: default; background: none; }
-.badge { width: 1.5em; height: 1.5em; border-radius: 50%; background: var(--hue); color: var(--paper);
+.badge { width: 1.4em; height: 1.4em; border-radius: 50%; background: var(--hue); color: var(--paper);
   display: grid; place-items: center; font-weight: 700; line-height: 1; }
 button:disabled .badge { background: none; color: var(--muted); box-shadow: inset 0 0 0 1.5px var(--muted); }
 .name { white-space: nowrap; flex: 1 0 auto; }

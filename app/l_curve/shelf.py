@@ -10,7 +10,7 @@ import panel as pn
 import panel_material_ui as pmui
 from bokeh.document import Document
 
-from app.l_curve.solution import BORDER, CAPTIONS, Solution
+from app.l_curve.solution import BORDER, CAPTIONS, LEFT, Solution
 from app.l_curve.view_plot import ViewPlot
 from app.l_curve.views import VIEWS
 from app.l_curve.words import Strength
@@ -19,7 +19,7 @@ from compute.frames import Frame
 
 NARROWEST = {False: 312, True: 400}  # px of a small plot; in presenter mode
 MOST_VIEWS = 4  # at a time
-HEADING = {False: 32, True: 40}  # px
+HEADING = {False: 28, True: 34}  # px
 NARROW = {"& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 8px", "lineHeight": 1.2}}
 FIRST = ("curvature", "picard", "error", "gcv")
 
@@ -147,7 +147,7 @@ class Shelf:
         for name, column in self._columns.items():
             if name not in self._undrawn:
                 self._figure(name).visible = column.visible = name in wanted
-        side = min((width - self._room * cell) // 2 - GRID, inner)
+        side = min((width - self._room * cell) // 2 - GRID, inner + LEFT - BORDER)
         for name in wanted:
             self._place(name, *((side, side) if name in CAPTIONS else (cell, inner)))
 
@@ -169,8 +169,9 @@ class Shelf:
         elif name == "line":
             self.solution.line.figure.update(width=width, height=height)
         else:
-            inner = max(1, width - 2 * BORDER)
-            self.solution.pictures[name].plot.figure.update(
+            inner = max(1, width - LEFT - BORDER)
+            height = inner + 2 * BORDER
+            self.solution.pictures[name].figure.update(
                 width=width, height=height, frame_width=inner, frame_height=inner
             )
         pane = self._columns[name].objects[1]

@@ -15,7 +15,7 @@ from compute.frames import NOT_FINITE, Frame
 
 COLOURS = "Viridis"
 CAPTIONS = {"solution": "Solution", "truth": "True picture"}
-BORDER = 8  # px around a picture
+LEFT, BORDER = 24, 8  # px at the left of a picture, as its heading, and around it
 
 
 class Picture:
@@ -25,7 +25,7 @@ class Picture:
         blank = np.full((1, 1), NOT_FINITE, np.uint8)
         self.source = ColumnDataSource({name: [blank], "x": [0.0], "y": [0.0], "dw": [1.0], "dh": [1.0]})
         self.source.name = f"l-curve {name}"
-        borders = {f"min_border_{side}": BORDER for side in ("left", "right", "top", "bottom")}
+        borders = {f"min_border_{side}": BORDER for side in ("right", "top", "bottom")} | {"min_border_left": LEFT}
         self.plot = ImagePlot(name, self.source, Range1d(0, 1), Range1d(0, 1), mapper, frame_align=False, **borders)
         self.name, self.figure = name, self.plot.figure
         self.figure.axis.visible = False

@@ -16,7 +16,7 @@ import panel as pn
 from app.l_curve.l_plot import LPlot
 from app.l_curve.linked import Picked
 from app.l_curve.rule_list import RuleList
-from app.l_curve.shelf import HEADING, Shelf
+from app.l_curve.shelf import Shelf
 from app.l_curve.words import NUMBERS, Strength, short
 from app.session import Session
 from app.theme import GRID, stylesheet
@@ -25,8 +25,9 @@ from compute.labs.l_curve.rules import RULES
 
 RULES_WIDE = {False: 232, True: 320}  # px of the list beside the curve; in presenter mode
 SHARE = 0.56  # of the height that the curve takes
+TITLE_HIGH = {False: 32, True: 40}  # px of the line above it
 LEAST = 200  # px of its height
-CHOOSER = {False: 36, True: 48}  # px of the line that chooses the views
+CHOOSER = {False: 28, True: 36}  # px of the line that chooses the views
 SAME = ("problem", "n", "options", "dtype", "lambdas")  # with these the axes stay as they are
 
 
@@ -79,7 +80,7 @@ class LCurveStage:
     def _arrange(self) -> None:
         width, height = self._room
         presenter = self._look[1]
-        height -= HEADING[presenter] + CHOOSER[presenter] + GRID
+        height -= TITLE_HIGH[presenter] + CHOOSER[presenter] + GRID
         curve = max(LEAST, round(SHARE * height))
         side = RULES_WIDE[presenter]
         self.plot.resize(width - side - GRID, curve)
@@ -164,7 +165,7 @@ class LCurveStage:
 
 
 TITLE = """
-.chosen { display: flex; gap: 24px; align-items: baseline; padding: 0 8px 0 24px; color: var(--muted); height: 32px;
+.chosen { display: flex; gap: 24px; align-items: baseline; padding: 0 8px 0 24px; color: var(--muted); min-height: 32px;
   font-size: var(--small, 14px); white-space: nowrap; overflow: hidden; }
 .chosen b { color: var(--ink); font-weight: 500; font-variant-numeric: tabular-nums; }
 .chosen b.lam { font-size: var(--title, 20px); font-weight: 700; }

@@ -55,6 +55,7 @@ VIEWS: Mapping[str, View] = {
         over="i",
         points=("picard-coefficients", "picard-ratio"),
         absent=SPECTRUM,
+        legend="bottom_left",
     ),
     "singular": View("Singular values", "σᵢ", {"singular": "σᵢ"}, over="i", points=("singular",)),
     "error": View(
