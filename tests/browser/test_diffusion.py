@@ -187,18 +187,28 @@ def test_a_click_places_the_probe_and_the_line_can_be_dragged(lab):
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     lab.page.mouse.click(x + 60, y + 60)
     lab.until(lambda: lab.page.evaluate(find.format("probe point", "data.x[0]")) > 300)
-    before = lab.page.evaluate(find.format("section field", "location"))
-    box = lab.page.locator(PICTURE).first.bounding_box()  # again: the page may have been laid out anew meanwhile
-    y = box["y"] + TOP + lab.page.evaluate(find.format("picture field", "inner_height")) / 2
-    for shift in (10, 16, 20):
-        lab.page.mouse.move(x + shift, y)
-        lab.page.wait_for_timeout(150)
-    lab.page.mouse.down()
-    for shift in range(0, 60, 5):
-        lab.page.mouse.move(x + 20, y + shift)
-        lab.page.wait_for_timeout(20)
-    lab.page.mouse.up()
-    lab.until(lambda: lab.page.evaluate(find.format("section field", "location")) < before - 40)
+
+    def location():
+        return lab.page.evaluate(find.format("section field", "location"))
+
+    def dragged():
+        """As a hand does: put the pointer on the line, wherever the page has it now, and pull."""
+        box = lab.page.locator(PICTURE).first.bounding_box()
+        high = lab.page.evaluate(find.format("picture field", "inner_height"))
+        x, y = box["x"] + box["width"] / 2 + 20, box["y"] + TOP + high * (1 - location() / 512)
+        for shift in (-10, -4, 0):
+            lab.page.mouse.move(x + shift, y)
+            lab.page.wait_for_timeout(150)
+        lab.page.mouse.down()
+        for shift in range(0, 60, 5):
+            lab.page.mouse.move(x, y + shift)
+            lab.page.wait_for_timeout(20)
+        lab.page.mouse.up()
+        lab.page.wait_for_timeout(500)
+        return location() < 256 - 40
+
+    assert location() == 256
+    lab.until(dragged, 30)  # a busy page may be laid out anew between two looks at it
     both = [lab.page.evaluate(find.format(f"section {name}", "location")) for name in ("field", "laplacian")]
     assert both[0] == both[1]
 
