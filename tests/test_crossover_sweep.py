@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from compute.backends import Backend
 from compute.devices import Host
 from compute.labs.crossover import stand as stands
 from compute.labs.crossover import sweep as sweeps
@@ -223,6 +224,47 @@ def test_the_crossing_of_a_sweep(scripted):
     sizes = (100, 1000, 10**4, 10**5, 10**6)
     sweep = finish(Sweep(plan(A, B, sizes=sizes, budget=1000), Clock(1e-3)))
     assert sweep.crossing("cpu_numpy_a", "cpu_numpy_b").n == pytest.approx(1e4)
+
+
+def test_transfers_that_were_not_measured_are_not_added():
+    sweep = finish(Sweep(plan(workload("add_one").way("cpu_numpy"))))
+    with pytest.raises(ValueError, match="split is False"):
+        sweep.series("cpu_numpy", transfer=True)
+
+
+class Remote(Host):
+    """Main memory that counts what is carried to it and back."""
+
+    kind = "gpu"
+    carried: ClassVar[list[str]] = []
+
+    def upload(self, host):
+        self.carried.append("there")
+        return super().upload(host)
+
+    def download(self, array):
+        self.carried.append("back")
+        return super().download(array)
+
+
+def test_a_transfer_is_the_inputs_there_and_the_results_back():
+    remote = Way("quadratic", Backend("cpu_numpy", "cuda", Remote, (), "Remote"), "")
+    case = workload("quadratic").case(50)
+    with Stand(remote, case, case.inputs(0)) as stand:
+        Remote.carried.clear()
+        assert stand.transfer() > 0
+    assert Remote.carried == ["there"] * 3 + ["back"]
+
+
+def test_data_in_main_memory_are_evicted_from_the_host_s_caches(monkeypatch):
+    monkeypatch.setitem(stands.SCRATCH_BYTES, "cpu", 2**12)
+    stands._scratch.clear()
+    remote = Way("transfer", Backend("cpu_numpy", "cuda", Remote, (), "Remote"), "")
+    case = workload("transfer").case(50)
+    with Stand(remote, case, case.inputs(0)) as stand:
+        stand.evict()
+    assert list(stands._scratch) == [("cpu_numba", "host")]
+    stands._scratch.clear()
 
 
 def test_bad_plans_are_refused():

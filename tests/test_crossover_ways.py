@@ -199,6 +199,12 @@ def test_bad_values_are_named():
         workload("cube")
 
 
+def test_the_grid_is_of_round_numbers_within_the_sizes():
+    assert workload("many_launches").grid() == (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
+    for w in workloads():
+        assert (w.grid()[0], w.grid()[-1]) == w.sizes
+
+
 def test_files_are_found_by_the_longest_ecosystem_that_fits():
     assert ecosystem_of("gpu_cupy_fuse").name == "gpu_cupy"
     assert ecosystem_of("gpu_cupyfuse") is None

@@ -124,6 +124,12 @@ class Workload:
         least, most = self.folder.SIZES
         return int(least), int(most)
 
+    def grid(self) -> tuple[int, ...]:
+        """The n to draw: 1, 2 and 5 times each power of ten within `sizes`, and its ends."""
+        least, most = self.sizes
+        round_numbers = (digit * 10**power for power in range(len(str(most))) for digit in (1, 2, 5))
+        return tuple(sorted({least, most, *(n for n in round_numbers if least <= n <= most)}))
+
     @property
     def settings(self) -> Mapping[str, tuple[Any, ...]]:
         """What may be chosen besides n and dtype: the values allowed, the default first."""

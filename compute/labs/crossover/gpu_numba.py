@@ -1,10 +1,15 @@
-"""Empties the GPU's L2 cache before a run."""
+"""Empties the GPU's L2 cache before a run; and Numba does not warn of small grids, which are the point here."""
 
 from __future__ import annotations
 
-from numba import cuda
+from importlib import import_module
+
+from numba import config, cuda
 
 from compute.devices import Array
+
+if not config.ENABLE_CUDASIM:
+    import_module("numba.cuda.dispatcher").config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
 
 @cuda.jit

@@ -9,6 +9,8 @@ from types import ModuleType
 
 from compute.backends import Backend
 
+LAB = "compute.labs.crossover"
+
 
 class Program:
     """One file `<ecosystem>[_<what is special>].py` of a package. Subclasses are dataclasses that hold the fields.
@@ -46,8 +48,8 @@ class Program:
         return (ast.get_docstring(ast.parse(self.source)) or "").partition("\n")[0]
 
     def module(self) -> ModuleType:
-        """The file, imported with its library. Raises BackendUnavailable with the install line."""
-        self.backend.require()
+        """The file, imported after the lab's own for its library. Raises BackendUnavailable with the install line."""
+        self.backend.kernels(LAB)
         return import_module(f"{self.package}.{self.name}")
 
 

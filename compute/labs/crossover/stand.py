@@ -17,11 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute import numba_threads
+from compute.backends import backend
 from compute.devices import Array, Device, HostStopwatch, Stopwatch
 from compute.labs.crossover.catalogue import Case, Way
+from compute.labs.crossover.program import LAB
 from compute.timings import Timing
 
 SCRATCH_BYTES = {"cpu": 2**28, "gpu": 2**27}  # larger than the last cache of their kind (H200: 50 MB)
+
+HOST = backend("cpu_numba")
 
 numba_threads.choose_layer()
 _scratch: dict[tuple[str, str], Array] = {}
@@ -80,18 +84,23 @@ class Stand:
             return 0.0
         self.device.synchronise()
         start = perf_counter()
-        self._load()
+        inputs = [self._place(value) for value in self._inputs]
         self._download(self._results(None))
-        return perf_counter() - start
+        self.device.synchronise()
+        seconds = perf_counter() - start
+        del inputs
+        return seconds
 
     def evict(self) -> None:
-        """Fill the caches with something else."""
-        key = self._way.backend.name, self.device.name
+        """Fill the caches of the memory that the data lie in with something else."""
+        sweeper = HOST if self._on_host else self._way.backend
+        device = sweeper.open_device() if self._on_host else self.device
+        key = sweeper.name, device.name
         if key not in _scratch:
-            _scratch[key] = self.device.upload(np.zeros(SCRATCH_BYTES[self.device.kind] // 4, np.float32))
-        sweep: Callable[[Array], None] = self._way.backend.kernels("compute.labs.crossover").evict
+            _scratch[key] = device.upload(np.zeros(SCRATCH_BYTES[device.kind] // 4, np.float32))
+        sweep: Callable[[Array], None] = sweeper.kernels(LAB).evict
         sweep(_scratch[key])
-        self.device.synchronise()
+        device.synchronise()
 
     def _load(self) -> None:
         """Fresh arguments."""

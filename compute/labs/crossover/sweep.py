@@ -123,7 +123,12 @@ class Sweep:
         yield from self._sample()
 
     def series(self, way: str, transfer: bool = False) -> dict[int, Spread]:
-        """Seconds a call by n, right results only; with the median transfer added if that is asked for."""
+        """Seconds a call by n, right results only; with the median transfer added if that is asked for.
+
+        Raises ValueError if transfers are asked for and were not measured.
+        """
+        if transfer and not self._plan.split:
+            raise ValueError("transfers were not measured: the plan's split is False")
         found = {}
         for point in self._of(way):
             if point.measurement:

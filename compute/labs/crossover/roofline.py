@@ -1,0 +1,72 @@
+"""Measured times against the measured roofs: what memory and arithmetic of the device allow.
+
+A dot is one way at one n: operations a byte (of the work that the way does, at least) against operations a second. The
+roof above it is the smaller of copy bandwidth x intensity and the rate of fused multiply-adds, two operations each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compute.bench.bandwidth import copy_bandwidth
+from compute.bench.fma import fma_rate
+from compute.devices import Device
+from compute.labs.crossover.catalogue import Case, Way
+from compute.timings import Measurement
+
+FLOPS_OF_FMA = 2
+
+
+@dataclass(frozen=True)
+class Roof:
+    """What a device can do at most: `bandwidth` in bytes/s (read and written), `flops` in operations/s; inf if unknown.
+
+    Both are measured on the device by the bench, never taken from a datasheet.
+    """
+
+    device: str
+    dtype: str
+    bandwidth: float
+    flops: float
+
+    def flops_at(self, intensity: float) -> float:
+        """Operations a second that are possible with `intensity` operations a byte."""
+        return min(self.flops, self.bandwidth * intensity)
+
+    @property
+    def ridge(self) -> float:
+        """Operations a byte from which on arithmetic is the limit."""
+        return self.flops / self.bandwidth
+
+
+def roof_of(device: Device, dtype: str) -> Roof:
+    """The device's roof, measured on the first call of this process; it takes a second or two then."""
+    fma = fma_rate(device, dtype)
+    flops = FLOPS_OF_FMA * fma.rate.median if fma else float("inf")
+    return Roof(device.name, dtype, copy_bandwidth(device).rate.median, flops)
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One way at one n. intensity: operations a byte; flops, moved: operations and bytes a second; both at the median.
+
+    percent: of the roof at its intensity. Above 100 where data stay in a cache or the work is less than was counted.
+    """
+
+    way: str
+    n: int
+    intensity: float
+    flops: float
+    moved: float
+    percent: float
+    noisy: bool
+
+
+def dot(way: Way, case: Case, measurement: Measurement, roof: Roof) -> Dot:
+    """Where a measurement lies. ValueError if the roof is of another dtype."""
+    if roof.dtype != case.dtype:
+        raise ValueError(f"the roof is of {roof.dtype}, the measurement of {case.dtype}")
+    work, seconds = case.work(way), measurement.step.median
+    flops, moved = work.flops / seconds, work.moved / seconds
+    percent = 100 * flops / roof.flops_at(work.intensity)
+    return Dot(way.name, case.n, work.intensity, flops, moved, percent, measurement.noisy)

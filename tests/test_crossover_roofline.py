@@ -1,0 +1,67 @@
+"""Where measurements lie below the roofs, by arithmetic done by hand."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from compute.bench import bandwidth, fma
+from compute.devices import Host
+from compute.labs.crossover import roofline
+from compute.labs.crossover.catalogue import workload
+from compute.labs.crossover.roofline import Roof, dot, roof_of
+from compute.timings import Measurement, Spread
+
+
+def measured(seconds):
+    return Measurement("cpu_numpy", "", 1, Spread(seconds, 0.99 * seconds, 1.01 * seconds, 20))
+
+
+def test_a_pass_through_memory_is_compared_with_the_bandwidth():
+    """1000 float64: 16 000 bytes and 1000 additions in 2 us are 8 GB/s and 0.5 GFLOP/s; 80 % of 10 GB/s."""
+    w = workload("add_one")
+    found = dot(w.way("cpu_numpy"), w.case(1000), measured(2e-6), Roof("host", "float64", 10e9, 1e12))
+    assert found.moved == pytest.approx(8e9)
+    assert found.flops == pytest.approx(0.5e9)
+    assert found.intensity == pytest.approx(1 / 16)
+    assert found.percent == pytest.approx(80)
+    assert (found.way, found.n, found.noisy) == ("cpu_numpy", 1000, False)
+
+
+def test_a_matrix_product_is_compared_with_the_arithmetic():
+    """n = 1000: 1000 x 500 x 700 multiply-adds and 1000 x 700 additions, 0.7007 GFLOP in 1 s: 70.07 % of 1 GFLOP/s."""
+    w = workload("column_sums")
+    found = dot(w.way("cpu_numpy"), w.case(1000), measured(1.0), Roof("host", "float64", 10e9, 1e9))
+    assert found.percent == pytest.approx(70.07)
+
+
+def test_a_way_that_does_less_is_measured_by_what_it_does():
+    """The shortcut: 1000 x 500 additions and 500 x 700 multiply-adds, 1.2 MFLOP."""
+    w = workload("column_sums")
+    found = dot(w.way("cpu_numpy_shortcut"), w.case(1000), measured(1.0), Roof("host", "float64", 10e9, 1e9))
+    assert found.flops == pytest.approx(1.2e6)
+    assert found.intensity == pytest.approx(1.2e6 / (8 * (500_000 + 350_000 + 700)))
+
+
+def test_the_ridge_is_where_both_roofs_meet():
+    roof = Roof("host", "float32", 50e9, 200e9)
+    assert roof.ridge == 4
+    assert roof.flops_at(4) == 200e9
+    assert roof.flops_at(2) == 100e9
+    assert roof.flops_at(100) == 200e9
+
+
+def test_the_roof_is_what_the_bench_measured(monkeypatch):
+    monkeypatch.setitem(bandwidth._known, "host", bandwidth.CopyBandwidth("host", Spread(20e9, 19e9, 21e9, 15), 8))
+    rate = fma.FmaRate("host", "float64", Spread(30e9, 29e9, 31e9, 15))
+    monkeypatch.setitem(fma._known, ("host", "float64"), rate)
+    assert roof_of(Host(), "float64") == Roof("host", "float64", 20e9, 60e9)
+    monkeypatch.setattr(roofline, "fma_rate", lambda device, dtype: None)
+    assert roof_of(Host(), "float64").flops == inf
+
+
+def test_a_roof_of_another_dtype_is_refused():
+    w = workload("add_one")
+    with pytest.raises(ValueError, match="the roof is of float32, the measurement of float64"):
+        dot(w.way("cpu_numpy"), w.case(10), measured(1.0), Roof("host", "float32", 1e9, 1e9))
