@@ -199,6 +199,11 @@ def test_the_state_says_why_it_ended():
     lab.update(problem="wing", n=30, tolerance=1e-9)
     run_live(lab, 40)
     assert lab.frame().notes["state"].startswith("The matrix is used up after ")
+    low = {"matrix": np.diag([3.0, 2.0, 0.0, 0.0]), "rhs": np.ones(4)}
+    lab.update(problem="own", options=low)
+    run_live(lab, 40)
+    state = lab.frame().notes["state"]
+    assert state.startswith("The matrix is used up after 2 steps, since b meets no more than 2 of its singular values")
 
 
 def test_another_backend_or_a_snapshot_begins_anew():

@@ -188,7 +188,8 @@ def _state(lab: LCurve) -> str:
     run = lab.bidiagonal
     steps = f"{run.k} step" + "s" * (run.k != 1)
     if run.exhausted:
-        return f"The matrix is used up after {steps}: the curve is exact to rounding."
+        rank = "" if run.k >= min(lab.system.shape) else f", since b meets no more than {run.k} of its singular values"
+        return f"The matrix is used up after {steps}{rank}: the curve is exact to rounding."
     if not lab.done:
         return f"Step {run.k}: ribbons wider than {lab.tolerance:g}."
     if run.k >= lab.limit and float(lab.survey.points.widths.max()) > lab.tolerance:
