@@ -16,7 +16,7 @@ from compute.labs.l_curve.contest import RATE as LIVE_RATE
 from compute.labs.l_curve.contest import RULES
 from compute.labs.l_curve.problems import PROBLEMS
 from compute.labs.l_curve.right import ACCURACY, COUNTS, PACKAGE, Right
-from compute.labs.l_curve.rigs import AllAtOnce, CurveRig, OneByOne, ProductRig, StepRig
+from compute.labs.l_curve.rigs import AllAtOnce, CurveRig, InTheLab, OneByOne, ProductRig, StepRig
 from compute.labs.l_curve.rigs import Rig as AnyRig
 from compute.labs.l_curve.twin import Curves as twin  # noqa: N813 the name that the engine asks for
 
@@ -144,7 +144,8 @@ def variants(backend: Backend, case: Case) -> Mapping[str, Any]:
     steps: Mapping[str, Any] = getattr(kernels, "VARIANTS", {"all λ at once": kernels.steps})
     if case.kind == "step":
         return steps
-    return {**{name: AllAtOnce(kernel) for name, kernel in steps.items()}, **_baselines(backend)}
+    ways = {name: AllAtOnce(kernel) for name, kernel in steps.items()}
+    return {**ways, "as in the lab": InTheLab(kernels.steps), **_baselines(backend)}
 
 
 def _baselines(backend: Backend) -> Mapping[str, OneByOne]:
