@@ -31,10 +31,18 @@ READ = [{"COLUMN": column, "LANES": lanes, "SHARED": 0} for column in ("u16", "i
 
 
 class Kernel:
-    """A kernel as CuPy has it: more shared memory than it was promised is an error."""
+    """A kernel as CuPy has it: to ask for more shared memory than was set last, for whomever, is an error."""
 
-    def __init__(self, launch):
-        self._launch, self.max_dynamic_shared_size_bytes = launch, 0
+    def __init__(self, launch, limits, name):
+        self._launch, self._limits, self._name = launch, limits, name
+
+    @property
+    def max_dynamic_shared_size_bytes(self):
+        return self._limits.get(self._name, 0)
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, nbytes):
+        self._limits[self._name] = nbytes
 
     def __call__(self, grid, block, arguments, *, shared_mem=0):
         assert shared_mem <= min(self.max_dynamic_shared_size_bytes, POOL)
@@ -53,13 +61,13 @@ class Compiled:
     def __call__(self, path, *, defines):
         key = path, tuple(sorted(defines.items()))
         if key not in self._made:
-            self._made[key] = Module(path, {**defines, "POOL": POOL, **MORE}, self._folder)
-        return _Module(self, self._made[key])
+            self._made[key] = Module(path, {**defines, "POOL": POOL, **MORE}, self._folder), {}
+        return _Module(self, *self._made[key])
 
 
 class _Module:
-    def __init__(self, compiled, module):
-        self._compiled, self._module = compiled, module
+    def __init__(self, compiled, module, limits):
+        self._compiled, self._module, self._limits = compiled, module, limits
 
     def get_function(self, name):
         launch = self._module.get_function(name)
@@ -68,7 +76,7 @@ class _Module:
             self._module.backwards = self._compiled.backwards
             launch(*arguments)
 
-        return Kernel(in_order)
+        return Kernel(in_order, self._limits, name)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -197,6 +205,18 @@ def test_products_around_the_reach_of_a_two_byte_column(on_cpu, n, dtype):
     agrees(A, on_cpu)
 
 
+def test_a_narrow_matrix_leaves_a_wide_one_its_shared_memory(on_cpu, monkeypatch):
+    """Both share the compiled kernel, and with it what it was promised."""
+    monkeypatch.setattr(gpu_onepass, "BUSY", 0)
+    wide, narrow = (random_matrix(40, n, 0.9, "float32") for n in (300, 150))  # of equal lanes
+    works = [begun(gpu_cupy, FakeGpu(), A, vector(40), 4) for A in (wide, narrow)]
+    assert all(gpu_products.product(work.A).shared for work in works)
+    for work in (*works, works[0]):
+        gpu_cupy.steps(work, 0, 2, True, 0.0)
+        gpu_cupy.two_products(work, 2, 2, True, 0.0)
+        assert (work.alpha[:4] > 0).all()
+
+
 def begun(kernels, device, A, b, most):
     work = Work.of(device, kernels, A, most)
     work.u[:] = b
@@ -322,6 +342,13 @@ def test_a_projection_may_be_cut_into_slices(on_cpu, width, slices):
     np.testing.assert_allclose(left, truth, rtol=0, atol=1e-11)
     assert made[:blocks].sum() == pytest.approx((truth**2).sum())
     assert np.isnan(made[blocks:]).all()
+
+
+def test_slices_are_as_many_as_there_is_room_for_at_most(on_cpu):
+    kernels = gpu_vectors.vectors(upload(np.zeros(1)))
+    assert kernels.slices_for(1, 10**6) == gpu_vectors.SLICES
+    assert kernels.slices_for(1, 15) == kernels.slices_for(10**6, 10**6) == 1
+    assert 1 < kernels.slices_for(12, 10**6) <= gpu_vectors.SLICES
 
 
 @pytest.mark.parametrize(("mean", "lanes"), [(0.1, 1), (8, 1), (8.1, 2), (25, 4), (129, 32), (1500, 32)])

@@ -21,7 +21,7 @@ from compute.labs.l_curve.gpu_products import PACK, REAL, STATIC_SHARED, WARP, R
 from compute.labs.l_curve.state import Rows
 
 SOURCE = Path(__file__).with_suffix(".cu")
-SHAPES = {"float32": (8, 4, 4), "float64": (8, 2, 4)}  # warps of a block, rows of a turn, turns in registers
+SHAPES = {"float32": (8, 4, 2), "float64": (8, 2, 4)}  # warps of a block, rows of a turn, turns in registers
 SEGMENT = PACK * WARP  # entries of a row that a warp has, at most
 BUSY = 8  # lanes of a warp that have entries, at least, on average
 BANK_BYTES = 128  # of shared memory that can be read at once
@@ -132,9 +132,9 @@ def _sweep(shape: tuple[int, int], real: str, device: int, form: tuple[int, int,
     warps, rows, depth = form
     defines: dict[str, int | str | float] = {"REAL": REAL[real], "WARPS": warps, "ROWS": rows, "DEPTH": depth}
     kernel = compile_cuda(SOURCE, defines=defines).get_function("sweep")
-    nbytes = _shared_bytes(shape[1], real)
-    kernel.max_dynamic_shared_size_bytes = nbytes
-    return Sweep(kernel, max(1, min(facts(device).multiprocessors, shape[0])), warps * WARP, nbytes)
+    gpu = facts(device)  # matrices of several widths share the compiled kernel: none may lower what another needs
+    kernel.max_dynamic_shared_size_bytes = gpu.shared - STATIC_SHARED
+    return Sweep(kernel, max(1, min(gpu.multiprocessors, shape[0])), warps * WARP, _shared_bytes(shape[1], real))
 
 
 def _shared_bytes(width: int, real: str) -> int:

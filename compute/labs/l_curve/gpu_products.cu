@@ -9,7 +9,7 @@
 // Expected on an H200, n = 15 000, density 0.1, float32 (22.5 M entries, 135 MB; copying runs at 4.25 TB/s):
 //   memory      135 MB / 4.25 TB/s = 31.8 us
 //   gathers     22.5 M / 32 lanes x 3.5 (conflicts of 32 random columns in 32 banks) / 132 SM / 1.8 GHz = 10.4 us, hidden
-//   in flight   24 warps x 2 x 1.5 KB = 74 KB an SM; 4.25 TB/s x 0.8 us of latency / 132 = 26 KB would do
+//   in flight   32 warps x 2 x 1.5 KB = 98 KB an SM; 4.25 TB/s x 0.8 us of latency / 132 = 26 KB would do
 //   fixed       launch 1, x into shared memory and the norm 1.5, the last rows 1 us
 // together 35 us, 3800 GB/s.
 

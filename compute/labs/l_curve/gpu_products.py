@@ -20,7 +20,7 @@ SOURCE = Path(__file__).with_suffix(".cu")
 REAL = {"float32": "float", "float64": "double"}
 COLUMN = {"uint16": "u16", "int32": "i32"}
 PACK, WARP = 8, 32  # entries that a thread takes at once, as in gpu_products.cu, and threads of a warp
-THREADS = {"float32": 768, "float64": 512}  # of a block that holds x: one a multiprocessor, as its registers allow
+THREADS = {"float32": 1024, "float64": 512}  # of a block that holds x: one a multiprocessor; see gpu_tune.py
 FEW_THREADS = 256  # of a block that reads x from memory
 MOST_BLOCKS = 1024  # that leave partial sums, which every block of the next kernel adds up
 STATIC_SHARED = 1024  # bytes of shared memory that are left for the kernels' own few numbers
@@ -98,8 +98,8 @@ def _product(shape: tuple[int, int], entries: int, real: str, column: str, devic
         "REAL": REAL[real], "COLUMN": COLUMN[column], "LANES": lanes, "THREADS": threads, "SHARED": int(held),
     }  # fmt: skip
     kernel = compile_cuda(SOURCE, defines=defines).get_function("recur")
-    if held:
-        kernel.max_dynamic_shared_size_bytes = nbytes
+    if held:  # matrices of several widths share the compiled kernel: none may lower what another needs
+        kernel.max_dynamic_shared_size_bytes = gpu.shared - STATIC_SHARED
     return Product(kernel, blocks, threads, nbytes if held else 0)
 
 
