@@ -96,6 +96,11 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         """True while advancing would do nothing, until a value changes: a picture that is complete, for instance."""
         return False
 
+    @property
+    def cold(self) -> bool:
+        """True while what comes next may first have to be compiled, beyond the very first call, which always may."""
+        return False
+
     # -- values and actions, the same for every lab
 
     def validate(self, values: dict[str, Any]) -> None:

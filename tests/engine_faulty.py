@@ -113,6 +113,10 @@ class Faulty(Lab):
     def healthy(self) -> bool:
         return not self.seen_bad
 
+    @property
+    def cold(self) -> bool:
+        return self.text == "cold"
+
 
 class Client:
     """One tab: opens a lab, remembers its events, and grants a credit for every frame if `eager`."""

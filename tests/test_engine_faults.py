@@ -122,6 +122,20 @@ def test_a_hang_ends_at_the_deadline_and_the_others_go_on(engine):
     client.wait(FrameReady)
 
 
+@pytest.mark.parametrize("text", ["cold", "warm"])
+def test_a_later_compilation_is_no_hang_if_the_lab_expects_one(engine, text):
+    client = Client(engine, eager=True)
+    client.handle.step(1)
+    client.wait_frame(lambda frame: frame.facts["step"] == 1)  # the first call may compile in any lab
+    client.handle.update(cost=2.5, text=text)
+    client.handle.step(1)
+    if text == "cold":
+        client.wait_frame(lambda frame: frame.facts["step"] == 2)
+        assert not client.of(Restarted)
+    else:
+        assert "no sign of life" in client.wait(Restarted).reason
+
+
 def test_a_long_but_announced_operation_is_no_hang(engine):
     client = Client(engine, eager=True, cost=2.0)
     client.handle.run()

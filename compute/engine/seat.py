@@ -205,7 +205,7 @@ class Seat:
     @contextmanager
     def _patience(self, what: str = "") -> Iterator[None]:
         """Announce what may outlast the usual deadline: the first call of a kernel, or any work on a large field."""
-        cold = what in self._cold
+        cold = what in self._cold or (bool(what) and self.lab.cold)
         seconds = LONG if cold else self._allowance
         if seconds < NOTICEABLE:
             yield

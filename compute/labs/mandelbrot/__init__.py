@@ -30,6 +30,7 @@ ORBIT_BYTES = 300  # of the reference and its table, for each iteration of it, w
 PICTURE_BYTES = 32 * 2**20  # samples, display buffers, scratch and the small pictures, rounded up
 ORBIT_SHARE = 0.3  # of the progress shown in deep views
 EPSILON = {"exact": -53.0, "fast preview": -24.0}  # log2 of what a jump of perturbation may leave out of a result
+_SHOWN: set[tuple[str, str, str, bool]] = set()  # backend, arithmetic, colouring, julia that this process has shown
 ALL = 2**62  # a budget that no picture exceeds in one launch
 
 
@@ -187,6 +188,15 @@ class Mandelbrot(Lab):
         return self.finished and not ((self.samples > 1 or self.area) and self.picture.wants(self.samples, self.area))
 
     @property
+    def cold(self) -> bool:
+        """Whether this arithmetic, or this way of showing it, is new to this process."""
+        return self.painting.cold or self._shown_as not in _SHOWN
+
+    @property
+    def _shown_as(self) -> tuple[str, str, str, bool]:
+        return self.backend, self.painting.task.arithmetic.name, self.colouring, self.julia
+
+    @property
     def progress(self) -> float:
         """Part of the work that is done, roughly, from 0 to 1: the reference orbit, then the pixels."""
         guide, pixels = self.painting.guide, self.painting.schedule.progress
@@ -242,7 +252,9 @@ class Mandelbrot(Lab):
         facts, notes and curves are, picture.py says.
         """
         with self.device.lock:
-            return self.picture.show(view, pixels)
+            frame = self.picture.show(view, pixels)
+        _SHOWN.add(self._shown_as)
+        return frame
 
     def sampled(self, stride: int) -> Array:
         """The smooth counts of every stride-th pixel, on the device; NaN where not known or in the set."""

@@ -138,7 +138,7 @@ class Painting:
         """Spend about `budget` iterations (or `slices` pieces of the reference orbit); nothing once it is finished."""
         task = self.task
         timing = Timing(self._backend, self.name, slices, task.place.ny * task.place.nx, 0.0, 0.0)
-        timing = replace(timing, first_call=self._warmth not in _WARM)
+        timing = replace(timing, first_call=self.cold)
         if self.guide and not self.finished and not self.guide.ready:
             budget = self.guide.advance(slices, budget)
         while budget > 0 and not self.finished:
@@ -153,6 +153,11 @@ class Painting:
     def name(self) -> str:
         """The kernel in words: the arithmetic, and the variant if one was chosen."""
         return f"{self.task.arithmetic.name} {self.task.variant}".strip()
+
+    @property
+    def cold(self) -> bool:
+        """Whether this arithmetic has not yet run in this process, so that its kernels may have to be compiled."""
+        return self._warmth not in _WARM
 
     @property
     def _warmth(self) -> tuple[str, str, str]:
