@@ -11,7 +11,6 @@
 #define LONG 128
 #define EARLY 16
 #define SOON 256
-#define FULL 16  // blocks a multiprocessor holds at once with 32 registers a thread; two more registers cost a quarter of them
 
 __device__ __forceinline__ float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 __device__ __forceinline__ double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
@@ -185,7 +184,7 @@ __device__ __forceinline__ void slice(const REAL* re, const REAL* im, REAL* z, i
     add_up(totals, n - p.done, left);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, FULL)
+extern "C" __global__ void __launch_bounds__(THREADS)
 direct(const REAL* re, const REAL* im, REAL* z, int* count, float* smooth, unsigned long long* totals, REAL margin,
        int ny, int nx, int first, int last, int stride, int iterations, int limit, int top, int shortcuts)
 {
