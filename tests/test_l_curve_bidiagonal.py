@@ -103,6 +103,26 @@ def test_steps_made_of_rounding_errors_are_left_out(name, dtype, kernels):
     assert max(run.small.diagonal.max(), run.small.below[1:].max()) <= np.linalg.norm(A, 2) * (1 + 1e-5)
 
 
+@pytest.mark.parametrize("end", [4, None])
+def test_a_repeated_vector_ends_the_run_where_it_is_though_zeros_follow(end):
+    class Repeating:
+        """V[2] is V[0] again, and from `end` on there are zeros, as after a matrix that is used up."""
+
+        index_types, start, project = map(staticmethod, (cpu_numpy.index_types, cpu_numpy.start, cpu_numpy.project))
+
+        @staticmethod
+        def steps(work, first, count, orthogonal, tiny):
+            cpu_numpy.steps(work, first, count, orthogonal, tiny)
+            work.V[2] = work.V[0]
+            if end:
+                work.alpha[end:], work.V[end:] = 0, 0
+
+    run = begun(*dense(20, 15), 8, Repeating)
+    run.advance(8)
+    assert (run.k, run.exhausted) == (2, True)
+    assert run.small.diagonal[2] == 0
+
+
 def test_the_look_at_v_is_what_ends_them(monkeypatch):
     monkeypatch.setattr("compute.labs.l_curve.bidiagonal.LOST", 2.0)
     A, b, _ = make("shaw", n=64)

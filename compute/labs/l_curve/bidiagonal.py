@@ -109,7 +109,7 @@ class Bidiagonalisation:
         self.products += 2 * count
         self.seconds += watch.seconds()
         self._read(old + count)
-        if self.orthogonal and not self.exhausted:
+        if self.orthogonal:
             self._require_orthogonal(old)
         return watch.launch
 
@@ -131,16 +131,19 @@ class Bidiagonalisation:
         Steps beyond would be made of them too, so the newest v and the one with the smallest alpha tell whether to
         look at all of them.
         """
-        suspect = old + 1 + int(np.argmin(self._alpha[old + 1 :]))
-        if max(self._overlap(self.k), self._overlap(suspect)) <= LOST:
+        last = self.k - self.exhausted  # after the end V holds zeros
+        if last == old:
             return
-        k = next(j for j in range(old + 1, self.k + 1) if self._overlap(j) > LOST)
+        suspect = old + 1 + int(np.argmin(self._alpha[old + 1 : last + 1]))
+        if max(self._overlap(last), self._overlap(suspect)) <= LOST:
+            return
+        k = next(j for j in range(old + 1, last + 1) if self._overlap(j) > LOST)
         self._end(k, self._alpha, self._beta)
         self._alpha[k], self.exhausted = 0.0, True
 
     def _overlap(self, j: int) -> float:
         """Largest scalar product of v_j with those before it."""
-        products = self.device.upload(np.zeros(j, self.dtype))
+        products = self.device.allocate((j,), self.dtype)
         self.kernels.project(self.work.V, self.work.V[j], products)
         return float(np.abs(self.device.download(products)).max())
 
