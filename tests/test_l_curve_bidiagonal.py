@@ -106,14 +106,14 @@ def test_steps_made_of_rounding_errors_are_left_out(name, dtype, kernels):
 @pytest.mark.parametrize("end", [4, None])
 def test_a_repeated_vector_ends_the_run_where_it_is_though_zeros_follow(end):
     class Repeating:
-        """V[2] is V[0] again, and from `end` on there are zeros, as after a matrix that is used up."""
+        """From V[2] on all are V[0] again, and from `end` on zeros, as after a matrix that is used up."""
 
         index_types, start, project = map(staticmethod, (cpu_numpy.index_types, cpu_numpy.start, cpu_numpy.project))
 
         @staticmethod
         def steps(work, first, count, orthogonal, tiny):
             cpu_numpy.steps(work, first, count, orthogonal, tiny)
-            work.V[2] = work.V[0]
+            work.V[2:] = work.V[0]
             if end:
                 work.alpha[end:], work.V[end:] = 0, 0
 
