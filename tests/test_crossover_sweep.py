@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from dataclasses import dataclass
 from math import isnan
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from compute.backends import Backend
-from compute.devices import Host
+from compute.devices import Host, HostStopwatch
 from compute.labs.crossover import stand as stands
 from compute.labs.crossover import sweep as sweeps
 from compute.labs.crossover.catalogue import Way, workload
@@ -265,6 +266,31 @@ def test_data_in_main_memory_are_evicted_from_the_host_s_caches(monkeypatch):
         stand.evict()
     assert list(stands._scratch) == [("cpu_numba", "host")]
     stands._scratch.clear()
+
+
+def test_the_last_result_lives_until_its_time_is_known(monkeypatch):
+    """JAX has no events: its stopwatch waits for all arrays, so one that is gone would not be waited for."""
+    results, alive = [], []
+
+    class Result:
+        pass
+
+    def call(a):
+        result = Result()
+        results.append(weakref.ref(result))
+        return result
+
+    class Watch(HostStopwatch):
+        def seconds(self):
+            alive.append(results[-1]() is not None)
+            return super().seconds()
+
+    monkeypatch.setattr(Host, "stopwatch", lambda self: Watch())
+    case = workload("add_one").case(5)
+    with Stand(planted("result", call), case, case.inputs(0)) as stand:
+        stand.time(3)
+    assert len(results) == 3
+    assert alive == [True]
 
 
 def test_bad_plans_are_refused():

@@ -20,8 +20,9 @@ CITED = ("2000 x 4 matrices: a loop takes a minute, four batches take seconds (t
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator, side: int) -> tuple[Any, ...]:
-    """(A,): (n, side, side), the identity and noise that moves its eigenvalues by about 1/2."""
-    return ((np.eye(side) + 0.5 * rng.normal(size=(n, side, side)) / np.sqrt(side)).astype(dtype),)
+    """(A,): (n, side, side), the identity with its rows shuffled, and noise: no elimination without pivots."""
+    rows = rng.permuted(np.tile(np.arange(side), (n, 1)), axis=1)
+    return ((np.eye(side)[rows] + 0.5 * rng.normal(size=(n, side, side)) / np.sqrt(side)).astype(dtype),)
 
 
 def outputs(n: int, dtype: str, side: int) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 a number for each matrix
