@@ -22,7 +22,7 @@ class LCurveControls(Controls):
     def __init__(self, session: Session, stage: LCurveStage, notices: Notices) -> None:
         super().__init__(session)
         self.stage = stage
-        self.steps = steps = Steps(session)
+        self.steps = steps = Steps(session, stage.rest)
         self.problem, self.chosen = ProblemControls(session, steps), ChoiceControls(session, stage)
         self.machine = Machine(session)
         groups = {

@@ -7,6 +7,7 @@ solution.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from html import escape
 from math import isfinite, nan
 from typing import Any
@@ -28,7 +29,7 @@ SHARE = 0.56  # of the height that the curve takes
 TITLE_HIGH = {False: 32, True: 40}  # px of the line above it
 LEAST = 200  # px of its height
 CHOOSER = {False: 28, True: 36}  # px of the line that chooses the views
-SAME = ("problem", "n", "options", "dtype", "lambdas")  # with these the axes stay as they are
+SAME = ("rows", "columns", "entries")  # of a frame: with these the axes stay as they are
 
 
 class LCurveStage:
@@ -40,12 +41,13 @@ class LCurveStage:
         self._look = (False, False)
         self._drawn = {"curve": False, "shelf": False}
         self._axes: tuple[Any, ...] = ()
+        self._rest = 0.0
         self.on_ready: Callable[[], object] = _ignore
         self.picked = Picked()
         self.plot = LPlot(session.document, self._pick)
         self.shelf = Shelf(session.document, self._pick, lambda: self._ready("shelf"))
         self.rules = RuleList(self.take_rule, sizing_mode="stretch_width")
-        self.plot.frames.painted = session.gate.acknowledge
+        self.plot.frames.painted = self._painted
         for subscriber in (self.plot.mark, self.shelf.mark, self._ask):
             self.picked.add_subscriber(lambda lam, subscriber=subscriber: subscriber(lam))
         session.on_frame = self._show
@@ -129,7 +131,7 @@ class LCurveStage:
     # -- frames
 
     def _show(self, number: int, frame: Frame) -> None:
-        axes = tuple(str(self.session.values[name])[:64] for name in SAME)
+        axes = (self.session.values["problem"], *(frame.facts[name] for name in SAME))
         if axes != self._axes:
             self._axes = axes
             self.plot.forget()
@@ -139,6 +141,18 @@ class LCurveStage:
         self.shelf.show_solution(frame)
         self._mark(frame)
         self.plot.frames.skip(number)
+
+    def rest(self, seconds: float) -> None:
+        """Wait so long after each frame before the next one may come: a slow growth."""
+        self._rest = seconds
+
+    def _painted(self, number: int, seconds: float) -> None:
+        """The browser has painted a frame. A rest counts as the browser's time, so that it widens no window."""
+        done = partial(self.session.gate.acknowledge, number, seconds + self._rest)
+        if self._rest:
+            self.session.document.add_timeout_callback(done, round(1000 * self._rest))
+        else:
+            done()
 
     def _mark(self, frame: Frame | None) -> None:
         """Where the solution stands: where the hand is, or where the rule is."""
