@@ -45,7 +45,8 @@ def test_the_curve_grows_and_rests(backend):
     assert [frame.number for frame in frames] == list(range(1, len(frames) + 1))
     last = frames[-1]
     assert set(last.parts) == ALWAYS | PICARD | {"truth", "error"}
-    assert last.facts["done"] == last.facts["converged"] == 1
+    assert last.facts["done"] == last.facts["converged"] == last.facts["finished"] == 1
+    assert [frame.facts["finished"] for frame in frames[:-1]] == [0] * (len(frames) - 1)
     assert last.facts["products"] == 1 + 2 * lab.bidiagonal.k
     np.testing.assert_array_equal(last.curves["history"].x, sorted(set(steps)))
     assert lab.advance(5).compute == 0

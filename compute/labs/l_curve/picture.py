@@ -6,8 +6,8 @@ quasi-optimality and, where the truth is known, error over λ; history (steps, w
 picard-coefficients (i, |u_i b|) and picard-ratio (i, |u_i b| / σ_i) of a small matrix; solution and truth of a problem
 on a line. rasters: solution and truth of a picture.
 
-facts: steps, limit, width, tolerance, done, converged, exhausted, products, seconds (the device's, for them),
-bytes_per_product, rows, columns, entries, noise (|e|), lam (of the solution shown), alpha (its square), and there
+facts: steps, limit, width, tolerance, done (no more steps), finished (nor rules to work out), converged, exhausted,
+products, seconds (the device's, for them), bytes_per_product, rows, columns, entries, noise (|e|), lam (of the solution shown), alpha (its square), and there
 residual and solution (norms), each with _lower and _upper, gradient, error_bound (of x within these steps, relative),
 error (from the truth, relative, nan where none is known); for each rule its λ (nan for none). notes: for each rule its
 reason; state (a sentence), shown (why this λ), spectrum (what `singular` is).
@@ -147,6 +147,7 @@ def _facts(lab: LCurve) -> dict[str, float]:
         "width": width,
         "tolerance": lab.tolerance,
         "done": float(lab.done),
+        "finished": float(lab.resting),
         "converged": float(run.exhausted or width <= lab.tolerance),
         "exhausted": float(run.exhausted),
         "products": float(run.products),
