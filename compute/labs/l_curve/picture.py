@@ -7,10 +7,10 @@ picard-coefficients (i, |u_i b|) and picard-ratio (i, |u_i b| / σ_i) of a small
 on a line. rasters: solution and truth of a picture.
 
 facts: steps, limit, width, tolerance, done (no more steps), finished (nor rules to work out), converged, exhausted,
-products, seconds (the device's, for them), bytes_per_product, rows, columns, entries, noise (|e|), lam (of the solution shown), alpha (its square), and there
-residual and solution (norms), each with _lower and _upper, gradient, error_bound (of x within these steps, relative),
-error (from the truth, relative, nan where none is known); for each rule its λ (nan for none). notes: for each rule its
-reason; state (a sentence), shown (why this λ), spectrum (what `singular` is).
+products, seconds (the device's, for them), bytes_per_product, rows, columns, entries, noise (|e|), lam (of the solution
+shown), alpha (its square), and there residual and solution (norms), each with _lower and _upper, gradient, error_bound
+(of x within these steps, relative), error (from the truth, relative, nan where none is known); for each rule its λ (nan
+for none). notes: for each rule its reason; state (a sentence), shown (why this λ), spectrum (what `singular` is).
 """
 
 from __future__ import annotations
