@@ -183,7 +183,7 @@ def test_all_is_checked_before_anything_is_timed_and_the_order_is_shuffled(scrip
     checks = [(way, n) for what, way, n in scripted.log if what == "check"]
     assert checks == [(way, n) for n in (10, 100, 1000) for way in ("cpu_numpy_a", "cpu_numpy_b")]
     last = max(i for i, entry in enumerate(scripted.log) if entry[0] == "check")
-    visits = [entry[1:] for entry, _ in itertools.groupby(scripted.log[last + 2 :])]
+    visits = [entry[1:] for entry, _ in itertools.groupby(scripted.log[last + 3 :])]
     first, second = visits[:6], visits[6:12]
     assert sorted(first) == sorted(second) == sorted(checks)
     assert first != second
@@ -194,9 +194,15 @@ def test_calls_that_would_take_too_long_are_skipped_with_the_reason(scripted):
     scripted.seconds = lambda way, n: 1e-2 * n if way == "cpu_numpy_a" else 1e-6
     sweep = finish(Sweep(plan(A, B, budget=2.4), Clock(1e-3)))
     assert sweep.points["cpu_numpy_a", 10].status == "measured"
-    assert sweep.points["cpu_numpy_a", 100].reason == "would take about 1 s a call; 0.8 s are allowed"
-    assert sweep.points["cpu_numpy_a", 1000].reason == "would take about 10 s a call; 0.8 s are allowed"
+    assert sweep.points["cpu_numpy_a", 100].reason == "would take about 0.99 s a call; 0.8 s are allowed"
+    assert sweep.points["cpu_numpy_a", 1000].reason == "would take about 9.9 s a call; 0.8 s are allowed"
     assert sweep.points["cpu_numpy_b", 1000].status == "measured"
+
+
+def test_what_a_launch_costs_is_not_taken_to_grow_with_n(scripted):
+    scripted.seconds = lambda way, n: 5e-5 + 1e-11 * n
+    sweep = finish(Sweep(plan(A, sizes=(10, 10**8), budget=2.4), Clock(1e-3)))
+    assert [point.status for point in sweep.points.values()] == ["measured", "measured"]
 
 
 def test_a_point_that_does_not_fit_into_memory_is_skipped(scripted, monkeypatch):

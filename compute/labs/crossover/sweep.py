@@ -24,6 +24,7 @@ from compute.timings import Measurement, Spread, Timing, settled
 SAMPLE_SECONDS = 0.02  # length that a sample aims at: a bar that moves, and 1e4 ticks of the clock
 BURST = LEAST  # samples of a way before it is another's turn
 MOST_CALLS = 10_000  # in one sample
+OVERHEAD = 1e-3  # seconds of a call that may be launches and threads waking up: they do not grow with n
 PATIENCE = 2.0  # a call may take so many times the budget of its point before larger n are skipped
 
 Status = Literal["waiting", "checked", "measured", "disagrees", "failed", "skipped", "missing"]
@@ -171,7 +172,7 @@ class Sweep:
             with Stand(point.way, case, inputs) as stand:
                 found = stand.check(truth)
                 point.difference, point.first_call = found.difference, found.first_call
-                point.call_seconds = stand.time(1).compute
+                point.call_seconds = min(stand.time(1).compute for _ in range(2))
         except Exception as error:  # noqa: BLE001 one broken way must not lose the figures of the others
             _fail(point, error)
             return
@@ -189,9 +190,10 @@ class Sweep:
         return f"would take about {expected:.2g} s a call; {allowed:.2g} s are allowed"
 
     def _scaled(self, known: Point, point: Point) -> float:
-        """Never more than in proportion: a launch costs the same at every n."""
+        """In proportion to the work, but for what a call costs at any n."""
         before, now = (self._plan.case(p.n).work(p.way) for p in (known, point))
-        return known.call_seconds * max(now.moved / before.moved, now.flops / max(before.flops, 1.0))
+        ratio = max(now.moved / before.moved, now.flops / max(before.flops, 1.0))
+        return max(0.0, known.call_seconds - OVERHEAD) * ratio
 
     def _share(self) -> float:
         return self._plan.budget / len(self.points)
