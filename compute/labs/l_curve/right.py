@@ -23,7 +23,7 @@ from compute.labs.l_curve.system import TUTORIAL
 PACKAGE = "compute.labs.l_curve"
 FASTEST = ("gpu_cupy", "cpu_numba")
 ACCURACY = 0.02  # relative error of the tutorial's own norms at its smallest λ: what all are timed at
-CLOSED, CONFIRMED = 1e-8, 1e-4  # relative width of the bounds, and error of x that the gradient allows
+CLOSED, CONFIRMED = 1e-10, 1e-3  # relative width of the bounds, and error of x that the gradient allows: ~ its root
 MORE, ROOM = 100, 4000  # steps between two looks, and at most
 COUNTS = (10, 200)  # λ of a curve: the tutorial's, and one to look at
 
