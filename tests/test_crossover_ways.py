@@ -144,7 +144,10 @@ def test_a_workload_s_folder_is_complete(w):
     assert w.folder.ON in ("device", "host")
     assert set(w.folder.TOLERANCE) == set(DTYPES)
     assert w.title
-    assert isinstance(w.folder.CITED, tuple)
+    for cited in w.folder.CITED:
+        assert str(cited.n).strip("0") == "1"  # tutorials take powers of ten
+        assert cited.seconds > 0
+        assert cited.dtype in ("", *DTYPES)
     assert w.about.startswith(f"# {w.title}\n")
     for part in ("**The lesson.**", "**What was claimed.**", "**What held.**", "**Included.**"):
         assert part in w.about

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.agreement import relative_l2 as difference
+from compute.labs.crossover.cited import Cited
 from compute.labs.crossover.work import Work
 
 __all__ = ["difference"]
@@ -16,10 +17,10 @@ TITLE, CHAPTER, CALL, ON = "Add one", 1, "add_one", "device"
 SIZES = 10, 10**8  # elements
 SETTINGS: dict[str, tuple[Any, ...]] = {}
 TOLERANCE = {"float32": 6e-8, "float64": 0.0}  # relative L2; the reference is not rounded to float32
-CITED = (
-    "1e8 float64, CPU: 60.9 ms (tutorial)",
-    "1e8 float64, GPU: 2.15 ms (tutorial)",
-    "1e8 float64, H200: 0.489 ms",
+CITED: tuple[Cited, ...] = (
+    Cited("NumPy", 10**8, "float64", 60.9e-3, "a CPU"),
+    Cited("on a GPU", 10**8, "float64", 2.15e-3, "a GPU"),
+    Cited("on a GPU", 10**8, "float64", 0.489e-3, "NVIDIA H200"),
 )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.agreement import relative_l2 as difference
+from compute.labs.crossover.cited import Cited
 from compute.labs.crossover.work import Work
 
 __all__ = ["difference"]
@@ -16,7 +17,7 @@ TITLE, CHAPTER, CALL, ON = "Determinants", 9, "determinants", "device"
 SIZES = 1, 30_000  # matrices
 SETTINGS: dict[str, tuple[Any, ...]] = {"side": (16, 64)}
 TOLERANCE = {"float32": 2e-5, "float64": 2e-13}  # relative L2, for well-conditioned matrices
-CITED = ("2000 x 4 matrices: a loop takes a minute, four batches take seconds (tutorial)",)
+CITED: tuple[Cited, ...] = ()
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator, side: int) -> tuple[Any, ...]:

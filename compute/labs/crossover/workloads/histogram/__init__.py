@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.agreement import moved as difference
+from compute.labs.crossover.cited import Cited
 from compute.labs.crossover.work import Work
 
 __all__ = ["difference"]
@@ -16,10 +17,10 @@ TITLE, CHAPTER, CALL, ON = "Histogram", 5, "histogram", "device"
 SIZES = 100, 10**8  # samples
 SETTINGS: dict[str, tuple[Any, ...]] = {"bins": (1200, 3)}
 TOLERANCE = {"float32": 0.0, "float64": 0.0}  # share of the samples in a wrong bin
-CITED = (
-    "1e7 samples, 1200 bins, a private row for each thread: 220 ms (tutorial)",
-    "1e7 samples, 1200 bins, atomics: 1.61 ms (tutorial)",
-    "1e7 samples, 3 bins, atomics: 4.29 ms (tutorial)",
+CITED: tuple[Cited, ...] = (
+    Cited("1200 bins, a row for each thread", 10**7, "", 220e-3, "a small GPU"),
+    Cited("1200 bins, atomics", 10**7, "", 1.61e-3, "a small GPU"),
+    Cited("3 bins, atomics", 10**7, "", 4.29e-3, "a small GPU"),
 )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.agreement import relative_l2 as difference
+from compute.labs.crossover.cited import Cited
 from compute.labs.crossover.work import Work
 
 __all__ = ["difference"]
@@ -17,7 +18,7 @@ SIZES = 1, 10_000  # launches
 SETTINGS: dict[str, tuple[Any, ...]] = {}
 ELEMENTS = 4096  # numbers that one launch works on
 TOLERANCE = {"float32": 2e-7, "float64": 5e-16}  # relative L2: one rounding for each power of two that is passed
-CITED: tuple[str, ...] = ()
+CITED: tuple[Cited, ...] = ()
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from compute.labs.crossover.cited import Cited
 from compute.labs.crossover.work import Work
 
 TITLE, CHAPTER, CALL, ON = "Monte Carlo π", 8, "estimate", "device"
 SIZES = 100, 10**9  # points
 SETTINGS: dict[str, tuple[Any, ...]] = {}
 TOLERANCE = {"float32": 5.0, "float64": 5.0}  # standard errors: chance exceeds it once in 1.7 million
-CITED: tuple[str, ...] = ()
+CITED: tuple[Cited, ...] = ()
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:  # noqa: ARG001 the result has the dtype

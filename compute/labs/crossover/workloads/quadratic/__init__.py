@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.agreement import largest as difference
+from compute.labs.crossover.cited import Cited
 from compute.labs.crossover.work import Work
 
 __all__ = ["difference"]
@@ -18,9 +19,11 @@ SETTINGS: dict[str, tuple[Any, ...]] = {}
 # Largest difference. The formula subtracts nearly equal numbers, b and the square root, both up to 20, and divides by
 # at least 10: a few roundings of 2, though the roots themselves are below 0.01.
 TOLERANCE = {"float32": 1e-6, "float64": 2e-15}
-CITED = (
-    "1e6 float64, CuPy unfused: 1.34 ms (tutorial), 0.089 ms (H200)",
-    "1e6 float64, ElementwiseKernel: 0.163 ms (tutorial), 0.014 ms (H200)",
+CITED: tuple[Cited, ...] = (
+    Cited("CuPy unfused", 10**6, "float64", 1.34e-3, "a GPU"),
+    Cited("ElementwiseKernel", 10**6, "float64", 0.163e-3, "a GPU"),
+    Cited("CuPy unfused", 10**6, "float64", 0.089e-3, "NVIDIA H200"),
+    Cited("ElementwiseKernel", 10**6, "float64", 0.014e-3, "NVIDIA H200"),
 )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.agreement import largest as difference
+from compute.labs.crossover.cited import Cited
 from compute.labs.crossover.work import Work
 
 __all__ = ["difference"]
@@ -17,7 +18,7 @@ TITLE, CHAPTER, CALL, ON = "Sort", 7, "sort", "device"
 SIZES = 10, 10**8  # elements
 SETTINGS: dict[str, tuple[Any, ...]] = {}
 TOLERANCE = {"float32": 0.0, "float64": 0.0}  # largest difference: the very same numbers
-CITED = ("1e8 uniform numbers: shown in a profiler, without a figure (tutorial)",)
+CITED: tuple[Cited, ...] = ()
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
