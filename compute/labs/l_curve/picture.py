@@ -73,7 +73,7 @@ def shown(lab: LCurve) -> tuple[float, str]:
 def _over_lambda(lab: LCurve) -> dict[str, Curve]:
     """Everything that belongs to the λ of the curve."""
     at = lab.survey.points
-    reading = replace(lab.survey.reading(), points=at)
+    reading = lab.survey.reading(at)
     weight = adaptive_weight(reading.small) if lab.gcv_weight is None else lab.gcv_weight
     values = {
         "width": at.widths,

@@ -55,18 +55,18 @@ class Survey:
             self.history = [entry for entry in self.history if entry[0] < k] + [(k, float(at.widths.max()))]
         return self._at[1]
 
-    def reading(self) -> Reading:
-        """What the rules read: the curve on a grid that is fine enough for them."""
+    def reading(self, at: Points | None = None) -> Reading:
+        """What the rules read: the points `at`, or if None the curve on a grid that is fine enough for them."""
         lab = self._lab
-        grid = lab.grid
-        if grid.size < FINE:
-            grid = np.geomspace(grid[0], grid[-1], FINE)
         small = lab.bidiagonal.small
-        spectrum = lab.system.spectrum
-        singular = None if spectrum is None else spectrum.values
+        if at is None and lab.grid.size >= FINE:
+            at = self.points
+        if at is None:
+            at = points(small, np.geomspace(lab.grid[0], lab.grid[-1], FINE))
+        singular = None if lab.system.spectrum is None else lab.system.spectrum.values
         probe = lab.probe.freedom if lab.probe and self.probed else None
         rows, noise, weight = lab.system.shape[0], lab.noise_norm, lab.gcv_weight
-        return Reading(small, points(small, grid), rows, noise, singular, probe, weight, self._whitest)
+        return Reading(small, at, rows, noise, singular, probe, weight, self._whitest)
 
     @property
     def probed(self) -> bool:
