@@ -112,10 +112,10 @@ class Progress:
 
 
 class Sweep:
-    """One run of a Plan. points: by way's name and n, all there from the start."""
+    """One run of `plan`. points: by way's name and n, all there from the start."""
 
     def __init__(self, plan: Plan, clock: Callable[[], float] = perf_counter) -> None:
-        self._plan, self._clock, self._random = plan, clock, Random(plan.seed)
+        self.plan, self._clock, self._random = plan, clock, Random(plan.seed)
         self.points = {(way.name, n): Point(way, n) for way in plan.ways for n in sorted(set(plan.sizes))}
 
     def measure(self) -> Generator[Progress, None, None]:
@@ -128,7 +128,7 @@ class Sweep:
 
         Raises ValueError if transfers are asked for and were not measured.
         """
-        if transfer and not self._plan.split:
+        if transfer and not self.plan.split:
             raise ValueError("transfers were not measured: the plan's split is False")
         found = {}
         for point in self._of(way):
@@ -152,11 +152,11 @@ class Sweep:
                 point.status, point.reason = "missing", f"{point.way.missing}; {point.way.backend.install}"
         sizes = sorted({n for _, n in self.points})
         for number, n in enumerate(sizes):
-            case = self._plan.case(n)
+            case = self.plan.case(n)
             yield Progress(0.3 * number / len(sizes), f"reference, n = {n:,}")
-            inputs = case.inputs(self._plan.seed)
+            inputs = case.inputs(self.plan.seed)
             truth = case.reference(inputs)
-            for way in self._plan.ways:
+            for way in self.plan.ways:
                 point = self.points[way.name, n]
                 if point.status == "waiting":
                     yield Progress(0.3 * number / len(sizes), f"checking {way.label}, n = {n:,}", point)
@@ -191,12 +191,12 @@ class Sweep:
 
     def _scaled(self, known: Point, point: Point) -> float:
         """In proportion to the work, but for what a call costs at any n."""
-        before, now = (self._plan.case(p.n).work(p.way) for p in (known, point))
+        before, now = (self.plan.case(p.n).work(p.way) for p in (known, point))
         ratio = max(now.moved / before.moved, now.flops / max(before.flops, 1.0))
         return max(0.0, known.call_seconds - OVERHEAD) * ratio
 
     def _share(self) -> float:
-        return self._plan.budget / len(self.points)
+        return self.plan.budget / len(self.points)
 
     def _spread_disagreement(self) -> None:
         """Wrong at one n is wrong."""
@@ -213,13 +213,13 @@ class Sweep:
             if all(point.finished for point in self._right()):
                 return
             for n in self._shuffled(sorted({point.n for point in self._right()})):
-                inputs = self._plan.case(n).inputs(self._plan.seed)
+                inputs = self.plan.case(n).inputs(self.plan.seed)
                 for point in self._shuffled([p for p in self._right() if p.n == n and not p.finished]):
-                    late = self._clock() - start > self._plan.budget
+                    late = self._clock() - start > self.plan.budget
                     if late and not first_round:
                         return
                     for _ in self._burst(point, inputs):
-                        part = min(1.0, (self._clock() - start) / self._plan.budget)
+                        part = min(1.0, (self._clock() - start) / self.plan.budget)
                         yield Progress(0.3 + 0.7 * part, f"timing {point.way.label}, n = {n:,}", point)
 
     def _right(self) -> list[Point]:
@@ -232,19 +232,19 @@ class Sweep:
     def _burst(self, point: Point, inputs: tuple[Any, ...]) -> Iterator[None]:
         """A few samples, after calls that do not count; each is a slice."""
         try:
-            with Stand(point.way, self._plan.case(point.n), inputs) as stand:
+            with Stand(point.way, self.plan.case(point.n), inputs) as stand:
                 stand.time(1)
                 pace = stand.time(1).compute
-                steps = 1 if self._plan.evict else steps_for(pace, SAMPLE_SECONDS, MOST_CALLS)
+                steps = 1 if self.plan.evict else steps_for(pace, SAMPLE_SECONDS, MOST_CALLS)
                 stand.time(steps)
                 yield
                 for _ in range(BURST):
-                    if self._plan.evict:
+                    if self.plan.evict:
                         stand.evict()
                     point.timings.append(stand.time(steps))
                     point.status = "measured"
                     yield
-                if self._plan.split:
+                if self.plan.split:
                     point.transfers.append(stand.transfer())
         except Exception as error:  # noqa: BLE001 as in _check_point
             _fail(point, error)
