@@ -2,5 +2,6 @@
 
 ecosystems: the libraries to write in; catalogue: the workloads and their ways, found in folders; stand: one way at one
 n, checked and timed; sweep: all of them, shuffled, until their quartiles settle; crossing: where two curves cross;
-traps: pairs of a wrong and a right program. README.md says what is measured.
+roofline: how near they come to the measured roofs; report: a sweep on disk; traps, trap: pairs of a wrong and a right
+program. The files named like an ecosystem hold what the lab itself needs of it. README.md says what is measured.
 """

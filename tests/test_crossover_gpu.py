@@ -1,0 +1,72 @@
+"""The crossover lab on a real GPU: every way that needs one, and the traps that only a GPU shows."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import isfinite, isnan
+
+import pytest
+
+from compute.labs.crossover.catalogue import DTYPES, workload, workloads
+from compute.labs.crossover.stand import Stand
+from compute.labs.crossover.sweep import Plan, Sweep
+from compute.labs.crossover.trap import Trap, traps
+
+pytestmark = pytest.mark.gpu
+WAYS = [way for w in workloads() for way in w.ways() if way.backend.device == "cuda"]
+LARGE = {"column_sums": 700, "determinants": 2001, "many_launches": 1000}
+
+
+def require(program):
+    if program.missing:
+        pytest.skip(f"{program.name}: {program.missing}")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: f"{way.workload}-{way.name}")
+def test_a_way_agrees_and_can_be_timed(way, dtype):
+    require(way)
+    w = workload(way.workload)
+    for n, values in product((1, 7, 333, LARGE.get(w.name, 1_000_003)), product(*w.settings.values())):
+        case = w.case(n, dtype, **dict(zip(w.settings, values, strict=True)))
+        inputs = case.inputs(seed=5)
+        with Stand(way, case, inputs) as stand:
+            found = stand.check(case.reference(inputs))
+            assert found.difference <= case.tolerance, (n, values)
+            assert found.first_call > 0
+            assert stand.time(3).compute > 0
+            assert stand.transfer() >= 0
+    with Stand(way, case, inputs) as stand:
+        stand.evict()
+        assert stand.time(1).compute > 0
+
+
+def test_a_sweep_over_the_gpu_s_ways_has_transfers_and_launches():
+    ways = [way for way in workload("add_one").ways() if not way.missing]
+    if all(way.backend.device == "host" for way in ways):
+        pytest.skip("no way to a GPU: " + "; ".join(f"{w.name}: {w.missing}" for w in WAYS[:3]))
+    sweep = Sweep(Plan(workload("add_one"), tuple(ways), (1000, 10**6), budget=2.0, split=True))
+    for _ in sweep.measure():
+        pass
+    for point in sweep.points.values():
+        assert point.measurement, (point.way.name, point.n, point.status, point.reason)
+        assert isfinite(point.launch.median)
+        assert (point.transfer.median > 0) == (point.way.backend.device == "cuda")
+
+
+@pytest.mark.parametrize("trap", [t for t in traps() if t.wrong.backend.device == "cuda"], ids=lambda trap: trap.name)
+def test_a_trap_s_programs_see_what_they_say(trap):
+    require(trap.wrong)
+    for program in (trap.wrong, trap.right):
+        assert set(program.run()) == set(trap.seen)
+
+
+def test_what_the_traps_say_of_a_gpu_holds():
+    wraps, race = Trap("out_of_bounds"), Trap("in_place_race")
+    require(wraps.wrong)
+    require(race.wrong)
+    assert wraps.wrong.run(10)["element"] == 1  # a[11 % 10]
+    assert isnan(wraps.right.run(10)["element"])
+    assert race.wrong.run()["wrong_cells"] > 0
+    assert race.right.run()["wrong_cells"] == 0
+    assert Trap("float64_literals").right.run()["result"] == pytest.approx(2, rel=2e-7)
