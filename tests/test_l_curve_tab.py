@@ -67,7 +67,8 @@ def test_badges_stand_beside_a_curve_and_do_not_touch():
 
 
 def test_badges_stand_below_a_curve_that_bends_the_other_way():
-    curve = np.array([[10.0, 200.0], [380.0, 195.0], [400.0, 5.0]])  # the top edge is near
+    crowd = np.linspace([9.0, 200.0], [10.0, 200.0], 300)  # hundreds of λ at the same place
+    curve = np.concatenate([crowd, [[380.0, 195.0], [400.0, 5.0]]])  # the top edge is near
     badges = beside([(100.0, 199.0), (390.0, 100.0)], curve, 24.0)
     assert badges[0][1] < 199 - 12
     assert badges[1][0] < 390 - 12

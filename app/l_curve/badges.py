@@ -35,10 +35,17 @@ def beside(points: Sequence[Place], curve: NDArray[np.float64], size: float) -> 
     The room above and to the right of an L-curve is free: badges stand there, apart from each other along the other
     diagonal, and as far from the curve as their neighbours' room asks. Below it, if it bends the other way.
     """
-    out = curve.sum(axis=1)
-    if out.mean() > (out[0] + out[-1]) / 2:
+    along, out = _turned(curve)
+    even = np.interp(np.linspace(along[0], along[-1], SAMPLES), along, out)  # points of a curve crowd at its ends
+    if even.mean() > (out[0] + out[-1]) / 2:
         return [(-x, -y) for x, y in _above([(-x, -y) for x, y in points], -curve, size)]
     return _above(points, curve, size)
+
+
+def _turned(curve: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(2, n) places along one diagonal, ascending, and out along the other."""
+    turned = np.stack([curve[:, 0] - curve[:, 1], curve[:, 0] + curve[:, 1]]) / sqrt(2.0)
+    return turned[:, np.argsort(turned[0])]
 
 
 def _above(points: Sequence[Place], curve: NDArray[np.float64], size: float) -> list[Place]:
@@ -46,8 +53,7 @@ def _above(points: Sequence[Place], curve: NDArray[np.float64], size: float) -> 
     along = [(x - y) / root for x, y in points]
     order = sorted(range(len(points)), key=along.__getitem__)
     apart = dict(zip(order, spread([along[i] for i in order], size), strict=True))
-    path = np.stack([curve[:, 0] - curve[:, 1], curve[:, 0] + curve[:, 1]]) / root
-    path = path[:, np.argsort(path[0])]
+    path = _turned(curve)
     places = []
     for i, _ in enumerate(points):
         around = np.linspace(apart[i] - size / 2, apart[i] + size / 2, SAMPLES)

@@ -15,10 +15,10 @@ from app.theme import stylesheet
 from app.widgets import FULL
 from compute.images import MAX_BYTES
 
-KINDS = {
-    "matrix": ("A, or A and b  [.npz, .mtx]", ".npz,.mtx"),
-    "rhs": ("b  [.npy, .mtx]", ".npy,.mtx"),
-    "image": ("Picture  [.png, .jpg]", ".png,.jpg,.jpeg"),
+KINDS = {  # label, label once a file was chosen, what a file may be called
+    "matrix": ("A, or A and b  [.npz, .mtx]", "A: {filename}", ".npz,.mtx"),
+    "rhs": ("b  [.npy, .mtx]", "b: {filename}", ".npy,.mtx"),
+    "image": ("Picture  [.png, .jpg]", "Picture: {filename}", ".png,.jpg,.jpeg"),
 }
 WRONG = "<div class='wrong' role='alert'>{words}</div>"
 LOOK = ".wrong { color: var(--bad); font-size: var(--small, 14px); line-height: 1.4; }"
@@ -29,10 +29,9 @@ class Upload:
 
     def __init__(self, kind: str, take: Callable[[bytes], object]) -> None:
         self.kind, self._take = kind, take
-        label, accept = KINDS[kind]
-        self.field = pmui.FileInput(
-            label=label, accept=accept, max_file_size=MAX_BYTES, variant="outlined", size="small", **FULL
-        )
+        label, chosen, accept = KINDS[kind]
+        look = {"variant": "outlined", "size": "small", **FULL}
+        self.field = pmui.FileInput(label=label, uploaded_label=chosen, accept=accept, max_file_size=MAX_BYTES, **look)
         self.field.param.watch(self._arrived, "value")
         self.words = pn.pane.HTML(
             "", stylesheets=[stylesheet(), LOOK], sizing_mode="stretch_width", margin=(0, 8), visible=False
@@ -99,6 +98,7 @@ class Uploads:
     def _arrived(self, kind: str, data: bytes) -> None:
         if kind == "image":
             self._sent = ("image",)
+            self.phantom.visible = True
             self.session.change(options={**self.session.values["options"], "image": data})
             return
         self._files[kind] = data
@@ -112,4 +112,5 @@ class Uploads:
 
     def _without_picture(self) -> None:
         options: Mapping[str, Any] = self.session.values["options"]
+        self.phantom.visible = False
         self.session.change(options={name: value for name, value in options.items() if name != "image"})

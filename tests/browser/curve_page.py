@@ -1,0 +1,161 @@
+"""A tab with the L-curve lab in it, as a test uses it: the curve in numbers, and the hand on it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from playwright.sync_api import Error, Page
+
+from tests.browser.lab_page import SideBar
+from tests.browser.serving import Server
+
+MODEL = "const model = (name) => Bokeh.documents[0]?.get_model_by_name(name);"
+STATE = f"""() => {{ {MODEL}
+  const line = model('l-curve').data, ring = model('picked').data;
+  const at = (name) => Array.from(Object.values(model(name)?.data ?? {{}})[1] ?? []);
+  const picture = model('l-curve solution');
+  return {{x: Array.from(line.x), y: Array.from(line.y), ring: [ring.x[0], ring.y[0]],
+           solution: at('l-curve solution line'), truth: at('l-curve truth line'),
+           picture: picture ? Array.from(picture.data.solution[0]).length : 0}};
+}}"""
+# The place on the page of a part of the curve.
+PLACE = f"""(part) => {{ {MODEL}
+  const view = Bokeh.index.find_one(model('l-curve plot')), {{x_scale, y_scale}} = view.frame;
+  const line = model('l-curve').data;
+  const box = view.el.getBoundingClientRect(), i = Math.round(part * (line.x.length - 1));
+  return [box.x + x_scale.compute(line.x[i]), box.y + y_scale.compute(line.y[i])];
+}}"""
+# How long from the last press of the pointer, or of a key, until another solution was painted; how many there were.
+WATCH = f"""() => {{ {MODEL}
+  window.began = performance.now(); window.painted = []; window.steps = [];
+  if (window.watching) return;
+  window.watching = true;
+  const press = () => {{ window.began = performance.now(); window.painted = []; }};
+  document.addEventListener('pointerdown', press, true);
+  model('l-curve solution line').properties.data.change.connect(() => requestAnimationFrame(() => {{
+    const {{port1, port2}} = new MessageChannel();
+    port1.onmessage = () => window.painted.push(performance.now() - window.began);
+    port2.postMessage(0);
+  }}));
+  model('l-curve').properties.data.change.connect(() => window.steps.push(Array.from(model('l-curve').data.y)));
+}}"""
+
+
+class CurvePage(SideBar):
+    """Opens the app in `page`, shows the lab, and waits until its curve is done."""
+
+    def __init__(self, page: Page, server: Server) -> None:
+        self.page, self.server = page, server
+        self.open()
+
+    def open(self) -> None:
+        """Load the page."""
+        self.page.goto(self.server.url)
+        self.page.get_by_role("tab", name="L-curve").click()
+        self.page.locator(".chosen").wait_for(timeout=60_000)
+        self.until(self.done, 90)
+        self.watch()
+
+    def fresh(self) -> None:
+        """The first problem as it was at first, without loading the page; it is loaded if that fails."""
+        try:
+            self.page.keyboard.press("Escape")
+            self.tidy()
+        except (AssertionError, Error):  # of a test that failed
+            self.open()
+
+    def tidy(self) -> None:
+        """The first problem and noise, and the first rule's λ."""
+        if "Paused" in self.status():
+            self.key(" ")
+        if not self.page.get_by_label("λ chosen by").count():
+            self.page.get_by_role("button", name="Choice of λ").click()
+        if self.problem() != "Inverse heat equation":
+            self.choose("Problem", "Inverse heat equation")
+        self.noise("0.01")
+        self.until(self.done, 60)
+        self.page.get_by_role("button", name="Curvature").first.click()
+        self.until(lambda: "rule 1" in self.lam())
+        self.watch()
+
+    def problem(self) -> str:
+        """What is chosen."""
+        return self.page.get_by_label("Problem", exact=True).inner_text().strip()
+
+    def watch(self) -> None:
+        """Note from now on what is painted."""
+        self.page.evaluate(WATCH)
+
+    def until(self, condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+        """The condition's value as soon as it is true; fails after `seconds`, saying what the status bar shows."""
+        end = time.monotonic() + seconds
+        while True:
+            value = condition()
+            if value:
+                return value
+            assert time.monotonic() < end, f"not true within {seconds:g} s; the page says: {self.status()}"
+            self.page.wait_for_timeout(40)
+
+    def status(self) -> str:
+        """The status bar's words, on one line; "" before there is one."""
+        bar = self.page.locator(".status")
+        return " ".join(bar.first.inner_text().split()) if bar.count() else ""
+
+    def fact(self, name: str) -> str:
+        """What the status bar says of `name`; "" if nothing."""
+        found = re.search(rf"{re.escape(name)} (\S+)", self.status())
+        return found[1] if found else ""
+
+    def done(self) -> bool:
+        """Whether the curve that is shown is as exact as was asked for, and its rules are worked out."""
+        found = re.search(r"ribbon (?:(exact)|(\S+) of (\S+))", self.status())
+        narrow = found is not None and (found[1] is not None or float(found[2]) <= float(found[3]))
+        return narrow and "when done" not in self.page.locator("ul").last.inner_text()
+
+    def state(self) -> dict[str, Any]:
+        """x and y of the curve, the ring's place, the solution and the truth, the pixels of its picture."""
+        return self.page.evaluate(STATE)
+
+    def lam(self) -> str:
+        """λ as the line above the curve says it, and whose it is."""
+        return " ".join(self.page.locator(".chosen").inner_text().split())
+
+    def at(self, part: float) -> tuple[float, float]:
+        """The place on the page of a part of the curve: 0 its lowest λ, 1 its highest."""
+        x, y = self.page.evaluate(PLACE, part)
+        return x, y
+
+    def painted(self) -> list[float]:
+        """ms after the last press of every solution since."""
+        return self.page.evaluate("window.painted")
+
+    def field(self, label: str) -> Any:
+        """A text field."""
+        return self.page.get_by_label(label, exact=True).first
+
+    def type(self, label: str, text: str) -> None:
+        """Type into a field."""
+        self.field(label).fill(text)
+        self.field(label).press("Enter")
+
+    def noise(self, level: str) -> None:
+        """Move the noise slider to the level with these words."""
+        slider = self.page.get_by_label(re.compile("^Noise")).first
+        slider.focus()
+        for _ in range(80):
+            text = self.page.locator("nav").first.inner_text()
+            words = re.search(r"Noise[^:]*:\s*(\S+)", text)[1]
+            if words == level:
+                return
+            self.page.keyboard.press("ArrowRight" if words == "none" or float(words) < float(level) else "ArrowLeft")
+            self.page.wait_for_timeout(30)
+        raise AssertionError(f"the noise slider has no {level}")
+
+    def give(self, label: re.Pattern[str], name: str, data: bytes) -> None:
+        """Choose a file."""
+        with self.page.expect_file_chooser() as chooser:
+            self.page.get_by_text(label).first.click()
+        chooser.value.set_files({"name": name, "mimeType": "application/octet-stream", "buffer": data})

@@ -1,0 +1,237 @@
+"""The L-curve lab in a real Chromium: the curve grows, a click picks λ, every view follows, files come and go."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import time
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from PIL import Image
+
+from compute.labs.l_curve.problems import make
+from tests.browser.conftest import LAPTOP, PROJECTOR
+from tests.browser.curve_page import CurvePage
+
+OVERFLOW = "[document.documentElement.scrollWidth - innerWidth, document.documentElement.scrollHeight - innerHeight]"
+A_FILE = re.compile(r"A, or A and b|A: \S+")  # the label before and after a file was chosen
+B_FILE, PICTURE = re.compile(r"^b \[.npy|b: \S+"), re.compile(r"Picture \[.png|Picture: \S+")
+
+
+@pytest.fixture(scope="module")
+def opened(lasting, server):
+    return CurvePage(lasting(), server)
+
+
+@pytest.fixture
+def lab(opened, lasting, allowed_errors):
+    opened.fresh()
+    yield opened
+    lasting.complain(allowed_errors)
+
+
+@pytest.fixture
+def new_lab(page, server):
+    return CurvePage(page, server)
+
+
+def npz(**arrays):
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+def test_the_curve_moves_while_it_is_solved(lab):
+    lab.key("r")
+    lab.until(lambda: not lab.done())
+    lab.until(lab.done, 60)
+    curves = [y for y in lab.page.evaluate("window.steps") if len(y) == 200]
+    assert len({tuple(y) for y in curves}) > 10  # as many pictures of it
+    lowest = np.array([y[0] for y in curves])  # |x| at the lowest λ, a lower bound that rises with every step
+    rising = np.diff(lowest[np.argmin(lowest):]) >= -1e-9 * lowest.max()
+    assert rising.all()
+    assert lowest[-1] > 10 * lowest.min()
+
+
+def test_a_click_on_the_curve_picks_lambda_and_shows_its_solution(lab):
+    before = lab.state()
+    lab.page.mouse.click(*lab.at(0.2))
+    lab.until(lambda: "chosen by hand" in lab.lam())
+    state = lab.until(lambda: (s := lab.state())["solution"] != before["solution"] and s)
+    i = round(0.2 * (len(state["x"]) - 1))
+    assert state["ring"] == pytest.approx([state["x"][i], state["y"][i]], rel=0.1)
+    norm = np.linalg.norm(state["solution"])
+    assert norm == pytest.approx(state["ring"][1], rel=0.02)  # the solution that is drawn has the norm of its point
+    print(f"painted {lab.painted()[0]:.0f} ms after the press, n = 200")
+
+
+def test_dragging_along_the_curve_changes_the_solution_all_the_while(lab):
+    lab.page.mouse.move(*lab.at(0.2))
+    lab.page.mouse.down()
+    for k in range(30):
+        lab.page.mouse.move(*lab.at(0.2 + 0.02 * k))
+        lab.page.wait_for_timeout(30)
+    lab.page.mouse.up()
+    state = lab.until(lambda: (s := lab.state())["ring"][0] == pytest.approx(s["x"][155], rel=0.1) and s)
+    assert len(lab.painted()) > 3
+    assert np.linalg.norm(state["solution"]) < 2 * np.linalg.norm(state["truth"])
+
+
+def test_a_rule_gives_its_lambda_back(lab):
+    lab.page.mouse.click(*lab.at(0.3))
+    lab.until(lambda: "chosen by hand" in lab.lam())
+    lab.page.get_by_role("button", name="Discrepancy").click()
+    lab.until(lambda: "rule 6: Discrepancy principle" in lab.lam())
+    x = lab.state()["ring"][0]
+    b = make("heat", n=200)[1]
+    assert x == pytest.approx(1.01 * 0.01 * np.linalg.norm(b), rel=0.01)  # the principle: |Ax - b| = τ |e|
+
+
+def test_every_view_marks_the_lambda_and_takes_clicks(lab):
+    spans = """(name) => Bokeh.documents[0].get_model_by_name(name).center.filter((m) => m.type == 'Span')
+      .map((m) => [m.visible, m.location])[0]"""
+    for title, name in (("GCV", "gcv"), ("Error", "error"), ("Singular values", "singular"), ("Ribbon", "ribbon"),
+                        ("Quasi-optimality", "quasi"), ("Picard", "picard"), ("Curvature", "curvature")):  # fmt: skip
+        lab.page.locator("button[value]").get_by_text(title, exact=True).or_(
+            lab.page.get_by_role("button", name=title, exact=True)).last.click()
+        lab.until(lambda name=name: lab.page.evaluate(
+            "(name) => Bokeh.documents[0].get_model_by_name(name)?.inner_width > 50", f"{name} view"))
+        if name != "ribbon":
+            lab.page.mouse.click(*lab.at(0.4))
+            shown, where = lab.until(lambda name=name: (s := lab.page.evaluate(spans, f"{name} view"))[0] and s)
+            assert shown
+            assert f"{where:.3g}"[:4] in lab.until(lambda: "hand" in lab.lam() and lab.lam()).replace(" ", "") or where
+    box = lab.page.evaluate("""() => { const m = Bokeh.documents[0].get_model_by_name('curvature view');
+      const b = Bokeh.index.find_one(m).el.getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; }""")
+    before = lab.lam()
+    lab.page.mouse.click(box[0] + 0.45 * box[2], box[1] + 0.4 * box[3])
+    lab.until(lambda: lab.lam() != before)
+
+
+def test_the_noise_slider_solves_anew_while_it_moves(lab):
+    lab.page.evaluate("window.painted = []")
+    x = lab.state()["x"]
+    start = time.monotonic()
+    lab.noise("0.1")
+    seconds = time.monotonic() - start
+    lab.until(lambda: lab.fact("‖Ax−b‖") and lab.done(), 30)
+    print(f"{len(lab.painted())} solutions painted in the {seconds:.1f} s in which the slider moved")
+    assert len(lab.painted()) >= 3
+    assert min(lab.state()["x"]) > 3 * min(x)  # ten times the noise leaves ten times the residual
+
+
+def test_another_problem_and_a_picture(lab):
+    lab.choose("Problem", "Blurred picture")
+    lab.until(lambda: lab.state()["picture"] >= 48 * 48, 60)
+    lab.page.get_by_text("True picture").wait_for()
+    lab.until(lab.done, 90)
+    lab.page.mouse.click(*lab.at(0.5))
+    lab.until(lambda: "chosen by hand" in lab.lam())
+    picture = io.BytesIO()
+    Image.fromarray(np.uint8(np.add.outer(np.arange(90), np.arange(120)))).save(picture, "PNG")
+    before = lab.lam()
+    lab.give(PICTURE, "ramp.png", picture.getvalue())
+    lab.page.get_by_role("button", name="Phantom again").wait_for()
+    lab.until(lambda: lab.lam() != before and lab.done(), 90)
+    lab.give(PICTURE, "ramp.png", b"no picture")
+    lab.page.get_by_role("alert").get_by_text("image must be a PNG or JPEG file").wait_for()
+    lab.page.get_by_role("button", name="Phantom again").click()
+
+
+def test_alpha_is_written_everywhere(lab):
+    lam = float(lab.lam().split()[2])
+    lab.key("a")
+    lab.until(lambda: lab.lam().startswith("α ="))
+    assert float(lab.lam().split()[2]) == pytest.approx(lam**2, rel=0.02)
+    labels = lab.page.evaluate("Bokeh.documents[0].get_model_by_name('curvature view').below[0].axis_label")
+    assert labels == "α = λ²"
+    lab.key("a")
+    lab.until(lambda: lab.lam().startswith("λ ="))
+
+
+@pytest.mark.parametrize(
+    ("label", "text", "words"),
+    [
+        ("n [samples]", "7", "n must be a multiple of 2 for heat, not 7"),
+        ("n [samples]", "many", "must be a whole number, not 'many'"),
+        ("Conditioning κ", "0", "kappa must be a number from 0.1 to 100, not 0"),
+        ("λ", "-1", "lam must be a finite number above 0, not -1"),
+        ("Steps at most", "0", "steps_at_most must be from 1 to 100000, not 0"),
+        ("n [samples]", "2000000", "GiB"),
+    ],
+)
+def test_a_bad_number_is_refused_beside_its_field(lab, label, text, words):
+    before = lab.state()["x"]
+    lab.type(label, text)
+    lab.page.locator("nav").first.get_by_text(words).wait_for()
+    assert lab.state()["x"] == before  # nothing lost
+
+
+def test_ones_own_matrix(lab):
+    A, b, x = make("shaw", n=20)
+    lab.choose("Problem", "Own A and b")
+    lab.give(A_FILE, "bad.npz", b"no matrix at all")
+    lab.page.get_by_role("alert").get_by_text("matrix must be an .npz file").wait_for()
+    lab.give(A_FILE, "nan.npz", npz(A=A, b=np.full(20, np.nan)))
+    lab.page.get_by_role("alert").get_by_text("b must be finite").wait_for()
+    lab.give(A_FILE, "short.npz", npz(A=A, b=b[:-1]))
+    lab.page.get_by_role("alert").get_by_text("b must have the shape (20,)").wait_for()
+    lab.give(A_FILE, "shaw.npz", npz(A=A, b=b, x=x))
+    lab.until(lambda: len(lab.state()["truth"]) == 20, 30)
+    assert lab.state()["truth"] == pytest.approx(x)
+    market = io.BytesIO()
+    scipy.io.mmwrite(market, sp.coo_matrix(np.diag([3.0, 2.0, 1.0])))
+    lab.give(A_FILE, "diagonal.mtx", market.getvalue())
+    lab.page.get_by_role("alert").get_by_text("rhs must be given").wait_for()
+    rhs = io.BytesIO()
+    np.save(rhs, np.ones(3))
+    lab.give(A_FILE, "diagonal.mtx", market.getvalue())
+    lab.give(B_FILE, "b.npy", rhs.getvalue())
+    lab.until(lambda: len(lab.state()["solution"]) == 3, 30)
+
+
+def test_further_narrows_the_ribbons(lab):
+    assert lab.fact("ribbon")
+    lab.key("f")
+    lab.until(lambda: "of 0.0001" in lab.status() and lab.done(), 60)
+
+
+def test_the_lab_pauses_steps_and_goes_on(lab):
+    lab.key("r")
+    lab.key(" ")
+    lab.until(lambda: "Paused" in lab.status())
+    lab.page.wait_for_timeout(300)
+    step = int(lab.fact("step"))
+    lab.key("s")
+    lab.until(lambda: int(lab.fact("step")) == step + 1)
+    lab.key(" ")
+    lab.until(lab.done, 60)
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PROJECTOR])
+def test_nothing_overflows(lab, size):
+    lab.page.set_viewport_size({"width": size[0], "height": size[1]})
+    for name in ("Problem", "Choice of λ", "Compute"):
+        lab.group(name)
+        assert lab.page.evaluate(OVERFLOW) == [0, 0]
+    bar = lab.page.locator(".status")
+    assert bar.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+    lab.page.set_viewport_size({"width": LAPTOP[0], "height": LAPTOP[1]})
+    lab.group("Problem")
+
+
+@pytest.mark.parametrize("viewport", [PROJECTOR], indirect=True)
+def test_screenshots(new_lab, screenshot):
+    lab = new_lab
+    if os.environ.get("UPDATE_SCREENSHOTS"):  # with the comparison done, which takes a while
+        lab.until(lambda: lab.page.get_by_text("Measuring").count() == 0, 90)
+    lab.page.wait_for_timeout(1500)
+    assert screenshot("l_curve").stat().st_size > 50_000
+    lab.page.get_by_label("Toggle theme").click()
+    lab.page.mouse.move(5, 5)
+    lab.page.wait_for_timeout(2500)
+    assert screenshot("l_curve-dark").stat().st_size > 50_000
