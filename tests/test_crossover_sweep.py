@@ -82,6 +82,24 @@ def test_a_way_that_raises_is_reported_and_loses_nobody_else_s_time():
     assert sweep.points["cpu_numpy", 10].status == "measured"
 
 
+def test_a_way_whose_file_cannot_be_imported_is_reported_too(scripted):
+    scripted.seconds = lambda way, n: 1e-6
+    sweep = finish(Sweep(plan(Way("add_one", NUMPY, "unwritten"), A)))
+    assert sweep.points["cpu_numpy_unwritten", 10].status == "failed"
+    assert sweep.points["cpu_numpy_unwritten", 10].reason.startswith("ModuleNotFoundError: No module named")
+    assert sweep.points["cpu_numpy_a", 10].status == "measured"
+
+
+def test_no_reference_is_computed_for_an_n_that_no_way_reaches(scripted, monkeypatch):
+    scripted.seconds = lambda way, n: 1e-2 * n
+    folder, seen = workload("add_one").folder, []
+    reference = folder.reference
+    monkeypatch.setattr(folder, "reference", lambda a: seen.append(a.size) or reference(a))
+    sweep = finish(Sweep(plan(A, budget=1.2), Clock(1e-3)))
+    assert [point.status for point in sweep.points.values()] == ["measured", "skipped", "skipped"]
+    assert seen == [10]
+
+
 def test_a_missing_way_says_what_installs_it():
     absent = Way("add_one", Extra("gpu_magic", "cuda", Host, ("magic_wands",), "Magic", "magic"), "")
     sweep = finish(Sweep(plan(absent)))

@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import Any, Literal
 
 from compute.bench.measure import LEAST, MOST, steps_for
+from compute.devices import Host
 from compute.labs.crossover.catalogue import Case, Way, Workload
 from compute.labs.crossover.crossing import Crossing, crossing
 from compute.labs.crossover.stand import Stand
@@ -25,6 +26,7 @@ SAMPLE_SECONDS = 0.02  # length that a sample aims at: a bar that moves, and 1e4
 BURST = LEAST  # samples of a way before it is another's turn
 MOST_CALLS = 10_000  # in one sample
 OVERHEAD = 1e-3  # seconds of a call that may be launches and threads waking up: they do not grow with n
+CHECKS = 0.3  # part of the progress that the checks are taken for
 PATIENCE = 2.0  # a call may take so many times the budget of its point before larger n are skipped
 
 Status = Literal["waiting", "checked", "measured", "disagrees", "failed", "skipped", "missing"]
@@ -149,31 +151,39 @@ class Sweep:
     def _check(self) -> Iterator[Progress]:
         for point in self.points.values():
             if point.way.missing:
-                point.status, point.reason = "missing", f"{point.way.missing}; {point.way.backend.install}"
+                help_ = point.way.backend.install
+                point.status, point.reason = "missing", f"{point.way.missing}; {help_}" if help_ else point.way.missing
         sizes = sorted({n for _, n in self.points})
         for number, n in enumerate(sizes):
-            case = self.plan.case(n)
-            yield Progress(0.3 * number / len(sizes), f"reference, n = {n:,}")
+            done, case = CHECKS * number / len(sizes), self.plan.case(n)
+            points = [point for way in self.plan.ways if self._possible(point := self.points[way.name, n], case)]
+            if not points:
+                continue
+            yield Progress(done, f"reference, n = {n:,}")
             inputs = case.inputs(self.plan.seed)
             truth = case.reference(inputs)
-            for way in self.plan.ways:
-                point = self.points[way.name, n]
-                if point.status == "waiting":
-                    yield Progress(0.3 * number / len(sizes), f"checking {way.label}, n = {n:,}", point)
-                    self._check_point(point, case, inputs, truth)
+            for point in points:
+                yield Progress(done, f"checking {point.way.label}, n = {n:,}", point)
+                self._check_point(point, case, inputs, truth)
         self._spread_disagreement()
 
+    def _possible(self, point: Point, case: Case) -> bool:
+        """Whether the way is here, and neither time nor memory forbids this n; the point says why not."""
+        if point.status == "waiting":
+            try:
+                point.reason = self._too_slow(point) or _too_large(point.way, case)
+                point.status = "skipped" if point.reason else "waiting"
+            except Exception as error:  # noqa: BLE001 one broken way must not lose the figures of the others
+                _fail(point, error)
+        return point.status == "waiting"
+
     def _check_point(self, point: Point, case: Case, inputs: Any, truth: Any) -> None:
-        point.reason = self._too_slow(point) or _too_large(point.way, case)
-        if point.reason:
-            point.status = "skipped"
-            return
         try:
             with Stand(point.way, case, inputs) as stand:
                 found = stand.check(truth)
                 point.difference, point.first_call = found.difference, found.first_call
                 point.call_seconds = min(stand.time(1).compute for _ in range(2))
-        except Exception as error:  # noqa: BLE001 one broken way must not lose the figures of the others
+        except Exception as error:  # noqa: BLE001 as in _possible
             _fail(point, error)
             return
         point.status = "checked"
@@ -220,7 +230,7 @@ class Sweep:
                         return
                     for _ in self._burst(point, inputs):
                         part = min(1.0, (self._clock() - start) / self.plan.budget)
-                        yield Progress(0.3 + 0.7 * part, f"timing {point.way.label}, n = {n:,}", point)
+                        yield Progress(CHECKS + (1 - CHECKS) * part, f"timing {point.way.label}, n = {n:,}", point)
 
     def _right(self) -> list[Point]:
         return [point for point in self.points.values() if point.status in ("checked", "measured")]
@@ -246,7 +256,7 @@ class Sweep:
                     yield
                 if self.plan.split:
                     point.transfers.append(stand.transfer())
-        except Exception as error:  # noqa: BLE001 as in _check_point
+        except Exception as error:  # noqa: BLE001 as in _possible
             _fail(point, error)
 
 
@@ -255,6 +265,7 @@ def _fail(point: Point, error: Exception) -> None:
 
 
 def _too_large(way: Way, case: Case) -> str:
-    """Why the memory does not suffice; empty if it does."""
-    needed, free = case.work(way).held, way.backend.open_device().free_bytes()
+    """Why the memory does not suffice, the device's or the host's; empty if it does."""
+    needed = case.work(way).held
+    free = min(way.backend.open_device().free_bytes(), Host().free_bytes())
     return f"needs {needed / 2**30:.2f} GiB; {free / 2**30:.2f} GiB are free" if needed > free else ""
