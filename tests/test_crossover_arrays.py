@@ -1,0 +1,132 @@
+"""GPUs as PyTorch and JAX hold them, with NumPy in the libraries' place: which of their names are used, and how."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from compute.labs.crossover.gpu_arrays import JaxCuda, TorchCuda
+
+
+class Tensor(np.ndarray):
+    """A NumPy array with the methods of a tensor that are used."""
+
+    def copy_(self, other):
+        self[...] = other
+
+    def cpu(self):
+        return self
+
+    def numpy(self):
+        return np.asarray(self)
+
+
+class Event:
+    """Records the time of the host."""
+
+    def __init__(self, enable_timing):
+        assert enable_timing
+
+    def record(self):
+        self.at = time.perf_counter()
+
+    def synchronize(self): ...
+
+    def elapsed_time(self, later):
+        return 1e3 * (later.at - self.at)
+
+
+def torch(available=True):
+    facts = SimpleNamespace(name="a GPU", total_memory=80)
+    cuda = SimpleNamespace(
+        is_available=lambda: available, device_count=lambda: 2, set_device=lambda index: None, Event=Event,
+        synchronize=lambda index: None, mem_get_info=lambda index: (30, 80), empty_cache=lambda: None,
+        get_device_properties=lambda index: facts,
+    )  # fmt: skip
+
+    def empty(shape, dtype, device):
+        assert device == "cuda:1"
+        return np.empty(shape, dtype).view(Tensor)
+
+    return SimpleNamespace(cuda=cuda, empty=empty, from_numpy=lambda a: a.view(Tensor))
+
+
+def jax(devices=2):
+    found = [
+        SimpleNamespace(device_kind="a GPU", memory_stats=lambda: {"bytes_limit": 80, "bytes_in_use": 50})
+    ] * devices
+    waited = []
+
+    class Array(np.ndarray):
+        def block_until_ready(self):
+            return self
+
+    def get(kind):
+        assert kind == "gpu"
+        if not found:
+            raise RuntimeError("no GPU backend")
+        return found
+
+    return SimpleNamespace(
+        devices=get, config=SimpleNamespace(update=lambda name, value: waited.append(name)), waited=waited,
+        device_put=lambda host, device: host.copy().view(Array), live_arrays=list, block_until_ready=waited.append,
+    )  # fmt: skip
+
+
+def test_tensors_come_and_go(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", torch())
+    device = TorchCuda(1)
+    host = np.arange(6, dtype=np.float32).reshape(2, 3)
+    array = device.upload(host)
+    assert isinstance(array, Tensor)
+    np.testing.assert_array_equal(device.download(array), host)
+    assert (device.name, device.free_bytes(), device.describe()) == ("cuda:1", 30, {"name": "a GPU", "memory": 80})
+    with device.stopwatch() as stopwatch:
+        time.sleep(0.01)
+    assert stopwatch.seconds() >= 0.01
+    device.close()
+    with pytest.raises(ValueError, match="device_index must be from 0 to 1, not 2"):
+        TorchCuda(2)
+
+
+def test_arrays_of_jax_come_and_go_and_are_waited_for(monkeypatch):
+    library = jax()
+    monkeypatch.setitem(sys.modules, "jax", library)
+    device = JaxCuda(0)
+    assert library.waited == ["jax_enable_x64"]
+    host = np.arange(6.0)
+    np.testing.assert_array_equal(device.download(device.upload(host)), host)
+    np.testing.assert_array_equal(device.allocate((2,), np.float32), [0, 0])
+    with pytest.raises(TypeError, match=r"a JAX array of \(2,\) cannot take \(6,\)"):
+        device.write(host, device.allocate((2,), np.float32))
+    with device.stopwatch() as stopwatch:
+        time.sleep(0.01)
+    assert stopwatch.seconds() >= stopwatch.launch >= 0.01
+    assert library.waited[-1] == []  # the arrays that there are
+    assert (device.free_bytes(), device.describe()) == (30, {"name": "a GPU"})
+
+
+def test_why_there_is_no_gpu_for_them(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", torch(available=False))
+    monkeypatch.setitem(sys.modules, "jax", jax(devices=0))
+    assert (TorchCuda.count(), JaxCuda.count()) == (0, 0)
+    assert TorchCuda.missing() == "PyTorch is installed but finds no NVIDIA GPU or driver"
+    assert JaxCuda.missing() == "JAX is installed but finds no NVIDIA GPU (no GPU backend)"
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setitem(sys.modules, "jax", None)
+    assert (TorchCuda.count(), JaxCuda.count()) == (0, 0)
+    assert "PyTorch cannot be imported" in TorchCuda.missing()
+    assert "JAX cannot be imported" in JaxCuda.missing()
+
+
+def test_jax_is_told_to_leave_the_memory_to_others(monkeypatch):
+    monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE", raising=False)
+    monkeypatch.setitem(sys.modules, "jax", jax())
+    JaxCuda(0)
+    assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+    monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE")
