@@ -22,7 +22,7 @@ NOT_FINITE_COLOUR = (255, 0, 255)
 def picture(lab: str, path: Path, steps: int, backend: str, command: str) -> None:
     """Advance a lab of default parameters by `steps` and write its first raster to `path`.
 
-    The command is kept in the file as text. ValueError for an unknown lab or backend.
+    The command is kept in the file as text. ValueError for an unknown lab or backend, and for a lab without a picture.
     """
     from compute.labs import lab_class
 
@@ -30,12 +30,14 @@ def picture(lab: str, path: Path, steps: int, backend: str, command: str) -> Non
     try:
         if steps:
             model.advance(steps)
-        raster = next(iter(model.frame(pixels=PIXELS).rasters.values()))
+        rasters = model.frame(pixels=PIXELS).rasters
     finally:
         model.close()
+    if not rasters:
+        raise ValueError(f"{lab} has no picture with its usual parameters, only curves")
     about = PngInfo()
     about.add_itxt("fieldlab", command)
-    image(raster).save(path, pnginfo=about)
+    image(next(iter(rasters.values()))).save(path, pnginfo=about)
 
 
 def image(raster: Raster) -> Image.Image:

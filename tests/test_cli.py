@@ -96,6 +96,7 @@ def test_bench_as_json_has_its_provenance(capsys):
         (["render", "diffusion", "--out", "a.mp4"], "must end in .png"),
         (["render", "diffusion", "--out", "a.png", "--steps", "-3"], "--steps"),
         (["render", "diffusion", "--out", "a.png", "--backend", "cpu_abacus"], "cpu_abacus"),
+        (["render", "l_curve", "--out", "a.png", "--backend", "cpu_numpy"], "only curves"),
     ],
 )
 def test_bad_input_is_answered_in_words(capsys, tmp_path, monkeypatch, arguments, says):
