@@ -14,7 +14,7 @@ from compute.labs.crossover.work import Work
 
 __all__ = ["difference"]
 
-TITLE, CHAPTER, CALL, ON = "Heaviest dielectron mass", 11, "heaviest", "device"
+TITLE, CHAPTER, CALL, ON = "Heaviest dielectron mass", 12, "heaviest", "device"
 SIZES = 10, 10**7  # events
 SETTINGS: dict[str, tuple[Any, ...]] = {}
 MEAN = 1.5  # electrons an event

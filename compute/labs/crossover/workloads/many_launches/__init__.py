@@ -13,7 +13,7 @@ from compute.labs.crossover.work import Work
 
 __all__ = ["difference"]
 
-TITLE, CHAPTER, CALL, ON = "Many small launches", 10, "add_many", "device"
+TITLE, CHAPTER, CALL, ON = "Many small launches", 11, "add_many", "device"
 SIZES = 1, 10_000  # launches
 SETTINGS: dict[str, tuple[Any, ...]] = {}
 ELEMENTS = 4096  # numbers that one launch works on

@@ -1,0 +1,39 @@
+"""CuPy: its generator for the points, and an ElementwiseKernel that follows each to its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy as cp
+
+from compute.devices import Array
+from compute.labs.crossover.workloads.mandelbrot_area import BOX, HEIGHT, ITERATIONS, LEFT, WIDTH
+
+_stays = cp.ElementwiseKernel(
+    "T x, T y",
+    "int stays",
+    f"""
+    T a = 0, b = 0;
+    int step = 0;
+    while (step < {ITERATIONS} && a * a + b * b <= 4) {{
+        const T next = a * a - b * b + x;
+        b = 2 * a * b + y;
+        a = next;
+        step++;
+    }}
+    stays = a * a + b * b <= 4
+    """,
+    "mandelbrot_stays",
+)
+
+
+def prepare(n: int, seed: int, out: Array) -> tuple[int, Any, Array, Array]:
+    """With a generator in the place of the seed; a mark for each point appended."""
+    return n, cp.random.default_rng(seed), out, cp.empty(n, cp.int32)
+
+
+def area(n: int, rng: Any, out: Array, stays: Array) -> None:
+    """out (1,): of the points c for which z = z² + c stays within |z| <= 2, from n random points."""
+    x, y = rng.random((2, n), out.dtype)
+    _stays(LEFT + WIDTH * x, HEIGHT * y, stays)
+    out[0] = BOX * stays.sum() / n
