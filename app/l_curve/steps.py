@@ -21,7 +21,7 @@ TEMPI: dict[str, float | None] = {  # words -> steps a second below 0, steps a f
     "100 steps a frame": 100,
     "as fast as it goes": None,
 }
-WHOLE = 100_000  # steps: more than any curve takes
+FEWEST = 16  # steps before a picture while a slider is dragged
 SMALL = 250_000  # entries of A up to which a whole curve takes a moment
 TIGHTER = 10.0  # times narrower are the ribbons to reach after `further`
 FINEST = 1e-12  # ribbon width below which nothing is narrower
@@ -31,7 +31,7 @@ MORE = 2  # times as many steps where their limit was reached
 class Steps:
     """The buttons of one session; rest(seconds) sets how long the stage rests after each frame.
 
-    While a slider is dragged (`rush`) a small problem is shown when it is done.
+    While a slider is dragged (`rush`) a small problem is shown when it is about done.
     """
 
     def __init__(self, session: Session, rest: Callable[[float], None]) -> None:
@@ -73,13 +73,16 @@ class Steps:
         self.session.pace(1 if slow else None if tempo is None else int(tempo))
 
     def rush(self) -> None:
-        """What comes next follows a slider: it is shown when it is done, or while it grows if that takes long."""
+        """What comes next follows a slider: it is shown when it is about done, or while it grows if that takes long.
+
+        The next curve takes about as many steps as the present one, whose rules need not be waited for.
+        """
         if not self._rushing:
             self._rushing = True
             frame = self.session.latest
             small = frame is not None and frame.facts["entries"] <= SMALL
             self._rest(0.0)
-            self.session.pace(WHOLE if small else None)
+            self.session.pace(max(FEWEST, int(frame.facts["steps"])) if small and frame is not None else None)
 
     def further(self) -> None:
         """Go on: to ribbons ten times narrower; where the steps have come to their limit, to twice as many."""
