@@ -38,6 +38,7 @@ class History:
         self._renderer = self.figure.renderers[0]
         self._source = self._renderer.data_source
         self._columns = self._renderer.glyph.x, self._renderer.glyph.y
+        self._source.data = {column: np.empty(0) for column in self._columns}  # no line before a frame has come
         self.dress(dark=False)
         self._lay_out()
 
