@@ -16,9 +16,9 @@ from app.widgets import FULL
 from compute.images import MAX_BYTES
 
 KINDS = {  # label, label once a file was chosen, what a file may be called
-    "matrix": ("A, or A and b  [.npz, .mtx]", "A: {filename}", ".npz,.mtx"),
-    "rhs": ("b  [.npy, .mtx]", "b: {filename}", ".npy,.mtx"),
-    "image": ("Picture  [.png, .jpg]", "Picture: {filename}", ".png,.jpg,.jpeg"),
+    "matrix": ("A, or A and b [.npz, .mtx]", "A: {filename}", ".npz,.mtx"),
+    "rhs": ("b [.npy, .mtx]", "b: {filename}", ".npy,.mtx"),
+    "image": ("Picture [.png, .jpg]", "Picture: {filename}", ".png,.jpg,.jpeg"),
 }
 WRONG = "<div class='wrong' role='alert'>{words}</div>"
 LOOK = ".wrong { color: var(--bad); font-size: var(--small, 14px); line-height: 1.4; }"

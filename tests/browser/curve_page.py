@@ -112,9 +112,7 @@ class CurvePage(SideBar):
 
     def done(self) -> bool:
         """Whether the curve that is shown is as exact as was asked for, and its rules are worked out."""
-        found = re.search(r"ribbon (?:(exact)|(\S+) of (\S+))", self.status())
-        narrow = found is not None and (found[1] is not None or float(found[2]) <= float(found[3]))
-        return narrow and "when done" not in self.page.locator("ul").last.inner_text()
+        return "Complete" in self.status()
 
     def state(self) -> dict[str, Any]:
         """x and y of the curve, the ring's place, the solution and the truth, the pixels of its picture."""
