@@ -20,6 +20,7 @@ KINDS = {  # label, label once a file was chosen, what a file may be called
     "rhs": ("b [.npy, .mtx]", "b: {filename}", ".npy,.mtx"),
     "image": ("Picture [.png, .jpg]", "Picture: {filename}", ".png,.jpg,.jpeg"),
 }
+WITHOUT_B, ASK_FOR_B = "rhs must be given", "This A comes without a b: choose its b."
 WRONG = "<div class='wrong' role='alert'>{words}</div>"
 LOOK = ".wrong { color: var(--bad); font-size: var(--small, 14px); line-height: 1.4; }"
 
@@ -84,7 +85,9 @@ class Uploads:
     def complain(self, words: str) -> bool:
         """The engine refused what was sent last; whether it was a file."""
         sent, self._sent = self._sent, ()
-        if sent:
+        if sent == ("matrix",) and words.startswith(WITHOUT_B):
+            self.fields["rhs"].say(ASK_FOR_B)
+        elif sent:
             name = next((kind for kind in sent if words.startswith(kind)), None)
             name = name or ("rhs" if words.startswith("b ") and "rhs" in sent else sent[0])
             self.fields[name].say(words)

@@ -188,10 +188,9 @@ def test_ones_own_matrix(lab):
     market = io.BytesIO()
     scipy.io.mmwrite(market, sp.coo_matrix(np.diag([3.0, 2.0, 1.0])))
     lab.give(A_FILE, "diagonal.mtx", market.getvalue())
-    lab.page.get_by_role("alert").get_by_text("rhs must be given").wait_for()
+    lab.page.get_by_role("alert").get_by_text("choose its b").wait_for()
     rhs = io.BytesIO()
     np.save(rhs, np.ones(3))
-    lab.give(A_FILE, "diagonal.mtx", market.getvalue())
     lab.give(B_FILE, "b.npy", rhs.getvalue())
     lab.until(lambda: len(lab.state()["solution"]) == 3, 30)
 
