@@ -7,16 +7,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from bokeh.document import Document
 from bokeh.models import LinearAxis, Range1d
+from holoviews.plotting.bokeh.callbacks import Callback
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.l_curve.badges import beside, spread
 from app.l_curve.facts import facts
+from app.l_curve.l_plot import LPlot
 from app.l_curve.linked import decades
 from app.l_curve.path import Path
 from app.l_curve.problem import GROUPS, nearest, noises, titles
 from app.l_curve.typed import Typed
+from app.l_curve.view_plot import ViewPlot
 from app.l_curve.views import VIEWS
 from app.l_curve.window import LogWindow
 from app.l_curve.words import HUES, NUMBERS, SHORT, Strength, reason_in_brief, short
@@ -141,6 +145,18 @@ def test_every_axis_has_ticks_but_not_too_many(low, high):
     ticks = np.log10(axis.ticker.ticks)
     assert 1 <= len(ticks) <= 6
     assert low <= ticks.min() <= ticks.max() <= high
+
+
+# -- plots
+
+
+def test_a_session_that_ends_takes_its_plots_with_it():
+    before, document = len(Callback._callbacks), Document()
+    plots = [LPlot(document, print), *(ViewPlot(name, view, document, print) for name, view in VIEWS.items())]
+    assert len(Callback._callbacks) == before + 2 * len(plots)  # a tap and a drag each
+    for callback in document.callbacks.session_destroyed_callbacks:
+        callback(session_context=None)
+    assert len(Callback._callbacks) == before
 
 
 # -- words

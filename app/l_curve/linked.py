@@ -64,6 +64,7 @@ class Pointer:
 def draw_linked(element: hv.Element, document: Document, name: str) -> tuple[Any, figure]:
     """(HoloViews plot, Bokeh figure) of `element`, whose streams live until `document`'s session ends."""
     plot = hv.renderer("bokeh").get_plot(element, doc=document)
+    document.on_session_destroyed(lambda session_context: plot.cleanup())  # else HoloViews keeps it for good
     drawn = plot.state
     drawn.update(name=name, title=None, outline_line_color=None, sizing_mode="fixed", output_backend="canvas")
     drawn.update(min_border_right=16, min_border_top=8)

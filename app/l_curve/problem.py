@@ -22,7 +22,7 @@ from compute.labs.l_curve.system import OWN, settled, typical
 GROUPS = {
     "On a line": ("shaw", "heat", "gravity", "phillips", "deriv2", "i_laplace", "baart", "foxgood", "wing"),
     "Pictures": ("blur", "paralleltomo", "tomo"),
-    "Without a corner": ("random_sparse",),
+    "Benchmark": ("random_sparse",),
     "Your own": (OWN,),
 }
 TITLE_OF_OWN = "Own A and b"
