@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from types import MappingProxyType
 from typing import Any
 
 import panel as pn
@@ -17,11 +18,16 @@ from compute.gpu_devices import cuda_count
 
 
 class Machine(Bound):
-    """The widgets `items` of one session; `words` names a kernel. A lab without kernels to choose from shows none."""
+    """The widgets `items` of one session. A lab without kernels to choose from shows none.
 
-    def __init__(self, session: Session, words: Callable[[str], str] = str) -> None:
+    words: names a kernel; reasons: what to say of some of them while they are chosen, by their names.
+    """
+
+    def __init__(
+        self, session: Session, words: Callable[[str], str] = str, reasons: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         super().__init__(session)
-        self._words = words
+        self._words, self._reasons = words, reasons
         known = session.lab.backends()
         absent = [b for b in known if b.missing is not None]
         self.backend = pmui.Select(
@@ -34,6 +40,8 @@ class Machine(Bound):
         )
         self.backend.param.watch(lambda event: self._use(event.new), "value")
         self.kernel = self.choice("variant", self._kernels()) if "variant" in session.values else None
+        if self.kernel is not None:
+            self.kernel.param.watch(lambda event: self._say_why(event.new), "value")
         devices = {f"GPU {index}": index for index in range(max(1, cuda_count()))}
         device = self.choice("device_index", devices, visible=len(devices) > 1)
         notes = [absentees(absent)] if absent else []
@@ -54,6 +62,12 @@ class Machine(Bound):
     def _list_kernels(self) -> None:
         if self.kernel is not None:
             self.kernel.param.update(options=self._kernels(), value=self.session.values["variant"])
+            self._say_why(self.session.values["variant"])
+
+    def _say_why(self, variant: str) -> None:
+        """Below the list: why the chosen kernel is slow, where it is so on purpose."""
+        if self.kernel is not None:
+            self.kernel.helper_text = self._reasons.get(variant, "")
 
     def follow(self, values: Mapping[str, Any]) -> None:
         """Show `values`, which the session took without these widgets."""

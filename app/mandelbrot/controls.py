@@ -19,6 +19,7 @@ from app.notices import Notices
 from app.session import Session
 from app.transport import run_button
 from app.widgets import FULL, icon
+from compute.labs.mandelbrot.variants import REASONS
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS, View
 
 SCREEN = 1.0  # resolution: as many pixels as on the screen
@@ -35,7 +36,7 @@ class MandelbrotControls(Controls):
         self.stage, self.navigator = stage, stage.navigator
         self.places = Places(session, stage)
         self.iteration, self.display, self.lecture = Iteration(session), Display(session, stage), Lecture(session)
-        self.machine = Machine(session)
+        self.machine = Machine(session, reasons=REASONS)
         groups = {
             "Place": self.places.panel,
             "Iteration": self.iteration.panel,

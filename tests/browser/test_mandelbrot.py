@@ -107,6 +107,17 @@ def test_an_exhausted_precision_says_so(lab):
     lab.until(lambda: "exhausted" not in lab.status() and "perturbation" in lab.status())
 
 
+def test_a_kernel_that_is_slow_on_purpose_says_why(lab):
+    lab.group("Compute")
+    lab.choose("Kernel", "test each step")
+    lab.page.get_by_text("compares after each step").wait_for()
+    lab.until(lab.complete)
+    lab.page.locator("ul[role=listbox]").wait_for(state="detached")
+    lab.choose("Kernel", "block")
+    lab.page.get_by_text("compares after each step").wait_for(state="detached")
+    lab.until(lab.complete)
+
+
 def test_a_bookmark_leads_to_5e113(lab):
     lab.pick("Zoom 5e113")
     lab.until(lambda: "reference orbit" in lab.status() or lab.fact("zoom") == "5.0e113", 30)
