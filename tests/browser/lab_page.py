@@ -41,8 +41,9 @@ class SideBar:
 
     def choose(self, label: str, option: str) -> None:
         """Pick an option of a drop-down."""
-        self.page.get_by_label(label, exact=True).click()
+        self.page.get_by_role("combobox", name=label, exact=True).click()
         self.page.get_by_role("menuitem", name=option, exact=True).click()
+        self.page.locator("ul[role=listbox]").wait_for(state="detached")  # it fades, and has the same label
         self.page.get_by_role("menuitem").first.wait_for(state="detached")
 
     def key(self, key: str) -> None:

@@ -112,7 +112,6 @@ def test_a_kernel_that_is_slow_on_purpose_says_why(lab):
     lab.choose("Kernel", "test each step")
     lab.page.get_by_text("compares after each step").wait_for()
     lab.until(lab.complete)
-    lab.page.locator("ul[role=listbox]").wait_for(state="detached")
     lab.choose("Kernel", "block")
     lab.page.get_by_text("compares after each step").wait_for(state="detached")
     lab.until(lab.complete)
