@@ -141,7 +141,7 @@ def test_a_continuous_wheel_never_queues(lab):
     stale = [f for f in frames if f["at"] > ended and abs(f["height"] * zoom / 4 - 1) > 0.1]
     during = [f for f in frames if f["at"] <= ended]
     print(f"{len(during)} frames while it turned, {len(stale)} old ones after it, the last view {late:.0f} ms after")
-    assert zoom > 1e3  # how far depends on how many turns the browser delivers in that time
+    assert zoom > 30  # how far depends on how many turns the browser delivers in that time
     assert len(during) > 5
     assert len(stale) <= 3  # one under way to the browser, one in the engine, one between them
     assert lab.zoom() == pytest.approx(zoom)
