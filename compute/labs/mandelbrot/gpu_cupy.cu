@@ -3,6 +3,7 @@
 // A thread owns a pixel, a warp 8 x 4 of them, which differ little in their counts. The arrays are those of state.py.
 
 #include "pixels.cuh"
+#include "step.cuh"
 
 // Steps between two escape tests. A point that stays in goes from SHORT to MIDDLE after EARLY steps and to LONG after
 // SOON more; one that leaves in a long block goes back to its begin and takes shorter ones, at last single steps.
@@ -12,23 +13,9 @@
 #define EARLY 16
 #define SOON 256
 
-__device__ __forceinline__ float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
-__device__ __forceinline__ double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
-
-__device__ __forceinline__ bool bounded(REAL x, REAL y) { return fused(x, x, y * y) <= REAL(4); }
-
-struct Plain {};
 struct Quick {};
 
-// z = z^2 + c: 3 fused multiply-adds and one addition.
-__device__ __forceinline__ void step(Plain, REAL& x, REAL& y, REAL cr, REAL ci)
-{
-    const REAL t = fused(-y, y, cr), d = x + x;
-    y = fused(d, y, ci);
-    x = fused(x, x, t);
-}
-
-// The same bits for less: the doubling leaves the busiest unit. FFMA may go to either FP32 pipe, FADD to one.
+// The bits of a Plain step for less: the doubling leaves the busiest unit. FFMA may go to either FP32 pipe, FADD to one.
 __device__ __forceinline__ void step(Quick, float& x, float& y, float cr, float ci)
 {
     const float t = fused(-y, y, cr), d = fused(x, 2.0f, 0.0f);

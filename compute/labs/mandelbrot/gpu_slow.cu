@@ -1,6 +1,7 @@
 // Slow on purpose, in CUDA C: same counts as `direct` in gpu_cupy.cu, no shortcuts. Compile with -DREAL=float|double.
 
 #include "pixels.cuh"
+#include "step.cuh"
 
 #define BLOCK 32  // steps between two tests of `additions`
 
@@ -10,18 +11,6 @@ struct EachStep {};
 // A test once a block of steps, doubling by x + x: 3 fused multiply-adds and one addition, which in float64 takes the
 // same unit as they do.
 struct Additions {};
-
-__device__ __forceinline__ float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
-__device__ __forceinline__ double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
-
-__device__ __forceinline__ void step(REAL& x, REAL& y, REAL cr, REAL ci)
-{
-    const REAL t = fused(-y, y, cr), d = x + x;
-    y = fused(d, y, ci);
-    x = fused(x, x, t);
-}
-
-__device__ __forceinline__ bool bounded(REAL x, REAL y) { return fused(x, x, y * y) <= REAL(4); }
 
 __device__ __forceinline__ int iterate(EachStep, REAL& x, REAL& y, REAL cr, REAL ci, int& n, int end)
 {
@@ -42,7 +31,7 @@ __device__ __forceinline__ int iterate(Additions, REAL& x, REAL& y, REAL cr, REA
     while (n + BLOCK <= end) {
         REAL a = x, b = y;
         #pragma unroll
-        for (int k = 0; k < BLOCK; k++) step(a, b, cr, ci);
+        for (int k = 0; k < BLOCK; k++) step(Plain(), a, b, cr, ci);
         if (!bounded(a, b)) break;
         x = a;
         y = b;
@@ -50,7 +39,7 @@ __device__ __forceinline__ int iterate(Additions, REAL& x, REAL& y, REAL cr, REA
     }
     #pragma unroll 1
     while (n < end) {
-        step(x, y, cr, ci);
+        step(Plain(), x, y, cr, ci);
         n++;
         if (!bounded(x, y)) return ESCAPED;
     }
