@@ -11,8 +11,6 @@ import pytest
 from compute.comparison import contest, live
 from compute.comparison.contest import Book, Contestant
 from compute.comparison.live import CALM, Comparison
-from compute.engine import jobs
-from compute.engine.messages import Refused
 from compute.engine.twin import Field, twin_of
 from compute.frames import Frame
 from compute.labs.diffusion import Diffusion
@@ -22,6 +20,7 @@ from compute.labs.mandelbrot.twin import Pictures
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
 from compute.record import Recorded
 from compute.timings import Timing
+from tests.comparing import Handle
 
 
 def values(name="home", **changes):
@@ -34,36 +33,12 @@ def values(name="home", **changes):
 SMALL = values(ny=20, nx=24, max_iterations=80)
 
 
-class Handle:
-    """An engine that answers at once."""
-
-    def __init__(self, asked, engine, values, on_event):
-        self.values, self.on_event = values, on_event
-        asked.append((engine, values))
-
-    def sample(self, steps, repeat):
-        self.run(jobs.sample(Mandelbrot, self.values, steps, repeat))
-
-    def solve(self, steps, seed):
-        self.run(jobs.solve(Mandelbrot, self.values, steps, seed))
-
-    def run(self, work):
-        try:
-            while True:
-                next(work)
-        except StopIteration as stop:
-            self.on_event(stop.value)
-        except ValueError as error:
-            self.on_event(Refused(str(error)))
-
-    def close(self):
-        pass
-
-
 class Session:
     def __init__(self, values=SMALL):
         self.now, self.asked = 0.0, []
-        self.comparison = Comparison("mandelbrot", lambda *how: Handle(self.asked, *how), Book(), lambda: self.now)
+        self.comparison = Comparison(
+            "mandelbrot", lambda *how: Handle(Mandelbrot, self.asked, *how), Book(), lambda: self.now
+        )
         self.comparison.follow(values)
 
     def turn(self, times=1):

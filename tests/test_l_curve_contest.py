@@ -10,8 +10,6 @@ import pytest
 from compute.comparison import contest
 from compute.comparison.contest import Book, Contestant
 from compute.comparison.live import CALM, Comparison
-from compute.engine import jobs
-from compute.engine.messages import Refused
 from compute.frames import Frame
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.contest import CITED, LARGEST, ROUNDING, RULES
@@ -19,6 +17,7 @@ from compute.labs.l_curve.problems import make
 from compute.labs.l_curve.twin import Curves
 from compute.record import Recorded
 from compute.timings import Timing
+from tests.comparing import Handle
 
 
 def values(**changes):
@@ -26,37 +25,10 @@ def values(**changes):
     return defaults | {"backend": "cpu_numba", "problem": "shaw", "n": 40} | changes
 
 
-class Handle:
-    """An engine that answers at once."""
-
-    def __init__(self, asked, values, on_event):
-        self.values, self.on_event = values, on_event
-        asked.append(values)
-
-    def sample(self, steps, repeat):
-        self.run(jobs.sample(LCurve, self.values, steps, repeat))
-
-    def solve(self, steps, seed):
-        self.run(jobs.solve(LCurve, self.values, steps, seed))
-
-    def run(self, work):
-        try:
-            while True:
-                next(work)
-        except StopIteration as stop:
-            self.on_event(stop.value)
-        except ValueError as error:
-            self.on_event(Refused(str(error)))
-
-    def close(self):
-        pass
-
-
 class Session:
     def __init__(self, shown):
         self.now, self.asked = 0.0, []
-        opened = lambda engine, values, on_event: Handle(self.asked, values, on_event)  # noqa: E731
-        self.comparison = Comparison("l_curve", opened, Book(), lambda: self.now)
+        self.comparison = Comparison("l_curve", lambda *how: Handle(LCurve, self.asked, *how), Book(), lambda: self.now)
         self.comparison.follow(shown)
 
     def turn(self, times=1):
@@ -75,7 +47,7 @@ def test_results_are_compared_before_curves_are_timed():
     session = Session(values(dtype="float32", tolerance=1e-3))
     verdict = session.turn(30)
     assert verdict.state == "agree", verdict
-    asked = [(given["backend"], given["dtype"]) for given in session.asked]
+    asked = [(given["backend"], given["dtype"]) for _, given in session.asked]
     assert asked[0] == ("cpu_numpy", "float64")
     assert set(asked[1:]) == {("cpu_numpy", "float32"), ("cpu_numba", "float32")}
     assert all(standing.measurement.step.median > 0 for standing in verdict.standings)

@@ -1,0 +1,32 @@
+"""An engine for tests of the live comparison: it answers at once, in this process."""
+
+from __future__ import annotations
+
+from compute.engine import jobs
+from compute.engine.messages import Refused
+
+
+class Handle:
+    """A lab of `kind` under measurement; what it was opened with is appended to `asked`."""
+
+    def __init__(self, kind, asked, engine, values, on_event):
+        self.kind, self.values, self.on_event = kind, values, on_event
+        asked.append((engine, values))
+
+    def sample(self, steps, repeat):
+        self.run(jobs.sample(self.kind, self.values, steps, repeat))
+
+    def solve(self, steps, seed):
+        self.run(jobs.solve(self.kind, self.values, steps, seed))
+
+    def run(self, work):
+        try:
+            while True:
+                next(work)
+        except StopIteration as stop:
+            self.on_event(stop.value)
+        except ValueError as error:
+            self.on_event(Refused(str(error)))
+
+    def close(self):
+        pass
