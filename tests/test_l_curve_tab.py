@@ -13,18 +13,18 @@ from holoviews.plotting.bokeh.callbacks import Callback
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.l_curve.badges import beside, spread
+from app.apart import spread
+from app.l_curve.badges import beside
 from app.l_curve.facts import facts
 from app.l_curve.l_plot import LPlot
-from app.l_curve.linked import decades
 from app.l_curve.path import Path
 from app.l_curve.problem import GROUPS, nearest, noises, titles
-from app.l_curve.typed import Typed
 from app.l_curve.view_plot import ViewPlot
 from app.l_curve.views import VIEWS
-from app.l_curve.window import LogWindow
 from app.l_curve.words import HUES, NUMBERS, SHORT, Strength, reason_in_brief, short
+from app.log_axis import LogWindow, decades
 from app.theme import DARK, LIGHT
+from app.typed import Typed
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.problems import NAMES
 from compute.labs.l_curve.rules import RULES

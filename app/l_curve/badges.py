@@ -8,25 +8,11 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from app.apart import spread
+
 Place = tuple[float, float]
 AWAY = 1.2  # sizes of a badge that its middle keeps from the curve
 SAMPLES = 9  # places across a badge at which the curve is looked at
-
-
-def spread(wanted: Sequence[float], gap: float) -> list[float]:
-    """Positions nearest to `wanted` (ascending) with at least `gap` between neighbours.
-
-    Clusters that overlap are merged and centred on the mean of what their members want: least squares.
-    """
-    clusters: list[tuple[float, int]] = []  # (sum of wanted - offset, members); its first stands at the mean
-    for index, value in enumerate(wanted):
-        total, count = value - index * gap, 1
-        while clusters and clusters[-1][0] / clusters[-1][1] > total / count:
-            before, members = clusters.pop()
-            total, count = total + before, count + members
-        clusters.append((total, count))
-    means = [total / count for total, count in clusters for _ in range(count)]
-    return [mean + index * gap for index, mean in enumerate(means)]
 
 
 def beside(points: Sequence[Place], curve: NDArray[np.float64], size: float) -> list[Place]:

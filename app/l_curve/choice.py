@@ -9,9 +9,9 @@ import panel_material_ui as pmui
 
 from app.controls import column
 from app.l_curve.stage import LCurveStage
-from app.l_curve.typed import Typed
 from app.l_curve.words import NUMBERS
 from app.session import Session
+from app.typed import Typed
 from app.widgets import FULL, Bound
 from compute.labs.l_curve.parameters import require_lambda, require_range
 from compute.labs.l_curve.rules import RULES

@@ -15,8 +15,8 @@ from app.frame_source import FrameSource
 from app.l_curve.badges import Place, beside
 from app.l_curve.linked import Pointer, draw_linked
 from app.l_curve.path import Path
-from app.l_curve.window import LogWindow
 from app.l_curve.words import NUMBERS, hue
+from app.log_axis import LogWindow
 from app.plot_type import set_type, type_size
 from app.theme import FAMILY, colours
 from compute.frames import Frame

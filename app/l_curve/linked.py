@@ -13,7 +13,6 @@ from typing import Any
 import holoviews as hv
 import param
 from bokeh.document import Document
-from bokeh.models import CustomJSTickFormatter, FixedTicker
 from bokeh.plotting import figure
 from holoviews.streams import Draw, SingleTap, Stream
 
@@ -21,13 +20,6 @@ from app.plot_type import keep_type
 
 hv.extension("bokeh")
 hv.renderer("bokeh").webgl = False
-
-POWER = """
-const power = Math.log10(tick), raised = (n) => String(n).replace(/./g, (c) => '⁰¹²³⁴⁵⁶⁷⁸⁹'[c] ?? '⁻');
-return Math.abs(power - Math.round(power)) < 1e-9 ? '10' + raised(Math.round(power)) : '';
-"""
-PLAIN = "return String(Number(tick.toPrecision(2)));"
-MINOR = (1.0, 2.0, 5.0)  # of a decade, where an axis has few
 
 
 class Picked(Stream):
@@ -74,16 +66,3 @@ def draw_linked(element: hv.Element, document: Document, name: str) -> tuple[Any
         axis.update(minor_tick_line_color=None, axis_label_text_font_style="normal")
     keep_type(drawn)
     return plot, drawn
-
-
-def decades(axis: Any, low: float, high: float, most: int) -> None:
-    """Ticks of an axis that spans `low` to `high` decades: every k-th, at most `most`; a short one gets 2 and 5 too."""
-    first, last = -int(-low // 1), int(high // 1)
-    if last - first < 1:
-        ticks = [m * 10.0**n for n in range(int(low // 1), last + 1) for m in MINOR]
-        inside = [tick for tick in ticks if 10**low <= tick <= 10**high]
-        axis.update(ticker=FixedTicker(ticks=inside), formatter=CustomJSTickFormatter(code=PLAIN))
-        return
-    stride = max(1, -(-(last - first + 1) // most))
-    ticks = [10.0**n for n in range(first + (-first) % stride, last + 1, stride)]
-    axis.update(ticker=FixedTicker(ticks=ticks), formatter=CustomJSTickFormatter(code=POWER))

@@ -11,10 +11,10 @@ import panel_material_ui as pmui
 
 from app.controls import column
 from app.l_curve.steps import Steps
-from app.l_curve.typed import Typed
 from app.l_curve.upload import Uploads
 from app.l_curve.words import short
 from app.session import Session
+from app.typed import Typed
 from app.widgets import FULL, Bound, icon
 from compute.labs.l_curve.problems import PROBLEMS
 from compute.labs.l_curve.system import OWN, settled, typical

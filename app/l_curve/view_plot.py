@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from app.l_curve.linked import Pointer, draw_linked
 from app.l_curve.views import View
-from app.l_curve.window import LogWindow
 from app.l_curve.words import Strength, hue
+from app.log_axis import LogWindow
 from app.plot_type import SHORT_NUMBER, set_type
 from app.theme import colours
 from compute.frames import Frame

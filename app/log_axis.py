@@ -1,16 +1,35 @@
-"""What a logarithmic axis shows: it grows with the curve at once, and tightens only when much of it is empty."""
+"""Logarithmic axes: ticks at powers of ten; a range grows with its curve, and tightens when much of it is empty."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from bokeh.models import CustomJSTickFormatter, FixedTicker
 from numpy.typing import NDArray
-
-from app.l_curve.linked import decades
 
 SLACK, LEAST, SHRINK = 0.06, 0.6, 0.6  # part of the span left free; decades at least; share below which it tightens
 FARTHEST = 30.0  # decades above and below 1 that are drawn at all
+
+POWER = """
+const power = Math.log10(tick), raised = (n) => String(n).replace(/./g, (c) => '⁰¹²³⁴⁵⁶⁷⁸⁹'[c] ?? '⁻');
+return Math.abs(power - Math.round(power)) < 1e-9 ? '10' + raised(Math.round(power)) : '';
+"""
+PLAIN = "return String(Number(tick.toPrecision(2)));"
+MINOR = (1.0, 2.0, 5.0)  # of a decade, where an axis has few
+
+
+def decades(axis: Any, low: float, high: float, most: int) -> None:
+    """Ticks of an axis that spans `low` to `high` decades: every k-th, at most `most`; a short one gets 2 and 5 too."""
+    first, last = -int(-low // 1), int(high // 1)
+    if last - first < 1:
+        ticks = [m * 10.0**n for n in range(int(low // 1), last + 1) for m in MINOR]
+        inside = [tick for tick in ticks if 10**low <= tick <= 10**high]
+        axis.update(ticker=FixedTicker(ticks=inside), formatter=CustomJSTickFormatter(code=PLAIN))
+        return
+    stride = max(1, -(-(last - first + 1) // most))
+    ticks = [10.0**n for n in range(first + (-first) % stride, last + 1, stride)]
+    axis.update(ticker=FixedTicker(ticks=ticks), formatter=CustomJSTickFormatter(code=POWER))
 
 
 class LogWindow:
