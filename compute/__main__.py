@@ -10,7 +10,6 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -96,15 +95,13 @@ def _info(chosen: argparse.Namespace, _command: str) -> int:
 
 
 def _bench(chosen: argparse.Namespace, command: str) -> int:
-    from compute.bench import report, run, tables
+    from compute.bench import progress, report, run, tables
 
     plan, work = _plan(chosen)
     target = _target(chosen.save, chosen.lab)
     for path in (target, chosen.csv):
         _require_writable(path)
-    terminal = Console(stderr=True)
-    with terminal.status("starting") if terminal.is_terminal else nullcontext() as status:
-        say = status.update if status else lambda text: print(text, file=sys.stderr)
+    with progress.shown(Console(stderr=True)) as say:
         results = run.Bench(plan, say).run()
     document = report.as_record(results, plan, command, work)
     if chosen.json:

@@ -16,6 +16,7 @@ import psutil
 from numpy.typing import DTypeLike, NDArray
 
 from compute.devices import Array, Device, HostStopwatch, Stopwatch
+from compute.spans import note
 
 
 class EventStopwatch(Stopwatch):
@@ -31,12 +32,17 @@ class EventStopwatch(Stopwatch):
 
     def __exit__(self, *exc: object) -> None:
         self._events[1].record()
-        self.launch = time.perf_counter() - self._entered
+        left = time.perf_counter()
+        self.launch = left - self._entered
+        note(left, self.launch, "launch")
 
     def seconds(self) -> float:
         """Seconds between the two events; waits for the second."""
         self._events[1].synchronize()
-        return 1e-3 * float(self._elapsed(*self._events))
+        ended = time.perf_counter()
+        seconds = 1e-3 * float(self._elapsed(*self._events))
+        note(ended, seconds)
+        return seconds
 
 
 class Gpu(Device):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from compute.bench.bandwidth import CopyBandwidth, copy_bandwidth
 from compute.bench.measure import LAUNCH_STEPS, LEAST, MOST, MOST_STEPS, interleave, steps_for
+from compute.bench.samples import Sample
 from compute.devices import Host
 from compute.timings import FEW, PARTS, Measurement, SpeedUp, Spread, Timing, Window, settled
 
@@ -143,7 +144,7 @@ class FakeClock:
             self.calls.append(name)
             duration = next(stream)
             self.now += duration
-            return replace(timing(duration), backend=name)
+            return Sample(self.now - duration, self.now, replace(timing(duration), backend=name))
 
         return call
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from compute.bench.measure import LEAST, interleave, steps_for
 from compute.bench.rows import Row, with_speed_ups
+from compute.bench.samples import Sample, taken
 from compute.bench.workload import Rig, Way
 from compute.timings import Measurement, Timing
 
@@ -33,13 +34,16 @@ class Pace:
 class CaseRun:
     """Everything that is held while one case is timed.
 
-    case: the lab's Case; right: its reference; share: seconds of sampling this case may take.
+    case: the lab's Case; right: its reference; share: seconds of sampling this case may take; listen: whether the parts
+    of each sample are noted.
     """
 
-    def __init__(self, work: ModuleType, case: Any, right: Any, share: float, pace: Pace) -> None:
-        self._work, self._case, self._right, self._share, self._pace = work, case, right, share, pace
+    def __init__(self, work: ModuleType, case: Any, right: Any, share: float, pace: Pace, listen: bool = False) -> None:
+        self._work, self._right, self._share, self._pace = work, right, share, pace
+        self.case = self._case = case
+        self._listen = listen
         self._rigs: dict[str, Rig] = {}
-        self._checked: list[tuple[Way, Row, Timing]] = []
+        self._checked: list[tuple[Way, Row, Sample]] = []
         self.rows: list[Row] = []
 
     def check(self, way: Way) -> None:
@@ -55,20 +59,22 @@ class CaseRun:
             text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             self.rows.append(replace(row, status="failed", reason=text))
 
-    def sample(self) -> None:
-        """Time the ways that were checked, in shuffled rounds, and add their rows."""
-        calls: dict[str, Callable[[], Timing]] = {}
+    def sample(self, heard: Callable[[float], object] = lambda _: None) -> None:
+        """Time the ways that were checked, in shuffled rounds, and add their rows; heard: as of `interleave`."""
+        calls: dict[str, Callable[[], Sample]] = {}
         for way, _, _ in self._checked:
             self._pace.note(way, self._case, self._run(way))  # the first at length: it may tune itself
             self._pace.note(way, self._case, self._run(way))
             calls[way.name] = self._call(way, self._steps(way))
-        timings = interleave(calls, self._share)
+        found = interleave(calls, self._share, heard=heard)
         rows = []
         for way, row, first in self._checked:
-            taken = timings[way.name]
-            self._pace.note(way, self._case, taken[-1])
-            cold = replace(first, first_call=True, cells=taken[-1].cells)
-            rows.append(replace(row, measurement=Measurement.of([cold, *taken]), steps=taken[-1].steps))
+            last = found[way.name][-1].timing
+            self._pace.note(way, self._case, last)
+            cold = replace(first, timing=replace(first.timing, first_call=True, cells=last.cells))
+            samples = (cold, *found[way.name])
+            measurement = Measurement.of([sample.timing for sample in samples])
+            rows.append(replace(row, measurement=measurement, steps=last.steps, samples=samples))
         self.rows += with_speed_ups(rows)
 
     def close(self) -> None:
@@ -84,9 +90,16 @@ class CaseRun:
             self.rows.append(replace(row, reason=reason))
             return
         rig = self._rigs[way.backend.name]
-        first, step_seconds = rig.first(way)
+        told: list[float] = []  # seconds a step, beside the timing
+
+        def call() -> Timing:
+            timing, seconds = rig.first(way)
+            told.append(seconds)
+            return timing
+
+        first = taken(call, self._listen)
         row = replace(row, device=rig.device.name)
-        reason = self._too_slow(step_seconds)
+        reason = self._too_slow(told[0])
         if reason:
             self.rows.append(replace(row, reason=reason))
             return
@@ -128,6 +141,6 @@ class CaseRun:
     def _run(self, way: Way) -> Timing:
         return self._rigs[way.backend.name].run(way, self._steps(way))
 
-    def _call(self, way: Way, steps: int) -> Callable[[], Timing]:
+    def _call(self, way: Way, steps: int) -> Callable[[], Sample]:
         rig = self._rigs[way.backend.name]
-        return lambda: rig.run(way, steps)
+        return lambda: taken(lambda: rig.run(way, steps), self._listen)

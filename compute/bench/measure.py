@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from random import Random
 from time import perf_counter
 
-from compute.timings import Timing, settled
+from compute.bench.samples import Sample
+from compute.timings import settled
 
 LEAST = 5  # samples of every way even if the budget is over: fewer give no quartiles
 MOST = 200  # samples of one way: beyond it the quartiles of a noisy machine do not settle any more
@@ -31,26 +32,29 @@ def steps_for(step_seconds: float, sample_seconds: float = SAMPLE_SECONDS, most:
 
 
 def interleave(
-    ways: Mapping[str, Callable[[], Timing]],
+    ways: Mapping[str, Callable[[], Sample]],
     budget: float,
     seed: int = 0,
     clock: Callable[[], float] = perf_counter,
-) -> dict[str, list[Timing]]:
-    """Call every way in shuffled rounds; timings by way.
+    heard: Callable[[float], object] = lambda _: None,
+) -> dict[str, list[Sample]]:
+    """Call every way in shuffled rounds; samples by way.
 
-    budget: seconds for all ways together; LEAST samples of each are taken even beyond it, MOST at most.
+    budget: seconds for all ways together; LEAST samples of each are taken even beyond it, MOST at most. heard(part of
+    the budget that is over, 1 at most) is called between two rounds, when nothing is being timed.
     """
     order, random = list(ways), Random(seed)
-    timings: dict[str, list[Timing]] = {name: [] for name in ways}
+    samples: dict[str, list[Sample]] = {name: [] for name in ways}
     start = clock()
-    while order and not all(_finished(timings[name], clock() - start > budget) for name in order):
+    while order and not all(_finished(samples[name], clock() - start > budget) for name in order):
+        heard(min(1.0, (clock() - start) / max(budget, 1e-9)))
         random.shuffle(order)
         for name in order:
-            timings[name].append(ways[name]())
-    return timings
+            samples[name].append(ways[name]())
+    return samples
 
 
-def _finished(timings: list[Timing], late: bool) -> bool:
-    if len(timings) < LEAST:
+def _finished(samples: list[Sample], late: bool) -> bool:
+    if len(samples) < LEAST:
         return False
-    return late or len(timings) >= MOST or settled([timing.step_seconds for timing in timings])
+    return late or len(samples) >= MOST or settled([sample.timing.step_seconds for sample in samples])

@@ -7,8 +7,10 @@ from math import nan
 from typing import Any, Literal
 
 from compute.bench.bandwidth import CopyBandwidth
+from compute.bench.conditions import Watch
 from compute.bench.fma import FmaRate
 from compute.bench.rates import Roof
+from compute.bench.samples import Sample
 from compute.timings import Measurement, SpeedUp
 
 OPPONENTS = ("cpu_numba", "cpu_numpy")  # the first that was measured is what speed-ups are over
@@ -17,12 +19,16 @@ Status = Literal["measured", "disagrees", "wrong", "failed", "skipped", "missing
 
 @dataclass(frozen=True)
 class Plan:
-    """What to time. cases: the lab's own; budget: seconds of sampling in all, checks not counted."""
+    """What to time. cases: the lab's own; budget: seconds of sampling in all, checks not counted.
+
+    listen: whether to note when the parts of each sample ran, for a trace.
+    """
 
     lab: str
     cases: tuple[Any, ...]
     backends: tuple[str, ...]
     budget: float = 60.0
+    listen: bool = False
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,8 @@ class Row:
 
     status: "measured"; "disagrees" (no time given); "wrong" (timed, but wrong by design); "failed" (raised), "skipped"
     or "missing" (its backend), with the reason. difference, largest: from `reference`, by the measure
-    of the lab (relative L2, share of pixels …), and the largest absolute one.
+    of the lab (relative L2, share of pixels …), and the largest absolute one. samples: what `measurement` is made of,
+    the cold call first.
     """
 
     backend: str
@@ -47,15 +54,17 @@ class Row:
     steps: int = 0  # in one sample
     speed_up: SpeedUp | None = None
     over: str = ""
+    samples: tuple[Sample, ...] = ()
 
 
 @dataclass
 class Results:
-    """All rows of a run, and of each device they ran on the roof that the lab's rates are compared with."""
+    """All rows of a run, of each device they ran on the roof that rates are compared with, and what else went on."""
 
     rows: list[Row] = field(default_factory=list)
     bandwidths: dict[str, CopyBandwidth] = field(default_factory=dict)
     fma: dict[tuple[str, str], FmaRate] = field(default_factory=dict)
+    conditions: Watch = field(default_factory=Watch)
 
     def roof(self, kind: Roof, device: str, dtype: str) -> float:
         """Bytes/s or fused multiply-adds/s; nan if that was not measured."""

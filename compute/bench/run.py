@@ -8,8 +8,8 @@ timed too, and reported apart.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 from compute.backends import BACKENDS, Backend
 from compute.bench.bandwidth import copy_bandwidth
@@ -19,13 +19,24 @@ from compute.bench.rows import Plan, Results, Row
 from compute.bench.workload import Way, workload_of
 from compute.devices import Device
 
-Progress = Callable[[str], None]
+CHECKING = 0.3  # of a case's time, as far as the progress goes, before it is timed
+
+
+class Progress(Protocol):
+    """Hears how a bench gets on. It is called between two samples, so it may take its time, and write."""
+
+    def __call__(self, text: str, done: float | None = None, /) -> None:
+        """`text`: what is being done; `done`: how much of the whole is (0 to 1), None where that is not known."""
+
+
+def _silent(_text: str, _done: float | None = None, /) -> None:
+    """Nobody hears."""
 
 
 class Bench:
     """One run of a Plan; remembers the rates it saw, to skip what could not finish."""
 
-    def __init__(self, plan: Plan, progress: Progress = lambda _: None) -> None:
+    def __init__(self, plan: Plan, progress: Progress = _silent) -> None:
         self._plan, self._progress = plan, progress
         self._work = workload_of(plan.lab)
         self._shared: tuple[Any, Any] = (None, None)  # the newest reference, and what it is shared by
@@ -36,17 +47,27 @@ class Bench:
         backends, cases, pace = list(self._backends()), self._plan.cases, Pace()
         self._roofs(backends)
         for number, case in enumerate(cases, 1):
-            where = f"{number}/{len(cases)}  {case.title}"
-            self._progress(f"{where}: reference")
-            run = CaseRun(self._work, case, self._reference(case), self._plan.budget / len(cases), pace)
-            for way in self._ways(backends, case):
-                self._progress(f"{where}: checking {way.name}")
-                run.check(way)
-            self._progress(f"{where}: timing")
-            run.sample()
+            self._progress(f"{case.title}: reference", (number - 1) / len(cases))
+            share = self._plan.budget / len(cases)
+            run = CaseRun(self._work, case, self._reference(case), share, pace, self._plan.listen)
+            self._time(run, list(self._ways(backends, case)), (number - 1, len(cases)))
+            self.results.conditions.note(case.title)
             run.close()
             self.results.rows += run.rows
         return self.results
+
+    def _time(self, run: CaseRun, ways: Sequence[Way], place: tuple[int, int]) -> None:
+        """Check the ways, then time them. place: cases that are done, and all."""
+        done, cases = place
+        title = run.case.title
+
+        def tell(text: str, part: float) -> None:
+            self._progress(f"{title}: {text}", (done + part) / cases)
+
+        for number, way in enumerate(ways):
+            tell(f"checking {way.name}", CHECKING * number / len(ways))
+            run.check(way)
+        run.sample(lambda part: tell("timing", CHECKING + (1 - CHECKING) * part))
 
     def _backends(self) -> Iterator[Backend]:
         """Those asked for that are here; an absent one leaves a row that says why."""

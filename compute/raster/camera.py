@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from compute.devices import Array, Device
 from compute.frames import Raster, fit
 from compute.raster.cpu_numpy import WORK_SHAPE
+from compute.spans import note
 
 View = tuple[float, float, float, float]
 
@@ -97,7 +98,9 @@ class Camera:
     def _download(self, array: Array) -> NDArray[Any]:
         begin = time.perf_counter()
         host = self._device.download(array)
-        self.transfer_seconds += time.perf_counter() - begin
+        ended = time.perf_counter()
+        self.transfer_seconds += ended - begin
+        note(ended, ended - begin, "transfer")
         return host
 
     def _buffer(self, use: str, shape: tuple[int, int], dtype: Any) -> Array:

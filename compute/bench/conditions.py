@@ -1,0 +1,131 @@
+"""What else the machine did during a bench: other users of the GPU and the processor, clocks that were held down.
+
+Readings are taken before the first case and after each, never while something is timed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import psutil
+
+from compute.system import CpuReading, GpuReading, GpuUser, Reading, System, busy_and_all
+
+OTHERS_SHARE = 0.10  # of the machine's threads kept busy by others, from which it is said
+HELD_LONG = 0.05  # seconds of a held-down clock from which it is said
+
+
+@dataclass(frozen=True)
+class Note:
+    """The time from the note before to the end of one case. others: cores that other processes kept busy, None if
+    the system does not tell.
+    """
+
+    title: str
+    reading: Reading
+    others: float | None
+    warnings: tuple[str, ...]
+
+
+class Watch:
+    """Reads now, and again whenever `note` is called."""
+
+    def __init__(self, system: System | None = None) -> None:
+        self._system = system or System()
+        self._processor = _processor_seconds()
+        self.before = self._system.read()
+        self.notes: list[Note] = []
+
+    def note(self, title: str) -> None:
+        """The case of that title is over."""
+        last, reading = self.notes[-1].reading if self.notes else self.before, self._system.read()
+        then, self._processor = self._processor, _processor_seconds()
+        seconds = reading.moment - last.moment
+        others = _others(then, self._processor, seconds)
+        warnings = (*_cpu_warnings(others), *self._gpu_warnings(last, reading))
+        self.notes.append(Note(title, reading, others, warnings))
+
+    def warnings(self, title: str) -> tuple[str, ...]:
+        """What disturbed that case."""
+        return tuple(text for note in self.notes if note.title == title for text in note.warnings)
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain values for the record: the machine before and after, and what was noticed of each case."""
+        after = self.notes[-1].reading if self.notes else self.before
+        cases = [
+            {"title": note.title, "cores_of_others": note.others, "warnings": list(note.warnings)}
+            for note in self.notes
+        ]  # fmt: skip
+        return {"before": _plain(self.before), "after": _plain(after), "cases": cases}
+
+    def _gpu_warnings(self, last: Reading, now: Reading) -> Iterator[str]:
+        if now.problem:
+            yield f"other users of the GPU were not looked for: {now.problem}"
+        known = {gpu.index: gpu for gpu in self.before.gpus}
+        earlier = {gpu.index: gpu for gpu in last.gpus}
+        for gpu in now.gpus:
+            for user in strangers(known.get(gpu.index), gpu):
+                memory = f", {user.memory / 2**30:.1f} GiB" if user.memory else ""
+                yield f"another process used cuda:{gpu.index}: {user.name} (pid {user.pid}{memory})"
+            held = held_down(earlier.get(gpu.index), gpu)
+            if held:
+                yield f"the clock of cuda:{gpu.index} was held down by {held}"
+
+
+def strangers(before: GpuReading | None, now: GpuReading) -> tuple[GpuUser, ...]:
+    """Processes on the GPU that are not ours.
+
+    In a container the driver may number processes as the host does, so that our own looks like another's: where none
+    is ours, the one process that was not there before is taken for ours.
+    """
+    users = now.users or ()
+    others = tuple(user for user in users if not user.mine)
+    if len(others) < len(users):
+        return others
+    there = {user.pid for user in (before.users or ())} if before else set()
+    new = [user for user in others if user.pid not in there]
+    return tuple(user for user in others if len(new) != 1 or user is not new[0])
+
+
+def held_down(before: GpuReading | None, now: GpuReading) -> str:
+    """What held the clock down since then, in words; empty for nothing, and where the GPU does not tell."""
+    reasons = " and ".join(now.held_down or ())
+    if before and now.held_seconds is not None and before.held_seconds is not None:
+        seconds = now.held_seconds - before.held_seconds
+        if seconds >= HELD_LONG:
+            return f"{reasons or 'power or heat'} for {seconds:.2g} s"
+    if not reasons:
+        return ""
+    clock = f" ({now.clock / 1e6:.0f} of {now.clock_limit / 1e6:.0f} MHz)" if now.clock and now.clock_limit else ""
+    return reasons + clock
+
+
+def _cpu_warnings(others: float | None) -> Iterator[str]:
+    threads = psutil.cpu_count() or 1
+    if others is not None and others > OTHERS_SHARE * threads:
+        yield f"other processes kept {others:.1f} of {threads} CPU threads busy"
+
+
+def _processor_seconds() -> tuple[float, float, float]:
+    """Seconds of all cores (busy, in all), and of this process with its children that have ended."""
+    own = psutil.Process().cpu_times()
+    busy, in_all = busy_and_all(psutil.cpu_times())
+    return busy, in_all, own.user + own.system + own.children_user + own.children_system
+
+
+def _others(then: tuple[float, float, float], now: tuple[float, float, float], seconds: float) -> float | None:
+    """Cores that others kept busy, by the kernel's counters of 10 ms; None where these stand still."""
+    busy, in_all, own = (after - before for after, before in zip(now, then, strict=True))
+    return max(0.0, busy - own) / seconds if in_all > 0 and seconds > 0 else None
+
+
+def _plain(reading: Reading) -> dict[str, Any]:
+    cpu: CpuReading = reading.cpu
+    return {
+        "load": cpu.load,
+        "cpu_clock": cpu.clock,
+        "gpus": [asdict(gpu) for gpu in reading.gpus],
+        "problem": reading.problem,
+    }

@@ -1,0 +1,134 @@
+"""NVIDIA's management library: what a GPU is doing, and who uses it. Needs nvidia-ml-py, which the GPU extras install.
+
+NVML works without a CUDA context, so the server may ask it although it never touches a device. Every figure may be
+unsupported on a GPU, in a container or for a user without rights: that one is None then.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+INSTALL = "pip install nvidia-ml-py"
+UNSUPPORTED = (2, 3, 4, 6, 13, 25)  # invalid argument, not supported, no permission, not found, no function, version
+HELD_DOWN = {  # bits of the reasons that hold a clock below its limit; idle and a user's own setting are none
+    0x04: "the power cap",
+    0x08: "a hardware slowdown",
+    0x20: "heat (software)",
+    0x40: "heat (hardware)",
+    0x80: "the power brake",
+}
+POLICIES = (0, 1)  # NVML_PERF_POLICY_POWER, NVML_PERF_POLICY_THERMAL
+
+
+class NvmlError(RuntimeError):
+    """NVML is not there, or has failed; the text says why and what to do."""
+
+
+class Nvml:
+    """The GPUs that CUDA may use in this process, in CUDA's order (by bus, as CUDA_VISIBLE_DEVICES names them)."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        count = library.nvmlDeviceGetCount()
+        handles = [library.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+        names = [self._ask("nvmlDeviceGetUUID", handle) for handle in handles]
+        self._handles = [handles[index] for index in visible(os.environ.get("CUDA_VISIBLE_DEVICES"), names)]
+
+    def read(self) -> list[dict[str, Any]]:
+        """The fields of compute.system.GpuReading for each GPU, users as (pid, bytes); NvmlError if a GPU is lost."""
+        return [self._read(handle) for handle in self._handles]
+
+    def _read(self, handle: Any) -> dict[str, Any]:
+        ask, library = self._ask, self._library
+        use, memory = ask("nvmlDeviceGetUtilizationRates", handle), ask("nvmlDeviceGetMemoryInfo", handle)
+        return {
+            "name": ask("nvmlDeviceGetName", handle) or "NVIDIA GPU",
+            "use": None if use is None else float(use.gpu),
+            "memory_used": None if memory is None else int(memory.used),
+            "memory_total": None if memory is None else int(memory.total),
+            "clock": _times(1e6, ask("nvmlDeviceGetClockInfo", handle, library.NVML_CLOCK_SM)),
+            "clock_limit": _times(1e6, ask("nvmlDeviceGetMaxClockInfo", handle, library.NVML_CLOCK_SM)),
+            "temperature": _times(1.0, ask("nvmlDeviceGetTemperature", handle, library.NVML_TEMPERATURE_GPU)),
+            "power": _times(1e-3, ask("nvmlDeviceGetPowerUsage", handle)),
+            "power_limit": _times(1e-3, ask("nvmlDeviceGetEnforcedPowerLimit", handle)),
+            "held_down": reasons(ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)),
+            "held_seconds": self._held_seconds(handle),
+            "users": self._users(handle),
+        }
+
+    def _held_seconds(self, handle: Any) -> float | None:
+        """Seconds in which power or heat held the clock down, since the driver was loaded."""
+        found = [self._ask("nvmlDeviceGetViolationStatus", handle, policy) for policy in POLICIES]
+        known = [1e-9 * entry.violationTime for entry in found if entry is not None]
+        return sum(known) if known else None
+
+    def _users(self, handle: Any) -> list[tuple[int, int | None]] | None:
+        found = self._ask("nvmlDeviceGetComputeRunningProcesses", handle)
+        return None if found is None else [(int(entry.pid), entry.usedGpuMemory) for entry in found]
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        """What NVML answers, None if this is unsupported; NvmlError if the GPU or NVML itself is gone."""
+        function = getattr(self._library, name, None)
+        if function is None:
+            return None
+        try:
+            answer = function(*arguments)
+        except self._library.NVMLError as error:
+            if getattr(error, "value", None) in UNSUPPORTED:
+                return None
+            raise NvmlError(f"NVML has failed: {error}") from error
+        return answer.decode() if isinstance(answer, bytes) else answer
+
+
+def open_nvml() -> Nvml:
+    """Start NVML. A machine without a driver has no GPUs, which is no error."""
+    if shutil.which("nvidia-smi") is None:
+        return Nvml(_Nothing())
+    try:
+        import pynvml
+    except ImportError as error:
+        raise NvmlError(f"the GPU's clocks and memory cannot be read: {INSTALL}") from error
+    try:
+        pynvml.nvmlInit()
+        return Nvml(pynvml)
+    except pynvml.NVMLError as error:
+        raise NvmlError(f"NVML does not start: {error}") from error
+
+
+class _Nothing:
+    """Takes the library's place where there is no driver."""
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802 NVML's own name
+        """None."""
+        return 0
+
+
+def visible(order: str | None, names: Sequence[str | None]) -> list[int]:
+    """Indices of the GPUs that CUDA_VISIBLE_DEVICES (`order`) leaves, in its order; as CUDA it ends at a wrong entry.
+
+    names: UUIDs of all GPUs by index; an entry may be an index, or the beginning of a UUID.
+    """
+    if order is None:
+        return list(range(len(names)))
+    chosen: list[int] = []
+    for entry in (part.strip() for part in order.split(",")):
+        if entry.isdecimal():
+            found = [int(entry)] if int(entry) < len(names) else []
+        else:
+            found = [index for index, name in enumerate(names) if entry and name and name.startswith(entry)]
+        if len(found) != 1:
+            break
+        chosen += found
+    return chosen
+
+
+def reasons(bits: int | None) -> tuple[str, ...] | None:
+    """What holds the clock down, in words."""
+    return None if bits is None else tuple(words for bit, words in HELD_DOWN.items() if bits & bit)
+
+
+def _times(factor: float, value: float | None) -> float | None:
+    return None if value is None else factor * value
