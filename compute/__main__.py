@@ -18,7 +18,7 @@ from rich.console import Console
 from compute import info, machine, record
 from compute.backends import BACKENDS, BackendUnavailable, backend
 
-FILES = ("--save", "--csv", "--out")  # options whose value is a path
+FILES = ("--save", "--csv", "--pyperf", "--trace", "--compare", "--out")  # options whose value is a path
 OK, DISAGREED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 LONGEST_BUDGET = 3600.0  # seconds
 WIDTH = 150  # columns of the tables where the output is no terminal
@@ -63,7 +63,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     about = commands.add_parser("info", help="machine, driver, versions, and why a backend is absent")
     about.add_argument("--json", action="store_true", help="as JSON")
     about.set_defaults(run=_info)
-    bench = commands.add_parser("bench", help="check and time every way to compute a lab")
+    bench = commands.add_parser("bench", help="check and time every way to compute a lab", allow_abbrev=False)
     bench.add_argument("lab", help="for example diffusion")
     for option in _own_options(arguments):
         bench.add_argument(f"--{option.name}", type=_list, help=option.help)
@@ -71,10 +71,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     bench.add_argument("--dtypes", type=_list, help="some of the lab's dtypes (default: all)")
     bench.add_argument("--budget", type=_seconds, default=60.0, help="seconds of sampling in all (default 60)")
     bench.add_argument("--json", action="store_true", help="print the record as JSON instead of tables")
-    bench.add_argument("--csv", type=Path, metavar="FILE", help="write a table, units in the column names")
-    bench.add_argument(
-        "--save", nargs="?", const="", metavar="FILE", help="to assets/timings/<machine>-<lab>.json, or FILE"
-    )
+    _add_files(bench)
     bench.set_defaults(run=_bench)
     render = commands.add_parser("render", help="a picture of a lab without the page")
     render.add_argument("lab", help="for example diffusion")
@@ -83,6 +80,17 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     render.add_argument("--backend", default="cpu_numba")
     render.set_defaults(run=_render)
     return parser
+
+
+def _add_files(bench: argparse.ArgumentParser) -> None:
+    """The options of `bench` that name a file."""
+    bench.add_argument("--csv", type=Path, metavar="FILE", help="write a table, units in the column names")
+    bench.add_argument("--pyperf", type=Path, metavar="FILE", help="write every sample for `python -m pyperf stats`")
+    bench.add_argument("--trace", type=Path, metavar="FILE", help="write a timeline that ui.perfetto.dev opens")
+    bench.add_argument("--compare", type=Path, metavar="FILE", help="show an older record's times beside this run's")
+    bench.add_argument(
+        "--save", nargs="?", const="", metavar="FILE", help="to assets/timings/<machine>-<lab>.json, or FILE"
+    )
 
 
 def _info(chosen: argparse.Namespace, _command: str) -> int:
@@ -95,24 +103,33 @@ def _info(chosen: argparse.Namespace, _command: str) -> int:
 
 
 def _bench(chosen: argparse.Namespace, command: str) -> int:
-    from compute.bench import progress, report, run, tables
+    from compute.bench import compare, exports, progress, report, run, tables
 
     plan, work = _plan(chosen)
     target = _target(chosen.save, chosen.lab)
-    for path in (target, chosen.csv):
-        _require_writable(path)
+    files = {name: getattr(chosen, name) for name in exports.WRITERS if getattr(chosen, name)}
+    _require_apart([*files.values(), target])
+    old = record.load(chosen.compare) if chosen.compare else None
+    if old:
+        compare.require_lab(old, chosen.lab)
     with progress.shown(Console(stderr=True)) as say:
         results = run.Bench(plan, say).run()
     document = report.as_record(results, plan, command, work)
+    compared = compare.compare(old, document, results.rows) if old else None
     if chosen.json:
-        print(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
+        printed = document | ({"comparison": compared.as_record()} if compared else {})
+        print(json.dumps(printed, indent=1, ensure_ascii=False, allow_nan=False))
     else:
         out = Console()
-        tables.show(results, work, out if out.is_terminal else Console(width=WIDTH))
-    if chosen.csv:
-        report.write_csv(document, chosen.csv)
+        out = out if out.is_terminal else Console(width=WIDTH)
+        tables.show(results, work, out)
+        if compared:
+            compare.show(compared, work.RATE.step, out)
     if target:
         print(f"saved {record.save(document, target)}", file=sys.stderr)
+    for name, path in files.items():
+        exports.WRITERS[name](document, results, work, path)
+        print(f"wrote {path}", file=sys.stderr)
     return DISAGREED if any(row.status in ("disagrees", "failed") for row in results.rows) else OK
 
 
@@ -130,7 +147,8 @@ def _plan(chosen: argparse.Namespace) -> tuple[Any, Any]:
         raise InputError(f"none of the backends asked for is here. {reasons}")
     names = names or tuple(b.name for b in BACKENDS)
     with_gpu = any(backend(name).device == "cuda" and not backend(name).missing for name in names)
-    return Plan(chosen.lab, tuple(work.cases(own, dtypes, with_gpu)), names, chosen.budget), work
+    cases = tuple(work.cases(own, dtypes, with_gpu))
+    return Plan(chosen.lab, cases, names, chosen.budget, listen=chosen.trace is not None), work
 
 
 def _own_options(arguments: Sequence[str]) -> tuple[Any, ...]:
@@ -173,6 +191,16 @@ def _target(save: str | None, lab: str) -> Path | None:
     if not (machine.ROOT / "pyproject.toml").is_file():
         raise InputError("--save: Fieldlab is installed without its source here; name a file: --save FILE.json")
     return record.timings_folder() / f"{machine.slug(machine.machine())}-{lab}.json"
+
+
+def _require_apart(paths: Sequence[Path | None]) -> None:
+    """Every file can be written, and no two are the same."""
+    named = [path.resolve() for path in paths if path is not None]
+    for path in named:
+        if named.count(path) > 1:
+            raise InputError(f"two options name the same file, {path.name}")
+    for target in paths:
+        _require_writable(target)
 
 
 def _require_writable(path: Path | None) -> None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from compute.files import whole
 from compute.machine import ROOT
 
 SCHEMA = "fieldlab-timings/2"
@@ -72,17 +71,9 @@ def timings_folder() -> Path:
 def save(record: Mapping[str, Any], path: Path) -> Path:
     """Check `record` and write it to `path` in one go: a reader sees the old file or the new one, whole."""
     check(record, str(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            json.dump(record, out, indent=1, allow_nan=False, ensure_ascii=False)
-            out.write("\n")
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with whole(path) as out:
+        json.dump(record, out, indent=1, allow_nan=False, ensure_ascii=False)
+        out.write("\n")
     return path
 
 

@@ -13,6 +13,7 @@ import numba
 
 from compute import machine
 from compute.bench.rows import Plan, Results, Row
+from compute.files import whole
 from compute.record import SCHEMA
 
 UNITS = {
@@ -57,6 +58,7 @@ def as_record(results: Results, plan: Plan, command: str, work: ModuleType) -> d
             for (name, dtype), fma in results.fma.items()
         },
         "results": [entry(row, results, work) for row in results.rows if row.case is not None],
+        "conditions": results.conditions.as_record(),
         "missing": {row.backend: row.reason for row in results.rows if row.status == "missing"},
     }  # fmt: skip
 
@@ -100,7 +102,7 @@ def write_csv(record: Mapping[str, Any], path: Path) -> None:
     """One line a row, the unit in the column's name."""
     lines = [_flat(result) for result in record["results"]]
     columns = list(dict.fromkeys(key for line in lines for key in line))
-    with path.open("w", encoding="utf-8", newline="") as out:
+    with whole(path) as out:
         writer = csv.writer(out)
         writer.writerow([UNITS.get(column, column) for column in columns])
         writer.writerows([line.get(column, "") for column in columns] for line in lines)

@@ -29,12 +29,18 @@ def show(results: Results, work: ModuleType, console: Console) -> None:
     for case in dict.fromkeys(row.case for row in results.rows if row.case is not None):
         rows = [row for row in results.rows if row.case == case]
         console.print()
-        console.print(Group(_table(case, rows, results, work), *_notes(rows, work)))
+        console.print(Group(_table(case, rows, results, work), *_notes(rows, work), *disturbed(results, case.title)))
     missing = [row for row in results.rows if row.status == "missing"]
     console.print()
     for row in missing:
         console.print(Text(f"{row.backend}: absent, {row.reason}"))
     console.print(Text(work.INCLUDED, style="dim"))
+
+
+def disturbed(results: Results, title: str) -> Iterator[Text]:
+    """What else went on while the case of that title was timed, a line each; nothing if nothing did."""
+    for text in results.conditions.warnings(title):
+        yield Text(f"disturbed  {text}", style="yellow")
 
 
 def _table(case: Any, rows: list[Row], results: Results, work: ModuleType) -> RenderableType:
