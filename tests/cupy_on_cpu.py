@@ -56,8 +56,12 @@ class ElementwiseKernel:
 
     def __call__(self, *arrays: np.ndarray[Any, Any]) -> None:
         assert len(arrays) == len(self._parameters)
-        pointers = ", ".join(f"{kind}* {name}_" for kind, name in self._parameters)
-        names = "".join(f"{kind}& {name} = {name}_[i_]; " for kind, name in self._parameters)
+        for array, (kind, name) in zip(arrays, self._parameters, strict=True):
+            wanted = arrays[0].dtype if kind == "T" else np.dtype(kind)  # as in CuPy, where "int" is a long
+            if array.dtype != wanted:
+                raise TypeError(f"Type is mismatched. {name} {array.dtype} {wanted}")
+        pointers = ", ".join(f"{REAL.get(kind, kind)}* {name}_" for kind, name in self._parameters)
+        names = "".join(f"{REAL.get(kind, kind)}& {name} = {name}_[i_]; " for kind, name in self._parameters)
         code = (
             f'extern "C" __global__ void {self._name}({pointers}, long long n_)\n'
             f"{{ long long i_ = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"

@@ -9,7 +9,8 @@ import pytest
 
 from compute.labs.crossover.catalogue import DTYPES, workload, workloads
 from compute.labs.crossover.stand import Stand
-from compute.labs.crossover.sweep import Plan, Sweep
+from compute.labs.crossover.plan import Plan
+from compute.labs.crossover.sweep import Sweep
 from compute.labs.crossover.trap import Trap, traps
 
 pytestmark = pytest.mark.gpu

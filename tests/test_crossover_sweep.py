@@ -21,7 +21,8 @@ from compute.labs.crossover import sweep as sweeps
 from compute.labs.crossover.catalogue import Way, workload
 from compute.labs.crossover.ecosystems import Extra, ecosystem_of
 from compute.labs.crossover.stand import Found, Stand
-from compute.labs.crossover.sweep import BURST, Plan, Sweep
+from compute.labs.crossover.plan import Plan
+from compute.labs.crossover.sweep import BURST, Sweep
 from compute.timings import Timing
 
 NUMPY = ecosystem_of("cpu_numpy")

@@ -74,7 +74,7 @@ class Bench:
         for backend in BACKENDS:
             if backend.name not in self._plan.backends or not backend.has_kernels(f"compute.labs.{self._plan.lab}"):
                 continue
-            reason = backend.missing or _simulated(backend)
+            reason = backend.missing or simulated(backend)
             if reason:
                 self.results.rows.append(Row(backend.name, "", None, "missing", reason))
             else:
@@ -113,7 +113,8 @@ class Bench:
         return self._shared[1]
 
 
-def _simulated(backend: Backend) -> str:
+def simulated(backend: Backend) -> str:
+    """Why times on this backend would mean nothing; empty if they mean something."""
     if backend.device == "cuda" and os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
         return "the CUDA simulator is on (NUMBA_ENABLE_CUDASIM=1): its times mean nothing"
     return ""

@@ -124,10 +124,14 @@ class Workload:
         least, most = self.folder.SIZES
         return int(least), int(most)
 
-    def grid(self) -> tuple[int, ...]:
-        """The n to draw: 1, 2 and 5 times each power of ten within `sizes`, and its ends."""
-        least, most = self.sizes
-        round_numbers = (digit * 10**power for power in range(len(str(most))) for digit in (1, 2, 5))
+    def grid(self, least: int | None = None, most: int | None = None, per_decade: int = 3) -> tuple[int, ...]:
+        """The n to draw: 1, 2 and 5 times each power of ten from least to most (by default `sizes`), and these two.
+
+        per_decade: 3; 2 for 1 and 3 times, 1 for powers of ten alone.
+        """
+        least, most = least or self.sizes[0], most or self.sizes[1]
+        digits = {1: (1,), 2: (1, 3), 3: (1, 2, 5)}[per_decade]
+        round_numbers = (digit * 10**power for power in range(len(str(most))) for digit in digits)
         return tuple(sorted({least, most, *(n for n in round_numbers if least <= n <= most)}))
 
     @property
@@ -153,9 +157,7 @@ class Workload:
 
     def ways(self) -> tuple[Way, ...]:
         """Every way there is, present on this machine or not; by file name."""
-        names = sorted(module.name for module in iter_modules(self.folder.__path__))
-        found = [(name, ecosystem_of(name)) for name in names]
-        return tuple(Way(self.name, e, name[len(e.name) + 1 :]) for name, e in found if e is not None)
+        return _ways(self)
 
     def way(self, name: str) -> Way:
         """The way of that file name; ValueError names those there are."""
@@ -163,6 +165,13 @@ class Workload:
             if way.name == name:
                 return way
         raise ValueError(f"{self.name} has no way {name!r}; it has {', '.join(way.name for way in self.ways())}")
+
+
+@cache
+def _ways(of: Workload) -> tuple[Way, ...]:
+    names = sorted(module.name for module in iter_modules(of.folder.__path__))
+    found = [(name, ecosystem_of(name)) for name in names]
+    return tuple(Way(of.name, e, name[len(e.name) + 1 :]) for name, e in found if e is not None)
 
 
 @cache

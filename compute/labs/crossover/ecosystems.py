@@ -5,7 +5,7 @@ The name of an ecosystem is the first part of the names of its ways' files: gpu_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compute.backends import BACKENDS, Backend
 from compute.devices import Host
@@ -25,8 +25,10 @@ class Extra(Backend):
         return f"pip install 'fieldlab[{self.extra}]'" if self.missing else ""
 
 
+LABELS = {"gpu_cupy": "CuPy"}  # of a library, where the house's backend is named for what it is used for
+
 ECOSYSTEMS: tuple[Backend, ...] = (
-    *BACKENDS,
+    *(replace(b, label=LABELS.get(b.name, b.label)) for b in BACKENDS),
     Extra("gpu_torch", "cuda", TorchCuda, ("torch",), "PyTorch", "torch"),
     Extra("gpu_triton", "cuda", TorchCuda, ("triton", "torch"), "Triton", "torch"),
     Extra("gpu_jax", "cuda", JaxCuda, ("jax",), "JAX", "jax"),

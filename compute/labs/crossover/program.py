@@ -47,6 +47,14 @@ class Program:
         """The first line of the file's docstring."""
         return (ast.get_docstring(ast.parse(self.source)) or "").partition("\n")[0]
 
+    @property
+    def exhibit(self) -> str:
+        """Why it is shown but not timed unless it is asked for, the file's EXHIBIT; empty if it has none."""
+        for node in ast.parse(self.source).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "EXHIBIT":
+                return str(ast.literal_eval(node.value))
+        return ""
+
     def module(self) -> ModuleType:
         """The file, imported after the lab's own for its library. Raises BackendUnavailable with the install line."""
         self.backend.kernels(LAB)

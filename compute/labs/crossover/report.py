@@ -10,7 +10,8 @@ from typing import Any
 import numba
 
 from compute import machine
-from compute.labs.crossover.sweep import Point, Sweep
+from compute.labs.crossover.point import Point
+from compute.labs.crossover.sweep import Sweep
 from compute.timings import Spread
 
 SCHEMA = "fieldlab-curves/1"

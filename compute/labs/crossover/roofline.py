@@ -6,7 +6,9 @@ roof above it is the smaller of copy bandwidth x intensity and the rate of fused
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from compute.bench.bandwidth import copy_bandwidth
 from compute.bench.fma import fma_rate
@@ -44,6 +46,21 @@ def roof_of(device: Device, dtype: str) -> Roof:
     fma = fma_rate(device, dtype)
     flops = FLOPS_OF_FMA * fma.rate.median if fma else float("inf")
     return Roof(device.name, dtype, copy_bandwidth(device).rate.median, flops)
+
+
+class Part(NamedTuple):
+    """A part of a roof to be measured: what, in words, and how."""
+
+    what: str
+    measure: Callable[[], object]
+
+
+def parts_of_roof(device: Device, dtype: str) -> tuple[Part, ...]:
+    """What `roof_of` measures, piece by piece: each takes up to two seconds, once a process."""
+    return (
+        Part("copy bandwidth", lambda: copy_bandwidth(device)),
+        Part("rate of multiply-adds", lambda: fma_rate(device, dtype)),
+    )
 
 
 @dataclass(frozen=True)

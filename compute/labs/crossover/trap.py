@@ -83,3 +83,11 @@ def traps() -> tuple[Trap, ...]:
     """All traps, in the order of a lecture."""
     found = [Trap(module.name) for module in iter_modules(folders.__path__) if module.ispkg]
     return tuple(sorted(found, key=lambda trap: (trap.folder.CHAPTER, trap.name)))
+
+
+def find(name: str) -> Trap:
+    """The trap called `name`; ValueError names the ones there are."""
+    for candidate in traps():
+        if candidate.name == name:
+            return candidate
+    raise ValueError(f"trap must be one of {', '.join(t.name for t in traps())}, not {name!r}")

@@ -11,7 +11,7 @@ from compute.labs.crossover.workloads.mandelbrot_area import BOX, HEIGHT, ITERAT
 
 _stays = cp.ElementwiseKernel(
     "T x, T y",
-    "int stays",
+    "int32 stays",  # CuPy's "int" is a long
     f"""
     T a = 0, b = 0;
     int step = 0;

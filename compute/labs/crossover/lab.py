@@ -1,0 +1,199 @@
+"""class Crossover: a sweep as a lab, so that its curves grow live. A step is one slice of the sweep."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+import param
+
+from compute.bench.run import simulated
+from compute.devices import Device, Host
+from compute.frames import Frame
+from compute.lab import View
+from compute.labs.crossover import picture, tries
+from compute.labs.crossover.catalogue import Way
+from compute.labs.crossover.plan import Plan
+from compute.labs.crossover.roofline import Roof, parts_of_roof, roof_of
+from compute.labs.crossover.settings import Settings, extent
+from compute.labs.crossover.state import put_back, taken_down
+from compute.labs.crossover.sweep import CHECKS, Progress, Sweep
+from compute.labs.crossover.trap import Trap, find
+from compute.timings import Timing
+
+SWEEP_PART = 0.98  # of the progress; the rest is the roofs
+
+
+@dataclass(frozen=True)
+class Elsewhere(Way):
+    """A way to a GPU in a lab that lives on the host."""
+
+    @property
+    def missing(self) -> str | None:
+        """Why it does not run here."""
+        return self.backend.missing or "this lab is open on the host; open it with a GPU's backend"
+
+
+class Crossover(Settings):
+    """Time against n for the ways to write a workload, checked first, then sampled in shuffled order.
+
+    README.md says what a time is. The lab lives in the engine of its backend's device; a GPU's runs the ways of the
+    host as well, since only times that are taken in turn in one process can be compared. A step is a slice of the
+    sweep, some 20 ms long, or one call where that is longer; n for which anything would take more than `longest`
+    seconds in one piece are skipped, so that the other labs of the engine stay live.
+    """
+
+    LAB = "crossover"
+    TITLE = "Crossover"
+    PACKAGE = "compute.labs.crossover"
+    ACTIONS = ("reset", "cancel", "try_trap")
+
+    sweep: Sweep
+    progress: Progress
+    roofs: dict[str, Roof]  # by kind of way: "host", "cuda"
+    tried: str  # what the programs of the last trap saw, as JSON; "" before the first
+    elapsed: float  # seconds
+    rows: dict[tuple[str, int], tuple[Any, list[float]]]  # what frames were made of
+
+    def __init__(self, **values: Any) -> None:
+        self.roofs, self.tried = {}, ""
+        self._traps: deque[Trap] = deque()
+        self._work: Generator[Progress, None, None] | None = None
+        super().__init__(**values)
+        self.param.watch(self._restart, list(self.SWEEP))
+
+    # -- state
+
+    def _allocate(self, old: dict[str, Any]) -> None:  # noqa: ARG002 another device begins anew
+        self.reset()
+
+    def _release(self) -> None:
+        """Close the sweep, which gives its arrays back."""
+        if self._work is not None:
+            self._work.close()
+        self._work = None
+
+    def _restart(self, *_events: param.parameterized.Event) -> None:
+        if self._ready:
+            self.reset()
+
+    def reset(self) -> None:
+        """Begin a new sweep with the present values; nothing is measured before the first step."""
+        self._release()
+        self.sweep, self.rows = Sweep(self._plan()), {}
+        self._work = self._slices()
+        self.progress, self.elapsed = Progress(0.0, "not begun"), 0.0
+
+    def cancel(self) -> None:
+        """End the sweep, give its memory back and keep what was measured; the lab rests then, until `reset`."""
+        if self._work is not None:
+            self.progress = Progress(self.progress.done, "cancelled")
+        self._release()
+
+    def try_trap(self, trap: str) -> None:
+        """Run both programs of the trap called so in the next step; the frames after that say what they saw."""
+        self._traps.append(find(trap))
+
+    def _plan(self) -> Plan:
+        chosen = self.chosen_workload
+        ways = tuple(self._way(way) for way in chosen.ways())
+        named = [next(way for way in ways if way.name == name) for name in dict.fromkeys(self.ways)]
+        here = tuple(way for way in ways if not way.missing and not way.exhibit and not simulated(way.backend))
+        sizes = chosen.grid(*extent(self.values()), self.per_decade)
+        return Plan(
+            chosen, tuple(named) or here, sizes, self.dtype, dict(self.settings),
+            self.budget, self.evict, self.split, self.seed, self.longest,
+        )  # fmt: skip
+
+    def _way(self, way: Way) -> Way:
+        if way.backend.device != "host" and self.device.kind == "cpu":
+            return Elsewhere(way.workload, way.backend, way.variant)
+        return way
+
+    def snapshot(self) -> dict[str, Any]:
+        """Every point of the sweep as plain values, and the values of the lab they belong to."""
+        return {"values": self.values(), "elapsed": self.elapsed, **taken_down(self.sweep), "resting": self.resting}
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        """A sweep that had ended is shown again; another begins anew, since its rounds are not kept."""
+        self.reset()
+        if snapshot["resting"] and put_back(self.sweep, snapshot):
+            self.elapsed = snapshot["elapsed"]
+            self._release()
+            self.progress = Progress(1.0, "complete")
+
+    # -- advancing
+
+    @property
+    def finished(self) -> bool:
+        """Whether the sweep has come to its end."""
+        return self.progress.done >= 1.0
+
+    @property
+    def resting(self) -> bool:
+        """Whether nothing is left to do until a value changes or a trap is tried."""
+        return self._work is None and not self._traps
+
+    @property
+    def cold(self) -> bool:
+        """Whether what comes next may compile, or measures a roof."""
+        return bool(self._traps) or not CHECKS * SWEEP_PART <= self.progress.done < SWEEP_PART
+
+    def advance(self, steps: int = 1) -> Timing:
+        """`steps` >= 1 slices of the sweep, fewer if it ends; a trap that waits is the next slice."""
+        if steps < 1:
+            raise ValueError(f"steps must be at least 1, not {steps}")
+        start = perf_counter()
+        for _ in range(steps):
+            if self.resting:
+                break
+            self._slice()
+        seconds = perf_counter() - start
+        self.elapsed += seconds
+        return Timing(self.backend, "", steps, 1, 0.0, seconds, first_call=self.cold)
+
+    def run(self) -> Sweep:
+        """The whole sweep, to its end."""
+        while not self.resting:
+            self.advance()
+        return self.sweep
+
+    def _slice(self) -> None:
+        if self._traps:
+            self.tried = tries.both(self._traps.popleft())
+            return
+        work = self._work
+        if work is None:
+            return
+        try:
+            self.progress = next(work)
+        except StopIteration:
+            self._work, self.progress = None, Progress(1.0, "complete")
+
+    def _slices(self) -> Generator[Progress, None, None]:
+        """The sweep, then the roofs that its times are compared with."""
+        with closing(self.sweep.measure()) as work:
+            for progress in work:
+                yield replace(progress, done=SWEEP_PART * progress.done)
+        for kind, device in self._devices().items():
+            for part in parts_of_roof(device, self.dtype):
+                yield Progress(SWEEP_PART, f"measuring the {part.what} of {device.name}")
+                part.measure()
+            self.roofs[kind] = roof_of(device, self.dtype)
+
+    def _devices(self) -> dict[str, Device]:
+        """Where the ways of the sweep compute."""
+        here = {way.backend.device for way in self.sweep.plan.ways if not way.missing}
+        return {kind: Host() if kind == "host" else self.device for kind in sorted(here, reverse=True)}
+
+    def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:  # noqa: ARG002 no raster
+        """The curves as far as they are; picture.py reads them."""
+        return picture.show(self)
+
+    def idle_timing(self) -> Timing:
+        """Of a frame: what is shown was measured elsewhere."""
+        return Timing(self.backend, "", 0, 1)

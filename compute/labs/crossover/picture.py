@@ -1,0 +1,219 @@
+"""A sweep as a frame, and a frame as lines again: `show` in the engine; `lines`, `roofs` and `crossing_of` anywhere.
+
+Parts of the frame are Curves over n, "<way> <quantity>" for each of QUANTITIES, nan where there is nothing; notes hold
+the reasons, "<way> <n>". Read them by `lines`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from math import isfinite, nan
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from compute.frames import Curve, Frame, freeze
+from compute.labs.crossover.catalogue import workload
+from compute.labs.crossover.crossing import Crossing, crossing
+from compute.labs.crossover.point import STATUSES, Point, Status
+from compute.labs.crossover.roofline import Roof, dot
+from compute.timings import Spread
+
+if TYPE_CHECKING:
+    from compute.labs.crossover.lab import Crossover
+
+QUANTITIES = (
+    *("status", "difference", "first_call", "median", "q1", "q3", "samples"),
+    *("launch", "transfer", "intensity", "flops", "moved", "percent"),
+)
+
+
+Shown = Status | Literal["noisy"]
+WORST: tuple[Shown, ...] = ("disagrees", "noisy", "measured", "failed", "skipped", "missing", "checked", "waiting")
+
+
+@dataclass(frozen=True)
+class Spot:
+    """One way at one n. step: seconds a call, None unless it was measured and is right; other times in seconds.
+
+    launch: until the call returned (0 on the host); transfer: there and back, nan unless asked for; intensity:
+    operations a byte; flops, moved: operations and bytes a second; percent: of the roof there; nan if unknown.
+    """
+
+    n: int
+    status: Shown
+    reason: str
+    difference: float
+    first_call: float
+    step: Spread | None
+    launch: float = nan
+    transfer: float = nan
+    intensity: float = nan
+    flops: float = nan
+    moved: float = nan
+    percent: float = nan
+
+    @property
+    def noisy(self) -> bool:
+        """Whether its time scatters too much to be quoted without saying so."""
+        return self.status == "noisy"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One way of a sweep. device: "host" or "cuda"."""
+
+    way: str
+    label: str
+    device: str
+    points: tuple[Spot, ...]
+
+    @property
+    def status(self) -> Shown:
+        """Of the whole: "disagrees" if any does, else "noisy" or "measured" if any has a time, else what hinders."""
+        found = {point.status for point in self.points}
+        return next(status for status in WORST if status in found)
+
+    @property
+    def reason(self) -> str:
+        """Why it has no time, at the smallest n that has a reason; empty if none has."""
+        return next((point.reason for point in self.points if point.reason), "")
+
+    def series(self, transfer: bool = False) -> dict[int, Spread]:
+        """Seconds a call by n; with the median transfer added if that is asked for, where it is known."""
+        found = {}
+        for point in self.points:
+            extra = point.transfer if transfer else 0.0
+            if point.step and isfinite(extra):
+                step = point.step
+                found[point.n] = Spread(step.median + extra, step.q1 + extra, step.q3 + extra, step.n)
+        return found
+
+
+def show(lab: Crossover) -> Frame:
+    """The lab's sweep as it is now."""
+    parts: dict[str, Any] = {}
+    notes = _notes(lab)
+    for way in lab.sweep.plan.ways:
+        points = [point for (name, _), point in lab.sweep.points.items() if name == way.name]
+        n = np.array([point.n for point in points], np.float64)
+        rows = np.array([_kept_row(lab, point) for point in points], np.float64)
+        parts |= {f"{way.name} {q}": Curve(n, rows[:, k], way.label) for k, q in enumerate(QUANTITIES)}
+        notes |= {f"{way.name} {point.n}": point.reason for point in points if point.reason}
+    facts = {"progress": lab.progress.done, "finished": float(lab.finished), "elapsed": lab.elapsed}
+    for kind, roof in _valid_roofs(lab).items():
+        facts |= {f"roof {kind} bandwidth": roof.bandwidth, f"roof {kind} flops": roof.flops}
+    lab.number += 1
+    frame = Frame(freeze(parts), freeze(facts), lab.idle_timing(), lab.number, freeze(notes))
+    return replace(frame, notes=freeze(notes | _verdict(frame)))
+
+
+def lines(frame: Frame) -> dict[str, Line]:
+    """The ways of a frame by name."""
+    of = workload(frame.notes["workload"])
+    names = [name.removesuffix(" status") for name in frame.curves if name.endswith(" status")]
+    return {name: Line(name, of.way(name).label, of.way(name).backend.device, _spots(frame, name)) for name in names}
+
+
+def roofs(frame: Frame) -> dict[str, Roof]:
+    """The roofs a frame knows, by kind of device: "host", "cuda"."""
+    found = {}
+    for kind in ("host", "cuda"):
+        if f"roof {kind} bandwidth" in frame.facts:
+            bandwidth, flops = (frame.facts[f"roof {kind} {what}"] for what in ("bandwidth", "flops"))
+            found[kind] = Roof(kind, frame.notes["dtype"], bandwidth, flops)
+    return found
+
+
+def crossing_of(frame: Frame, slow: str, fast: str, transfer: bool = False) -> Crossing | None:
+    """From which n on the way `fast` is faster than `slow`; None if fewer than two n are common to both."""
+    drawn = lines(frame)
+    of_slow, of_fast = drawn[slow].series(transfer), drawn[fast].series(transfer)
+    return crossing(of_slow, of_fast) if len(set(of_slow) & set(of_fast)) > 1 else None
+
+
+def tried(frame: Frame) -> dict[str, Any] | None:
+    """What the last trap's programs saw: {"name", "wrong", "right"}, numbers by key or a sentence; None if none ran."""
+    return json.loads(frame.notes["trap"]) if "trap" in frame.notes else None
+
+
+def pair(all_lines: dict[str, Line]) -> tuple[str, str] | None:
+    """(best way of the host, best of the GPU) at the largest n that both have; of the two best if there is no GPU."""
+    timed = [line for line in all_lines.values() if line.series()]
+    kinds = {kind: [line for line in timed if line.device == kind] for kind in ("host", "cuda")}
+    if kinds["host"] and kinds["cuda"]:
+        return _best(kinds["host"]), _best(kinds["cuda"])
+    if len(timed) < 2:
+        return None
+    fast = _best(timed)
+    return _best([line for line in timed if line.way != fast]), fast
+
+
+def _best(candidates: list[Line]) -> str:
+    """The one that reaches the largest n, and is the fastest there."""
+    return min(candidates, key=lambda line: (-max(line.series()), line.series()[max(line.series())].median)).way
+
+
+def _verdict(frame: Frame) -> dict[str, str]:
+    """The default pair, and where they cross in words."""
+    chosen = pair(lines(frame))
+    found = crossing_of(frame, *chosen) if chosen else None
+    if chosen is None or found is None:
+        return {}
+    return {"slow": chosen[0], "fast": chosen[1], "crossing": found.words}
+
+
+def _valid_roofs(lab: Crossover) -> dict[str, Roof]:
+    return {kind: roof for kind, roof in lab.roofs.items() if roof.dtype == lab.dtype}
+
+
+def _notes(lab: Crossover) -> dict[str, str]:
+    plan = lab.sweep.plan
+    case = plan.case(plan.sizes[0])
+    notes = {
+        "doing": lab.progress.doing, "workload": plan.workload.name, "dtype": plan.dtype,
+        "tolerance": f"{case.tolerance:g}", "settings": json.dumps(dict(case.settings)),
+    }  # fmt: skip
+    if lab.tried:
+        notes["trap"] = lab.tried
+    return notes
+
+
+def _kept_row(lab: Crossover, point: Point) -> list[float]:
+    """Worked out again when something of it changed: a frame must not take long beside what is being timed."""
+    mark = point.status, len(point.samples), len(point.transfers), len(lab.roofs)
+    key = point.way.name, point.n
+    if lab.rows.get(key, (None, None))[0] != mark:
+        lab.rows[key] = mark, _row(lab, point)
+    return lab.rows[key][1]
+
+
+def _row(lab: Crossover, point: Point) -> list[float]:
+    head = [float(STATUSES.index(point.status)), point.difference, point.first_call]
+    measured = point.measurement
+    if measured is None:
+        return head + [nan] * (len(QUANTITIES) - len(head))
+    step, case = measured.step, lab.sweep.plan.case(point.n)
+    kind = point.way.backend.device
+    roof = _valid_roofs(lab).get(kind) or Roof(kind, case.dtype, nan, nan)
+    where = dot(point.way, case, measured, roof)
+    head += [step.median, step.q1, step.q3, step.n, point.launch.median, point.transfer.median]
+    return [*head, where.intensity, where.flops, where.moved, where.percent]
+
+
+def _status(number: float, step: Spread | None) -> Shown:
+    return "noisy" if step and step.noisy else STATUSES[int(number)]
+
+
+def _spots(frame: Frame, name: str) -> tuple[Spot, ...]:
+    n = frame.curves[f"{name} status"].x
+    of = {quantity: frame.curves[f"{name} {quantity}"].y for quantity in QUANTITIES}
+    found = []
+    for i, size in enumerate(int(size) for size in n):
+        at = {quantity: float(values[i]) for quantity, values in of.items()}
+        step = Spread(at["median"], at["q1"], at["q3"], int(at["samples"])) if isfinite(at["median"]) else None
+        rest = {q: at[q] for q in ("launch", "transfer", "intensity", "flops", "moved", "percent")}
+        reason, status = frame.notes.get(f"{name} {size}", ""), _status(at["status"], step)
+        found.append(Spot(size, status, reason, at["difference"], at["first_call"], step, **rest))
+    return tuple(found)

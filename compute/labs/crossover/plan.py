@@ -1,0 +1,50 @@
+"""What a sweep is asked to measure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from compute.labs.crossover.catalogue import Case, Way, Workload
+
+PATIENCE = 2.0  # a call may take so many times the budget of its point before larger n are skipped
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure. budget: seconds of sampling in all; evict: each call on empty caches; split: transfers too.
+
+    longest: seconds that a call, or anything else in one piece, may take; larger n are skipped. By default a call may
+    take PATIENCE times its share of the budget, and nothing else is limited. listen: note when parts of a sample ran.
+    """
+
+    workload: Workload
+    ways: tuple[Way, ...]
+    sizes: tuple[int, ...]
+    dtype: str = "float64"
+    settings: dict[str, Any] = field(default_factory=dict)
+    budget: float = 30.0
+    evict: bool = False
+    split: bool = False
+    seed: int = 0
+    longest: float | None = None
+    listen: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.sizes or not self.ways:
+            raise ValueError("a sweep needs at least one n and one way")
+        if not self.budget > 0:
+            raise ValueError(f"budget must be more than 0 seconds, not {self.budget}")
+        if self.longest is not None and not self.longest > 0:
+            raise ValueError(f"longest must be more than 0 seconds, not {self.longest}")
+        for n in self.sizes:
+            self.case(n)
+
+    def case(self, n: int) -> Case:
+        """The workload at this n."""
+        return self.workload.case(n, self.dtype, **self.settings)
+
+    @property
+    def call_allowed(self) -> float:
+        """Seconds that a call may take."""
+        return self.longest or PATIENCE * self.budget / len(self.ways) / len(set(self.sizes))
