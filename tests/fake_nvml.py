@@ -1,0 +1,70 @@
+"""A pynvml without a driver: two GPUs whose figures a test sets, and takes away."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+NOT_SUPPORTED, LOST = 3, 15
+
+
+class NVMLError(Exception):
+    """As the real one: a code in `value`."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__({NOT_SUPPORTED: "Not Supported", LOST: "GPU is lost"}[value])
+        self.value = value
+
+
+class FakeNvml:
+    """Stands in for the module pynvml. unsupported: functions that answer so; lost: whether every call fails."""
+
+    NVML_CLOCK_SM, NVML_TEMPERATURE_GPU = 1, 0
+    NVMLError = NVMLError
+
+    def __init__(self, names: tuple[str, ...] = ("NVIDIA H200", "NVIDIA A40")) -> None:
+        self.names, self.unsupported, self.lost, self.starts = names, set[str](), False, 0
+        self.users: list[Any] = []
+        self.throttle = 0x1  # idle
+        self.violated = 0  # ns
+
+    def nvmlInit(self) -> None:  # noqa: N802
+        """Counts how often it is started."""
+        self.starts += 1
+        self._require("nvmlInit")
+
+    def _require(self, name: str) -> None:
+        if self.lost:
+            raise NVMLError(LOST)
+        if name in self.unsupported:
+            raise NVMLError(NOT_SUPPORTED)
+
+    def __getattr__(self, name: str) -> Any:
+        answers = {
+            "nvmlDeviceGetCount": lambda: len(self.names),
+            "nvmlDeviceGetHandleByIndex": lambda index: index,
+            "nvmlDeviceGetUUID": lambda handle: f"GPU-{handle}abc",
+            "nvmlDeviceGetName": lambda handle: self.names[handle].encode(),  # bytes in older versions
+            "nvmlDeviceGetUtilizationRates": lambda handle: SimpleNamespace(gpu=87, memory=40),
+            "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(used=3 * 2**30, total=140 * 2**30),
+            "nvmlDeviceGetClockInfo": lambda handle, kind: 1755,
+            "nvmlDeviceGetMaxClockInfo": lambda handle, kind: 1980,
+            "nvmlDeviceGetTemperature": lambda handle, sensor: 61,
+            "nvmlDeviceGetPowerUsage": lambda handle: 512_500,
+            "nvmlDeviceGetEnforcedPowerLimit": lambda handle: 700_000,
+            "nvmlDeviceGetCurrentClocksThrottleReasons": lambda handle: self.throttle,
+            "nvmlDeviceGetViolationStatus": lambda handle, policy: SimpleNamespace(violationTime=self.violated),
+            "nvmlDeviceGetComputeRunningProcesses": lambda handle: list(self.users),
+        }
+        if name not in answers:
+            raise AttributeError(name)
+
+        def call(*arguments: Any) -> Any:
+            self._require(name)
+            return answers[name](*arguments)
+
+        return call
+
+    def use(self, pid: int, gib: float | None = None) -> None:
+        """Another process computes on every GPU."""
+        self.users.append(SimpleNamespace(pid=pid, usedGpuMemory=None if gib is None else int(gib * 2**30)))
