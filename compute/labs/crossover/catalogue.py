@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from itertools import product
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
@@ -69,6 +70,11 @@ class Case:
         rng = np.random.default_rng([seed, self.n])
         found: tuple[Any, ...] = self.workload.folder.inputs(self.n, self.dtype, rng, **self.settings)
         return found
+
+    @property
+    def settings_text(self) -> str:
+        """The settings as text, the same for the same choice; empty if the workload has none."""
+        return ", ".join(f"{name} = {value}" for name, value in sorted(self.settings.items()))
 
     def outputs(self) -> tuple[NDArray[Any], ...]:
         """Arrays for the results, filled with what no result is: a way that writes nothing shall be seen."""
@@ -154,6 +160,10 @@ class Workload:
     def case(self, n: int, dtype: str = "float64", **settings: Any) -> Case:
         """It at one n; settings that are not given have their defaults."""
         return Case(self, n, dtype, {**{name: values[0] for name, values in self.settings.items()}, **settings})
+
+    def choices(self) -> tuple[dict[str, Any], ...]:
+        """Every combination of its settings, the defaults first."""
+        return tuple(dict(zip(self.settings, values, strict=True)) for values in product(*self.settings.values()))
 
     def ways(self) -> tuple[Way, ...]:
         """Every way there is, present on this machine or not; by file name."""

@@ -94,9 +94,9 @@ class Crossover(Settings):
             self.progress = Progress(self.progress.done, "cancelled")
         self._release()
 
-    def try_trap(self, trap: str) -> None:
-        """Run both programs of the trap called so in the next step; the frames after that say what they saw."""
-        self._traps.append(find(trap))
+    def try_trap(self, which: str) -> None:
+        """Run both programs of a trap, by its name, in the next step; the frames after that say what they saw."""
+        self._traps.append(find(which))
 
     def _plan(self) -> Plan:
         chosen = self.chosen_workload

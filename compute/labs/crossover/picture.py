@@ -102,6 +102,7 @@ def show(lab: Crossover) -> Frame:
         parts |= {f"{way.name} {q}": Curve(n, rows[:, k], way.label) for k, q in enumerate(QUANTITIES)}
         notes |= {f"{way.name} {point.n}": point.reason for point in points if point.reason}
     facts = {"progress": lab.progress.done, "finished": float(lab.finished), "elapsed": lab.elapsed}
+    facts |= {"evict": float(lab.evict), "split": float(lab.split)}
     for kind, roof in _valid_roofs(lab).items():
         facts |= {f"roof {kind} bandwidth": roof.bandwidth, f"roof {kind} flops": roof.flops}
     lab.number += 1
@@ -114,6 +115,12 @@ def lines(frame: Frame) -> dict[str, Line]:
     of = workload(frame.notes["workload"])
     names = [name.removesuffix(" status") for name in frame.curves if name.endswith(" status")]
     return {name: Line(name, of.way(name).label, of.way(name).backend.device, _spots(frame, name)) for name in names}
+
+
+def settings(frame: Frame) -> dict[str, Any]:
+    """The workload's settings that a frame was measured with."""
+    found: dict[str, Any] = json.loads(frame.notes["settings"])
+    return found
 
 
 def roofs(frame: Frame) -> dict[str, Roof]:

@@ -10,6 +10,7 @@ import param
 
 from compute.backends import BACKENDS, backend
 from compute.bench.run import simulated
+from compute.devices import Host
 from compute.lab import Lab
 from compute.labs.crossover.catalogue import DTYPES, Workload, workload, workloads
 from compute.labs.crossover.stand import SCRATCH_BYTES
@@ -17,12 +18,6 @@ from compute.labs.crossover.stand import SCRATCH_BYTES
 LARGEST = 10**9  # n of any workload
 OWN_BYTES = 2**20  # of the lab itself: its samples
 FORGOTTEN: Mapping[str, Any] = {"ways": [], "settings": {}, "least": None, "most": None}  # with another workload
-
-
-def home() -> str:
-    """The backend that a lab opens with: a GPU's if there is one, since its engine can run the host's ways as well."""
-    gpu = [b.name for b in reversed(BACKENDS) if b.device == "cuda" and not b.missing and not simulated(b)]
-    return gpu[0] if gpu else "cpu_numba"
 
 
 class Settings(Lab):
@@ -52,8 +47,14 @@ class Settings(Lab):
     )
 
     def __init__(self, **values: Any) -> None:
-        values.setdefault("backend", home())
+        values.setdefault("backend", self.home())
         super().__init__(**values)
+
+    @classmethod
+    def home(cls) -> str:
+        """The backend to open it with: a GPU's if there is one, since its engine can run the host's ways as well."""
+        gpu = [b.name for b in reversed(BACKENDS) if b.device == "cuda" and not b.missing and not simulated(b)]
+        return gpu[0] if gpu else str(cls.param["backend"].default)
 
     @classmethod
     def predicted_bytes(cls, **values: Any) -> int:
@@ -61,7 +62,8 @@ class Settings(Lab):
         given = {name: values.get(name, cls.param[name].default) for name in cls.SWEEP}
         least = extent(given)[0]
         case = workload(given["workload"]).case(least, given["dtype"], **given["settings"])
-        scratch = SCRATCH_BYTES["gpu" if backend(values.get("backend", "cpu_numba")).device == "cuda" else "cpu"]
+        chosen = backend(values.get("backend", cls.param["backend"].default))
+        scratch = SCRATCH_BYTES["cpu" if chosen.device_class is Host else "gpu"]
         return int(case.work().held) + OWN_BYTES + given["evict"] * scratch
 
     def validate(self, values: dict[str, Any]) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.agreement import relative_l2 as difference
-from compute.labs.crossover.cited import Cited
+from compute.labs.crossover.cited import TUTORIAL, Cited
+from compute.labs.crossover.claims import Claim, Ratio, Way
 from compute.labs.crossover.work import Work
 
 __all__ = ["difference"]
@@ -18,6 +19,18 @@ SIZES = 1, 30_000  # matrices
 SETTINGS: dict[str, tuple[Any, ...]] = {"side": (16, 64)}
 TOLERANCE = {"float32": 2e-5, "float64": 2e-13}  # relative L2, for well-conditioned matrices
 CITED: tuple[Cited, ...] = ()
+CLAIMS = (
+    Claim(
+        "On a GPU all matrices in one batch take seconds where a loop over them takes a minute.",
+        f"2000 × 4 matrices ({TUTORIAL}); taken as a factor of 10",
+        Ratio(Way("gpu_cupy_loop"), Way("gpu_cupy"), 10**4, "float64", 10.0),
+    ),
+    Claim(
+        "A batch of one is slower than a call for one.",
+        f"said of small problems, without a figure ({TUTORIAL})",
+        Ratio(Way("gpu_cupy_loop"), Way("gpu_cupy"), 1, "float64", 0.99),
+    ),
+)
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator, side: int) -> tuple[Any, ...]:

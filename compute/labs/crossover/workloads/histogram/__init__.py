@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.agreement import moved as difference
-from compute.labs.crossover.cited import Cited
+from compute.labs.crossover.cited import TUTORIAL, Cited
+from compute.labs.crossover.claims import Claim, Ratio, Way
 from compute.labs.crossover.work import Work
 
 __all__ = ["difference"]
@@ -21,6 +22,23 @@ CITED: tuple[Cited, ...] = (
     Cited("1200 bins, a row for each thread", 10**7, "", 220e-3, "a small GPU"),
     Cited("1200 bins, atomics", 10**7, "", 1.61e-3, "a small GPU"),
     Cited("3 bins, atomics", 10**7, "", 4.29e-3, "a small GPU"),
+)
+CLAIMS = (
+    Claim(
+        "Atomic additions are 137 times as fast as a private row for each thread.",
+        f"220 ms and 1.61 ms, 10⁷ samples in 1200 bins, on a small GPU ({TUTORIAL})",
+        Ratio(Way("gpu_numba_private"), Way("gpu_numba_atomics"), 10**7, "float32", 220 / 1.61),
+    ),
+    Claim(
+        "Atomic additions queue up where bins are few: 3 bins take 2.7 times as long as 1200.",
+        f"4.29 ms and 1.61 ms, 10⁷ samples, on a small GPU ({TUTORIAL})",
+        Ratio(Way("gpu_numba_atomics", {"bins": 3}), Way("gpu_numba_atomics"), 10**7, "float32", 4.29 / 1.61),
+    ),
+    Claim(
+        "Private rows are slow by nature: on a CPU, too, they lose to one histogram.",
+        f"drawn from the figures above ({TUTORIAL})",
+        Ratio(Way("cpu_numba"), Way("cpu_numpy"), 10**7, "float32", 1.0),
+    ),
 )
 
 

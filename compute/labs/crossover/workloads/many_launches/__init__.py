@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.agreement import relative_l2 as difference
-from compute.labs.crossover.cited import Cited
+from compute.labs.crossover.cited import TUTORIAL, Cited
+from compute.labs.crossover.claims import Claim, Ratio, Way
 from compute.labs.crossover.work import Work
 
 __all__ = ["difference"]
@@ -19,6 +20,13 @@ SETTINGS: dict[str, tuple[Any, ...]] = {}
 ELEMENTS = 4096  # numbers that one launch works on
 TOLERANCE = {"float32": 2e-7, "float64": 5e-16}  # relative L2: one rounding for each power of two that is passed
 CITED: tuple[Cited, ...] = ()
+CLAIMS = (
+    Claim(
+        "A graph of many small launches takes half the time of the launches, or less.",
+        f"tutorials warn of launches, without a figure ({TUTORIAL})",
+        Ratio(Way("gpu_cupy_kernel"), Way("gpu_cupy_graph"), 10**4, "float64", 4.0),
+    ),
+)
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:

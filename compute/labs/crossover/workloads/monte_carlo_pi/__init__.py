@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.crossover.cited import Cited
+from compute.labs.crossover.cited import TUTORIAL, Cited
+from compute.labs.crossover.claims import Claim, Ratio, Way
 from compute.labs.crossover.work import Work
 
 TITLE, CHAPTER, CALL, ON = "Monte Carlo π", 8, "estimate", "device"
@@ -16,6 +17,13 @@ SIZES = 100, 10**9  # points
 SETTINGS: dict[str, tuple[Any, ...]] = {}
 TOLERANCE = {"float32": 5.0, "float64": 5.0}  # standard errors: chance exceeds it once in 1.7 million
 CITED: tuple[Cited, ...] = ()
+CLAIMS = (
+    Claim(
+        "Throwing points is what a GPU is best at: it wins against all cores of a CPU.",
+        f"shown without a figure ({TUTORIAL})",
+        Ratio(Way("cpu_numba"), Way("gpu_numba"), 10**9, "float32", 1.0),
+    ),
+)
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:  # noqa: ARG001 the result has the dtype

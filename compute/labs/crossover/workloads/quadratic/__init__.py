@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.agreement import largest as difference
-from compute.labs.crossover.cited import Cited
+from compute.labs.crossover.cited import TUTORIAL, Cited
+from compute.labs.crossover.claims import Claim, Ratio, Way
 from compute.labs.crossover.work import Work
 
 __all__ = ["difference"]
@@ -24,6 +25,13 @@ CITED: tuple[Cited, ...] = (
     Cited("ElementwiseKernel", 10**6, "float64", 0.163e-3, "a GPU"),
     Cited("CuPy unfused", 10**6, "float64", 0.089e-3, "NVIDIA H200"),
     Cited("ElementwiseKernel", 10**6, "float64", 0.014e-3, "NVIDIA H200"),
+)
+CLAIMS = (
+    Claim(
+        "One fused kernel is 8 times as fast as the same formula in array operations.",
+        f"1.34 ms unfused, 0.163 ms in an ElementwiseKernel, 10⁶ float64 ({TUTORIAL})",
+        Ratio(Way("gpu_cupy"), Way("gpu_cupy_elementwise"), 10**6, "float64", 1.34 / 0.163),
+    ),
 )
 
 

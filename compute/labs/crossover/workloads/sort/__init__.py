@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.agreement import largest as difference
-from compute.labs.crossover.cited import Cited
+from compute.labs.crossover.cited import TUTORIAL, Cited
+from compute.labs.crossover.claims import Claim, Ratio, Way
 from compute.labs.crossover.work import Work
 
 __all__ = ["difference"]
@@ -19,6 +20,13 @@ SIZES = 10, 10**8  # elements
 SETTINGS: dict[str, tuple[Any, ...]] = {}
 TOLERANCE = {"float32": 0.0, "float64": 0.0}  # largest difference: the very same numbers
 CITED: tuple[Cited, ...] = ()
+CLAIMS = (
+    Claim(
+        "A GPU sorts 10⁸ numbers faster than a CPU.",
+        f"shown in a profiler, without a figure ({TUTORIAL})",
+        Ratio(Way("cpu_numpy"), Way("gpu_cupy"), 10**8, "float64", 1.0),
+    ),
+)
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:

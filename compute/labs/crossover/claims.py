@@ -1,0 +1,182 @@
+"""What tutorials concluded from their figures, as tests that measured curves pass or fail.
+
+A claim stands beside CITED in a workload's folder. Its test looks for the times it needs in the curves of one machine
+and says what it found; the verdict follows from the quartiles, never from a text.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from math import inf, log
+from typing import Any, Literal
+
+from compute.labs.crossover.catalogue import workload
+from compute.labs.crossover.recorded import RecordedCurve
+from compute.timings import SpeedUp, Spread
+
+NEAR = 10**0.5  # a measured n may be so many times larger or smaller than the one cited
+HALF = 2.0  # a ratio holds if at least half of it is reached: machines differ
+
+Verdict = Literal["holds", "does not hold", "undecided", "not measured yet"]
+Curves = Sequence[RecordedCurve]  # of one workload and machine
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the curves say. ours: in words."""
+
+    ours: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way and the settings it was measured with, where these are not the defaults."""
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Judgement(ABC):
+    """Whether a conclusion holds."""
+
+    @abstractmethod
+    def judge(self, curves: Curves) -> Found | None:
+        """What these curves say; None if what is needed was not measured."""
+
+
+@dataclass(frozen=True)
+class Ratio(Judgement):
+    """`fast` is `factor` times as fast as `slow` at n: half of that is asked for; below 1, that it is slower."""
+
+    slow: Way
+    fast: Way
+    n: int
+    dtype: str
+    factor: float
+
+    def judge(self, curves: Curves) -> Found | None:
+        """By the interval that the quartiles allow."""
+        found = speed_up(curves, self.slow, self.fast, self.n, self.dtype)
+        if found is None:
+            return None
+        n, ratio = found
+        ours = f"{_times(ratio)} at n = {n:,}, {self.dtype}"
+        if self.factor < 1:
+            return Found(ours, _verdict(-ratio.high, -ratio.low, -1.0))
+        return Found(ours, _verdict(ratio.low, ratio.high, max(1.0, self.factor / HALF)))
+
+
+@dataclass(frozen=True)
+class LikeForLike(Judgement):
+    """The ratio of `slow` to `fast` is the machine's merit: the same method on the other machine leaves half of it.
+
+    fair: the method of `fast` where `slow` runs.
+    """
+
+    slow: Way
+    fast: Way
+    fair: Way
+    n: int
+    dtype: str
+
+    def judge(self, curves: Curves) -> Found | None:
+        """By what remains of the ratio against the fair opponent."""
+        whole = speed_up(curves, self.slow, self.fast, self.n, self.dtype)
+        left = speed_up(curves, self.fair, self.fast, self.n, self.dtype)
+        if whole is None or left is None or whole[0] != left[0]:
+            return None
+        n, all_of_it, remains = whole[0], whole[1], left[1]
+        ours = f"{all_of_it.ratio:,.3g} times, of which {_times(remains)} remain against the same method, at n = {n:,}"
+        ours = f"{ours}, {self.dtype}"
+        wanted = all_of_it.ratio / HALF
+        return Found(ours, _verdict(remains.low, remains.high, wanted))
+
+
+@dataclass(frozen=True)
+class Alike(Judgement):
+    """No way of `ways` takes more than `within` times what another takes, at the largest n that all were measured at."""
+
+    ways: tuple[Way, ...]
+    dtype: str
+    within: float
+
+    def judge(self, curves: Curves) -> Found | None:
+        """By the worst pair."""
+        pairs = [speed_up(curves, a, b, None, self.dtype) for a, b in permutations(self.ways, 2)]
+        known = [pair for pair in pairs if pair is not None]
+        if len(known) < len(pairs) or len({n for n, _ in known}) > 1:
+            return None
+        n, worst = max(known, key=lambda pair: pair[1].ratio)
+        ours = f"{worst.ratio:.3g} times apart at most ({worst.low:.3g} to {worst.high:.3g}), n = {n:,}, {self.dtype}"
+        return Found(ours, _verdict(-worst.high, -worst.low, -self.within))
+
+
+@dataclass(frozen=True)
+class Plausible(Judgement):
+    """n elements took `seconds`: no machine moves many times more bytes a second than the fastest way here."""
+
+    n: int
+    dtype: str
+    seconds: float
+
+    def judge(self, curves: Curves) -> Found | None:
+        """By the highest rate that any way reached at its largest n."""
+        rates = []
+        for curve in (curve for curve in curves if curve.dtype == self.dtype and curve.series):
+            n = max(curve.series)
+            case = workload(curve.workload).case(n, curve.dtype, **curve.settings)
+            rates.append((case.work().moved / curve.series[n].median, curve.label))
+        if not any(curve.way.startswith("gpu_") and curve.series for curve in curves):
+            return None
+        best, label = max(rates)
+        claimed = workload(curves[0].workload).folder.work(self.n, self.dtype).moved / self.seconds
+        ours = f"that would be {claimed / 1e12:.3g} TB/s; the fastest here, {label}, moves {best / 1e12:.3g} TB/s"
+        return Found(ours, "holds" if claimed <= HALF * best else "does not hold")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a tutorial concluded, from what, and how to see whether it holds."""
+
+    claim: str
+    cited: str
+    test: Judgement
+
+
+def speed_up(curves: Curves, slow: Way, fast: Way, n: int | None, dtype: str) -> tuple[int, SpeedUp] | None:
+    """(n, how many times faster `fast` is) at the n nearest to the one asked for, the largest for None.
+
+    None if there is no n within NEAR at which both were measured.
+    """
+    of_slow, of_fast = _series(curves, slow, dtype), _series(curves, fast, dtype)
+    common = set(of_slow) & set(of_fast)
+    if not common:
+        return None
+    at = max(common) if n is None else min(common, key=lambda size: abs(log(size / n)))
+    if n is not None and not 1 / NEAR <= at / n <= NEAR:
+        return None
+    return at, SpeedUp.of(of_slow[at], of_fast[at])
+
+
+def _series(curves: Curves, way: Way, dtype: str) -> Mapping[int, Spread]:
+    for curve in curves:
+        chosen = workload(curve.workload).choices()[0] | dict(way.settings)
+        if (curve.way, curve.dtype, dict(curve.settings), curve.evict) == (way.name, dtype, chosen, False):
+            return curve.series
+    return {}
+
+
+def _verdict(low: float, high: float, wanted: float) -> Verdict:
+    """Whether the interval from low to high lies above `wanted`, below it, or around it."""
+    if low >= wanted:
+        return "holds"
+    return "does not hold" if high < wanted else "undecided"
+
+
+def _times(ratio: SpeedUp) -> str:
+    high = "" if ratio.high == inf else f" to {ratio.high:,.3g}"
+    return f"{ratio.ratio:,.3g} times ({ratio.low:,.3g}{high})"

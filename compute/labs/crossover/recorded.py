@@ -1,0 +1,110 @@
+"""Curves of earlier runs, drawn hollow: from records that `fieldlab bench crossover --save` wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from compute import record
+from compute.frames import Frame
+from compute.labs.crossover import picture
+from compute.labs.crossover.catalogue import workload, workloads
+from compute.labs.crossover.picture import WORST, Shown
+from compute.timings import Spread
+
+HERE = "this machine"
+
+
+@dataclass(frozen=True)
+class RecordedCurve:
+    """One way of a workload as it was measured on `machine` on `date` (ISO 8601, the day).
+
+    series: seconds a call by n, right results only; noisy: the n where they scatter too much; status: of the whole;
+    reasons: by n, where there is no time.
+    """
+
+    machine: str
+    date: str
+    workload: str
+    way: str
+    label: str
+    dtype: str
+    settings: Mapping[str, Any]
+    evict: bool
+    series: Mapping[int, Spread]
+    status: Shown
+    noisy: frozenset[int] = frozenset()
+    reasons: Mapping[int, str] = field(default_factory=dict)
+
+
+def curves(of: str, folder: Path | None = None) -> list[RecordedCurve]:
+    """The recorded curves of the workload called `of`, newest first; assets/timings by default.
+
+    Files that cannot be read are left out here; `record.library` says what is wrong with them.
+    """
+    return [curve for curve in library(folder) if curve.workload == workload(of).name]
+
+
+def library(folder: Path | None = None) -> list[RecordedCurve]:
+    """Every recorded curve, newest first."""
+    paths = sorted((folder or record.timings_folder()).glob("*crossover*.json"))
+    found = [curve for path in paths for curve in _read(path, path.stat().st_mtime_ns)]
+    return sorted(found, key=lambda curve: curve.date, reverse=True)
+
+
+def live(frame: Frame) -> list[RecordedCurve]:
+    """What a frame of the lab shows, in the same form."""
+    of = workload(frame.notes["workload"])
+    return [
+        RecordedCurve(
+            HERE, "now", of.name, line.way, line.label, frame.notes["dtype"], picture.settings(frame),
+            frame.facts["evict"] > 0, line.series(), line.status,
+            frozenset(point.n for point in line.points if point.noisy),
+            {point.n: point.reason for point in line.points if point.reason},
+        )
+        for line in picture.lines(frame).values()
+    ]  # fmt: skip
+
+
+@cache
+def _read(path: Path, _changed: int) -> tuple[RecordedCurve, ...]:
+    """The curves of one file; none if it is broken, or of another lab."""
+    try:
+        found = record.load(path)
+    except record.RecordError:
+        return ()
+    return tuple(of_record(found)) if found["lab"] == "crossover" else ()
+
+
+def of_record(found: Mapping[str, Any]) -> Iterable[RecordedCurve]:
+    """The curves of a checked record."""
+    machine, date = record.machine_name(found["machine"]), str(found["date"])[:10]
+    groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for result in found["results"]:
+        key = tuple(str(result[name]) for name in ("workload", "way", "dtype", "settings"))
+        groups.setdefault(key, []).append(result)
+    known = {w.name: {way.name: way for way in w.ways()} for w in workloads()}
+    for (of, way, dtype, text), results in groups.items():
+        if way not in known.get(of, {}):  # of another version, which had it
+            continue
+        choices = {workload(of).case(1, dtype, **choice).settings_text: choice for choice in workload(of).choices()}
+        if text in choices:
+            evict = bool(results[0].get("evict"))
+            yield RecordedCurve(
+                machine, date, of, way, known[of][way].label, dtype, choices[text], evict, **_measured(results)
+            )
+
+
+def _measured(results: list[Mapping[str, Any]]) -> dict[str, Any]:
+    timed = [result for result in results if result["status"] == "measured"]
+    noisy = frozenset(r["size"] for r in timed if r.get("noisy"))
+    statuses = {"noisy" if r["size"] in noisy else r["status"] for r in results}
+    return {
+        "series": {r["size"]: Spread(r["median"], r["q1"], r["q3"], r["n"]) for r in timed},
+        "status": next((status for status in WORST if status in statuses), "waiting"),
+        "noisy": noisy,
+        "reasons": {r["size"]: str(r["reason"]) for r in results if r.get("reason")},
+    }
