@@ -13,7 +13,7 @@ from app.readout import Readout
 from app.session import Session
 from app.status import StatusBar
 from app.stream import Delivered
-from app.views import view_of
+from app.views import Column, view_of
 from compute.lab import Lab
 
 SIDEBAR, READOUT, HEADER, STATUS, PADDING = 280, 320, 57, 40, 24  # px
@@ -28,13 +28,14 @@ class LabView:
 
     def __init__(self, lab: type[Lab], document: Document, window: tuple[int, int]) -> None:
         self.parts = parts = view_of(lab)
-        self.session = session = Session(lab, document, parts.values, parts.pace)
+        values = parts.values() if callable(parts.values) else parts.values
+        self.session = session = Session(lab, document, values, parts.pace)
         self.stage = parts.stage(session, room(window))
         self.stage.on_ready = self._stream
         self.notices = Notices(document)
         self.controls = parts.controls(session, self.stage, self.notices)
         self.status = StatusBar(session, parts.facts)
-        self.readout = Readout(session)
+        self.readout: Column = parts.readout(session, self.stage) if parts.readout else Readout(session)
         self.main = pn.Column(
             self.stage.panel, self.status.panel, self.notices.panel, margin=0, sizing_mode="stretch_both"
         )
@@ -46,9 +47,9 @@ class LabView:
         self._warning = ""
 
     def start(self) -> None:
-        """Open the lab and let it run."""
+        """Open the lab, and let it run if it is one that plays by itself."""
         self.session.start()
-        self.session.play(True)
+        self.session.play(self.parts.plays)
 
     def _stream(self) -> None:
         """The browser has drawn the plots: send it frames."""

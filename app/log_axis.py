@@ -19,24 +19,30 @@ PLAIN = "return String(Number(tick.toPrecision(2)));"
 MINOR = (1.0, 2.0, 5.0)  # of a decade, where an axis has few
 
 
-def decades(axis: Any, low: float, high: float, most: int) -> None:
-    """Ticks of an axis that spans `low` to `high` decades: every k-th, at most `most`; a short one gets 2 and 5 too."""
+def decades(axis: Any, low: float, high: float, most: int, words: str = "") -> None:
+    """Ticks of an axis that spans `low` to `high` decades: every k-th, at most `most`; a short one gets 2 and 5 too.
+
+    words: JavaScript that writes a `tick`; otherwise it is a power of ten.
+    """
     first, last = -int(-low // 1), int(high // 1)
     if last - first < 1:
         ticks = [m * 10.0**n for n in range(int(low // 1), last + 1) for m in MINOR]
         inside = [tick for tick in ticks if 10**low <= tick <= 10**high]
-        axis.update(ticker=FixedTicker(ticks=inside), formatter=CustomJSTickFormatter(code=PLAIN))
+        axis.update(ticker=FixedTicker(ticks=inside), formatter=CustomJSTickFormatter(code=words or PLAIN))
         return
     stride = max(1, -(-(last - first + 1) // most))
     ticks = [10.0**n for n in range(first + (-first) % stride, last + 1, stride)]
-    axis.update(ticker=FixedTicker(ticks=ticks), formatter=CustomJSTickFormatter(code=POWER))
+    axis.update(ticker=FixedTicker(ticks=ticks), formatter=CustomJSTickFormatter(code=words or POWER))
 
 
 class LogWindow:
-    """The range of one logarithmic axis, in decades."""
+    """The range of one logarithmic axis, in decades.
 
-    def __init__(self, range_: Any, axis: Any, most: int) -> None:
-        self._range, self._axis, self._most = range_, axis, most
+    most: labels at most; words: as in `decades`; room: part of the axis at its end that stays free.
+    """
+
+    def __init__(self, range_: Any, axis: Any, most: int, words: str = "", room: float = 0.0) -> None:
+        self._range, self._axis, self._most, self._words, self.room = range_, axis, most, words, room
         self._shown: tuple[float, float] | None = None
 
     def forget(self) -> None:
@@ -60,9 +66,15 @@ class LogWindow:
             return False
         slack = SLACK * (high - low)
         self._shown = low - slack, high + slack
-        self._range.update(start=10.0 ** self._shown[0], end=10.0 ** self._shown[1])
-        decades(self._axis, *self._shown, self._most)
+        self._range.update(start=10.0 ** self._shown[0], end=10.0**self._end)
+        decades(self._axis, *self._shown, self._most, self._words)
         return True
+
+    @property
+    def _end(self) -> float:
+        """The decade at the end of the axis, beyond what it shows if there is `room`."""
+        low, high = self.shown
+        return low + (high - low) / (1 - self.room)
 
     def _outgrown(self, low: float, high: float) -> bool:
         first, last = self.shown
@@ -72,7 +84,7 @@ class LogWindow:
         """Label at most that many powers of ten: the axis has another length now."""
         if most != self._most:
             self._most = most
-            decades(self._axis, *self.shown, most)
+            decades(self._axis, *self.shown, most, self._words)
 
     def clipped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """`values`, those far outside at a place that is outside too, where a logarithmic scale can draw them."""
@@ -82,10 +94,10 @@ class LogWindow:
 
     def part(self, value: float) -> float:
         """Where `value` lies on the axis: 0 at its start, 1 at its end."""
-        low, high = self.shown
-        return (float(np.log10(value)) - low) / (high - low)
+        low = self.shown[0]
+        return (float(np.log10(value)) - low) / (self._end - low)
 
     def value(self, part: float) -> float:
         """What lies at that part of the axis."""
-        low, high = self.shown
-        return float(10.0 ** (low + part * (high - low)))
+        low = self.shown[0]
+        return float(10.0 ** (low + part * (self._end - low)))

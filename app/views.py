@@ -22,6 +22,27 @@ Room: TypeAlias = tuple[int, int]  # width and height in px
 Fact: TypeAlias = tuple[str, str, str]  # label, value, and "", "warn" or "bad"
 
 
+class Column(Protocol):
+    """The right column of a lab; made with (session, stage). See app.readout."""
+
+    panel: Any
+
+    def frame(self, frame: Frame) -> None:
+        """One painted frame, its timing complete with the delivery."""
+
+    def tick(self) -> None:
+        """Four times a second."""
+
+    def event(self, event: Any) -> None:
+        """An engine event of the live lab."""
+
+    def dress(self, dark: bool) -> None:
+        """Follow the page's scheme."""
+
+    def close(self) -> None:
+        """The session is over."""
+
+
 class Stage(Protocol):
     """The main area of a lab; made with (session, room). It shows the session's frames and acknowledges them."""
 
@@ -44,7 +65,8 @@ class Parts:
 
     facts: the status bar's entries for a frame; keys: key -> what Controls.press gets (app.browser says how keys are
     written); help: rows of the table of keys, in Markdown; pointer: what the pointer does, in Markdown; values: those
-    that differ from the lab's defaults; pace: steps a frame at the start, None for as fast as it goes.
+    that differ from the lab's defaults, or a function that finds them; pace: steps a frame at the start, None for as
+    fast as it goes; plays: whether the lab runs as soon as it is shown; readout: the right column, None for the usual.
     """
 
     stage: Callable[[Session, Room], Stage]
@@ -53,8 +75,10 @@ class Parts:
     keys: Mapping[str, str]
     help: str
     pointer: str
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] | Callable[[], Mapping[str, Any]] = field(default_factory=dict)
     pace: int | None = None
+    plays: bool = True
+    readout: Callable[[Session, Any], Column] | None = None
 
 
 def view_of(lab: type[Lab]) -> Parts:

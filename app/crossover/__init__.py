@@ -1,0 +1,1 @@
+"""How the page shows the crossover lab."""

@@ -1,0 +1,40 @@
+"""What the crossover lab's tab consists of."""
+
+from __future__ import annotations
+
+from app.crossover.controls import CrossoverControls
+from app.crossover.facts import facts
+from app.crossover.readout import CrossoverReadout
+from app.crossover.stage import CrossoverStage
+from app.views import Parts
+from compute.labs.crossover import Crossover
+
+KEYS = {" ": "play", "r": "again", **{str(number): f"view {number}" for number in range(1, 7)}}
+HELP = """
+| **Space** | run, or pause |
+| **R** | again from the beginning |
+| **1** … **6** | the views: crossover, programs, parts of the time, roofline, traps, what held |
+"""
+POINTER = """
+Tap a line to read its program; point at a mark for its time, its quartiles and where it is from. Full marks are
+measured here, hollow ones were recorded elsewhere, hatched ones are cited.
+"""
+
+
+def first() -> dict[str, object]:
+    """The backend whose engine can run most ways here."""
+    return {"backend": Crossover.home()}
+
+
+PARTS = Parts(
+    CrossoverStage,
+    CrossoverControls,
+    facts,
+    KEYS,
+    HELP,
+    POINTER,
+    values=first,
+    pace=None,
+    plays=False,
+    readout=lambda session, stage: CrossoverReadout(session, stage.sight),
+)

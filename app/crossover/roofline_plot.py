@@ -1,0 +1,148 @@
+"""Operations a second against operations a byte: the measured roofs of each device, and a dot for each way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from bokeh.models import ColumnDataSource, HoverTool
+from bokeh.plotting import figure
+
+from app.apart import spread
+from app.crossover.columns import append, table
+from app.crossover.looks import Look
+from app.crossover.times import rate
+from app.log_axis import LogWindow
+from app.plot_type import keep_type, set_type, type_size
+from app.theme import FAMILY, colours
+from compute.labs.crossover.picture import Line
+from compute.labs.crossover.roofline import Roof
+
+AROUND = {False: (104, 56), True: (136, 72)}  # px left of and below the plot itself
+TICK = {False: (64, 36), True: (88, 48)}  # px of the axes that a power of ten needs
+ROOM = 0.26  # of the width, for the names
+FLOPS = """
+const sizes = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k'], [0, '']];
+const [size, prefix] = sizes.find(([least]) => tick >= 0.999 * least);
+return `${Number((tick / (size || 1)).toPrecision(3))} ${prefix}FLOP/s`;
+"""
+ROOFS = ("xs", "ys", "hue")
+DOTS = ("x", "y", "marker", "hue", "name", "words")
+NAMES = ("x", "y", "text", "hue")
+DECADES = 2.0  # shown on each side of what there is
+TIP = """
+<div style="font: 14px Roboto, 'Liberation Sans', Arial, sans-serif; line-height: 1.4; max-width: 340px">
+<b>@name</b><br>@words</div>
+"""
+
+
+class RooflinePlot:
+    """One figure."""
+
+    def __init__(self) -> None:
+        self._look = (False, False)
+        self._shown: tuple[Any, ...] | None = None
+        self.figure = figure(
+            name="roofline plot", x_axis_type="log", y_axis_type="log", tools=[], toolbar_location=None,
+            x_axis_label="operations a byte", y_axis_label="operations a second", output_backend="canvas",
+            sizing_mode="fixed", x_range=(1e-2, 1e2), y_range=(1e9, 1e12), min_border_right=16, min_border_top=8,
+            outline_line_color=None,
+        )  # fmt: skip
+        self.figure.toolbar.logo = None
+        for axis in self.figure.axis:
+            axis.update(minor_tick_line_color=None, axis_label_text_font_style="normal")
+        self.x = LogWindow(self.figure.x_range, self.figure.xaxis[0], 6, room=ROOM)
+        self.y = LogWindow(self.figure.y_range, self.figure.yaxis[0], 6, FLOPS)
+        self._add_glyphs()
+        keep_type(self.figure)
+        self.dress(dark=False, presenter=False)
+
+    def _add_glyphs(self) -> None:
+        columns = {"roofs": ROOFS, "dots": DOTS, "names": NAMES}
+        self.roofs, self.dots, self.names = (
+            ColumnDataSource({column: [] for column in named}, name=f"roofline {name}")
+            for name, named in columns.items()
+        )
+        draw = self.figure
+        draw.multi_line("xs", "ys", source=self.roofs, line_color="hue", line_width=3, line_join="round")
+        dots = draw.scatter(
+            "x", "y", source=self.dots, marker="marker", size=14, line_color="hue", line_width=2, fill_color="hue"
+        )
+        self._text = draw.text(
+            "x", "y", "text", source=self.names, text_color="hue", text_baseline="middle", text_font={"value": FAMILY}
+        )
+        self.figure.add_tools(HoverTool(renderers=[dots], tooltips=TIP, point_policy="snap_to_data", visible=False))
+
+    def dress(self, dark: bool, presenter: bool) -> None:
+        """Follow the page's scheme and type size."""
+        self._look = (dark, presenter)
+        self._text.glyph.text_font_size = f"{type_size(presenter)}px"
+        left, below = AROUND[presenter]
+        self.figure.update(min_border_left=left, min_border_bottom=below)
+        set_type(self.figure, presenter)
+        self._again()
+
+    def resize(self, width: int, height: int) -> None:
+        """Take that many px in all."""
+        self.figure.update(width=width, height=height)
+        left, below = AROUND[self._look[1]]
+        for window, length, tick in zip((self.x, self.y), (width - left, height - below), TICK[self._look[1]],
+                                        strict=True):  # fmt: skip
+            window.ticks(max(2, int(length * (1 - window.room) // tick)))
+        self._again()
+
+    def _again(self) -> None:
+        if self._shown is not None:
+            shown, self._shown = self._shown, None
+            self.show(*shown)
+
+    def show(self, lines: Sequence[Line], looks: Mapping[str, Look], roofs: Mapping[str, Roof], n: int) -> int:
+        """Draw the ways that have a time at n, below the roofs by "host" and "cuda"; returns how many there are."""
+        found = [(line, spot) for line in lines for spot in line.points
+                 if spot.n == n and spot.step is not None and spot.flops > 0]  # fmt: skip
+        state = lines, looks, roofs, n
+        if state == self._shown:
+            return len(found)
+        self._shown = state
+        scheme = colours(self._look[0])
+        self._fit([spot.intensity for _, spot in found], [spot.flops for _, spot in found], roofs)
+        dots = table(DOTS)
+        for line, spot in found:
+            share = f"{spot.percent:.3g} % of the roof" if isfinite(spot.percent) else "roof not yet measured"
+            words = f"{rate(spot.flops, 'FLOP/s')}, {rate(spot.moved, 'B/s')}<br>{share}"
+            look = looks[line.way]
+            append(dots, spot.intensity, spot.flops, look.marker, scheme[look.kind], line.label, words)
+        self.dots.data = dots
+        self._draw_roofs(roofs)
+        self._draw_names(dots)
+        return len(found)
+
+    def _fit(self, intensities: Sequence[float], flops: Sequence[float], roofs: Mapping[str, Roof]) -> None:
+        ridges = [roof.ridge for roof in roofs.values() if isfinite(roof.ridge)]
+        x = np.array([*intensities, *ridges] or [1.0])
+        self.x.fit(np.array([x.min() * 10**-DECADES, x.max() * 10**DECADES]))
+        tops = [roof.flops for roof in roofs.values() if isfinite(roof.flops)]
+        lows = [roof.flops_at(float(x.min())) for roof in roofs.values()]
+        y = np.array([*flops, *tops, *lows] or [1e9])
+        self.y.fit(np.array([y.min() / 3, y.max() * 3]))
+
+    def _draw_roofs(self, roofs: Mapping[str, Roof]) -> None:
+        scheme, drawn = colours(self._look[0]), table(ROOFS)
+        low, high = (10.0**decade for decade in self.x.shown)
+        for device, roof in roofs.items():
+            bends = [low, *([roof.ridge] if low < roof.ridge < high else []), high]
+            append(drawn, bends, [roof.flops_at(x) for x in bends], scheme["cpu" if device == "host" else "gpu"])
+        self.roofs.data = drawn
+
+    def _draw_names(self, dots: Mapping[str, list[Any]]) -> None:
+        """Right of the dots, apart from each other."""
+        names = table(NAMES)
+        height = max(1, (self.figure.height or 400) - AROUND[self._look[1]][1])
+        order = sorted(range(len(dots["x"])), key=lambda i: dots["y"][i])
+        places = spread([self.y.part(dots["y"][i]) * height for i in order], 1.25 * type_size(self._look[1]))
+        for i, place in zip(order, places, strict=True):
+            x = self.x.value(self.x.part(dots["x"][i]) + 0.025)
+            append(names, x, self.y.value(place / height), dots["name"][i], dots["hue"][i])
+        self.names.data = names

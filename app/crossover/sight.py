@@ -1,0 +1,134 @@
+"""What the tab knows: the curves measured here, those recorded elsewhere, and what they say of each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.crossover.columns import Picture
+from app.crossover.finding import BEST_CPU, BEST_GPU, Finding, Line, compared, sides
+from app.crossover.looks import looks
+from app.session import Session
+from compute.frames import Frame
+from compute.labs.crossover import picture, recorded
+from compute.labs.crossover.catalogue import Way, Workload, workload
+from compute.labs.crossover.cited import Cited
+from compute.labs.crossover.settings import extent
+
+SHOWN = ("absent", "all", "none")  # of the recorded curves: those of ways that cannot run here, all, or none
+
+
+@dataclass
+class Choice:
+    """What is shown, beyond the lab's own values.
+
+    fast, slow: keys of lines, or BEST_GPU and BEST_CPU; moving: whether moving the data counts; recorded: of SHOWN;
+    cited: whether the figures of others are drawn; code: the ways whose programs are read, at most two.
+    """
+
+    fast: str = BEST_GPU
+    slow: str = BEST_CPU
+    moving: bool = False
+    recorded: str = SHOWN[0]
+    cited: bool = True
+    code: tuple[str, ...] = ()
+
+
+class Sight:
+    """Of one session. `look` takes its newest frame in."""
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.choice = session, Choice()
+        self.frame: Frame | None = None
+        self.measured: Mapping[str, picture.Line] = {}
+        self.lines: list[Line] = []
+        self.finding: Finding = compared(*sides([]))
+
+    @property
+    def workload(self) -> Workload:
+        """What is chosen."""
+        return workload(self.session.values["workload"])
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """All ways to write it."""
+        return self.workload.ways()
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The least and the largest n that are asked for."""
+        return extent(self.session.values)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The workload's settings, defaults included."""
+        chosen: Mapping[str, Any] = self.session.values["settings"]
+        return {name: chosen.get(name, allowed[0]) for name, allowed in self.workload.settings.items()}
+
+    def look(self, frame: Frame | None) -> None:
+        """Take in a frame, and all that was chosen since the last one. One of another workload says nothing."""
+        values = self.session.values
+        wanted = values["workload"], values["dtype"], self.settings
+        notes = frame.notes if frame else {}
+        fits = wanted == (notes.get("workload"), notes.get("dtype"), json.loads(notes.get("settings", "{}")))
+        self.frame = frame if fits else None
+        self.measured = picture.lines(frame) if fits and frame is not None else {}
+        self.lines = [*self._here(), *self._recorded()]
+        self.finding = compared(
+            *sides([line for line in self.lines if line.series], self.choice.slow, self.choice.fast)
+        )
+
+    @property
+    def picture(self) -> Picture:
+        """What the plot of time against n shows."""
+        code = self.choice.code
+        return Picture(
+            self.lines, looks(self.ways), self._cited(), self.finding, self.sizes, chosen=code[-1] if code else ""
+        )
+
+    @property
+    def common(self) -> list[int]:
+        """Every n at which some way has a time here."""
+        return sorted({spot.n for line in self.measured.values() for spot in line.points if spot.step is not None})
+
+    # -- inside
+
+    def _here(self) -> list[Line]:
+        moving = self.choice.moving and bool(self.session.values["split"])
+        found = []
+        for way in self.ways:
+            line = self.measured.get(way.name)
+            if line is not None and (series := line.series(moving)):
+                noisy = frozenset(spot.n for spot in line.points if spot.noisy)
+                found.append(Line(way, series, noisy))
+        return found
+
+    def _recorded(self) -> list[Line]:
+        """Those of the same dtype, settings and caches, and of the newest record of each machine."""
+        values, ways = self.session.values, {way.name: way for way in self.ways}
+        found: dict[tuple[str, str], Line] = {}
+        if self.choice.recorded == "none":
+            return []
+        for curve in recorded.curves(values["workload"]):
+            way = ways.get(curve.way)
+            same = (curve.dtype, dict(curve.settings), curve.evict) == (values["dtype"], self.settings, values["evict"])
+            if way is None or not same or not curve.series or not (self.choice.recorded == "all" or self._absent(way)):
+                continue
+            line = Line(way, curve.series, curve.noisy, curve.machine, curve.date)
+            known = found.get((curve.machine, curve.way))
+            if known is None or known.date < line.date:
+                found[curve.machine, curve.way] = line
+        return list(found.values())
+
+    def _absent(self, way: Way) -> bool:
+        """Whether it can have no curve of its own here."""
+        line = self.measured.get(way.name)
+        return bool(way.missing) or (line is not None and line.status == "missing")
+
+    def _cited(self) -> Sequence[Cited]:
+        """Figures of others for this dtype; those that do not say theirs too."""
+        if not self.choice.cited:
+            return ()
+        return [c for c in self.workload.folder.CITED if c.dtype in ("", self.session.values["dtype"])]
