@@ -17,12 +17,14 @@ from app import readout_view as view
 from app.lobby import lobby
 from app.readout_chart import chart
 from app.readout_plots import History
+from app.saving import FORMATS, Saves
 from app.theme import ASSETS, stylesheet
 from compute.backends import backend
 from compute.bench.roof import roof
 from compute.bench.workload import has_workload
 from compute.comparison.contest import Verdict, shared_book
 from compute.comparison.live import Comparison
+from compute.comparison.saved import Shown
 from compute.frames import Frame
 from compute.record import Recorded, library
 from compute.timings import Spread, Window
@@ -55,7 +57,9 @@ class Readout:
         sheets = [stylesheet(), (ASSETS / "readout.css").read_text(encoding="utf-8")]
         self._text = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
         plot = pn.pane.Bokeh(self.history.figure, sizing_mode="stretch_width", margin=0)
-        self.panel = pmui.Column(self._text, plot, sizing_mode="stretch_width", margin=(8, 16))
+        self.shown = Shown(name, {}, "")  # what the text says now, for those who save it
+        self._saves = Saves(FORMATS, lambda: self.shown)
+        self.panel = pmui.Column(self._text, plot, self._saves.panel, sizing_mode="stretch_width", margin=(8, 16))
         self._draw(None)
 
     # -- what the page calls
@@ -120,6 +124,12 @@ class Readout:
             self.history.clear()
 
     def _draw(self, verdict: Verdict | None) -> None:
+        session, rules = self._session, self._comparison.rules if self._comparison else None
+        self.shown = Shown(
+            session.lab.LAB, dict(session.values), session.engine, rules.rate if rules else None, verdict,
+            self._window.timings, session.gate.rate,
+        )  # fmt: skip
+        self._saves.allow(not self.shown.empty)
         live = self._window.measurement()
         evidence = self._evidence(verdict) if self._comparison else ""
         parts = view.parts(live, self._kind, self._session.gate.rate)

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from compute.frames import Frame
+from compute.spans import Span
 
 WIDEST = 8  # frames under way at most; the engine's ring has room for one more
 TARGET_INTERVAL = 1 / 60  # seconds between frames beyond which a wider window buys nothing
@@ -29,16 +30,22 @@ RATE_SPAN = 2.0  # seconds over which painted frames are counted
 
 @dataclass(frozen=True)
 class Delivered:
-    """One painted frame: how long it was under way and how much of that the client itself took (seconds)."""
+    """One painted frame: how long it was under way and how much of that the client itself took (seconds).
+
+    at: when its acknowledgement came, by the gate's clock.
+    """
 
     frame: Frame
     seconds: float
     client_seconds: float
+    at: float = math.nan
 
     @property
     def timed(self) -> Frame:
         """The frame with its timing completed by the delivery."""
-        return replace(self.frame, timing=replace(self.frame.timing, delivery=self.seconds))
+        timing = self.frame.timing
+        spans = (*timing.spans, Span("delivery", self.at, self.seconds))
+        return replace(self.frame, timing=replace(timing, delivery=self.seconds, spans=spans))
 
 
 class FrameGate:
@@ -134,7 +141,7 @@ class FrameGate:
         if frame is not None:
             self._measure(now, now - moment, client_seconds, alone)
             if self._delivered is not None:
-                self._delivered(Delivered(frame, now - moment, client_seconds))
+                self._delivered(Delivered(frame, now - moment, client_seconds, now))
         self._flush()
 
     def _measure(self, now: float, seconds: float, client_seconds: float, alone: bool) -> None:

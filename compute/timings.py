@@ -13,6 +13,8 @@ from math import isfinite, nan
 
 import numpy as np
 
+from compute.spans import Span
+
 NOISY = 0.10  # interquartile range over median from which a spread is labelled noisy
 FEW = 5  # fewer samples than this are labelled noisy too: their quartiles mean little
 SETTLED = 0.02  # quartiles have settled when the last third of the samples moves them by less than this x median
@@ -25,7 +27,8 @@ class Timing:
 
     launch: host time to enqueue the kernels; compute: device time of the kernels alone; levels: reducing to screen
     size and one byte a pixel; transfer: device to host; delivery: from the server's write to the browser's paint.
-    steps: sub-steps the frame advanced; cells: grid cells updated by one of them; first_call: holds compilation.
+    steps: sub-steps the frame advanced; cells: grid cells updated by one of them; first_call: holds compilation; spans:
+    when the parts ran, as far as somebody listened.
     """
 
     backend: str
@@ -38,6 +41,7 @@ class Timing:
     transfer: float = nan
     delivery: float = nan
     first_call: bool = False
+    spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def step_seconds(self) -> float:
@@ -157,6 +161,11 @@ class Window:
         elif self._first is None:
             self._first = timing
 
+    @property
+    def timings(self) -> tuple[Timing, ...]:
+        """What is in it, the first call first."""
+        return (*([self._first] if self._first else []), *self._warm)
+
     def clear(self) -> None:
         """Forget everything."""
         self._warm.clear()
@@ -164,8 +173,7 @@ class Window:
 
     def measurement(self) -> Measurement | None:
         """The window as a measurement; None before the first timing."""
-        timings = ([self._first] if self._first else []) + list(self._warm)
-        return Measurement.of(timings) if timings else None
+        return Measurement.of(self.timings) if self.timings else None
 
 
 def _kind(timing: Timing) -> tuple[str, str, int]:

@@ -20,7 +20,7 @@ LONGEST = 300  # characters of a text
 
 def document(series: Iterable[Series], record: Mapping[str, Any]) -> dict[str, Any]:
     """The series with what `record` says of machine, versions, date and command. ValueError if there is nothing."""
-    benchmarks = [_benchmark(entry) for entry in series if entry.seconds]
+    benchmarks = [_benchmark(entry) for entry in series if _values(entry)]
     if not benchmarks:
         raise ValueError("nothing was timed, so there is nothing to save for pyperf")
     return {"version": VERSION, "benchmarks": benchmarks, "metadata": _metadata(record)}
@@ -31,11 +31,16 @@ def _benchmark(series: Series) -> dict[str, Any]:
         [max(1, sample.timing.steps), sample.timing.step_seconds]
         for sample in series.cold if isfinite(sample.timing.step_seconds)
     ]  # fmt: skip
-    run: dict[str, Any] = {"values": series.seconds, "metadata": _run(series)}
+    run: dict[str, Any] = {"values": _values(series), "metadata": _run(series)}
     if warmups:
         run["warmups"] = warmups
     about = {"name": series.name, "device": series.device, "timed": f"one {series.what}", **series.facts}
     return {"metadata": _texts(about), "runs": [run]}
+
+
+def _values(series: Series) -> list[float]:
+    """Seconds a step; a live frame in which nothing was left to compute took 0, which pyperf does not take."""
+    return [seconds for seconds in series.seconds if seconds > 0]
 
 
 def _run(series: Series) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import nan
 from typing import Any, Literal
@@ -38,7 +39,7 @@ class Row:
     status: "measured"; "disagrees" (no time given); "wrong" (timed, but wrong by design); "failed" (raised), "skipped"
     or "missing" (its backend), with the reason. difference, largest: from `reference`, by the measure
     of the lab (relative L2, share of pixels …), and the largest absolute one. samples: what `measurement` is made of,
-    the cold call first.
+    the cold call first. extra: what the lab adds to the row's record.
     """
 
     backend: str
@@ -55,6 +56,7 @@ class Row:
     speed_up: SpeedUp | None = None
     over: str = ""
     samples: tuple[Sample, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass

@@ -8,6 +8,9 @@ values for the record), CHECK_STEPS, MOST_STEPS (of one sample), OPTIONS (the la
 is one), `variants(backend, case)` (kernels by name), `reference(case)` (the right result; shared by cases of the same
 `shared`), `Rig(device, case, right)`, and `differs(difference, tolerance)`, which says a disagreement in words.
 
+A lab whose ways are not timed case by case brings `run(plan, progress)`, which returns Results, and
+`show(results, console)` for its tables; it needs neither variants nor Rig then.
+
 The live comparison needs what compute.comparison.rules.Rules describes, as `RULES`.
 """
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from compute.backends import BACKENDS, backend
 from compute.devices import cpu_count
-from compute.timings import Measurement, SpeedUp
+from compute.timings import Measurement, SpeedUp, Timing
 
 MOST_ENTRIES = 400  # results kept a process; the oldest are forgotten, since any client may ask for any setting
 SERIAL = ("cpu_numpy",)  # backends that compute on one thread
@@ -65,12 +65,16 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Standing:
-    """One contestant's line: its measurement and agreement as far as they are known, and a note in words."""
+    """One contestant's line: its measurement and agreement as far as they are known, and a note in words.
+
+    timings: what the measurement is made of.
+    """
 
     contestant: Contestant
     measurement: Measurement | None
     agreement: Agreement | None
     note: str = ""
+    timings: tuple[Timing, ...] = ()
 
     @property
     def right(self) -> bool:

@@ -226,8 +226,9 @@ class Comparison:
         agreement = self._book.get(self._checked_key(contestant))
         taken = self._taken(contestant).timings
         right = agreement is not None and agreement.agrees
-        measurement = Measurement.of(_alike([*taken[:1], *taken[2:]])) if right and len(taken) > 2 else None
-        return Standing(contestant, measurement, agreement, self._note(contestant))
+        timings = _alike([*taken[:1], *taken[2:]]) if right and len(taken) > 2 else []
+        measurement = Measurement.of(timings) if timings else None
+        return Standing(contestant, measurement, agreement, self._note(contestant), tuple(timings))
 
     def _taken(self, contestant: Contestant) -> Samples:
         return self._book.get(self._timed_key(contestant)) or Samples()

@@ -18,6 +18,7 @@ from compute.engine.messages import Answered, Event, Refused, Sampled, Solved
 from compute.engine.pace import Tally
 from compute.engine.port import LONG, Port
 from compute.engine.twin import Twin, twin_of
+from compute.spans import listening
 from compute.timings import Timing
 
 REST = 3.0  # rest after a slice, in lengths of the slice
@@ -97,7 +98,7 @@ def sample(kind: type[Any], values: Mapping[str, Any], steps: int, repeat: int) 
                 tally.add(timing)
                 done += timing.steps
                 yield
-            timings.append(replace(tally.total(timing), first_call=False))
+            timings.append(replace(tally.total(replace(timing, spans=())), first_call=False))
         return Sampled(tuple(timings))
 
 
@@ -123,6 +124,7 @@ def _slices(twin: Twin, steps: int) -> Iterator[Timing]:
 def _slice(twin: Twin, steps: int) -> tuple[Timing, int]:
     """Advance `steps` steps; their timing, and how many steps fit into SAMPLE_SLICE seconds by that."""
     start = time.perf_counter()
-    timing = twin.advance(steps)
+    with listening() as heard:
+        timing = replace(twin.advance(steps), spans=heard.spans)
     seconds = max(time.perf_counter() - start, 1e-9)
     return timing, max(1, int(SAMPLE_SLICE * steps / seconds))

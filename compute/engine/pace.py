@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from math import inf, nan
 
+from compute.spans import MOST, Span
 from compute.timings import Timing
 
 SLICE = 0.008  # seconds of one slice: short against a frame at 30 a second, long against the cost of a switch
@@ -15,12 +16,13 @@ SLOWER, FASTER = 0.2, 0.7  # weight of the newest slice in the mean cost of a st
 
 @dataclass
 class Tally:
-    """Sums of the slices of one frame: steps, and the host and device seconds they took."""
+    """Sums of the slices of one frame: steps, and the host and device seconds they took; spans: the newest MOST."""
 
     steps: int = 0
     launch: float = nan
     compute: float = nan
     first_call: bool = False
+    spans: tuple[Span, ...] = ()
 
     def add(self, timing: Timing) -> None:
         """Count one slice."""
@@ -29,11 +31,14 @@ class Tally:
         self.compute = timing.compute if first else self.compute + timing.compute
         self.steps += timing.steps
         self.first_call = self.first_call or timing.first_call
+        self.spans = (*self.spans, *timing.spans)[-MOST:]
 
     def total(self, timing: Timing) -> Timing:
         """`timing`, a frame's own, with steps, launch and compute of all its slices."""
-        first_call = self.first_call or timing.first_call
-        return replace(timing, steps=self.steps, launch=self.launch, compute=self.compute, first_call=first_call)
+        first_call, spans = self.first_call or timing.first_call, (*self.spans, *timing.spans)
+        return replace(
+            timing, steps=self.steps, launch=self.launch, compute=self.compute, first_call=first_call, spans=spans
+        )
 
 
 @dataclass

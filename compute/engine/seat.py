@@ -19,6 +19,7 @@ from compute.engine.port import LONG, Port
 from compute.engine.ring import ELSEWHERE, Ring
 from compute.frames import Frame
 from compute.lab import Lab
+from compute.spans import listening
 
 BYTES_PER_SECOND = 100e6  # slowest plausible handling of a field: a preset computed in NumPy
 NOTICEABLE = 1.0  # seconds of allowance from which it is announced
@@ -151,19 +152,19 @@ class Seat:
 
     def _compute(self, steps: int) -> None:
         by_hand = self.pace.owed > 0
-        with self._patience("compute"):
+        with self._patience("compute"), listening() as heard:
             start = time.perf_counter()
             timing = self.lab.advance(steps)
-            self.pace.did(timing, time.perf_counter() - start)
+            self.pace.did(replace(timing, spans=heard.spans), time.perf_counter() - start)
         self.keeper.touch(by_hand=by_hand)
 
     def _show(self, slot: int) -> None:
-        with self._patience("show"):
+        with self._patience("show"), listening("levels") as heard:
             frame = self._frame()
         if frame is None:
             return
         self.frames += 1
-        timing = self.pace.shown().total(frame.timing)
+        timing = self.pace.shown().total(replace(frame.timing, spans=heard.spans))
         facts, notes = dict(frame.facts), dict(frame.notes)  # a read-only view cannot be pickled
         self._send(slot, replace(frame, number=self.frames, timing=timing, facts=facts, notes=notes))
         sick = not self.lab.healthy

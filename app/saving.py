@@ -1,0 +1,70 @@
+"""A row of buttons that save what was timed, each in one format. Nothing is made before its button is pressed."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import panel as pn
+import panel_material_ui as pmui
+
+from app.theme import stylesheet
+from compute.comparison.saved import as_csv, as_json, as_pyperf, as_trace
+
+HEAD = "<h3 class='saves'>Save these timings</h3>"
+LOOK = ".saves { margin: 8px 0 0; font-size: var(--small, 14px); font-weight: 700; color: var(--muted); }"
+SX = {"minWidth": 0, "padding": "2px 8px", "textTransform": "none"}
+
+
+@dataclass(frozen=True)
+class Format:
+    """One button. suffix: of the file's name; about: its tooltip; make: the text of the file."""
+
+    label: str
+    suffix: str
+    about: str
+    make: Callable[[Any], str]
+
+
+FORMATS = (
+    Format("CSV", ".csv", "A table: a line for each way, the unit in the column's name", as_csv),
+    Format("JSON", ".json", "Everything: parameters, machine, versions, every sample", as_json),
+    Format("pyperf", ".pyperf.json", "Every sample, for python -m pyperf stats and compare_to", as_pyperf),
+    Format("Trace", ".trace.json", "A timeline of the newest frames, for ui.perfetto.dev", as_trace),
+)
+
+
+class Saves:
+    """The row. what(): a Shown, or what else the formats make their texts of; it has `lab` and `date`."""
+
+    def __init__(self, formats: tuple[Format, ...], what: Callable[[], Any]) -> None:
+        self._what = what
+        self.buttons = {entry.label: self._button(entry) for entry in formats}
+        head = pn.pane.HTML(HEAD, stylesheets=[stylesheet(), LOOK], margin=0)
+        row = pmui.Row(*self.buttons.values(), margin=0, sizing_mode="stretch_width")
+        self.panel = pmui.Column(head, row, margin=0, sizing_mode="stretch_width")
+        self.allow(False)
+
+    def allow(self, something: bool) -> None:
+        """There is something to save, or there is not."""
+        for button in self.buttons.values():
+            if button.disabled == something:
+                button.disabled = not something
+
+    def _button(self, entry: Format) -> pmui.FileDownload:
+        button = pmui.FileDownload(
+            label=entry.label, filename=f"timings{entry.suffix}", description=entry.about, description_delay=400,
+            auto=True, embed=False, size="small", icon="download", sx=SX, margin=(4, 6, 4, 0),
+        )  # fmt: skip
+        button.variant = "outlined"  # given above it is said to clash with an option of Panel's own button
+        button.callback = partial(self._make, entry, button)
+        return button
+
+    def _make(self, entry: Format, button: pmui.FileDownload) -> io.BytesIO:
+        what = self._what()
+        button.filename = f"fieldlab-{what.lab}-{re.sub(r'[^0-9T]', '', what.date[:19])}{entry.suffix}"
+        return io.BytesIO(entry.make(what).encode("utf-8"))
