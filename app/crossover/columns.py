@@ -9,18 +9,19 @@ from typing import Any
 
 from app.crossover.finding import Finding, Line
 from app.crossover.looks import Look
-from app.crossover.times import duration
+from app.crossover.times import count, duration
 from compute.labs.crossover.cited import Cited
 from compute.timings import Spread
 
 LINES = ("xs", "ys", "hue", "dash", "width", "key")
 BARS = ("x", "q1", "q3", "hue")
-DOTS = ("x", "y", "marker", "hue", "fill", "size", "alpha", "key", "name", "n", "words")
-CITED = ("x", "y", "hue", "name", "n", "words", "text")
+DOTS = ("x", "y", "marker", "hue", "fill", "size", "alpha", "key", "name", "words")
+CITED = ("x", "y", "hue", "name", "words", "text")
 LEADERS = ("x", "y", "x1", "y1", "hue")
 NAMES = ("x", "y", "text", "hue")
 DOT, HOLLOW = 9, 11  # px
 WIDTHS = {"measured": 2.5, "recorded": 1.5, "chosen": 4.5}  # px of a line
+UNNAMED = ("a CPU", "a GPU")  # machines that a source does not name
 NOISY_ALPHA = 0.35  # of a mark whose time scatters too much
 
 Columns = dict[str, list[Any]]
@@ -91,7 +92,7 @@ def dots(picture: Picture, scheme: Mapping[str, str]) -> Columns:
         for n, spread in line.series.items():
             alpha = NOISY_ALPHA if n in line.noisy else 1.0
             words = told(line, n, spread)
-            append(columns, n, spread.median, marker, hue, fill, size, alpha, line.key, line.label, n, words)
+            append(columns, n, spread.median, marker, hue, fill, size, alpha, line.key, line.label, words)
     return columns
 
 
@@ -101,15 +102,16 @@ def cited(picture: Picture, scheme: Mapping[str, str]) -> Columns:
     least, most = picture.sizes
     for figure in picture.cited:
         if least <= figure.n <= most:
-            words = f"{duration(figure.seconds)}, {escape(figure.machine)}<br>cited from {escape(figure.source)}"
-            name_ = f"{figure.what}, {figure.machine}"
-            append(columns, figure.n, figure.seconds, scheme["muted"], name_, figure.n, words, f"{name_}, cited")
+            words = f"n = {count(figure.n)}: {duration(figure.seconds)}, {escape(figure.machine)}"
+            words += f"<br>cited from {escape(figure.source)}"
+            name_ = figure.what if figure.machine in UNNAMED else f"{figure.what}, {figure.machine}"
+            append(columns, figure.n, figure.seconds, scheme["muted"], name_, words, f"{name_}, cited")
     return columns
 
 
 def told(line: Line, n: int, spread: Spread) -> str:
     """What is said of a point under the pointer, as HTML."""
-    words = f"{duration(spread.median)} ({duration(spread.q1)} to {duration(spread.q3)})"
+    words = f"n = {count(n)}: {duration(spread.median)} ({duration(spread.q1)} to {duration(spread.q3)})"
     words += f", {spread.n} samples" if spread.n else ""
     words += "<br><b>noisy</b>" if n in line.noisy else ""
     return f"{words}<br>{escape(line.place or 'measured here')}"

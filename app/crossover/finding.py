@@ -100,12 +100,13 @@ class Finding:
     def place(self) -> str:
         """Which of both was recorded elsewhere, and where."""
         return " · ".join(
-            f"{name} was {side.place}"
+            f"{name.removesuffix(' (recorded)')} was {side.place}"
             for name, side in zip(self.names, (self.fast, self.slow), strict=True) if side.place
         )  # fmt: skip
 
     def _name(self, side: Side) -> str:
-        return side.winner(self.n).label if self.n else side.name
+        name = side.winner(self.n).label if self.n else side.name
+        return f"{name} (recorded)" if side.place else name
 
 
 def compared(slow: Side, fast: Side) -> Finding:

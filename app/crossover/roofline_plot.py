@@ -14,6 +14,7 @@ from app.apart import spread
 from app.crossover.columns import append, table
 from app.crossover.looks import Look
 from app.crossover.times import rate
+from app.crossover.tip import TIP
 from app.log_axis import LogWindow
 from app.plot_type import keep_type, set_type, type_size
 from app.theme import FAMILY, colours
@@ -32,10 +33,6 @@ ROOFS = ("xs", "ys", "hue")
 DOTS = ("x", "y", "marker", "hue", "name", "words")
 NAMES = ("x", "y", "text", "hue")
 DECADES = 2.0  # shown on each side of what there is
-TIP = """
-<div style="font: 14px Roboto, 'Liberation Sans', Arial, sans-serif; line-height: 1.4; max-width: 340px">
-<b>@name</b><br>@words</div>
-"""
 
 
 class RooflinePlot:

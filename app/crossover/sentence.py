@@ -65,8 +65,7 @@ def _how(sight: Sight, running: bool) -> str:
     items += ["<span><i class='noisy'></i>noisy</span>"] if any(line.noisy for line in here) else []
     places = dict.fromkeys(line.place for line in sight.lines if line.place)
     items += [f"<span><i class='recorded'></i>{escape(place)}</span>" for place in places]
-    least, most = sight.sizes
-    if any(least <= figure.n <= most for figure in sight.picture.cited):
+    if sight.cited:
         items.append("<span><i class='cited'></i>cited</span>")
     for line in sight.measured.values():
         if line.status in WITHOUT_TIME:

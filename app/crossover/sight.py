@@ -80,13 +80,19 @@ class Sight:
             *sides([line for line in self.lines if line.series], self.choice.slow, self.choice.fast)
         )
 
+    def picture(self, cited: bool = True) -> Picture:
+        """What the plot of time against n shows, with the figures of others if there is room for them."""
+        code, figures = self.choice.code, self.cited if cited else ()
+        return Picture(self.lines, looks(self.ways), figures, self.finding, self.sizes, code[0] if code else "")
+
     @property
-    def picture(self) -> Picture:
-        """What the plot of time against n shows."""
-        code = self.choice.code
-        return Picture(
-            self.lines, looks(self.ways), self._cited(), self.finding, self.sizes, chosen=code[-1] if code else ""
-        )
+    def cited(self) -> Sequence[Cited]:
+        """Figures of others for this dtype, and of those that do not say theirs, within the range of n."""
+        if not self.choice.cited:
+            return ()
+        least, most = self.sizes
+        known = [c for c in self.workload.folder.CITED if c.dtype in ("", self.session.values["dtype"])]
+        return [figure for figure in known if least <= figure.n <= most]
 
     @property
     def common(self) -> list[int]:
@@ -108,6 +114,7 @@ class Sight:
     def _recorded(self) -> list[Line]:
         """Those of the same dtype, settings and caches, and of the newest record of each machine."""
         values, ways = self.session.values, {way.name: way for way in self.ways}
+        least, most = self.sizes
         found: dict[tuple[str, str], Line] = {}
         if self.choice.recorded == "none":
             return []
@@ -116,7 +123,8 @@ class Sight:
             same = (curve.dtype, dict(curve.settings), curve.evict) == (values["dtype"], self.settings, values["evict"])
             if way is None or not same or not curve.series or not (self.choice.recorded == "all" or self._absent(way)):
                 continue
-            line = Line(way, curve.series, curve.noisy, curve.machine, curve.date)
+            series = {n: spread for n, spread in curve.series.items() if least <= n <= most}
+            line = Line(way, series, curve.noisy, curve.machine, curve.date)
             known = found.get((curve.machine, curve.way))
             if known is None or known.date < line.date:
                 found[curve.machine, curve.way] = line
@@ -126,9 +134,3 @@ class Sight:
         """Whether it can have no curve of its own here."""
         line = self.measured.get(way.name)
         return bool(way.missing) or (line is not None and line.status == "missing")
-
-    def _cited(self) -> Sequence[Cited]:
-        """Figures of others for this dtype; those that do not say theirs too."""
-        if not self.choice.cited:
-            return ()
-        return [c for c in self.workload.folder.CITED if c.dtype in ("", self.session.values["dtype"])]

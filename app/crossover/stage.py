@@ -162,7 +162,7 @@ class CrossoverStage:
             return
         self._say()
         if self.view in WITH_PLOT:
-            self.plot.show(self.sight.picture)
+            self.plot.show(self.sight.picture(cited=self.view == "time"))
         elif self.view == "split":
             self.split.show()
         elif self.view == "roofline":
@@ -187,7 +187,7 @@ class CrossoverStage:
     # -- traps
 
     def _try(self, trap: Trap) -> None:
-        self.session.act("try_trap", trap=trap.name)
+        self.session.act("try_trap", which=trap.name)
         if not self.running:
             self.session.step()
 

@@ -30,6 +30,7 @@ from app.crossover.columns import (
     table,
 )
 from app.crossover.finding import Finding, Line
+from app.crossover.tip import TIP
 from app.frame_source import FrameSource
 from app.log_axis import LogWindow
 from app.plot_type import keep_type, letter, set_type, type_size
@@ -44,10 +45,6 @@ ABOVE, BESIDE = 8, 16  # px
 TICK = {False: (64, 40), True: (88, 52)}  # px of the axes that a power of ten needs
 GAP = 6  # px between a line's end and its name
 EMPTY = (1e-6, 1.0)  # seconds shown before anything is known
-TIP = """
-<div style="font: 14px Roboto, 'Liberation Sans', Arial, sans-serif; line-height: 1.4; max-width: 340px">
-<b>@name</b><br>n = @n{0,0}<br>@words</div>
-"""
 
 
 class TimePlot:

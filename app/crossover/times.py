@@ -15,10 +15,12 @@ def duration(seconds: float) -> str:
     """A time to three figures, in s, ms, µs or ns."""
     if not isfinite(seconds):
         return "–"
+    if not seconds:
+        return f"0{THIN}s"
     for unit, size in UNITS:
         if seconds >= size:
             return f"{figure(seconds / (size or 1e-9))}{THIN}{unit}"
-    return f"{seconds:g} s"
+    raise ValueError(f"a duration must not be negative, not {seconds}")
 
 
 def count(n: float) -> str:

@@ -106,7 +106,7 @@ def show(lab: Crossover) -> Frame:
     for kind, roof in _valid_roofs(lab).items():
         facts |= {f"roof {kind} bandwidth": roof.bandwidth, f"roof {kind} flops": roof.flops}
     lab.number += 1
-    frame = Frame(freeze(parts), freeze(facts), lab.idle_timing(), lab.number, freeze(notes))
+    frame = Frame(parts, freeze(facts), lab.idle_timing(), lab.number, freeze(notes))
     return replace(frame, notes=freeze(notes | _verdict(frame)))
 
 
