@@ -22,6 +22,7 @@ DISTRIBUTIONS = (
     *("fieldlab", "numpy", "numba", "llvmlite", "scipy", "param", "pillow"),
     *("panel", "bokeh", "holoviews", "panel-material-ui", "tornado"),
     *("cupy-cuda12x", "cupy-cuda13x", "numba-cuda", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc"),
+    *("torch", "triton", "jax", "jaxlib", "awkward"),
 )
 ASK_SECONDS = 10.0  # longest wait for git or nvidia-smi
 

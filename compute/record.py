@@ -26,8 +26,11 @@ _TOP: dict[str, type | tuple[type, ...]] = {
     "versions": dict, "parameters": dict, "copy_bandwidth": dict, "results": list,
 }  # fmt: skip
 _RESULT: dict[str, type | tuple[type, ...]] = {
-    "backend": str, "variant": str, "status": str, "device": str, "ny": int, "nx": int, "dtype": str,
+    "backend": str, "variant": str, "status": str, "device": str, "dtype": str,
 }  # fmt: skip
+_ON_GRID: dict[str, type | tuple[type, ...]] = {"ny": int, "nx": int}  # of a result, unless it has a workload
+_OF_CURVE: dict[str, type | tuple[type, ...]] = {"workload": str, "way": str, "size": int, "settings": str}
+_MOST = {"size": 10**12}  # of whole numbers; 2**20 for the others
 _RATE: dict[str, type | tuple[type, ...]] = {"unit": str, "work": str, "step": str, "roof": str, "counted": str}
 _GRID = {"unit": "Gcell/s", "work": "cells", "step": "step", "roof": "copy", "counted": "bytes"}  # of OLDER
 
@@ -106,12 +109,16 @@ def check(record: Any, where: str) -> None:
     for number, result in enumerate(record["results"]):
         place = f"{where}: results[{number}]"
         _entries(result, _RESULT, place)
+        _entries(result, _OF_CURVE if "workload" in result else _ON_GRID, place)
         if result["status"] in ("measured", "wrong"):
             _timed(result, record.get("rate", _GRID), place)
 
 
 def recorded(record: Mapping[str, Any]) -> list[Recorded]:
-    """The figures of a checked record that may be shown beside measured ones: right results only."""
+    """The figures of a checked record that may be shown beside measured ones: right results only, on grids.
+
+    Those of curves over n are the crossover lab's own (labs.crossover.recorded).
+    """
     machine, date = machine_name(record["machine"]), str(record["date"])[:10]
     rate = record.get("rate", _GRID)
     return [
@@ -121,7 +128,7 @@ def recorded(record: Mapping[str, Any]) -> list[Recorded]:
             result[f"{rate['work']}_per_second"], result["q1"], result["q3"],
             math.nan if result[f"percent_of_{rate['roof']}"] is None else result[f"percent_of_{rate['roof']}"],
         )
-        for result in record["results"] if result["status"] == "measured"
+        for result in record["results"] if result["status"] == "measured" and "workload" not in result
     ]  # fmt: skip
 
 
@@ -171,8 +178,9 @@ def _entries(value: Any, wanted: Mapping[str, type | tuple[type, ...]], where: s
             raise RecordError(f"{where}: {key} is missing")
         if not isinstance(value[key], kind) or isinstance(value[key], bool):
             raise RecordError(f"{where}: {key} is {type(value[key]).__name__}")
-        if kind is int and not 1 <= value[key] <= 2**20:
-            raise RecordError(f"{where}: {key} must be from 1 to {2**20}, not {value[key]}")
+        most = _MOST.get(key, 2**20)
+        if kind is int and not 1 <= value[key] <= most:
+            raise RecordError(f"{where}: {key} must be from 1 to {most}, not {value[key]}")
 
 
 def _timed(result: Mapping[str, Any], rate: Mapping[str, str], where: str) -> None:

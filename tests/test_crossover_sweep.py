@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import weakref
 from dataclasses import dataclass
 from math import isnan
@@ -15,13 +14,12 @@ import pytest
 
 from compute.backends import Backend
 from compute.devices import Host, HostStopwatch
-from compute.labs.crossover import report
 from compute.labs.crossover import stand as stands
 from compute.labs.crossover import sweep as sweeps
 from compute.labs.crossover.catalogue import Way, workload
 from compute.labs.crossover.ecosystems import Extra, ecosystem_of
-from compute.labs.crossover.stand import Found, Stand
 from compute.labs.crossover.plan import Plan
+from compute.labs.crossover.stand import Found, Stand
 from compute.labs.crossover.sweep import BURST, Sweep
 from compute.timings import Timing
 
@@ -318,29 +316,6 @@ def test_the_last_result_lives_until_its_time_is_known(monkeypatch):
         stand.time(3)
     assert len(results) == 3
     assert alive == [True]
-
-
-def test_a_record_holds_what_was_measured_and_where(scripted):
-    scripted.seconds = lambda way, n: 1e-9 * n
-    sweep = finish(Sweep(plan(A, planted("wrong", None), sizes=(1000, 2000), budget=1000), Clock(1e-3)))
-    for point in (sweep.points["cpu_numpy_wrong", n] for n in (1000, 2000)):
-        point.status = "disagrees"
-    record = json.loads(json.dumps(report.as_record(sweep, "a line"), allow_nan=False))
-    assert (record["schema"], record["workload"], record["command"]) == ("fieldlab-curves/1", "add_one", "a line")
-    assert record["machine"]["threads"] >= 1
-    assert {"python", "numba"} <= set(record["versions"])
-    assert record["parameters"]["dtype"] == "float64"
-    assert "as the call before left them" in record["parameters"]["included"]
-    right, wrong = (
-        [point for point in record["points"] if point["way"] == f"cpu_numpy_{way}"] for way in ("a", "wrong")
-    )
-    assert [point["n"] for point in right] == [1000, 2000]
-    assert right[0]["seconds"] == pytest.approx(1e-6)
-    assert right[0]["bytes_per_second"] == pytest.approx(16e9)
-    assert right[0]["seconds_q1"] <= right[0]["seconds"] <= right[0]["seconds_q3"]
-    assert right[0]["first_call"] == 1.0
-    assert right[0]["transfer"] is None
-    assert all("seconds" not in point for point in wrong)
 
 
 def test_bad_plans_are_refused():

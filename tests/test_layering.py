@@ -17,7 +17,7 @@ import pytest
 from tests.sources import ROOT, Source, lines, read
 
 VIEW = {"app", "panel", "panel_material_ui", "bokeh", "holoviews", "tornado"}
-GPU = ("cupy", "cupyx", "numba.cuda", "numba_cuda", "cuda", "pynvml")
+GPU = ("cupy", "cupyx", "numba.cuda", "numba_cuda", "cuda", "pynvml", "torch", "triton", "jax", "jaxlib")
 MAY_IMPORT_GPU = re.compile(r"compute/(devices|cuda_source|(.*/)?gpu_\w+)\.py")
 BACKENDS = {"cpu_numpy", "cpu_numba", "gpu_numba", "gpu_cupy"}
 THIRD_PARTIES = {"panel", "bokeh", "holoviews", "param", "numba", "numpy", "scipy", "PIL", "tornado", "psutil", "rich"}
@@ -105,6 +105,7 @@ OFFENCES = [
     (stray_gpu_imports, "compute/lab.py", "def f():\n    import cupy as cp"),
     (stray_gpu_imports, "app/x.py", "from numba import cuda"),
     (stray_gpu_imports, "compute/labs/diffusion/cpu_numba.py", "from cuda.bindings import nvrtc"),
+    (stray_gpu_imports, "compute/labs/crossover/stand.py", "def f():\n    import torch"),
     (comparisons_with_backends, "compute/x.py", "if backend == 'gpu_cupy': pass"),
     (comparisons_with_backends, "app/x.py", "flag = name in ('cpu_numpy', 'x')"),
     (comparisons_with_backends, "app/x.py", "match name:\n    case 'gpu_numba': pass"),

@@ -9,5 +9,6 @@ README.md says what is measured.
 """
 
 from compute.labs.crossover.lab import Crossover
+from compute.labs.crossover.results import record_of
 
-__all__ = ["Crossover"]
+__all__ = ["Crossover", "record_of"]

@@ -98,7 +98,7 @@ class LikeForLike(Judgement):
 
 @dataclass(frozen=True)
 class Alike(Judgement):
-    """No way of `ways` takes more than `within` times what another takes, at the largest n that all were measured at."""
+    """No way of `ways` takes more than `within` times what another takes, at the largest n that all have."""
 
     ways: tuple[Way, ...]
     dtype: str
@@ -111,7 +111,7 @@ class Alike(Judgement):
         if len(known) < len(pairs) or len({n for n, _ in known}) > 1:
             return None
         n, worst = max(known, key=lambda pair: pair[1].ratio)
-        ours = f"{worst.ratio:.3g} times apart at most ({worst.low:.3g} to {worst.high:.3g}), n = {n:,}, {self.dtype}"
+        ours = f"{worst.ratio:.3g} times apart at most ({worst.low:.3g} to {worst.high:.3g}), n = {n:,}"
         return Found(ours, _verdict(-worst.high, -worst.low, -self.within))
 
 

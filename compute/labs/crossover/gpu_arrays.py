@@ -20,7 +20,7 @@ class TorchCuda(Gpu):
 
     def __init__(self, index: int = 0) -> None:
         super().__init__(index)
-        import torch  # type: ignore[import-not-found]
+        import torch
 
         self._torch = torch
         torch.cuda.set_device(index)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import jax  # type: ignore[import-not-found]
+import jax
 
 from compute.devices import Array
 

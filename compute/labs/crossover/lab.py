@@ -116,7 +116,9 @@ class Crossover(Settings):
 
     def snapshot(self) -> dict[str, Any]:
         """Every point of the sweep as plain values, and the values of the lab they belong to."""
-        return {"values": self.values(), "elapsed": self.elapsed, **taken_down(self.sweep), "resting": self.resting}
+        roofs = {kind: (roof.dtype, roof.bandwidth, roof.flops) for kind, roof in self.roofs.items()}
+        kept = taken_down(self.sweep)
+        return {"values": self.values(), "elapsed": self.elapsed, "resting": self.resting, "roofs": roofs, **kept}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         """A sweep that had ended is shown again; another begins anew, since its rounds are not kept."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import jax  # type: ignore[import-not-found]
-import jax.numpy as jnp  # type: ignore[import-not-found]
+import jax
+import jax.numpy as jnp
 
 from compute.devices import Array
 

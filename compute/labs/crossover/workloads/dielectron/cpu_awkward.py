@@ -11,7 +11,7 @@ from compute.devices import Array
 
 def prepare(offsets: Array, pt: Array, eta: Array, phi: Array, mass: Array) -> tuple[Any, ...]:
     """With a list of electrons for every event appended."""
-    import awkward as ak  # type: ignore[import-not-found]
+    import awkward as ak
 
     electrons = ak.zip({"pt": pt, "eta": eta, "phi": phi})
     return offsets, pt, eta, phi, mass, ak.unflatten(electrons, np.diff(offsets))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import awkward as ak  # type: ignore[import-not-found]
+import awkward as ak
 import cupy as cp
 import numpy as np
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import triton  # type: ignore[import-not-found]
-import triton.language as tl  # type: ignore[import-not-found]
+import triton
+import triton.language as tl
 
 from compute.devices import Array
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import torch  # type: ignore[import-not-found]
+import torch
 
 from compute.devices import Array
 

@@ -1,0 +1,138 @@
+"""A sweep as rows of a bench, and so as an ordinary record: one way at one n is a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
+
+from compute.bench.rows import Plan as BenchPlan
+from compute.bench.rows import Results, Row, with_speed_ups
+from compute.labs.crossover import catalogue
+from compute.labs.crossover.catalogue import workload
+from compute.labs.crossover.plan import Plan
+from compute.labs.crossover.point import Point
+from compute.labs.crossover.roofline import Roof, dot
+from compute.labs.crossover.state import put_back
+from compute.labs.crossover.sweep import Sweep
+
+STATUS = {"waiting": "skipped", "checked": "skipped"}  # of a point, as a row says it
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload at one n, as a bench knows it. ways: the names of those that were asked for, () for all."""
+
+    workload: str
+    size: int
+    dtype: str
+    settings: tuple[tuple[str, Any], ...] = ()
+    ways: tuple[str, ...] = ()
+    evict: bool = False
+    plain = False  # what it moves and computes differs from way to way, so the row says it
+
+    @property
+    def of(self) -> catalogue.Case:
+        """The lab's own."""
+        return workload(self.workload).case(self.size, self.dtype, **dict(self.settings))
+
+    @property
+    def group(self) -> str:
+        """Heading of its curve."""
+        text = self.of.settings_text
+        return f"{workload(self.workload).title}  {self.dtype}{f'  {text}' if text else ''}"
+
+    @property
+    def title(self) -> str:
+        """Heading with n."""
+        return f"{self.group}  n = {self.size:,}"
+
+    @property
+    def tolerance(self) -> float:
+        """Up to which a result counts as right."""
+        return self.of.tolerance
+
+    @property
+    def cells(self) -> int:
+        """n."""
+        return self.size
+
+    def facts(self) -> dict[str, Any]:
+        """For the record."""
+        text = self.of.settings_text
+        return {
+            "workload": self.workload, "size": self.size, "dtype": self.dtype, "settings": text, "evict": self.evict,
+        }  # fmt: skip
+
+
+def rows(sweep: Sweep, roofs: Mapping[str, Roof]) -> Iterator[Row]:
+    """Every point of a sweep, n by n, with its speed-up over the host's champion. roofs: by kind, "host" and "cuda"."""
+    plan = sweep.plan
+    settings = tuple(plan.case(plan.sizes[0]).settings.items())
+    for n in sorted(set(plan.sizes)):
+        case = Case(plan.workload.name, n, plan.dtype, settings, evict=plan.evict)
+        points = [sweep.points[way.name, n] for way in plan.ways]
+        yield from with_speed_ups([_row(point, case, roofs) for point in points if point.status != "missing"])
+
+
+def absent(sweep: Sweep) -> Iterator[Row]:
+    """A row for each library that is missing."""
+    reasons = {p.way.backend.name: p.reason for p in sweep.points.values() if p.status == "missing"}
+    for name, reason in reasons.items():
+        yield Row(name, "", None, "missing", reason)
+
+
+def record_of(snapshot: Mapping[str, Any], command: str) -> dict[str, Any]:
+    """The record of a lab's snapshot, in the schema of `fieldlab bench --save`. command: how to repeat it."""
+    from compute.bench import report
+    from compute.labs.crossover import workload as work
+
+    values = snapshot["values"]
+    of = workload(values["workload"])
+    names = list(dict.fromkeys(name for name, _ in snapshot["points"]))
+    sizes = tuple(sorted({n for _, n in snapshot["points"]}))
+    sweep = Sweep(
+        Plan(
+            of, tuple(of.way(name) for name in names), sizes, values["dtype"], dict(values["settings"]),
+            values["budget"], values["evict"], values["split"], values["seed"], values["longest"],
+        )
+    )  # fmt: skip
+    put_back(sweep, snapshot)
+    roofs = {kind: Roof(kind, *values) for kind, values in snapshot["roofs"].items()}
+    results = Results([*absent(sweep), *rows(sweep, roofs)])
+    return report.as_record(results, BenchPlan("crossover", (), (), values["budget"]), command, work)
+
+
+def _row(point: Point, case: Case, roofs: Mapping[str, Roof]) -> Row:
+    way, measured = point.way, point.measurement
+    device = "host" if way.backend.device == "host" else "cuda:0"
+    row = Row(
+        way.backend.name, way.variant, case, STATUS.get(point.status, point.status),  # type: ignore[arg-type]
+        point.reason or ("the sweep ended before" if point.status in STATUS else ""),
+        device, "the workload's reference", point.difference if isfinite(point.difference) else None,
+        extra={"way": way.name},
+    )  # fmt: skip
+    if measured is None:
+        return row
+    steps = point.timings[-1].steps
+    parts = measured.parts | {"launch": point.launch.median * steps}  # bursts differ in their calls a sample
+    samples = tuple(sample for sample in (point.cold, *point.samples) if sample)
+    extra = {**row.extra, **_rates(point, case, roofs.get(way.backend.device))}
+    return replace(row, measurement=replace(measured, parts=parts), steps=steps, samples=samples, extra=extra)
+
+
+def _rates(point: Point, case: Case, roof: Roof | None) -> dict[str, Any]:
+    """What the row's record says besides: bytes and operations a second, where it lies below its roof, transfers."""
+    if point.measurement is None:
+        return {}
+    kind, nan = point.way.backend.device, float("nan")
+    where = dot(point.way, case.of, point.measurement, roof or Roof(kind, case.dtype, nan, nan))
+    found = {
+        "bytes_per_second": where.moved,
+        "flops_per_second": where.flops,
+        "flops_per_byte": where.intensity,
+        "percent_of_roof": where.percent,
+        "transfer": point.transfer.median,
+    }
+    return {name: value if isfinite(value) else None for name, value in found.items()}
