@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from compute.lab import Lab
+from compute.labs.crossover import Crossover
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot
 
-LABS: tuple[type[Lab], ...] = (Diffusion, Mandelbrot, LCurve)
+LABS: tuple[type[Lab], ...] = (Diffusion, Mandelbrot, LCurve, Crossover)
 
 
 def lab_class(name: str) -> type[Lab]:
