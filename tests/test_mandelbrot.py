@@ -99,12 +99,12 @@ def test_slices_of_any_size_give_the_same_counts(any_backend, sizes):
     view = {**HOME, "ny": 12, "nx": 20, "max_iterations": 120, "backend": any_backend.name}
     truth, lab = Mandelbrot(**view), Mandelbrot(**view)
     kernel, turn = lab.kernels.direct, 0
-    lab.device.write(np.zeros(2, np.int64), lab.state.totals)
+    lab.state.forget_totals(lab.device)
     while (lab.device.download(lab.state.count) < 0).any():
         kernel(lab.state, Part(0, 12, 1, sizes[turn % len(sizes)], 120, 120, shortcuts=turn % 2 == 0))
         turn += 1
     np.testing.assert_array_equal(lab.device.download(lab.state.count), truth.counts())
-    assert truth.iterations <= lab.device.download(lab.state.totals)[0] <= 12 * 20 * 120
+    assert truth.iterations <= lab.state.sums(lab.device)[0] <= 12 * 20 * 120
 
 
 def test_every_frame_is_coarse_to_fine_and_right(make):
@@ -164,7 +164,7 @@ def test_a_pass_is_repeated_until_no_pixel_is_left():
 
 def test_a_part_touches_its_own_pixels_only(any_backend):
     lab = Mandelbrot(backend=any_backend.name, **HOME)
-    lab.device.write(np.zeros(2, np.int64), lab.state.totals)
+    lab.state.forget_totals(lab.device)
     lab.kernels.direct(lab.state, Part(2, 9, 4, 300, 300, 300, shortcuts=False))
     touched = np.zeros((60, 80), bool)
     touched[8:36:4, ::4] = True

@@ -94,7 +94,7 @@ def test_slices_of_any_size_give_the_same_counts(any_backend, name):
     while not lab.painting.guide or not lab.painting.guide.ready:
         lab.painting.guide.advance(1, 1)
     kernel, turn, sizes = getattr(lab.kernels, lab.painting.task.arithmetic.kernel), 0, (700, 1, 333)
-    lab.device.write(np.zeros(2, np.int64), lab.state.totals)
+    lab.state.forget_totals(lab.device)
     while (lab.device.download(lab.state.count) < 0).any():
         part = Part(0, 10, 1, sizes[turn % 3], lab.max_iterations, lab.max_iterations, shortcuts=turn % 2 == 0)
         kernel(lab.state, part, lab.painting.guide.reference)

@@ -126,13 +126,12 @@ def test_cuda_c_on_the_cpu_may_be_cut_into_any_slices(on_cpu, view):
     lab.reset()
     deep = (_ready(lab),) if lab.painting.guide else ()
     kernel, turn = getattr(gpu_cupy, lab.painting.task.arithmetic.kernel), 0
-    lab.state.totals[:] = 0
     while (lab.state.count < 0).any():
-        lab.state.totals[1] = 0
+        lab.state.forget_totals(lab.device)
         first = turn % 2 * (lab.ny // 2)
         last = lab.ny if turn % 2 else lab.ny // 2
         kernel(lab.state, Part(first, last, 1, (33, 70, 100)[turn % 3], top, top, shortcuts=turn % 4 < 2), *deep)
-        assert lab.state.totals[1] == (lab.state.count[first:last] < 0).sum()
+        assert lab.state.sums(lab.device)[1] == (lab.state.count[first:last] < 0).sum()
         turn += 1
     np.testing.assert_array_equal(lab.state.count, truth)
 

@@ -70,11 +70,11 @@ def test_slices_change_nothing(name, variant, dtype):
         kernel = backend(name).kernels(PACKAGE).VARIANTS[variant]
         state, device, turn = lab.state, lab.device, 0
         while (device.download(state.count) < 0).any():
-            device.write(np.zeros(2, np.int64), state.totals)
+            state.forget_totals(device)
             first, last = ((0, 30), (30, 61))[turn % 2]
             before = device.download(state.count)
             kernel(state, Part(first, last, 1, (3, 21, 64)[turn % 3], top, top, shortcuts=False))
-            after, (did, left) = device.download(state.count), device.download(state.totals)
+            after, (did, left) = device.download(state.count), state.sums(device)
             assert left == (after[first:last] < 0).sum()
             assert did == done(after).sum() - done(before).sum()
             turn += 1
@@ -106,21 +106,18 @@ def test_every_kernel_of_a_backend_that_is_here_says_what_it_costs_and_why():
     ],
 )
 def test_a_step_of_the_compiled_kernels_has_the_instructions_that_are_said(source, kernel, dtype, steps, step):
-    """In the machine code for sm_90: the block's steps in a row, and at its end one test, a multiplication the most.
-
-    Moves apart: some versions of the compiler put one into every other step in float64, where they cost nothing.
-    """
+    """In the machine code for sm_90: the block's steps in a row, and at its end one test, a multiplication the most."""
     runs = straight_runs(getattr(gpu_cupy, source), kernel, defines={"REAL": gpu_cupy.REAL[dtype]})
     longest = max(runs, key=lambda run: sum(run.values()))
     test = 1 if "FFMA" in step or "DFMA" in step else 0
     for name, count in step.items():
-        assert longest[name] == steps * count + (test if name.endswith("FMA") else 0)
-    assert sum(longest.values()) - longest["move"] <= steps * sum(step.values()) + 8
+        of_loop = 2 if name == "integer" else 0  # its counter
+        assert 0 <= longest[name] - steps * count - (test if name.endswith("FMA") else 0) <= of_loop
+    assert sum(longest.values()) <= steps * sum(step.values()) + 8
 
 
 @pytest.mark.parametrize(("dtype", "letter"), [("float32", "F"), ("float64", "D")])
 def test_a_test_each_step_triples_the_instructions(dtype, letter):
     runs = straight_runs(gpu_cupy.SLOW_SOURCE, "each_step", defines={"REAL": gpu_cupy.REAL[dtype]})
-    loop = next(run for run in runs if [run[f"{letter}{name}"] for name in ("FMA", "MUL", "ADD")] == [3, 2, 2])
-    assert (loop[f"{letter}SETP"], loop["other"]) == (1, 0), loop
-    assert 11 <= sum(loop.values()) <= 13, loop  # those of the loop are the compiler's choice
+    loop = next(run for run in runs if (run[f"{letter}MUL"], run[f"{letter}ADD"], run["other"]) == (3, 3, 0))
+    assert (loop[f"{letter}FMA"], loop[f"{letter}SETP"], sum(loop.values())) == (2, 1, 12)

@@ -82,61 +82,28 @@ __device__ __forceinline__ bool repeats(REAL& x, REAL& y, REAL cr, REAL ci, int&
     return false;
 }
 
-// The newest SHORT values of z, kept to find the one that left: the picture of few iterations is bound by the number of
-// instructions, and repeating the steps from the last test took 28 more of 300.
-struct Tail {
-    REAL x[SHORT], y[SHORT];
-};
-
-// SHORT steps on from the newest value; false if they leave.
-template <class Kind>
-__device__ __forceinline__ bool advance(Tail& z, REAL cr, REAL ci)
+// SHORT steps of which one leaves; n becomes its number. z goes on to the last of them.
+__device__ __forceinline__ void leave(REAL& x, REAL& y, REAL cr, REAL ci, int& n)
 {
-    REAL x = z.x[SHORT - 1], y = z.y[SHORT - 1];
+    int out = n + 1;
     #pragma unroll
-    for (int k = 0; k < SHORT; k++) {
-        step(Kind(), x, y, cr, ci);
-        z.x[k] = x;
-        z.y[k] = y;
+    for (int k = 1; k <= SHORT; k++) {
+        step(Plain(), x, y, cr, ci);
+        if (k < SHORT) out += bounded(x, y);
     }
-    return bounded(x, y);
-}
-
-// The same while they fit in before `end`; false if z leaves.
-template <class Kind>
-__device__ __forceinline__ bool advance(Tail& z, REAL cr, REAL ci, int& n, int end)
-{
-    #pragma unroll 1
-    while (n + SHORT <= end) {
-        if (!advance<Kind>(z, cr, ci)) return false;
-        n += SHORT;
-    }
-    return true;
+    n = out;
 }
 
 // The first steps; false if one of them leaves.
-__device__ __forceinline__ bool early(Tail& z, REAL cr, REAL ci, int& n, int end)
+__device__ __forceinline__ bool early(REAL& x, REAL& y, REAL cr, REAL ci, int& n, int end)
 {
     if (n + EARLY > end) return true;
     #pragma unroll
     for (int k = 0; k < EARLY / SHORT; k++) {
-        if (!advance<Quick>(z, cr, ci)) return false;
+        if (!leap<Quick, SHORT>(x, y, cr, ci)) return false;
         n += SHORT;
     }
     return true;
-}
-
-// Long blocks for as long as they fit in and z stays; true if it repeats (if REPEATS asks for that).
-template <bool REPEATS>
-__device__ __forceinline__ bool far_on(REAL& x, REAL& y, REAL cr, REAL ci, int& n, int end)
-{
-    if (n + MIDDLE > end) return false;
-    if (REPEATS) return repeats<Quick, MIDDLE>(x, y, cr, ci, n, end);
-    if (blocks<Quick, MIDDLE>(x, y, cr, ci, n, min(end, n + SOON)) && n + LONG <= end) {
-        blocks<Quick, LONG>(x, y, cr, ci, n, end);
-        blocks<Quick, MIDDLE>(x, y, cr, ci, n, end);
-    }
-    return false;
 }
 
 // Continues from z_n = x + iy until |z|^2 > 4, until z repeats (if REPEATS asks for that), or until n = end. After an
@@ -144,33 +111,28 @@ __device__ __forceinline__ bool far_on(REAL& x, REAL& y, REAL cr, REAL ci, int& 
 template <bool REPEATS>
 __device__ __forceinline__ int iterate(REAL& x, REAL& y, REAL cr, REAL ci, int& n, int& m, int end)
 {
-    Tail z;
-    z.x[SHORT - 1] = x;
-    z.y[SHORT - 1] = y;
     bool in;
     if (usual(ci)) {
-        in = early(z, cr, ci, n, end);
-        if (in) {
-            REAL a = z.x[SHORT - 1], b = z.y[SHORT - 1];
-            if (far_on<REPEATS>(a, b, cr, ci, n, end)) return PERIODIC;
-            z.x[SHORT - 1] = a;
-            z.y[SHORT - 1] = b;
-            in = advance<Quick>(z, cr, ci, n, end);
+        in = early(x, y, cr, ci, n, end);
+        if (in && REPEATS) {
+            if (repeats<Quick, MIDDLE>(x, y, cr, ci, n, end)) return PERIODIC;
+        } else if (in && n + MIDDLE <= end) {
+            in = blocks<Quick, MIDDLE>(x, y, cr, ci, n, min(end, n + SOON));
+            if (in && n + LONG <= end) {
+                blocks<Quick, LONG>(x, y, cr, ci, n, end);
+                blocks<Quick, MIDDLE>(x, y, cr, ci, n, end);
+            }
+            in = true;
         }
+        if (in) in = blocks<Quick, SHORT>(x, y, cr, ci, n, end);
     } else {
         if (REPEATS && repeats<Plain, MIDDLE>(x, y, cr, ci, n, end)) return PERIODIC;
         blocks<Plain, MIDDLE>(x, y, cr, ci, n, end);
-        z.x[SHORT - 1] = x;
-        z.y[SHORT - 1] = y;
-        in = advance<Plain>(z, cr, ci, n, end);
+        in = blocks<Plain, SHORT>(x, y, cr, ci, n, end);
     }
-    x = z.x[SHORT - 1];
-    y = z.y[SHORT - 1];
     if (!in) {
         m = n + SHORT;
-        #pragma unroll
-        for (int k = 0; k < SHORT - 1; k++) n += bounded(z.x[k], z.y[k]);
-        n++;
+        leave(x, y, cr, ci, n);
         return ESCAPED;
     }
     #pragma unroll 1

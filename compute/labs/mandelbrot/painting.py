@@ -165,12 +165,12 @@ class Painting:
 
     def _launch(self, part: Part) -> tuple[float, float]:
         """One launch: host seconds to enqueue it, device seconds it took."""
-        self._device.write(np.zeros(2, np.int64), self.state.totals)
+        self.state.forget_totals(self._device)
         deep = (self.guide.at(self.task.place),) if self.guide else ()
         with self._device.lock, self._device.stopwatch() as watch:
             self._kernel(self.state, part, *deep)
         seconds = watch.seconds()
-        done, left = (int(total) for total in self._device.download(self.state.totals))
+        done, left = self.state.sums(self._device)
         self.schedule.did(part, left)
         self.iterations += done
         self.seconds += seconds

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from time import perf_counter
 
-import numpy as np
-
 from compute.bench.workload import Checked, Way
 from compute.devices import Device
 from compute.labs.mandelbrot import Mandelbrot
@@ -54,14 +52,14 @@ class PaintingRig:
         deep = (lab.painting.guide.at(lab.place),) if lab.painting.guide else ()
         lead = LEAD if pictures > 1 else 0
         watches = [self.device.stopwatch() for _ in range(lead + pictures)]
-        self.device.write(np.zeros(2, np.int64), lab.state.totals)
+        lab.state.forget_totals(self.device)
         with self.device.lock:
             for watch in watches:
                 raster.gather(count, count, 1, 1, -rows, 0, FRESH)  # from outside of it, so that all are filled
                 with watch:
                     way.kernel(lab.state, part, *deep)
         seconds, launch = (sum(times) for times in zip(*((w.seconds(), w.launch) for w in watches[lead:]), strict=True))
-        done = int(self.device.download(lab.state.totals)[0]) // len(watches)
+        done = lab.state.sums(self.device)[0] // len(watches)
         return Timing(way.backend.name, way.variant, pictures, max(1, done), launch, seconds)
 
     def _open(self, way: Way) -> Mandelbrot:

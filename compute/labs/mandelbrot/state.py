@@ -17,6 +17,7 @@ from compute.labs.mandelbrot.place import Place
 FRESH = -1  # count of a pixel that was never iterated; -1 - n after n iterations, until it is finished
 LOOK = 64  # iterations after which perturbation looks for a repetition, at least
 LONGEST = 4096  # period of the reference that is looked for
+SLOTS, LINE = 64, 16  # pairs of totals, and numbers from one to the next: as in pixels.cuh
 NEVER = 2**30  # iterations that no pixel does
 Table = Callable[..., None]  # `bla` of a backend: fills a table, as in bla.py
 MARGIN = {"float32": 1e-6, "float64": 1e-13}  # from the edge of the cardioid and the disc, 16 or more ulp
@@ -30,7 +31,8 @@ class State:
     perturbation. z (2, ny, nx), same type: z, or its difference from the reference, of unfinished pixels. place (2, ny,
     nx) int32, perturbation only: index in the reference, and exponent of z. count (ny, nx) int32: -1 - n after n
     iterations, the final count once finished. smooth (ny, nx) float32: smooth count, NaN for what has not escaped.
-    totals (2,) int64: kernels add the iterations they did, and the pixels they left unfinished.
+    totals (SLOTS LINE,) int64: kernels add the iterations they did to one of the numbers 0, LINE, 2 LINE ..., and the
+    pixels they left unfinished to the one after it.
     """
 
     re: Array
@@ -52,8 +54,17 @@ class State:
             device.allocate((2, ny, nx) if deep else (2, 1, 1), np.int32),
             device.allocate(shape, np.int32),
             device.allocate(shape, np.float32),
-            device.allocate((2,), np.int64),
+            device.allocate((SLOTS * LINE,), np.int64),
         )
+
+    def forget_totals(self, device: Device) -> None:
+        """Set the totals to 0."""
+        device.write(np.zeros(SLOTS * LINE, np.int64), self.totals)
+
+    def sums(self, device: Device) -> tuple[int, int]:
+        """The totals: iterations done, and pixels left unfinished."""
+        done, left = device.download(self.totals).reshape(SLOTS, LINE)[:, :2].sum(axis=0)
+        return int(done), int(left)
 
 
 @dataclass(frozen=True)
