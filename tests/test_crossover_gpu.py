@@ -8,8 +8,8 @@ from math import isfinite, isnan
 import pytest
 
 from compute.labs.crossover.catalogue import DTYPES, workload, workloads
-from compute.labs.crossover.stand import Stand
 from compute.labs.crossover.plan import Plan
+from compute.labs.crossover.stand import Stand
 from compute.labs.crossover.sweep import Sweep
 from compute.labs.crossover.trap import Trap, traps
 
