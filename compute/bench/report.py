@@ -83,7 +83,7 @@ def entry(row: Row, results: Results, work: ModuleType) -> dict[str, Any]:
     if row.speed_up is not None:
         speed = row.speed_up
         out["speed_up"] = {"over": row.over, "ratio": speed.ratio, "low": speed.low, "high": speed.high}
-    return out
+    return out | dict(row.extra)
 
 
 def counted(row: Row, work: ModuleType) -> float:
