@@ -19,6 +19,8 @@ from compute.bench.workload import Option
 from compute.labs.crossover import results as made
 from compute.labs.crossover import table
 from compute.labs.crossover.catalogue import DTYPES, Way, Workload, workload, workloads
+from compute.labs.crossover.claims import LikeForLike, Ratio
+from compute.labs.crossover.conclusions import claims
 from compute.labs.crossover.plan import Plan
 from compute.labs.crossover.results import Case
 from compute.labs.crossover.roofline import Roof, roof_of
@@ -27,6 +29,7 @@ from compute.labs.crossover.sweep import CHECKS, Sweep
 __all__ = ["DTYPES"]
 
 LONGEST = 6.0  # seconds that a call, a reference or a comparison may take: larger n are skipped
+QUICK_BYTES = 2**30  # n that need more are left out by default, unless a tutorial took them: handling takes seconds
 MOST_SIZES, FEW_DECADES = 6, 5  # n of a workload by default; a range of fewer decades has more n in each
 WRONG: Mapping[str, str] = {}
 PARAMETERS: Mapping[str, Any] = {"seed": 0, "longest_s": LONGEST}
@@ -60,7 +63,11 @@ def _way(text: str) -> str:
 OPTIONS = (
     Option("workloads", _workload, f"some of {','.join(w.name for w in workloads())} (default: all)"),
     Option("ways", _way, "names of files, for example cpu_numba,gpu_cupy_fuse (default: all there are)"),
-    Option("sizes", _size, "n, where a workload takes it (default: about six powers of ten of each workload's range)"),
+    Option(
+        "sizes",
+        _size,
+        "n, where a workload takes it (default: about six powers of ten of each workload's range, and what tutorials took)",
+    ),
 )
 
 
@@ -70,19 +77,23 @@ def cases(chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool)
         Case(w.name, n, dtype, tuple(settings.items()), tuple(chosen["ways"]))
         for w in workloads() if w.name in (chosen["workloads"] or [w.name])
         if _ways(w, chosen["ways"])
-        for settings in w.choices() for dtype in dtypes for n in _sizes(w, chosen["sizes"])
+        for settings in w.choices() for dtype in dtypes for n in _sizes(w, chosen["sizes"], dtype)
     ]  # fmt: skip
     if not found:
         raise ValueError("none of the workloads asked for has such a way at such an n")
     return found
 
 
-def _sizes(of: Workload, wanted: Sequence[int]) -> tuple[int, ...]:
-    """The n asked for that the workload takes; else the largest powers of ten of its range, and its end."""
+def _sizes(of: Workload, wanted: Sequence[int], dtype: str) -> tuple[int, ...]:
+    """The n asked for that the workload takes; else powers of ten that are quick to handle, and what tutorials took."""
     if wanted:
         return tuple(n for n in sorted(wanted) if n <= of.sizes[1])
     tens = of.grid(per_decade=1)
-    return tens[-MOST_SIZES:] if len(tens) > FEW_DECADES - 1 else of.grid(per_decade=2)
+    grid = tens if len(tens) >= FEW_DECADES else of.grid(per_decade=2)
+    small = [n for n in grid if of.case(n, dtype).work().held <= QUICK_BYTES]
+    others = {claim.test.n for claim in claims(of) if isinstance(claim.test, Ratio | LikeForLike)}
+    others |= {cited.n for cited in of.folder.CITED if cited.dtype in ("", dtype)}
+    return tuple(sorted({*small[-MOST_SIZES:], *(n for n in others if n <= of.sizes[1])}))
 
 
 def _ways(of: Workload, names: Sequence[str]) -> tuple[Way, ...]:

@@ -22,9 +22,9 @@ TOLERANCE = {"float32": 0.0, "float64": 0.0}  # largest difference: the very sam
 CITED: tuple[Cited, ...] = ()
 CLAIMS = (
     Claim(
-        "A GPU sorts 10⁸ numbers faster than a CPU.",
-        f"shown in a profiler, without a figure ({TUTORIAL})",
-        Ratio(Way("cpu_numpy"), Way("gpu_cupy"), 10**8, "float64", 1.0),
+        "A GPU sorts many numbers faster than a CPU.",
+        f"10⁸ numbers, shown in a profiler without a figure ({TUTORIAL})",
+        Ratio(Way("cpu_numpy"), Way("gpu_cupy"), 10**7, "float64", 1.0),
     ),
 )
 

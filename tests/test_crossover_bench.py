@@ -1,0 +1,179 @@
+"""The crossover's bench: rows of a sweep, their record, and the curves that are read from it again."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+
+import numpy as np
+import pytest
+
+from compute import record
+from compute.__main__ import main
+from compute.bench import report
+from compute.bench.rows import Plan as BenchPlan
+from compute.bench.rows import Results
+from compute.labs.crossover import recorded, results, table
+from compute.labs.crossover import sweep as sweeps
+from compute.labs.crossover import workload as work
+from compute.labs.crossover.catalogue import Way, workload, workloads
+from compute.labs.crossover.roofline import Roof
+from compute.labs.crossover.sweep import Sweep
+from tests.test_crossover_sweep import A, B, Clock, Scripted, finish, plan
+
+OPTIONS = {"workloads": (), "ways": (), "sizes": ()}
+QUICK = ("--sizes", "10,100", "--ways", "cpu_numpy,cpu_numba", "--budget", "0.4")
+
+
+@pytest.fixture(autouse=True)
+def no_roofs(monkeypatch):
+    """The roofs take seconds and have tests of their own."""
+    monkeypatch.setattr(work, "_roofs", lambda ways, dtype, found: {"host": Roof("host", dtype, 1e9, 1e9)})
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Times that are given, by (way, n)."""
+    monkeypatch.setattr(sweeps, "Stand", Scripted)
+    return Scripted
+
+
+def test_a_bench_is_saved_and_its_curves_are_read_again(tmp_path, capsys):
+    path, lines = tmp_path / "machine-crossover.json", tmp_path / "lines.csv"
+    files = "--save", str(path), "--csv", str(lines), "--json"
+    arguments = "--workloads", "add_one,determinants", "--dtypes", "float64"
+    assert main(["bench", "crossover", *arguments, *QUICK, *files]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == record.load(path)
+    found = printed["results"]
+    keys = {(r["workload"], r["way"], r["size"], r["dtype"], r["settings"]) for r in found}
+    assert len(keys) == len(found) == 2 * 2 * (1 + 2)  # ways, n, settings of both workloads
+    for result in found:
+        assert result["status"] == "measured"
+        assert result["q1"] <= result["median"] <= result["q3"]
+        assert result["n"] >= 5
+        assert result["elements_per_second"] == pytest.approx(result["size"] / result["median"])
+        assert result["difference"] <= result["tolerance"]
+        assert "transfer" in result
+    for result in (r for r in found if r["workload"] == "add_one"):
+        assert result["bytes_per_second"] == pytest.approx(2 * 8 * result["size"] / result["median"])
+        assert result["percent_of_roof"] == pytest.approx(result["bytes_per_second"] / 1e9 * 100)
+    curves = recorded.curves("determinants", tmp_path)
+    assert {(c.way, c.dtype, c.settings["side"]) for c in curves} == {
+        (way, "float64", side) for way in ("cpu_numpy", "cpu_numba") for side in (16, 64)
+    }
+    medians = {result["median"] for result in found if result["workload"] == "determinants"}
+    assert {spread.median for curve in curves for spread in curve.series.values()} == medians
+    assert {(curve.machine, curve.date) for curve in curves} == {
+        (record.machine_name(printed["machine"]), printed["date"][:10])
+    }
+    assert lines.read_text().splitlines()[0].startswith("backend,variant,status")
+    assert record.recorded(printed) == []  # no grid: the usual readout has nothing to do with it
+
+
+def test_a_disagreement_ends_in_a_row_and_an_exit_code(monkeypatch, capsys):
+    right = Way.function
+    monkeypatch.setattr(Way, "function", lambda way: (lambda a: None) if way.variant == "" else right(way))
+    assert main(["bench", "crossover", "--workloads", "add_one", "--dtypes", "float64", *QUICK]) == 1
+    out = capsys.readouterr().out
+    assert "disagrees  cpu_numpy from n = 10" in out
+    assert "differs" in out
+    assert "us" not in out.split("disagrees")[0].replace("n = ", "")
+
+
+def test_two_runs_overlap_in_their_quartiles_and_a_noisy_one_says_so(scripted):
+    """Samples of one known distribution, +-4 % or +-50 %; other draws in the second run."""
+    spreads = []
+    for seed in (1, 2):
+        scatter = np.random.default_rng(seed)
+        wide = {"cpu_numpy_a": 0.04, "cpu_numpy_b": 0.5}
+        scripted.seconds = lambda way, n, s=scatter, w=wide: 1e-8 * n * s.uniform(1 - w[way], 1 + w[way])
+        sweep = finish(Sweep(plan(A, B, budget=1000, split=False), Clock(1e-3)))
+        rows = list(results.rows(sweep, {}))
+        spreads.append({(row.extra["way"], row.case.size): row.measurement.step for row in rows})
+        noisy = {row.extra["way"]: row.measurement.noisy for row in rows}
+        assert noisy == {"cpu_numpy_a": False, "cpu_numpy_b": True}
+        assert "noisy" in " ".join(table._cell(row) for row in rows)
+    for key in spreads[0]:
+        once, again = (run[key] for run in spreads)
+        assert once != again
+        assert once.q1 <= again.q3
+        assert again.q1 <= once.q3
+        assert once.median == pytest.approx(1e-8 * key[1], rel=0.5 if key[0] == "cpu_numpy_b" else 0.04)
+
+
+def test_a_row_has_what_exports_and_speed_ups_need(scripted):
+    scripted.seconds = lambda way, n: {"cpu_numpy": 4e-9, "cpu_numba": 1e-9}[way] * n
+    ways = workload("add_one").way("cpu_numpy"), workload("add_one").way("cpu_numba")
+    sweep = finish(Sweep(plan(*ways, sizes=(1000,), budget=1000), Clock(1e-3)))
+    numpy, numba = results.rows(sweep, {"host": Roof("host", "float64", 32e9, 1e12)})
+    assert (numpy.over, numba.speed_up) == ("cpu_numba ", None)
+    assert numpy.speed_up.ratio == pytest.approx(0.25)
+    assert [sample.timing.first_call for sample in numpy.samples] == [True] + [False] * numpy.measurement.step.n
+    assert all(sample.ended >= sample.began for sample in numpy.samples)
+    assert numba.extra["percent_of_roof"] == pytest.approx(50)
+    document = report.as_record(Results([numpy, numba]), BenchPlan("crossover", (), ()), "x", work)
+    record.check(document, "here")
+    for key in ("workload", "way", "size"):
+        broken = json.loads(json.dumps(document))
+        del broken["results"][0][key]
+        with pytest.raises(record.RecordError, match=r"results\[0\]: (\w+) is missing"):
+            record.check(broken, "here")
+
+
+def test_the_default_sizes_are_about_six_and_reach_what_was_cited():
+    for w, dtype in product(workloads(), work.DTYPES):
+        sizes = {case.size for case in work.cases({**OPTIONS, "workloads": (w.name,)}, (dtype,), False)}
+        assert 4 <= len(sizes) <= 8
+        for cited in w.folder.CITED:
+            assert cited.n in sizes or cited.n > w.sizes[1] or cited.dtype not in ("", dtype)
+    float32, float64 = (work.cases({**OPTIONS, "workloads": ("add_one",)}, (dtype,), False) for dtype in work.DTYPES)
+    assert max(case.size for case in float64) == 10**8
+    assert max(case.size for case in float32) == 10**8  # the claims are about it
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--workloads", "cube"), "--workloads: workload must be one of add_one"),
+        (("--ways", "gpu_magic"), "--ways: must be some of cpu_awkward, cpu_numba"),
+        (("--sizes", "0"), "--sizes: '0' is not a whole number n from 1 to 1000000000"),
+        (("--workloads", "sort", "--ways", "gpu_triton"), "none of the workloads asked for has such a way"),
+        (("--workloads", "sort", "--sizes", "1000000000"), "at such an n"),
+    ],
+)
+def test_bad_options_are_named(arguments, text, capsys):
+    assert main(["bench", "crossover", *arguments]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_missing_library_is_said_once(capsys):
+    names = ["cpu_numpy", *(way.name for way in workload("square").ways() if way.missing)]
+    arguments = ["--workloads", "square", "--dtypes", "float32", "--sizes", "10", "--ways", ",".join(names)]
+    assert main(["bench", "crossover", *arguments, "--budget", "0.2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {way.backend.name for way in workload("square").ways() if way.missing} == set(found["missing"])
+    assert [result["way"] for result in found["results"]] == ["cpu_numpy"]
+    asked = work._present(workload("square").ways(), ("cpu_numpy",), {})
+    assert {way.backend.name for way in asked} == {"cpu_numpy"}
+
+
+def test_records_of_other_versions_and_broken_files_are_left_out(tmp_path):
+    (tmp_path / "broken-crossover.json").write_text("{")
+    assert recorded.library(tmp_path) == []
+    document = {
+        "machine": {"cpu": "a CPU"}, "date": "2026-11-21T00:00:00", "results": [
+            {"workload": name, "way": way, "size": 10, "dtype": "float64", "settings": text, "status": "measured",
+             "median": 2.0, "q1": 1.0, "q3": 3.0, "n": 5, "noisy": True}
+            for name, way, text in (
+                ("add_one", "cpu_numpy", ""), ("gone", "cpu_numpy", ""), ("sort", "gone", ""),
+                ("histogram", "cpu_numpy", "bins = 7"), ("histogram", "cpu_numpy", "bins = 3"),
+            )
+        ],
+    }  # fmt: skip
+    found = list(recorded.of_record(document))
+    assert [(curve.workload, dict(curve.settings), curve.status) for curve in found] == [
+        ("add_one", {}, "noisy"), ("histogram", {"bins": 3}, "noisy"),
+    ]  # fmt: skip
+    assert found[0].noisy == {10}
+    assert found[0].series[10].median == 2.0
