@@ -119,6 +119,20 @@ def test_cuda_c_on_the_cpu_equals_numba(on_cpu, view):
     np.testing.assert_array_equal(samples, lab.state.smooth[::4, ::4])
 
 
+def test_counts_without_smooth_ones_are_the_same(on_cpu):
+    """And no smooth count of a pixel that escapes is written."""
+    lab = on_cpu(**{**VIEWS["home"], "shortcuts": False})
+    truth = lab.counts()
+    lab.reset()
+    lab.state.smooth[:] = 7
+    lab.state.forget_totals(lab.device)
+    top = lab.max_iterations
+    gpu_cupy.counts_only(lab.state, Part(0, lab.ny, 1, top, top, top, shortcuts=False))
+    np.testing.assert_array_equal(lab.state.count, truth)
+    assert (lab.state.smooth[truth < top] == 7).all()
+    assert lab.state.sums(lab.device) == (truth.sum(), 0)
+
+
 @pytest.mark.parametrize("view", VIEWS)
 def test_cuda_c_on_the_cpu_may_be_cut_into_any_slices(on_cpu, view):
     lab = on_cpu(**VIEWS[view])

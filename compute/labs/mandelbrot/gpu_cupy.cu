@@ -144,8 +144,8 @@ __device__ __forceinline__ int iterate(REAL& x, REAL& y, REAL cr, REAL ci, int& 
     return ACTIVE;
 }
 
-// One slice of the pixels of a part: see Part in state.py. SHORTCUTS decides, not the part.
-template <bool SHORTCUTS>
+// One slice of the pixels of a part: see Part in state.py. SHORTCUTS decides, not the part. SMOOTH: with smooth counts.
+template <bool SHORTCUTS, bool SMOOTH>
 __device__ __forceinline__ void slice(const REAL* re, const REAL* im, REAL* z, int* count, float* smooth,
                                       unsigned long long* totals, REAL margin, const Part& part)
 {
@@ -166,7 +166,7 @@ __device__ __forceinline__ void slice(const REAL* re, const REAL* im, REAL* z, i
             z[p.at + part.ny * part.nx] = y;
             left = n < part.limit;
         }
-        if (found == ESCAPED) smooth[p.at] = smooth_count<REAL>(x, y, cr, ci, m);
+        if (SMOOTH && found == ESCAPED) smooth[p.at] = smooth_count<REAL>(x, y, cr, ci, m);
     }
     add_up(totals, n - p.done, left);
 }
@@ -176,7 +176,7 @@ direct(const REAL* re, const REAL* im, REAL* z, int* count, float* smooth, unsig
        int ny, int nx, int first, int last, int stride, int iterations, int limit, int top, int shortcuts)
 {
     const Part part = {ny, nx, first, last, stride, iterations, limit, top, shortcuts};
-    slice<false>(re, im, z, count, smooth, totals, margin, part);
+    slice<false, true>(re, im, z, count, smooth, totals, margin, part);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -185,7 +185,16 @@ direct_shortcuts(const REAL* re, const REAL* im, REAL* z, int* count, float* smo
                  int shortcuts)
 {
     const Part part = {ny, nx, first, last, stride, iterations, limit, top, shortcuts};
-    slice<true>(re, im, z, count, smooth, totals, margin, part);
+    slice<true, true>(re, im, z, count, smooth, totals, margin, part);
+}
+
+// As `direct`, but for the smooth counts: what the lesson's own kernels compute.
+extern "C" __global__ void __launch_bounds__(THREADS)
+counts_only(const REAL* re, const REAL* im, REAL* z, int* count, float* smooth, unsigned long long* totals, REAL margin,
+            int ny, int nx, int first, int last, int stride, int iterations, int limit, int top, int shortcuts)
+{
+    const Part part = {ny, nx, first, last, stride, iterations, limit, top, shortcuts};
+    slice<false, false>(re, im, z, count, smooth, totals, margin, part);
 }
 
 // out (py, px) = every stride-th value of values (ny, nx), from (0, 0) on.

@@ -16,7 +16,7 @@ from compute.labs.mandelbrot.gpu_launch import BLOCK, grid, numbers
 from compute.labs.mandelbrot.gpu_table import bla
 from compute.labs.mandelbrot.state import MARGIN, Part, State
 
-__all__ = ["VARIANTS", "bla", "direct", "far", "perturbed", "pick"]
+__all__ = ["VARIANTS", "bla", "counts_only", "direct", "far", "perturbed", "pick"]
 
 SOURCE = Path(__file__).with_suffix(".cu")
 SLOW_SOURCE = SOURCE.with_name("gpu_slow.cu")
@@ -30,6 +30,11 @@ def direct(state: State, part: Part) -> None:
     Reads re and im; reads and writes z and count; writes smooth where a pixel finishes; adds to totals.
     """
     _launch(SOURCE, "direct_shortcuts" if part.shortcuts else "direct", state, part)
+
+
+def counts_only(state: State, part: Part) -> None:
+    """As `direct` without shortcuts; writes no smooth count of a pixel that escapes."""
+    _launch(SOURCE, "counts_only", state, part)
 
 
 def with_a_test_each_step(state: State, part: Part) -> None:

@@ -19,6 +19,7 @@ __all__ = ["RATE", "RULES", "twin"]
 DTYPES = ("float32", "float64")
 EVERY = {"host": ("lesson",), "cuda": ("lesson", "interior")}  # scenes on which slow kernels are timed too
 CHECK_STEPS, MOST_STEPS = 1, 48  # pictures: compared, and in one sample at most
+COUNTS_ONLY = "block, counts only"  # as the lesson's own kernels, which have no smooth counts
 WRONG: Mapping[str, str] = {}
 PARAMETERS: Mapping[str, Any] = {"agreement": "share of pixels whose counts differ by more than 1"}
 INCLUDED = (
@@ -50,7 +51,9 @@ def variants(backend: Backend, case: Scene) -> Mapping[str, Any]:
         return {case.arithmetic.name: getattr(backend.kernels(PACKAGE), case.arithmetic.kernel)}
     every = kernels_of(backend)
     slow = case.name in EVERY[backend.device]
-    return {name: kernel for name, kernel in every.items() if slow or name not in REASONS}
+    found = {name: kernel for name, kernel in every.items() if slow or name not in REASONS}
+    bare = getattr(backend.kernels(PACKAGE), "counts_only", None)
+    return found | {COUNTS_ONLY: bare} if bare and case.name == "lesson" else found
 
 
 def reference(case: Scene) -> Right:
