@@ -10,8 +10,9 @@ from typing import Any
 
 def on_server_loaded(server_context: Any) -> None:
     """Called before the first request."""
-    from app import guard, lobby
+    from app import guard, lobby, system
     from compute.bench.roof import roof
 
     guard.install()
+    system.learn()
     roof().start(then=lobby.lobby().warm)  # measured before anything else loads the machine

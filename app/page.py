@@ -16,6 +16,7 @@ from app.browser import KEYS, Browser
 from app.lab_view import READOUT, SIDEBAR, LabView
 from app.lobby import lobby
 from app.status import ACROSS
+from app.system import SystemPanel
 from app.theme import ASSETS, THEME, stylesheet
 from app.views import view_of
 from app.widgets import icon
@@ -32,6 +33,7 @@ HELP = """
 | --- | --- |
 {rows}
 | **P** | presenter mode: larger type, more picture |
+| **U** | use of the machine: processor, GPUs, memory |
 | **H** | this help |
 
 {pointer}
@@ -68,6 +70,7 @@ class Page:
         self.view: LabView | None = None
         self.browser = Browser(self._pressed, self._resized)
         self._window = (1280, 720)
+        self.system = SystemPanel(self.document)
         self.template = self._shell()
         pn.state.onload(self._start)
         pn.state.on_session_destroyed(self._destroyed)
@@ -91,7 +94,7 @@ class Page:
         self._words = pn.pane.Markdown("", stylesheets=[stylesheet()])
         self._dialog = pmui.Dialog(self._words, close_on_click=True, show_close_button=True)
         page = pmui.Page(
-            main=[self._main, self.browser, self._dialog],
+            main=[self._main, self.browser, self._dialog, self.system.card],
             header=[self._header()],
             sidebar=[self._bars[0]],
             contextbar=[self._bars[1]],
@@ -126,7 +129,8 @@ class Page:
         words = "<div class='wordmark'>Field<b>lab</b></div>"
         name = pn.pane.HTML(words, stylesheets=[stylesheet()], margin=(0, 0, 0, 12), align="center")
         gap = pmui.Row(sizing_mode="stretch_width", margin=0)
-        return pmui.Row(name, self.tabs, gap, present, about, helping, sizing_mode="stretch_width", margin=0)
+        shown = (name, self.tabs, gap, self.system.button, present, about, helping)
+        return pmui.Row(*shown, sizing_mode="stretch_width", margin=0)
 
     def _resized(self, width: int, height: int) -> None:
         self._window = (width, height)
@@ -146,6 +150,7 @@ class Page:
 
     def _start(self) -> None:
         """The browser is ready."""
+        self.system.name_devices()
         if lobby().full:
             self._main.objects = [full_house()]
         else:
@@ -178,18 +183,20 @@ class Page:
             del self.views[view.session.lab.LAB]
 
     def _shown(self, shown: bool) -> None:
+        self.system.show(shown)
         if self.view is not None:
             self.view.show(shown)
 
     def _destroyed(self, session_context: Any) -> None:
         lobby().leave(self)
+        self.system.close()
         for view in self.views.values():
             view.close()
 
     # -- keys and buttons
 
     def _pressed(self, key: str) -> None:
-        acts = {"present": self.present, "help": self.toggle_help}
+        acts = {"present": self.present, "help": self.toggle_help, "system": self.system.toggle}
         if key in KEYS:
             acts[KEYS[key]]()
         elif self.view is not None:
@@ -220,6 +227,7 @@ class Page:
         on = not self.browser.presenter
         self.browser.presenter = on
         self.template.param.update(sidebar_open=not on, contextbar_open=not on)
+        self.system.present(on)
         if self.view is not None:
             self.view.present(on, cramped=self._window[1] < ROOMY)
         self._dress()

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 from typing import Any
 
 import panel as pn
@@ -16,13 +17,19 @@ from app.theme import stylesheet
 from compute.comparison.saved import as_csv, as_json, as_pyperf, as_trace
 
 HEAD = "<h3 class='saves'>Save these timings</h3>"
-LOOK = ".saves { margin: 8px 0 0; font-size: var(--small, 14px); font-weight: 700; color: var(--muted); }"
-SX = {"minWidth": 0, "padding": "2px 8px", "textTransform": "none"}
+LOOK = """
+.saves { margin: 8px 0 0; font-size: var(--small, 14px); font-weight: 700; color: var(--muted); }
+.about { margin: 0; font-size: var(--small, 14px); line-height: 1.35; color: var(--muted); }
+"""
+SX = {
+    "minWidth": 0, "padding": "2px 6px", "fontSize": "0.875rem", "textTransform": "none",
+    "& .MuiButton-startIcon": {"margin": "0 4px 0 0"},
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Format:
-    """One button. suffix: of the file's name; about: its tooltip; make: the text of the file."""
+    """One button. suffix: of the file's name; about: what it is for; make: the text of the file."""
 
     label: str
     suffix: str
@@ -31,10 +38,10 @@ class Format:
 
 
 FORMATS = (
-    Format("CSV", ".csv", "A table: a line for each way, the unit in the column's name", as_csv),
-    Format("JSON", ".json", "Everything: parameters, machine, versions, every sample", as_json),
-    Format("pyperf", ".pyperf.json", "Every sample, for python -m pyperf stats and compare_to", as_pyperf),
-    Format("Trace", ".trace.json", "A timeline of the newest frames, for ui.perfetto.dev", as_trace),
+    Format("CSV", ".csv", "table", as_csv),
+    Format("JSON", ".json", "every sample", as_json),
+    Format("pyperf", ".pyperf.json", "stats, compare_to", as_pyperf),
+    Format("Trace", ".trace.json", "ui.perfetto.dev", as_trace),
 )
 
 
@@ -46,7 +53,9 @@ class Saves:
         self.buttons = {entry.label: self._button(entry) for entry in formats}
         head = pn.pane.HTML(HEAD, stylesheets=[stylesheet(), LOOK], margin=0)
         row = pmui.Row(*self.buttons.values(), margin=0, sizing_mode="stretch_width")
-        self.panel = pmui.Column(head, row, margin=0, sizing_mode="stretch_width")
+        words = "; ".join(f"{entry.label}: {entry.about}" for entry in formats)
+        about = pn.pane.HTML(f"<p class='about'>{escape(words)}.</p>", stylesheets=[stylesheet(), LOOK], margin=0)
+        self.panel = pmui.Column(head, row, about, margin=0, sizing_mode="stretch_width")
         self.allow(False)
 
     def allow(self, something: bool) -> None:
@@ -57,8 +66,8 @@ class Saves:
 
     def _button(self, entry: Format) -> pmui.FileDownload:
         button = pmui.FileDownload(
-            label=entry.label, filename=f"timings{entry.suffix}", description=entry.about, description_delay=400,
-            auto=True, embed=False, size="small", icon="download", sx=SX, margin=(4, 6, 4, 0),
+            label=entry.label, filename=f"timings{entry.suffix}", auto=True, embed=False, size="small", sx=SX,
+            margin=(4, 6, 4, 0),
         )  # fmt: skip
         button.variant = "outlined"  # given above it is said to clash with an option of Panel's own button
         button.callback = partial(self._make, entry, button)

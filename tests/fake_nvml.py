@@ -27,6 +27,7 @@ class FakeNvml:
         self.users: list[Any] = []
         self.throttle = 0x1  # idle
         self.violated = 0  # ns
+        self.percent = 87
 
     def nvmlInit(self) -> None:  # noqa: N802
         """Counts how often it is started."""
@@ -45,7 +46,7 @@ class FakeNvml:
             "nvmlDeviceGetHandleByIndex": lambda index: index,
             "nvmlDeviceGetUUID": lambda handle: f"GPU-{handle}abc",
             "nvmlDeviceGetName": lambda handle: self.names[handle].encode(),  # bytes in older versions
-            "nvmlDeviceGetUtilizationRates": lambda handle: SimpleNamespace(gpu=87, memory=40),
+            "nvmlDeviceGetUtilizationRates": lambda handle: SimpleNamespace(gpu=self.percent, memory=40),
             "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(used=3 * 2**30, total=140 * 2**30),
             "nvmlDeviceGetClockInfo": lambda handle, kind: 1755,
             "nvmlDeviceGetMaxClockInfo": lambda handle, kind: 1980,

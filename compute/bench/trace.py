@@ -21,7 +21,7 @@ from compute.bench.series import Series
 ROWS = {"launch": "launch", "compute": "compute", "transfer": "copy", "levels": "colour", "delivery": "delivery"}
 SAMPLES = "samples"
 ORDER = (SAMPLES, *ROWS.values())
-SIDE_BY_SIDE = ("delivery",)  # several frames may be on their way: a row for each
+SIDE_BY_SIDE = (SAMPLES, "delivery")  # several frames may be under way: a row for each
 
 
 @dataclass(frozen=True)

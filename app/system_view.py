@@ -1,0 +1,167 @@
+"""What the machine does, as HTML: a block for each device, a line and a minute of history for each figure.
+
+Pure functions from readings; names that came from outside are escaped. A figure that is not known is "n/a", never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from compute.sampler import PERIOD, SPAN
+from compute.system import CpuReading, GpuReading, GpuUser, Reading
+
+UNKNOWN = "n/a"
+WIDTH, HEIGHT = 120, 22  # px of a history
+GAP = 3 * PERIOD  # seconds without a reading that end a line
+STALE = 5 * PERIOD  # seconds without a reading after which that is said
+HOTTEST = 100.0  # °C at the top of a history
+MOST_CORES = 256  # bars of cores that are drawn
+MOST_USERS = 3  # processes named a GPU
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line. text: of the newest reading; share: 0 to 1 of its scale for any reading, None where unknown."""
+
+    name: str
+    text: Callable[[Any], str]
+    share: Callable[[Any], float | None]
+
+
+def part(value: float | None, whole: float | None) -> float | None:
+    """value / whole; None if either is unknown."""
+    return value / whole if value is not None and whole else None
+
+
+def percent(value: float | None) -> str:
+    """Whole percent."""
+    return UNKNOWN if value is None else f"{value:.0f} %"
+
+
+def of(value: float | None, limit: float | None, unit: str, size: float, digits: int = 0) -> str:
+    """As in 3.1 of 140 GiB; without the limit where that is unknown."""
+    if value is None:
+        return UNKNOWN
+    most = f" of {limit / size:.0f}" if limit else ""
+    return f"{value / size:.{digits}f}{most} {unit}"
+
+
+def _clock(device: Any) -> str:
+    return of(device.clock, device.clock_limit, "MHz", 1e6)
+
+
+def _temperature(device: Any) -> str:
+    return UNKNOWN if device.temperature is None else f"{device.temperature:.0f} °C"
+
+
+def _memory(device: Any) -> str:
+    return of(device.memory_used, device.memory_total, "GiB", 2**30, 1)
+
+
+COMMON = (
+    Figure("Memory", _memory, lambda d: part(d.memory_used, d.memory_total)),
+    Figure("Clock", _clock, lambda d: part(d.clock, d.clock_limit)),
+    Figure("Temperature", _temperature, lambda d: part(d.temperature, HOTTEST)),
+)
+GPU = (
+    Figure("Use", lambda gpu: percent(gpu.use), lambda gpu: part(gpu.use, 100.0)),
+    *COMMON,
+    Figure("Power", lambda gpu: of(gpu.power, gpu.power_limit, "W", 1.0), lambda gpu: part(gpu.power, gpu.power_limit)),
+)
+CPU = (Figure("Use", lambda cpu: percent(cpu.mean_use), lambda cpu: part(cpu.mean_use, 100.0)), *COMMON)
+
+
+def page(history: Sequence[Reading], now: float) -> str:
+    """Everything, GPUs first; `now` by the readings' clock."""
+    if not history:
+        return "<p class='quiet'>Reading …</p>"
+    newest = history[-1]
+    late = now - newest.moment
+    blocks = [_late(late)] if late > STALE else []
+    if newest.problem:
+        blocks.append(f"<p class='warn' role='status'>{escape(newest.problem)}</p>")
+    for index, gpu in enumerate(newest.gpus):
+        past = [(r.moment - now, r.gpus[index]) for r in history if index < len(r.gpus)]
+        blocks.append(_block("gpu", f"GPU {gpu.index}", gpu, GPU, past, _gpu_notes(gpu)))
+    past_cpu = [(reading.moment - now, reading.cpu) for reading in history]
+    blocks.append(_block("cpu", "CPU", newest.cpu, CPU, past_cpu, _cpu_notes(newest.cpu)))
+    return "".join(blocks)
+
+
+def devices(machine: Mapping[str, Any] | None, threads: int) -> str:
+    """The devices in a few words, for the header; machine: as compute.machine tells it, None while it is unknown."""
+    gpus = [str(gpu["name"]).removeprefix("NVIDIA ") for gpu in (machine or {}).get("gpus", ())]
+    words = f"CPU {threads} thread{'s' * (threads != 1)}"
+    if not gpus:
+        return words
+    names = " + ".join(f"{gpus.count(name)} × {name}" if gpus.count(name) > 1 else name for name in dict.fromkeys(gpus))
+    return f"{words} · GPU {names}"
+
+
+def _block(
+    kind: str, title: str, device: Any, figures: Iterable[Figure], past: Sequence[tuple[float, Any]], notes: str
+) -> str:
+    rows = "".join(_row(figure, device, past) for figure in figures)
+    head = f"<h3><b>{escape(title)}</b> <span>{escape(device.name)}</span></h3>"
+    return f"<section class='{kind}' aria-label='{escape(title)}'>{head}<dl>{rows}</dl>{notes}</section>"
+
+
+def _row(figure: Figure, device: Any, past: Sequence[tuple[float, Any]]) -> str:
+    text = figure.text(device)
+    points = [(moment, figure.share(then)) for moment, then in past]
+    quiet = " class='quiet'" if text == UNKNOWN else ""
+    return f"<dt>{figure.name}</dt><dd{quiet}>{escape(text)}</dd><dd>{sparkline(points)}</dd>"
+
+
+def sparkline(points: Iterable[tuple[float, float | None]]) -> str:
+    """The last SPAN seconds as lines, 0 to 1 from bottom to top; (seconds before now as a negative number, share)."""
+    lines: list[list[tuple[float, float]]] = []
+    last = -2 * SPAN
+    for moment, share in points:
+        if share is None or moment < -SPAN:
+            continue
+        if moment - last > GAP:
+            lines.append([])
+        lines[-1].append((WIDTH * (1 + moment / SPAN), 1 + (HEIGHT - 2) * (1 - min(max(share, 0.0), 1.0))))
+        last = moment
+    drawn = "".join(_line(line) for line in lines)
+    return f"<svg viewBox='0 0 {WIDTH} {HEIGHT}' width='{WIDTH}' height='{HEIGHT}' aria-hidden='true'>{drawn}</svg>"
+
+
+def _line(points: Sequence[tuple[float, float]]) -> str:
+    corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    area = f"{points[0][0]:.1f},{HEIGHT} {corners} {points[-1][0]:.1f},{HEIGHT}"
+    return f"<polygon points='{area}'/><polyline points='{corners}'/>"
+
+
+def _cpu_notes(cpu: CpuReading) -> str:
+    """The cores as bars, and the load."""
+    bars = "".join(
+        f"<i style='height:{max(use, 2):.0f}%' title='core {number}: {use:.0f} %'></i>"
+        for number, use in enumerate(cpu.use[:MOST_CORES])
+    )
+    load = UNKNOWN if cpu.load is None else f"{cpu.load:.1f}"
+    words = f"{len(cpu.use)} threads, load {load} in the last minute"
+    return f"<div class='cores' role='img' aria-label='use of each thread'>{bars}</div><p class='quiet'>{words}</p>"
+
+
+def _gpu_notes(gpu: GpuReading) -> str:
+    """What holds the clock down, and who computes there."""
+    held = f"<p class='warn'>Clock held down by {escape(' and '.join(gpu.held_down))}.</p>" if gpu.held_down else ""
+    if gpu.users is None:
+        return f"{held}<p class='quiet'>Processes: {UNKNOWN}</p>"
+    named = ", ".join(_user(user) for user in gpu.users[:MOST_USERS]) or "none"
+    more = f" and {len(gpu.users) - MOST_USERS} more" if len(gpu.users) > MOST_USERS else ""
+    return f"{held}<p class='quiet'>Processes: {escape(named)}{more}</p>"
+
+
+def _user(user: GpuUser) -> str:
+    memory = f", {user.memory / 2**30:.1f} GiB" if user.memory is not None else ""
+    return f"{'Fieldlab' if user.mine else f'{user.name} (pid {user.pid})'}{memory}"
+
+
+def _late(seconds: float) -> str:
+    return f"<p class='warn' role='status'>No reading for {seconds:.0f} s: a driver does not answer.</p>"

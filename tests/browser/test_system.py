@@ -1,0 +1,157 @@
+"""The system panel and the saved timings in a real Chromium, on one page: GPUs through an NVML that is not there."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+import pytest
+
+from app import readout_view
+from tests.browser.lab_page import LabPage
+from tests.browser.serving import serve
+
+FIGURE = "dt:text-is('{name}') + dd"
+TRAFFIC = """() => {
+  window.late = [];
+  let last = performance.now();
+  const source = Bokeh.documents[0].get_model_by_name('frames');
+  source.properties.data.change.connect(() => {
+    const now = performance.now();
+    window.late.push(now - last);
+    last = now;
+  });
+}"""
+
+CARD = """() => {  // the one thing on the page that lies that high
+  const boxes = [], walk = (node) => {
+    if (node.shadowRoot) walk(node.shadowRoot);
+    for (const child of node.children || []) {
+      if (getComputedStyle(child).zIndex == '1240') boxes.push(child.getBoundingClientRect());
+      walk(child);
+    }
+  };
+  walk(document.body);
+  return [boxes[0].top, boxes[0].bottom];
+}"""
+
+
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory):
+    """While this file exists, the GPUs do not answer."""
+    return tmp_path_factory.mktemp("system") / "lost"
+
+
+@pytest.fixture(scope="module")
+def lab(lasting, lost):
+    setup = "tests/browser/system_setup.py"
+    with serve(lost.parent, ("--setup", setup), {"LOST_GPU": str(lost)}) as server:
+        yield LabPage(lasting(), server)
+        lasting.close()
+
+
+@pytest.fixture(autouse=True)
+def no_errors(lasting):
+    yield
+    lasting.complain([])
+
+
+def block(lab, title):
+    return lab.page.locator(f".system section[aria-label='{title}']")
+
+
+def figure(lab, title, name):
+    return block(lab, title).locator(FIGURE.format(name=name)).inner_text()
+
+
+def lines(lab, title):
+    """Points of the history of the use."""
+    return block(lab, title).locator("polyline").first.get_attribute("points").split()
+
+
+def test_the_header_names_the_devices_and_opens_the_panel(lab):
+    lab.page.get_by_text(re.compile(r"CPU \d+ threads? · GPU H200 \+ A40")).click()
+    block(lab, "GPU 1").wait_for()
+    assert figure(lab, "GPU 0", "Clock") == "1755 of 1980 MHz"
+    assert figure(lab, "GPU 0", "Temperature") == "n/a"
+    assert figure(lab, "GPU 1", "Memory") == "3.0 of 140 GiB"
+    assert "Clock held down by the power cap." in block(lab, "GPU 0").inner_text()
+    assert re.fullmatch(r"\d+ %", lab.until(lambda: figure(lab, "CPU", "Use").replace("n/a", "")))
+    assert "NVIDIA A40" in block(lab, "GPU 1").inner_text()
+
+
+def test_it_goes_on_while_the_lab_streams_and_the_histories_grow(lab):
+    before, step = len(lines(lab, "GPU 0")), lab.step()
+    lab.page.evaluate(TRAFFIC)
+    lab.until(lambda: len(lines(lab, "GPU 0")) > before + 3)
+    assert lab.step() > step
+    assert lab.page.evaluate("Math.max(...window.late)") < 3000  # ms between two frames
+    assert figure(lab, "CPU", "Memory").endswith("GiB")
+
+
+def test_a_gpu_that_is_lost_is_said_and_the_rest_goes_on(lab, lost):
+    lost.touch()
+    lab.page.get_by_text("NVML", exact=False).filter(has_text="GPU is lost").wait_for()
+    assert block(lab, "GPU 0").count() == 0
+    before = len(lines(lab, "CPU"))
+    lab.until(lambda: len(lines(lab, "CPU")) > before)
+    lost.unlink()
+    block(lab, "GPU 0").wait_for()
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (1400, 900)])
+def test_it_stays_inside_the_window(lab, size):
+    lab.page.set_viewport_size({"width": size[0], "height": size[1]})
+    box = lab.page.locator(".system").bounding_box()
+    assert 0 <= box["x"] <= box["x"] + box["width"] <= size[0]
+    top, bottom = lab.page.evaluate(CARD)
+    assert 0 < top < bottom <= size[1] - 40  # the status bar stays visible
+    header = lab.page.get_by_role("button", name="What the machine is doing (U)").bounding_box()
+    tabs = lab.page.get_by_role("tab").last.bounding_box()
+    assert tabs["x"] + tabs["width"] < header["x"]
+
+
+def test_a_key_and_the_cross_close_it(lab):
+    lab.key("u")
+    block(lab, "CPU").wait_for(state="hidden")
+    lab.key("u")
+    block(lab, "CPU").wait_for()
+    lab.page.get_by_role("button", name="Close (U)").click()
+    block(lab, "CPU").wait_for(state="hidden")
+
+
+def saved(lab, label):
+    with lab.page.expect_download() as download:
+        lab.page.get_by_text(label, exact=True).click()
+    return download.value.suggested_filename, download.value.path().read_text()
+
+
+def words(lab):
+    return lab.page.locator(".readout").inner_text().replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_the_timings_that_are_shown_can_be_saved(lab):
+    lab.until(lambda: "NumPy" in words(lab) and "a step" in words(lab), 40)
+    for _ in range(20):  # until the readout was not written anew meanwhile
+        before = words(lab)
+        name, text = saved(lab, "CSV")
+        if words(lab) == before:
+            break
+    assert re.fullmatch(r"fieldlab-diffusion-\d{8}T\d{6}\.csv", name)
+    rows = list(csv.DictReader(io.StringIO(text)))
+    for row in rows[:-1]:
+        told = readout_view.duration(float(row["median_s_per_step"])).replace("&nbsp;", " ")
+        assert f"{told} a step" in before
+        assert f"n {row['n']}" in before
+    compute = readout_view.duration(float(rows[-1]["compute_per_frame_s"])).replace("&nbsp;", " ")
+    assert f"compute {compute}" in before
+    for label, ending, holds in (
+        ("JSON", ".json", "results"), ("pyperf", ".pyperf.json", "benchmarks"), ("Trace", ".trace.json", "traceEvents"),
+    ):  # fmt: skip
+        name, text = saved(lab, label)
+        assert name.endswith(ending)
+        assert json.loads(text)[holds]
+
+
