@@ -1,5 +1,5 @@
 # Fieldlab. `make serve` and `make test` set up everything they need in .venv; a second call is quick.
-# Variables: PYTHON, VENV, PORT, ADDRESS, ORIGIN (a host:port that browsers may use besides localhost), EXTRAS (cuda12 or cuda13), ARGS (for pytest).
+# Variables: PYTHON, VENV, PORT, ADDRESS, ORIGIN (a host:port that browsers may use besides localhost), EXTRAS (cuda12 or cuda13), ARGS (for pytest), JOBS (processes for all tests but the browser's).
 PYTHON ?= python3
 VENV ?= .venv
 PORT ?= 5006
@@ -7,6 +7,7 @@ ADDRESS ?= localhost
 ORIGIN ?=
 EXTRAS ?=
 ARGS ?=
+JOBS ?= 2
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -31,11 +32,17 @@ serve: $(VENV)/installed$(EXTRAS)  ## run Fieldlab and print its address (PORT=5
 	@echo "Fieldlab: http://$(or $(firstword $(ORIGIN)),$(ADDRESS:0.0.0.0=localhost):$(PORT))/app   (Ctrl-C stops it)"
 	@exec $(bin)/panel serve app --address $(ADDRESS) --port $(PORT) $(addprefix --allow-websocket-origin ,$(origins))
 
+# The tests in the browser are alone on the machine, so that what they wait for comes in time. A failure of the others is
+# reported first and does not keep them from being run.
+pytest = $(bin)/python -m pytest
+split = $(pytest) --numprocesses $(JOBS) --dist loadfile --ignore tests/browser || failed=1; $(pytest) tests/browser || failed=1; exit $${failed:-0}
+tests = $(if $(strip $(ARGS)),$(pytest) $(ARGS),$(split))
+
 test: lint types  ## lint, types, then every test: unit, kernels, browser (ARGS="-k stream" narrows it)
 	@echo "== a Chromium for the browser tests"
 	@$(bin)/python tests/browser/chromium.py --install
 	@echo "== tests"
-	@$(bin)/python -m pytest $(ARGS)
+	@$(tests)
 
 lint: $(VENV)/installed-dev$(EXTRAS)  ## ruff
 	@echo "== lint"

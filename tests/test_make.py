@@ -109,6 +109,18 @@ def test_test_runs_lint_types_and_pytest_in_this_order(sandbox):
     assert calls == ["ruff check .", "mypy ", found, "python -m pytest -k stream"]
 
 
+def test_all_tests_are_run_in_two_parts(sandbox):
+    """Those in a browser by themselves, also after others have failed; either's failure is make's."""
+    both = ["python -m pytest --numprocesses 3 --dist loadfile --ignore tests/browser", "python -m pytest tests/browser"]
+    assert [call for call in sandbox.make("test", "JOBS=3") if "pytest" in call] == both
+    for part in both:
+        fails = f'[ "$(basename "$0") $*" = "{part}" ] && exit 1 || exit 0'
+        write_program(sandbox.venv / "bin" / "python", RECORDER.format(log=sandbox.log) + fails + "\n")
+        sandbox.log.write_text("")
+        assert run_make(f"VENV={sandbox.venv}", "test", "JOBS=3").returncode != 0
+        assert [call for call in sandbox.log.read_text().splitlines() if "pytest" in call] == both
+
+
 def test_help_names_every_target():
     shown = run_make("help").stdout
     for target in ("serve", "test", "lint", "types", "bench", "clean"):
