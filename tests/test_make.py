@@ -111,7 +111,10 @@ def test_test_runs_lint_types_and_pytest_in_this_order(sandbox):
 
 def test_all_tests_are_run_in_two_parts(sandbox):
     """Those in a browser by themselves, also after others have failed; either's failure is make's."""
-    both = ["python -m pytest --numprocesses 3 --dist loadfile --ignore tests/browser", "python -m pytest tests/browser"]
+    both = [
+        "python -m pytest --numprocesses 3 --dist loadfile --ignore tests/browser",
+        "python -m pytest tests/browser",
+    ]
     assert [call for call in sandbox.make("test", "JOBS=3") if "pytest" in call] == both
     for part in both:
         fails = f'[ "$(basename "$0") $*" = "{part}" ] && exit 1 || exit 0'
