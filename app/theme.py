@@ -53,6 +53,10 @@ PLOT_TYPE = {"font-size": "var(--small, 14px)"}  # of what lies around a plot
 NOT_FINITE_COLOUR = "#ff00c8"  # in no palette, so that a NaN cannot pass for a value
 
 
+# above a field, in the gap of its outline; a list's own is smaller
+LABEL = {"transform": "translate(14px, -10px) scale(0.875)", "fontSize": "1rem !important"}
+
+
 def _scheme(colours: dict[str, str]) -> dict[str, Any]:
     return {
         "palette": {
@@ -83,11 +87,14 @@ def _components(colours: dict[str, str]) -> dict[str, Any]:
         "MuiAppBar": {"styleOverrides": {"root": {**bar, "borderBottom": f"1px solid {colours['line']}"}}},
         "MuiDrawer": {"styleOverrides": {"paper": {"paddingBottom": "48px"}}},
         "MuiToolbar": {"styleOverrides": {"root": {"minHeight": "56px !important"}}},
-        "MuiInputLabel": {"styleOverrides": {"shrink": {"transform": "translate(14px, -10px) scale(0.875)"}}},
+        "MuiInputLabel": {"styleOverrides": {"shrink": LABEL}},
+        "MuiOutlinedInput": {"styleOverrides": {"notchedOutline": {"& legend": {"fontSize": "0.875em"}}}},
         "MuiTooltip": {"styleOverrides": {"tooltip": {"fontSize": "0.875rem", "backgroundColor": "#14202b"}}},
         "MuiFormHelperText": {"styleOverrides": {"root": {"fontSize": "0.875rem", "marginLeft": 0}}},
         "MuiAccordion": {"styleOverrides": {"root": {**flat, "backgroundColor": "transparent"}}},
-        "MuiToggleButton": {"styleOverrides": {"root": {"textTransform": "none", "color": colours["ink"]}}},
+        "MuiToggleButton": {
+            "styleOverrides": {"root": {"textTransform": "none", "fontSize": "0.875rem", "color": colours["ink"]}}
+        },
         "MuiTab": {"styleOverrides": {"root": {"textTransform": "none", "fontSize": "1rem", "minHeight": "56px"}}},
     }
 

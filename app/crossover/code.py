@@ -10,7 +10,7 @@ from html import escape
 from compute.labs.crossover.program import Program
 
 STYLE = """
-.programs { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(340px, 100%), 1fr)); gap: 16px;
+.programs { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(300px, 100%), 1fr)); gap: 16px;
   padding: 0 8px 16px 24px; align-items: start; }
 .program { min-width: 0; border: 1px solid var(--line); border-radius: 6px; background: var(--paper);
   border-top: 4px solid var(--hue, var(--line)); }

@@ -67,7 +67,7 @@ class TaskControls(Bound):
         least, most = ({**usual, **{k: v for k, v in self._ends().items() if v}, name: n or usual[name]}[key]
                        for key in ("least", "most"))  # fmt: skip
         if least > most:
-            raise ValueError(f"n from {least} to {most} is no range: {name} must be on the other side")
+            raise ValueError(f"least must be at most {most}, not {least}")
         self._runner.change(**{name: n})
         self._show_ends()
 

@@ -1,0 +1,132 @@
+"""A tab with the crossover lab in it, as a test uses it: its curves in numbers, its words, and a planted record."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page
+
+from tests.browser.lab_page import SideBar
+from tests.browser.serving import Server
+
+MODEL = "const model = (name) => Bokeh.documents[0]?.get_model_by_name(name);"
+DOTS = f"""() => {{ {MODEL}
+  const {{x, y, key, fill, hue}} = model('crossover dots').data;
+  return Array.from(x).map((n, i) => ({{n, seconds: y[i], key: key[i], full: fill[i] == hue[i]}}));
+}}"""
+PLACE = f"""(i) => {{ {MODEL}
+  const view = Bokeh.index.find_one(model('crossover plot')), {{x, y}} = model('crossover dots').data;
+  const box = view.el.getBoundingClientRect();
+  return [box.x + view.frame.x_scale.compute(x[i]), box.y + view.frame.y_scale.compute(y[i])];
+}}"""
+# How many full marks there were after each frame.
+WATCH = f"""() => {{ {MODEL}
+  window.grown = [];
+  const source = model('crossover dots');
+  source.properties.data.change.connect(() =>
+    window.grown.push(source.data.fill.filter((fill, i) => fill == source.data.hue[i]).length));
+}}"""
+SMALLEST = """() => {
+  let least = 1e9, where = '';
+  const walk = (node) => {
+    for (const child of node.childNodes) {
+      if (child.nodeType == 3 && child.textContent.trim() && node.nodeType == 1
+          && node.checkVisibility?.({visibilityProperty: true, opacityProperty: true})) {
+        const {fontSize, fontFamily} = getComputedStyle(node), drawn = node.getBoundingClientRect().height;
+        const size = parseFloat(fontSize) * (node.offsetHeight ? drawn / node.offsetHeight : 1);
+        const symbol = fontFamily.includes('Material');  // whose name is not text
+        if (size < least && drawn && !symbol) [least, where] = [size, child.textContent.trim()];
+      } else if (child.nodeType == 1 && !['STYLE', 'SCRIPT'].includes(child.tagName)) walk(child);
+    }
+    if (node.shadowRoot) walk(node.shadowRoot);
+  };
+  walk(document.body);
+  return [least, where];
+}"""
+
+
+def plant(folder: Path, way: str, seconds: Mapping[int, float], workload: str = "add_one") -> None:
+    """Write a record of one way into `folder`; seconds: a call, by n."""
+    backend = way
+    results = [
+        {"backend": backend, "variant": "", "status": "measured", "device": "cuda:0", "workload": workload, "way": way,
+         "size": n, "dtype": "float64", "settings": "", "evict": False, "noisy": False, "median": t, "q1": 0.98 * t,
+         "q3": 1.03 * t, "n": 31, "things_per_second": n / t, "bytes_per_second": None, "percent_of_copy": None}
+        for n, t in seconds.items()
+    ]  # fmt: skip
+    rate = {"unit": "Gthing/s", "work": "things", "step": "call", "roof": "copy", "counted": "bytes"}
+    record = {
+        "schema": "fieldlab-timings/2", "lab": "crossover", "date": "2026-11-20T10:00:00+00:00", "command": "planted",
+        "commit": None, "machine": {"cpu": "a CPU", "gpus": [{"name": "NVIDIA H200"}]}, "versions": {},
+        "parameters": {}, "copy_bandwidth": {}, "rate": rate, "results": results,
+    }  # fmt: skip
+    (folder / "planted-crossover.json").write_text(json.dumps(record), encoding="utf-8")
+
+
+class CrossoverPage(SideBar):
+    """Opens the app in `page` and shows the lab."""
+
+    def __init__(self, page: Page, server: Server) -> None:
+        self.page = page
+        page.goto(server.url)
+        page.get_by_role("tab", name="Crossover").click()
+        page.locator(".sentence").wait_for(timeout=60_000)
+        self.until(lambda: "Paused" in self.status(), 40)
+        self.until(lambda: page.evaluate(f"() => {{ {MODEL} return model('crossover plot')?.inner_width > 50; }}"))
+
+    def until(self, condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+        """The condition's value as soon as it is true; fails after `seconds`, saying what the page says."""
+        end = time.monotonic() + seconds
+        while True:
+            value = condition()
+            if value:
+                return value
+            said = f"{self.status()} / {self.says() if time.monotonic() > end else ''}"
+            assert time.monotonic() < end, f"not true within {seconds:g} s; the page says: {said}"
+            self.page.wait_for_timeout(50)
+
+    def status(self) -> str:
+        """The status bar's words, on one line."""
+        bar = self.page.locator(".status")
+        return " ".join(bar.first.inner_text().split()) if bar.count() else ""
+
+    def says(self) -> str:
+        """The sentence above the plot and what stands below it, on one line."""
+        return " ".join((self.page.locator(".sentence").first.text_content() or "").replace("\u202f", " ").split())
+
+    def dots(self, full: bool | None = None) -> list[dict[str, Any]]:
+        """Every mark: n, seconds, key, and whether it is full; all of them, or those that are full or hollow."""
+        found = self.page.evaluate(DOTS)
+        return [dot for dot in found if full is None or dot["full"] == full]
+
+    def tap(self, key: str) -> None:
+        """Click on the last mark of a line."""
+        index = max(i for i, dot in enumerate(self.dots()) if dot["key"] == key)
+        self.page.mouse.click(*self.page.evaluate(PLACE, index))
+
+    def watch(self) -> None:
+        """Count the full marks after each frame from now on."""
+        self.page.evaluate(WATCH)
+
+    def grown(self) -> list[int]:
+        """Those counts."""
+        return list(self.page.evaluate("window.grown"))
+
+    def type(self, label: str, text: str) -> None:
+        """Put a number into a field."""
+        field = self.page.get_by_label(label, exact=True)
+        field.fill(text)
+        field.press("Enter")
+
+    def turn(self, view: str) -> None:
+        """Show a view."""
+        self.page.get_by_role("button", name=view, exact=True).click()
+
+    def smallest(self) -> tuple[float, str]:
+        """The size in px of the smallest text on the page, and that text."""
+        size, words = self.page.evaluate(SMALLEST)
+        return size, words

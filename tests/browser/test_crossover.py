@@ -1,0 +1,213 @@
+"""The crossover lab in a real Chromium: a sweep fills in live, recorded curves stand beside it, programs are read."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from math import exp, log
+from pathlib import Path
+
+import pytest
+
+from compute.labs.crossover.catalogue import workload, workloads
+from compute.labs.crossover.conclusions import conclusions
+from compute.labs.crossover.trap import traps
+from tests.browser.conftest import LAPTOP, PROJECTOR
+from tests.browser.crossover_page import CrossoverPage, plant
+from tests.browser.serving import ROOT, serve
+
+SETUP = Path(__file__).with_name("crossover_setup.py")
+RECORDED = {100: 1.0, 1000: 1e-4, 10_000: 1e-9}  # seconds of a way that no machine can have: it crosses every other
+OVERFLOW = "[document.documentElement.scrollWidth - innerWidth, document.documentElement.scrollHeight - innerHeight]"
+VIEWS = ("Crossover", "Programs", "Parts of the time", "Roofline", "Traps", "What held")
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("planted")
+    plant(folder, "gpu_jax", RECORDED)
+    with serve(folder, ("--setup", str(SETUP)), {"FIELDLAB_PLANTED": str(folder)}) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def opened(planted, lasting):
+    page = CrossoverPage(lasting(), planted)
+    page.type("n from", "100")
+    page.type("to", "10000")
+    page.group("Measure")
+    page.type("Budget of sampling  [s]", "1")
+    page.group("Workload")
+    return page
+
+
+@pytest.fixture
+def lab(opened, lasting, allowed_errors):
+    opened.turn("Crossover")
+    opened.group("Workload")
+    yield opened
+    lasting.complain(allowed_errors)
+
+
+def measured(lab):
+    """Run it, if there is nothing yet, and wait for the end."""
+    if not lab.dots(full=True):
+        lab.page.get_by_role("button", name="Run", exact=True).click()
+    lab.until(lambda: "Complete" in lab.status(), 60)
+
+
+def test_nothing_runs_unasked_and_recorded_curves_are_hollow(lab):
+    lab.page.wait_for_timeout(500)
+    assert "Paused" in lab.status()
+    assert lab.dots(full=True) == []
+    assert {(dot["n"], dot["seconds"], dot["key"]) for dot in lab.dots()} == {
+        (n, seconds, "gpu_jax @ NVIDIA H200") for n, seconds in RECORDED.items()}  # fmt: skip
+    assert "recorded on NVIDIA H200, 2026-11-20" in lab.says()
+    names = lab.page.evaluate("Array.from(Bokeh.documents[0].get_model_by_name('crossover names').data.text)")
+    assert names == ["JAX, recorded"]
+
+
+def test_a_missing_way_is_grey_and_says_how_to_install_it(lab):
+    lab.group("Ways")
+    missing = workload("add_one").way("gpu_jax")
+    item = lab.page.locator("li.off").filter(has_text="JAX")
+    assert item.get_by_role("checkbox").is_disabled()
+    assert item.locator(".why").inner_text().split("\n") == [missing.missing, missing.backend.install]
+    assert lab.page.locator("li:not(.off)").filter(has_text="NumPy").get_by_role("checkbox").is_checked()
+
+
+def test_a_sweep_fills_in_live_and_says_where_the_curves_cross(lab):
+    lab.watch()
+    lab.page.get_by_role("button", name="Run", exact=True).click()
+    lab.until(lambda: "Complete" in lab.status(), 60)
+    assert len(set(lab.grown())) > 3  # pictures with more and more marks
+    best = {}
+    for dot in lab.dots(full=True):
+        best[dot["n"]] = min(dot["seconds"], best.get(dot["n"], 1e9))
+    assert sorted(best) == [100, 200, 500, 1000, 2000, 5000, 10_000]
+    gains = [(n, log(best[n] / RECORDED[n])) for n in RECORDED]
+    (n0, g0), (n1, g1) = next(pair for pair in pairwise(gains) if pair[0][1] <= 0 < pair[1][1])
+    crossing = exp(log(n0) + log(n1 / n0) * -g0 / (g1 - g0))  # straight in log-log
+    assert lab.page.evaluate("""Bokeh.documents[0].get_model_by_name('crossover plot').center
+      .filter((m) => m.type == 'Span').map((m) => [m.visible, m.location])[0]""") == [True, pytest.approx(crossing)]
+    found = re.search(r"JAX \(recorded\) is faster than (NumPy|Numba) from n ≈ ([\d ]+) on", lab.says())
+    assert float(found[2].replace(" ", "")) == pytest.approx(crossing, rel=0.06)  # two figures are shown
+    ratio = lab.page.locator(".readout .headline b").text_content()
+    assert float(re.sub(r"[\s×]", "", ratio)) == pytest.approx(best[10_000] / RECORDED[10_000], rel=0.01)
+    assert lab.page.locator(".readout i.recorded").count() == 1
+
+
+def test_a_tap_on_a_line_shows_the_very_file_that_runs(lab):
+    measured(lab)
+    lab.tap("cpu_numpy")
+    lab.page.get_by_label("Program", exact=True).get_by_text("NumPy").wait_for()
+    folder = ROOT / "compute" / "labs" / "crossover" / "workloads" / "add_one"
+    assert lab.page.locator(".program pre:visible").first.text_content() == (folder / "cpu_numpy.py").read_text("utf-8")
+    lab.choose("beside", "JAX")
+    lab.until(lambda: lab.page.locator(".program pre:visible").count() == 2)
+    assert lab.page.locator(".program pre:visible").last.text_content() == (folder / "gpu_jax.py").read_text("utf-8")
+
+
+def test_parts_roofline_and_conclusions_have_their_views(lab):
+    measured(lab)
+    lab.turn("Parts of the time")
+    lab.page.locator(".split tr").filter(has_text="NumPy").locator("i.compute").wait_for()
+    assert lab.page.locator(".split tr").filter(has_text="NumPy").locator("i").count() == 1  # the host launches nothing
+    lab.turn("Roofline")
+    lab.until(lambda: len(lab.page.evaluate(
+        "Array.from(Bokeh.documents[0].get_model_by_name('roofline dots')?.data.x ?? [])")) == 2)  # fmt: skip
+    x, y = lab.page.evaluate("""['x', 'y'].map((c) => Array.from(
+      Bokeh.documents[0].get_model_by_name('roofline dots').data[c]))""")
+    assert x == pytest.approx([1 / 16] * 2)  # one addition for 8 bytes read and 8 written
+    times = {dot["key"]: dot["seconds"] for dot in lab.dots(full=True) if dot["n"] == 10_000}
+    assert sorted(y) == pytest.approx(sorted(10_000 / seconds for seconds in times.values()))
+    lab.turn("What held")
+    lab.page.locator(".held article").first.wait_for()
+    assert lab.page.locator(".held article").count() == len(conclusions())
+
+
+def test_a_change_ends_what_runs_and_begins_nothing(lab):
+    lab.key("r")
+    lab.until(lambda: "Running" in lab.status())
+    lab.choose("Number type", "float32")
+    lab.until(lambda: "Paused" in lab.status() and "float32" in lab.status())
+    lab.page.wait_for_timeout(500)
+    assert "done 0 %" in lab.status()
+    assert lab.dots() == []  # the record is of float64
+    lab.choose("Number type", "float64")
+    lab.until(lambda: len(lab.dots()) == len(RECORDED))
+    lab.key(" ")
+    lab.until(lambda: lab.dots(full=True), 30)
+    lab.key(" ")
+    lab.until(lambda: "Paused" in lab.status() or "Complete" in lab.status())
+
+
+def test_a_trap_is_read_and_tried(lab):
+    lab.key("5")
+    lab.choose("Trap", "Timing the first call")
+    lab.page.get_by_role("button", name="Run both").click()
+    row = lab.page.locator(".seen tr").last
+    row.locator("td.wrong").wait_for(timeout=30_000)
+    wrong, right = (float(re.sub(r"\s", "", row.locator(f"td.{side}").text_content())) for side in ("wrong", "right"))
+    assert wrong > right > 0  # a compilation against a sum
+    trap = next(trap for trap in traps() if trap.name == "first_call")
+    assert lab.page.locator(".program.wrong pre").text_content() == trap.wrong.source
+    assert lab.page.locator(".program.right pre").text_content() == trap.right.source
+    lab.page.get_by_text("What you see.").wait_for()
+
+
+@pytest.mark.parametrize(
+    ("label", "text", "words"),
+    [
+        ("n from", "0", "n must be from 1 to 100000000 for add_one, not 0"),
+        ("to", "1e12", "n must be from 1 to 100000000 for add_one"),
+        ("n from", "20000", "least must be"),
+        ("to", "many", "must be a whole number, not 'many'"),
+    ],
+)
+def test_a_bad_n_is_refused_beside_its_field(lab, label, text, words):
+    lab.type(label, text)
+    lab.page.locator("nav").first.get_by_text(words).wait_for()
+    lab.type(label, {"n from": "100", "to": "10000"}[label])
+    lab.page.locator("nav").first.get_by_text(words).wait_for(state="detached")
+
+
+def test_another_workload_brings_its_ways_and_settings(lab):
+    lab.choose("Workload", "Histogram")
+    lab.page.get_by_label("Bins").wait_for()
+    lab.group("Ways")
+    lab.page.locator("li label .name").filter(has_text="private").wait_for()
+    assert lab.page.locator("li label .name").all_inner_texts() == [
+        way.label for way in next(w for w in workloads() if w.name == "histogram").ways()]  # fmt: skip
+    lab.group("Workload")
+    lab.choose("Workload", "Add one")
+    lab.until(lambda: "add_one" in lab.status())
+    lab.type("n from", "100")
+    lab.type("to", "10000")
+    lab.until(lambda: len(lab.dots()) == len(RECORDED))
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PROJECTOR])
+def test_nothing_overflows_and_no_text_is_small(lab, size):
+    lab.page.set_viewport_size({"width": size[0], "height": size[1]})
+    for view in VIEWS:
+        lab.turn(view)
+        lab.page.wait_for_timeout(300)
+        assert lab.page.evaluate(OVERFLOW) == [0, 0], view
+        size_, words = lab.smallest()
+        assert size_ > 13.5, (view, words)  # 14, but heights are rounded
+    lab.page.set_viewport_size({"width": LAPTOP[0], "height": LAPTOP[1]})
+
+
+@pytest.mark.parametrize("viewport", [(1400, 900)], indirect=True)
+def test_screenshots(page, server, screenshot):
+    lab = CrossoverPage(page, server)
+    lab.type("to", "1000000")
+    lab.page.get_by_role("button", name="Run", exact=True).click()
+    lab.until(lambda: len(lab.dots(full=True)) > 4, 60)
+    lab.page.mouse.move(5, 5)
+    assert screenshot("crossover").stat().st_size > 30_000
+    lab.page.get_by_label("Toggle theme").click()
+    lab.turn("Programs")
+    lab.page.wait_for_timeout(1500)
+    assert screenshot("crossover-dark").stat().st_size > 30_000

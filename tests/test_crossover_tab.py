@@ -1,0 +1,192 @@
+"""The parts of the crossover tab that need no browser: what wins from which n on, what is drawn how, what is said."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from bokeh.models import LogAxis, Range1d
+
+from app.crossover.code import coloured
+from app.crossover.columns import Picture, bars, cited, dots, lines
+from app.crossover.finding import BEST_CPU, BEST_GPU, Line, compared, doubt, sides, words
+from app.crossover.held import held
+from app.crossover.looks import looks
+from app.crossover.sizes import SizeChoice
+from app.crossover.split import parts, split
+from app.crossover.times import count, duration, rate
+from app.crossover.traps_view import seen
+from app.crossover.way_list import entries
+from app.log_axis import LogWindow
+from app.theme import LIGHT
+from compute.labs.crossover.catalogue import Way, workload, workloads
+from compute.labs.crossover.cited import Cited
+from compute.labs.crossover.conclusions import Conclusion
+from compute.labs.crossover.picture import Line as Measured
+from compute.labs.crossover.picture import Spot
+from compute.labs.crossover.trap import traps
+from compute.timings import Spread
+
+ADD = workload("add_one")
+NUMPY, NUMBA, CUPY = ADD.way("cpu_numpy"), ADD.way("cpu_numba"), ADD.way("gpu_cupy")
+
+
+def spread(median):
+    return Spread(median, 0.9 * median, 1.1 * median, 9)
+
+
+def line(way, times, **more):
+    return Line(way, {n: spread(t) for n, t in times.items()}, **more)
+
+
+def plain(text):
+    return html.unescape(re.sub(r"<[^>]+>", "", text))
+
+
+SLOW_START = line(NUMBA, {10: 1e-5, 100: 1e-5, 1000: 1e-5, 10_000: 1e-4})
+PROPORTIONAL = line(NUMPY, {10: 1e-7, 100: 1e-6, 1000: 1e-5, 10_000: 1e-4})
+FLAT = line(CUPY, {10: 3e-6, 100: 3e-6, 1000: 3e-6, 10_000: 3e-6})
+
+
+def test_the_best_of_a_device_is_the_fastest_at_each_n():
+    slow, fast = sides([SLOW_START, PROPORTIONAL, FLAT])
+    assert [s.median for s in slow.series.values()] == [1e-7, 1e-6, 1e-5, 1e-4]
+    found = compared(slow, fast)
+    assert found.crossing.n == pytest.approx(300)  # 1e-8 n = 3e-6
+    assert (found.n, found.ratio.ratio) == (10_000, pytest.approx(100 / 3))
+    assert plain(words(found)) == "CuPy is faster than Numba from n\u00a0≈\u00a0300 on"
+    assert doubt(found.crossing) == "by the quartiles 250 to 370"  # 300 (0.9 / 1.1)^±1, to two figures
+
+
+def test_a_recorded_curve_stands_in_where_the_gpu_is_missing_and_says_so():
+    recorded = line(CUPY, {10: 3e-6, 1000: 3e-6}, machine="NVIDIA H200", date="2026-11-21")
+    older = line(CUPY, {10: 1.0, 1000: 1.0}, machine="NVIDIA A40", date="2025-01-01")
+    found = compared(*sides([PROPORTIONAL, older, recorded]))
+    assert found.fast.lines == (recorded,)
+    assert found.names == ("CuPy (recorded)", "NumPy")
+    assert found.place == "CuPy was recorded on NVIDIA H200, 2026-11-21"
+    live = compared(*sides([PROPORTIONAL, FLAT, recorded]))
+    assert live.fast.lines == (FLAT,)  # what is measured here goes first
+    assert live.place == ""
+    assert compared(*sides([PROPORTIONAL, recorded], BEST_CPU, recorded.key)).fast.lines == (recorded,)
+
+
+def test_without_a_gpu_the_fastest_on_the_host_stands_against_the_slowest():
+    quick = line(NUMBA, {10: 1e-6, 100: 1e-7})
+    found = compared(*sides([PROPORTIONAL, quick]))
+    assert found.names == ("Numba", "NumPy")
+    assert compared(*sides([])).n == 0
+    assert compared(*sides([PROPORTIONAL], "cpu_numpy", BEST_GPU)).ratio is None
+
+
+def test_full_marks_are_measured_hollow_ones_recorded_and_pale_ones_noisy():
+    recorded = line(CUPY, {10: 1e-6}, machine="NVIDIA H200", date="2026-11-21", noisy=frozenset({10}))
+    mine = line(NUMPY, {10: 2e-6, 100: 3e-6}, noisy=frozenset({100}))
+    empty = line(NUMBA, {})
+    figures = [Cited("NumPy", 100, "", 1.0, "a CPU"), Cited("x", 10**9, "", 1.0, "M")]
+    picture = Picture([mine, empty, recorded], looks(ADD.ways()), figures, sizes=(10, 1000), chosen=mine.key)
+    marks = dots(picture, LIGHT)
+    assert marks["fill"] == [LIGHT["cpu"], LIGHT["cpu"], LIGHT["paper"]]
+    assert marks["hue"] == [LIGHT["cpu"], LIGHT["cpu"], LIGHT["gpu"]]
+    assert marks["alpha"][0] == 1 > marks["alpha"][1]
+    assert "noisy" in marks["words"][1]
+    assert "recorded on NVIDIA H200, 2026-11-21" in marks["words"][2]
+    assert len(set(zip(marks["marker"], marks["hue"], strict=True))) == 2
+    drawn = lines(picture, LIGHT)
+    assert drawn["key"] == ["cpu_numpy", "gpu_cupy @ NVIDIA H200"]  # a way without a time has no line
+    assert drawn["width"][0] > drawn["width"][1]
+    assert bars(picture, LIGHT)["q1"][0] == pytest.approx(1.8e-6)
+    assert cited(picture, LIGHT)["text"] == ["NumPy, cited"]  # the other lies outside
+
+
+def test_every_program_is_shown_character_for_character():
+    programs = [way for w in workloads() for way in w.ways()]
+    programs += [side for trap in traps() for side in (trap.wrong, trap.right)]
+    for program in programs:
+        assert plain(coloured(program.source)) == program.source
+    assert plain(coloured("a = 'é\t<b>'  # < &\n\nif a:\n\tb = 1\n")) == "a = 'é\t<b>'  # < &\n\nif a:\n\tb = 1\n"
+
+
+@dataclass(frozen=True)
+class Absent(Way):
+    """A way whose library is not there."""
+
+    @property
+    def missing(self):
+        return "no such library"
+
+
+def test_a_reason_and_an_install_line_stand_once_for_all_ways_of_a_library():
+    ways = (NUMPY, *(Absent("add_one", CUPY.backend, variant) for variant in ("", "kernel")))
+    items = entries(ways, ["cpu_numpy", "gpu_cupy"], {"cpu_numpy": ("1 ms", "noisy", "why")})
+    assert [item["off"] for item in items] == [False, True, True]
+    assert [item["on"] for item in items] == [True, False, False]
+    assert [item["why"] for item in items] == ["", "", "no such library"]
+    assert (items[0]["state"], items[0]["tone"], items[0]["title"]) == ("1 ms", "noisy", "why")
+
+
+def test_the_parts_of_a_time_add_up_to_it():
+    spot = Spot(10, "measured", "", 0.0, 1.0, spread(1e-3), launch=2e-4, transfer=5e-3)
+    assert parts(spot, "cuda") == pytest.approx((2e-4, 8e-4, 5e-3))
+    assert parts(spot, "host") == pytest.approx((0.0, 1e-3, 5e-3))
+    late = Spot(10, "measured", "", 0.0, 1.0, spread(1e-5), launch=2e-5)
+    assert parts(late, "cuda") == pytest.approx((1e-5, 0.0, 0.0))  # the host launches while the device waits
+    shown = split([Measured("a", "<A>", "cuda", (spot,))], 10, transfers=True)
+    assert "&lt;A&gt;" in shown
+    assert "press Run" in split([], 10, transfers=True)
+
+
+def test_what_a_trap_saw_is_said_in_every_case():
+    trap = traps()[0]
+    key = next(iter(trap.seen))
+    assert "What is looked at" in seen(trap, None, None)
+    assert "148" in seen(trap, None, ({key: 148.0}, {key: 0.5}))
+    assert "KeyError" in seen(trap, None, ("KeyError: x", {key: 0.5}))
+    gone = SimpleNamespace(missing="no <library>", backend=SimpleNamespace(install="pip install it"))
+    assert "Cannot run here: no &lt;library&gt;" in seen(trap, gone, None)
+
+
+def test_a_claim_that_was_not_measured_shows_nothing_of_ours():
+    shown = held([Conclusion("sort", "Sort", "A < B", "1 s", "", "not measured yet", ("", ""))])
+    assert "A &lt; B" in shown
+    assert "recorded" not in shown
+    shown = held([Conclusion("sort", "Sort", "A", "1 s", "2 s", "does not hold", ("NVIDIA H200", "2026-11-21"))])
+    assert "recorded on NVIDIA H200, 2026-11-21" in shown
+    assert "class='verdict fails'" in shown
+
+
+def test_an_axis_leaves_room_for_names():
+    range_ = Range1d(0, 1)
+    window = LogWindow(range_, LogAxis(), 5, room=0.25)
+    window.fit(np.array([1.0, 1e4]))
+    first, last = np.log10(range_.start), np.log10(range_.end)
+    assert (window.shown[1] - window.shown[0]) / (last - first) == pytest.approx(0.75)
+    assert window.value(window.part(123.0)) == pytest.approx(123.0)
+    assert window.part(range_.end) == pytest.approx(1.0)
+
+
+def test_the_slider_stays_at_the_largest_n_until_it_is_moved():
+    heard = []
+    choice = SizeChoice(lambda: heard.append(choice.n))
+    choice.offer([10, 100])
+    assert (choice.n, heard) == (100, [])
+    choice.panel.value = 10
+    assert heard == [10]
+    choice.offer([10, 100, 1000])
+    assert choice.n == 10
+    choice.offer([])
+    assert choice.n == 0
+
+
+def test_times_and_rates_in_words():
+    said = [duration(t).replace("\u202f", " ") for t in (12.3, 1e-3, 4.56e-7, 0.0, float("nan"))]
+    assert said == ["12.3 s", "1.00 ms", "456 ns", "0 s", "–"]
+    with pytest.raises(ValueError, match="must not be negative, not -1"):
+        duration(-1.0)
+    assert count(1_234_567) == "1\u202f234\u202f567"
+    assert rate(3.2e12, "B/s") == "3.20\u202fTB/s"
+    assert rate(float("nan"), "B/s") == "–"
