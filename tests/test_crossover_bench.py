@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -13,22 +15,22 @@ from compute.__main__ import main
 from compute.bench import report
 from compute.bench.rows import Plan as BenchPlan
 from compute.bench.rows import Results
-from compute.labs.crossover import recorded, results, table
+from compute.labs.crossover import benching, recorded, results, table
 from compute.labs.crossover import sweep as sweeps
 from compute.labs.crossover import workload as work
 from compute.labs.crossover.catalogue import Way, workload, workloads
 from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.sweep import Sweep
-from tests.test_crossover_sweep import A, B, Clock, Scripted, finish, plan
+from tests.test_crossover_sweep import A, B, Clock, Scripted, broken, finish, plan
 
-OPTIONS = {"workloads": (), "ways": (), "sizes": ()}
+OPTIONS = {"workloads": (), "ways": (), "sizes": (), "limit": ()}
 QUICK = ("--sizes", "10,100", "--ways", "cpu_numpy,cpu_numba", "--budget", "0.4")
 
 
 @pytest.fixture(autouse=True)
 def no_roofs(monkeypatch):
     """The roofs take seconds and have tests of their own."""
-    monkeypatch.setattr(work, "_roofs", lambda ways, dtype, found: {"host": Roof("host", dtype, 1e9, 1e9)})
+    monkeypatch.setattr(benching.Bench, "_roofs", lambda run, ways, dtype: {"host": Roof("host", dtype, 1e9, 1e9)})
 
 
 @pytest.fixture
@@ -129,7 +131,7 @@ def test_the_default_sizes_are_about_six_and_reach_what_was_cited():
             assert cited.n in sizes or cited.n > w.sizes[1] or cited.dtype not in ("", dtype)
     float32, float64 = (work.cases({**OPTIONS, "workloads": ("add_one",)}, (dtype,), False) for dtype in work.DTYPES)
     assert max(case.size for case in float64) == 10**8
-    assert max(case.size for case in float32) == 10**8  # the claims are about it
+    assert max(case.size for case in float32) == 10**7  # no tutorial took more in this type
 
 
 @pytest.mark.parametrize(
@@ -137,6 +139,7 @@ def test_the_default_sizes_are_about_six_and_reach_what_was_cited():
     [
         (("--workloads", "cube"), "--workloads: workload must be one of add_one"),
         (("--ways", "gpu_magic"), "--ways: must be some of cpu_awkward, cpu_numba"),
+        (("--limit", "0"), "--limit: '0' is not a number of seconds from 1 to 86400"),
         (("--sizes", "0"), "--sizes: '0' is not a whole number n from 1 to 1000000000"),
         (("--workloads", "sort", "--ways", "gpu_triton"), "none of the workloads asked for has such a way"),
         (("--workloads", "sort", "--sizes", "1000000000"), "at such an n"),
@@ -154,8 +157,27 @@ def test_a_missing_library_is_said_once(capsys):
     found = json.loads(capsys.readouterr().out)
     assert {way.backend.name for way in workload("square").ways() if way.missing} == set(found["missing"])
     assert [result["way"] for result in found["results"]] == ["cpu_numpy"]
-    asked = work._present(workload("square").ways(), ("cpu_numpy",), {})
+    asked = benching.Bench(BenchPlan("crossover", (), ("cpu_numpy",)), print)._present(workload("square").ways())
     assert {way.backend.name for way in asked} == {"cpu_numpy"}
+
+
+def test_a_limit_or_an_error_ends_a_curve_but_loses_nothing(monkeypatch):
+    chosen = {**OPTIONS, "workloads": ("add_one", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
+    cases = work.cases(chosen, ("float64",), False)
+    silent = lambda *words: None  # noqa: E731
+    clock = itertools.count(step=2).__next__  # two seconds whenever it is read
+    plan = BenchPlan("crossover", tuple(replace(case, limit=40.0) for case in cases), ("cpu_numpy",), 0.4)
+    cut = benching.Bench(plan, silent, clock).run().rows
+    reasons = {row.reason for row in cut if row.status == "skipped"}
+    assert reasons == {"not timed: the time for all was over"}
+    assert {row.case.workload for row in cut if row.status == "measured"} == {"add_one"}
+    assert {row.case.workload for row in cut if row.status == "skipped"} >= {"sort"}
+    monkeypatch.setattr(workload("add_one").folder, "reference", broken)
+    plan = BenchPlan("crossover", tuple(cases), ("cpu_numpy",), 0.4)
+    found = benching.Bench(plan, silent).run().rows
+    of = {name: {row.status for row in found if row.case.workload == name} for name in ("add_one", "sort")}
+    assert of == {"add_one": {"skipped"}, "sort": {"measured"}}
+    assert found[0].reason == "not timed: RuntimeError: no such kernel"
 
 
 def test_records_of_other_versions_and_broken_files_are_left_out(tmp_path):

@@ -110,23 +110,23 @@ class Checks:
         known = [p for p in before if isfinite(p.call_seconds)]
         if known:
             last = known[-1]
-            growth = self._growth(last.n, case, point.way)
-            expected = max(0.0, last.call_seconds - OVERHEAD) * growth
+            arithmetic, memory = self._growth(last.n, case, point.way)
+            expected = max(0.0, last.call_seconds - OVERHEAD) * max(arithmetic, memory)
             if expected > allowed:
                 return f"would take about {expected:.2g} s a call; {allowed:.2g} s are allowed"
-            if (expected := last.handling * growth) > longest:
+            if (expected := last.handling * memory) > longest:
                 return f"its arrays would take about {expected:.2g} s to handle; {longest:.2g} s are allowed"
         if self._references and point.n not in self._references:
             n = max(self._references)
-            expected = self._references[n] * self._growth(n, case)
+            expected = self._references[n] * self._growth(n, case)[1]
             if expected > longest:
                 return f"the reference would take about {expected:.2g} s; {longest:.2g} s are allowed"
         return ""
 
-    def _growth(self, n: int, case: Case, way: Way | None = None) -> float:
-        """How many times more work the case is than at n."""
+    def _growth(self, n: int, case: Case, way: Way | None = None) -> tuple[float, float]:
+        """How many times more operations, and more bytes, the case is than at n."""
         before, now = self._plan.case(n).work(way), case.work(way)
-        return max(now.moved / before.moved, now.flops / max(before.flops, 1.0))
+        return now.flops / max(before.flops, 1.0), now.moved / before.moved
 
     def _spread_disagreement(self) -> None:
         """Wrong at one n is wrong."""

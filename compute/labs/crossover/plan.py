@@ -14,8 +14,9 @@ PATIENCE = 2.0  # a call may take so many times the budget of its point before l
 class Plan:
     """What to measure. budget: seconds of sampling in all; evict: each call on empty caches; split: transfers too.
 
-    longest: seconds that a call, or anything else in one piece, may take; larger n are skipped. By default a call may
-    take PATIENCE times its share of the budget, and nothing else is limited. listen: note when parts of a sample ran.
+    longest: seconds that anything in one piece may take, longest_call: that a call may; larger n are skipped. Without
+    them a call may take PATIENCE times its share of the budget, and nothing else is limited. listen: note when parts of
+    a sample ran.
     """
 
     workload: Workload
@@ -28,6 +29,7 @@ class Plan:
     split: bool = False
     seed: int = 0
     longest: float | None = None
+    longest_call: float | None = None
     listen: bool = False
 
     def __post_init__(self) -> None:
@@ -35,8 +37,9 @@ class Plan:
             raise ValueError("a sweep needs at least one n and one way")
         if not self.budget > 0:
             raise ValueError(f"budget must be more than 0 seconds, not {self.budget}")
-        if self.longest is not None and not self.longest > 0:
-            raise ValueError(f"longest must be more than 0 seconds, not {self.longest}")
+        for name, most in (("longest", self.longest), ("longest_call", self.longest_call)):
+            if most is not None and not most > 0:
+                raise ValueError(f"{name} must be more than 0 seconds, not {most}")
         for n in self.sizes:
             self.case(n)
 
@@ -47,4 +50,4 @@ class Plan:
     @property
     def call_allowed(self) -> float:
         """Seconds that a call may take."""
-        return self.longest or PATIENCE * self.budget / len(self.ways) / len(set(self.sizes))
+        return self.longest_call or self.longest or PATIENCE * self.budget / len(self.ways) / len(set(self.sizes))

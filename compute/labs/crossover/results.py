@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 from compute.bench.rows import Plan as BenchPlan
@@ -30,6 +30,7 @@ class Case:
     settings: tuple[tuple[str, Any], ...] = ()
     ways: tuple[str, ...] = ()
     evict: bool = False
+    limit: float = inf  # seconds that the whole bench may take
     plain = False  # what it moves and computes differs from way to way, so the row says it
 
     @property
@@ -66,14 +67,17 @@ class Case:
         }  # fmt: skip
 
 
-def rows(sweep: Sweep, roofs: Mapping[str, Roof]) -> Iterator[Row]:
-    """Every point of a sweep, n by n, with its speed-up over the host's champion. roofs: by kind, "host" and "cuda"."""
+def rows(sweep: Sweep, roofs: Mapping[str, Roof], reason: str = "") -> Iterator[Row]:
+    """Every point of a sweep, n by n, with its speed-up over the host's champion.
+
+    roofs: by kind, "host" and "cuda"; reason: why the sweep ended before its time.
+    """
     plan = sweep.plan
     settings = tuple(plan.case(plan.sizes[0]).settings.items())
     for n in sorted(set(plan.sizes)):
         case = Case(plan.workload.name, n, plan.dtype, settings, evict=plan.evict)
         points = [sweep.points[way.name, n] for way in plan.ways]
-        yield from with_speed_ups([_row(point, case, roofs) for point in points if point.status != "missing"])
+        yield from with_speed_ups([_row(point, case, roofs, reason) for point in points if point.status != "missing"])
 
 
 def absent(sweep: Sweep) -> Iterator[Row]:
@@ -88,6 +92,12 @@ def record_of(snapshot: Mapping[str, Any], command: str) -> dict[str, Any]:
     from compute.bench import report
     from compute.labs.crossover import workload as work
 
+    plan = BenchPlan("crossover", (), (), snapshot["values"]["budget"])
+    return report.as_record(results_of(snapshot), plan, command, work)
+
+
+def results_of(snapshot: Mapping[str, Any]) -> Results:
+    """A lab's snapshot as the results of a bench, every sample included."""
     values = snapshot["values"]
     of = workload(values["workload"])
     names = list(dict.fromkeys(name for name, _ in snapshot["points"]))
@@ -100,16 +110,15 @@ def record_of(snapshot: Mapping[str, Any], command: str) -> dict[str, Any]:
     )  # fmt: skip
     put_back(sweep, snapshot)
     roofs = {kind: Roof(kind, *values) for kind, values in snapshot["roofs"].items()}
-    results = Results([*absent(sweep), *rows(sweep, roofs)])
-    return report.as_record(results, BenchPlan("crossover", (), (), values["budget"]), command, work)
+    return Results([*absent(sweep), *rows(sweep, roofs)])
 
 
-def _row(point: Point, case: Case, roofs: Mapping[str, Roof]) -> Row:
+def _row(point: Point, case: Case, roofs: Mapping[str, Roof], reason: str) -> Row:
     way, measured = point.way, point.measurement
     device = "host" if way.backend.device == "host" else "cuda:0"
     row = Row(
         way.backend.name, way.variant, case, STATUS.get(point.status, point.status),  # type: ignore[arg-type]
-        point.reason or ("the sweep ended before" if point.status in STATUS else ""),
+        point.reason or (f"not timed: {reason or 'cancelled'}" if point.status in STATUS else ""),
         device, "the workload's reference", point.difference if isfinite(point.difference) else None,
         extra={"way": way.name},
     )  # fmt: skip

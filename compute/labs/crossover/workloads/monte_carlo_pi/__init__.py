@@ -21,7 +21,7 @@ CLAIMS = (
     Claim(
         "Throwing points is what a GPU is best at: it wins against all cores of a CPU.",
         f"shown without a figure ({TUTORIAL})",
-        Ratio(Way("cpu_numba"), Way("gpu_numba"), 10**9, "float32", 1.0),
+        Ratio(Way("cpu_numba"), Way("gpu_numba"), 10**8, "float64", 1.0),
     ),
 )
 
