@@ -182,9 +182,9 @@ class Session(param.Parameterized):
                 self._handle.look(view, pixels)
 
     def ask(self, request: str, *arguments: Any) -> None:
-        """Ask the engine for a measurement ("sample") or an independent result ("solve"); the answer is an event."""
-        if request not in ("sample", "solve"):
-            raise ValueError(f"request must be sample or solve, not {request!r}")
+        """Ask for a measurement ("sample"), an independent result ("solve") or a "snapshot"; the answer is an event."""
+        if request not in ("sample", "solve", "snapshot"):
+            raise ValueError(f"request must be sample, solve or snapshot, not {request!r}")
         if self._handle is not None:
             getattr(self._handle, request)(*arguments)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
+import json
 import re
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -15,6 +18,7 @@ from app.crossover.code import coloured
 from app.crossover.columns import Picture, bars, cited, dots, lines
 from app.crossover.finding import BEST_CPU, BEST_GPU, Line, compared, doubt, sides, words
 from app.crossover.held import held
+from app.crossover.kept import Kept, as_csv, as_json, as_pyperf, as_trace
 from app.crossover.looks import looks
 from app.crossover.sizes import SizeChoice
 from app.crossover.split import parts, split
@@ -23,6 +27,8 @@ from app.crossover.traps_view import seen
 from app.crossover.way_list import entries
 from app.log_axis import LogWindow
 from app.theme import LIGHT
+from compute import record
+from compute.labs.crossover import Crossover
 from compute.labs.crossover.catalogue import Way, workload, workloads
 from compute.labs.crossover.cited import Cited
 from compute.labs.crossover.conclusions import Conclusion
@@ -157,6 +163,22 @@ def test_a_claim_that_was_not_measured_shows_nothing_of_ours():
     shown = held([Conclusion("sort", "Sort", "A", "1 s", "2 s", "does not hold", ("NVIDIA H200", "2026-11-21"))])
     assert "recorded on NVIDIA H200, 2026-11-21" in shown
     assert "class='verdict fails'" in shown
+
+
+def test_a_sweep_is_saved_in_four_formats_that_say_the_same():
+    lab = Crossover(ways=["cpu_numpy"], most=100, per_decade=1, budget=0.1, backend="cpu_numba")
+    lab.run()
+    kept = Kept(lab.snapshot())
+    lab.close()
+    found = json.loads(as_json(kept))
+    record.check(found, "here")
+    medians = {r["size"]: r["median"] for r in found["results"]}
+    assert sorted(medians) == [10, 100]
+    rows = list(csv.DictReader(io.StringIO(as_csv(kept))))
+    assert {int(row["size"]): float(row["median_s_per_step"]) for row in rows} == medians
+    runs = [benchmark["runs"][0]["values"] for benchmark in json.loads(as_pyperf(kept))["benchmarks"]]
+    assert [np.median(values) for values in runs] == pytest.approx([medians[10], medians[100]])
+    assert json.loads(as_trace(kept))["traceEvents"]
 
 
 def test_an_axis_leaves_room_for_names():

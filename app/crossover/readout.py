@@ -10,6 +10,7 @@ import panel as pn
 import panel_material_ui as pmui
 
 from app.crossover.finding import Finding, Line
+from app.crossover.kept import Keeper
 from app.crossover.sight import Sight
 from app.crossover.times import count, duration
 from app.readout_view import times
@@ -31,14 +32,16 @@ class CrossoverReadout:
         self._session, self._sight = session, sight
         sheets = [stylesheet(), (ASSETS / "readout.css").read_text(encoding="utf-8")]
         self._text = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
-        self.panel = pmui.Column(self._text, sizing_mode="stretch_width", margin=(8, 16))
+        self._keeper = Keeper(session)
+        self.panel = pmui.Column(self._text, self._keeper.saves.panel, sizing_mode="stretch_width", margin=(8, 16))
         self.tick()
 
     def frame(self, frame: Frame) -> None:
         """A painted frame: `tick` writes what it says."""
 
     def event(self, event: Any) -> None:
-        """An engine event: nothing here depends on it."""
+        """An engine event: it may bring what is saved."""
+        self._keeper.event(event)
 
     def dress(self, dark: bool) -> None:
         """All colours follow the page's variables."""
@@ -48,6 +51,7 @@ class CrossoverReadout:
 
     def tick(self) -> None:
         """Write what is known, if it is something else."""
+        self._keeper.tick()
         html = f"<div class='readout'>{readout(self._sight)}</div>"
         if html != self._text.object:
             self._text.object = html

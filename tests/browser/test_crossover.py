@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from compute import record
 from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.conclusions import conclusions
 from compute.labs.crossover.trap import traps
@@ -106,6 +107,16 @@ def test_a_tap_on_a_line_shows_the_very_file_that_runs(lab):
     lab.choose("beside", "JAX")
     lab.until(lambda: lab.page.locator(".program pre:visible").count() == 2)
     assert lab.page.locator(".program pre:visible").last.text_content() == (folder / "gpu_jax.py").read_text("utf-8")
+
+
+def test_what_was_measured_is_saved_as_a_record(lab, tmp_path):
+    measured(lab)
+    with lab.page.expect_download() as download:
+        lab.page.get_by_role("button", name="JSON", exact=True).click()
+    path = tmp_path / download.value.suggested_filename
+    download.value.save_as(path)
+    saved = {(r["way"], r["size"]): r["median"] for r in record.load(path)["results"] if r["status"] == "measured"}
+    assert saved == {(dot["key"], dot["n"]): pytest.approx(dot["seconds"]) for dot in lab.dots(full=True)}
 
 
 def test_parts_roofline_and_conclusions_have_their_views(lab):
