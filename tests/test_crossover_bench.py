@@ -19,6 +19,7 @@ from compute.labs.crossover import benching, recorded, results, table
 from compute.labs.crossover import sweep as sweeps
 from compute.labs.crossover import workload as work
 from compute.labs.crossover.catalogue import Way, workload, workloads
+from compute.labs.crossover.conclusions import claims
 from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.sweep import Sweep
 from tests.test_crossover_sweep import A, B, Clock, Scripted, broken, finish, plan
@@ -129,6 +130,8 @@ def test_the_default_sizes_are_about_six_and_reach_what_was_cited():
         assert 4 <= len(sizes) <= 8
         for cited in w.folder.CITED:
             assert cited.n in sizes or cited.n > w.sizes[1] or cited.dtype not in ("", dtype)
+        for test in (claim.test for claim in claims(w)):
+            assert getattr(test, "slow", None) is None or test.n in sizes or test.dtype != dtype
     float32, float64 = (work.cases({**OPTIONS, "workloads": ("add_one",)}, (dtype,), False) for dtype in work.DTYPES)
     assert max(case.size for case in float64) == 10**8
     assert max(case.size for case in float32) == 10**7  # no tutorial took more in this type

@@ -7,6 +7,8 @@ from math import isfinite, isnan
 
 import pytest
 
+from compute.backends import backend
+from compute.labs.crossover import Crossover, picture
 from compute.labs.crossover.catalogue import DTYPES, workload, workloads
 from compute.labs.crossover.plan import Plan
 from compute.labs.crossover.stand import Stand
@@ -53,6 +55,21 @@ def test_a_sweep_over_the_gpu_s_ways_has_transfers_and_launches():
         assert point.measurement, (point.way.name, point.n, point.status, point.reason)
         assert isfinite(point.launch.median)
         assert (point.transfer.median > 0) == (point.way.backend.device == "cuda")
+
+
+def test_the_lab_runs_the_host_s_and_the_gpu_s_ways_in_one_process():
+    if Crossover.home() == "cpu_numba":
+        pytest.skip(f"no GPU: {backend('gpu_cupy').missing}; {backend('gpu_numba').missing}")
+    made = Crossover(most=10**5, per_decade=1, budget=3.0, split=True)
+    made.run()
+    frame = made.frame()
+    drawn = picture.lines(frame)
+    assert {line.device for line in drawn.values()} == {"host", "cuda"} == set(picture.roofs(frame))
+    for line in drawn.values():
+        assert set(line.series(transfer=True)) == {10, 100, 1000, 10**4, 10**5}, (line.way, line.status, line.reason)
+        assert all(isfinite(spot.percent) or line.device == "cuda" for spot in line.points)
+    assert picture.crossing_of(frame, "cpu_numpy", frame.notes["fast"]).words
+    made.close()
 
 
 @pytest.mark.parametrize("trap", [t for t in traps() if t.wrong.backend.device == "cuda"], ids=lambda trap: trap.name)

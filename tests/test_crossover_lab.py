@@ -112,6 +112,7 @@ def test_the_crossing_and_the_roofs_of_a_frame(scripted):
     assert spot.intensity == pytest.approx(1 / 16)
     assert spot.percent == pytest.approx(1600)  # of a planted 1 GB/s
     assert picture.roofs(frame)["host"].bandwidth == 1e9
+    assert picture.lines(frame)["cpu_numpy"].series(transfer=True) == {}  # not asked for, so not known
 
 
 def test_a_new_value_drops_the_sweep_and_gives_its_arrays_back(scripted):
