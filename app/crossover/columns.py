@@ -31,7 +31,7 @@ Columns = dict[str, list[Any]]
 class Picture:
     """What is drawn. lines: in the order of the workload's ways; chosen: the key of the one that is emphasised.
 
-    looks: by the names of the ways; sizes: the least and the largest n of the axis.
+    looks: by the names of the ways; sizes: the least and the largest n of the axis; scale: of marks and lines.
     """
 
     lines: Sequence[Line]
@@ -40,6 +40,7 @@ class Picture:
     finding: Finding | None = None
     sizes: tuple[int, int] = (10, 10**6)
     chosen: str = ""
+    scale: float = 1.0
 
     @property
     def drawn(self) -> list[Line]:
@@ -70,7 +71,7 @@ def lines(picture: Picture, scheme: Mapping[str, str]) -> Columns:
         medians = [spread.median for spread in line.series.values()]
         width = WIDTHS["chosen" if line.key == picture.chosen else "recorded" if line.machine else "measured"]
         dash = picture.looks[line.way.name].dash
-        append(columns, list(line.series), medians, scheme[line.kind], dash, width, line.key)
+        append(columns, list(line.series), medians, scheme[line.kind], dash, picture.scale * width, line.key)
     return columns
 
 
@@ -89,6 +90,7 @@ def dots(picture: Picture, scheme: Mapping[str, str]) -> Columns:
     for line in picture.drawn:
         marker, hue = picture.looks[line.way.name].marker, scheme[line.kind]
         fill, size = (scheme["paper"], HOLLOW) if line.machine else (hue, DOT)
+        size = round(picture.scale * size)
         for n, spread in line.series.items():
             alpha = NOISY_ALPHA if n in line.noisy else 1.0
             words = told(line, n, spread)

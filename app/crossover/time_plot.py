@@ -6,6 +6,7 @@ Full marks are measured here, hollow ones were recorded elsewhere, hatched ones 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from app.crossover.tip import TIP
 from app.frame_source import FrameSource
 from app.log_axis import LogWindow
 from app.plot_type import keep_type, letter, set_type, type_size
-from app.theme import FAMILY, colours
+from app.theme import FAMILY, PRESENTER_SCALE, colours
 
 SECONDS = """
 const [size, unit] = [[1, 's'], [1e-3, 'ms'], [1e-6, 'µs'], [0, 'ns']].find(([least]) => tick >= 0.999 * least);
@@ -167,6 +168,7 @@ class TimePlot:
 
     def show(self, picture: Picture) -> None:
         """Draw it, unless it is drawn already."""
+        picture = replace(picture, scale=PRESENTER_SCALE if self._look[1] else 1.0)
         if picture == self._shown:
             return
         self._shown = picture

@@ -116,7 +116,7 @@ def entries(
     for way, following in zip(ways, [*ways[1:], None], strict=True):
         missing = way.missing or ""
         last = following is None or following.backend != way.backend
-        words, tone, reason = states.get(way.name, ("", "", ""))
+        words, tone, reason = states.get(way.name, ("if ticked", "", "") if way.exhibit else ("", "", ""))
         items.append(
             {
                 "way": way.name,
@@ -127,7 +127,7 @@ def entries(
                 "off": bool(missing),
                 "state": "" if missing else words,
                 "tone": tone,
-                "title": missing or reason or way.summary,
+                "title": missing or reason or way.exhibit or way.summary,
                 "why": missing if last else "",
                 "install": way.backend.install if last and helps.get(way.backend.install) == way.backend else "",
             }

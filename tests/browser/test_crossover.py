@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from itertools import pairwise
 from math import exp, log
@@ -213,9 +214,11 @@ def test_nothing_overflows_and_no_text_is_small(lab, size):
 @pytest.mark.parametrize("viewport", [(1400, 900)], indirect=True)
 def test_screenshots(page, server, screenshot):
     lab = CrossoverPage(page, server)
-    lab.type("to", "1000000")
+    lab.type("to", "10000000")
     lab.page.get_by_role("button", name="Run", exact=True).click()
     lab.until(lambda: len(lab.dots(full=True)) > 4, 60)
+    if os.environ.get("UPDATE_SCREENSHOTS"):  # the whole sweep, which takes a while
+        lab.until(lambda: "Complete" in lab.status(), 90)
     lab.page.mouse.move(5, 5)
     assert screenshot("crossover").stat().st_size > 30_000
     lab.page.get_by_label("Toggle theme").click()
