@@ -151,11 +151,17 @@ def test_the_timings_that_are_shown_can_be_saved(lab):
         return any(all(number in text for number in told) for text in seen)
 
     lab.until(shown_together, 5)
+    files = {}
     for label, ending, holds in (
         ("JSON", ".json", "results"), ("pyperf", ".pyperf.json", "benchmarks"), ("Trace", ".trace.json", "traceEvents"),
     ):  # fmt: skip
         name, text = saved(lab, label)
         assert name.endswith(ending)
-        assert json.loads(text)[holds]
+        files[label] = json.loads(text)[holds]
+    assert files["Trace"]
+    for result in files["JSON"]:
+        assert sum(not sample["first_call"] for sample in result["samples"]) == result["n"]
+    for benchmark in files["pyperf"]:
+        assert len(benchmark["runs"][0]["values"]) > 0
 
 
