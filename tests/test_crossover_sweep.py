@@ -224,6 +224,14 @@ def test_what_a_launch_costs_is_not_taken_to_grow_with_n(scripted):
     assert [point.status for point in sweep.points.values()] == ["measured", "measured"]
 
 
+def test_a_sample_is_as_long_as_it_should_be_although_the_first_call_woke_threads(scripted):
+    calls = itertools.count()
+    scripted.seconds = lambda way, n: 1e-3 if next(calls) < 4 else 1e-6  # calls 3 and 4 are the burst's first
+    sweep = finish(Sweep(plan(A, sizes=(10,), budget=1000), Clock(1e-3)))
+    (point,) = sweep.points.values()
+    assert min(timing.steps for timing in point.timings) > 0.99 * sweeps.MOST_CALLS
+
+
 def test_a_point_that_does_not_fit_into_memory_is_skipped(scripted, monkeypatch):
     scripted.seconds = lambda way, n: 1e-6
     monkeypatch.setattr("compute.devices.Host.free_bytes", lambda self: 2 * 8 * 500)

@@ -134,5 +134,5 @@ class Sweep:
         if self.plan.evict or point.call_seconds > SAMPLE_SECONDS:
             return 1
         steps = steps_for(stand.time(1).compute, SAMPLE_SECONDS, MOST_CALLS)
-        stand.time(steps)
-        return steps
+        pace = stand.time(steps).step_seconds  # that one call may have had to wake threads
+        return steps_for(pace, SAMPLE_SECONDS, MOST_CALLS)
