@@ -99,6 +99,14 @@ def test_a_step_is_one_slice_and_the_curves_fill_in(scripted):
     assert made.frame().notes["doing"] == "complete"
 
 
+def test_a_turn_ends_although_more_slices_are_asked_for(monkeypatch):
+    made = Crossover(**LITTLE)
+    clock = itertools.count(step=0.005).__next__  # five milliseconds whenever it is read
+    monkeypatch.setattr(lab, "perf_counter", clock)
+    assert made.advance(1000).steps == 2
+    assert made.elapsed == pytest.approx(0.01)
+
+
 def test_the_crossing_and_the_roofs_of_a_frame(scripted):
     scripted.seconds = lambda way, n: 1e-9 * n if way == "cpu_numpy" else 1e-7 * n**0.5
     made = Crossover(backend="cpu_numba", least=100, most=10**6, per_decade=1, ways=["cpu_numpy", "cpu_numba"])

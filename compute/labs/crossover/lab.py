@@ -25,6 +25,7 @@ from compute.labs.crossover.sweep import CHECKS, Progress, Sweep
 from compute.labs.crossover.trap import Trap, find
 from compute.timings import Timing
 
+TURN = 0.008  # seconds after which others on the device have their turn
 SWEEP_PART = 0.98  # of the progress; the rest is the roofs
 
 
@@ -146,17 +147,15 @@ class Crossover(Settings):
         return bool(self._traps) or not CHECKS * SWEEP_PART <= self.progress.done < SWEEP_PART
 
     def advance(self, steps: int = 1) -> Timing:
-        """`steps` >= 1 slices of the sweep, fewer if it ends; a trap that waits is the next slice."""
+        """Up to `steps` >= 1 slices of the sweep, as many as are begun within TURN seconds; a trap is the next slice."""
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
-        start = perf_counter()
-        for _ in range(steps):
-            if self.resting:
-                break
+        start, cold, done, seconds = perf_counter(), self.cold, 0, 0.0
+        while done < steps and seconds < TURN and not self.resting:
             self._slice()
-        seconds = perf_counter() - start
+            done, seconds = done + 1, perf_counter() - start
         self.elapsed += seconds
-        return Timing(self.backend, "", steps, 1, 0.0, seconds, first_call=self.cold)
+        return Timing(self.backend, "", max(done, 1), 1, 0.0, seconds, first_call=cold)
 
     def run(self) -> Sweep:
         """The whole sweep, to its end."""

@@ -23,7 +23,7 @@ from compute.labs.crossover.results import Case
 __all__ = ["DTYPES"]
 
 LONGEST_LIMIT = 86_400.0
-QUICK_BYTES = 700 * 2**20  # n that need more are left out by default, unless a tutorial took them: handling takes seconds
+QUICK_BYTES = 700 * 2**20  # n that need more are left out by default, unless a tutorial took them
 MOST_SIZES, FEW_DECADES = 6, 5  # n of a workload by default; a range of fewer decades has more n in each
 WRONG: Mapping[str, str] = {}
 PARAMETERS: Mapping[str, Any] = {"seed": 0, "longest_s": LONGEST, "longest_call_s": LONGEST_CALL}
