@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 INSTALL = "pip install nvidia-ml-py"
-UNSUPPORTED = (2, 3, 4, 6, 13, 25)  # invalid argument, not supported, no permission, not found, no function, version
+UNSUPPORTED = (2, 3, 4, 6, 13, 21, 25, 26)  # argument, support, rights, not found, no function, data, version, old
 HELD_DOWN = {  # bits of the reasons that hold a clock below its limit; idle and a user's own setting are none
     0x04: "the power cap",
     0x08: "a hardware slowdown",

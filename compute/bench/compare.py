@@ -15,7 +15,10 @@ from compute.bench.rows import Row
 from compute.record import machine_name
 
 MOST_NAMED = 6  # ways that are named of those in one run only
-UNLIKE = ("budget_s", "included")  # parameters that change no figure
+UNLIKE = {  # what changes no figure of a bench
+    "parameters": ("budget_s", "included"),
+    "versions": ("panel", "bokeh", "holoviews", "panel-material-ui", "tornado", "pillow", "fieldlab"),
+}
 MACHINE = {"cpu": "CPU", "threads": "CPU threads", "gpus": "GPUs", "driver": "driver", "system": "system"}
 
 
@@ -151,7 +154,7 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str
     commits = old["commit"], new["commit"]
     if commits[0] != commits[1] or "+changes" in str(commits[1]):
         yield f"the kernels are of another source: commit then {_said(commits[0])}, now {_said(commits[1])}"
-    for what, unlike in (("versions", ()), ("parameters", UNLIKE)):
+    for what, unlike in UNLIKE.items():
         for name in sorted({*old[what], *new[what]} - set(unlike)):
             then, now = (_said(record[what].get(name)) for record in (old, new))
             if then != now:
