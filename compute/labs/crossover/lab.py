@@ -147,7 +147,7 @@ class Crossover(Settings):
         return bool(self._traps) or not CHECKS * SWEEP_PART <= self.progress.done < SWEEP_PART
 
     def advance(self, steps: int = 1) -> Timing:
-        """Up to `steps` >= 1 slices of the sweep, as many as are begun within TURN seconds; a trap is the next slice."""
+        """Up to `steps` >= 1 slices of the sweep, those begun within TURN seconds; a trap that waits comes first."""
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
         start, cold, done, seconds = perf_counter(), self.cold, 0, 0.0
