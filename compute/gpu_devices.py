@@ -26,6 +26,7 @@ class EventStopwatch(Stopwatch):
         self._events, self._elapsed = events, elapsed
 
     def __enter__(self) -> Self:
+        self._told = False
         self._entered = time.perf_counter()
         self._events[0].record()
         return self
@@ -41,7 +42,9 @@ class EventStopwatch(Stopwatch):
         self._events[1].synchronize()
         ended = time.perf_counter()
         seconds = 1e-3 * float(self._elapsed(*self._events))
-        note(ended, seconds)
+        if not self._told:
+            self._told = True
+            note(ended, seconds)
         return seconds
 
 
