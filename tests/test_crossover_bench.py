@@ -174,7 +174,7 @@ def test_a_limit_or_an_error_ends_a_curve_but_loses_nothing(monkeypatch):
     reasons = {row.reason for row in cut if row.status == "skipped"}
     assert reasons == {"not timed: the time for all was over"}
     assert {row.case.workload for row in cut if row.status == "measured"} == {"add_one"}
-    assert {row.case.workload for row in cut if row.status == "skipped"} >= {"sort"}
+    assert [row.case.size for row in cut if row.case.workload == "sort"] == [10]  # that it was not begun, once
     monkeypatch.setattr(workload("add_one").folder, "reference", broken)
     plan = BenchPlan("crossover", tuple(cases), ("cpu_numpy",), 0.4)
     found = benching.Bench(plan, silent).run().rows
@@ -201,4 +201,30 @@ def test_records_of_other_versions_and_broken_files_are_left_out(tmp_path):
         ("add_one", {}, "noisy"), ("histogram", {"bins": 3}, "noisy"),
     ]  # fmt: skip
     assert found[0].noisy == {10}
+    assert found[0].run == "2026-11-21T00:00:00"
     assert found[0].series[10].median == 2.0
+
+
+def test_of_two_runs_the_newest_with_a_time_counts_whole(tmp_path, monkeypatch):
+    def run(hour, status, seconds, way="cpu_numpy"):
+        timed = {"median": seconds, "q1": seconds, "q3": seconds, "n": 5} if status == "measured" else {}
+        same = {"workload": "sort", "way": way, "dtype": "float64", "settings": "", "status": status, "reason": ""}
+        results = [{**same, "size": 10, **timed}]
+        return {
+            "machine": {"cpu": "a CPU"},
+            "date": f"2026-11-21T{hour:02}:00:00",
+            "results": results,
+            "lab": "crossover",
+        }
+
+    documents = {
+        "a-crossover.json": run(9, "measured", 1.0), "b-crossover.json": run(10, "measured", 2.0),
+        "c-crossover.json": run(11, "failed", 0.0), "d-crossover.json": run(8, "failed", 0.0, "gpu_cupy"),
+    }  # fmt: skip
+    for name in documents:
+        (tmp_path / name).write_text(name)
+    monkeypatch.setattr(recorded.record, "load", lambda path: documents[path.name])
+    found = {curve.way: curve for curve in recorded.library(tmp_path)}
+    assert found["cpu_numpy"].series[10].median == 2.0
+    assert found["gpu_cupy"].status == "failed"
+    assert len(recorded.library(tmp_path)) == 2

@@ -116,3 +116,9 @@ def test_a_claim_names_ways_n_and_settings_that_there_are(w):
         assert claim.claim.endswith(".")
         if sides:
             assert 1 <= claim.test.n <= w.sizes[1]
+
+
+def test_times_of_two_runs_are_not_compared():
+    curves = [curve(way, 1.0, of="quadratic", run=way) for way in ("gpu_cupy", "gpu_cupy_elementwise")]
+    (found,) = (c for c in conclusions.conclusions(curves) if c.workload == "quadratic")
+    assert found.verdict == "not measured yet"

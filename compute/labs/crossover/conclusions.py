@@ -42,8 +42,8 @@ def claims(of: Workload) -> tuple[Claim, ...]:
 
 def _conclusion(of: Workload, claim: Claim, known: list[RecordedCurve]) -> Conclusion:
     mine = [curve for curve in known if curve.workload == of.name]
-    for where in dict.fromkeys((curve.machine, curve.date) for curve in mine):
-        found = claim.test.judge([curve for curve in mine if (curve.machine, curve.date) == where])
-        if found:
-            return Conclusion(of.name, of.title, claim.claim, claim.cited, found.ours, found.verdict, where)
+    for machine, date, run in dict.fromkeys((curve.machine, curve.date, curve.run) for curve in mine):
+        together = [curve for curve in mine if (curve.machine, curve.date, curve.run) == (machine, date, run)]
+        if found := claim.test.judge(together):
+            return Conclusion(of.name, of.title, claim.claim, claim.cited, found.ours, found.verdict, (machine, date))
     return Conclusion(of.name, of.title, claim.claim, claim.cited, "", "not measured yet", ("", ""))

@@ -33,7 +33,7 @@ ECOSYSTEMS: tuple[Backend, ...] = (
     Extra("gpu_triton", "cuda", TorchCuda, ("triton", "torch"), "Triton", "torch"),
     Extra("gpu_jax", "cuda", JaxCuda, ("jax",), "JAX", "jax"),
     Extra("cpu_awkward", "host", Host, ("awkward",), "Awkward", "awkward"),
-    Extra("gpu_awkward", "cuda", Cuda, ("awkward", "cupy"), "Awkward on CUDA", "awkward"),
+    Extra("gpu_awkward", "cuda", Cuda, ("awkward", "cupy", "cuda.compute"), "Awkward on CUDA", "awkward"),
 )
 
 

@@ -15,33 +15,37 @@ from compute.devices import Array, HostStopwatch, Stopwatch
 from compute.gpu_devices import EventStopwatch, Gpu
 
 
+def _torch() -> Any:
+    """PyTorch, told to compile in this process: the dozens of helpers that it starts else disturb what is timed."""
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    return import_module("torch")
+
+
 class TorchCuda(Gpu):
     """GPU `index` through PyTorch: tensors, and CUDA events on its current stream."""
 
     def __init__(self, index: int = 0) -> None:
         super().__init__(index)
-        import torch
-
-        self._torch = torch
-        torch.cuda.set_device(index)
+        self._torch = _torch()
+        self._torch.cuda.set_device(index)
 
     @staticmethod
     def count() -> int:
         """Number of GPUs PyTorch can use."""
         try:
-            import torch
+            cuda = _torch().cuda
         except ImportError:
             return 0
-        return int(torch.cuda.device_count()) if torch.cuda.is_available() else 0
+        return int(cuda.device_count()) if cuda.is_available() else 0
 
     @staticmethod
     def missing() -> str | None:
         """Why PyTorch cannot compute here."""
         try:
-            import torch
+            cuda = _torch().cuda
         except ImportError as error:
             return f"PyTorch cannot be imported ({error})"
-        return None if torch.cuda.is_available() else "PyTorch is installed but finds no NVIDIA GPU or driver"
+        return None if cuda.is_available() else "PyTorch is installed but finds no NVIDIA GPU or driver"
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
         """A tensor on this GPU."""

@@ -23,7 +23,7 @@ class RecordedCurve:
     """One way of a workload as it was measured on `machine` on `date` (ISO 8601, the day).
 
     series: seconds a call by n, right results only; noisy: the n where they scatter too much; status: of the whole;
-    reasons: by n, where there is no time.
+    reasons: by n, where there is no time; run: of one process, whose curves can be compared with each other.
     """
 
     machine: str
@@ -38,6 +38,7 @@ class RecordedCurve:
     status: Shown
     noisy: frozenset[int] = frozenset()
     reasons: Mapping[int, str] = field(default_factory=dict)
+    run: str = ""
 
 
 def curves(of: str, folder: Path | None = None) -> list[RecordedCurve]:
@@ -49,10 +50,17 @@ def curves(of: str, folder: Path | None = None) -> list[RecordedCurve]:
 
 
 def library(folder: Path | None = None) -> list[RecordedCurve]:
-    """Every recorded curve, newest first."""
+    """Every recorded curve, newest run first.
+
+    Of several runs of one curve on one machine the newest that has a time counts, whole: no curve is patched together.
+    """
     paths = sorted((folder or record.timings_folder()).glob("*crossover*.json"))
     found = [curve for path in paths for curve in _read(path, path.stat().st_mtime_ns)]
-    return sorted(found, key=lambda curve: curve.date, reverse=True)
+    newest: dict[Any, RecordedCurve] = {}
+    for curve in sorted(found, key=lambda curve: (bool(curve.series), curve.run), reverse=True):
+        settings = tuple(sorted(curve.settings.items()))
+        newest.setdefault((curve.machine, curve.workload, curve.way, curve.dtype, settings, curve.evict), curve)
+    return sorted(newest.values(), key=lambda curve: curve.run, reverse=True)
 
 
 def live(frame: Frame) -> list[RecordedCurve]:
@@ -81,7 +89,7 @@ def _read(path: Path, _changed: int) -> tuple[RecordedCurve, ...]:
 
 def of_record(found: Mapping[str, Any]) -> Iterable[RecordedCurve]:
     """The curves of a checked record."""
-    machine, date = record.machine_name(found["machine"]), str(found["date"])[:10]
+    machine, run = record.machine_name(found["machine"]), str(found["date"])
     groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for result in found["results"]:
         key = tuple(str(result[name]) for name in ("workload", "way", "dtype", "settings"))
@@ -94,7 +102,16 @@ def of_record(found: Mapping[str, Any]) -> Iterable[RecordedCurve]:
         if text in choices:
             evict = bool(results[0].get("evict"))
             yield RecordedCurve(
-                machine, date, of, way, known[of][way].label, dtype, choices[text], evict, **_measured(results)
+                machine,
+                run[:10],
+                of,
+                way,
+                known[of][way].label,
+                dtype,
+                choices[text],
+                evict,
+                run=run,
+                **_measured(results),
             )
 
 
