@@ -20,11 +20,14 @@ from app.crossover.finding import BEST_CPU, BEST_GPU, Line, compared, doubt, sid
 from app.crossover.held import held
 from app.crossover.kept import Kept, as_csv, as_json, as_pyperf, as_trace
 from app.crossover.looks import looks
+from app.crossover.sentence import sentence
+from app.crossover.sight import Sight
 from app.crossover.sizes import SizeChoice
 from app.crossover.split import parts, split
 from app.crossover.times import count, duration, rate
 from app.crossover.traps_view import seen
 from app.crossover.way_list import entries
+from app.crossover.ways import state
 from app.log_axis import LogWindow
 from app.theme import LIGHT
 from compute import record
@@ -107,6 +110,22 @@ def test_full_marks_are_measured_hollow_ones_recorded_and_pale_ones_noisy():
     assert drawn["width"][0] > drawn["width"][1]
     assert bars(picture, LIGHT)["q1"][0] == pytest.approx(1.8e-6)
     assert cited(picture, LIGHT)["text"] == ["NumPy, cited"]  # the other lies outside
+
+
+def test_a_way_that_disagrees_has_no_line_and_says_so():
+    values = {"workload": "add_one", "dtype": "float64", "settings": {}, "least": 10, "most": 100, "split": False,
+              "evict": False, "budget": 1.0}  # fmt: skip
+    sight = Sight(SimpleNamespace(values=values))
+    wrong = Spot(10, "disagrees", "differs by 1e-3 <&", 1e-3, 1.0, None)
+    right = [Spot(n, "measured", "", 0.0, 1.0, spread(1e-6 * n)) for n in (10, 100)]
+    sight.measured = {"cpu_numba": Measured("cpu_numba", "Numba", "host", (wrong,)),
+                      "cpu_numpy": Measured("cpu_numpy", "NumPy", "host", tuple(right))}  # fmt: skip
+    sight.lines = [Line(NUMPY, sight.measured["cpu_numpy"].series())]
+    said = sentence(sight, running=False)
+    assert "<span class='bad' title='differs by 1e-3 &lt;&amp;'>Numba disagrees: no time</span>" in said
+    assert state(sight.measured["cpu_numba"]) == ("disagrees", "bad", "differs by 1e-3 <&")
+    assert state(sight.measured["cpu_numpy"])[0] == "100\u202fµs"
+    assert "Numba" not in "".join(dots(sight.picture(), LIGHT)["name"])
 
 
 def test_every_program_is_shown_character_for_character():

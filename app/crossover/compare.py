@@ -12,6 +12,7 @@ from app.crossover.finding import BEST_CPU, BEST_GPU
 from app.crossover.sight import SHOWN, Sight
 from app.widgets import FULL
 
+BEST = {"Best GPU way": BEST_GPU, "Best CPU way": BEST_CPU}
 RECORDED = {"of ways that are absent here": SHOWN[0], "all": SHOWN[1], "none": SHOWN[2]}
 
 
@@ -30,7 +31,7 @@ class CompareControls:
         self.panel = column(self.fast, self.slow, self.moving, self.recorded, self.cited)
 
     def _list(self, name: str, label: str, value: str) -> Any:
-        field = pmui.Select(label=label, options=[value], value=value, size="small", **FULL)
+        field = pmui.Select(label=label, options=BEST, value=value, size="small", **FULL)
         self._bind(name, field)
         return field
 
@@ -49,7 +50,7 @@ class CompareControls:
     def show(self) -> None:
         """Offer the lines that there are."""
         lines = {f"{line.label}, {line.place}" if line.place else line.label: line.key for line in self._sight.lines}
-        options = {BEST_GPU.capitalize(): BEST_GPU, BEST_CPU.capitalize(): BEST_CPU, **lines}
+        options = {**BEST, **lines}
         for field in (self.fast, self.slow):
             if field.options != options:
                 known = field.value in options.values()

@@ -9,11 +9,11 @@ from app.crossover.stage import CrossoverStage
 from app.views import Parts
 from compute.labs.crossover import Crossover
 
-KEYS = {" ": "play", "r": "again", **{str(number): f"view {number}" for number in range(1, 7)}}
+KEYS = {" ": "play", "r": "again", **{str(number): f"view {number}" for number in range(1, 8)}}
 HELP = """
 | **Space** | run, or pause |
 | **R** | again from the beginning |
-| **1** … **6** | the views: crossover, programs, parts of the time, roofline, traps, what held |
+| **1** … **7** | the views: crossover, programs, parts of the time, roofline, lesson, traps, what held |
 """
 POINTER = """
 Tap a line to read its program; point at a mark for its time, its quartiles and where it is from. Full marks are

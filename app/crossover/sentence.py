@@ -28,10 +28,11 @@ STYLE = """
 WITHOUT_TIME = ("disagrees", "failed")
 
 
-def sentence(sight: Sight, running: bool) -> str:
-    """As HTML; running: whether something is being measured now."""
+def sentence(sight: Sight, running: bool, brief: bool = False) -> str:
+    """As HTML; running: whether something is being measured now; brief: the finding alone."""
     says = f"<p class='says'>{_finding(sight, running)}</p>"
-    return f"<div class='sentence'>{_bar(sight, running)}{says}<p class='how'>{_how(sight, running)}</p></div>"
+    how = "" if brief else f"<p class='how'>{_how(sight, running)}</p>"
+    return f"<div class='sentence'>{_bar(sight, running)}{says}{how}</div>"
 
 
 def _finding(sight: Sight, running: bool) -> str:

@@ -18,7 +18,7 @@ from app.crossover.sentence import STYLE, sentence
 from app.crossover.sight import Sight
 from app.crossover.split_view import SplitView
 from app.crossover.time_plot import TimePlot
-from app.crossover.traps_view import TrapsView
+from app.crossover.traps_view import TEXT, TrapsView
 from app.session import Session
 from app.theme import GRID, stylesheet
 from compute.frames import Frame
@@ -30,11 +30,12 @@ VIEWS = {
     "Programs": "programs",
     "Parts of the time": "split",
     "Roofline": "roofline",
+    "Lesson": "lesson",
     "Traps": "traps",
     "What held": "held",
 }
 CHOOSER = {False: 40, True: 52}  # px of the line that chooses the view
-SENTENCE = {False: 92, True: 136}  # px
+SENTENCE = {"time": {False: 92, True: 136}, "programs": {False: 40, True: 56}}  # px of it in the views that have one
 WITH_PLOT = {"time": 1.0, "programs": 0.42}  # views that show the plot of time against n: part of the height it takes
 REST = 0.2  # seconds after each frame: what draws does not measure
 NARROW = {"& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 12px", "lineHeight": 1.3}}
@@ -67,9 +68,11 @@ class CrossoverStage:
         self._pane = pn.pane.Bokeh(self.plot.figure, margin=0)
         self._held = pn.pane.HTML("", stylesheets=[stylesheet(), HELD], margin=0, sizing_mode="stretch_width")
         self._claims = pn.Column(self._held, scroll="y-auto", margin=0, sizing_mode="stretch_width")
+        self._about = pn.pane.Markdown("", stylesheets=[stylesheet(), TEXT], margin=0, sizing_mode="stretch_width")
+        self._lesson = pn.Column(self._about, scroll="y-auto", margin=0, sizing_mode="stretch_width")
         self._panels: dict[str, Any] = {
             "programs": self.programs.panel, "split": self.split.panel, "roofline": self.roofline.panel,
-            "traps": self.traps.panel, "held": self._claims,
+            "lesson": self._lesson, "traps": self.traps.panel, "held": self._claims,
         }  # fmt: skip
         for panel in self._panels.values():
             panel.visible = False
@@ -95,9 +98,10 @@ class CrossoverStage:
             self.chooser.value = view
         if view == "programs":
             self.programs.show()
-        if view == "held" and not self._held.object:
-            self._held.object = held(conclusions.conclusions())
-        self._sentence.visible = view in ("time", "programs")
+        if view == "held":
+            chosen = self.sight.workload.name
+            self._held.object = held(sorted(conclusions.conclusions(), key=lambda one: one.workload != chosen))
+        self._sentence.visible = view in SENTENCE
         self._pane.visible = view in WITH_PLOT
         for name, panel in self._panels.items():
             panel.visible = name == view
@@ -122,10 +126,10 @@ class CrossoverStage:
             return
         width, height = self._room
         presenter = self._look[1]
-        self._sentence.height = SENTENCE[presenter]
         height -= CHOOSER[presenter] + GRID
         if self.view in WITH_PLOT:
-            height -= SENTENCE[presenter]
+            self._sentence.height = SENTENCE[self.view][presenter]
+            height -= self._sentence.height
             plot = round(WITH_PLOT[self.view] * height)
             self.plot.resize(width, plot)
             self._pane.param.update(width=width, height=plot)
@@ -134,7 +138,7 @@ class CrossoverStage:
                            ("traps", self.traps)):  # fmt: skip
             if name == self.view:
                 part.fit(width, height)  # type: ignore[attr-defined]
-        self._claims.height = height
+        self._claims.height = self._lesson.height = height
 
     def dress(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
@@ -167,6 +171,8 @@ class CrossoverStage:
             self.split.show()
         elif self.view == "roofline":
             self.roofline.show(looks(self.sight.ways))
+        elif self.view == "lesson":
+            self._about.object = self.sight.workload.about
         self._hear_trap()
 
     def tick(self) -> None:
@@ -180,7 +186,7 @@ class CrossoverStage:
         return self.session.playing and not (frame is not None and frame.facts.get("finished") == 1)
 
     def _say(self) -> None:
-        html = sentence(self.sight, self.running)
+        html = sentence(self.sight, self.running, brief=self.view != "time")
         if html != self._sentence.object:
             self._sentence.object = html
 

@@ -25,6 +25,7 @@ STYLE = """
 TEXT = """
 :host { padding: 0 24px; } p { font-size: var(--body, 16px); line-height: 1.45; margin: 0 0 8px; color: var(--ink); }
 h1 { font-size: var(--title, 20px); margin: 8px 0; color: var(--ink); }
+code { font-size: var(--body, 16px) !important; }
 """
 NARROW = {"& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 10px", "lineHeight": 1.2}}
 Numbers = Mapping[str, float]

@@ -21,7 +21,7 @@ from tests.browser.serving import ROOT, serve
 SETUP = Path(__file__).with_name("crossover_setup.py")
 RECORDED = {100: 1.0, 1000: 1e-4, 10_000: 1e-9}  # seconds of a way that no machine can have: it crosses every other
 OVERFLOW = "[document.documentElement.scrollWidth - innerWidth, document.documentElement.scrollHeight - innerHeight]"
-VIEWS = ("Crossover", "Programs", "Parts of the time", "Roofline", "Traps", "What held")
+VIEWS = ("Crossover", "Programs", "Parts of the time", "Roofline", "Lesson", "Traps", "What held")
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +45,7 @@ def opened(planted, lasting):
 
 @pytest.fixture
 def lab(opened, lasting, allowed_errors):
+    opened.page.keyboard.press("Escape")  # a menu that a test which failed has left open
     opened.turn("Crossover")
     opened.group("Workload")
     yield opened
@@ -110,6 +111,21 @@ def test_a_tap_on_a_line_shows_the_very_file_that_runs(lab):
     assert lab.page.locator(".program pre:visible").last.text_content() == (folder / "gpu_jax.py").read_text("utf-8")
 
 
+def test_any_pair_can_be_compared(lab):
+    measured(lab)
+    lab.group("Compare")
+    lab.choose("From which n is", "NumPy")
+    lab.choose("faster than", "Numba")
+    lab.until(lambda: re.search("NumPy is (faster|slower) than Numba", lab.says()))
+    lab.choose("From which n is", "Best GPU way")
+    lab.choose("faster than", "Best CPU way")
+    lab.until(lambda: "JAX (recorded) is faster" in lab.says())
+    lab.choose("Recorded curves", "none")
+    lab.until(lambda: lab.dots(full=False) == [])
+    lab.choose("Recorded curves", "of ways that are absent here")
+    lab.until(lambda: len(lab.dots(full=False)) == len(RECORDED))
+
+
 def test_what_was_measured_is_saved_as_a_record(lab, tmp_path):
     measured(lab)
     with lab.page.expect_download() as download:
@@ -133,6 +149,8 @@ def test_parts_roofline_and_conclusions_have_their_views(lab):
     assert x == pytest.approx([1 / 16] * 2)  # one addition for 8 bytes read and 8 written
     times = {dot["key"]: dot["seconds"] for dot in lab.dots(full=True) if dot["n"] == 10_000}
     assert sorted(y) == pytest.approx(sorted(10_000 / seconds for seconds in times.values()))
+    lab.turn("Lesson")
+    lab.page.get_by_text("The lesson.").wait_for()
     lab.turn("What held")
     lab.page.locator(".held article").first.wait_for()
     assert lab.page.locator(".held article").count() == len(conclusions())
@@ -155,7 +173,7 @@ def test_a_change_ends_what_runs_and_begins_nothing(lab):
 
 
 def test_a_trap_is_read_and_tried(lab):
-    lab.key("5")
+    lab.key("6")
     lab.choose("Trap", "Timing the first call")
     lab.page.get_by_role("button", name="Run both").click()
     row = lab.page.locator(".seen tr").last
