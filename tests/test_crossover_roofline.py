@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, isnan
 
 import pytest
 
@@ -42,6 +42,14 @@ def test_a_way_that_does_less_is_measured_by_what_it_does():
     found = dot(w.way("cpu_numpy_shortcut"), w.case(1000), measured(1.0), Roof("host", "float64", 10e9, 1e9))
     assert found.flops == pytest.approx(1.2e6)
     assert found.intensity == pytest.approx(1.2e6 / (8 * (500_000 + 350_000 + 700)))
+
+
+def test_what_comes_over_the_bus_has_no_roof():
+    w = workload("transfer")
+    over, here = (w.way(name) for name in ("gpu_cupy", "cpu_numpy"))
+    roof = Roof("cuda", "float64", 10e9, 1e12)
+    assert isnan(dot(over, w.case(1000), measured(2e-6), roof).percent)
+    assert dot(here, w.case(1000), measured(2e-6), roof).percent == pytest.approx(80)
 
 
 def test_the_ridge_is_where_both_roofs_meet():

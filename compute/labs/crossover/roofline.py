@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import nan
 from typing import NamedTuple
 
 from compute.bench.bandwidth import copy_bandwidth
@@ -67,7 +68,8 @@ def parts_of_roof(device: Device, dtype: str) -> tuple[Part, ...]:
 class Dot:
     """One way at one n. intensity: operations a byte; flops, moved: operations and bytes a second; both at the median.
 
-    percent: of the roof at its intensity. Above 100 where data stay in a cache or the work is less than was counted.
+    percent: of the roof at its intensity. Above 100 where data stay in a cache or the work is less than was counted;
+    nan where they come over the bus.
     """
 
     way: str
@@ -85,5 +87,6 @@ def dot(way: Way, case: Case, measurement: Measurement, roof: Roof) -> Dot:
         raise ValueError(f"the roof is of {roof.dtype}, the measurement of {case.dtype}")
     work, seconds = case.work(way), measurement.step.median
     flops, moved = work.flops / seconds, work.moved / seconds
-    percent = 100 * flops / roof.flops_at(work.intensity)
+    by_bus = case.workload.folder.ON == "host" and way.backend.device != "host"  # whose rate is not measured
+    percent = nan if by_bus else 100 * flops / roof.flops_at(work.intensity)
     return Dot(way.name, case.n, work.intensity, flops, moved, percent, measurement.noisy)
