@@ -6,10 +6,11 @@ from math import inf, isnan
 
 import pytest
 
+from compute.backends import Backend
 from compute.bench import bandwidth, fma
 from compute.devices import Host
 from compute.labs.crossover import roofline
-from compute.labs.crossover.catalogue import workload
+from compute.labs.crossover.catalogue import Way, workload
 from compute.labs.crossover.roofline import Roof, dot, roof_of
 from compute.timings import Measurement, Spread
 
@@ -46,7 +47,7 @@ def test_a_way_that_does_less_is_measured_by_what_it_does():
 
 def test_what_comes_over_the_bus_has_no_roof():
     w = workload("transfer")
-    over, here = (w.way(name) for name in ("gpu_cupy", "cpu_numpy"))
+    over, here = Way("transfer", Backend("cpu_numpy", "cuda", Host, (), "Remote"), ""), w.way("cpu_numpy")
     roof = Roof("cuda", "float64", 10e9, 1e12)
     assert isnan(dot(over, w.case(1000), measured(2e-6), roof).percent)
     assert dot(here, w.case(1000), measured(2e-6), roof).percent == pytest.approx(80)
