@@ -128,7 +128,8 @@ def test_evicting_times_one_call_at_a_time(monkeypatch):
     assert {timing.steps for point in sweep.points.values() for timing in point.timings} == {1}
     (scratch,) = stands._scratch.values()
     assert scratch[0] == scratch[-1] >= 3 * BURST
-    stands._scratch.clear()
+    stands.forget_scratch()
+    assert not stands._scratch
 
 
 class Scripted:

@@ -20,6 +20,7 @@ from compute.labs.crossover.catalogue import Way
 from compute.labs.crossover.plan import Plan
 from compute.labs.crossover.roofline import Roof, parts_of_roof, roof_of
 from compute.labs.crossover.settings import Settings, extent
+from compute.labs.crossover.stand import forget_scratch
 from compute.labs.crossover.state import put_back, taken_down
 from compute.labs.crossover.sweep import CHECKS, Progress, Sweep
 from compute.labs.crossover.trap import Trap, find
@@ -77,6 +78,7 @@ class Crossover(Settings):
         if self._work is not None:
             self._work.close()
         self._work = None
+        forget_scratch()
 
     def _restart(self, *_events: param.parameterized.Event) -> None:
         if self._ready:

@@ -33,7 +33,7 @@ class Settings(Lab):
     dtype = param.Selector(default="float64", objects=list(DTYPES), label="Number type")
     least = param.Integer(default=None, bounds=(1, LARGEST), allow_None=True, label="Least n")
     most = param.Integer(default=None, bounds=(1, LARGEST), allow_None=True, label="Largest n")
-    per_decade = param.Integer(default=3, bounds=(1, 3), label="n for each power of ten")
+    per_decade = param.Integer(default=2, bounds=(1, 3), label="n for each power of ten", doc="1; 1, 3; 1, 2, 5.")
     settings = param.Dict(default={}, label="Settings of the workload", doc="By name; those left out are its defaults.")
     budget = param.Number(default=20.0, bounds=(0.1, 3600), label="Time for sampling [s]")
     evict = param.Boolean(default=False, label="Empty the caches", doc="Before each call, which is timed alone.")

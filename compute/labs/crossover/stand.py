@@ -128,3 +128,8 @@ class Stand:
 
     def _stopwatch(self) -> Stopwatch:
         return HostStopwatch() if self._on_host else self.device.stopwatch()
+
+
+def forget_scratch() -> None:
+    """Give back the arrays that fill the caches."""
+    _scratch.clear()
