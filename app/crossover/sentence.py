@@ -66,6 +66,8 @@ def _how(sight: Sight, running: bool) -> str:
     items += ["<span><i class='noisy'></i>noisy</span>"] if any(line.noisy for line in here) else []
     places = dict.fromkeys(line.place for line in sight.lines if line.place)
     items += [f"<span><i class='recorded'></i>{escape(place)}</span>" for place in places]
+    if other := sight.recorded_otherwise:
+        items.append(f"<span>recorded curves are of {escape(' and '.join(other))}</span>")
     if sight.cited:
         items.append("<span><i class='cited'></i>cited</span>")
     for line in sight.measured.values():

@@ -99,6 +99,15 @@ class Sight:
         """Every n at which some way has a time here."""
         return sorted({spot.n for line in self.measured.values() for spot in line.points if spot.step is not None})
 
+    @property
+    def recorded_otherwise(self) -> list[str]:
+        """The dtypes that there are recorded curves of, where there are none of the one that is chosen."""
+        if self.choice.recorded == "none" or any(line.machine for line in self.lines):
+            return []
+        chosen = self.session.values["dtype"]
+        known = {curve.dtype for curve in recorded.curves(self.workload.name) if curve.series}
+        return sorted(known) if chosen not in known else []
+
     # -- inside
 
     def _here(self) -> list[Line]:

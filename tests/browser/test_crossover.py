@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from app.theme import DARK, LIGHT
 from compute import record
 from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.conclusions import conclusions
@@ -163,7 +164,8 @@ def test_a_change_ends_what_runs_and_begins_nothing(lab):
     lab.until(lambda: "Paused" in lab.status() and "float32" in lab.status())
     lab.page.wait_for_timeout(500)
     assert "done 0 %" in lab.status()
-    assert lab.dots() == []  # the record is of float64
+    assert lab.dots() == []
+    assert "recorded curves are of float64" in lab.says()
     lab.choose("Number type", "float64")
     lab.until(lambda: len(lab.dots()) == len(RECORDED))
     lab.key(" ")
@@ -229,17 +231,26 @@ def test_nothing_overflows_and_no_text_is_small(lab, size):
     lab.page.set_viewport_size({"width": LAPTOP[0], "height": LAPTOP[1]})
 
 
-@pytest.mark.parametrize("viewport", [(1400, 900)], indirect=True)
-def test_screenshots(page, server, screenshot):
-    lab = CrossoverPage(page, server)
-    lab.type("to", "10000000")
-    lab.page.get_by_role("button", name="Run", exact=True).click()
-    lab.until(lambda: len(lab.dots(full=True)) > 4, 60)
-    if os.environ.get("UPDATE_SCREENSHOTS"):  # the whole sweep, which takes a while
-        lab.until(lambda: "Complete" in lab.status(), 90)
-    lab.page.mouse.move(5, 5)
-    assert screenshot("crossover").stat().st_size > 30_000
+def test_the_dark_scheme_colours_the_marks(lab):
+    hues = "Array.from(Bokeh.documents[0].get_model_by_name('crossover dots').data.hue)"
+    assert set(lab.page.evaluate(hues)) <= {LIGHT["cpu"], LIGHT["gpu"]}
     lab.page.get_by_label("Toggle theme").click()
-    lab.turn("Programs")
-    lab.page.wait_for_timeout(1500)
-    assert screenshot("crossover-dark").stat().st_size > 30_000
+    lab.until(lambda: set(lab.page.evaluate(hues)) <= {DARK["cpu"], DARK["gpu"]})
+    lab.page.get_by_label("Toggle theme").click()
+    lab.until(lambda: LIGHT["gpu"] in lab.page.evaluate(hues))
+
+
+if os.environ.get("UPDATE_SCREENSHOTS"):  # nothing is tested by them
+
+    @pytest.mark.parametrize("viewport", [(1400, 900)], indirect=True)
+    def test_screenshots(page, server, screenshot):
+        lab = CrossoverPage(page, server)
+        lab.type("to", "10000000")
+        lab.page.get_by_role("button", name="Run", exact=True).click()
+        lab.until(lambda: "Complete" in lab.status(), 120)
+        lab.page.mouse.move(5, 5)
+        screenshot("crossover")
+        lab.page.get_by_label("Toggle theme").click()
+        lab.turn("Programs")
+        lab.page.wait_for_timeout(3000)
+        screenshot("crossover-dark")
