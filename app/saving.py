@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from html import escape
+from operator import attrgetter
 from typing import Any
 
 import panel as pn
@@ -29,19 +30,23 @@ SX = {
 
 @dataclass(frozen=True)
 class Format:
-    """One button. suffix: of the file's name; about: what it is for; make: the text of the file."""
+    """One button. suffix: of the file's name; about: what it is for; make: the text of the file.
+
+    ready: whether there is something that this format can hold.
+    """
 
     label: str
     suffix: str
     about: str
     make: Callable[[Any], str]
+    ready: Callable[[Any], bool] = lambda what: True
 
 
 FORMATS = (
     Format("CSV", ".csv", "table", as_csv),
     Format("JSON", ".json", "every sample", as_json),
-    Format("pyperf", ".pyperf.json", "stats, compare_to", as_pyperf),
-    Format("Trace", ".trace.json", "ui.perfetto.dev", as_trace),
+    Format("pyperf", ".pyperf.json", "stats, compare_to", as_pyperf, attrgetter("timed")),
+    Format("Trace", ".trace.json", "ui.perfetto.dev", as_trace, attrgetter("placed")),
 )
 
 
@@ -49,7 +54,7 @@ class Saves:
     """The row. what(): a Shown, or what else the formats make their texts of; it has `lab` and `date`."""
 
     def __init__(self, formats: tuple[Format, ...], what: Callable[[], Any]) -> None:
-        self._what = what
+        self._formats, self._what = formats, what
         self.buttons = {entry.label: self._button(entry) for entry in formats}
         head = pn.pane.HTML(HEAD, stylesheets=[stylesheet(), LOOK], margin=0)
         row = pmui.Row(*self.buttons.values(), margin=0, sizing_mode="stretch_width")
@@ -60,9 +65,10 @@ class Saves:
 
     def allow(self, something: bool) -> None:
         """There is something to save, or there is not."""
-        for button in self.buttons.values():
-            if button.disabled == something:
-                button.disabled = not something
+        for entry in self._formats:
+            button, ready = self.buttons[entry.label], something and entry.ready(self._what())
+            if button.disabled == ready:
+                button.disabled = not ready
 
     def _button(self, entry: Format) -> pmui.FileDownload:
         button = pmui.FileDownload(

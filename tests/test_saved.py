@@ -147,6 +147,8 @@ def test_a_lab_that_compares_nothing_saves_its_frames_and_nothing_is_empty(shown
     assert not plain.empty
     nothing = Shown("other", {}, "host")
     assert nothing.empty
+    cold = replace(plain, live=(replace(computed, first_call=True),))
+    assert [(what.timed, what.placed) for what in (shown, plain, cold)] == [(True, True), (True, False), (False, False)]
     for make in (as_pyperf, as_trace):
         with pytest.raises(ValueError, match="nothing was timed"):
             make(nothing)

@@ -52,6 +52,16 @@ class Shown:
         return not self.live and not self._measured
 
     @property
+    def timed(self) -> bool:
+        """Whether there is a time that is no first call's."""
+        return any(seconds > 0 for series in self.series() for seconds in series.seconds)
+
+    @property
+    def placed(self) -> bool:
+        """Whether it is known of anything when it ran."""
+        return any(sample.spans for series in self.series() for sample in series.samples)
+
+    @property
     def _measured(self) -> list[Standing]:
         standings = self.verdict.standings if self.verdict else ()
         return [standing for standing in standings if standing.measurement is not None]
