@@ -76,6 +76,8 @@ def test_nothing_moves_bytes_many_times_faster_than_the_fastest():
     assert "4 TB/s" in test.judge([slow]).ours
     assert verdict(test, curve("gpu_cupy", 2e-5, **of)) == "holds"
     assert verdict(test, curve("cpu_numpy", 2e-2, **of)) == "not measured yet"
+    assert verdict(test, curve("gpu_cupy", 2e-4, of="square", n=10**8)) == "not measured yet"  # of float64
+    assert verdict(test) == "not measured yet"
 
 
 def test_the_nearest_n_counts_within_half_a_decade():
@@ -122,3 +124,11 @@ def test_times_of_two_runs_are_not_compared():
     curves = [curve(way, 1.0, of="quadratic", run=way) for way in ("gpu_cupy", "gpu_cupy_elementwise")]
     (found,) = (c for c in conclusions.conclusions(curves) if c.workload == "quadratic")
     assert found.verdict == "not measured yet"
+
+
+def test_the_recorded_curves_give_a_verdict_on_every_claim():
+    """Whatever was recorded: with none of it missing a claim is judged, and no file in assets/timings breaks the page."""
+    found = conclusions.conclusions()
+    assert len(found) == sum(len(conclusions.claims(w)) for w in workloads())
+    for conclusion in found:
+        assert (conclusion.verdict == "not measured yet") == (conclusion.ours == "") == (conclusion.where == ("", ""))

@@ -125,13 +125,14 @@ class Plausible(Judgement):
 
     def judge(self, curves: Curves) -> Found | None:
         """By the highest rate that any way reached at its largest n."""
+        timed = [curve for curve in curves if curve.dtype == self.dtype and curve.series]
+        if not any(curve.way.startswith("gpu_") for curve in timed):
+            return None
         rates = []
-        for curve in (curve for curve in curves if curve.dtype == self.dtype and curve.series):
+        for curve in timed:
             n = max(curve.series)
             case = workload(curve.workload).case(n, curve.dtype, **curve.settings)
             rates.append((case.work().moved / curve.series[n].median, curve.label))
-        if not any(curve.way.startswith("gpu_") and curve.series for curve in curves):
-            return None
         best, label = max(rates)
         claimed = workload(curves[0].workload).folder.work(self.n, self.dtype).moved / self.seconds
         ours = f"that would be {claimed / 1e12:.3g} TB/s; the fastest here, {label}, moves {best / 1e12:.3g} TB/s"
