@@ -19,6 +19,7 @@ from rich.console import Console
 
 from compute import record
 from compute.__main__ import BAD_INPUT, OK, main
+from compute.backends import backend
 from compute.bench import progress, trace
 from compute.bench.samples import Sample, taken
 from compute.bench.series import Series
@@ -162,6 +163,23 @@ def test_a_gpu_s_stopwatch_notes_its_launch_and_its_kernels_while_somebody_liste
     assert (kernels.part, kernels.seconds) == ("compute", 4e-3)
     assert sample.began <= launch.began <= launch.ended <= kernels.ended <= sample.ended
     assert taken(call).spans == ()
+
+
+@pytest.mark.gpu
+def test_a_gpu_s_kernels_lie_within_their_samples(tmp_path):
+    chosen = backend("gpu_cupy")
+    if chosen.missing:
+        pytest.skip(chosen.missing)
+    path = tmp_path / "trace.json"
+    gpu = ["bench", "diffusion", "--sizes", "512", "--dtypes", "float32", "--backends", "gpu_cupy", "--budget", "2"]
+    assert main([*gpu, "--trace", str(path)]) == OK
+    found = rows(json.loads(path.read_text()))
+    assert set(found) == {"samples", "launch", "compute"}
+    places = {(event["name"], event["args"]["sample"]): event for event in found["samples"]}
+    for event in found["launch"] + found["compute"]:
+        sample = places[event["name"], event["args"]["sample"]]
+        assert sample["ts"] - 20 <= event["ts"]  # us: the two clocks
+        assert event["ts"] + event["dur"] <= sample["ts"] + sample["dur"] + 20
 
 
 def test_parts_beyond_those_kept_are_counted():

@@ -1,7 +1,8 @@
 """Samples in the format of pyperf, so that `python -m pyperf stats`, `hist` and `compare_to` read them.
 
 The format is that of pyperf 1.0 and later: https://pyperf.readthedocs.io. A way at a case is a benchmark of one run; a
-value is the seconds of a step; first calls are warm-ups.
+value is the seconds of a step; first calls are warm-ups. Of two benchmarks with different numbers of values pyperf 2.10
+gives the ratio, but says that it cannot tell whether it is significant; `fieldlab bench --compare` looks at quartiles.
 """
 
 from __future__ import annotations
