@@ -215,18 +215,26 @@ def test_larger_n_that_would_hold_up_others_are_skipped():
     plan = Plan(workload("add_one"), (A, B), (10, 100, 1000), longest=0.5)
     points = {(way.name, n): Point(way, n) for way in plan.ways for n in plan.sizes}
     checks = Checks(plan, points)
-    points["cpu_numpy_a", 10].call_seconds, points["cpu_numpy_a", 10].handling = 1e-6, 0.2
-    reason = checks._too_slow(points["cpu_numpy_a", 100], plan.case(100))
-    assert reason == "its arrays would take about 2 s to handle; 0.5 s are allowed"
-    points["cpu_numpy_b", 10].call_seconds, points["cpu_numpy_b", 10].handling = 0.101, 0.0
-    reason = checks._too_slow(points["cpu_numpy_b", 100], plan.case(100))
+    a, b = ([points[f"cpu_numpy_{way}", n] for n in plan.sizes] for way in "ab")
+    a[0].call_seconds, a[0].handling = 1e-6, 2.0
+    assert checks._too_slow(a[1], plan.case(100)) == ""  # it compiled
+    a[1].call_seconds, a[1].handling = 1e-6, 0.06
+    reason = checks._too_slow(a[2], plan.case(1000))
+    assert reason == "its arrays would take about 0.6 s to handle; 0.5 s are allowed"
+    a[0].n, a[0].handling = 10**7, 0.06  # 160 MB: no wonder
+    late, case = Point(A, 10**8), plan.case(10**8)
+    assert "about 0.6 s to handle" in Checks(plan, {("cpu_numpy_a", 10**7): a[0]})._too_slow(late, case)
+    b[0].call_seconds, b[0].handling = 0.101, 0.0
+    reason = checks._too_slow(b[1], plan.case(100))
     assert reason == "would take about 1 s a call; 0.5 s are allowed"
+    b[1].call_seconds, b[1].handling = 0.102, 0.0
+    assert checks._too_slow(b[2], plan.case(1000)) == ""  # a call costs a tenth of a second at any n
     checks._references[10] = 0.06
-    points["cpu_numpy_b", 10].call_seconds = 0.0
-    reason = checks._too_slow(points["cpu_numpy_b", 100], plan.case(100))
+    b[0].call_seconds = 0.0
+    reason = checks._too_slow(b[1], plan.case(100))
     assert reason == "the reference would take about 0.6 s; 0.5 s are allowed"
     checks._references[10] = 0.04
-    assert checks._too_slow(points["cpu_numpy_b", 100], plan.case(100)) == ""
+    assert checks._too_slow(b[1], plan.case(100)) == ""
 
 
 def test_only_first_calls_and_roofs_are_announced_as_cold(scripted):

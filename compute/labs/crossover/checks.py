@@ -19,6 +19,7 @@ from compute.labs.crossover.stand import Stand
 from compute.timings import Timing
 
 OVERHEAD = 1e-3  # seconds of a call that may be launches and threads waking up: they do not grow with n
+SLOWEST = 1e8  # bytes a second at least that arrays are handled with; what takes longer compiles
 AGAIN = 0.1  # seconds: a call that takes longer is not repeated to know its pace
 
 Points = Mapping[tuple[str, int], Point]  # by way's name and n
@@ -109,12 +110,12 @@ class Checks:
         before = [p for (name, n), p in self._points.items() if name == point.way.name and n < point.n]
         known = [p for p in before if isfinite(p.call_seconds)]
         if known:
-            last = known[-1]
-            arithmetic, memory = self._growth(last.n, case, point.way)
-            expected = max(0.0, last.call_seconds - OVERHEAD) * max(arithmetic, memory)
+            arithmetic, memory = self._growth(known[-1].n, case, point.way)
+            expected = _expected([p.call_seconds for p in known], max(arithmetic, memory), OVERHEAD)
             if expected > allowed:
                 return f"would take about {expected:.2g} s a call; {allowed:.2g} s are allowed"
-            if (expected := last.handling * memory) > longest:
+            expected = _expected(self._handling(known), memory, 0.0)
+            if expected > longest:
                 return f"its arrays would take about {expected:.2g} s to handle; {longest:.2g} s are allowed"
         if self._references and point.n not in self._references:
             n = max(self._references)
@@ -122,6 +123,13 @@ class Checks:
             if expected > longest:
                 return f"the reference would take about {expected:.2g} s; {longest:.2g} s are allowed"
         return ""
+
+    def _handling(self, known: list[Point]) -> list[float]:
+        """Seconds of handling at each n that was tried; the first is left out, or taken as if nothing was compiled."""
+        if len(known) > 1:
+            return [point.handling for point in known[1:]]
+        first = known[0]
+        return [min(first.handling, self._plan.case(first.n).work(first.way).moved / SLOWEST)]
 
     def _growth(self, n: int, case: Case, way: Way | None = None) -> tuple[float, float]:
         """How many times more operations, and more bytes, the case is than at n."""
@@ -134,6 +142,15 @@ class Checks:
             for point in self._points.values():
                 if point.way == wrong.way and point.status == "checked":
                     point.refuse("disagrees", f"at n = {wrong.n:,} it {wrong.reason}")
+
+
+def _expected(seconds: list[float], growth: float, constant: float) -> float:
+    """Seconds at an n where `growth` times more is done than at the last that was tried.
+
+    seconds: those tried, from small n to large; the least of them does not grow, of a single one `constant` does not.
+    """
+    fixed = min(seconds) if len(seconds) > 1 else min(constant, seconds[0])
+    return fixed + (seconds[-1] - fixed) * growth
 
 
 def _cold(point: Point, began: float) -> Sample:

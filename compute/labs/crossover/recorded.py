@@ -57,7 +57,8 @@ def library(folder: Path | None = None) -> list[RecordedCurve]:
     paths = sorted((folder or record.timings_folder()).glob("*crossover*.json"))
     found = [curve for path in paths for curve in _read(path, path.stat().st_mtime_ns)]
     newest: dict[Any, RecordedCurve] = {}
-    for curve in sorted(found, key=lambda curve: (bool(curve.series), curve.run), reverse=True):
+    told = [curve for curve in found if curve.series or curve.status != "skipped"]
+    for curve in sorted(told, key=lambda curve: (bool(curve.series), curve.run), reverse=True):
         settings = tuple(sorted(curve.settings.items()))
         newest.setdefault((curve.machine, curve.workload, curve.way, curve.dtype, settings, curve.evict), curve)
     return sorted(newest.values(), key=lambda curve: curve.run, reverse=True)
