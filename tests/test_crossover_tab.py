@@ -118,11 +118,13 @@ def test_a_way_that_disagrees_has_no_line_and_says_so():
     sight = Sight(SimpleNamespace(values=values))
     wrong = Spot(10, "disagrees", "differs by 1e-3 <&", 1e-3, 1.0, None)
     right = [Spot(n, "measured", "", 0.0, 1.0, spread(1e-6 * n)) for n in (10, 100)]
+    right.append(Spot(1000, "skipped", "too slow", 0.0, 1.0, None))
     sight.measured = {"cpu_numba": Measured("cpu_numba", "Numba", "host", (wrong,)),
                       "cpu_numpy": Measured("cpu_numpy", "NumPy", "host", tuple(right))}  # fmt: skip
     sight.lines = [Line(NUMPY, sight.measured["cpu_numpy"].series())]
     said = sentence(sight, running=False)
     assert "<span class='bad' title='differs by 1e-3 &lt;&amp;'>Numba disagrees: no time</span>" in said
+    assert "<span title='too slow'>NumPy skipped at n = 1\u202f000</span>" in said
     assert state(sight.measured["cpu_numba"]) == ("disagrees", "bad", "differs by 1e-3 <&")
     assert state(sight.measured["cpu_numpy"])[0] == "100\u202fµs"
     assert "Numba" not in "".join(dots(sight.picture(), LIGHT)["name"])

@@ -7,6 +7,7 @@ from html import escape
 from app.crossover.finding import doubt, words
 from app.crossover.sight import Sight
 from app.crossover.times import count, duration
+from compute.labs.crossover.picture import Line
 
 STYLE = """
 .sentence { padding: 0 8px 0 24px; color: var(--ink); height: 100%; display: flex; flex-direction: column; gap: 4px; }
@@ -26,6 +27,7 @@ STYLE = """
 .sentence .bar u { display: block; height: 100%; background: var(--accent); }
 """
 WITHOUT_TIME = ("disagrees", "failed")
+NOT_EVERYWHERE = ("skipped", "failed")
 
 
 def sentence(sight: Sight, running: bool, brief: bool = False) -> str:
@@ -70,9 +72,17 @@ def _how(sight: Sight, running: bool) -> str:
         items.append(f"<span>recorded curves are of {escape(' and '.join(other))}</span>")
     if sight.cited:
         items.append("<span><i class='cited'></i>cited</span>")
-    for line in sight.measured.values():
-        if line.status in WITHOUT_TIME:
-            items.append(
-                f"<span class='bad' title='{escape(line.reason)}'>{escape(line.label)} {line.status}: no time</span>"
-            )
+    items += [said for line in sight.measured.values() if (said := _lacking(line))]
     return "".join(items)
+
+
+def _lacking(line: Line) -> str:
+    """A way that has no time, at all or at some n, with the reason for who points at it; empty if it has them all."""
+    if line.status in WITHOUT_TIME:
+        said = f"{escape(line.label)} {line.status}: no time"
+        return f"<span class='bad' title='{escape(line.reason)}'>{said}</span>"
+    gone = [spot for spot in line.points if spot.status in NOT_EVERYWHERE]
+    if not gone:
+        return ""
+    said = f"{escape(line.label)} {gone[0].status} at n = {count(gone[0].n)}{' and more' if len(gone) > 1 else ''}"
+    return f"<span title='{escape(gone[0].reason)}'>{said}</span>"
