@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import param
 
@@ -53,6 +53,7 @@ class Crossover(Settings):
     TITLE = "Crossover"
     PACKAGE = "compute.labs.crossover"
     ACTIONS = ("reset", "cancel", "try_trap")
+    ENDS: ClassVar[bool] = True
 
     sweep: Sweep
     progress: Progress
