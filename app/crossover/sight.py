@@ -121,23 +121,18 @@ class Sight:
         return found
 
     def _recorded(self) -> list[Line]:
-        """Those of the same dtype, settings and caches, and of the newest record of each machine."""
-        values, ways = self.session.values, {way.name: way for way in self.ways}
-        least, most = self.sizes
-        found: dict[tuple[str, str], Line] = {}
+        """Within the range of n, those of the same dtype, settings and caches, of ways that are asked for."""
         if self.choice.recorded == "none":
             return []
+        values, (least, most) = self.session.values, self.sizes
+        ways = {way.name: way for way in self.ways if self.choice.recorded == "all" or self._absent(way)}
+        wanted = values["dtype"], self.settings, values["evict"]
+        found = []
         for curve in recorded.curves(values["workload"]):
-            way = ways.get(curve.way)
-            same = (curve.dtype, dict(curve.settings), curve.evict) == (values["dtype"], self.settings, values["evict"])
-            if way is None or not same or not curve.series or not (self.choice.recorded == "all" or self._absent(way)):
-                continue
-            series = {n: spread for n, spread in curve.series.items() if least <= n <= most}
-            line = Line(way, series, curve.noisy, curve.machine, curve.date)
-            known = found.get((curve.machine, curve.way))
-            if known is None or known.date < line.date:
-                found[curve.machine, curve.way] = line
-        return list(found.values())
+            if curve.way in ways and (curve.dtype, dict(curve.settings), curve.evict) == wanted:
+                series = {n: spread for n, spread in curve.series.items() if least <= n <= most}
+                found.append(Line(ways[curve.way], series, curve.noisy, curve.machine, curve.date))
+        return found
 
     def _absent(self, way: Way) -> bool:
         """Whether it can have no curve of its own here."""
