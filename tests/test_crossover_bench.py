@@ -105,6 +105,26 @@ def test_two_runs_overlap_in_their_quartiles_and_a_noisy_one_says_so(scripted):
         assert once.median == pytest.approx(1e-8 * key[1], rel=0.5 if key[0] == "cpu_numpy_b" else 0.04)
 
 
+def test_quartiles_hold_what_differs_from_visit_to_visit(monkeypatch):
+    """Each time its arrays are made a way is up to 5 % faster or slower; within a visit nothing varies."""
+    moods = np.random.default_rng(7)
+
+    class Moody(Scripted):
+        def __enter__(self):
+            self._mood = moods.uniform(0.95, 1.05)
+            return super().__enter__()
+
+        def time(self, steps):
+            return replace(super().time(steps), compute=1e-9 * self._case.n * steps * self._mood)
+
+    monkeypatch.setattr(sweeps, "Stand", Moody)
+    monkeypatch.setattr(Scripted, "seconds", lambda way, n: 1.0)
+    sizes = tuple(range(1000, 1040))
+    once, again = (finish(Sweep(plan(A, sizes=sizes, budget=1e-3), Clock(1.0))).series("cpu_numpy_a") for _ in "ab")
+    overlaps = [once[n].q1 <= again[n].q3 and again[n].q1 <= once[n].q3 for n in sizes]
+    assert sum(overlaps) > 2 / 3 * len(sizes)  # with one visit, whose quartiles are equal, it would be none
+
+
 def test_a_row_has_what_exports_and_speed_ups_need(scripted):
     scripted.seconds = lambda way, n: {"cpu_numpy": 4e-9, "cpu_numba": 1e-9}[way] * n
     ways = workload("add_one").way("cpu_numpy"), workload("add_one").way("cpu_numba")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from compute.backends import Backend
+from compute.bench.measure import LEAST
 from compute.devices import Host, HostStopwatch
 from compute.labs.crossover import stand as stands
 from compute.labs.crossover import sweep as sweeps
@@ -20,7 +21,7 @@ from compute.labs.crossover.catalogue import Way, workload
 from compute.labs.crossover.ecosystems import Extra, ecosystem_of
 from compute.labs.crossover.plan import Plan
 from compute.labs.crossover.stand import Found, Stand
-from compute.labs.crossover.sweep import BURST, Sweep
+from compute.labs.crossover.sweep import BURST, ROUNDS, Sweep
 from compute.timings import Timing
 
 NUMPY = ecosystem_of("cpu_numpy")
@@ -186,7 +187,7 @@ def test_steady_ways_settle_early_and_noisy_ones_are_labelled(scripted):
     assert {point.label for (name, _), point in sweep.points.items() if name == "cpu_numpy_a"} == {"measured"}
     assert {point.label for (name, _), point in sweep.points.items() if name == "cpu_numpy_b"} == {"noisy"}
     samples = {name: [len(p.timings) for (w, _), p in sweep.points.items() if w == name] for name, _ in sweep.points}
-    assert max(samples["cpu_numpy_a"]) <= 2 * BURST  # enough to know
+    assert max(samples["cpu_numpy_a"]) <= 2 * LEAST  # enough to know
     assert min(samples["cpu_numpy_b"]) >= 27  # three times as many while it scatters
 
 
@@ -194,7 +195,8 @@ def test_the_budget_ends_it_but_every_point_has_its_first_samples(scripted):
     scatter = np.random.default_rng(0)
     scripted.seconds = lambda way, n: 1e-6 * scatter.uniform(0.5, 1.5)
     sweep = finish(Sweep(plan(A, B, budget=1e-3), Clock(1.0)))
-    assert {len(point.timings) for point in sweep.points.values()} == {BURST}
+    assert {len(point.timings) for point in sweep.points.values()} == {ROUNDS * BURST}
+    assert ROUNDS * BURST >= LEAST
 
 
 def test_all_is_checked_before_anything_is_timed_and_the_order_is_shuffled(scripted):

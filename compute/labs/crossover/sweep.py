@@ -24,8 +24,11 @@ from compute.labs.crossover.point import Point
 from compute.labs.crossover.stand import Stand
 from compute.timings import Spread
 
-SAMPLE_SECONDS = 0.02  # length that a sample aims at: a bar that moves, and 1e4 ticks of the clock
-BURST = LEAST  # samples of a way before it is another's turn
+SAMPLE_SECONDS = 0.01  # length that a sample aims at: a bar that moves, and 1e4 ticks of the clock
+# Samples of a way before it is another's turn. Few: two in a row are alike, while the arrays of another visit lie
+# elsewhere and the machine is in another mood. Quartiles of one long visit are so narrow that the next run lies outside.
+BURST = 2
+ROUNDS = -(-LEAST // BURST)  # that are made even if the budget is over
 MOST_CALLS = 10_000  # in one sample
 CHECKS = 0.3  # part of the progress that the checks are taken for
 
@@ -79,16 +82,16 @@ class Sweep:
         return crossing(self.series(slow, transfer), self.series(fast, transfer))
 
     def _sample(self) -> Iterator[Progress]:
-        """Rounds over what is right: the first one whole, further ones until the budget is over."""
+        """Rounds over what is right: the first ROUNDS of them whole, further ones until the budget is over."""
         points = self._right()
         for number in range(1 + MOST):
             for visited, (point, inputs) in enumerate(self._round()):
                 late = self._clock() - self._start > self.plan.budget
-                if late and number:
+                if late and number >= ROUNDS:
                     return
                 for _ in self._burst(point, inputs):
                     part = min(1.0, (self._clock() - self._start) / self.plan.budget)
-                    part *= visited / len(points) if not number else 1.0
+                    part *= min(1.0, (number + visited / len(points)) / ROUNDS)
                     doing = f"timing {point.way.label}, n = {point.n:,}"
                     yield Progress(CHECKS + (1 - CHECKS) * part, doing, point)
             if all(point.finished for point in self._right()):
