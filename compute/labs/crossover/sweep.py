@@ -26,7 +26,7 @@ from compute.timings import Spread
 
 SAMPLE_SECONDS = 0.01  # length that a sample aims at: a bar that moves, and 1e4 ticks of the clock
 # Samples of a way before it is another's turn. Few: two in a row are alike, while the arrays of another visit lie
-# elsewhere and the machine is in another mood. Quartiles of one long visit are so narrow that the next run lies outside.
+# elsewhere and the machine is in another mood. Quartiles of one long visit are so narrow that the next run misses them.
 BURST = 2
 ROUNDS = -(-LEAST // BURST)  # that are made even if the budget is over
 MOST_CALLS = 10_000  # in one sample
