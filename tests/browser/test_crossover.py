@@ -39,7 +39,8 @@ def opened(planted, lasting):
     page.type("n from", "100")
     page.type("to", "10000")
     page.group("Measure")
-    page.type("Budget of sampling  [s]", "1")
+    page.type("Budget of sampling  [s]", "2")
+    page.choose("Points", "3 n a decade")
     page.group("Workload")
     return page
 
@@ -84,7 +85,7 @@ def test_a_sweep_fills_in_live_and_says_where_the_curves_cross(lab):
     lab.watch()
     lab.page.get_by_role("button", name="Run", exact=True).click()
     lab.until(lambda: "Complete" in lab.status(), 60)
-    assert len(set(lab.grown())) > 3  # pictures with more and more marks
+    assert len(set(lab.grown())) > 2  # pictures with more and more marks
     best = {}
     for dot in lab.dots(full=True):
         best[dot["n"]] = min(dot["seconds"], best.get(dot["n"], 1e9))
