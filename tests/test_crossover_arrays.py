@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from compute.labs.crossover import gpu_arrays
 from compute.labs.crossover.gpu_arrays import JaxCuda, TorchCuda
 
 
@@ -115,13 +116,24 @@ def test_why_there_is_no_gpu_for_them(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", torch(available=False))
     monkeypatch.setitem(sys.modules, "jax", jax(devices=0))
     assert (TorchCuda.count(), JaxCuda.count()) == (0, 0)
-    assert TorchCuda.missing() == "PyTorch is installed but finds no NVIDIA GPU or driver"
-    assert JaxCuda.missing() == "JAX is installed but finds no NVIDIA GPU (no GPU backend)"
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.setitem(sys.modules, "jax", None)
     assert (TorchCuda.count(), JaxCuda.count()) == (0, 0)
-    assert "PyTorch cannot be imported" in TorchCuda.missing()
-    assert "JAX cannot be imported" in JaxCuda.missing()
+
+
+def test_asking_what_is_missing_imports_neither(monkeypatch):
+    """The page asks in the server, which must not hold a GPU."""
+    monkeypatch.setattr(gpu_arrays, "import_module", lambda name: pytest.fail(f"{name} was imported"))
+    monkeypatch.setattr(gpu_arrays, "_gpus", lambda: 0)
+    assert TorchCuda.missing() == "PyTorch is installed but there is no NVIDIA GPU or driver"
+    assert JaxCuda.missing() == "JAX is installed but there is no NVIDIA GPU or driver"
+    monkeypatch.setattr(gpu_arrays, "_gpus", lambda: 1)
+    monkeypatch.setattr(gpu_arrays, "version", lambda name: "2.13.0+cpu")
+    assert TorchCuda.missing() == "PyTorch is installed without CUDA"
+    assert JaxCuda.missing() == "JAX is installed without its CUDA plugin"
+    monkeypatch.setattr(gpu_arrays, "version", lambda name: "2.13.0")
+    monkeypatch.setattr(gpu_arrays, "find_spec", lambda name: name == "jax_cuda12_plugin")
+    assert (TorchCuda.missing(), JaxCuda.missing()) == (None, None)
 
 
 def test_jax_is_told_to_leave_the_memory_to_others(monkeypatch):

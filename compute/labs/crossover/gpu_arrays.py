@@ -1,4 +1,4 @@
-"""NVIDIA GPUs as PyTorch and JAX hold them. Both are imported when a device is opened or asked about."""
+"""NVIDIA GPUs as PyTorch and JAX hold them. Both are imported when a device is opened, not when it is asked about."""
 
 from __future__ import annotations
 
@@ -6,13 +6,33 @@ import os
 import time
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from compute.devices import Array, HostStopwatch, Stopwatch
-from compute.gpu_devices import EventStopwatch, Gpu
+from compute.gpu_devices import EventStopwatch, Gpu, cuda_count
+from compute.machine import nvidia
+
+JAX_PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")
+
+
+def _gpus() -> int:
+    """GPUs, counted without PyTorch or JAX.
+
+    A server asks what is missing: importing takes seconds, and JAX would take hold of the GPU for good.
+    """
+    return cuda_count() or len(nvidia()[0])
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:  # importable all the same: its own affair
+        return ""
 
 
 def _torch() -> Any:
@@ -40,12 +60,10 @@ class TorchCuda(Gpu):
 
     @staticmethod
     def missing() -> str | None:
-        """Why PyTorch cannot compute here."""
-        try:
-            cuda = _torch().cuda
-        except ImportError as error:
-            return f"PyTorch cannot be imported ({error})"
-        return None if cuda.is_available() else "PyTorch is installed but finds no NVIDIA GPU or driver"
+        """Why PyTorch cannot compute here, as far as that is known without importing it."""
+        if not _gpus():
+            return "PyTorch is installed but there is no NVIDIA GPU or driver"
+        return "PyTorch is installed without CUDA" if _version("torch").endswith("+cpu") else None
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
         """A tensor on this GPU."""
@@ -122,14 +140,10 @@ class JaxCuda(Gpu):
 
     @staticmethod
     def missing() -> str | None:
-        """Why JAX cannot compute here."""
-        try:
-            _jax().devices("gpu")
-        except ImportError as error:
-            return f"JAX cannot be imported ({error})"
-        except RuntimeError as error:
-            return f"JAX is installed but finds no NVIDIA GPU ({error})"
-        return None
+        """Why JAX cannot compute here, as far as that is known without importing it."""
+        if not _gpus():
+            return "JAX is installed but there is no NVIDIA GPU or driver"
+        return None if any(find_spec(name) for name in JAX_PLUGINS) else "JAX is installed without its CUDA plugin"
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
         """Zeros: an array that cannot be changed has to hold something."""
