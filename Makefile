@@ -19,7 +19,7 @@ bin := $(VENV)/bin
 comma := ,
 pinned := pyproject.toml constraints.txt
 serve_extras := $(if $(EXTRAS),[$(EXTRAS)])
-dev_extras := [dev,video,data$(if $(EXTRAS),$(comma)$(EXTRAS))]
+dev_extras := [dev,video,data,cluster$(if $(EXTRAS),$(comma)$(EXTRAS))]
 # Naming an origin replaces the server's default, so localhost is named again.
 origins = $(if $(ORIGIN),$(ORIGIN) localhost:$(PORT))
 # constraints.txt pins CUDA 13; with cuda12 those pins are left out and pip chooses.

@@ -5,24 +5,19 @@ A picture has 255 levels (0 … 254) and one value, 255, for a number that is no
 
 from __future__ import annotations
 
-import colorcet
 import numpy as np
-from bokeh.palettes import Cividis256, Inferno256, Magma256, Viridis256
 
-from compute.frames import TOP_LEVEL
+from compute.export.colours import PERCEPTUAL, table
 
-AMOUNTS = {
-    "Inferno": list(Inferno256),
-    "Viridis": list(Viridis256),
-    "Cividis": list(Cividis256),
-    "Magma": list(Magma256),
-    "Grey": list(colorcet.gray),
-}
-SIGNED = {
-    "Cool–warm": list(colorcet.coolwarm),
-    "Deep blue–red": list(colorcet.CET_D1A),
-    "Dark centre": list(colorcet.CET_D4),
-}
+SIGNED_NAMES = ("Cool–warm", "Deep blue–red", "Dark centre")
+
+
+def _texts(name: str) -> list[str]:
+    return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in table(name)]
+
+
+AMOUNTS = {name: _texts(name) for name in (*PERCEPTUAL, "Grey")}
+SIGNED = {name: _texts(name) for name in SIGNED_NAMES}
 PALETTES = {**AMOUNTS, **SIGNED}
 
 
@@ -41,6 +36,4 @@ def palette(name: str, reverse: bool = False) -> list[str]:
     if name not in PALETTES:
         raise ValueError(f"palette {name!r} is not one of {', '.join(PALETTES)}")
     colours = PALETTES[name]
-    count = TOP_LEVEL + 1
-    picked = [colours[round(index * (len(colours) - 1) / (count - 1))] for index in range(count)]
-    return picked[::-1] if reverse else picked
+    return colours[::-1] if reverse else list(colours)

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from compute import info, machine, record
 from compute.backends import BACKENDS, BackendUnavailable, backend
+from compute.export import command as export
 
 FILES = ("--save", "--csv", "--pyperf", "--trace", "--compare", "--out")  # options whose value is a path
 OK, DISAGREED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -73,12 +74,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     bench.add_argument("--json", action="store_true", help="print the record as JSON instead of tables")
     _add_files(bench)
     bench.set_defaults(run=_bench)
-    render = commands.add_parser("render", help="a picture of a lab without the page")
-    render.add_argument("lab", help="for example diffusion")
-    render.add_argument("--out", type=Path, required=True, metavar="FILE.png")
-    render.add_argument("--steps", type=int, default=1000, help="steps before the picture (default 1000)")
-    render.add_argument("--backend", default="cpu_numba")
-    render.set_defaults(run=_render)
+    export.add(commands)
     return parser
 
 
@@ -167,19 +163,6 @@ def _parsed(option: Any, texts: tuple[str, ...] | None) -> tuple[Any, ...]:
         return tuple(option.parse(text) for text in texts or ())
     except ValueError as error:
         raise InputError(f"--{option.name}: {error}") from error
-
-
-def _render(chosen: argparse.Namespace, command: str) -> int:
-    from compute import render
-
-    if chosen.out.suffix.lower() != ".png":
-        raise InputError(f"--out must end in .png for now, not {chosen.out.name!r}")
-    if not 0 <= chosen.steps <= 10**7:
-        raise InputError(f"--steps must be from 0 to 10000000, not {chosen.steps}")
-    _require_writable(chosen.out)
-    render.picture(chosen.lab, chosen.out, chosen.steps, chosen.backend, command)
-    print(f"wrote {chosen.out}", file=sys.stderr)
-    return OK
 
 
 def _target(save: str | None, lab: str) -> Path | None:

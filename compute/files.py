@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,18 +10,22 @@ from typing import TextIO
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[TextIO]:
-    """A text file (UTF-8) to write in the block: a reader of `path` sees the old file or the new one, never a part.
+def whole_file(path: Path) -> Iterator[Path]:
+    """The path of a new file for a program of its own to write in the block, with the same name as `path`.
 
-    After an error, which is passed on, the old file is as it was. Line ends are written as they are given.
+    A reader of `path` sees the old file or the new one, never a part. After an error, which is passed on, the old file
+    is as it was.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
-            yield out
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", suffix=".part") as folder:
+        made = Path(folder) / path.name
+        yield made
+        made.replace(path)
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[TextIO]:
+    """The same as a text file (UTF-8) to write in the block. Line ends are written as they are given."""
+    with whole_file(path) as made, made.open("w", encoding="utf-8", newline="") as out:
+        yield out
+        out.flush()

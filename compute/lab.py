@@ -41,6 +41,8 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     PACKAGE: ClassVar[str]
     ACTIONS: ClassVar[tuple[str, ...]] = ()
     STRUCTURAL: ClassVar[tuple[str, ...]] = ("backend", "device_index")
+    ENDS: ClassVar[bool] = False  # whether advancing leads to `resting`
+    APART: ClassVar[tuple[int, int, int]] = (255, 0, 200)  # colour in exports of what is no number
 
     backend = param.Selector(
         default="cpu_numba", objects=[b.name for b in BACKENDS], label="Backend", doc="How the kernels are written."
@@ -151,6 +153,22 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     def _release(self) -> None:
         """Drop every array on the device."""
 
+    # -- pictures and films that are made of parameters alone
+
+    @classmethod
+    def pictured(cls, values: dict[str, Any], size: tuple[int, int]) -> dict[str, Any]:  # noqa: ARG003 for subclasses
+        """The values of a lab whose picture has `size` (height, width); those it was given, where that is no value."""
+        return values
+
+    @classmethod
+    def between(cls, first: dict[str, Any], last: dict[str, Any], part: float) -> dict[str, Any]:
+        """Values on the way from `first` to `last`, which have the same names; `part` is 0 at the first, 1 at the last.
+
+        A number changes in proportion to `part`, a whole number that grows tenfold or more by equal factors; anything
+        else jumps at the end.
+        """
+        return {name: _mixed(value, last[name], part) for name, value in first.items()}
+
     # -- backend and device
 
     @property
@@ -223,3 +241,14 @@ class Lab(param.Parameterized, metaclass=LabMeta):
             return self.snapshot()
         finally:
             self.device = new
+
+
+def _mixed(first: Any, last: Any, part: float) -> Any:
+    if isinstance(first, bool) or not all(isinstance(value, int | float) for value in (first, last)):
+        return last if part >= 1 else first
+    if isinstance(first, int) and isinstance(last, int):
+        low, high = sorted((first, last))
+        if low > 0 and high >= 10 * low:
+            return round(first * (last / first) ** part)
+        return round(first + part * (last - first))
+    return first + part * (last - first)

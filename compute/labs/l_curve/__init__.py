@@ -41,6 +41,7 @@ class LCurve(Settings):
 
     LAB = "l_curve"
     TITLE = "L-curve"
+    ENDS: ClassVar[bool] = True
     PACKAGE = "compute.labs.l_curve"
     ACTIONS = ("reset",)
     RUN: ClassVar[tuple[str, ...]] = ("noise", "noise_seed")

@@ -15,6 +15,7 @@ from compute.lab import Lab, View
 from compute.labs.mandelbrot.colouring import COLOURINGS, SCALES
 from compute.labs.mandelbrot.guide import Guide
 from compute.labs.mandelbrot.painting import Painting, Task
+from compute.labs.mandelbrot.path import center_between, zoom_between
 from compute.labs.mandelbrot.picture import Picture
 from compute.labs.mandelbrot.place import Place
 from compute.labs.mandelbrot.pointer import Point, under
@@ -47,6 +48,8 @@ class Mandelbrot(Lab):
     PACKAGE = "compute.labs.mandelbrot"
     ACTIONS = ("reset",)
     STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "ny", "nx")
+    ENDS: ClassVar[bool] = True
+    APART: ClassVar[tuple[int, int, int]] = (0, 0, 0)  # the set
     VIEW: ClassVar[tuple[str, ...]] = (
         *("center", "zoom", "max_iterations", "precision", "fidelity", "shortcuts", "variant"),
     )
@@ -98,6 +101,22 @@ class Mandelbrot(Lab):
         if variant and variant not in self.kernels.VARIANTS:
             known = ", ".join(self.kernels.VARIANTS)
             raise ValueError(f"variant must be empty or one of {known} for {values['backend']}, not {variant!r}")
+
+    @classmethod
+    def pictured(cls, values: dict[str, Any], size: tuple[int, int]) -> dict[str, Any]:
+        """A pixel of the picture is one of the lab."""
+        return values | {"ny": size[0], "nx": size[1]}
+
+    @classmethod
+    def between(cls, first: dict[str, Any], last: dict[str, Any], part: float) -> dict[str, Any]:
+        """As for any lab, but for zoom, by equal factors, and the centre, which follows it: path.py."""
+        mixed = super().between(first, last, part)
+        low, high = (values.get("zoom", cls.param["zoom"].default) for values in (first, last))
+        mixed |= {"zoom": zoom_between(low, high, part)} if "zoom" in first else {}
+        if "center" in first:
+            ends = first["center"], last["center"]
+            mixed["center"] = center_between(*ends, (low, high), mixed.get("zoom", low), part)
+        return mixed
 
     # -- state
 

@@ -1,0 +1,75 @@
+"""Frames made through Dask: on one machine or on many. A worker that is lost has its frames made by the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from itertools import islice
+from typing import Any
+
+from compute.export.film import Film
+from compute.export.scene import SceneError
+from compute.export.studio import AHEAD, Made, frame
+
+INSTALL = "pip install 'fieldlab[cluster]'"
+LOCAL = "local"
+PATIENCE = "20s"  # to find the scheduler
+LOSSES = 5  # workers that one frame may take with it before it is given up
+
+
+class Cluster:
+    """The Dask cluster whose scheduler is at `address` (tcp://host:port); "local" for one of `workers` processes here.
+
+    The workers need the same Fieldlab. SceneError if Dask is not installed or nobody answers at the address.
+    """
+
+    def __init__(self, address: str, workers: int | None = None) -> None:
+        try:
+            self._dask: Any = import_module("distributed")
+        except ModuleNotFoundError as error:
+            raise SceneError(f"--scheduler needs the package distributed: {INSTALL}") from error
+        self.address, self.workers = address, workers
+
+    def make(self, film: Film, numbers: Sequence[int]) -> Iterator[Made]:
+        """See Studio; a film whose frames follow from one another is refused."""
+        if film.sequential:
+            raise SceneError(
+                "frames that follow from one another (--every) are made on one machine: leave --scheduler out"
+            )
+        import_module("dask").config.set({"distributed.scheduler.allowed-failures": LOSSES})
+        with self._client() as client:
+            size = max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
+            coming = iter(numbers)
+            first = [client.submit(frame, film.plain(), n, pure=False) for n in islice(coming, AHEAD * size)]
+            waiting = self._dask.as_completed(first)
+            for done in waiting:
+                yield done.result()
+                done.release()
+                for number in coming:
+                    waiting.add(client.submit(frame, film.plain(), number, pure=False))
+                    break
+
+    def _client(self) -> Any:
+        if self.address == LOCAL:
+            cluster = self._dask.LocalCluster(
+                n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=None
+            )
+            return _Owned(self._dask.Client(cluster), cluster)
+        try:
+            return self._dask.Client(self.address, timeout=PATIENCE)
+        except (OSError, ValueError) as error:
+            raise SceneError(f"no Dask scheduler answers at {self.address}: {error}") from error
+
+
+class _Owned:
+    """A client and the cluster that was made for it."""
+
+    def __init__(self, client: Any, cluster: Any) -> None:
+        self._client, self._cluster = client, cluster
+
+    def __enter__(self) -> Any:
+        return self._client
+
+    def __exit__(self, *reason: object) -> None:
+        self._client.close()
+        self._cluster.close()

@@ -1,0 +1,191 @@
+"""`fieldlab render`: pictures and films without the page."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import param
+from PIL import Image
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from compute.backends import backend
+from compute.export import paint, shoot, writers
+from compute.export.film import SCHEMA as FILM
+from compute.export.film import Film, Key, film_of
+from compute.export.scene import Scene, SceneError, read, scene_of
+from compute.export.studio import Here, Studio
+from compute.files import whole, whole_file
+from compute.lab import Lab
+from compute.labs import LABS, lab_class
+
+PICTURE = ".png"
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line's."""
+    parser = commands.add_parser("render", help="a picture or a film of a lab without the page")
+    labs = ", ".join(lab.LAB for lab in LABS)
+    parser.add_argument("what", metavar="LAB|FILE", help=f"one of {labs}; or a .json or .png that Fieldlab has made")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help=f".png, or {', '.join(writers.WRITERS)}"
+    )
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the lab")
+    parser.add_argument("--to", action="append", default=[], metavar="NAME=VALUE", help="its value at the film's end")
+    parser.add_argument("--size", type=_size, metavar="WxH", help="pixels (default 1920x1080)")
+    parser.add_argument("--palette", help="for example Inferno")
+    parser.add_argument("--part", help="which picture of the lab, for example laplacian")
+    parser.add_argument("--steps", type=int, help="steps before the (first) picture; 1000 for a lab that never ends")
+    parser.add_argument("--frames", type=int, help="of a film (default 300)")
+    parser.add_argument("--rate", type=float, help="frames a second (default 30)")
+    parser.add_argument("--every", type=int, help="steps from one frame of a film to the next")
+    parser.add_argument("--easing", help="smooth or even")
+    parser.add_argument("--backend", help="default cpu_numba")
+    parser.add_argument("--workers", type=int, help="processes (default: one for every four threads, or for each GPU)")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, tcp://…, or local for one made here")
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace, command: str) -> int:
+    """Render what was asked for; 0 when it is done. ValueError says what is wrong with the request."""
+    film = _film(chosen)
+    _require_writable(chosen.out)
+    if chosen.out.suffix.lower() == PICTURE:
+        picture(film.scene, chosen.out, command)
+    else:
+        shot = shoot.Shoot(film, chosen.out, command)
+        _run(shot, studio(chosen, film))
+    Console(stderr=True, soft_wrap=True).print(f"wrote {chosen.out}", highlight=False)
+    return 0
+
+
+def picture(scene: Scene, path: Path, command: str = "") -> None:
+    """Write `scene` as the PNG `path`, with what is needed to make it again in it and in `<name>.json` beside it."""
+    scene.check()
+    text = json.dumps({**scene.plain(), "made": {"command": command}}, ensure_ascii=False)
+    data = paint.png(paint.pixels(scene), text)
+    with whole_file(path) as made:
+        made.write_bytes(data)
+    with whole(path.with_name(f"{path.name}.json")) as out:
+        json.dump(shoot.described(scene.plain(), path, command, 0.0), out, indent=1, ensure_ascii=False)
+
+
+def studio(chosen: argparse.Namespace, film: Film) -> Studio:
+    """Who makes the frames."""
+    if chosen.scheduler:
+        from compute.export.cluster import Cluster
+
+        return Cluster(chosen.scheduler, chosen.workers)
+    return Here(chosen.workers, gpu=_on_gpu(film.scene))
+
+
+def _on_gpu(scene: Scene) -> bool:
+    return backend(scene.values.get("backend", scene.kind.param["backend"].default)).device == "cuda"
+
+
+def _run(shot: shoot.Shoot, by: Studio) -> None:
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    terminal = Console(stderr=True)
+    with Progress(*columns, TimeRemainingColumn(), console=terminal, disable=not terminal.is_terminal) as bar:
+        task = bar.add_task("frames", total=shot.film.frames)
+        try:
+            shot.run(by, lambda now: bar.update(task, completed=now.done, description=now.doing))
+        except KeyboardInterrupt:
+            kept = shot.film.frames - len(shot.missing())
+            terminal.print(
+                f"stopped; {kept} of {shot.film.frames} frames are kept: the same command goes on from there"
+            )
+            raise
+
+
+# -- what was asked for
+
+
+def _film(chosen: argparse.Namespace) -> Film:
+    path = Path(chosen.what)
+    film = _described(path) if path.suffix in (".json", ".png") else _new(chosen)
+    scene = film.scene
+    own = {"size": chosen.size, "steps": chosen.steps, "part": chosen.part}
+    scene = replace(scene, **{name: value for name, value in own.items() if value is not None})
+    if chosen.palette:
+        scene = replace(scene, look=replace(scene.look, palette=chosen.palette))
+    if chosen.backend:
+        backend(chosen.backend)
+        scene = replace(scene, values={**scene.values, "backend": chosen.backend})
+    scene = replace(scene, values={**scene.values, **_values(scene.kind, chosen.set)})
+    names = ("frames", "rate", "every", "easing")
+    film = replace(film, scene=scene, **{n: getattr(chosen, n) for n in names if getattr(chosen, n) is not None})
+    if not chosen.to:
+        return film
+    last = _values(scene.kind, chosen.to)
+    first = {name: scene.values.get(name, scene.kind.param[name].default) for name in last}
+    return replace(film, keys=(Key(0, first), Key(1, last)))
+
+
+def _new(chosen: argparse.Namespace) -> Film:
+    lab = lab_class(chosen.what)
+    return Film(Scene(lab.LAB, {}, steps=0 if lab.ENDS else 1000), frames=300)
+
+
+def _described(path: Path) -> Film:
+    """What a file says of itself: a film, or a scene as a film of one frame."""
+    if not path.is_file():
+        raise SceneError(f"{path} is not there")
+    if path.suffix == PICTURE:
+        with Image.open(path) as opened:
+            text = getattr(opened, "text", {}).get(paint.TEXT)
+        if text is None:
+            raise SceneError(f"{path.name} does not say how it was made; only a PNG that Fieldlab has written does")
+    else:
+        text = path.read_text(encoding="utf-8")
+    document = read(text)
+    return film_of(document) if document.get("schema") == FILM else Film(scene_of(document), frames=1)
+
+
+def _values(kind: type[Lab], texts: Sequence[str]) -> dict[str, Any]:
+    """NAME=VALUE pairs as values of the lab's parameters."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        known: Mapping[str, Any] = kind.param.objects("existing")
+        if not equals or name not in known or name == "name":
+            raise SceneError(f"{text!r} must be NAME=VALUE with a parameter of {kind.LAB}: {', '.join(sorted(known))}")
+        found[name] = _parsed(name, known[name], value)
+    return found
+
+
+def _parsed(name: str, parameter: Any, text: str) -> Any:
+    """A value from its text: as JSON for numbers and switches, comma-separated for tuples, else as it stands."""
+    if isinstance(parameter, param.Tuple):
+        parts = [part.strip() for part in text.split(",")]
+        return tuple(float(part) for part in parts) if isinstance(parameter, param.NumericTuple) else tuple(parts)
+    if isinstance(parameter, param.Number | param.Boolean | param.List | param.Dict):
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            raise SceneError(f"{name} must be a value such as {json.dumps(parameter.default)}, not {text!r}") from error
+    return text
+
+
+def _size(text: str) -> tuple[int, int]:
+    width, cross, height = text.lower().partition("x")
+    if not cross or not width.isdigit() or not height.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no size such as 1920x1080")
+    return int(height), int(width)
+
+
+def _require_writable(path: Path) -> None:
+    from compute.machine import writable
+
+    if path.suffix.lower() != PICTURE:
+        writers.ending(path)
+    if path.is_dir():
+        raise SceneError(f"{path} is a folder, not a file")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not writable(path):
+        raise SceneError(f"{path} cannot be written")

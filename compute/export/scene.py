@@ -1,0 +1,155 @@
+"""One picture, as plain values: the lab, its parameters, how far it has gone, and how it is coloured.
+
+A scene is all that is needed to make the picture again. As JSON it may come from anywhere: a link, a file that somebody
+drops on the page. It is checked against the lab's own bounds before anything of it is used.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import param
+
+from compute.export.colours import PALETTES
+from compute.lab import Lab
+from compute.labs import lab_class
+
+SCHEMA = "fieldlab-scene/1"
+MOST_PIXELS = 7680 * 4320  # of a picture: 8K
+MOST_STEPS = 10**7
+MOST_BYTES = 64 * 2**30  # of a scene's arrays, wherever they lie
+LONGEST_TEXT = 10**6  # characters of a scene as JSON: centres of the deepest views have thousands
+
+
+class SceneError(ValueError):
+    """A scene that cannot be used; the text names the entry and what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How levels become colours. offset: part of the palette by which it is turned, 0 to 1."""
+
+    palette: str = "Viridis"
+    reverse: bool = False
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.palette not in PALETTES:
+            raise SceneError(f"palette must be one of {', '.join(PALETTES)}, not {self.palette!r}")
+        if not 0 <= self.offset <= 1:
+            raise SceneError(f"offset must be from 0 to 1, not {self.offset}")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """values: parameters of the lab that are not at their default; size: (height, width) in pixels; steps: how far a
+    lab that never ends has gone; part: name of the picture in the lab's frames, "" for the first.
+    """
+
+    lab: str
+    values: Mapping[str, Any]
+    size: tuple[int, int] = (1080, 1920)
+    steps: int = 0
+    part: str = ""
+    look: Look = field(default_factory=Look)
+
+    def __post_init__(self) -> None:
+        height, width = self.size
+        if min(height, width) < 1 or height * width > MOST_PIXELS:
+            raise SceneError(f"size must be 1 to {MOST_PIXELS:,} pixels in all, not {width} x {height}")
+        if not 0 <= self.steps <= MOST_STEPS:
+            raise SceneError(f"steps must be from 0 to {MOST_STEPS}, not {self.steps}")
+
+    @property
+    def kind(self) -> type[Lab]:
+        """The lab's class; ValueError names the labs there are."""
+        return lab_class(self.lab)
+
+    def open(self) -> Lab:
+        """A lab that shows this scene, at its beginning. ValueError for values that it refuses."""
+        return self.kind(**self.kind.pictured(dict(self.values), self.size))
+
+    def check(self) -> None:
+        """Raise ValueError, naming the parameter, the value and the bound, for a scene that could not be shown."""
+        with closing(self.kind(**self.kind.pictured(dict(self.values), (1, 1)))):
+            pass
+        needed = self.kind.predicted_bytes(**self.kind.pictured(dict(self.values), self.size))
+        if needed > MOST_BYTES:
+            raise SceneError(f"this scene needs {needed / 2**30:.1f} GiB; {MOST_BYTES / 2**30:.0f} GiB are allowed")
+
+    def plain(self) -> dict[str, Any]:
+        """It as values for JSON."""
+        return {"schema": SCHEMA, **asdict(self), "values": dict(self.values), "size": list(self.size)}
+
+
+def scene_of(document: Mapping[str, Any]) -> Scene:
+    """The scene that `plain` wrote; SceneError says which entry is wrong. "made", where and when, is of no account.
+
+    Bounds of the lab's values are for `check`.
+    """
+    if document.get("schema") != SCHEMA:
+        raise SceneError(f"schema must be {SCHEMA!r}, not {_short(document.get('schema'))}")
+    known = {entry.name for entry in fields(Scene)} | {"schema", "made"}
+    for name in document:
+        if name not in known:
+            raise SceneError(f"a scene has no entry {_short(name)}; it has {', '.join(sorted(known))}")
+    lab = _typed(document, "lab", str)
+    values = _typed(document, "values", dict)
+    size = _typed(document, "size", list)
+    if len(size) != 2 or not all(type(side) is int for side in size):
+        raise SceneError(f"size must be two whole numbers, not {_short(size)}")
+    look = _look(document.get("look", {}))
+    try:
+        kind = lab_class(lab)
+    except ValueError as error:
+        raise SceneError(str(error)) from error
+    checked = {name: _value(kind, name, value) for name, value in values.items()}
+    steps, part = _typed(document, "steps", int, 0), _typed(document, "part", str, "")
+    return Scene(lab, checked, (size[0], size[1]), steps, part, look)
+
+
+def read(text: str) -> Mapping[str, Any]:
+    """A JSON object from `text`; SceneError if it is none, or longer than LONGEST_TEXT characters."""
+    if len(text) > LONGEST_TEXT:
+        raise SceneError(f"a scene has at most {LONGEST_TEXT:,} characters, not {len(text):,}")
+    try:
+        found = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise SceneError(f"this is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise SceneError(f"a scene must be an object, not {_short(found)}")
+    return found
+
+
+def _look(document: object) -> Look:
+    if not isinstance(document, dict) or set(document) - {entry.name for entry in fields(Look)}:
+        raise SceneError(f"look must be an object with palette, reverse and offset, not {_short(document)}")
+    offset = document.get("offset", 0.0)
+    if isinstance(offset, bool) or not isinstance(offset, int | float):
+        raise SceneError(f"offset must be a number, not {_short(offset)}")
+    return Look(_typed(document, "palette", str, "Viridis"), _typed(document, "reverse", bool, False), float(offset))
+
+
+def _value(kind: type[Lab], name: str, value: object) -> Any:
+    """A parameter's value from JSON, where a tuple is a list."""
+    parameters: Mapping[str, Any] = kind.param.objects("existing")
+    if name not in parameters or name == "name":
+        raise SceneError(f"{kind.LAB} has no parameter {_short(name)}")
+    is_tuple = isinstance(parameters[name], param.Tuple)
+    return tuple(value) if is_tuple and isinstance(value, list) else value
+
+
+def _typed(document: Mapping[str, Any], name: str, kind: type, default: Any = None) -> Any:
+    value = document.get(name, default)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise SceneError(f"{name} must be of type {kind.__name__}, not {_short(value)}")
+    return value
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:50]}…"

@@ -1,0 +1,130 @@
+"""Who makes the frames of a film: processes of this machine, as many as it has cores or GPUs for.
+
+A frame is made from its scene alone, wherever that happens; so the frames of a worker that was lost are simply made
+again, and the result does not depend on who made which.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from typing import Any, Protocol
+
+import numba
+
+from compute import machine
+from compute.devices import cpu_count
+from compute.export.film import Film, film_of
+from compute.export.paint import pixels, png, run, shown
+from compute.export.scene import SceneError
+
+MOST_LOSSES = 3  # workers that may be lost in a row without a frame in between: then it is the frames' fault
+MOST_WORKERS = 256
+AHEAD = 2  # frames handed out for each worker: the next is there when one is done
+
+Made = tuple[int, bytes]  # a frame's number, and its PNG
+
+
+class Studio(Protocol):
+    """Makes frames."""
+
+    def make(self, film: Film, numbers: Sequence[int]) -> Iterator[Made]:
+        """The frames `numbers` of `film`, in any order. Closing the iterator stops the work."""
+
+
+class WorkerLost(RuntimeError):
+    """Workers ended again and again without making a frame."""
+
+
+class Here:
+    """`workers` processes of this machine; by default one for every four threads, or for each GPU if `gpu`."""
+
+    def __init__(self, workers: int | None = None, gpu: bool = False) -> None:
+        self._gpus = max(1, len(machine.nvidia()[0])) if gpu else 0
+        self.workers = workers if workers is not None else self._gpus or max(1, cpu_count() // 4)
+        if not 1 <= self.workers <= MOST_WORKERS:
+            raise SceneError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
+
+    def make(self, film: Film, numbers: Sequence[int]) -> Iterator[Made]:
+        """See Studio. A worker that dies is replaced, and its frames are made again."""
+        left, losses = list(numbers), 0
+        while left:
+            try:
+                for made in self._round(film, left):
+                    left.remove(made[0])
+                    losses = 0
+                    yield made
+            except BrokenProcessPool as error:
+                losses += 1
+                if losses >= MOST_LOSSES:
+                    raise WorkerLost(f"{losses} times in a row a worker ended without making a frame") from error
+
+    def _round(self, film: Film, numbers: Sequence[int]) -> Iterator[Made]:
+        plain, workers = film.plain(), 1 if film.sequential else self.workers
+        threads = max(1, cpu_count() // workers)
+        # not fork: OpenMP and CUDA do not survive it
+        context = multiprocessing.get_context("spawn")
+        cards = context.SimpleQueue()  # of GPUs: each worker takes one
+        for number in range(workers if self._gpus else 0):
+            cards.put(number % self._gpus)
+        pool = ProcessPoolExecutor(workers, context, _begin, (threads, cards if self._gpus else None))
+        try:
+            yield from _dealt(pool, plain, list(numbers), AHEAD * workers, film.sequential)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _dealt(
+    pool: ProcessPoolExecutor, plain: Mapping[str, Any], numbers: list[int], most: int, sequential: bool
+) -> Iterator[Made]:
+    task = frame_after if sequential else frame
+    waiting: set[Future[Made]] = set()
+    coming = iter(numbers)
+    for number in coming:
+        waiting.add(pool.submit(task, plain, number))
+        if len(waiting) < most:
+            continue
+        done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        yield from (future.result() for future in done)
+    while waiting:
+        done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        yield from (future.result() for future in done)
+
+
+def frame(plain: Mapping[str, Any], number: int) -> Made:
+    """Make one frame of the film `plain` from nothing."""
+    return number, png(pixels(film_of(plain).at(number)))
+
+
+_running: dict[str, Any] = {}  # of a sequential film: the lab, and the steps it has done
+
+
+def frame_after(plain: Mapping[str, Any], number: int) -> Made:
+    """Make one frame by going on from the last one that this process made, if that was earlier."""
+    scene = film_of(plain).at(number)
+    if _running.get("plain") != plain or _running["steps"] > scene.steps:
+        _close()
+        _running.update(plain=plain, lab=scene.open(), steps=0)
+    run(_running["lab"], scene.steps - _running["steps"])
+    _running["steps"] = scene.steps
+    return number, png(shown(_running["lab"], scene))
+
+
+def _close() -> None:
+    if lab := _running.pop("lab", None):
+        with closing(lab):
+            _running.clear()
+
+
+def _begin(threads: int, cards: Any) -> None:
+    """A new worker: Ctrl-C is its master's business, the cores are shared, and a GPU is one worker's."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if cards is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(cards.get())
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))

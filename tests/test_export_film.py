@@ -1,0 +1,250 @@
+"""Pictures and films on disk, read back by others; stopped, gone on with, and made by workers that die."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import av
+import numpy as np
+import psutil
+import pytest
+from PIL import Image
+
+from compute.__main__ import main
+from compute.export import command, paint
+from compute.export.cluster import Cluster
+from compute.export.film import Film, Key
+from compute.export.scene import Scene, SceneError
+from compute.export.shoot import Shoot
+from compute.export.studio import Here, WorkerLost, frame
+from compute.labs.diffusion import Diffusion
+from compute.labs.mandelbrot import Mandelbrot
+
+SCENE = Scene("mandelbrot", {"colouring": "smooth", "max_iterations": 200}, (36, 64))
+KEYS = (
+    Key(0, {"zoom": "1", "center": ("-0.75", "0")}),
+    Key(1, {"zoom": "1e3", "center": ("-0.7436", "0.1318")}),
+)
+FILM = Film(SCENE, 9, 12.0, KEYS)
+
+
+class Now:
+    """Makes frames in this process; `stop` is when somebody presses Ctrl-C."""
+
+    def __init__(self, stop=None):
+        self.stop, self.made = stop, []
+
+    def make(self, film, numbers):
+        for number in numbers:
+            if number == self.stop:
+                raise KeyboardInterrupt
+            self.made.append(number)
+            yield frame(film.plain(), number)
+
+
+@pytest.fixture(scope="module")
+def frames():
+    """The film's frames, made here one after the other."""
+    return [frame(FILM.plain(), number)[1] for number in range(FILM.frames)]
+
+
+# -- pictures
+
+
+def test_a_picture_is_that_of_the_lab_and_can_be_made_again_from_its_file(tmp_path, capsys):
+    first, again = tmp_path / "a.png", tmp_path / "again.png"
+    arguments = ["--set", "zoom=4e1", "--set", "center=-0.7436,0.1318", "--set", "max_iterations=300"]
+    assert (
+        main(["render", "mandelbrot", "--out", str(first), "--size", "51x37", *arguments, "--palette", "Inferno"]) == 0
+    )
+    with Image.open(first) as picture:
+        assert picture.size == (51, 37)
+        seen = np.asarray(picture)
+    lab = Mandelbrot(zoom="4e1", center=("-0.7436", "0.1318"), max_iterations=300, ny=37, nx=51)
+    inside = lab.counts()[::-1] == 300
+    np.testing.assert_array_equal((seen == 0).all(axis=2), inside)
+    assert main(["render", str(first), "--out", str(again)]) == 0
+    beside = json.loads(Path(f"{first}.json").read_text(encoding="utf-8"))
+    with Image.open(again) as picture:
+        np.testing.assert_array_equal(np.asarray(picture), seen)
+    assert beside["values"]["zoom"] == "4e1"
+    assert "fieldlab render mandelbrot" in beside["made"]["command"]
+    assert main(["render", f"{first}.json", "--out", str(again), "--size", "20x20"]) == 0
+    with Image.open(again) as picture:
+        assert picture.size == (20, 20)
+    assert "wrote" in capsys.readouterr().err
+
+
+def test_cells_that_become_larger_stay_sharp():
+    picture = paint.fitted(np.arange(12, dtype=np.uint8).reshape(2, 2, 3), (4, 6))
+    assert (picture[:2, :3] == [0, 1, 2]).all()
+    assert (picture[2:, 3:] == [9, 10, 11]).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["chess", "--out", "a.png"], "lab must be one of"),
+        (["mandelbrot", "--out", "a.xyz"], "must end in one of"),
+        (["mandelbrot", "--out", "a.png", "--set", "zoom"], "must be NAME=VALUE"),
+        (["mandelbrot", "--out", "a.png", "--set", "sheep=3"], "must be NAME=VALUE"),
+        (
+            ["mandelbrot", "--out", "a.png", "--set", "max_iterations=many"],
+            "max_iterations must be a value such as 1000",
+        ),
+        (["mandelbrot", "--out", "a.png", "--set", "zoom=0"], "zoom must be from"),
+        (["mandelbrot", "--out", "a.png", "--size", "10"], "no size such as"),
+        (["mandelbrot", "--out", "a.png", "--size", "99999x99999"], "size must be 1 to"),
+        (["mandelbrot", "--out", "a.mp4", "--size", "31x20"], "must be even"),
+        (["mandelbrot", "--out", "a.mp4", "--frames", "0"], "frames must be from 1"),
+        (["mandelbrot", "--out", "a.gif", "--workers", "0"], "workers must be from 1"),
+        (["mandelbrot", "--out", "a.gif", "--scheduler", "tcp://127.0.0.1:9"], "no Dask scheduler answers"),
+        (["missing.json", "--out", "a.png"], "missing.json is not there"),
+        (["l_curve", "--out", "a.png", "--set", "n=20"], "only curves"),
+    ],
+)
+def test_bad_requests_are_answered_in_words(arguments, says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("compute.export.cluster.PATIENCE", "1s")
+    assert main(["render", *arguments]) == 2
+    assert says in capsys.readouterr().err
+    assert not list(tmp_path.glob("a.*")) or all(path.is_dir() for path in tmp_path.glob("a.*"))
+
+
+def test_a_png_of_somebody_else_is_refused(tmp_path, capsys):
+    Image.new("RGB", (4, 4)).save(tmp_path / "cat.png")
+    assert main(["render", str(tmp_path / "cat.png"), "--out", str(tmp_path / "b.png")]) == 2
+    assert "does not say how it was made" in capsys.readouterr().err
+
+
+# -- films
+
+
+@pytest.mark.parametrize("ending", ["mp4", "webm"])
+def test_a_video_has_its_frames_its_size_and_its_plan(ending, tmp_path):
+    path = tmp_path / f"zoom.{ending}"
+    Shoot(FILM, path).run(Now())
+    with av.open(str(path)) as video:
+        stream = video.streams.video[0]
+        assert (stream.width, stream.height, float(stream.average_rate)) == (64, 36, pytest.approx(12))
+        seen = [picture.to_ndarray(format="rgb24") for picture in video.decode(stream)]
+        plan = next(text for name, text in video.metadata.items() if name.lower() == "comment")
+    assert len(seen) == 9
+    assert json.loads(plan) == json.loads(json.dumps(FILM.plain()))
+    truth = paint.pixels(FILM.at(8)).astype(float)
+    assert np.abs(seen[8] - truth).mean() < 12  # colours are halved in resolution, and compressed
+    assert np.abs(seen[0] - truth).mean() > 2 * np.abs(seen[8] - truth).mean()
+
+
+@pytest.mark.parametrize("ending", ["gif", "webp"])
+def test_an_animated_picture_has_its_frames_and_its_size(ending, tmp_path):
+    path = tmp_path / f"zoom.{ending}"
+    Shoot(FILM, path, "the command").run(Now())
+    with Image.open(path) as film:
+        assert (film.n_frames, film.size) == (9, (64, 36))
+        film.seek(8)
+        last = np.asarray(film.convert("RGB")).astype(float)
+    assert np.abs(last - paint.pixels(FILM.at(8))).mean() < 12  # WebP halves the colours, too
+    beside = json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))
+    assert (beside["frames"], beside["made"]["command"]) == (9, "the command")
+    assert not path.with_name(f"{path.name}.frames").exists()
+
+
+def test_what_was_stopped_goes_on_where_it_was(tmp_path, frames):
+    path = tmp_path / "zoom.gif"
+    with pytest.raises(KeyboardInterrupt):
+        Shoot(FILM, path).run(Now(stop=5))
+    shoot = Shoot(FILM, path)
+    assert not path.exists()
+    assert shoot.missing() == [5, 6, 7, 8]
+    second = Now()
+    shoot.run(second)
+    assert second.made == [5, 6, 7, 8]
+    whole = tmp_path / "whole.gif"
+    Shoot(FILM, whole).run(Now())
+    assert path.read_bytes() == whole.read_bytes()
+
+
+def test_frames_of_another_film_are_not_taken(tmp_path):
+    path = tmp_path / "zoom.gif"
+    with pytest.raises(KeyboardInterrupt):
+        Shoot(FILM, path).run(Now(stop=2))
+    with pytest.raises(SceneError, match="frames of another film"):
+        Shoot(Film(SCENE, 8, 12.0, KEYS), path).run(Now())
+
+
+def test_a_disk_that_fills_up_loses_nothing_that_was_there(tmp_path, monkeypatch):
+    path = tmp_path / "zoom.gif"
+    path.write_bytes(b"an older film")
+
+    def full(*_anything, **_named):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Image.Image, "quantize", full)
+    with pytest.raises(OSError, match="No space left"):
+        Shoot(FILM, path).run(Now())
+    assert path.read_bytes() == b"an older film"
+    assert Shoot(FILM, path).missing() == []
+
+
+def test_a_film_of_a_field_is_a_field_that_goes_on():
+    film = Film(Scene("diffusion", {"ny": 24, "nx": 31}, (24, 31), steps=4), 4, every=50)
+    made = dict(Here(1).make(film, range(4)))
+    lab = Diffusion(ny=24, nx=31)
+    for number in range(4):
+        lab.advance(50 if number else 4)
+        truth = paint.shown(lab, film.at(number))
+        assert made[number] == paint.png(truth)
+    lab.close()
+
+
+def test_workers_that_die_are_replaced_and_the_frames_are_the_same(frames):
+    made, killed = {}, 0
+    for number, data in Here(2).make(FILM, range(FILM.frames)):
+        made[number] = data
+        if not killed:
+            killed = _kill_a_worker()
+    assert killed
+    assert [made[number] for number in range(FILM.frames)] == frames
+
+
+def test_frames_that_kill_every_worker_are_given_up(monkeypatch):
+    monkeypatch.setattr("compute.export.studio.frame", _die)
+    with pytest.raises(WorkerLost, match="3 times in a row"):
+        list(Here(1).make(FILM, [0, 1]))
+
+
+def test_a_dask_cluster_makes_the_same_frames_also_when_a_worker_dies(frames):
+    made, killed = {}, 0
+    for number, data in Cluster("local", 2).make(FILM, range(FILM.frames)):
+        made[number] = data
+        if not killed:
+            killed = _kill_a_worker("multiprocessing")
+    assert killed
+    assert [made[number] for number in range(FILM.frames)] == frames
+
+
+def test_a_film_by_the_command_line(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "zoom.webp"
+    monkeypatch.setattr(command, "studio", lambda *_: Now())
+    arguments = ["--set", "max_iterations=200", "--to", "zoom=1e3", "--to", "center=-0.7436,0.1318"]
+    assert main(["render", "mandelbrot", "--out", str(path), "--size", "64x36", "--frames", "4", *arguments]) == 0
+    again = tmp_path / "again.webp"
+    assert main(["render", f"{path}.json", "--out", str(again)]) == 0
+    assert again.read_bytes() == path.read_bytes()
+    assert json.loads(Path(f"{path}.json").read_text())["keys"][1]["values"]["zoom"] == "1e3"
+
+
+def _kill_a_worker(which="spawn"):
+    """One process below this one that computes."""
+    below = [p for p in psutil.Process().children(recursive=True) if any(which in word for word in p.cmdline())]
+    workers = [p for p in below if not any("resource_tracker" in word for word in p.cmdline())]
+    os.kill(workers[0].pid, signal.SIGKILL)
+    return 1
+
+
+def _die(_plain, _number):
+    os._exit(1)
