@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 import param
+from numpy.typing import NDArray
 from param.parameterized import ParameterizedMetaclass
 
 from compute.backends import BACKENDS, Backend, backend
@@ -87,6 +88,10 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     @abstractmethod
     def restore(self, snapshot: dict[str, Any]) -> None:
         """Continue from a snapshot of a lab with the same shape."""
+
+    def data(self) -> dict[str, NDArray[Any]]:
+        """The results as host arrays by name, for files; {} for a lab that has none."""
+        return {}
 
     @property
     def healthy(self) -> bool:

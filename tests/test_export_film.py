@@ -11,6 +11,7 @@ import av
 import numpy as np
 import psutil
 import pytest
+import zarr
 from PIL import Image
 
 from compute.__main__ import main
@@ -199,6 +200,38 @@ def test_a_film_of_a_field_is_a_field_that_goes_on():
         truth = paint.shown(lab, film.at(number))
         assert made[number] == paint.png(truth)
     lab.close()
+
+
+def test_raw_results_are_read_back_by_others(tmp_path):
+    path = tmp_path / "set.npz"
+    size = ["--size", "31x22", "--set", "max_iterations=100"]
+    assert main(["render", "mandelbrot", "--out", str(path), *size]) == 0
+    with np.load(path) as kept:
+        np.testing.assert_array_equal(kept["counts"], Mandelbrot(ny=22, nx=31, max_iterations=100).counts())
+        assert json.loads(str(kept["fieldlab"]))["values"] == {"max_iterations": 100}
+    path = tmp_path / "heat.zarr"
+    grid = ["--set", "ny=20", "--set", "nx=33"]
+    arguments = [*grid, "--frames", "3", "--steps", "5", "--every", "10"]
+    for _ in range(2):  # an older one gives way
+        assert main(["render", "diffusion", "--out", str(path), *arguments]) == 0
+    group = zarr.open_group(str(path), mode="r")
+    assert group["field"].shape == (3, 20, 33)
+    assert group.attrs["fieldlab"]["every"] == 10
+    lab = Diffusion(ny=20, nx=33)
+    lab.advance(25)
+    np.testing.assert_array_equal(group["field"][2], lab.field())
+    np.testing.assert_array_equal(group["laplacian"][2], lab.laplacian())
+    lab.close()
+
+
+def test_a_curve_has_its_numbers(tmp_path):
+    path = tmp_path / "curve.npz"
+    assert main(["render", "l_curve", "--out", str(path), "--set", "problem=shaw", "--set", "n=32"]) == 0
+    with np.load(path) as kept:
+        low, high = kept["residual_bounds"]
+        assert (low <= kept["residual_norms"] * (1 + 1e-12)).all()
+        assert (kept["residual_norms"] <= high * (1 + 1e-12)).all()
+        assert kept["lambdas"].shape == kept["solution_norms"].shape
 
 
 def test_workers_that_die_are_replaced_and_the_frames_are_the_same(frames):

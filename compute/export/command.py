@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from compute.backends import backend
-from compute.export import paint, shoot, writers
+from compute.export import arrays, paint, shoot, writers
 from compute.export.film import SCHEMA as FILM
 from compute.export.film import Film, Key, film_of
 from compute.export.scene import Scene, SceneError, read, scene_of
@@ -32,9 +32,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("render", help="a picture or a film of a lab without the page")
     labs = ", ".join(lab.LAB for lab in LABS)
     parser.add_argument("what", metavar="LAB|FILE", help=f"one of {labs}; or a .json or .png that Fieldlab has made")
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="FILE", help=f".png, or {', '.join(writers.WRITERS)}"
-    )
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help=", ".join((*SINGLE, *writers.WRITERS)))
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the lab")
     parser.add_argument("--to", action="append", default=[], metavar="NAME=VALUE", help="its value at the film's end")
     parser.add_argument("--size", type=_size, metavar="WxH", help="pixels (default 1920x1080)")
@@ -55,8 +53,8 @@ def run(chosen: argparse.Namespace, command: str) -> int:
     """Render what was asked for; 0 when it is done. ValueError says what is wrong with the request."""
     film = _film(chosen)
     _require_writable(chosen.out)
-    if chosen.out.suffix.lower() == PICTURE:
-        picture(film.scene, chosen.out, command)
+    if chosen.out.suffix.lower() in SINGLE:
+        SINGLE[chosen.out.suffix.lower()](film, chosen.out, command)
     else:
         shot = shoot.Shoot(film, chosen.out, command)
         _run(shot, studio(chosen, film))
@@ -71,6 +69,20 @@ def picture(scene: Scene, path: Path, command: str = "") -> None:
     data = paint.png(paint.pixels(scene), text)
     with whole_file(path) as made:
         made.write_bytes(data)
+    _describe(scene, path, command)
+
+
+def numbers(film: Film, path: Path, command: str = "") -> None:
+    """Write the raw results as NPZ (of the first moment) or Zarr (of all), with `<name>.json` beside a file."""
+    film.check()
+    if path.suffix.lower() == ".zarr":
+        arrays.write_zarr(film, path)
+        return
+    arrays.write_npz(film.scene, path)
+    _describe(film.scene, path, command)
+
+
+def _describe(scene: Scene, path: Path, command: str) -> None:
     with whole(path.with_name(f"{path.name}.json")) as out:
         json.dump(shoot.described(scene.plain(), path, command, 0.0), out, indent=1, ensure_ascii=False)
 
@@ -182,10 +194,18 @@ def _size(text: str) -> tuple[int, int]:
 def _require_writable(path: Path) -> None:
     from compute.machine import writable
 
-    if path.suffix.lower() != PICTURE:
+    if path.suffix.lower() not in SINGLE:
         writers.ending(path)
-    if path.is_dir():
+    if path.is_dir() and path.suffix.lower() != ".zarr":
         raise SceneError(f"{path} is a folder, not a file")
     path.parent.mkdir(parents=True, exist_ok=True)
     if not writable(path):
         raise SceneError(f"{path} cannot be written")
+
+
+SINGLE: dict[str, Callable[[Film, Path, str], None]] = {
+    PICTURE: lambda film, path, command: picture(film.scene, path, command),
+    ".npz": numbers,
+    ".zarr": numbers,
+}
+"""What is written in one go, by the file's ending; the others are films."""

@@ -248,6 +248,10 @@ class Diffusion(Lab):
         self.kernels.laplacian(self.u, self.spare, self.edges)
         return self.device.download(self.spare)
 
+    def data(self) -> dict[str, NDArray[Any]]:
+        """field and laplacian."""
+        return {"field": self.field(), "laplacian": self.laplacian()}
+
     def exact(self) -> NDArray[np.float64] | None:
         """(ny, nx) exact solution of the scheme for the single-mode preset; None for any other field."""
         return self.exact_mode.field() if self.exact_mode else None

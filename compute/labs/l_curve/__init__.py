@@ -244,6 +244,12 @@ class LCurve(Settings):
         converged = self.bidiagonal.exhausted or bool(at.widths.max() <= self.tolerance)
         return LCurveResult.of(at, self.bounds(at), (self.bidiagonal.k, converged), self.choices())
 
+    def data(self) -> dict[str, NDArray[Any]]:
+        """lambdas, residual_norms and solution_norms (k,), residual_bounds and solution_bounds (2, k)."""
+        curve, both = self.curve(), ("norms", "bounds")
+        names = "lambdas", *(f"{of}_{what}" for what in both for of in ("residual", "solution"))
+        return {name: np.asarray(getattr(curve, name)) for name in names}
+
     def bounds(self, at: Points) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(2, count) bounds of the residual and of the solution norm, with what rounding adds to them."""
         size = scale(largest(self.bidiagonal.small), self.system.size, self.system.shape)

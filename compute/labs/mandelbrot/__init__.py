@@ -259,6 +259,10 @@ class Mandelbrot(Lab):
         values = self.device.download(self.painting.state.smooth)
         return np.where(np.isnan(values), np.float32(self.max_iterations), values)
 
+    def data(self) -> dict[str, NDArray[Any]]:
+        """counts and smooth."""
+        return {"counts": self.counts(), "smooth": self.smooth()}
+
     def _finish(self) -> None:
         while not self.finished:
             self.painting.advance(ALL if self.device.kind == "cpu" else 64 * SLICE["gpu"])
