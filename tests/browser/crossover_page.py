@@ -23,12 +23,12 @@ PLACE = f"""(i) => {{ {MODEL}
   const box = view.el.getBoundingClientRect();
   return [box.x + view.frame.x_scale.compute(x[i]), box.y + view.frame.y_scale.compute(y[i])];
 }}"""
-# How many full marks there were after each frame.
+# The seconds of the full marks after each frame.
 WATCH = f"""() => {{ {MODEL}
   window.grown = [];
   const source = model('crossover dots');
   source.properties.data.change.connect(() =>
-    window.grown.push(source.data.fill.filter((fill, i) => fill == source.data.hue[i]).length));
+    window.grown.push(Array.from(source.data.y).filter((y, i) => source.data.fill[i] == source.data.hue[i])));
 }}"""
 SMALLEST = """() => {
   let least = 1e9, where = '';
@@ -109,11 +109,11 @@ class CrossoverPage(SideBar):
         self.page.mouse.click(*self.page.evaluate(PLACE, index))
 
     def watch(self) -> None:
-        """Count the full marks after each frame from now on."""
+        """Note the full marks after each frame from now on."""
         self.page.evaluate(WATCH)
 
-    def grown(self) -> list[int]:
-        """Those counts."""
+    def grown(self) -> list[list[float]]:
+        """The seconds of these marks, frame by frame."""
         return list(self.page.evaluate("window.grown"))
 
     def type(self, label: str, text: str) -> None:

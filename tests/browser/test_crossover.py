@@ -85,7 +85,9 @@ def test_a_sweep_fills_in_live_and_says_where_the_curves_cross(lab):
     lab.watch()
     lab.page.get_by_role("button", name="Run", exact=True).click()
     lab.until(lambda: "Complete" in lab.status(), 60)
-    assert len(set(lab.grown())) > 2  # pictures with more and more marks
+    grown = lab.grown()
+    assert len({tuple(times) for times in grown}) > 3  # marks come, and move while the medians settle
+    assert [len(times) for times in grown] == sorted(len(times) for times in grown)
     best = {}
     for dot in lab.dots(full=True):
         best[dot["n"]] = min(dot["seconds"], best.get(dot["n"], 1e9))
