@@ -8,6 +8,7 @@ in the app it lives in an engine.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Mapping
 from importlib.resources import files
 from types import ModuleType
 from typing import Any, ClassVar
@@ -19,6 +20,7 @@ from param.parameterized import ParameterizedMetaclass
 from compute.backends import BACKENDS, Backend, backend
 from compute.devices import Device
 from compute.frames import Frame
+from compute.panels import Panel, plain
 from compute.timings import Timing
 
 RESERVE = 0.1  # part of the free memory left to others when a grid is checked against it
@@ -88,6 +90,11 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     @abstractmethod
     def restore(self, snapshot: dict[str, Any]) -> None:
         """Continue from a snapshot of a lab with the same shape."""
+
+    @classmethod
+    def panels(cls, frame: Frame) -> Mapping[str, Panel]:
+        """What can be drawn of a frame, by name; the first is what is drawn by itself."""
+        return plain(frame)
 
     def data(self) -> dict[str, NDArray[Any]]:
         """The results as host arrays by name, for files; {} for a lab that has none."""

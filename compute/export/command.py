@@ -25,6 +25,7 @@ from compute.lab import Lab
 from compute.labs import LABS, lab_class
 
 PICTURE = ".png"
+DRAWN = (".svg", ".pdf")
 
 
 def add(commands: Any) -> None:
@@ -32,12 +33,16 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("render", help="a picture or a film of a lab without the page")
     labs = ", ".join(lab.LAB for lab in LABS)
     parser.add_argument("what", metavar="LAB|FILE", help=f"one of {labs}; or a .json or .png that Fieldlab has made")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help=", ".join((*SINGLE, *writers.WRITERS)))
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help=", ".join((*SINGLE, *DRAWN, *writers.WRITERS))
+    )
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the lab")
     parser.add_argument("--to", action="append", default=[], metavar="NAME=VALUE", help="its value at the film's end")
     parser.add_argument("--size", type=_size, metavar="WxH", help="pixels (default 1920x1080)")
     parser.add_argument("--palette", help="for example Inferno")
     parser.add_argument("--part", help="which picture of the lab, for example laplacian")
+    parser.add_argument("--axes", action="store_true", help="a PNG with axes, title and colour bar")
+    parser.add_argument("--transparent", action="store_true", help="nothing behind a drawing with axes")
     parser.add_argument("--steps", type=int, help="steps before the (first) picture; 1000 for a lab that never ends")
     parser.add_argument("--frames", type=int, help="of a film (default 300)")
     parser.add_argument("--rate", type=float, help="frames a second (default 30)")
@@ -53,8 +58,11 @@ def run(chosen: argparse.Namespace, command: str) -> int:
     """Render what was asked for; 0 when it is done. ValueError says what is wrong with the request."""
     film = _film(chosen)
     _require_writable(chosen.out)
-    if chosen.out.suffix.lower() in SINGLE:
-        SINGLE[chosen.out.suffix.lower()](film, chosen.out, command)
+    ending = chosen.out.suffix.lower()
+    if ending in DRAWN or (ending == PICTURE and chosen.axes):
+        drawing(film.scene, chosen.out, command, chosen.transparent)
+    elif ending in SINGLE:
+        SINGLE[ending](film, chosen.out, command)
     else:
         shot = shoot.Shoot(film, chosen.out, command)
         _run(shot, studio(chosen, film))
@@ -69,6 +77,15 @@ def picture(scene: Scene, path: Path, command: str = "") -> None:
     data = paint.png(paint.pixels(scene), text)
     with whole_file(path) as made:
         made.write_bytes(data)
+    _describe(scene, path, command)
+
+
+def drawing(scene: Scene, path: Path, command: str = "", transparent: bool = False) -> None:
+    """Write a panel of `scene` with axes as SVG, PDF or PNG, with `<name>.json` beside it."""
+    from compute.export import figure
+
+    scene.check()
+    figure.write(scene, path, transparent)
     _describe(scene, path, command)
 
 
@@ -194,7 +211,7 @@ def _size(text: str) -> tuple[int, int]:
 def _require_writable(path: Path) -> None:
     from compute.machine import writable
 
-    if path.suffix.lower() not in SINGLE:
+    if path.suffix.lower() not in (*SINGLE, *DRAWN):
         writers.ending(path)
     if path.is_dir() and path.suffix.lower() != ".zarr":
         raise SceneError(f"{path} is a folder, not a file")

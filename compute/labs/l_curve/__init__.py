@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from compute.frames import Frame
 from compute.lab import OutOfMemory, View
+from compute.labs.l_curve import panels as drawings
 from compute.labs.l_curve import picture
 from compute.labs.l_curve.bidiagonal import Bidiagonalisation, footprint, room_for
 from compute.labs.l_curve.curve import LCurveResult
@@ -22,6 +23,7 @@ from compute.labs.l_curve.rules import Choice, choose
 from compute.labs.l_curve.small import Points, largest, points, widest
 from compute.labs.l_curve.survey import Survey
 from compute.labs.l_curve.system import OWN, System
+from compute.panels import Panel
 from compute.timings import Timing
 
 __all__ = ["LCurve"]
@@ -243,6 +245,11 @@ class LCurve(Settings):
         at = points(self.bidiagonal.small, grid)
         converged = self.bidiagonal.exhausted or bool(at.widths.max() <= self.tolerance)
         return LCurveResult.of(at, self.bounds(at), (self.bidiagonal.k, converged), self.choices())
+
+    @classmethod
+    def panels(cls, frame: Frame) -> Mapping[str, Panel]:
+        """The L-curve first."""
+        return drawings.panels(frame)
 
     def data(self) -> dict[str, NDArray[Any]]:
         """lambdas, residual_norms and solution_norms (k,), residual_bounds and solution_bounds (2, k)."""

@@ -1,0 +1,95 @@
+"""Drawings with axes, as SVG, PDF or PNG: a picture with its colour bar, or lines."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.figure import Figure
+
+from compute.export.colours import coloured
+from compute.export.paint import run
+from compute.export.scene import Scene, SceneError
+from compute.files import whole_file
+from compute.frames import Frame, Raster
+from compute.lab import Lab
+from compute.panels import Panel
+
+DPI = 100  # a pixel of the scene's size is 1/100 inch
+LOOKS: dict[str, dict[str, Any]] = {
+    "line": {},
+    "dashed": {"linestyle": "--", "linewidth": 1},
+    "dotted": {"linestyle": ":", "linewidth": 1.2},
+    "points": {"linestyle": "none", "marker": "o", "markersize": 4},
+}
+STEADY: dict[Any, Any] = {
+    "svg.hashsalt": "fieldlab",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "font.size": 11,
+}
+
+
+def write(scene: Scene, path: Path, transparent: bool = False) -> None:
+    """Draw the scene's panel, its `part`, as SVG, PDF or PNG by the ending of `path`; a scene's bytes are the same.
+
+    SceneError for a panel that the lab does not have.
+    """
+    with closing(scene.open()) as lab:
+        run(lab, scene.steps)
+        frame = lab.frame(pixels=scene.size)
+        made = drawn(lab, frame, scene)
+    with whole_file(path) as target, mpl.rc_context(STEADY):
+        made.savefig(target, transparent=transparent, metadata=_about(path.suffix.lower(), json.dumps(scene.plain())))
+
+
+def drawn(lab: Lab, frame: Frame, scene: Scene) -> Figure:
+    """The panel as a figure of the scene's size."""
+    panels = lab.panels(frame)
+    name = scene.part or next(iter(panels), "")
+    if name not in panels:
+        raise SceneError(f"part must be one of {', '.join(panels)} for {scene.lab}, not {scene.part!r}")
+    panel = panels[name]
+    with mpl.rc_context(STEADY):
+        figure = Figure((scene.size[1] / DPI, scene.size[0] / DPI), dpi=DPI, layout="constrained")
+        axes = figure.add_subplot()
+        axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+        if panel.image:
+            _picture(figure, axes, frame.rasters[panel.image], scene, lab.APART)
+        else:
+            _lines(axes, panel, frame)
+    return figure
+
+
+def _picture(figure: Figure, axes: Axes, raster: Raster, scene: Scene, apart: tuple[int, int, int]) -> None:
+    x0, y0, x1, y1 = raster.extent
+    axes.imshow(coloured(raster.levels, scene.look, apart)[::-1], extent=(x0, x1, y0, y1), origin="lower")
+    ramp = coloured(np.arange(255, dtype=np.uint8)[None], scene.look)[0] / 255
+    scale = ScalarMappable(Normalize(raster.low, raster.high), ListedColormap(list(map(tuple, ramp))))
+    figure.colorbar(scale, ax=axes, label=f"{raster.label} {f'[{raster.unit}]' if raster.unit else ''}".strip())
+
+
+def _lines(axes: Axes, panel: Panel, frame: Frame) -> None:
+    for line in panel.lines:
+        if line.curve in frame.curves:
+            curve = frame.curves[line.curve]
+            axes.plot(curve.x, curve.y, label=line.label or None, **LOOKS[line.look])
+    for axis in panel.log:
+        getattr(axes, f"set_{axis}scale")("log")
+    axes.grid(visible=True, alpha=0.3)
+    if any(line.label for line in panel.lines):
+        axes.legend(frameon=False)
+
+
+def _about(ending: str, plan: str) -> dict[str, Any]:
+    """The plan in the file, and no date: it would make each file another."""
+    if ending == ".svg":
+        return {"Description": plan, "Date": None}
+    return {"Subject": plan, "CreationDate": None} if ending == ".pdf" else {"fieldlab": plan}

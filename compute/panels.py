@@ -1,0 +1,36 @@
+"""What a drawing of a lab's frame shows: the picture or the lines of one plot, and what its axes are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from compute.frames import Frame
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve of the frame by its name. look: "line", "dashed", "dotted" or "points"."""
+
+    curve: str
+    label: str = ""
+    look: str = "line"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One plot. image: name of the raster it shows, "" for lines; log: axes that are logarithmic, of "x", "y", "xy"."""
+
+    title: str
+    x: str = ""
+    y: str = ""
+    log: str = ""
+    lines: tuple[Line, ...] = ()
+    image: str = ""
+
+
+def plain(frame: Frame) -> Mapping[str, Panel]:
+    """A panel for each raster and each curve, for a lab that says nothing of its own."""
+    images = {name: Panel(raster.label or name, "x", "y", image=name) for name, raster in frame.rasters.items()}
+    lines = {name: Panel(curve.label or name, lines=(Line(name),)) for name, curve in frame.curves.items()}
+    return images | lines

@@ -1,0 +1,78 @@
+"""Drawings with axes: what is in the file, the same bytes each time, the numbers where they belong."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import closing
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from compute.__main__ import main
+from compute.export import figure
+from compute.export.scene import Look, Scene, SceneError
+from compute.labs.diffusion import Diffusion
+
+SVG = "{http://www.w3.org/2000/svg}"
+HEAT = Scene("diffusion", {"ny": 30, "nx": 40}, (300, 400), 20, look=Look("Inferno"))
+
+
+def test_a_curve_as_svg_has_its_bounds_and_says_how_it_was_made(tmp_path):
+    path, again = tmp_path / "curve.svg", tmp_path / "again.svg"
+    arguments = ["--set", "problem=shaw", "--set", "n=32", "--size", "500x400"]
+    assert main(["render", "l_curve", "--out", str(path), *arguments]) == 0
+    root = ET.parse(path).getroot()
+    assert root.get("viewBox") == "0 0 360 288"  # in points, 72 to 100 pixels
+    plan = next(element.text for element in root.iter() if element.tag.endswith("description"))
+    assert json.loads(plan)["values"] == {"problem": "shaw", "n": 32}
+    dashed = [path for path in root.iter(f"{SVG}path") if "stroke-dasharray" in (path.get("style") or "")]
+    assert len(dashed) >= 2
+    assert main(["render", f"{path}.json", "--out", str(again)]) == 0
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_a_pdf_is_one(tmp_path):
+    path = tmp_path / "picard.pdf"
+    scene = Scene("l_curve", {"problem": "shaw", "n": 32}, (300, 400), part="picard")
+    figure.write(scene, path)
+    data = path.read_bytes()
+    assert data.startswith(b"%PDF-")
+    assert b"/MediaBox [ 0 0 288 216 ]" in data
+    assert not re.search(rb"/CreationDate", data)
+
+
+def test_a_picture_with_axes_has_the_field_s_values_at_its_colour_bar(tmp_path):
+    with closing(HEAT.open()) as lab:
+        lab.advance(20)
+        frame = lab.frame()
+        made = figure.drawn(lab, frame, HEAT)
+        raster = frame.rasters["field"]
+    picture, bar = made.axes
+    assert picture.get_xlim() == (raster.extent[0], raster.extent[2])
+    assert bar.get_ylim() == pytest.approx((raster.low, raster.high))
+    shown = picture.images[0].get_array()
+    assert shown.shape == (30, 40, 3)
+    truth = Diffusion(ny=30, nx=40)
+    truth.advance(20)
+    warmest = np.unravel_index(truth.field().argmax(), (30, 40))
+    assert shown[warmest].sum() == shown.sum(axis=2).max()  # Inferno grows lighter; row 0 is the lowest
+    truth.close()
+
+
+def test_a_png_with_axes_may_have_nothing_behind_it(tmp_path):
+    path = tmp_path / "heat.png"
+    figure.write(HEAT, path, transparent=True)
+    with Image.open(path) as picture:
+        assert picture.size == (400, 300)
+        assert picture.mode == "RGBA"
+        assert picture.getpixel((1, 1))[3] == 0
+        assert json.loads(picture.text["fieldlab"])["steps"] == 20
+
+
+def test_a_panel_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(SceneError, match="part must be one of field, laplacian"):
+        figure.write(Scene("diffusion", {"ny": 8, "nx": 8}, part="pressure"), tmp_path / "a.svg")
+    assert not list(tmp_path.iterdir())
