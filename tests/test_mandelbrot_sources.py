@@ -19,7 +19,7 @@ from compute.raster import cpu_numpy as raster
 from tests.cuda_on_cpu import Module, upload
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
-DIRECT = {"direct", "direct_shortcuts", "pick"}
+DIRECT = {"counts_only", "direct", "direct_shortcuts", "pick"}
 SLOW = {"each_step", "additions"}
 TABLE = {"first_plain", "merge_plain", "first_far", "merge_far"}
 BUILDS = [
@@ -49,7 +49,7 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize(("source", "defines", "kernels"), BUILDS, ids=str)
+@pytest.mark.parametrize(("source", "defines", "kernels"), BUILDS)
 def test_compiles_with_next_to_no_spills(source, defines, kernels, architecture):
     made = check_cuda(source, defines=defines, architecture=architecture)
     assert set(made.resources) == kernels
