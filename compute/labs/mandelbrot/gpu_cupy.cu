@@ -1,6 +1,15 @@
 // The Mandelbrot set in CUDA C: direct iteration. Compile with -DREAL=float|double.
 //
 // A thread owns a pixel, a warp 8 x 4 of them, which differ little in their counts. The arrays are those of state.py.
+//
+// The lesson's scene, 3000 x 2000 pixels and 20 iterations, on an H200, in us, float32 / float64:
+//   as it is                                                   53 / 62
+//   without smooth counts                                      46 / 54   the lesson's own kernels have none either
+//   without smooth counts and totals                           43 / 50
+//   its 46 875 blocks, empty                                   31 / 31   but blocks of 256 gain nothing any more
+//   tests of |z|^2 as integers, off the FP64 pipe              58 / 63   with totals added up a block: 58 / 62 without
+//   the last steps kept, to find the one that left             57 / 61   likewise; the interior view 8 % slower
+//   2, 4, 8 pixels a thread, one after the other       53 51 52 / 63 62 62   the interior view 3 to 6 % slower
 
 #include "pixels.cuh"
 #include "step.cuh"
