@@ -10,8 +10,10 @@ function paced(send) {
   let timer = null, last = -PACE;
   return () => {
     if (timer !== null) return;
-    timer = setTimeout(() => { timer = null; last = performance.now(); send(); },
-                       Math.max(0, last + PACE - performance.now()));
+    const now = () => { timer = null; last = performance.now(); send(); };
+    const rest = last + PACE - performance.now();
+    if (rest > 0) timer = setTimeout(now, rest);
+    else now();  // before the browser paints, which takes longer than the message
   };
 }
 
@@ -49,8 +51,8 @@ function reanchor(data) {
 
 function move(x, y, h) {
   Object.assign(at, {x, y, h});
-  show();
   report();
+  show();
 }
 
 function zoom(event, factor) {
