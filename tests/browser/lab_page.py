@@ -29,7 +29,8 @@ class SideBar:
     page: Page
 
     def group(self, name: str) -> None:
-        """Open that group of controls alone."""
+        """Open that group of controls alone, once the lab's own groups are there: a tab brings them a moment later."""
+        self.page.locator("nav button[aria-expanded]").filter(has_text=name).first.wait_for()
         changed = False
         for button in self.page.locator("nav button[aria-expanded]").all():
             wanted = button.inner_text().strip() == name
