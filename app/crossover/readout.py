@@ -78,7 +78,8 @@ def _headline(finding: Finding) -> str:
     noisy = " <span class='noisy'>noisy</span>" if ratio.noisy else ""
     place = f"<p class='quiet'>{escape(finding.place)}</p>" if finding.place else ""
     interval = f"<p>{times(ratio.low)} to {times(ratio.high)}×{noisy} at n = {count(finding.n)}</p>"
-    return f"<div class='headline {finding.fast.kind}'>{number}</div>{interval}{place}"
+    hollow = " recorded" if finding.place else ""  # as everything that was not measured here
+    return f"<div class='headline {finding.fast.kind}{hollow}'>{number}</div>{interval}{place}"
 
 
 def _way(line: Line, spread: Spread, longest: float, n: int) -> str:

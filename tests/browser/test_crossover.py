@@ -102,6 +102,8 @@ def test_a_sweep_fills_in_live_and_says_where_the_curves_cross(lab):
     ratio = lab.page.locator(".readout .headline b").text_content()
     assert float(re.sub(r"[\s×]", "", ratio)) == pytest.approx(best[10_000] / RECORDED[10_000], rel=0.01)
     assert lab.page.locator(".readout i.recorded").count() == 1
+    shown = "b => [getComputedStyle(b).color, parseFloat(getComputedStyle(b).webkitTextStrokeWidth)]"
+    assert lab.page.locator(".readout .headline b").evaluate(shown) == ["rgba(0, 0, 0, 0)", 1.5]  # hollow, too
 
 
 def test_a_tap_on_a_line_shows_the_very_file_that_runs(lab):
