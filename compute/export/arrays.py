@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.export.film import Film
-from compute.export.paint import TEXT, run
+from compute.export.paint import TEXT, posed, run
 from compute.export.scene import Scene, SceneError
 from compute.files import whole_file
 from compute.lab import Lab
@@ -34,8 +34,7 @@ def results(lab: Lab) -> Arrays:
 
 def write_npz(scene: Scene, path: Path) -> None:
     """The data of `scene` as a compressed NPZ, its plan as JSON in the entry "fieldlab"."""
-    with closing(scene.open()) as lab:
-        run(lab, scene.steps)
+    with posed(scene) as lab:
         found = results(lab)
     with whole_file(path) as made, made.open("wb") as out:
         entries: dict[str, Any] = {**found, TEXT: np.array(json.dumps(scene.plain()))}
@@ -65,8 +64,7 @@ def _moments(film: Film) -> Any:
     """The data of each frame in turn; a lab that goes on is not made anew."""
     if not film.sequential:
         for number in range(film.frames):
-            with closing(film.at(number).open()) as lab:
-                run(lab, film.at(number).steps)
+            with posed(film.at(number)) as lab:
                 yield results(lab)
         return
     with closing(film.scene.open()) as lab:

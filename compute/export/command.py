@@ -20,7 +20,7 @@ from compute.export.film import SCHEMA as FILM
 from compute.export.film import Film, Key, film_of
 from compute.export.scene import Scene, SceneError, read, scene_of
 from compute.export.studio import Here, Studio
-from compute.files import whole, whole_file
+from compute.files import whole_file
 from compute.lab import Lab
 from compute.labs import LABS, lab_class
 
@@ -77,7 +77,7 @@ def picture(scene: Scene, path: Path, command: str = "") -> None:
     data = paint.png(paint.pixels(scene), text)
     with whole_file(path) as made:
         made.write_bytes(data)
-    _describe(scene, path, command)
+    shoot.describe(scene.plain(), path, command, 0.0)
 
 
 def drawing(scene: Scene, path: Path, command: str = "", transparent: bool = False) -> None:
@@ -86,7 +86,7 @@ def drawing(scene: Scene, path: Path, command: str = "", transparent: bool = Fal
 
     scene.check()
     figure.write(scene, path, transparent)
-    _describe(scene, path, command)
+    shoot.describe(scene.plain(), path, command, 0.0)
 
 
 def numbers(film: Film, path: Path, command: str = "") -> None:
@@ -96,12 +96,7 @@ def numbers(film: Film, path: Path, command: str = "") -> None:
         arrays.write_zarr(film, path)
         return
     arrays.write_npz(film.scene, path)
-    _describe(film.scene, path, command)
-
-
-def _describe(scene: Scene, path: Path, command: str) -> None:
-    with whole(path.with_name(f"{path.name}.json")) as out:
-        json.dump(shoot.described(scene.plain(), path, command, 0.0), out, indent=1, ensure_ascii=False)
+    shoot.describe(film.scene.plain(), path, command, 0.0)
 
 
 def studio(chosen: argparse.Namespace, film: Film) -> Studio:

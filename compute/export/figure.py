@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 
 from compute.export.colours import coloured
-from compute.export.paint import run
+from compute.export.paint import posed
 from compute.export.scene import Scene, SceneError
 from compute.files import whole_file
 from compute.frames import Frame, Raster
@@ -42,8 +41,7 @@ def write(scene: Scene, path: Path, transparent: bool = False) -> None:
 
     SceneError for a panel that the lab does not have.
     """
-    with closing(scene.open()) as lab:
-        run(lab, scene.steps)
+    with posed(scene) as lab:
         frame = lab.frame(pixels=scene.size)
         made = drawn(lab, frame, scene)
     with whole_file(path) as target, mpl.rc_context(STEADY):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,6 @@ from PIL.PngImagePlugin import PngInfo
 
 from compute.export.colours import coloured
 from compute.export.scene import Scene, SceneError
-from compute.frames import Raster
 from compute.lab import Lab
 
 Pixels = NDArray[np.uint8]  # (height, width, 3)
@@ -23,9 +23,16 @@ TEXT = "fieldlab"  # key of the text in a PNG
 
 def pixels(scene: Scene) -> Pixels:
     """The picture of `scene`. ValueError for values that the lab refuses, or if it has no such picture."""
+    with posed(scene) as lab:
+        return shown(lab, scene)
+
+
+@contextmanager
+def posed(scene: Scene) -> Iterator[Lab]:
+    """A lab that has gone as far as `scene` says, closed at the end of the block."""
     with closing(scene.open()) as lab:
         run(lab, scene.steps)
-        return shown(lab, scene)
+        yield lab
 
 
 def run(lab: Lab, steps: int) -> None:
@@ -69,8 +76,3 @@ def png(picture: Pixels, text: str = "") -> bytes:
     out = io.BytesIO()
     Image.fromarray(picture).save(out, "PNG", compress_level=LEVEL, pnginfo=about)
     return out.getvalue()
-
-
-def raster_png(raster: Raster, scene: Scene) -> bytes:
-    """A raster that is there already, in the scene's colours."""
-    return png(coloured(raster.levels, scene.look))

@@ -65,7 +65,7 @@ class Shoot:
                 frames.close()
         progress(Progress(made, self.film.frames, perf_counter() - start, "encoding"))
         writers.write(self.path, self._frames(), self.film.rate, json.dumps(self.film.plain(), ensure_ascii=False))
-        self._describe(perf_counter() - start)
+        describe(self.film.plain(), self.path, self.command, perf_counter() - start)
         self._clear()
 
     def missing(self) -> list[int]:
@@ -96,14 +96,16 @@ class Shoot:
             with Image.open(io.BytesIO(self._file(number).read_bytes())) as picture:
                 yield np.asarray(picture.convert("RGB"))
 
-    def _describe(self, seconds: float) -> None:
-        with whole(self.path.with_name(f"{self.path.name}.json")) as out:
-            json.dump(described(self.film.plain(), self.path, self.command, seconds), out, indent=1, ensure_ascii=False)
-
     def _clear(self) -> None:
         for file in self.folder.iterdir():
             file.unlink()
         self.folder.rmdir()
+
+
+def describe(plain: dict[str, Any], path: Path, command: str, seconds: float) -> None:
+    """Write `<name>.json` beside the file `path`."""
+    with whole(path.with_name(f"{path.name}.json")) as out:
+        json.dump(described(plain, path, command, seconds), out, indent=1, ensure_ascii=False)
 
 
 def described(plain: dict[str, Any], path: Path, command: str, seconds: float) -> dict[str, Any]:
