@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import panel_material_ui as pmui
@@ -67,3 +67,11 @@ class Typed:
         if not value.is_integer():
             raise ValueError(f"{self.panel.label} must be {kind}, not {text[:40]!r}")
         return int(value)
+
+
+def pass_on(refusal: str, fields: Mapping[str, Typed]) -> bool:
+    """Say a refusal of the engine, whose first word is a parameter, below that parameter's field; whether one does."""
+    field = fields.get(refusal.split(" ", 1)[0])
+    if field is not None:
+        field.complain(refusal)
+    return field is not None

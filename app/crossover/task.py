@@ -11,7 +11,7 @@ import panel_material_ui as pmui
 from app.controls import column
 from app.crossover.runner import Runner
 from app.session import Session
-from app.typed import Typed
+from app.typed import Typed, pass_on
 from app.widgets import FULL, Bound
 from compute.labs.crossover.catalogue import workload, workloads
 
@@ -101,8 +101,4 @@ class TaskControls(Bound):
 
     def refused(self, text: str) -> bool:
         """The engine refused something, in these words; whether a field here says so now."""
-        fields = {"least": self.least, "most": self.most, "n": self.most}
-        field = fields.get(text.split(" ", 1)[0])
-        if field is not None:
-            field.complain(text)
-        return field is not None
+        return pass_on(text, {"least": self.least, "most": self.most, "n": self.most})

@@ -11,7 +11,7 @@ from app.controls import column
 from app.l_curve.stage import LCurveStage
 from app.l_curve.words import NUMBERS
 from app.session import Session
-from app.typed import Typed
+from app.typed import Typed, pass_on
 from app.widgets import FULL, Bound
 from compute.labs.l_curve.parameters import require_lambda, require_range
 from compute.labs.l_curve.rules import RULES
@@ -122,8 +122,4 @@ class ChoiceControls(Bound):
 
     def refused(self, text: str) -> bool:
         """The engine refused something, in these words; whether a field here says so now."""
-        fields = {"lam": self.lam, "lambdas": self.low, "steps_at_most": self.most}
-        field = fields.get(text.split(" ", 1)[0])
-        if field is not None:
-            field.complain(text)
-        return field is not None
+        return pass_on(text, {"lam": self.lam, "lambdas": self.low, "steps_at_most": self.most})
