@@ -142,8 +142,8 @@ def screenshot(page: Page, tmp_path: Path) -> Callable[[str], Path]:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{name}.png"
         page.screenshot(path=path, animations="disabled")
-        # a palette is enough for what is shown, and a third of the size
-        Image.open(path).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+        # not as 256 colours, which are smaller, but draw bands into smooth fields
+        Image.open(path).convert("RGB").save(path, optimize=True)
         return path
 
     return take
