@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from compute.engine.ledger import Record
 from compute.engine.messages import Order, View
+from compute.engine.recording import Recording
 from compute.engine.ring import LARGEST
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 10**9  # steps in one request: days, but the lab can be paused at any time
 MOST_SAMPLES = 1000
+MOST_FRAMES = 10**6  # of a recording: nine hours at 30 a second
 MOST_CREDITS = 64  # per request; frames under way are limited by the ring in any case
 
 
@@ -92,6 +94,35 @@ class LabHandle:
     def snapshot(self) -> None:
         """The lab's whole state; answered by SnapshotTaken."""
         self._ask("snapshot")
+
+    def record(self, folder: str, every: int, pixels: tuple[int, int], most: int, done: int | None = None) -> None:
+        """Record a frame of the whole lab, at most `pixels` (height, width), now and after every `every` steps.
+
+        Frames go into the empty or new `folder`, `most` at most, whether they are shown or not; answered by Recorded.
+        every 0: for a lab that ends, its complete pictures only; they are recorded with any other `every` too. done:
+        to go on with what another engine has recorded there, its `steps` at the snapshot that this lab goes on from.
+        """
+        fine = self._whole("every", every, MOST_STEPS, least=0) and self._are_pixels(pixels)
+        if not (fine and self._whole("most", most, MOST_FRAMES)):
+            return
+        with self._supervisor.lock:
+            if self.recording:
+                self._refuse("this lab is being recorded already")
+                return
+            self._record.recording = Recording(str(folder), every, pixels, most, done)
+            self._order("record", **self._record.recording.order(done))
+
+    def stop_recording(self) -> None:
+        """End the recording, if there is one; answered by the last Recorded."""
+        with self._supervisor.lock:
+            if self._record.recording:
+                self._record.recording.stopping = True
+                self._order("stop_recording")
+
+    @property
+    def recording(self) -> bool:
+        """Whether the lab is being recorded, or is about to be."""
+        return self._record.recording is not None
 
     def close(self) -> None:
         """Give the lab's memory back; answered by Closed, the last event."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
 
@@ -16,6 +16,8 @@ from compute.engine.messages import Delivery
 from compute.engine.port import Port
 from compute.lab import Lab
 
+Mark = tuple[str, int] | None
+
 log = logging.getLogger(__name__)
 
 PERIOD = 1.0  # seconds between deposits of a running lab
@@ -26,16 +28,20 @@ SHARE = 0.02  # part of the time that deposits may cost
 
 
 class Keeper:
-    """Deposits one lab's snapshots, piece by piece between slices; only healthy and finite states are good."""
+    """Deposits one lab's snapshots, piece by piece between slices; only healthy and finite states are good.
 
-    def __init__(self, number: int, lab: Lab, port: Port) -> None:
-        self._number, self._lab, self._port = number, lab, port
+    mark: how far a recording was (Delivery) is kept beside the state.
+    """
+
+    def __init__(self, number: int, lab: Lab, port: Port, mark: Callable[[], Mark] = lambda: None) -> None:
+        self._number, self._lab, self._port, self._mark = number, lab, port, mark
         self._changed = False
         self._next = time.monotonic() + PERIOD
         self._rested_at = 0.0
         self._cost = 0.0
         self._writer: Writer | None = None
         self._values: Mapping[str, Any] = {}
+        self._marked: Mark = None
 
     def touch(self, *, by_hand: bool) -> None:
         """The state changed: by steps, or by hand (a value, paint, reset), which is worth keeping at once."""
@@ -68,9 +74,8 @@ class Keeper:
         if self._writer is None:
             self._begin()
         elif self._writer.write():
-            self._port.say(
-                Delivery(self._number, "deposit", self._writer.parcel, self._values), [self._writer.descriptor]
-            )
+            deposit = Delivery(self._number, "deposit", self._writer.parcel, self._values, self._marked)
+            self._port.say(deposit, [self._writer.descriptor])
             self.close()
 
     def _begin(self) -> None:
@@ -79,7 +84,7 @@ class Keeper:
         if needed > free / MARGIN:
             raise NoSharedMemory(f"{needed} bytes for a copy are too much where {free} are free")
         if self._lab.healthy and finite(snapshot := self._lab.snapshot()):
-            self._values = self._lab.values()
+            self._values, self._marked = self._lab.values(), self._mark()
             self._writer = Writer(snapshot)
 
     def close(self) -> None:

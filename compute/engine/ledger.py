@@ -22,12 +22,14 @@ from compute.engine.messages import (
     Parcel,
     Paused,
     Picture,
+    Recorded,
     Report,
     Restarted,
     Settled,
     View,
 )
 from compute.engine.outbox import Item
+from compute.engine.recording import Recording
 from compute.engine.ring import ELSEWHERE, LARGEST, Ring
 
 SUSPICION = 60.0  # seconds
@@ -48,11 +50,12 @@ class Death:
 
 @dataclass
 class Deposit:
-    """The last good state: a parcel in a memory file, and the lab's values when it was taken."""
+    """The last good state: a parcel in a memory file, the lab's values when it was taken, and Delivery.mark."""
 
     parcel: Parcel
     descriptor: int
     values: Mapping[str, Any]
+    mark: tuple[str, int] | None = None
 
 
 @dataclass
@@ -79,6 +82,7 @@ class Record:
     tries: int = 0
     questions: list[Order] = field(default_factory=list)
     crimes: list[float] = field(default_factory=list)
+    recording: Recording | None = None
     ring: Ring | None = None
     deposit: Deposit | None = None
     opened: bool = False
@@ -106,6 +110,9 @@ class Record:
             items.append(self._item("update", serial=serial, values=update))
         items.append(self._item("look", view=self.view, pixels=self.pixels))
         items.append(self._item("set_pace", steps=self.steps))
+        if self.recording:
+            items.append(self._item("record", **self.recording.opening(kept.mark if kept else None)))
+            items += [self._item("stop_recording")] * self.recording.stopping
         items += [self._item("run")] * self.running
         items += [self._item("credit", n=self.owed)] * bool(self.owed)
         return items
@@ -124,6 +131,13 @@ class Record:
         question = next((question for question in self.questions if question.verb == verb), None)
         if question:
             self.questions.remove(question)
+
+    def recorded(self, news: Recorded) -> None:
+        """The worker has said how far a recording is."""
+        if self.recording:
+            self.recording.begun = True
+        if news.ended:
+            self.recording = None
 
     def keep(self, deposit: Deposit | None) -> None:
         """Replace the last good state."""
@@ -207,7 +221,7 @@ class Ledger:
             case Settled():
                 record.settle(report.serial, report.values)
             case Delivery(purpose="deposit"):
-                record.keep(Deposit(report.parcel, descriptors.pop(), report.values))
+                record.keep(Deposit(report.parcel, descriptors.pop(), report.values, report.mark))
             case Delivery():
                 answer: Event = read(report.parcel, descriptors[0])
                 return answer
@@ -218,6 +232,8 @@ class Ledger:
                 return Restarted(absent[0], now - absent[1]) if absent else None
             case Notice():
                 record.running = record.running and not isinstance(report.event, Paused)
+                if isinstance(report.event, Recorded):
+                    record.recorded(report.event)
                 if isinstance(report.event, Closed):
                     self.drop(record)
                 return report.event

@@ -94,6 +94,20 @@ class SnapshotTaken(Event):
 
 
 @dataclass(frozen=True)
+class Recorded(Event):
+    """How far a recording is: frames on disk, their bytes, and the lab's steps since it began.
+
+    At most a few times a second; once more, the last time, when it has `ended`, which then says why. What was recorded
+    stays. There is no last one where the lab is closed first.
+    """
+
+    frames: int
+    bytes: int
+    steps: int
+    ended: str = ""
+
+
+@dataclass(frozen=True)
 class Closed(Event):
     """The lab is gone; no event follows."""
 
@@ -191,13 +205,15 @@ class Notice(Report):
 class Delivery(Report):
     """A large object in its own memory file, whose descriptor comes with the report.
 
-    purpose: "deposit" (a good state to restart from, with the `values` it belongs to) or "event".
+    purpose: "deposit" (a good state to restart from, with the `values` it belongs to) or "event"; mark: of a deposit,
+    the folder of the recording under way and the steps that it has counted.
     """
 
     lab: int
     purpose: str
     parcel: Parcel
     values: Mapping[str, Any]
+    mark: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True)

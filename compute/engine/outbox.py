@@ -17,7 +17,8 @@ log = logging.getLogger(__name__)
 MOST = 4000  # orders waiting at most: a worker that does not read for its whole deadline gets about 300 a client
 NEWEST_WINS = frozenset({"update", "look", "set_pace"})  # an unsent one is replaced by the next of its lab
 QUESTIONS = frozenset({"sample", "solve", "snapshot"})
-STATE = NEWEST_WINS | QUESTIONS | {"open_lab", "run", "pause", "credit"}  # what opening a lab again covers
+# what opening a lab again covers
+STATE = NEWEST_WINS | QUESTIONS | {"open_lab", "run", "pause", "credit", "record", "stop_recording"}
 
 
 @dataclass(frozen=True)

@@ -79,16 +79,25 @@ class Pace:
         self.running = False
         self.owed += n
 
-    def next_steps(self, now: float) -> int:
-        """Steps for the slice that starts `now`; 0 if the lab has nothing to compute."""
+    def next_steps(self, now: float, *, recorded: bool = False) -> int:
+        """Steps for the slice that starts `now`; 0 if the lab has nothing to compute.
+
+        A lab that is recorded goes on, as fast as it goes, when nobody has looked at it for GRACE.
+        """
         fit = max(1, int(SLICE / self.cost)) if self.cost else 1
         if self.owed:
             return min(self.owed, fit)
         if not self.running:
             return 0
+        if recorded and now >= self.alone_at():
+            return fit
         if self.steps is None:
             return fit if self.credits or now - self.last_credit < GRACE else 0
         return min(max(0, self.steps - self.tally.steps), fit) if self.credits else 0
+
+    def alone_at(self) -> float:
+        """From when on nobody looks at the lab; inf while it may send a frame, or is paused."""
+        return self.last_credit + GRACE if self.running and not self.credits else inf
 
     def did(self, timing: Timing, seconds: float) -> None:
         """Account for a slice that took `seconds` of wall time. A first call does not count: it compiled."""

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Any
 
 from compute.backends import backend
+from compute.engine.filming import Filming
 from compute.engine.keeper import Keeper
 from compute.engine.memory import pack
 from compute.engine.messages import Parcel, Paused, Picture, Refused, Settled, View
@@ -40,7 +42,8 @@ class Seat:
 
     def __init__(self, number: int, lab: Lab, port: Port, ring: Ring, engine: str) -> None:
         self.number, self.lab = number, lab
-        self.pace, self.keeper = Pace(), Keeper(number, lab, port)
+        self.pace, self.filming = Pace(), Filming(number, lab, port, self._patience)
+        self.keeper = Keeper(number, lab, port, self.filming.mark)
         self.view: View | None = None
         self.pixels = (512, 512)
         self.frames = 0
@@ -90,12 +93,28 @@ class Seat:
         """Permit `n` more frames."""
         self.pace.grant(n, time.monotonic())
 
+    def record(self, folder: str, done: int | None, **arguments: Any) -> None:
+        """Record from now on, or go on with it."""
+        self.settle()
+        self.filming.begin(folder, done, **arguments)
+        self.keeper.touch(by_hand=True)
+        with self._ring.at_work():
+            self._film()
+
+    def stop_recording(self) -> None:
+        """End the recording."""
+        self.filming.end()
+
     # -- turns
 
     def wakes_at(self, now: float) -> float:
         """When this lab wants its next turn: 0 for at once, inf for not before an order comes."""
-        ready = self._ring.free() is not None if self._frame_due() else self._steps(now) > 0
-        return 0.0 if ready or self._updates else self.keeper.wakes_at()
+        shows = self._frame_due()
+        ready = self._ring.free() is not None if shows else self._steps(now) > 0
+        if ready or self._updates or self.filming.due(running=self.pace.running):
+            return 0.0
+        goes_on = self.filming.on and not (shows or self.lab.resting)
+        return min(self.keeper.wakes_at(), self.filming.wakes_at(), self.pace.alone_at() if goes_on else inf)
 
     def turn(self, now: float) -> None:
         """Values, one slice, a frame if one is due, a piece of a deposit."""
@@ -110,6 +129,7 @@ class Seat:
         self.settle()
         if not self._frame_due() and (steps := self._steps(now)):
             self._compute(steps)
+        self._film()
         slot = self._ring.free()
         if self._frame_due() and slot is not None:
             self._show(slot)
@@ -124,7 +144,9 @@ class Seat:
         return self.pace.frame_due(self.lab.resting)
 
     def _steps(self, now: float) -> int:
-        return 0 if self.lab.resting else self.pace.next_steps(now)
+        if self.lab.resting:
+            return 0
+        return self.filming.limited(self.pace.next_steps(now, recorded=self.filming.on))
 
     def settle(self) -> None:
         """Apply the waiting values: each set as a whole or not at all."""
@@ -156,6 +178,7 @@ class Seat:
             start = time.perf_counter()
             timing = self.lab.advance(steps)
             self.pace.did(replace(timing, spans=heard.spans), time.perf_counter() - start)
+            self.filming.did(timing.steps)
         self.keeper.touch(by_hand=by_hand)
 
     def _show(self, slot: int) -> None:
@@ -167,6 +190,14 @@ class Seat:
         timing = self.pace.shown().total(replace(frame.timing, spans=heard.spans))
         facts, notes = dict(frame.facts), dict(frame.notes)  # a read-only view cannot be pickled
         self._send(slot, replace(frame, number=self.frames, timing=timing, facts=facts, notes=notes))
+        self._examine()
+
+    def _film(self) -> None:
+        if self.filming.turn(running=self.pace.running):
+            self._examine()
+
+    def _examine(self) -> None:
+        """Pause a lab whose last frame was seen to hold NaN or inf."""
         sick = not self.lab.healthy
         if sick and (self.pace.running or not self._sick):
             self.pace.stop()
@@ -201,6 +232,7 @@ class Seat:
 
     def _changed(self) -> None:
         self.pace.dirty = True
+        self.filming.changed()
         self.keeper.touch(by_hand=True)
 
     @contextmanager

@@ -33,7 +33,7 @@ from compute.labs import lab_class
 MOST_ORDERS = 64  # orders read between two slices: a flood of them must not stop the labs
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 # methods of Seat that a lab's client may call
-SEAT_ORDERS = ("update", "act", "run", "pause", "step", "set_pace", "look", "credit")
+SEAT_ORDERS = ("update", "act", "run", "pause", "step", "set_pace", "look", "credit", "record", "stop_recording")
 
 
 class Worker:

@@ -1,0 +1,153 @@
+"""A recording on disk: a folder with `recording.json` and a file for each frame, every file whole or not there at all.
+
+A frame's file is one line of JSON, which says what its arrays are, and then their bytes: nothing in it is ever
+executed, so that a damaged file, or one of somebody else, is at worst refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.files import whole, whole_file
+from compute.frames import Curve, Frame, Raster
+from compute.timings import Timing
+
+SCHEMA = "fieldlab-recording/1"
+ABOUT = "recording.json"
+ENDING = ".frame"
+
+
+class TapeError(ValueError):
+    """A folder or file that is no recording, or a damaged one; the text names it."""
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A recorded frame. step: steps of the lab since the recording began; values: those of the lab's parameters that
+    have changed since the shot before, as JSON has them.
+    """
+
+    step: int
+    frame: Frame
+    values: Mapping[str, Any]
+
+
+class Tape:
+    """The recording in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def begin(self, about: Mapping[str, Any]) -> None:
+        """Make the folder and note what is recorded. TapeError if there is anything in it already."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if any(self.folder.iterdir()):
+            raise TapeError(f"a recording needs an empty folder, and {self.folder} is not empty")
+        with whole(self.folder / ABOUT) as out:
+            json.dump({"schema": SCHEMA, **about}, out, indent=1, ensure_ascii=False, default=_words)
+
+    def about(self) -> dict[str, Any]:
+        """What `begin` noted. TapeError if the folder holds no recording."""
+        try:
+            found = json.loads((self.folder / ABOUT).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise TapeError(f"{self.folder} holds no recording: {error}") from error
+        if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+            raise TapeError(f"{self.folder} holds no recording of the schema {SCHEMA!r}")
+        return found
+
+    def numbers(self) -> list[int]:
+        """Numbers of the frames that are there, ascending."""
+        names = (path.stem for path in self.folder.glob(f"*{ENDING}"))
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def put(self, number: int, shot: Shot) -> int:
+        """Write a frame; returns its bytes. OSError if the disk does not take it: then there is no such file."""
+        arrays: list[NDArray[Any]] = []
+        head = {
+            "step": shot.step,
+            "values": dict(shot.values),
+            "number": shot.frame.number,
+            "facts": dict(shot.frame.facts),
+            "notes": dict(shot.frame.notes),
+            "timing": _timing(shot.frame.timing),
+            "parts": {name: _part(part, arrays) for name, part in shot.frame.parts.items()},
+        }
+        line = json.dumps(head, ensure_ascii=False, default=_words).encode() + b"\n"
+        with whole_file(self.path(number)) as made, made.open("wb") as out:
+            out.write(line)
+            for array in arrays:
+                out.write(np.ascontiguousarray(array).data)
+        return len(line) + sum(array.nbytes for array in arrays)
+
+    def get(self, number: int) -> Shot:
+        """Read a frame. TapeError if it is damaged, OSError if it is not there."""
+        line, _, rest = self.path(number).read_bytes().partition(b"\n")
+        try:
+            head = json.loads(line)
+            parts, used = {}, 0
+            for name, entry in head["parts"].items():
+                parts[name], used = _read(entry, rest, used)
+            if used != len(rest):
+                raise ValueError(f"{len(rest)} bytes where {used} belong")  # noqa: TRY301 - put into words below
+            timing = Timing(**head["timing"])
+            frame = Frame(parts, head["facts"], timing, head["number"], head["notes"])
+            return Shot(int(head["step"]), frame, head["values"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise TapeError(f"{self.path(number)} is damaged: {error}") from error
+
+    def cut(self, step: int) -> None:
+        """Delete the frames that were taken after `step` steps, which the lab has gone back behind."""
+        for number in reversed(self.numbers()):
+            if self.get(number).step <= step:
+                break
+            self.path(number).unlink()
+
+    def path(self, number: int) -> Path:
+        """The file of a frame."""
+        return self.folder / f"{number:06d}{ENDING}"
+
+
+def _part(part: Raster | Curve, arrays: list[NDArray[Any]]) -> dict[str, Any]:
+    """What a part is, and its arrays added to `arrays`."""
+    if isinstance(part, Raster):
+        arrays.append(part.levels)
+        about = {"low": float(part.low), "high": float(part.high), "extent": part.extent}
+        return {"raster": part.levels.shape, **about, "label": part.label, "unit": part.unit}
+    arrays += [np.asarray(part.x, np.float64), np.asarray(part.y, np.float64)]
+    return {"curve": len(part.x), "label": part.label}
+
+
+def _read(entry: Mapping[str, Any], data: bytes, start: int) -> tuple[Raster | Curve, int]:
+    """A part from its bytes in `data` from `start` on, and where they end. Its arrays cannot be written to."""
+    if "raster" in entry:
+        rows, columns = entry["raster"]
+        levels = np.frombuffer(data, np.uint8, rows * columns, start).reshape(rows, columns)
+        x0, y0, x1, y1 = entry["extent"]
+        raster = Raster(levels, entry["low"], entry["high"], (x0, y0, x1, y1), entry["label"], entry["unit"])
+        return raster, start + levels.nbytes
+    count = entry["curve"]
+    both = np.frombuffer(data[start : start + 16 * count], np.float64, 2 * count)
+    return Curve(both[:count], both[count:], entry["label"]), start + both.nbytes
+
+
+def _timing(timing: Timing) -> dict[str, Any]:
+    names = ("backend", "variant", "steps", "cells", "launch", "compute", "levels", "transfer", "first_call")
+    return {name: getattr(timing, name) for name in names}
+
+
+def _words(value: object) -> Any:
+    """What JSON has no form for: a number of NumPy, or an uploaded file, of which the checksum says enough."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes, sha256 {hashlib.sha256(value).hexdigest()}"
+    return str(value)[:200]

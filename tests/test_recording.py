@@ -1,0 +1,313 @@
+"""Recording what runs: a frame at exactly every k-th step, whoever looks on, and what ends it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections import namedtuple
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compute.engine import Closed, FrameReady, Paused, Recorded, Refused, Restarted, SnapshotTaken, Supervisor
+from compute.engine.reel import Reel
+from compute.engine.tape import Shot, Tape, TapeError
+from compute.frames import Curve, Frame, Raster
+from compute.labs.diffusion import Diffusion
+from compute.timings import Timing
+from tests.engine_faulty import Client, Faulty, running
+
+Disk = namedtuple("Disk", "total used free")
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Supervisor]:
+    yield from running()
+
+
+def shots(folder: Path) -> list[Shot]:
+    tape = Tape(folder)
+    numbers = tape.numbers()
+    assert numbers == list(range(len(numbers)))
+    return [tape.get(number) for number in numbers]
+
+
+def ended(client: Client, seconds: float = 20.0) -> Recorded:
+    """The last report of a recording."""
+    end = time.monotonic() + seconds
+    while not (last := [news for news in client.of(Recorded) if news.ended]):
+        assert time.monotonic() < end, client.events[-8:]
+        time.sleep(0.005)
+    return last[-1]
+
+
+def wait_for(client: Client, steps: int) -> None:
+    """Wait until a lab that is stepped by hand has done so many steps in all."""
+    end, count = time.monotonic() + 20, -1
+    while count < steps:
+        assert time.monotonic() < end
+        n = len(client.of(SnapshotTaken))
+        client.handle.snapshot()
+        count = client.wait(SnapshotTaken, n + 1).snapshot["count"]
+    client.barrier()
+
+
+def close(*clients: Client) -> None:
+    for client in clients:
+        client.handle.close()
+    for client in clients:
+        client.wait(Closed)
+
+
+def stepped(field: np.ndarray, r: float, steps: int) -> np.ndarray:
+    """u + r times the five-point Laplacian, `steps` times, in float64; no flux across the edges."""
+    u = field.astype(np.float64)
+    for _ in range(steps):
+        wide = np.pad(u, 1, mode="edge")
+        u = u + r * (wide[:-2, 1:-1] + wide[2:, 1:-1] + wide[1:-1, :-2] + wide[1:-1, 2:] - 4 * u)
+    return u
+
+
+def test_frames_are_those_of_exactly_every_kth_step_beside_another_lab_and_without_credits(engine, tmp_path):
+    """k = 7 against slices of some hundred steps; the neighbour is recorded at another k and shown with credits."""
+    values = {"ny": 37, "nx": 53, "r": 0.2, "edges": "zero-flux", "preset": "noise", "dtype": "float64"}
+    quiet = Client(engine, "diffusion", **values)
+    shown = Client(engine, "diffusion", eager=True, **{**values, "r": 0.1})
+    for client, folder, every in ((quiet, "a", 7), (shown, "b", 13)):
+        client.handle.pace(50)
+        client.handle.record(str(tmp_path / folder), every, (64, 64), 12)
+        client.handle.run()
+    for client, folder, every, r in ((quiet, "a", 7, 0.2), (shown, "b", 13, 0.1)):
+        last = ended(client, 60)
+        assert (last.frames, last.steps) == (12, 11 * every)
+        assert "the bound of 12 frames" in last.ended
+        taken = shots(tmp_path / folder)
+        assert [shot.step for shot in taken] == [every * number for number in range(12)]
+        assert [shot.frame.facts["step"] for shot in taken] == [shot.step for shot in taken]
+        lab = Diffusion(backend="cpu_numpy", **{**values, "r": r})
+        truth = lab.field()
+        lab.close()
+        for shot in taken:
+            raster = shot.frame.rasters["field"]
+            seen = raster.low + raster.levels / 254 * (raster.high - raster.low)
+            np.testing.assert_allclose(seen, truth, rtol=0, atol=(raster.high - raster.low) / 254)
+            truth = stepped(truth, r, every)
+        assert last.bytes == sum(path.stat().st_size for path in (tmp_path / folder).glob("*.frame"))
+    assert quiet.frames == []
+    counts = [frame.timing.steps for frame in shown.frames[1:]]
+    assert set(counts) == {50}  # what is shown keeps its own pace
+    close(quiet, shown)
+
+
+def test_changes_on_the_way_appear_and_a_paused_lab_records_nothing(engine, tmp_path):
+    client = Client(engine)
+    client.handle.record(str(tmp_path), 5, (8, 8), 1000)
+    client.handle.step(12)
+    wait_for(client, 12)
+    client.handle.update(level=0.25)
+    client.handle.act("reset")
+    client.barrier()
+    assert [shot.step for shot in shots(tmp_path)] == [0, 5, 10]
+    client.handle.step(9)
+    wait_for(client, 9)
+    time.sleep(0.35)
+    client.handle.stop_recording()
+    last = ended(client)
+    assert last == Recorded(5, last.bytes, 21, "stopped")
+    taken = shots(tmp_path)
+    assert [shot.step for shot in taken] == [0, 5, 10, 15, 20]
+    assert [shot.frame.facts["step"] for shot in taken] == [0, 5, 10, 3, 8]  # the reset came after 12
+    assert [shot.values for shot in taken] == [{}, {}, {}, {"level": 0.25}, {}]
+    assert Tape(tmp_path).about()["values"]["level"] == 0.5
+    client.handle.step(20)
+    wait_for(client, 29)
+    assert len(shots(tmp_path)) == 5
+    assert len(client.of(Recorded)) <= 4
+    close(client)
+
+
+def test_of_a_lab_that_ends_each_complete_picture_is_recorded(engine, tmp_path):
+    values = {"ny": 30, "nx": 40, "max_iterations": 50, "backend": "cpu_numba"}
+    client = Client(engine, "mandelbrot", **values)
+    client.handle.record(str(tmp_path), 0, (64, 64), 100)
+    client.handle.run()
+    for number, change in enumerate(({}, {"zoom": "10"}, {"zoom": "100", "max_iterations": 200})):
+        if change:
+            client.handle.update(**change)
+        end = time.monotonic() + 60
+        while len(Tape(tmp_path).numbers()) < number + 2:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    client.barrier()
+    client.handle.stop_recording()
+    assert ended(client).frames == 4  # the present state at first, which is not complete
+    assert [shot.frame.facts["finished"] for shot in shots(tmp_path)[1:]] == [1.0] * 3
+    assert shots(tmp_path)[3].values["zoom"] == "100"
+    close(client)
+
+
+def test_a_killed_engine_goes_on_with_the_recording_from_its_last_good_state(tmp_path):
+    for engine in running():
+        client = Client(engine, eager=True, cost=0.0005)
+        client.handle.pace(10)
+        client.handle.record(str(tmp_path), 3, (8, 8), 700)
+        client.handle.run()
+        client.wait_frame(lambda frame: frame.facts["step"] >= 1200)
+        os.kill(engine.pid, signal.SIGKILL)
+        client.wait(Restarted)
+        last = ended(client)
+        assert (last.frames, last.steps) == (700, 3 * 699)
+        taken = shots(tmp_path)
+        assert [shot.step for shot in taken] == list(range(0, 2100, 3))
+        # no step is missing and none is there twice: the state went on from where the recording did
+        assert [shot.frame.facts["value"] for shot in taken] == list(range(0, 2100, 3))
+        assert not client.handle.recording
+        close(client)
+
+
+def test_a_recording_younger_than_the_last_good_state_ends_with_a_restart(tmp_path, monkeypatch):
+    for engine in running():
+        client = Client(engine)
+        client.barrier()
+        record = engine._ledger.get(1)
+        monkeypatch.setattr(record, "keep", lambda deposit: deposit and os.close(deposit.descriptor))
+        client.handle.record(str(tmp_path), 3, (8, 8), 1500)
+        client.handle.step(4)
+        client.barrier()
+        os.kill(engine.pid, signal.SIGKILL)
+        client.wait(Restarted)
+        assert "restarted from a state before the recording" in ended(client).ended
+        client.barrier()
+        assert [shot.step for shot in shots(tmp_path)] == [0, 3]
+        close(client)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "words"),
+    [
+        ({"every": -1}, Refused, "every must be a whole number from 0"),
+        ({"every": 0}, Recorded, "every must be at least 1 step for faulty"),
+        ({"most": 0}, Refused, "most must be a whole number from 1"),
+        ({"pixels": (10**6, 10**6)}, Refused, "pixels must be"),
+        ({"folder": "full"}, Recorded, "is not empty"),
+        ({"folder": "file/below"}, Recorded, "NotADirectoryError"),
+    ],
+)
+def test_what_cannot_be_recorded_is_said(engine, tmp_path, arguments, kind, words):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thing").touch()
+    (tmp_path / "file").touch()
+    asked = {"folder": "new", "every": 1, "pixels": (8, 8), "most": 3} | arguments
+    client = Client(engine)
+    client.handle.record(**{**asked, "folder": str(tmp_path / asked["folder"])})
+    answer = client.wait(kind)
+    assert words in (answer.text if isinstance(answer, Refused) else answer.ended)
+    assert not client.handle.recording
+    client.handle.record(str(tmp_path / "fine"), 1, (8, 8), 3)  # nothing is left of it
+    client.handle.record(str(tmp_path / "other"), 1, (8, 8), 3)
+    client.wait(Refused, 2 if kind is Refused else 1)
+    client.handle.step(2)
+    wait_for(client, 2)
+    assert "the bound of 3 frames" in client.of(Recorded)[-1].ended
+    assert len(shots(tmp_path / "fine")) == 3
+    close(client)
+
+
+def test_a_lab_that_fails_keeps_what_was_recorded_and_a_frame_that_fails_ends_it(engine, tmp_path):
+    client = Client(engine)
+    client.handle.record(str(tmp_path), 2, (8, 8), 100)
+    client.handle.step(5)
+    wait_for(client, 5)
+    client.handle.update(trap="fail")
+    client.handle.step(5)
+    client.wait(Paused)
+    assert client.handle.recording
+    client.handle.update(trap="fail in frame")
+    client.handle.step(5)
+    assert ended(client).ended == "a frame could not be made: ZeroDivisionError: planted"
+    client.wait(Paused, 2)
+    assert [shot.step for shot in shots(tmp_path)] == [0, 2, 4]
+    close(client)
+
+
+def test_values_that_are_not_finite_pause_a_recorded_lab_nobody_looks_at(engine, tmp_path):
+    client = Client(engine)
+    client.handle.record(str(tmp_path), 2, (8, 8), 10**5)
+    client.handle.run()
+    client.handle.act("spoil")
+    assert "NaN" in client.wait(Paused).reason
+    client.barrier()
+    assert client.frames == client.of(FrameReady) == []
+    close(client)
+
+
+# -- without a process
+
+
+def test_a_disk_that_is_short_ends_the_recording_and_keeps_its_reserve(tmp_path, monkeypatch):
+    lab = Faulty(backend="cpu_numpy")
+    reel = Reel(lab, str(tmp_path / "a"), 1, (50, 40), 100)
+
+    def take(free: float, total: float) -> str:
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: Disk(total, 0, free))
+        reel.did(1)
+        return reel.take(lab.frame(None, reel.pixels), lab.values(), resting=False)
+
+    assert take(2**30 + 2000, 10**15) == ""
+    assert "0.98 GiB of the disk are free, and 1.00 GiB are left" in take(2**30 - 2**24, 10**15)
+    assert "are left to others" in take(2**30 + 1999, 10**15)
+    assert take(0.05 * 10**9 + 2000, 10**9) == ""  # a small disk: 5 %
+    assert "are left to others" in take(0.05 * 10**9 + 1999, 10**9)
+    assert reel.frames == 2
+    assert [shot.step for shot in shots(tmp_path / "a")] == [1, 4]
+
+
+def test_a_disk_that_refuses_a_frame_leaves_no_part_of_it(tmp_path, monkeypatch):
+    lab = Faulty(backend="cpu_numpy")
+    reel = Reel(lab, str(tmp_path / "a"), 1, (50, 40), 100)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    reel.take(lab.frame(None, (8, 8)), {}, resting=False)
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        reel.take(lab.frame(None, (8, 8)), {}, resting=False)
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["000000.frame", "recording.json"]
+
+
+def test_a_frame_is_read_back_as_it_was_and_damage_is_seen(tmp_path):
+    levels = np.arange(35, dtype=np.uint8).reshape(5, 7)[:, ::2]
+    parts = {
+        "field": Raster(levels, -1.5, float("inf"), (0.0, 1.0, 2.0, 3.0), "∇²u", "K"),
+        "line": Curve(np.array([0.0, 1.0, 2.0]), np.array([np.nan, -np.inf, 1e-300]), "sö\n"),
+        "none": Curve(np.empty(0), np.empty(0)),
+    }
+    frame = Frame(parts, {"step": 3.0, "bad": float("nan")}, Timing("cpu_numpy", "x", 4, 35, 1e-3), 9, {"a": "b\nc"})
+    tape = Tape(tmp_path / "new")
+    tape.begin({"lab": "diffusion"})
+    assert tape.put(4, Shot(12, frame, {"r": np.float64(0.2), "data": b"abc"})) == tape.path(4).stat().st_size
+    again = tape.get(4)
+    assert (again.step, again.frame.number, again.frame.notes) == (12, 9, {"a": "b\nc"})
+    assert again.values["r"] == 0.2
+    assert again.values["data"].startswith("3 bytes, sha256 ba7816bf")
+    np.testing.assert_equal(dict(again.frame.facts), dict(frame.facts))
+    raster, line = again.frame.rasters["field"], again.frame.curves["line"]
+    np.testing.assert_array_equal(raster.levels, levels)
+    assert (raster.span, raster.extent, raster.label, raster.unit) == ((-1.5, np.inf), (0, 1, 2, 3), "∇²u", "K")
+    np.testing.assert_array_equal([line.x, line.y], [parts["line"].x, parts["line"].y])
+    assert line.label == "sö\n"
+    assert again.frame.timing.steps == 4
+    data = tape.path(4).read_bytes()
+    for damaged in (data[:-1], data + b"x", data[1:], b"", b"[]\n", b'{"parts": {"a": {"raster": [1, 1]}}}\n0'):
+        tape.path(4).write_bytes(damaged)
+        with pytest.raises(TapeError, match=r"000004\.frame is damaged"):
+            tape.get(4)
+    with pytest.raises(TapeError, match="not empty"):
+        tape.begin({})
+    with pytest.raises(TapeError, match="holds no recording"):
+        Tape(tmp_path).about()
