@@ -20,7 +20,9 @@ from param.parameterized import ParameterizedMetaclass
 from compute.backends import BACKENDS, Backend, backend
 from compute.devices import Device
 from compute.frames import Frame
+from compute.mixing import mixed
 from compute.panels import Panel, plain
+from compute.story import Entry, Story, plain_story
 from compute.timings import Timing
 
 RESERVE = 0.1  # part of the free memory left to others when a grid is checked against it
@@ -45,6 +47,9 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     ACTIONS: ClassVar[tuple[str, ...]] = ()
     STRUCTURAL: ClassVar[tuple[str, ...]] = ("backend", "device_index")
     ENDS: ClassVar[bool] = False  # whether advancing leads to `resting`
+    TOLD: ClassVar[tuple[str, ...]] = ()  # parameters and actions that a history may have
+    FIRST: ClassVar[str] = ""  # the one of those actions that makes the state anew: only a history's first entry
+    RESTORES: ClassVar[bool] = False  # whether a snapshot holds all that is shown, not just how far the lab was
     APART: ClassVar[tuple[int, int, int]] = (255, 0, 200)  # colour in exports of what is no number
 
     backend = param.Selector(
@@ -126,19 +131,29 @@ class Lab(param.Parameterized, metaclass=LabMeta):
 
     def update(self, **values: Any) -> None:
         """Set several parameters at once: all of them, or none and a ValueError."""
-        self._require_known(values)
+        self._try(values)
         before = self.values()
         try:
-            with param.parameterized.discard_events(self):  # a trial: bounds are checked, nothing reacts
-                for name, value in values.items():
-                    setattr(self, name, value)
-                self.validate(self.values())
-                self._put_back(before)
             self.param.update(**values)
         except Exception:
             with param.parameterized.discard_events(self):
                 self._put_back(before)
             raise
+
+    def require(self, **values: Any) -> None:
+        """Raise ValueError unless `update` would take these values; nothing changes."""
+        self._try(values)
+
+    def _try(self, values: dict[str, Any]) -> None:
+        self._require_known(values)
+        before = self.values()
+        with param.parameterized.discard_events(self):  # a trial: bounds are checked, nothing reacts
+            try:
+                for name, value in values.items():
+                    setattr(self, name, value)
+                self.validate(self.values())
+            finally:
+                self._put_back(before)
 
     def _put_back(self, before: dict[str, Any]) -> None:
         for name, value in before.items():
@@ -176,10 +191,32 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     def between(cls, first: dict[str, Any], last: dict[str, Any], part: float) -> dict[str, Any]:
         """Values on the way from `first` to `last`, which have the same names; `part` is 0 at the first, 1 at the last.
 
-        A number changes in proportion to `part`, a whole number that grows tenfold or more by equal factors; anything
-        else jumps at the end.
+        mixing.py says what is between two values.
         """
-        return {name: _mixed(value, last[name], part) for name, value in first.items()}
+        return {name: mixed(value, last[name], part) for name, value in first.items()}
+
+    # -- what a file needs to make a state again
+
+    @property
+    def headway(self) -> float:
+        """How far a lab that ends is, from 0 to 1."""
+        return 1.0 if self.resting else 0.0
+
+    @classmethod
+    def told(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> Story:  # noqa: ARG003
+        """The story of a lab with these values, of which `snapshot` was taken; of one at its beginning without it."""
+        return plain_story(cls, values)
+
+    @classmethod
+    def require_told(cls, action: str, arguments: Mapping[str, Any]) -> None:
+        """Raise ValueError unless an entry of a history, which may come from anywhere, has arguments it may have."""
+
+    def retell(self, entry: Entry) -> None:
+        """Do what an entry of a history says; the lab has done its steps."""
+        if "set" in entry:
+            self.update(**entry["set"])
+        else:
+            self.act(entry["do"], **entry["with"])
 
     # -- backend and device
 
@@ -253,14 +290,3 @@ class Lab(param.Parameterized, metaclass=LabMeta):
             return self.snapshot()
         finally:
             self.device = new
-
-
-def _mixed(first: Any, last: Any, part: float) -> Any:
-    if isinstance(first, bool) or not all(isinstance(value, int | float) for value in (first, last)):
-        return last if part >= 1 else first
-    if isinstance(first, int) and isinstance(last, int):
-        low, high = sorted((first, last))
-        if low > 0 and high >= 10 * low:
-            return round(first * (last / first) ** part)
-        return round(first + part * (last - first))
-    return first + part * (last - first)

@@ -206,3 +206,11 @@ def test_a_lab_tells_its_kernels_and_its_text(any_backend):
 
 def test_absent_backends_have_no_kernels():
     assert all(Diffusion.variants(b.name) == () for b in Diffusion.backends() if b.missing)
+
+
+@pytest.mark.parametrize("order", [("preset", "ny", "dtype", "edges"), ("dtype", "edges", "ny", "preset")])
+def test_a_new_field_and_new_grids_at_once_are_one_new_field(order):
+    lab = Diffusion(ny=16, nx=16, preset="single mode")
+    values = {"preset": "noise", "ny": 20, "dtype": "float64", "edges": "periodic"}
+    lab.update(**{name: values[name] for name in order})
+    np.testing.assert_array_equal(lab.field(), Diffusion(nx=16, **values).field())

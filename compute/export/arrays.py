@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.export.film import Film
-from compute.export.paint import TEXT, posed, run
+from compute.export.history import Run, Told
+from compute.export.paint import TEXT, Present, posed
 from compute.export.scene import Scene, SceneError
 from compute.files import whole_file
 from compute.lab import Lab
@@ -32,9 +33,9 @@ def results(lab: Lab) -> Arrays:
     return found
 
 
-def write_npz(scene: Scene, path: Path) -> None:
-    """The data of `scene` as a compressed NPZ, its plan as JSON in the entry "fieldlab"."""
-    with posed(scene) as lab:
+def write_npz(scene: Scene, path: Path, present: Present | None = None, progress: Told = lambda _: None) -> None:
+    """The data of `scene` as a compressed NPZ, its plan as JSON in the entry "fieldlab". present: see paint.posed."""
+    with posed(scene, present, progress) as lab:
         found = results(lab)
     with whole_file(path) as made, made.open("wb") as out:
         entries: dict[str, Any] = {**found, TEXT: np.array(json.dumps(scene.plain()))}
@@ -67,12 +68,10 @@ def _moments(film: Film) -> Any:
             with posed(film.at(number)) as lab:
                 yield results(lab)
         return
-    with closing(film.scene.open()) as lab:
-        done = 0
+    with closing(Run(film.scene)) as run:
         for number in range(film.frames):
-            run(lab, film.at(number).steps - done)
-            done = film.at(number).steps
-            yield results(lab)
+            run.to(film.at(number).steps)
+            yield results(run.lab)
 
 
 def _store(group: Any, frames: int, number: int, name: str, values: NDArray[Any]) -> None:

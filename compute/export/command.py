@@ -18,6 +18,8 @@ from compute.backends import backend
 from compute.export import arrays, paint, shoot, writers
 from compute.export.film import SCHEMA as FILM
 from compute.export.film import Film, Key, film_of
+from compute.export.history import Told
+from compute.export.paint import Present
 from compute.export.scene import Scene, SceneError, read, scene_of
 from compute.export.studio import Here, Studio
 from compute.files import whole_file
@@ -70,33 +72,56 @@ def run(chosen: argparse.Namespace, command: str) -> int:
     return 0
 
 
-def picture(scene: Scene, path: Path, command: str = "") -> None:
-    """Write `scene` as the PNG `path`, with what is needed to make it again in it and in `<name>.json` beside it."""
-    scene.check()
+def picture(
+    scene: Scene, path: Path, command: str = "", present: Present | None = None, progress: Told = lambda _: None
+) -> None:
+    """Write `scene` as the PNG `path`, with what is needed to make it again in it and in `<name>.json` beside it.
+
+    present: see paint.posed; progress is told which part is done.
+    """
+    _require(scene, present)
     text = json.dumps({**scene.plain(), "made": {"command": command}}, ensure_ascii=False)
-    data = paint.png(paint.pixels(scene), text)
+    data = paint.png(paint.pixels(scene, present, progress), text)
     with whole_file(path) as made:
         made.write_bytes(data)
     shoot.describe(scene.plain(), path, command, 0.0)
 
 
-def drawing(scene: Scene, path: Path, command: str = "", transparent: bool = False) -> None:
-    """Write a panel of `scene` with axes as SVG, PDF or PNG, with `<name>.json` beside it."""
+def drawing(
+    scene: Scene,
+    path: Path,
+    command: str = "",
+    transparent: bool = False,
+    present: Present | None = None,
+    progress: Told = lambda _: None,
+) -> None:
+    """Write a panel of `scene` with axes as SVG, PDF or PNG, with `<name>.json` beside it. For the rest see picture."""
     from compute.export import figure
 
-    scene.check()
-    figure.write(scene, path, transparent)
+    _require(scene, present)
+    figure.write(scene, path, transparent, present, progress)
     shoot.describe(scene.plain(), path, command, 0.0)
 
 
-def numbers(film: Film, path: Path, command: str = "") -> None:
-    """Write the raw results as NPZ (of the first moment) or Zarr (of all), with `<name>.json` beside a file."""
-    film.check()
+def numbers(
+    film: Film, path: Path, command: str = "", present: Present | None = None, progress: Told = lambda _: None
+) -> None:
+    """Write the raw results as NPZ (of the first moment) or Zarr (of all), with `<name>.json` beside a file.
+
+    present is for NPZ alone; for the rest see picture.
+    """
+    _require(film, present)
     if path.suffix.lower() == ".zarr":
-        arrays.write_zarr(film, path)
+        arrays.write_zarr(film, path, lambda done: progress(done / film.frames))
         return
-    arrays.write_npz(film.scene, path)
+    arrays.write_npz(film.scene, path, present, progress)
     shoot.describe(film.scene.plain(), path, command, 0.0)
+
+
+def _require(plan: Scene | Film, present: Present | None) -> None:
+    """Check what is not known to have been shown already."""
+    if present is None:
+        plan.check()
 
 
 def studio(chosen: argparse.Namespace, film: Film) -> Studio:

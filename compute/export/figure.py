@@ -14,7 +14,8 @@ from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 
 from compute.export.colours import coloured
-from compute.export.paint import posed
+from compute.export.history import Told
+from compute.export.paint import Present, posed
 from compute.export.scene import Scene, SceneError
 from compute.files import whole_file
 from compute.frames import Frame, Raster
@@ -36,13 +37,19 @@ STEADY: dict[Any, Any] = {
 }
 
 
-def write(scene: Scene, path: Path, transparent: bool = False) -> None:
+def write(
+    scene: Scene,
+    path: Path,
+    transparent: bool = False,
+    present: Present | None = None,
+    progress: Told = lambda _: None,
+) -> None:
     """Draw the scene's panel, its `part`, as SVG, PDF or PNG by the ending of `path`; a scene's bytes are the same.
 
-    SceneError for a panel that the lab does not have.
+    present: see paint.posed. SceneError for a panel that the lab does not have.
     """
-    with posed(scene) as lab:
-        frame = lab.frame(pixels=scene.size)
+    with posed(scene, present, progress) as lab:
+        frame = lab.frame(scene.view, scene.size)
         made = drawn(lab, frame, scene)
     with whole_file(path) as target, mpl.rc_context(STEADY):
         made.savefig(target, transparent=transparent, metadata=_about(path.suffix.lower(), json.dumps(scene.plain())))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,41 +14,49 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from compute.export.colours import coloured
+from compute.export.history import Run, Told
 from compute.export.scene import Scene, SceneError
 from compute.lab import Lab
 
 Pixels = NDArray[np.uint8]  # (height, width, 3)
-SLICE = 64  # steps of a lab in one call
 LEVEL = 1  # of a PNG's compression: 2 to 3 times as quick as the default for a tenth more bytes
 TEXT = "fieldlab"  # key of the text in a PNG
 
 
-def pixels(scene: Scene) -> Pixels:
+@dataclass(frozen=True)
+class Present:
+    """A lab as it is now, elsewhere. values: all of them, also those that no scene can hold; snapshot: of its state."""
+
+    values: Mapping[str, Any]
+    snapshot: Mapping[str, Any] | None = None
+
+
+def pixels(scene: Scene, present: Present | None = None, progress: Told = lambda _: None) -> Pixels:
     """The picture of `scene`. ValueError for values that the lab refuses, or if it has no such picture."""
-    with posed(scene) as lab:
+    with posed(scene, present, progress) as lab:
         return shown(lab, scene)
 
 
 @contextmanager
-def posed(scene: Scene) -> Iterator[Lab]:
-    """A lab that has gone as far as `scene` says, closed at the end of the block."""
-    with closing(scene.open()) as lab:
-        run(lab, scene.steps)
-        yield lab
+def posed(scene: Scene, present: Present | None = None, progress: Told = lambda _: None) -> Iterator[Lab]:
+    """A lab that has gone as far as `scene` says, closed at the end of the block.
 
-
-def run(lab: Lab, steps: int) -> None:
-    """Let a lab that ends come to its end, another one do `steps` steps."""
-    if lab.ENDS:
-        while not lab.resting:
-            lab.advance(SLICE)
-    for begin in range(0, 0 if lab.ENDS else steps, SLICE):
-        lab.advance(min(SLICE, steps - begin))
+    With `present`, which is what the scene was taken from, it has those values, and a state that a snapshot holds is
+    taken over instead of being made again.
+    """
+    if present and present.snapshot is not None and scene.kind.RESTORES:
+        with closing(scene.opened(present.values)) as lab:
+            lab.restore(dict(present.snapshot))
+            yield lab
+        return
+    with closing(Run(scene, present.values if present else None)) as run:
+        run.to(scene.steps, progress)
+        yield run.lab
 
 
 def shown(lab: Lab, scene: Scene) -> Pixels:
     """What the lab shows now, in the scene's colours and exactly its size."""
-    rasters = lab.frame(pixels=scene.size).rasters
+    rasters = lab.frame(scene.view, scene.size).rasters
     name = scene.part or next(iter(rasters), "")
     if name not in rasters:
         known = ", ".join(rasters)

@@ -10,23 +10,25 @@ import json
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, fields
+from math import isfinite
 from typing import Any
 
 import param
 
 from compute.export.colours import PALETTES
-from compute.lab import Lab
+from compute.export.errors import SceneError, short
+from compute.export.history import MOST_STEPS, checked, stages
+from compute.lab import Lab, View
 from compute.labs import lab_class
+from compute.story import History
+
+__all__ = ["Look", "Scene", "SceneError", "read", "scene_of"]
 
 SCHEMA = "fieldlab-scene/1"
 MOST_PIXELS = 7680 * 4320  # of a picture: 8K
-MOST_STEPS = 10**7
+LONGEST_WORDS = 300  # characters of `missing`
 MOST_BYTES = 64 * 2**30  # of a scene's arrays, wherever they lie
 LONGEST_TEXT = 10**6  # characters of a scene as JSON: centres of the deepest views have thousands
-
-
-class SceneError(ValueError):
-    """A scene that cannot be used; the text names the entry and what is wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,11 @@ class Look:
 @dataclass(frozen=True)
 class Scene:
     """values: parameters of the lab that are not at their default; size: (height, width) in pixels; steps: how far a
-    lab that never ends has gone; part: name of the picture in the lab's frames, "" for the first.
+    lab that never ends has gone; part: name of the picture in the lab's frames, "" for the first; view: (x0, y0, x1,
+    y1) of it, None for the whole.
+
+    history: what happened on the way, as in story.py: `values` are those at step 0 then. missing: in words, what the
+    scene does not hold of the state it was taken from; "" if nothing.
     """
 
     lab: str
@@ -56,6 +62,9 @@ class Scene:
     steps: int = 0
     part: str = ""
     look: Look = field(default_factory=Look)
+    history: History = ()
+    missing: str = ""
+    view: View | None = None
 
     def __post_init__(self) -> None:
         height, width = self.size
@@ -63,6 +72,12 @@ class Scene:
             raise SceneError(f"size must be 1 to {MOST_PIXELS:,} pixels in all, not {width} x {height}")
         if not 0 <= self.steps <= MOST_STEPS:
             raise SceneError(f"steps must be from 0 to {MOST_STEPS}, not {self.steps}")
+        if self.view is not None:
+            x0, y0, x1, y1 = self.view
+            if not (all(map(isfinite, self.view)) and x0 < x1 and y0 < y1):
+                raise SceneError(f"view must be x0 < x1 and y0 < y1, all finite, not {self.view}")
+        if len(self.missing) > LONGEST_WORDS:
+            raise SceneError(f"missing must have at most {LONGEST_WORDS} characters, not {len(self.missing)}")
 
     @property
     def kind(self) -> type[Lab]:
@@ -71,19 +86,27 @@ class Scene:
 
     def open(self) -> Lab:
         """A lab that shows this scene, at its beginning. ValueError for values that it refuses."""
-        return self.kind(**self.kind.pictured(dict(self.values), self.size))
+        return self.opened(self.values)
+
+    def opened(self, values: Mapping[str, Any]) -> Lab:
+        """The lab with other values, for a picture of this size."""
+        return self.kind(**self.kind.pictured(dict(values), self.size))
 
     def check(self) -> None:
         """Raise ValueError, naming the parameter, the value and the bound, for a scene that could not be shown."""
-        with closing(self.kind(**self.kind.pictured(dict(self.values), (1, 1)))):
-            pass
-        needed = self.kind.predicted_bytes(**self.kind.pictured(dict(self.values), self.size))
+        later = list(stages(self.values, self.history))
+        with closing(self.kind(**self.kind.pictured(dict(self.values), (1, 1)))) as lab:
+            for values in later:
+                lab.require(**values)
+        every = (self.kind.pictured(dict(values), self.size) for values in (self.values, *later))
+        needed = max(self.kind.predicted_bytes(**values) for values in every)
         if needed > MOST_BYTES:
             raise SceneError(f"this scene needs {needed / 2**30:.1f} GiB; {MOST_BYTES / 2**30:.0f} GiB are allowed")
 
     def plain(self) -> dict[str, Any]:
         """It as values for JSON."""
-        return {"schema": SCHEMA, **asdict(self), "values": dict(self.values), "size": list(self.size)}
+        own = {"values": dict(self.values), "size": list(self.size), "history": [dict(entry) for entry in self.history]}
+        return {"schema": SCHEMA, **asdict(self), **own, "view": list(self.view) if self.view else None}
 
 
 def scene_of(document: Mapping[str, Any]) -> Scene:
@@ -92,24 +115,26 @@ def scene_of(document: Mapping[str, Any]) -> Scene:
     Bounds of the lab's values are for `check`.
     """
     if document.get("schema") != SCHEMA:
-        raise SceneError(f"schema must be {SCHEMA!r}, not {_short(document.get('schema'))}")
+        raise SceneError(f"schema must be {SCHEMA!r}, not {short(document.get('schema'))}")
     known = {entry.name for entry in fields(Scene)} | {"schema", "made"}
     for name in document:
         if name not in known:
-            raise SceneError(f"a scene has no entry {_short(name)}; it has {', '.join(sorted(known))}")
+            raise SceneError(f"a scene has no entry {short(name)}; it has {', '.join(sorted(known))}")
     lab = _typed(document, "lab", str)
     values = _typed(document, "values", dict)
     size = _typed(document, "size", list)
     if len(size) != 2 or not all(type(side) is int for side in size):
-        raise SceneError(f"size must be two whole numbers, not {_short(size)}")
+        raise SceneError(f"size must be two whole numbers, not {short(size)}")
     look = _look(document.get("look", {}))
     try:
         kind = lab_class(lab)
     except ValueError as error:
         raise SceneError(str(error)) from error
-    checked = {name: _value(kind, name, value) for name, value in values.items()}
+    known_values = {name: _value(kind, name, value) for name, value in values.items()}
     steps, part = _typed(document, "steps", int, 0), _typed(document, "part", str, "")
-    return Scene(lab, checked, (size[0], size[1]), steps, part, look)
+    history, missing = checked(kind, document.get("history", [])), _typed(document, "missing", str, "")
+    view = _view(document.get("view"))
+    return Scene(lab, known_values, (size[0], size[1]), steps, part, look, history, missing, view)
 
 
 def read(text: str) -> Mapping[str, Any]:
@@ -121,24 +146,33 @@ def read(text: str) -> Mapping[str, Any]:
     except (json.JSONDecodeError, RecursionError) as error:
         raise SceneError(f"this is no JSON: {error}") from error
     if not isinstance(found, dict):
-        raise SceneError(f"a scene must be an object, not {_short(found)}")
+        raise SceneError(f"a scene must be an object, not {short(found)}")
     return found
 
 
 def _look(document: object) -> Look:
     if not isinstance(document, dict) or set(document) - {entry.name for entry in fields(Look)}:
-        raise SceneError(f"look must be an object with palette, reverse and offset, not {_short(document)}")
+        raise SceneError(f"look must be an object with palette, reverse and offset, not {short(document)}")
     offset = document.get("offset", 0.0)
     if isinstance(offset, bool) or not isinstance(offset, int | float):
-        raise SceneError(f"offset must be a number, not {_short(offset)}")
+        raise SceneError(f"offset must be a number, not {short(offset)}")
     return Look(_typed(document, "palette", str, "Viridis"), _typed(document, "reverse", bool, False), float(offset))
+
+
+def _view(document: object) -> View | None:
+    if document is None:
+        return None
+    sides = document if isinstance(document, list) else []
+    if len(sides) != 4 or not all(isinstance(side, int | float) and not isinstance(side, bool) for side in sides):
+        raise SceneError(f"view must be null or four numbers, not {short(document)}")
+    return float(sides[0]), float(sides[1]), float(sides[2]), float(sides[3])
 
 
 def _value(kind: type[Lab], name: str, value: object) -> Any:
     """A parameter's value from JSON, where a tuple is a list."""
     parameters: Mapping[str, Any] = kind.param.objects("existing")
     if name not in parameters or name == "name":
-        raise SceneError(f"{kind.LAB} has no parameter {_short(name)}")
+        raise SceneError(f"{kind.LAB} has no parameter {short(name)}")
     is_tuple = isinstance(parameters[name], param.Tuple)
     return tuple(value) if is_tuple and isinstance(value, list) else value
 
@@ -146,10 +180,5 @@ def _value(kind: type[Lab], name: str, value: object) -> Any:
 def _typed(document: Mapping[str, Any], name: str, kind: type, default: Any = None) -> Any:
     value = document.get(name, default)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise SceneError(f"{name} must be of type {kind.__name__}, not {_short(value)}")
+        raise SceneError(f"{name} must be of type {kind.__name__}, not {short(value)}")
     return value
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:50]}…"

@@ -20,7 +20,8 @@ import numba
 from compute import machine
 from compute.devices import cpu_count
 from compute.export.film import Film, film_of
-from compute.export.paint import pixels, png, run, shown
+from compute.export.history import Run
+from compute.export.paint import pixels, png, shown
 from compute.export.scene import SceneError
 
 MOST_LOSSES = 3  # workers that may be lost in a row without a frame in between: then it is the frames' fault
@@ -101,23 +102,22 @@ def frame(plain: Mapping[str, Any], number: int) -> Made:
     return number, png(pixels(film_of(plain).at(number)))
 
 
-_running: dict[str, Any] = {}  # of a sequential film: the lab, and the steps it has done
+_running: dict[str, Any] = {}  # of a sequential film: its plan, and the run that has come so far
 
 
 def frame_after(plain: Mapping[str, Any], number: int) -> Made:
     """Make one frame by going on from the last one that this process made, if that was earlier."""
     scene = film_of(plain).at(number)
-    if _running.get("plain") != plain or _running["steps"] > scene.steps:
+    if _running.get("plain") != plain or _running["run"].steps > scene.steps:
         _close()
-        _running.update(plain=plain, lab=scene.open(), steps=0)
-    run(_running["lab"], scene.steps - _running["steps"])
-    _running["steps"] = scene.steps
-    return number, png(shown(_running["lab"], scene))
+        _running.update(plain=plain, run=Run(scene))
+    _running["run"].to(scene.steps)
+    return number, png(shown(_running["run"].lab, scene))
 
 
 def _close() -> None:
-    if lab := _running.pop("lab", None):
-        with closing(lab):
+    if run := _running.pop("run", None):
+        with closing(run):
             _running.clear()
 
 

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-import param
 from numpy.typing import NDArray
-from PIL import Image
 
 from compute.devices import Array
 from compute.frames import Frame
-from compute.images import as_field, read_image
-from compute.lab import Lab, View
-from compute.labs.diffusion import presets
-from compute.labs.diffusion.brush import MAX_POINTS, along
-from compute.labs.diffusion.edges import EDGES
+from compute.lab import View
+from compute.labs.diffusion import brush, history, presets
 from compute.labs.diffusion.exact import ExactMode
 from compute.labs.diffusion.heat import Heat
+from compute.labs.diffusion.history import History
+from compute.labs.diffusion.loaded import Loaded
+from compute.labs.diffusion.parameters import WRONG, Settings
 from compute.labs.diffusion.picture import added, show
 from compute.raster.camera import Camera
+from compute.story import Entry, Story
 from compute.timings import Timing
 
-LIMIT = 0.25  # largest stable r of forward Euler in two dimensions
-UNSTABLE_LIMIT = 0.5
-PICTURE_BYTES = 16 * 2**20  # display buffers and scratch, rounded up
-
-
-WRONG = ("racing",)  # variants whose result is wrong on purpose; they are shown with their error
 _WARM: set[tuple[str, str, str]] = set()  # (backend, variant, dtype) that this process has run before
 
 
-class Diffusion(Lab):
+class Diffusion(Settings):
     """Forward Euler for u_t = D lap(u) on ny x nx cells of unit size: u' = u + r ((N + S) + (W + E) - 4 u).
 
     r = D dt / dx^2 is dimensionless and stable up to 1/4; `unstable=True` allows more, to see it blow up. `field` and
@@ -44,76 +38,27 @@ class Diffusion(Lab):
     TITLE = "Diffusion"
     PACKAGE = "compute.labs.diffusion"
     ACTIONS = ("reset", "paint", "checkpoint", "rollback", "load_image")
-    STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "variant", "ny", "nx", "dtype")
-    INITIAL: ClassVar[tuple[str, ...]] = ("preset", "seed", "mode_p", "mode_q", "text")
-
-    variant = param.String(default="", label="Kernel", doc="Name in the backend's VARIANTS; empty for its default.")
-    ny = param.Integer(default=512, bounds=(1, 16384), label="Rows [cells]")
-    nx = param.Integer(default=512, bounds=(1, 16384), label="Columns [cells]")
-    dtype = param.Selector(default="float32", objects=["float32", "float64"], label="Number type")
-    r = param.Number(default=0.2, bounds=(0, LIMIT), label="r = D Δt / Δx²", doc="Diffusion number of one step.")
-    unstable = param.Boolean(default=False, label="See it blow up", doc="Allow r beyond the stability limit 0.25.")
-    edges = param.Selector(default="zero-flux", objects=list(EDGES), label="Edges")
-    preset = param.Selector(default="hot spots", objects=list(presets.PRESETS), label="Initial field")
-    seed = param.Integer(default=0, bounds=(0, 2**31 - 1), label="Seed")
-    mode_p = param.Integer(default=3, bounds=(0, 64), label="Mode p, along x")
-    mode_q = param.Integer(default=2, bounds=(0, 64), label="Mode q, along y")
-    text = param.String(default="Fieldlab", regex=r"^[^\x00-\x1f]{1,40}$", label="Text")
-    limits_field = param.Range(default=None, allow_None=True, label="Limits of the field", doc="None: automatic.")
-    limits_laplacian = param.Range(default=None, allow_None=True, label="Limits of the Laplacian")
-    section = param.Selector(default="horizontal", objects=["horizontal", "vertical"], label="Section")
-    section_at = param.Number(default=0.5, bounds=(0, 1), label="Section at [part of the side]")
-    probe_x = param.Number(default=0.5, bounds=(0, 1), label="Probe x [part of the width]")
-    probe_y = param.Number(default=0.5, bounds=(0, 1), label="Probe y [part of the height]")
+    TOLD: ClassVar[tuple[str, ...]] = (*history.DYNAMIC, "paint", "load_image")
+    FIRST: ClassVar[str] = "load_image"
+    RESTORES: ClassVar[bool] = True
 
     u: Array  # (ny, nx) the field
     spare: Array  # the other grid of the ping-pong; holds nothing between two advances
     truth: list[Array]  # two grids for the right kernel beside a wrong one; otherwise empty
     camera: Camera
     steps: int
+    history: History  # how the field came about
     heat: Heat
     exact_mode: ExactMode | None
     spent: Timing | None  # what was spent since the last frame
 
     def __init__(self, **values: Any) -> None:
-        self._image: Image.Image | None = None
+        self._image: Loaded | None = None
         self._saved: dict[str, Any] | None = None
-        ratio = values.pop("r", self.param["r"].default) if values.get("unstable") else None
         super().__init__(**values)
-        if ratio is not None:
-            self._set_limit()
-            self.r = ratio
-        self.param.watch(self._set_limit, ["unstable"])
-        self.param.watch(self._reseed, list(self.INITIAL))
-        self.param.watch(self._forget_exact, ["edges"])
-
-    @classmethod
-    def predicted_bytes(cls, **values: Any) -> int:
-        """Two grids of the number type, two more beside the racing kernel, and what a picture needs."""
-        cells = int(values.get("ny", cls.ny)) * int(values.get("nx", cls.nx))
-        grids = 4 if values.get("variant") in WRONG else 2
-        return grids * cells * np.dtype(values.get("dtype", cls.dtype)).itemsize + PICTURE_BYTES
-
-    def validate(self, values: dict[str, Any]) -> None:
-        """Limits in order, a variant the backend has, and r within its bound when `unstable` is off."""
-        for name in ("limits_field", "limits_laplacian"):
-            limits = values[name]
-            if limits is not None and not (np.isfinite(limits).all() and limits[0] < limits[1]):
-                raise ValueError(f"{name} must be two finite numbers, the lower one first, not {limits}")
-        kernels, variant = self.kernels, values["variant"]
-        if variant and variant not in kernels.VARIANTS:
-            known = ", ".join(kernels.VARIANTS)
-            raise ValueError(f"variant must be empty or one of {known} for {values['backend']}, not {variant!r}")
-        if values["r"] > LIMIT and not values["unstable"]:
-            raise ValueError(f"r must be at most {LIMIT} unless unstable is on, not {values['r']}")
-
-    def update(self, **values: Any) -> None:
-        """Set several parameters at once: all of them, or none and a ValueError."""
-        self._set_limit(unstable=bool(values.get("unstable", self.unstable)) or self.r > LIMIT)
-        try:
-            super().update(**values)
-        finally:
-            self._set_limit()
+        after = 1  # precedence: first the grids are rebuilt, if a value of the same update asks for it
+        self.param.watch(self._reseed, list(self.INITIAL), precedence=after)
+        self.param.watch(self._forget_exact, ["edges"], precedence=after)
 
     # -- state
 
@@ -135,13 +80,14 @@ class Diffusion(Lab):
 
     def reset(self) -> None:
         """Back to the initial field: the preset, or the image if one was loaded. The step count is 0 again."""
-        if self._image is not None:
-            self.load(as_field(self._image, self.ny, self.nx))
-            return
         options = presets.Options(self.seed, self.mode_p, self.mode_q, self.text, self.edges)
-        self.load(presets.make(self.preset, self.ny, self.nx, options))
-        if self.preset == "single mode":
-            self.exact_mode = ExactMode(self.ny, self.nx, self.mode_p, self.mode_q, self.edges)
+        image, shape = self._image, (self.ny, self.nx)
+        self.load(image.field(*shape) if image else presets.make(self.preset, *shape, options))
+        self.history = History.begun(self.values(), ("ny", "nx", *self.INITIAL))
+        if image:
+            self.history.loaded(image, *shape)
+        elif self.preset == "single mode":
+            self.exact_mode = ExactMode(*shape, self.mode_p, self.mode_q, self.edges)
 
     def load(self, array: NDArray[Any]) -> None:
         """Take `array` (ny, nx) as the field, in the lab's dtype; the step count starts at 0.
@@ -154,6 +100,8 @@ class Diffusion(Lab):
         if not np.isfinite(array).all():
             raise ValueError("array must be finite; it holds NaN or inf")
         self._put(array.astype(self.dtype), 0)
+        self.history = History.begun(self.values(), ("ny", "nx", *self.INITIAL))
+        self.history.lose(history.GIVEN)
 
     def _put(self, field: NDArray[Any], steps: int) -> None:
         """Write `field` to the device and forget what was known of the state before it."""
@@ -166,23 +114,25 @@ class Diffusion(Lab):
 
     def load_image(self, data: bytes) -> None:
         """Start from a picture: the bytes of a PNG or JPEG file; brightness 0 … 1, cropped to the grid's shape."""
-        self._image = read_image(data)
+        self._image = Loaded.read(data)
         self.reset()
 
-    def paint(self, points: Sequence[tuple[float, float]], value: float, radius: float) -> None:
+    def paint(self, points: brush.Points, value: float, radius: float) -> None:
         """Set the cells within `radius` of the line through `points` [(x, y), …], both in cells, to `value`."""
-        if not 0 < radius <= max(self.ny, self.nx):
-            raise ValueError(f"radius must be above 0 and at most {max(self.ny, self.nx)} cells, not {radius}")
-        if not np.isfinite(value) or not np.isfinite(points).all() or not 1 <= len(points) <= MAX_POINTS:
-            raise ValueError(f"paint needs a finite value and 1 to {MAX_POINTS} finite points")
+        brush.require(points, value, radius)
+        if radius > max(self.ny, self.nx):
+            raise ValueError(f"radius must be at most {max(self.ny, self.nx)} cells, not {radius}")
+        discs = list(brush.along(points, radius / 2))
+        self._note(history.PLACE)
         for u in (self.u, *self.truth[:1]):
-            for x, y in along(points, radius / 2):
+            for x, y in discs:
                 self.raster.disc(u, y, x, radius, value)
+        self.history.did(self.steps, "paint", brush.plain(points, value, radius))
         self.exact_mode, self.heat = None, Heat()
 
     def checkpoint(self) -> None:
-        """Remember the present state for `rollback`."""
-        self._saved = self.snapshot()
+        """Remember the present state for `rollback`, in the place of an older one."""
+        self._saved = self.snapshot() | {"saved": None}
 
     def rollback(self) -> None:
         """Back to the state of the last checkpoint; ValueError if there is none."""
@@ -190,13 +140,18 @@ class Diffusion(Lab):
             raise ValueError("rollback needs a checkpoint of a field of this size; there is none yet")
         self.restore(self._saved)
 
+    def _note(self, names: Sequence[str]) -> None:
+        """Before the field is changed: with which values."""
+        self.history.note(self.steps, {name: getattr(self, name) for name in names})
+
     def snapshot(self) -> dict[str, Any]:
-        """Field, step count, exact solution, checkpoint and image."""
+        """Field, step count, history, exact solution, checkpoint and image."""
         return {
             "field": self.device.download(self.u),
             "steps": self.steps,
-            "exact": self.exact_mode,
-            "facts": self.heat,
+            "history": self.history.copy(),
+            "exact": self.exact_mode.copy() if self.exact_mode else None,
+            "facts": replace(self.heat),
             "saved": self._saved,
             "image": self._image,
         }
@@ -206,10 +161,34 @@ class Diffusion(Lab):
         field = snapshot["field"]
         if field.shape != (self.ny, self.nx):
             raise ValueError(f"snapshot must have the shape ({self.ny}, {self.nx}), not {field.shape}")
-        self._put(field.astype(self.dtype), snapshot["steps"])
-        self.exact_mode = snapshot["exact"].copy() if snapshot["exact"] else None
-        self.heat = snapshot["facts"]
         self._saved, self._image = snapshot["saved"] or self._saved, snapshot["image"]
+        exact = snapshot["exact"]
+        foreign = exact is not None and exact.edges != self.edges  # the mode is one of other edges
+        if foreign and not snapshot["steps"]:
+            self.reset()
+            return
+        self._put(field.astype(self.dtype), snapshot["steps"])
+        self.history = snapshot["history"].copy()
+        self._note(("dtype",))
+        self.exact_mode = None if foreign or exact is None else exact.copy()
+        self.heat = replace(snapshot["facts"])
+
+    @classmethod
+    def told(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> Story:
+        """See Lab. With a snapshot, all that happened since the reset."""
+        return snapshot["history"].story(cls, values, snapshot["steps"]) if snapshot else super().told(values)
+
+    @classmethod
+    def require_told(cls, action: str, arguments: Mapping[str, Any]) -> None:
+        """See Lab."""
+        history.require_told(action, arguments)
+
+    def retell(self, entry: Entry) -> None:
+        """See Lab. An image comes as text."""
+        if entry.get("do") == "load_image":
+            self.load_image(history.decoded(entry["with"]["data"]))
+        else:
+            super().retell(entry)
 
     # -- results
 
@@ -218,6 +197,7 @@ class Diffusion(Lab):
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
         kernels, r = self.kernels, float(self.r)
+        self._note(history.DYNAMIC)
         kernel = kernels.VARIANTS[self.variant] if self.variant else kernels.step
         with self.device.lock, self.device.stopwatch() as watch:
             kernel(self.u, self.spare, r, self.edges, steps)
@@ -273,11 +253,6 @@ class Diffusion(Lab):
             return show(self, view, pixels)
 
     # -- reactions to parameters
-
-    def _set_limit(self, *_events: Any, unstable: bool | None = None) -> None:
-        """The bound of r belongs to this lab alone and depends on `unstable`."""
-        allowed = self.unstable if unstable is None else unstable
-        self.param["r"].bounds = (0, UNSTABLE_LIMIT if allowed else LIMIT)
 
     def _reseed(self, *_events: Any) -> None:
         """Another preset, or another option of it: start from that."""

@@ -1,0 +1,116 @@
+"""What happened to a field since its reset, each with its step: it can be made again from that, bit for bit."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from compute.images import read_image
+from compute.lab import Lab
+from compute.labs.diffusion.brush import require
+from compute.labs.diffusion.loaded import Loaded
+from compute.labs.diffusion.parameters import WRONG
+from compute.story import MOST_CHARACTERS, MOST_ENTRIES, Entry, Story, plain_story
+
+DYNAMIC = ("backend", "device_index", "variant", "dtype", "r", "unstable", "edges")  # parameters that steps depend on
+PLACE = ("backend", "device_index")  # those that the brush depends on
+PACE = ("r", "unstable")  # those that steps alone depend on: before the first step it does not matter when they changed
+FREE = tuple(name for name in DYNAMIC if name != "dtype")  # those that leave a new field as it is; a dtype rounds it
+GIVEN = "the field was given as an array"
+LONG = f"more happened since the reset than a file keeps: {MOST_ENTRIES} entries, {MOST_CHARACTERS // 1000} kB"
+RACING = "the racing kernel computes something else each time"
+LARGE = "the image that was loaded is too large for a file"
+
+
+@dataclass
+class History:
+    """start: values at step 0, of the initial field and of DYNAMIC; now: those of DYNAMIC that the last step had;
+    missing: "", or why the entries do not tell everything.
+    """
+
+    start: dict[str, Any]
+    now: dict[str, Any]
+    entries: list[Entry] = field(default_factory=list)
+    missing: str = ""
+    length: int = 0  # characters of the entries as JSON
+
+    @classmethod
+    def begun(cls, values: Mapping[str, Any], initial: Sequence[str]) -> History:
+        """Of a field that was made just now; `initial` names the parameters it was made of."""
+        start = {name: values[name] for name in (*initial, *DYNAMIC)}
+        return cls(start, {name: start[name] for name in DYNAMIC})
+
+    def note(self, step: int, values: Mapping[str, Any]) -> None:
+        """Before anything is done with `values`, of some or all of DYNAMIC: which of them are others than before."""
+        changed = {name: value for name, value in values.items() if value != self.now[name]}
+        self.now.update(changed)
+        begins = (PACE if self.entries else FREE) if step == 0 else ()
+        self.start.update({name: value for name, value in changed.items() if name in begins})
+        later = {name: value for name, value in changed.items() if name not in begins}
+        if later:
+            self._add({"step": step, "set": later})
+
+    def did(self, step: int, action: str, arguments: Mapping[str, Any]) -> None:
+        """An action that changed the field."""
+        self._add({"step": step, "do": action, "with": arguments})
+
+    def loaded(self, image: Loaded, ny: int, nx: int) -> None:
+        """The field is that image."""
+        data = image.small(ny, nx, MOST_CHARACTERS // 2)
+        if data is None:
+            self.lose(LARGE)
+        else:
+            self.did(0, "load_image", {"data": base64.b64encode(data).decode("ascii")})
+
+    def lose(self, why: str) -> None:
+        """Something happened that cannot be told."""
+        self.missing, self.entries, self.length = self.missing or why, [], 0
+
+    def _add(self, entry: Entry) -> None:
+        if self.missing:
+            return
+        self.entries.append(entry)
+        self.length += len(json.dumps(entry)) + 2
+        if len(self.entries) > MOST_ENTRIES or self.length > MOST_CHARACTERS:
+            self.lose(LONG)
+
+    def story(self, kind: type[Lab], values: Mapping[str, Any], steps: int) -> Story:
+        """Of a lab of that kind with the present `values`, of which some may not have been used yet."""
+        whole = self.copy()
+        whole.note(steps, {name: values[name] for name in DYNAMIC})
+        told = plain_story(kind, values if whole.missing else {**values, **whole.start})
+        racing = any(each.get("variant") in WRONG for each in (whole.start, whole.now, *map(_set, whole.entries)))
+        missing = whole.missing or (RACING if racing else "")
+        return replace(told, steps=steps, history=tuple(whole.entries), missing=missing or told.missing)
+
+    def copy(self) -> History:
+        """One that goes on by itself."""
+        return replace(self, start=dict(self.start), now=dict(self.now), entries=list(self.entries))
+
+
+def _set(entry: Entry) -> Mapping[str, Any]:
+    changed: Mapping[str, Any] = entry.get("set", {})
+    return changed
+
+
+def require_told(action: str, arguments: Mapping[str, Any]) -> None:
+    """Raise ValueError unless an entry of a history, which may come from anywhere, has arguments the action takes."""
+    wanted = {"paint": {"points", "value", "radius"}, "load_image": {"data"}}[action]
+    if set(arguments) != wanted:
+        raise ValueError(f"{action} needs {', '.join(sorted(wanted))}, not {', '.join(sorted(map(str, arguments)))}")
+    if action == "paint":
+        require(arguments["points"], arguments["value"], arguments["radius"])
+    else:
+        read_image(decoded(arguments["data"]))
+
+
+def decoded(text: object) -> bytes:
+    """The bytes of an image from a history; ValueError if the text is not base64."""
+    try:
+        return base64.b64decode(str(text), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(f"data of load_image must be base64: {error}") from error
