@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from contextlib import closing
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -12,8 +14,10 @@ import pytest
 from PIL import Image
 
 from compute.__main__ import main
-from compute.export import figure
+from compute.export import figure, paint
+from compute.export.film import Film, Key
 from compute.export.scene import Look, Scene, SceneError
+from compute.export.studio import frame
 from compute.labs.diffusion import Diffusion
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -70,6 +74,20 @@ def test_a_png_with_axes_may_have_nothing_behind_it(tmp_path):
         assert picture.mode == "RGBA"
         assert picture.getpixel((1, 1))[3] == 0
         assert json.loads(picture.text["fieldlab"])["steps"] == 20
+
+
+def test_a_film_of_drawings_is_drawn_like_one_drawing(tmp_path):
+    scene = Scene("l_curve", {"problem": "shaw", "n": 32}, (302, 400))
+    film = Film(scene, 3, keys=(Key(0, {"noise": 1e-4}), Key(1, {"noise": 0.1})))
+    frames = [frame(film.plain(), number)[1] for number in range(3)]
+    assert len({*frames}) == 3
+    figure.write(film.at(1), tmp_path / "one.png")
+    with Image.open(tmp_path / "one.png") as alone, Image.open(io.BytesIO(frames[1])) as made:
+        assert made.size == (400, 302)
+        np.testing.assert_array_equal(np.asarray(made), np.asarray(alone.convert("RGB")))
+    with_axes = paint.pixels(replace(HEAT, axes=True))
+    assert with_axes.shape == (300, 400, 3)
+    assert (with_axes[0] == 255).all()  # paper around it
 
 
 def test_a_panel_that_is_not_there_is_refused(tmp_path):

@@ -104,7 +104,7 @@ def test_cells_that_become_larger_stay_sharp():
         (["mandelbrot", "--out", "a.gif", "--workers", "0"], "workers must be from 1"),
         (["mandelbrot", "--out", "a.gif", "--scheduler", "tcp://127.0.0.1:9"], "no Dask scheduler answers"),
         (["missing.json", "--out", "a.png"], "missing.json is not there"),
-        (["l_curve", "--out", "a.png", "--set", "n=20"], "only curves"),
+        (["l_curve", "--out", "a.png", "--set", "n=20", "--part", "chess"], "part must be one of"),
     ],
 )
 def test_bad_requests_are_answered_in_words(arguments, says, tmp_path, monkeypatch, capsys):

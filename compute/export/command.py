@@ -43,7 +43,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--size", type=_size, metavar="WxH", help="pixels (default 1920x1080)")
     parser.add_argument("--palette", help="for example Inferno")
     parser.add_argument("--part", help="which picture of the lab, for example laplacian")
-    parser.add_argument("--axes", action="store_true", help="a PNG with axes, title and colour bar")
+    parser.add_argument("--axes", action="store_true", help="with axes, title and colour bar")
     parser.add_argument("--transparent", action="store_true", help="nothing behind a drawing with axes")
     parser.add_argument("--steps", type=int, help="steps before the (first) picture; 1000 for a lab that never ends")
     parser.add_argument("--frames", type=int, help="of a film (default 300)")
@@ -61,7 +61,7 @@ def run(chosen: argparse.Namespace, command: str) -> int:
     film = _film(chosen)
     _require_writable(chosen.out)
     ending = chosen.out.suffix.lower()
-    if ending in DRAWN or (ending == PICTURE and chosen.axes):
+    if ending in DRAWN or (ending == PICTURE and film.scene.axes):
         drawing(film.scene, chosen.out, command, chosen.transparent)
     elif ending in SINGLE:
         SINGLE[ending](film, chosen.out, command)
@@ -159,7 +159,7 @@ def _film(chosen: argparse.Namespace) -> Film:
     path = Path(chosen.what)
     film = _described(path) if path.suffix in (".json", ".png") else _new(chosen)
     scene = film.scene
-    own = {"size": chosen.size, "steps": chosen.steps, "part": chosen.part}
+    own = {"size": chosen.size, "steps": chosen.steps, "part": chosen.part, "axes": chosen.axes or None}
     scene = replace(scene, **{name: value for name, value in own.items() if value is not None})
     if chosen.palette:
         scene = replace(scene, look=replace(scene.look, palette=chosen.palette))

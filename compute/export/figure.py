@@ -9,9 +9,11 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from compute.export.colours import coloured
 from compute.export.history import Told
@@ -53,6 +55,14 @@ def write(
         made = drawn(lab, frame, scene)
     with whole_file(path) as target, mpl.rc_context(STEADY):
         made.savefig(target, transparent=transparent, metadata=_about(path.suffix.lower(), json.dumps(scene.plain())))
+
+
+def pixels(lab: Lab, frame: Frame, scene: Scene) -> NDArray[np.uint8]:
+    """The panel as (height, width, 3), exactly the scene's size."""
+    canvas = FigureCanvasAgg(drawn(lab, frame, scene))
+    with mpl.rc_context(STEADY):
+        canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
 def drawn(lab: Lab, frame: Frame, scene: Scene) -> Figure:

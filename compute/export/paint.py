@@ -15,7 +15,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from compute.export.colours import coloured
 from compute.export.history import Run, Told
-from compute.export.scene import Scene, SceneError
+from compute.export.scene import Scene
 from compute.lab import Lab
 
 Pixels = NDArray[np.uint8]  # (height, width, 3)
@@ -55,17 +55,17 @@ def posed(scene: Scene, present: Present | None = None, progress: Told = lambda 
 
 
 def shown(lab: Lab, scene: Scene) -> Pixels:
-    """What the lab shows now, in the scene's colours and exactly its size."""
-    rasters = lab.frame(scene.view, scene.size).rasters
-    name = scene.part or next(iter(rasters), "")
-    if name not in rasters:
-        known = ", ".join(rasters)
-        raise SceneError(
-            f"part must be one of {known} for {scene.lab}, not {scene.part!r}"
-            if known
-            else f"{scene.lab} has no picture with these parameters, only curves"
-        )
-    return fitted(coloured(rasters[name].levels, scene.look, lab.APART), scene.size)
+    """What the lab shows now, in the scene's colours and exactly its size; with axes where that is asked for, or lines.
+
+    SceneError for a part that the lab does not have.
+    """
+    frame = lab.frame(scene.view, scene.size)
+    name = scene.part or next(iter(frame.rasters), "")
+    if scene.axes or name not in frame.rasters:
+        from compute.export import figure  # heavy, and seldom needed
+
+        return figure.pixels(lab, frame, scene)
+    return fitted(coloured(frame.rasters[name].levels, scene.look, lab.APART), scene.size)
 
 
 def fitted(picture: Pixels, size: tuple[int, int]) -> Pixels:

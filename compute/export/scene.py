@@ -52,6 +52,8 @@ class Scene:
     lab that never ends has gone; part: name of the picture in the lab's frames, "" for the first; view: (x0, y0, x1,
     y1) of it, None for the whole.
 
+    axes: whether it is drawn with axes and a colour bar; a part that is lines always has axes.
+
     history: what happened on the way, as in story.py: `values` are those at step 0 then. missing: in words, what the
     scene does not hold of the state it was taken from; "" if nothing.
     """
@@ -65,6 +67,7 @@ class Scene:
     history: History = ()
     missing: str = ""
     view: View | None = None
+    axes: bool = False
 
     def __post_init__(self) -> None:
         height, width = self.size
@@ -133,8 +136,8 @@ def scene_of(document: Mapping[str, Any]) -> Scene:
     known_values = {name: _value(kind, name, value) for name, value in values.items()}
     steps, part = _typed(document, "steps", int, 0), _typed(document, "part", str, "")
     history, missing = checked(kind, document.get("history", [])), _typed(document, "missing", str, "")
-    view = _view(document.get("view"))
-    return Scene(lab, known_values, (size[0], size[1]), steps, part, look, history, missing, view)
+    view, axes = _view(document.get("view")), _typed(document, "axes", bool, False)
+    return Scene(lab, known_values, (size[0], size[1]), steps, part, look, history, missing, view, axes)
 
 
 def read(text: str) -> Mapping[str, Any]:

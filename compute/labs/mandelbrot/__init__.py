@@ -222,6 +222,11 @@ class Mandelbrot(Lab):
         return ORBIT_SHARE * guide.progress + (1 - ORBIT_SHARE) * pixels if guide else pixels
 
     @property
+    def headway(self) -> float:
+        """See Lab."""
+        return self.progress
+
+    @property
     def reference_length(self) -> int:
         """Iterations of the reference orbit that are known; 0 without perturbation."""
         return self.painting.guide.length if self.painting.guide else 0
