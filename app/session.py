@@ -16,6 +16,7 @@ from bokeh.document import Document
 
 from app.lobby import lobby
 from app.stream import Delivered, FrameGate
+from app.taping import Taping
 from compute.backends import backend
 from compute.engine import messages
 from compute.frames import Frame
@@ -61,6 +62,7 @@ class Session(param.Parameterized):
         self._handle: Any = None
         self._before: dict[str, Any] = {}
         self._closed = self.busy = self.answered = False
+        self._taping = Taping(lambda news: self.later(lambda: self.on_event(news)))
         self._target = ""
 
     # -- life
@@ -88,6 +90,7 @@ class Session(param.Parameterized):
             self._handle.act("restore", snapshot=snapshot)
         self._handle.pace(self.steps_per_frame)
         self._handle.look(self.view, self.pixels)
+        self._taping.go_on(self._handle)
         if self.playing:
             self._handle.run()
 
@@ -141,6 +144,7 @@ class Session(param.Parameterized):
             return
         if self.engine != self._target and self.state != "moving":
             self.param.update(state="moving", detail=f"moving to {self.engine}")
+            self._taping.interrupt(self._handle)
             self._handle.snapshot()
         elif self.engine == self._target:
             self._handle.update(**changed)
@@ -187,6 +191,26 @@ class Session(param.Parameterized):
             raise ValueError(f"request must be sample, solve or snapshot, not {request!r}")
         if self._handle is not None:
             getattr(self._handle, request)(*arguments)
+
+    # -- recording
+
+    @property
+    def recording(self) -> bool:
+        """Whether the lab is being recorded."""
+        return self._taping.on
+
+    def record(self, folder: str, every: int, pixels: tuple[int, int], most: int) -> None:
+        """Record at every `every`-th step, whatever is shown (LabHandle.record); answered by Recorded events.
+
+        It goes on in the same folder on another engine, but ends where an engine gives up and the lab begins afresh.
+        """
+        if self._handle is not None:
+            self._taping.begin(self._handle, folder, every, pixels, most)
+
+    def stop_recording(self) -> None:
+        """End the recording, if there is one."""
+        if self._handle is not None:
+            self._taping.end(self._handle)
 
     # -- frames
 
@@ -238,6 +262,8 @@ class Session(param.Parameterized):
                 self._fall_back(reason)
             case messages.SnapshotTaken(snapshot=snapshot) if self.state == "moving":
                 self._move(snapshot)
+            case messages.Recorded() if not self._taping.hear(event):
+                return
         self.on_event(event)
 
     def _put_back(self) -> None:
@@ -261,6 +287,7 @@ class Session(param.Parameterized):
         self.param.update(state="broken", detail=reason)
         if self._target != HOST:
             self._handle.close()
+            self._taping.give_up(reason)
             self.values["backend"] = self.lab.param["backend"].default
             self._open()
             self._settle()

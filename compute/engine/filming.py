@@ -8,13 +8,12 @@ from contextlib import AbstractContextManager
 from math import inf
 from typing import Any
 
-from compute.engine.messages import Recorded
+from compute.engine.messages import STOPPED, Recorded
 from compute.engine.port import Port, in_words
 from compute.engine.reel import LOST, Reel
 from compute.lab import Lab
 
 DISK = 30.0  # seconds beyond the usual deadline that a disk may take for a frame
-STOPPED = "stopped"
 OLDER = "the engine was restarted from a state before the recording"
 
 

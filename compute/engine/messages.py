@@ -18,6 +18,8 @@ from compute.timings import Timing
 
 View = tuple[float, float, float, float]
 
+STOPPED = "stopped"  # how Recorded.ended says that somebody asked for it
+
 
 class Event:
     """Base of what a lab's client is told."""
