@@ -1,4 +1,4 @@
-"""What the server does once at its start: refuse foreign hosts, and warm the engine's kernels in the background.
+"""What the server does once at its start: refuse foreign hosts, keep house, warm the engine's kernels in the background.
 
 Bokeh executes this file twice, so it holds no state.
 """
@@ -10,9 +10,10 @@ from typing import Any
 
 def on_server_loaded(server_context: Any) -> None:
     """Called before the first request."""
-    from app import guard, lobby, system
+    from app import guard, lobby, quiet, system
     from compute.bench.roof import roof
 
     guard.install()
+    quiet.settle()
     system.learn()
     roof().start(then=lobby.lobby().warm)  # measured before anything else loads the machine
