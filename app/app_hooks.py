@@ -1,4 +1,4 @@
-"""What the server does once at its start: refuse foreign hosts, keep house, warm the engine's kernels in the background.
+"""What the server does once at its start: refuse foreign hosts, keep house, warm the kernels in the background.
 
 Bokeh executes this file twice, so it holds no state.
 """
