@@ -8,7 +8,7 @@ from typing import Any
 import param
 from panel.custom import JSComponent
 
-KEYS = {"h": "help", "p": "present", "u": "system"}  # of every lab
+KEYS = {"e": "export", "h": "help", "p": "present", "u": "system"}  # of every lab
 
 
 class Browser(JSComponent):

@@ -9,6 +9,7 @@ import panel_material_ui as pmui
 
 from app.session import Session
 from app.widgets import Bound
+from compute.export.scene import Look
 
 
 class Controls(Bound):
@@ -26,6 +27,13 @@ class Controls(Bound):
 
     def present(self, on: bool, cramped: bool) -> None:
         """Presenter mode goes on or off; `cramped`: in a low window."""
+
+    def look(self, part: str) -> Look:
+        """How the picture `part` is coloured; the plain palette in a lab that has no choice."""
+        return Look()
+
+    def wear(self, look: Look, part: str) -> None:
+        """Colour the picture `part` like that, where there is a choice."""
 
     def tick(self) -> None:
         """A few times a second: show what frames say."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import panel as pn
 from bokeh.document import Document
 
+from app.export.restore import Restorer
 from app.notices import Notices
 from app.readout import Readout
 from app.session import Session
@@ -23,7 +25,7 @@ TICK = 250  # ms between refreshes of status, curves and readout
 class LabView:
     """Builds the parts and passes events between them. `main`, `controls` and `readout` are what the page shows.
 
-    drawn: whether the browser has drawn the plots; frames come from then on.
+    drawn: whether the browser has drawn the plots; frames come from then on. listeners hear every engine event.
     """
 
     def __init__(self, lab: type[Lab], document: Document, window: tuple[int, int]) -> None:
@@ -42,6 +44,8 @@ class LabView:
         session.on_delivered = self._delivered
         session.on_event = self._event
         session.on_values = self.controls.follow
+        self.restorer = Restorer(self, self.notices.tell)
+        self.listeners: list[Callable[[Any], None]] = []
         self.drawn = self._closed = False
         self._shown = True  # whether this is the lab that the page shows
         self._warning = ""
@@ -70,6 +74,7 @@ class LabView:
     def close(self) -> None:
         """Give everything back."""
         self._closed = True
+        self.restorer.close()
         self.session.close()
         self.readout.close()
 
@@ -94,7 +99,7 @@ class LabView:
     def _tick(self) -> None:
         if not self._shown:
             return
-        for part in (self.stage, self.controls, self.status, self.readout):
+        for part in (self.stage, self.controls, self.status, self.readout, self.restorer):
             part.tick()
         self._warn()
 
@@ -113,6 +118,8 @@ class LabView:
         if not self.controls.hear(event):
             self.notices.announce(event)
         self.readout.event(event)
+        for listener in self.listeners:
+            listener(event)
 
 
 def room(window: tuple[int, int], sidebar: bool = True, readout: bool = True) -> tuple[int, int]:

@@ -13,13 +13,17 @@ import param
 from panel.util import edit_readonly
 
 from app.browser import KEYS, Browser
+from app.export.card import ExportCard
+from app.export.incoming import asked_for, scene_in
 from app.lab_view import READOUT, SIDEBAR, LabView
 from app.lobby import lobby
+from app.notices import Notices
 from app.status import ACROSS
 from app.system import SystemPanel
 from app.theme import ASSETS, THEME, stylesheet
 from app.views import view_of
 from app.widgets import icon
+from compute.export.scene import Scene, SceneError
 from compute.labs import LABS
 
 ROOMY = 900  # px of window height from which presenter mode keeps the curves below the pictures
@@ -33,6 +37,7 @@ HELP = """
 | --- | --- |
 {rows}
 | **P** | presenter mode: larger type, more picture |
+| **E** | take it along: link, picture, film, recording, numbers |
 | **U** | use of the machine: processor, GPUs, memory |
 | **H** | this help |
 
@@ -71,6 +76,7 @@ class Page:
         self.browser = Browser(self._pressed, self._resized)
         self._window = (1280, 720)
         self.system = SystemPanel(self.document)
+        self.export = ExportCard(self.document, self._notices, self._dropped)
         self.template = self._shell()
         pn.state.onload(self._start)
         pn.state.on_session_destroyed(self._destroyed)
@@ -94,7 +100,7 @@ class Page:
         self._words = pn.pane.Markdown("", stylesheets=[stylesheet()])
         self._dialog = pmui.Dialog(self._words, close_on_click=True, show_close_button=True)
         page = pmui.Page(
-            main=[self._main, self.browser, self._dialog, self.system.card],
+            main=[self._main, self.browser, self._dialog, self.system.card, *self.export.parts],
             header=[self._header()],
             sidebar=[self._bars[0]],
             contextbar=[self._bars[1]],
@@ -129,7 +135,7 @@ class Page:
         words = "<div class='wordmark'>Field<b>lab</b></div>"
         name = pn.pane.HTML(words, stylesheets=[stylesheet()], margin=(0, 0, 0, 12), align="center")
         gap = pmui.Row(sizing_mode="stretch_width", margin=0)
-        shown = (name, self.tabs, gap, self.system.button, present, about, helping)
+        shown = (name, self.tabs, gap, self.system.button, self.export.button, present, about, helping)
         return pmui.Row(*shown, sizing_mode="stretch_width", margin=0)
 
     def _resized(self, width: int, height: int) -> None:
@@ -155,7 +161,51 @@ class Page:
             self._main.objects = [full_house()]
         else:
             lobby().enter(self)
+            self._open()
+
+    def _open(self) -> None:
+        """The first lab, or what the page's address asks for; a bad link is told and does no harm."""
+        try:
+            scene = asked_for(self.document)
+        except SceneError as error:
             self._choose(0)
+            self._notices().tell("warning", f"The link cannot be shown, here is the page as it always begins: {error}.")
+            return
+        if scene is None:
+            self._choose(0)
+        else:
+            self._restore(scene, "The link")
+
+    def _restore(self, scene: Scene, what: str) -> None:
+        """Show `scene` in its lab's tab."""
+        index = LABS.index(scene.kind)
+        if self.view is None or scene.lab != self.view.session.lab.LAB:
+            if self.tabs.active == index:
+                self._choose(index)
+            self.tabs.active = index
+        try:
+            self._shown_view().restorer.restore(scene)
+        except ValueError as error:
+            self._notices().tell("warning", f"{what} cannot be shown: {error}.")
+
+    def _dropped(self, name: str, text: str | None) -> None:
+        """A file was dropped on the page."""
+        if self.view is None:
+            return
+        try:
+            scene = scene_in(text)
+        except SceneError as error:
+            self._notices().tell("warning", f"{name} cannot be shown: {error}.")
+            return
+        self._restore(scene, name)
+
+    def _notices(self) -> Notices:
+        return self._shown_view().notices
+
+    def _shown_view(self) -> LabView:
+        if self.view is None:
+            raise RuntimeError("no lab is shown yet")
+        return self.view
 
     def _choose(self, index: int) -> None:
         """Show the lab of that tab, opened when it is first shown; the others rest."""
@@ -169,6 +219,7 @@ class Page:
         self._bars[0].objects = [self.view.controls.panel]
         self._bars[1].objects = list(self.view.readout.panel)
         self.browser.wanted = [*KEYS, *self.view.parts.keys]
+        self.export.show(self.view)
         if fresh:
             self.view.start()
         else:
@@ -179,6 +230,7 @@ class Page:
         if view.drawn:
             view.show(False)
         else:
+            self.export.forget(view)
             view.close()
             del self.views[view.session.lab.LAB]
 
@@ -190,13 +242,19 @@ class Page:
     def _destroyed(self, session_context: Any) -> None:
         lobby().leave(self)
         self.system.close()
+        self.export.close()
         for view in self.views.values():
             view.close()
 
     # -- keys and buttons
 
     def _pressed(self, key: str) -> None:
-        acts = {"present": self.present, "help": self.toggle_help, "system": self.system.toggle}
+        acts = {
+            "export": self.export.toggle,
+            "present": self.present,
+            "help": self.toggle_help,
+            "system": self.system.toggle,
+        }
         if key in KEYS:
             acts[KEYS[key]]()
         elif self.view is not None:

@@ -91,6 +91,14 @@ class Pictures:
         self.x_range.update(start=0, end=nx)
         self.y_range.update(start=0, end=ny)
 
+    def aim(self, view: tuple[float, float, float, float] | None) -> None:
+        """Show (x0, y0, x1, y1) in cells; None for the whole field."""
+        if view is None:
+            self.whole()
+            return
+        self.x_range.update(start=view[0], end=view[2])
+        self.y_range.update(start=view[1], end=view[3])
+
     @property
     def view(self) -> tuple[float, float, float, float] | None:
         """What the axes show, (x0, y0, x1, y1) in cells; None for the whole field."""

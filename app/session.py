@@ -60,7 +60,8 @@ class Session(param.Parameterized):
         self.on_values: Callable[[dict[str, Any]], None] = _ignore
         self.gate = FrameGate(self._send, self._grant, document.add_next_tick_callback, self._painted)
         self._handle: Any = None
-        self._before: dict[str, Any] = {}
+        self._before: dict[str, Any] = {}  # what a move to another engine has changed
+        self._asked: dict[str, int] = {}  # the number of each value's last change
         self._closed = self.busy = self.answered = False
         self._taping = Taping(lambda news: self.later(lambda: self.on_event(news)))
         self._target = ""
@@ -137,17 +138,18 @@ class Session(param.Parameterized):
         changed = {name: value for name, value in values.items() if self.values.get(name) != value}
         if not changed:
             return
-        self._before = {name: self.values[name] for name in changed}
+        before = {name: self.values[name] for name in changed}
         self.values.update(changed)
         self.answered = False
         if self._handle is None:
             return
         if self.engine != self._target and self.state != "moving":
+            self._before = before
             self.param.update(state="moving", detail=f"moving to {self.engine}")
             self._taping.interrupt(self._handle)
             self._handle.snapshot()
         elif self.engine == self._target:
-            self._handle.update(**changed)
+            self._asked |= dict.fromkeys(changed, self._handle.update(**changed))
             if self.playing:
                 self.gate.refresh()
 
@@ -246,8 +248,11 @@ class Session(param.Parameterized):
         if self._closed:
             return
         match event:
-            case messages.Refused():
-                self._put_back()
+            case messages.Refused(change=messages.OPENING) if self._before:
+                self._put_back(self._before)
+                self._move()
+            case messages.Refused(change=change, kept=kept):
+                self._put_back({name: value for name, value in kept.items() if self._asked.get(name) == change})
             case messages.Paused(reason=reason):
                 self.playing = False
                 self.param.update(state="paused", detail=reason)
@@ -266,15 +271,15 @@ class Session(param.Parameterized):
                 return
         self.on_event(event)
 
-    def _put_back(self) -> None:
-        self.values.update(self._before)
-        self.answered = True
-        restored, self._before = self._before, {}
-        if restored:
-            self.on_values(restored)
+    def _put_back(self, values: dict[str, Any]) -> None:
+        """These are the values still: a change of them was refused, and nobody has changed them since."""
+        self.values.update(values)
+        if values:
+            self._before, self.answered = {}, True
+            self.on_values(values)
 
-    def _move(self, snapshot: Mapping[str, Any]) -> None:
-        """Continue on the engine the values now ask for."""
+    def _move(self, snapshot: Mapping[str, Any] | None = None) -> None:
+        """Continue on the engine the values now ask for; without a snapshot afresh."""
         old, self._handle = self._handle, None
         old.close()
         self._open(snapshot)

@@ -18,6 +18,7 @@ from app.session import Session
 from compute.frames import Frame
 from compute.lab import Lab
 
+Ends: TypeAlias = Callable[[Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any]]]
 Room: TypeAlias = tuple[int, int]  # width and height in px
 Fact: TypeAlias = tuple[str, str, str]  # label, value, and "", "warn" or "bad"
 
@@ -66,7 +67,8 @@ class Parts:
     facts: the status bar's entries for a frame; keys: key -> what Controls.press gets (app.browser says how keys are
     written); help: rows of the table of keys, in Markdown; pointer: what the pointer does, in Markdown; values: those
     that differ from the lab's defaults, or a function that finds them; pace: steps a frame at the start, None for as
-    fast as it goes; plays: whether the lab runs as soon as it is shown; readout: the right column, None for the usual.
+    fast as it goes; plays: whether the lab runs as soon as it is shown; readout: the right column, None for the usual;
+    films: ways of a planned film by title, each from the present values to the first and the last ones of the film.
     """
 
     stage: Callable[[Session, Room], Stage]
@@ -78,6 +80,7 @@ class Parts:
     values: Mapping[str, Any] | Callable[[], Mapping[str, Any]] = field(default_factory=dict)
     pace: int | None = None
     plays: bool = True
+    films: Mapping[str, Ends] = field(default_factory=dict)
     readout: Callable[[Session, Any], Column] | None = None
 
 

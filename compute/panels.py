@@ -19,7 +19,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One plot. image: name of the raster it shows, "" for lines; log: axes that are logarithmic, of "x", "y", "xy"."""
+    """One plot. image: name of the raster it shows, "" for lines; log: axes that are logarithmic, of "x", "y", "xy".
+
+    extent: (x0, y0, x1, y1) of the image in the units of the axes; None for the raster's own.
+    """
 
     title: str
     x: str = ""
@@ -27,6 +30,7 @@ class Panel:
     log: str = ""
     lines: tuple[Line, ...] = ()
     image: str = ""
+    extent: tuple[float, float, float, float] | None = None
 
 
 def plain(frame: Frame) -> Mapping[str, Panel]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite, nan
 
 import numpy as np
@@ -47,6 +47,16 @@ class Timing:
     def step_seconds(self) -> float:
         """Compute seconds of one sub-step; nan if the frame advanced none."""
         return self.compute / self.steps if self.steps else nan
+
+    def then(self, later: Timing) -> Timing:
+        """The timing of two advances, this one and a later one, together."""
+        return replace(
+            self,
+            steps=self.steps + later.steps,
+            launch=self.launch + later.launch,
+            compute=self.compute + later.compute,
+            first_call=self.first_call or later.first_call,
+        )
 
 
 @dataclass(frozen=True)

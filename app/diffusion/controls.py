@@ -15,8 +15,9 @@ from app.notices import Notices
 from app.session import Session
 from app.transport import Transport
 from app.widgets import FULL, icon
+from compute.export.scene import Look
 from compute.images import FORMATS, MAX_BYTES
-from compute.labs.diffusion import WRONG
+from compute.labs.diffusion.parameters import WRONG
 
 SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192)}
 BLOW_UP = 0.26  # just beyond the stability limit of 1/4: the chequerboard grows 1.08-fold a step
@@ -45,6 +46,14 @@ class DiffusionControls(Controls):
         }
         self.acts = {"play": transport.toggle, "step": transport.step, "reset": transport.reset}
         self.panel = column(transport.panel, accordion(groups, opened=(0, 1)))
+
+    def look(self, part: str) -> Look:
+        """The palette of the field or of the Laplacian."""
+        return self.display.look(part)
+
+    def wear(self, look: Look, part: str) -> None:
+        """Take over a palette."""
+        self.display.wear(look, part)
 
     def present(self, on: bool, cramped: bool) -> None:
         """A low window has no room for the curves beside large type."""

@@ -10,6 +10,7 @@ from app.diffusion.stage import DiffusionStage
 from app.palettes import AMOUNTS, SIGNED
 from app.session import Session
 from app.widgets import FULL, Bound
+from compute.export.scene import Look
 
 SHOWN = {"Both": ("field", "laplacian"), "Field": ("field",), "Laplacian": ("laplacian",)}
 DEFAULT_PALETTES = {"field": "Inferno", "laplacian": "Cool–warm"}
@@ -48,6 +49,15 @@ class Display(Bound):
         select = pmui.Select(label=label, options=names, value=DEFAULT_PALETTES[name], size="small", **FULL)
         select.param.watch(lambda event: self.session.later(self._recolour), "value")
         return select
+
+    def look(self, part: str) -> Look:
+        """How the picture `part` is coloured."""
+        return Look(self.palettes.get(part, self.palettes["field"]).value, self.reverse.value)
+
+    def wear(self, look: Look, part: str) -> None:
+        """Colour the picture `part`, the field for "", like that."""
+        self.palettes.get(part, self.palettes["field"]).value = look.palette
+        self.reverse.value = look.reverse
 
     def _recolour(self) -> None:
         for name, select in self.palettes.items():

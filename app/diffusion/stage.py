@@ -118,6 +118,11 @@ class DiffusionStage:
         self._place()
         self._arrange()
 
+    def aim(self, view: tuple[float, float, float, float] | None) -> None:
+        """Show that part of the field, (x0, y0, x1, y1) in cells; None for all of it."""
+        self.pictures.aim(view)
+        self._look_soon()
+
     def _arrange(self) -> None:
         ny, nx = self.shape
         width, height = self._room

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from app.l_curve.controls import LCurveControls
 from app.l_curve.facts import facts
 from app.l_curve.stage import LCurveStage
@@ -21,5 +24,22 @@ Click or drag on the L-curve to pick a λ: its solution appears below, and every
 clicks too; among the singular values a click takes λ = σ. A click on a rule takes its λ.
 """
 FIRST = {"problem": "heat", "n": 200, "noise": 1e-2, "tolerance": 1e-3}
+MOST_NOISE = 0.1  # part of |b|
 
-PARTS = Parts(LCurveStage, LCurveControls, facts, KEYS, HELP, POINTER, values=FIRST, pace=1)
+
+def over_noise(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """From clean data to noisy ones."""
+    return {"noise": 0.0}, {"noise": max(MOST_NOISE, values["noise"])}
+
+
+PARTS = Parts(
+    LCurveStage,
+    LCurveControls,
+    facts,
+    KEYS,
+    HELP,
+    POINTER,
+    values=FIRST,
+    pace=1,
+    films={"More and more noise": over_noise},
+)

@@ -19,6 +19,7 @@ from app.notices import Notices
 from app.session import Session
 from app.transport import run_button
 from app.widgets import FULL, icon
+from compute.export.scene import Look
 from compute.labs.mandelbrot.variants import REASONS
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS, View
 
@@ -47,6 +48,14 @@ class MandelbrotControls(Controls):
         # the dialog stands outside the groups: what a closed group holds does not exist in the browser
         self.panel = column(self._steps(), accordion(groups, opened=(0,)), self.places.goto.panel)
         self._connect()
+
+    def look(self, part: str) -> Look:
+        """The palette and how far it is turned."""
+        return self.display.look()
+
+    def wear(self, look: Look, part: str) -> None:
+        """Take over a palette."""
+        self.display.wear(look)
 
     def present(self, on: bool, cramped: bool) -> None:
         """A low window has no room for the histogram beside large type."""

@@ -11,6 +11,7 @@ from app.controls import column
 from app.palettes import AMOUNTS, SIGNED
 from app.session import Session
 from app.widgets import FULL, Bound
+from compute.export.scene import Look
 
 PALETTES = list({**AMOUNTS, **SIGNED})
 WORDS = {  # the lab's colourings in words
@@ -35,7 +36,7 @@ class Display(Bound):
         self.reverse = pmui.Switch(label="Reverse palette", value=colours.reverse, **FULL)
         for widget in (self.palette, self.reverse):
             widget.param.watch(lambda event: session.later(self._recolour), "value")
-        offset = pmui.FloatSlider(
+        self.offset = offset = pmui.FloatSlider(
             label="Palette offset [turns]", value=0.0, start=0.0, end=1.0, step=0.005, size="small", **FULL
         )
         offset.param.watch(lambda event: session.later(lambda: colours.offset(event.new)), "value")
@@ -53,6 +54,15 @@ class Display(Bound):
 
     def _recolour(self) -> None:
         self.colours.choose(self.palette.value, self.reverse.value)
+
+    def look(self) -> Look:
+        """The palette, and how far it is turned where it stands still."""
+        return Look(self.palette.value, self.reverse.value, float(self.offset.value))
+
+    def wear(self, look: Look) -> None:
+        """Take over a palette, standing still."""
+        self.cycle.value = 0.0
+        self.palette.value, self.reverse.value, self.offset.value = look.palette, look.reverse, look.offset
 
     def turn(self) -> None:
         """Start or stop cycling the palette."""

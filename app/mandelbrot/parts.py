@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from app.mandelbrot.bookmarks import HOME
 from app.mandelbrot.controls import MandelbrotControls
 from app.mandelbrot.facts import facts
 from app.mandelbrot.stage import MandelbrotStage
 from app.views import Parts
 
+Ways = tuple[dict[str, Any], dict[str, Any]]
 KEYS = {
     "arrowleft": "left",
     "arrowright": "right",
@@ -42,4 +46,20 @@ Drag to move, scroll to zoom at the pointer, double-click to zoom in twofold, Sh
 """
 VALUES = {"center": HOME.center, "zoom": HOME.zoom, "max_iterations": HOME.max_iterations, "reuse": True}
 
-PARTS = Parts(MandelbrotStage, MandelbrotControls, facts, KEYS, HELP, POINTER, VALUES)
+
+def zoom_in(values: Mapping[str, Any]) -> Ways:
+    """From the whole set to what is shown."""
+    last = {name: values[name] for name in ("center", "zoom")}
+    return {"center": HOME.center, "zoom": HOME.zoom}, last
+
+
+PARTS = Parts(
+    MandelbrotStage,
+    MandelbrotControls,
+    facts,
+    KEYS,
+    HELP,
+    POINTER,
+    VALUES,
+    films={"The zoom from the whole set to here": zoom_in},
+)

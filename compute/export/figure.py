@@ -24,7 +24,7 @@ from compute.frames import Frame, Raster
 from compute.lab import Lab
 from compute.panels import Panel
 
-DPI = 100  # a pixel of the scene's size is 1/100 inch
+HEIGHT = 6.0  # inches of any drawing: type and lines grow with the pixels
 LOOKS: dict[str, dict[str, Any]] = {
     "line": {},
     "dashed": {"linestyle": "--", "linewidth": 1},
@@ -73,11 +73,14 @@ def drawn(lab: Lab, frame: Frame, scene: Scene) -> Figure:
         raise SceneError(f"part must be one of {', '.join(panels)} for {scene.lab}, not {scene.part!r}")
     panel = panels[name]
     with mpl.rc_context(STEADY):
-        figure = Figure((scene.size[1] / DPI, scene.size[0] / DPI), dpi=DPI, layout="constrained")
+        dpi = scene.size[0] / HEIGHT
+        figure = Figure((scene.size[1] / dpi, HEIGHT), dpi=dpi, layout="constrained")
         axes = figure.add_subplot()
         axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
         if panel.image:
             _picture(figure, axes, frame.rasters[panel.image], scene, lab.APART)
+            x0, y0, x1, y1 = panel.extent or frame.rasters[panel.image].extent
+            axes.images[0].set_extent((x0, x1, y0, y1))
         else:
             _lines(axes, panel, frame)
     return figure

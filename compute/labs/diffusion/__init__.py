@@ -17,8 +17,10 @@ from compute.labs.diffusion.exact import ExactMode
 from compute.labs.diffusion.heat import Heat
 from compute.labs.diffusion.history import History
 from compute.labs.diffusion.loaded import Loaded
+from compute.labs.diffusion.panels import panels
 from compute.labs.diffusion.parameters import WRONG, Settings
-from compute.labs.diffusion.picture import added, show
+from compute.labs.diffusion.picture import show
+from compute.panels import Panel
 from compute.raster.camera import Camera
 from compute.story import Entry, Story
 from compute.timings import Timing
@@ -210,7 +212,7 @@ class Diffusion(Settings):
             self.exact_mode.advance(r, steps)
         cells, first = self.ny * self.nx, self._first()
         timing = Timing(self.backend, self.variant, steps, cells, watch.launch, watch.seconds(), first_call=first)
-        self.spent = timing if self.spent is None else added(self.spent, timing)
+        self.spent = timing if self.spent is None else self.spent.then(timing)
         return timing
 
     def _first(self) -> bool:
@@ -227,6 +229,11 @@ class Diffusion(Settings):
         """(ny, nx) host copy of +lap(field)."""
         self.kernels.laplacian(self.u, self.spare, self.edges)
         return self.device.download(self.spare)
+
+    @classmethod
+    def panels(cls, frame: Frame) -> Mapping[str, Panel]:
+        """Field, Laplacian, and the profile on the section line."""
+        return panels(frame)
 
     def data(self) -> dict[str, NDArray[Any]]:
         """field and laplacian."""

@@ -49,17 +49,6 @@ def show(lab: Diffusion, view: View | None, pixels: tuple[int, int]) -> Frame:
     return Frame({"field": field, "laplacian": laplacian, **curves}, freeze(facts), timing, lab.number)
 
 
-def added(a: Timing, b: Timing) -> Timing:
-    """The timing of two advances, one after the other."""
-    return replace(
-        a,
-        steps=a.steps + b.steps,
-        launch=a.launch + b.launch,
-        compute=a.compute + b.compute,
-        first_call=a.first_call or b.first_call,
-    )
-
-
 def _laplacian(lab: Diffusion, view: View | None, pixels: tuple[int, int]) -> Raster:
     """Its own pass over the field, into the spare grid, which holds nothing between two advances."""
     camera = lab.camera

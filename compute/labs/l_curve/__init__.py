@@ -16,7 +16,6 @@ from compute.labs.l_curve import picture
 from compute.labs.l_curve.bidiagonal import Bidiagonalisation, footprint, room_for
 from compute.labs.l_curve.curve import LCurveResult
 from compute.labs.l_curve.parameters import Settings, require_lambda
-from compute.labs.l_curve.picture import added
 from compute.labs.l_curve.probe import Probe
 from compute.labs.l_curve.rounding import scale, widened
 from compute.labs.l_curve.rules import Choice, choose
@@ -198,7 +197,7 @@ class LCurve(Settings):
             spent = self.bidiagonal.advance(min(ahead, self.chunk, self.limit - self.bidiagonal.k))
             launch, compute, self._done = launch + spent.launch, compute + spent.compute, None
         timing = self._timing(max(self.bidiagonal.k - before, 1), launch, compute, self._first())
-        self.spent = timing if self.spent is None else added(self.spent, timing)
+        self.spent = timing if self.spent is None else self.spent.then(timing)
         return timing
 
     def _timing(self, steps: int, launch: float, compute: float, first_call: bool = False) -> Timing:

@@ -29,7 +29,6 @@ from compute.labs.l_curve.rules import RULES
 from compute.labs.l_curve.rules.minima import adaptive_weight, gcv_values, weighted_values
 from compute.labs.l_curve.small import coefficients, points
 from compute.raster.camera import Camera
-from compute.timings import Timing
 
 if TYPE_CHECKING:
     from compute.labs.l_curve import LCurve
@@ -51,12 +50,6 @@ def show(lab: LCurve, view: View | None, pixels: tuple[int, int]) -> Frame:
     lab.spent = None
     lab.number += 1
     return Frame(parts, freeze(_facts(lab) | _here(lab, lam)), timing, lab.number, freeze(_words(lab, why)))
-
-
-def added(a: Timing, b: Timing) -> Timing:
-    """The timing of two advances, one after the other."""
-    first, steps = a.first_call or b.first_call, a.steps + b.steps
-    return replace(a, steps=steps, launch=a.launch + b.launch, compute=a.compute + b.compute, first_call=first)
 
 
 def shown(lab: LCurve) -> tuple[float, str]:

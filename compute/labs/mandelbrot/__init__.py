@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from compute.lab import Lab, View
 from compute.labs.mandelbrot.colouring import COLOURINGS, SCALES
 from compute.labs.mandelbrot.guide import Guide
 from compute.labs.mandelbrot.painting import Painting, Task
+from compute.labs.mandelbrot.panels import panels
 from compute.labs.mandelbrot.path import center_between, zoom_between
 from compute.labs.mandelbrot.picture import Picture
 from compute.labs.mandelbrot.place import Place
@@ -22,6 +23,7 @@ from compute.labs.mandelbrot.pointer import Point, under
 from compute.labs.mandelbrot.precision import CHOICES, choose, enough
 from compute.labs.mandelbrot.reuse import overlap
 from compute.labs.mandelbrot.state import State
+from compute.panels import Panel
 from compute.timings import Timing
 
 SLICE = {"cpu": 2**21, "gpu": 2**33}  # iterations of one step: a few milliseconds
@@ -117,6 +119,11 @@ class Mandelbrot(Lab):
             ends = first["center"], last["center"]
             mixed["center"] = center_between(*ends, (low, high), mixed.get("zoom", low), part)
         return mixed
+
+    @classmethod
+    def panels(cls, frame: Frame) -> Mapping[str, Panel]:
+        """The set over the complex plane, and what else the frame shows."""
+        return panels(frame)
 
     # -- state
 
@@ -249,8 +256,7 @@ class Mandelbrot(Lab):
         if self.finished:
             return self.picture.refine(steps, budget)
         timing = self.painting.advance(budget, steps)
-        spent = self.spent
-        self.spent = timing if spent is None else _added(spent, timing)
+        self.spent = timing if self.spent is None else self.spent.then(timing)
         return timing
 
     def counts(self) -> NDArray[np.int32]:
@@ -287,9 +293,3 @@ class Mandelbrot(Lab):
     def sampled(self, stride: int) -> Array:
         """The smooth counts of every stride-th pixel, on the device; NaN where not known or in the set."""
         return self.picture.sampled(stride)
-
-
-def _added(a: Timing, b: Timing) -> Timing:
-    """The timing of two advances, one after the other."""
-    first, steps = a.first_call or b.first_call, a.steps + b.steps
-    return replace(a, steps=steps, launch=a.launch + b.launch, compute=a.compute + b.compute, first_call=first)

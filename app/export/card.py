@@ -1,0 +1,108 @@
+"""The card over the page from which everything can be taken along, and what the page does with what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import panel as pn
+import panel_material_ui as pmui
+from bokeh.document import Document
+
+from app.export.courier import Courier
+from app.export.drop import DropZone
+from app.export.jobs import Jobs
+from app.export.sections import Sections
+from app.notices import Notices
+from app.theme import stylesheet
+from app.widgets import icon
+from compute.export.runner import warm
+
+if TYPE_CHECKING:
+    from app.lab_view import LabView
+
+PLACE = {
+    "position": "fixed", "right": "16px", "top": "65px", "z-index": "1250", "max-height": "calc(100vh - 121px)",
+    "overflow-y": "auto", "overflow-x": "hidden", "border-radius": "6px", "width": "calc(29 * var(--small, 14px))",
+    "max-width": "calc(100vw - 32px)", "background": "var(--paper)", "border": "1px solid var(--line)",
+    "box-shadow": "0 8px 24px rgb(0 0 0 / 25%)",
+}  # fmt: skip
+TITLE = "<h2 class='card'>Take it along</h2>"
+TICK = 250  # ms
+
+
+class ExportCard:
+    """`button` belongs into the header, `parts` into the page, both from the start.
+
+    dropped(name, text): a file was dropped on the page.
+    """
+
+    def __init__(
+        self, document: Document, notices: Callable[[], Notices], dropped: Callable[[str, str | None], None]
+    ) -> None:
+        self._document = document
+        self.courier, self.zone = Courier(), DropZone(dropped)
+        self.jobs = Jobs(document, self.courier, notices)
+        self.open = False
+        self._sections: dict[str, Sections] = {}
+        self._view: LabView | None = None
+        self._ticking: Any = None
+        self.button = icon("ios_share", "Take it along: link, picture, film, numbers (E)", self.toggle,
+                           color="default", align="center")  # fmt: skip
+        title = pn.pane.HTML(TITLE, stylesheets=[stylesheet()], margin=(8, 0, 0, 16), align="center")
+        close = icon("close", "Close (E)", self.toggle, color="default", align="center")
+        gap = pmui.Row(sizing_mode="stretch_width", margin=0)
+        head = pmui.Row(title, gap, close, margin=(4, 8, 0, 0), sizing_mode="stretch_width")
+        self._body = pn.Column(margin=(0, 8), sizing_mode="stretch_width")
+        below = pn.Column(self.jobs.panel, margin=(0, 8, 12, 8), sizing_mode="stretch_width")
+        self.card = pn.Column(head, self._body, below, styles=PLACE, margin=0, visible=False)
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """What belongs into the page."""
+        return self.card, self.courier, self.zone
+
+    def show(self, view: LabView) -> None:
+        """The page shows this lab now."""
+        self._view = view
+        if self.open:
+            self._fill()
+
+    def forget(self, view: LabView) -> None:
+        """The view is closed for good."""
+        sections = self._sections.pop(view.session.lab.LAB, None)
+        if sections is not None:
+            sections.close()
+
+    def toggle(self) -> None:
+        """Open or close the card."""
+        if self._view is None:
+            return
+        self.open = self.card.visible = not self.open
+        if self.open:
+            warm()
+            self._fill()
+            self._ticking = self._document.add_periodic_callback(self._tick, TICK)
+        elif self._ticking is not None:
+            self._document.remove_periodic_callback(self._ticking)
+            self._ticking = None
+
+    def close(self) -> None:
+        """The page is gone."""
+        self.jobs.close()
+        for sections in self._sections.values():
+            sections.close()
+
+    def _fill(self) -> None:
+        view = self._view
+        if view is None:
+            return
+        if view.session.lab.LAB not in self._sections:
+            sections = self._sections[view.session.lab.LAB] = Sections(view, self.jobs, self.courier)
+            view.listeners.append(sections.hear)
+        self._body.objects = [self._sections[view.session.lab.LAB].panel]
+        self._tick()
+
+    def _tick(self) -> None:
+        if self.open and self._view is not None:
+            self._sections[self._view.session.lab.LAB].tick()

@@ -1,0 +1,134 @@
+"""A planned film: what changes on its way, how long, how large; estimated first, then made off the page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import panel as pn
+import panel_material_ui as pmui
+
+from app.controls import column
+from app.export.fields import button, choose, file_name, film_formats, heights, row, whole
+from app.export.jobs import Job, Jobs, seconds_words, size_words
+from app.export.subject import Moment, Subject
+from app.export.ways import Way, ways_of
+from app.theme import stylesheet
+from app.views import Ends
+from app.widgets import FULL
+from compute.export.errand import Errand
+from compute.export.film import EASINGS, MOST_FRAMES, RATES, Film
+from compute.export.runner import Runner
+
+AXES = "with axes"
+
+
+class FilmSection:
+    """The fields of one lab. proposed: ways that the lab proposes, by title."""
+
+    TITLE = "Film"
+
+    def __init__(self, subject: Subject, jobs: Jobs, proposed: dict[str, Ends]) -> None:
+        self._subject, self._jobs = subject, jobs
+        self._makers = ways_of(subject, proposed)
+        self._ways: dict[str, Way] = {}
+        self._guess: Runner | None = None
+        self.of = pmui.Select(label="Film of", options=list(self._makers), size="small", **FULL)
+        self.of.param.watch(lambda event: self._offer(), "value")
+        self.what = pmui.Select(label="What", options=[], size="small", **FULL)
+        self.frames = whole("Frames", 150, 1, MOST_FRAMES)
+        self.rate = whole("Frames a second", 30, int(RATES[0]), int(RATES[1]))
+        self.height, self.form = heights(720), film_formats()
+        self.easing = pmui.Select(label="Pace", options=list(EASINGS), value=EASINGS[0], size="small", **FULL)
+        self.estimate = button("Estimate", "timer", self._estimate, filled=False)
+        self.make = button("Make the film", "movie", self._make)
+        self._own = pmui.Column(margin=0, sizing_mode="stretch_width")
+        self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=(0, 8), sizing_mode="stretch_width")
+        lines = (row(self.frames, self.rate), row(self.height, self.form), row(self.what, self.easing))
+        self.panel = column(self.of, self._own, *lines, row(self.estimate, self.make), self._words)
+        self._offer()
+
+    def tick(self) -> None:
+        """Offer what there is now; read how an estimate went."""
+        drawings, pictures = self._subject.drawings(), self._subject.pictures().values()
+        panels = self._subject.lab.panels(self._subject.frame) if self._subject.frame else {}
+        plain = {title: (name, False) for title, name in drawings.items() if panels[name].image in pictures}
+        choose(self.what, plain | {f"{title}, {AXES}": (name, True) for title, name in drawings.items()})
+        self.make.disabled = self.estimate.disabled = not drawings
+        self._read()
+
+    def close(self) -> None:
+        """The page is gone."""
+        if self._guess is not None:
+            self._guess.cancel()
+
+    # -- inside
+
+    @property
+    def _way(self) -> Way:
+        return self._ways.setdefault(self.of.value, self._makers[self.of.value]())
+
+    def _offer(self) -> None:
+        panel = self._way.panel
+        self._own.objects = [] if panel is None else [panel]
+
+    def _film(self, moment: Moment) -> Film:
+        """What the fields ask for; ValueError says what is wrong."""
+        axes, height = self.what.value[1], self.height.value
+        size = (height, 2 * round(height * 8 / 9)) if axes else self._subject.size(height)
+        plan = self._way.plan(moment)
+        plan = replace(plan, scene=replace(plan.scene, size=size, axes=axes))
+        film = plan.film(self.frames.value, float(self.rate.value), self.easing.value)
+        film.check()
+        return film
+
+    def _part(self) -> str:
+        """The picture that is meant, or the drawing."""
+        name, axes = self.what.value
+        panel = self._subject.lab.panels(self._subject.frame)[name] if self._subject.frame else None
+        return name if axes or panel is None else panel.image
+
+    def _make(self) -> None:
+        self._subject.ask(self._part(), partial(self._begin, self._jobs.add(self._name())))
+
+    def _name(self) -> str:
+        return file_name(self._subject.lab, "film", self.form.value)
+
+    def _begin(self, job: Job, moment: Moment) -> None:
+        try:
+            film = self._film(moment)
+        except ValueError as error:
+            job.fail(str(error))
+            return
+        job.begin(Errand("compute.export.tasks:film", {"film": film, "path": job.path}))
+
+    def _estimate(self) -> None:
+        if self._guess is not None:
+            self._guess.cancel()
+        self._say("trying a few frames …")
+        self._subject.ask(self._part(), self._guessed)
+
+    def _guessed(self, moment: Moment) -> None:
+        try:
+            film = self._film(moment)
+        except ValueError as error:
+            self._say(str(error))
+            return
+        path = Path(self._name())
+        self._guess = Runner(Errand("compute.export.tasks:guess", {"film": film, "path": path}))
+        self._guess.start()
+
+    def _read(self) -> None:
+        if self._guess is None or not self._guess.over:
+            return
+        guess, self._guess = self._guess, None
+        if guess.state == "failed":
+            self._say(guess.text)
+        elif guess.state == "done":
+            found, seconds = guess.result, self.frames.value / self.rate.value
+            words = f"{seconds:.3g} s of film, about {size_words(found.bytes)}; to make it takes about"
+            self._say(f"{words} {seconds_words(found.seconds)} (judged by {found.frames_measured} frames)")
+
+    def _say(self, words: str) -> None:
+        self._words.object = f"<p class='quiet' role='status'>{words}</p>"

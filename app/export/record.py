@@ -1,0 +1,101 @@
+"""Recording what runs: every k-th step from now on, whatever the screen shows, and then a film of it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import panel as pn
+
+from app.controls import column
+from app.export.fields import button, file_name, film_formats, heights, row, whole
+from app.export.jobs import Jobs, size_words
+from app.export.subject import Moment, Subject
+from app.theme import stylesheet
+from compute.engine.messages import Recorded
+from compute.export.errand import Errand
+from compute.export.film import RATES
+
+MOST = 20_000  # frames
+
+
+class RecordSection:
+    """The fields of one lab. Frames lie in a folder of the server until the film is there."""
+
+    TITLE = "Record"
+
+    def __init__(self, subject: Subject, jobs: Jobs) -> None:
+        self._subject, self._jobs = subject, jobs
+        ends = subject.lab.ENDS
+        label = "Every k-th step (0: complete pictures only)" if ends else "Every k-th step"
+        self.every = whole(label, 0 if ends else 20, 0 if ends else 1, 10**6)
+        self.height = heights(720, most=1080)
+        self.rate = whole("Frames a second", 30, int(RATES[0]), int(RATES[1]))
+        self.form = film_formats()
+        self.button = button("Record", "fiber_manual_record", self.toggle)
+        self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=(0, 8), sizing_mode="stretch_width")
+        self.panel = column(
+            self.every, row(self.height, self.rate), self.form, row(self.button), self._words
+        )  # fmt: skip
+        self._folder: Path | None = None
+        self._say("What runs is kept from the moment of the press, at exactly these steps.")
+
+    @property
+    def recording(self) -> bool:
+        """Whether frames are being kept."""
+        return self._folder is not None
+
+    def tick(self) -> None:
+        """There is nothing to record before the first frame; what the engine refused, it has said elsewhere."""
+        self.button.disabled = self._subject.frame is None
+        if self.recording and not self._subject.session.recording:
+            self._finish(0)
+
+    def toggle(self) -> None:
+        """Begin, or stop and make the film."""
+        session = self._subject.session
+        if self.recording:
+            session.stop_recording()
+            return
+        self._folder = Path(tempfile.mkdtemp(prefix="fieldlab-recording-"))
+        session.record(str(self._folder), self.every.value, self._subject.size(self.height.value), MOST)
+        self.button.param.update(label="Stop", icon="stop")
+        self._say("recording" if session.playing else "recording begins as soon as the lab runs")
+
+    def hear(self, event: Any) -> None:
+        """An engine event of the lab."""
+        if not isinstance(event, Recorded) or self._folder is None:
+            return
+        words = f"{event.frames} frames, {size_words(event.bytes)}"
+        if not event.ended:
+            self._say(f"recording: {words}")
+            return
+        self._say(f"{words}; {event.ended}")
+        self._finish(event.frames)
+
+    def close(self) -> None:
+        """The page is gone."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _finish(self, frames: int) -> None:
+        folder, self._folder = self._folder, None
+        self.button.param.update(label="Record", icon="fiber_manual_record")
+        if folder is None or not frames:
+            shutil.rmtree(folder or "", ignore_errors=True)
+            return
+        name = file_name(self._subject.lab, "recording", self.form.value)
+        job, rate = self._jobs.add(name), float(self.rate.value)
+        kept = job.folder / "frames"
+        shutil.move(folder, kept)
+
+        def begin(moment: Moment) -> None:
+            given = {"folder": kept, "path": job.path, "look": moment.scene.look, "part": "", "rate": rate}
+            job.begin(Errand("compute.export.tasks:recorded", given))
+
+        self._subject.ask("", begin)
+
+    def _say(self, words: str) -> None:
+        self._words.object = f"<p class='quiet' role='status'>{words}</p>"

@@ -1,0 +1,94 @@
+"""What is exported: the lab of one tab as it stands, with the look it has on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from compute.engine.messages import SnapshotTaken
+from compute.export.paint import Present
+from compute.export.scene import Scene
+from compute.frames import Frame
+from compute.lab import Lab
+
+if TYPE_CHECKING:
+    from app.lab_view import LabView
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A lab as it was when it was asked for: `present`, and `scene`, which makes the same again from nothing."""
+
+    scene: Scene
+    present: Present
+
+    def sized(self, size: tuple[int, int]) -> Moment:
+        """The same in (height, width) pixels; SceneError if that is too large."""
+        return replace(self, scene=replace(self.scene, size=size))
+
+
+class Subject:
+    """The lab that a view shows."""
+
+    def __init__(self, view: LabView) -> None:
+        self._view = view
+        self.session = view.session
+        self._waiting: list[Callable[[Mapping[str, Any]], object]] = []
+
+    @property
+    def lab(self) -> type[Lab]:
+        """The lab's class."""
+        return self.session.lab
+
+    @property
+    def frame(self) -> Frame | None:
+        """The newest frame, None before the first."""
+        return self.session.latest
+
+    def pictures(self) -> dict[str, str]:
+        """Names of the pictures there are now, by what they are called."""
+        frame = self.frame
+        return {raster.label or name: name for name, raster in frame.rasters.items()} if frame else {}
+
+    def drawings(self) -> dict[str, str]:
+        """Names of the drawings with axes that there are now, pictures included, by their titles."""
+        frame = self.frame
+        return {panel.title or name: name for name, panel in self.lab.panels(frame).items()} if frame else {}
+
+    def shape(self) -> tuple[float, float]:
+        """Height and width of the picture on the screen, in pixels or cells; 9 to 16 without a picture."""
+        raster = next(iter(self.frame.rasters.values()), None) if self.frame else None
+        if raster is None:
+            return 9, 16
+        x0, y0, x1, y1 = raster.extent
+        return y1 - y0, x1 - x0
+
+    def size(self, height: int) -> tuple[int, int]:
+        """(height, width) in pixels of a picture of that height, in the shape it has on the screen; both even."""
+        high, wide = self.shape()
+        return height + height % 2, max(2, 2 * round(height * wide / high / 2))
+
+    def ask(self, part: str, then: Callable[[Moment], object]) -> None:
+        """Call then(moment) as soon as the engine has said how the lab stands. part: the picture that is meant."""
+        values, view = dict(self.session.values), self.session.view
+        look = self._view.controls.look(part)
+
+        def take(snapshot: Mapping[str, Any]) -> None:
+            story = self.lab.told(values, snapshot)
+            scene = Scene(
+                self.lab.LAB, story.values, self.size(1080), story.steps, part, look,
+                history=story.history, missing=story.missing, view=view,
+            )  # fmt: skip
+            then(Moment(scene, Present(values, snapshot)))
+
+        self._waiting.append(take)
+        if len(self._waiting) == 1:
+            self.session.ask("snapshot")
+
+    def hear(self, event: Any) -> None:
+        """An engine event of the lab."""
+        if isinstance(event, SnapshotTaken) and self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for take in waiting:
+                take(event.snapshot)

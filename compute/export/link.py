@@ -1,0 +1,65 @@
+"""A scene as a short text for an address: "1.…", the version, then packed JSON without what is at its default."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from typing import Any
+
+from compute.export.scene import LONGEST_TEXT, SCHEMA, Scene, SceneError, read, scene_of
+
+VERSION = "1"
+CHECK = 3  # bytes in front that tell a damaged link from another picture
+LONGEST = 8000  # characters that every browser and server takes in an address
+WORDS = (  # what most links have in common packs to almost nothing; part of version 1, so never to be changed
+    b'"history":[{"step":"act":"paint","points":"radius":"value":"update"'
+    b'"backend":"gpu_cupy""gpu_numba""cpu_numpy""cpu_numba""precision":"colouring":"pointer":"julia":true'
+    b'"dtype":"float32""float64","edges":"periodic""zero-dirichlet""zero-flux","problem":"noise":"lambdas":"tolerance":'
+    b'"preset":"seed":"ny":1024"nx":512,"r":0.2,"workload":"palette":"Viridis""Inferno""look":"reverse":"offset":'
+    b'"center":["-0.","0."],"zoom":"1e","max_iterations":1000"part":"laplacian""field""steps":"values":{"lab":"'
+    b'"mandelbrot""l_curve""crossover""diffusion"'
+)
+
+
+def packed(scene: Scene) -> str:
+    """The text of `scene`; SceneError if it would be longer than LONGEST."""
+    plain = scene.plain()
+    usual = Scene(scene.lab, {}).plain()
+    least = {name: value for name, value in plain.items() if name in ("lab", "values") or value != usual[name]}
+    least.pop("size", None)  # of a link's picture, the screen decides
+    text = json.dumps(least, ensure_ascii=False, separators=(",", ":")).encode()
+    press = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=WORDS)
+    code = base64.urlsafe_b64encode(_check(text) + press.compress(text) + press.flush()).decode().rstrip("=")
+    if len(code) > LONGEST:
+        raise SceneError(
+            f"this state needs {len(code)} characters, and a link has {LONGEST} at most: save it as a file"
+        )
+    return f"{VERSION}.{code}"
+
+
+def unpacked(text: str) -> Scene:
+    """The scene of a link's text; SceneError says why it is none. Bounds of the lab's values are for Scene.check."""
+    version, dot, code = text.partition(".")
+    if not text.isascii():
+        raise SceneError("this link is damaged")
+    if not dot or version != VERSION:
+        raise SceneError(f"this link is of version {version[:10]!r}, and this Fieldlab reads {VERSION}")
+    if len(code) > LONGEST:
+        raise SceneError(f"a link has at most {LONGEST} characters, not {len(code)}")
+    try:
+        data = base64.b64decode(code + "=" * (-len(code) % 4), altchars=b"-_", validate=True)
+        press = zlib.decompressobj(-15, zdict=WORDS)
+        plain = press.decompress(data[CHECK:], LONGEST_TEXT)
+    except (binascii.Error, zlib.error) as error:
+        raise SceneError("this link is damaged") from error
+    if press.unconsumed_tail or data[:CHECK] != _check(plain):
+        raise SceneError("this link is damaged, or holds too much")
+    document: dict[str, Any] = dict(read(plain.decode("utf-8", "replace")))
+    usual = Scene("", {}).size
+    return scene_of(document | {"schema": SCHEMA, "size": list(usual)})
+
+
+def _check(text: bytes) -> bytes:
+    return zlib.crc32(text).to_bytes(4, "big")[-CHECK:]

@@ -1,0 +1,86 @@
+"""What an errand may be: each export as one function with its progress, for a process of its own."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from compute.backends import backend
+from compute.export import command, paint, shoot
+from compute.export.errand import Tell
+from compute.export.film import Film
+from compute.export.paint import Present
+from compute.export.scene import Look, Scene
+from compute.export.studio import Here
+from compute.files import whole_file
+
+COMMAND = "fieldlab, from the page"
+ENCODING = 0.9  # part of a film's progress from which it is encoded
+ZIP = ".zip"
+
+
+def picture(scene: Scene, path: Path, present: Present, tell: Tell) -> None:
+    """The PNG `path`."""
+    command.picture(scene, path, COMMAND, present=present, progress=lambda part: tell(part, "computing"))
+
+
+def drawing(scene: Scene, path: Path, present: Present, transparent: bool, tell: Tell) -> None:
+    """The drawing with axes `path`: SVG, PDF or PNG."""
+    command.drawing(
+        scene, path, COMMAND, transparent, present=present, progress=lambda part: tell(part, "computing")
+    )  # fmt: skip
+
+
+def numbers(scene: Scene, path: Path, present: Present, tell: Tell) -> None:
+    """The raw results as NPZ, or as Zarr in a ZIP file, which zarr opens as it is."""
+    film = Film(scene, frames=1)
+    inner = path.with_suffix("") if path.suffix == ZIP else path
+    command.numbers(film, inner, COMMAND, present=present, progress=lambda part: tell(part, "computing"))
+    if inner == path:
+        return
+    with whole_file(path) as made:
+        shutil.make_archive(str(made.with_suffix("")), "zip", inner)
+    shutil.rmtree(inner)
+    shoot.describe(scene.plain(), path, COMMAND, 0.0)
+
+
+def film(film: Film, path: Path, tell: Tell) -> None:
+    """The film `path`, by as many processes as the machine has cores or GPUs for."""
+
+    def show(now: shoot.Progress) -> None:
+        encoding = now.doing == "encoding"
+        words = "encoding" if encoding else f"frame {now.done} of {now.frames}"
+        tell(ENCODING * now.done / now.frames, words)
+
+    shoot.Shoot(film, path, COMMAND).run(studio(film), show)
+
+
+def guess(film: Film, path: Path, tell: Tell) -> Any:
+    """How long `film` would take, and how large its file would be."""
+    from compute.export.estimate import estimate
+
+    tell(0.0, "trying a few frames")
+    return estimate(film, path, studio(film).workers)
+
+
+def recorded(folder: Path, path: Path, look: Look, part: str, rate: float, tell: Tell) -> None:
+    """The film `path` of what was recorded in `folder`."""
+    from compute.export import recording
+
+    recording.write(
+        folder, path, look, part, rate=rate, command=COMMAND,
+        progress=lambda done, of: tell(done / max(1, of), f"frame {done} of {of}"),
+    )  # fmt: skip
+
+
+def pose(scene: Scene, tell: Tell) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values and the snapshot of a lab that has gone as far as `scene` says."""
+    with paint.posed(scene, progress=lambda part: tell(part, "computing")) as lab:
+        return lab.values(), lab.snapshot()
+
+
+def studio(film: Film) -> Here:
+    """Processes of this machine for `film`."""
+    chosen = film.scene.values.get("backend", film.scene.kind.param["backend"].default)
+    return Here(gpu=backend(chosen).device == "cuda")

@@ -1,0 +1,127 @@
+"""Links: a scene in an address and back, exactly; what is damaged, foreign or too much is refused in words."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import string
+import zlib
+
+import pytest
+
+from compute.export.link import CHECK, LONGEST, VERSION, WORDS, packed, unpacked
+from compute.export.scene import LONGEST_TEXT, Look, Scene, SceneError
+
+DEEP = Scene(
+    "mandelbrot",
+    {
+        "center": ("-0.743643887037158704752191506114774", "0.131825904205311970493132056385139"),
+        "zoom": "1.2e30",
+        "max_iterations": 20_000,
+    },
+    look=Look("Cool–warm", True, 0.25),
+)
+PAINTED = Scene(
+    "diffusion",
+    {"ny": 256, "nx": 256, "r": 0.1 + 0.2, "edges": "periodic"},
+    steps=1234,
+    part="laplacian",
+    history=({"step": 17, "set": {"r": 0.125}}, {"step": 20, "set": {"edges": "zero-flux"}}),
+    view=(1.5, 2.25, 100.0, 90.0),
+)
+
+
+@pytest.mark.parametrize("scene", [DEEP, PAINTED, Scene("l_curve", {}), Scene("crossover", {"ways": ["cpu_numpy"]})])
+def test_a_link_brings_the_same_scene_back(scene):
+    found = unpacked(packed(scene))
+    assert found == scene
+    assert repr(found) == repr(scene)  # floats to the last digit, tuples as tuples
+
+
+def test_links_are_short_and_may_stand_in_an_address():
+    allowed = set(string.ascii_letters + string.digits + "-_.")
+    for scene in (DEEP, PAINTED, Scene("diffusion", {})):
+        assert set(packed(scene)) <= allowed
+        assert len(packed(scene)) < len(json.dumps(scene.plain())) / 2
+    assert len(packed(Scene("diffusion", {"preset": "text"}))) < 60
+
+
+def test_every_damage_is_noticed():
+    """A changed or a missing character never gives another picture."""
+    link, luck = packed(DEEP), random.Random(1)
+    for _ in range(300):
+        at = luck.randrange(2, len(link))
+        other = luck.choice([c for c in string.ascii_letters + string.digits + "-_" if c != link[at]])
+        changed = link[:at] + other + link[at + 1 :]
+        try:
+            assert unpacked(changed) == DEEP, changed  # the last character has bits that mean nothing
+        except SceneError:
+            continue
+        assert at == len(link) - 1
+    for cut in range(2, len(link)):
+        try:
+            assert unpacked(link[:cut]) == DEEP, cut  # nothing but padding was cut off
+        except SceneError:
+            continue
+        assert cut >= len(link) - 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "version"),
+        ("2.abcd", "version '2'"),
+        ("abcd", "version"),
+        ("1.", "damaged"),
+        ("1.ä", "damaged"),
+        ("1.%%%", "damaged"),
+        ("1." + "A" * (LONGEST + 1), str(LONGEST)),
+    ],
+)
+def test_what_is_no_link_of_ours_is_refused(text, words):
+    with pytest.raises(SceneError, match=words):
+        unpacked(text)
+
+
+def made(document):
+    """A link's text for any document: what somebody else could write."""
+    text = document if isinstance(document, bytes) else json.dumps(document).encode()
+    press = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=WORDS)
+    data = zlib.crc32(text).to_bytes(4, "big")[-CHECK:] + press.compress(text) + press.flush()
+    return f"{VERSION}.{base64.urlsafe_b64encode(data).decode().rstrip('=')}"
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ({"lab": "nothing", "values": {}}, "lab must be one of"),
+        ({"lab": "diffusion", "values": {"power": 3}}, "no parameter 'power'"),
+        ({"lab": "diffusion", "values": {}, "shell": "rm"}, "no entry 'shell'"),
+        ({"lab": "diffusion", "values": {}, "steps": 10**9}, "steps must be"),
+        ({"lab": "diffusion", "values": {}, "steps": "many"}, "steps must be of type int"),
+        ({"lab": "diffusion", "values": {}, "look": {"palette": "Rainbow"}}, "palette must be one of"),
+        ([1, 2], "must be an object"),
+        (b"\xff\xfe", "no JSON"),
+        (b'{"lab": ' + b"[" * 5000, "no JSON"),
+        (b" " * (LONGEST_TEXT + 10), "too much"),
+    ],
+)
+def test_a_wellformed_link_with_bad_content_is_refused(document, words):
+    with pytest.raises(SceneError, match=words):
+        unpacked(made(document))
+
+
+def test_bounds_are_the_labs_own():
+    scene = unpacked(made({"lab": "diffusion", "values": {"r": 7.0}}))
+    with pytest.raises(ValueError, match="r"):
+        scene.check()
+
+
+def test_a_state_that_is_too_long_says_so():
+    noise = random.Random(2)
+    strokes = tuple(
+        {"step": step, "set": {"r": noise.random() / 4}} for step in range(2000)
+    )  # fmt: skip
+    with pytest.raises(SceneError, match="save it as a file"):
+        packed(Scene("diffusion", {}, steps=5000, history=strokes))
