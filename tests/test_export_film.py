@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import zarr
 from PIL import Image
 
 from compute.__main__ import main
-from compute.export import command, paint
+from compute.export import command, paint, shoot
 from compute.export.cluster import Cluster
 from compute.export.film import Film, Key
 from compute.export.scene import Scene, SceneError
@@ -281,3 +282,13 @@ def _kill_a_worker(which="spawn"):
 
 def _die(_plain, _number):
     os._exit(1)
+
+
+def test_a_film_s_time_and_size_are_guessed_on_a_terminal_before_it_is_begun(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(command, "studio", lambda *_: Here(1))
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes this for a terminal
+    monkeypatch.setattr(shoot.Shoot, "run", lambda *_: None)
+    arguments = ["--set", "max_iterations=50", "--to", "zoom=1e3", "--size", "32x18", "--frames", "24"]
+    assert main(["render", "mandelbrot", "--out", str(tmp_path / "zoom.gif"), *arguments]) == 0
+    told = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
+    assert re.search(r"24 frames: about \d+ s and [\d.]+ MB, guessed from 6 frames", told)

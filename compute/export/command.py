@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from compute.backends import backend
 from compute.export import arrays, paint, shoot, writers
+from compute.export.estimate import PLACES, estimate
 from compute.export.film import SCHEMA as FILM
 from compute.export.film import Film, Key, film_of
 from compute.export.history import Told
@@ -28,6 +29,7 @@ from compute.labs import LABS, lab_class
 
 PICTURE = ".png"
 DRAWN = (".svg", ".pdf")
+WORTH_GUESSING = 4 * PLACES  # frames
 
 
 def add(commands: Any) -> None:
@@ -67,7 +69,9 @@ def run(chosen: argparse.Namespace, command: str) -> int:
         SINGLE[ending](film, chosen.out, command)
     else:
         shot = shoot.Shoot(film, chosen.out, command)
-        _run(shot, studio(chosen, film))
+        by = studio(chosen, film)
+        _guess(shot, by)
+        _run(shot, by)
     Console(stderr=True, soft_wrap=True).print(f"wrote {chosen.out}", highlight=False)
     return 0
 
@@ -135,6 +139,17 @@ def studio(chosen: argparse.Namespace, film: Film) -> Studio:
 
 def _on_gpu(scene: Scene) -> bool:
     return backend(scene.values.get("backend", scene.kind.param["backend"].default)).device == "cuda"
+
+
+def _guess(shot: shoot.Shoot, by: Studio) -> None:
+    """Say on a terminal what is to be expected of a film that is longer than what a guess needs."""
+    terminal, missing = Console(stderr=True, soft_wrap=True), len(shot.missing())
+    if not terminal.is_terminal or missing < WORTH_GUESSING:
+        return
+    guess = estimate(shot.film, shot.path, by.workers or 1)
+    terminal.print(f"{shot.film.frames} frames: {guess.words}", highlight=False)
+    if missing < shot.film.frames:
+        terminal.print(f"{shot.film.frames - missing} frames are there already", highlight=False)
 
 
 def _run(shot: shoot.Shoot, by: Studio) -> None:

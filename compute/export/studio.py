@@ -34,6 +34,10 @@ Made = tuple[int, bytes]  # a frame's number, and its PNG
 class Studio(Protocol):
     """Makes frames."""
 
+    @property
+    def workers(self) -> int | None:
+        """How many frames at a time; None where others decide."""
+
     def make(self, film: Film, numbers: Sequence[int]) -> Iterator[Made]:
         """The frames `numbers` of `film`, in any order. Closing the iterator stops the work."""
 
