@@ -29,7 +29,7 @@ def test_a_curve_as_svg_has_its_bounds_and_says_how_it_was_made(tmp_path):
     arguments = ["--set", "problem=shaw", "--set", "n=32", "--size", "500x400"]
     assert main(["render", "l_curve", "--out", str(path), *arguments]) == 0
     root = ET.parse(path).getroot()
-    assert root.get("viewBox") == "0 0 360 288"  # in points, 72 to 100 pixels
+    assert root.get("viewBox") == "0 0 540 432"  # in points: 6 inches high, in the shape of the size
     plan = next(element.text for element in root.iter() if element.tag.endswith("description"))
     assert json.loads(plan)["values"] == {"problem": "shaw", "n": 32}
     dashed = [path for path in root.iter(f"{SVG}path") if "stroke-dasharray" in (path.get("style") or "")]
@@ -44,7 +44,7 @@ def test_a_pdf_is_one(tmp_path):
     figure.write(scene, path)
     data = path.read_bytes()
     assert data.startswith(b"%PDF-")
-    assert b"/MediaBox [ 0 0 288 216 ]" in data
+    assert b"/MediaBox [ 0 0 576 432 ]" in data
     assert not re.search(rb"/CreationDate", data)
 
 
