@@ -185,7 +185,7 @@ def test_a_disk_that_fills_up_loses_nothing_that_was_there(tmp_path, monkeypatch
     def full(*_anything, **_named):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Image.Image, "quantize", full)
+    monkeypatch.setattr("compute.export.animations._compressed", full)
     with pytest.raises(OSError, match="No space left"):
         Shoot(FILM, path).run(Now())
     assert path.read_bytes() == b"an older film"

@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
+from compute.devices import cpu_count
+from compute.export import animations
 from compute.export.paint import Pixels
 from compute.export.scene import SceneError
 from compute.files import whole_file
 
 QUALITY = {"h264": {"crf": "18", "preset": "medium"}, "vp9": {"crf": "24", "b": "0", "cpu-used": "4", "row-mt": "1"}}
+CONTAINER = {".mp4": {"movflags": "+faststart"}}  # a browser begins before it has all of it
+BT709 = 1  # of ITU-T H.273: primaries, transfer and matrix
+THREADS = max(1, cpu_count() // 2)  # of an encoder: the other half is for the page and what it shows
 VIDEO_INSTALL = "pip install 'fieldlab[video]'"
 EVEN = "its colours are kept for every second pixel, so that width and height must be even"
 
@@ -28,6 +32,7 @@ def write(path: Path, frames: Frames, rate: float, comment: str) -> None:
     SceneError for an ending that is unknown, a library that is missing, or a size that the format does not have.
     """
     writer = WRITERS[ending(path)]
+    _require_rate(ending(path), rate)
     with whole_file(path) as made:
         writer(made, frames, rate, comment)
 
@@ -39,52 +44,55 @@ def ending(path: Path) -> str:
     return path.suffix.lower()
 
 
-def require(path: Path, size: tuple[int, int]) -> None:
-    """Raise SceneError if a film `path` of that (height, width) could not be written: before hours of work."""
-    if ending(path) in VIDEO:
+def require(path: Path, size: tuple[int, int], rate: float = 1.0) -> None:
+    """Raise SceneError if a film `path` of that (height, width) and rate could not be written: before hours of work."""
+    kind = ending(path)
+    if kind in VIDEO:
         _av()
         if size[0] % 2 or size[1] % 2:
             raise SceneError(f"{path.suffix} cannot be {size[1]} x {size[0]}: {EVEN}")
+    if max(size) > LARGEST[kind]:
+        raise SceneError(f"{path.suffix} has at most {LARGEST[kind]} pixels a side, not {size[1]} x {size[0]}")
+    _require_rate(kind, rate)
+
+
+def _require_rate(kind: str, rate: float) -> None:
+    if rate > FASTEST.get(kind, rate):
+        raise SceneError(f"rate must be at most {FASTEST[kind]:g} frames a second for {kind}, not {rate:g}")
 
 
 def _video(codec: str, name: str) -> Callable[[Path, Frames, float, str], None]:
     def writer(path: Path, frames: Frames, rate: float, comment: str) -> None:
         av = _av()
-        with av.open(str(path), "w") as container:
+        with av.open(str(path), "w", options=CONTAINER.get(path.suffix.lower(), {})) as container:
             container.metadata["comment"] = comment
-            stream = container.add_stream(codec, rate=Fraction(rate).limit_denominator(1001))
+            exact = Fraction(rate).limit_denominator(1001)
+            stream = container.add_stream(codec, rate=exact)
             stream.pix_fmt, stream.options = "yuv420p", QUALITY[name]
+            context = stream.codec_context
+            context.thread_count, context.color_range = THREADS, av.video.reformatter.ColorRange.MPEG
+            context.colorspace = context.color_primaries = context.color_trc = BT709
             for number, frame in enumerate(frames):
                 if not number:
                     stream.height, stream.width = frame.shape[:2]
-                container.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), "rgb24")))
+                picture = _yuv(av, frame)
+                picture.pts, picture.time_base = number, 1 / exact
+                container.mux(stream.encode(picture))
             container.mux(stream.encode())
 
     return writer
 
 
-def _gif(path: Path, frames: Frames, rate: float, comment: str) -> None:
-    """Every frame with the colours of its own; a GIF's time is in hundredths of a second."""
-    pictures = (Image.fromarray(frame).quantize(256, Image.Quantize.FASTOCTREE) for frame in frames)
-    first = next(pictures)
-    first.save(
-        path,
-        "GIF",
-        save_all=True,
-        append_images=pictures,
-        duration=round(1000 / rate),
-        loop=0,
-        comment=comment.encode(),
+def _yuv(av: Any, frame: Pixels) -> Any:
+    """The frame as players of high-definition video take it: BT.709, levels 16 … 235, colours of every second pixel."""
+    kinds = av.video.reformatter
+    return av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), "rgb24").reformat(
+        format="yuv420p",
+        dst_colorspace=kinds.Colorspace.ITU709,
+        src_color_range=kinds.ColorRange.JPEG,
+        dst_color_range=kinds.ColorRange.MPEG,
+        interpolation=kinds.Interpolation.BICUBIC | kinds.Interpolation.ACCURATE_RND,
     )
-
-
-def _webp(path: Path, frames: Frames, rate: float, comment: str) -> None:
-    pictures = (Image.fromarray(frame) for frame in frames)
-    first = next(pictures)
-    about = Image.Exif()
-    about[0x010E] = comment  # ImageDescription
-    first.save(path, "WEBP", save_all=True, append_images=pictures, duration=round(1000 / rate), loop=0,
-               quality=90, method=4, exif=about)  # fmt: skip
 
 
 def _av() -> Any:
@@ -97,7 +105,9 @@ def _av() -> Any:
 WRITERS: dict[str, Callable[[Path, Frames, float, str], None]] = {
     ".mp4": _video("libx264", "h264"),
     ".webm": _video("libvpx-vp9", "vp9"),
-    ".gif": _gif,
-    ".webp": _webp,
+    ".gif": animations.gif,
+    ".webp": animations.webp,
 }
 VIDEO = (".mp4", ".webm")
+LARGEST = {".mp4": 16384, ".webm": 16384, ".gif": 65535, ".webp": 16383}  # pixels a side
+FASTEST = {".gif": 50.0}  # frames a second: browsers show a GIF's frame that is shorter than 1/50 s for 1/10 s
