@@ -60,7 +60,7 @@ class Reel:
         self.bytes = sum(self._tape.path(number).stat().st_size for number in numbers)
         self._values = {}
         if numbers:
-            self._since = self.steps - self._tape.get(numbers[-1]).step
+            self._since = self.steps - self._tape.head(numbers[-1])["step"]
 
     @property
     def left(self) -> int:
