@@ -189,7 +189,7 @@ def test_a_limit_or_an_error_ends_a_curve_but_loses_nothing(monkeypatch):
     cases = work.cases(chosen, ("float64",), False)
     silent = lambda *words: None  # noqa: E731
     clock = itertools.count(step=2).__next__  # two seconds whenever it is read
-    plan = BenchPlan("crossover", tuple(replace(case, limit=40.0) for case in cases), ("cpu_numpy",), 0.4)
+    plan = BenchPlan("crossover", tuple(replace(case, limit=80.0) for case in cases), ("cpu_numpy",), 0.4)
     cut = benching.Bench(plan, silent, clock).run().rows
     reasons = {row.reason for row in cut if row.status == "skipped"}
     assert reasons == {"not timed: the time for all was over"}
@@ -201,6 +201,38 @@ def test_a_limit_or_an_error_ends_a_curve_but_loses_nothing(monkeypatch):
     of = {name: {row.status for row in found if row.case.workload == name} for name in ("add_one", "sort")}
     assert of == {"add_one": {"skipped"}, "sort": {"measured"}}
     assert found[0].reason == "not timed: RuntimeError: no such kernel"
+
+
+def test_a_bench_goes_round_its_curves_with_nothing_open_between_them(scripted, monkeypatch):
+    """So that a slow spell of the machine is in few visits of a point: cpu_numpy at n of two workloads."""
+    log = []
+
+    class Logged(Scripted):
+        def time(self, steps):
+            assert Scripted.open == 1
+            log.append((self._case.workload.name, self._case.n))
+            return super().time(steps)
+
+        def transfer(self):
+            return 0.0
+
+    monkeypatch.setattr(sweeps, "Stand", Logged)
+    scatter = np.random.default_rng(0)
+    monkeypatch.setattr(Scripted, "seconds", lambda way, n: 1e-6 * scatter.uniform(0.5, 1.5))
+    chosen = {**OPTIONS, "workloads": ("add_one", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
+    plan = BenchPlan("crossover", tuple(work.cases(chosen, ("float64",), False)), ("cpu_numpy",), 1e-3)
+    told = []
+    made = benching.Bench(plan, lambda text, done: told.append((text, done)), Clock(1.0)).run()
+    assert {row.status for row in made.rows} == {"measured"}
+    turns = [(name, {n for _, n in visits}) for name, visits in itertools.groupby(log, key=lambda entry: entry[0])]
+    assert turns == [("add_one", {10, 100}), ("sort", {10, 100})] * sweeps.ROUNDS
+    assert {len(row.samples) for row in made.rows} == {1 + sweeps.ROUNDS}  # the cold one too
+    parts = [done for _, done in told]
+    assert parts == sorted(parts)
+    assert 0 <= parts[0] < 0.5 < parts[-1] <= 1
+    titles = [note.title for note in made.conditions.notes]
+    assert titles.count("Sort  float64") > 1
+    assert [case["title"] for case in made.conditions.as_record()["cases"]] == ["Add one  float64", "Sort  float64"]
 
 
 def test_records_of_other_versions_and_broken_files_are_left_out(tmp_path):

@@ -21,7 +21,7 @@ from compute.labs.crossover.catalogue import Way, workload
 from compute.labs.crossover.ecosystems import Extra, ecosystem_of
 from compute.labs.crossover.plan import Plan
 from compute.labs.crossover.stand import Found, Stand
-from compute.labs.crossover.sweep import BURST, ROUNDS, Sweep
+from compute.labs.crossover.sweep import ROUNDS, TRANSFERS, Sweep
 from compute.timings import Timing
 
 NUMPY = ecosystem_of("cpu_numpy")
@@ -113,10 +113,11 @@ def test_real_ways_are_measured_with_first_call_launch_and_transfer():
     sweep = finish(Sweep(plan(*ways, split=True)))
     for point in sweep.points.values():
         measured = point.measurement
-        assert measured.step.n == len(point.timings) >= BURST
+        assert measured.step.n == len(point.timings) >= ROUNDS
         assert 0 < measured.step.q1 <= measured.step.median <= measured.step.q3
         assert measured.first_call > 0
         assert point.transfer.median == 0
+        assert len(point.transfers) == TRANSFERS
         assert point.launch.n == measured.step.n
     with_transfer = sweep.series("cpu_numpy", transfer=True)
     assert with_transfer[10].median == sweep.series("cpu_numpy")[10].median
@@ -128,7 +129,7 @@ def test_evicting_times_one_call_at_a_time(monkeypatch):
     sweep = finish(Sweep(plan(workload("add_one").way("cpu_numpy"), evict=True)))
     assert {timing.steps for point in sweep.points.values() for timing in point.timings} == {1}
     (scratch,) = stands._scratch.values()
-    assert scratch[0] == scratch[-1] >= 3 * BURST
+    assert scratch[0] == scratch[-1] >= 3 * ROUNDS
     stands.forget_scratch()
     assert not stands._scratch
 
@@ -195,8 +196,8 @@ def test_the_budget_ends_it_but_every_point_has_its_first_samples(scripted):
     scatter = np.random.default_rng(0)
     scripted.seconds = lambda way, n: 1e-6 * scatter.uniform(0.5, 1.5)
     sweep = finish(Sweep(plan(A, B, budget=1e-3), Clock(1.0)))
-    assert {len(point.timings) for point in sweep.points.values()} == {ROUNDS * BURST}
-    assert ROUNDS * BURST >= LEAST
+    assert {len(point.timings) for point in sweep.points.values()} == {ROUNDS}
+    assert ROUNDS >= LEAST
 
 
 def test_all_is_checked_before_anything_is_timed_and_the_order_is_shuffled(scripted):

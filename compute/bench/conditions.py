@@ -39,7 +39,7 @@ class Watch:
         self.notes: list[Note] = []
 
     def note(self, title: str) -> None:
-        """The case of that title is over."""
+        """The case of that title, or a part of it, is over."""
         last, reading = self.notes[-1].reading if self.notes else self.before, self._system.read()
         then, self._processor = self._processor, _processor_seconds()
         seconds = reading.moment - last.moment
@@ -49,16 +49,28 @@ class Watch:
 
     def warnings(self, title: str) -> tuple[str, ...]:
         """What disturbed that case."""
-        return tuple(text for note in self.notes if note.title == title for text in note.warnings)
+        return tuple(dict.fromkeys(text for note in self.notes if note.title == title for text in note.warnings))
 
     def as_record(self) -> dict[str, Any]:
         """Plain values for the record: the machine before and after, and what was noticed of each case."""
         after = self.notes[-1].reading if self.notes else self.before
+        titles = dict.fromkeys(note.title for note in self.notes)
         cases = [
-            {"title": note.title, "cores_of_others": note.others, "warnings": list(note.warnings)}
-            for note in self.notes
+            {"title": title, "cores_of_others": self._cores_of_others(title), "warnings": list(self.warnings(title))}
+            for title in titles
         ]  # fmt: skip
         return {"before": _plain(self.before), "after": _plain(after), "cases": cases}
+
+    def _cores_of_others(self, title: str) -> float | None:
+        """Cores that other processes kept busy, on average over all notes of that title."""
+        moments = (self.before.moment, *(note.reading.moment for note in self.notes))
+        known = [
+            (now - then, note.others)
+            for note, then, now in zip(self.notes, moments, moments[1:], strict=False)
+            if note.title == title and note.others is not None
+        ]
+        seconds = sum(length for length, _ in known)
+        return sum(length * cores for length, cores in known) / seconds if seconds else None
 
     def _gpu_warnings(self, last: Reading, now: Reading) -> Iterator[str]:
         if now.problem:

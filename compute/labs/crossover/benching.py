@@ -1,8 +1,9 @@
-"""The run of `fieldlab bench crossover`: a sweep for each curve, one after the other."""
+"""The run of `fieldlab bench crossover`: a sweep for each curve, a round of each at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from math import inf
 from time import perf_counter
@@ -12,64 +13,115 @@ from compute.bench.bandwidth import copy_bandwidth
 from compute.bench.fma import fma_rate
 from compute.bench.rows import Plan as BenchPlan
 from compute.bench.rows import Results, Row
-from compute.bench.run import Progress, simulated
+from compute.bench.run import Progress as Say
+from compute.bench.run import simulated
 from compute.labs.crossover.catalogue import Way, Workload, workload
 from compute.labs.crossover.plan import Plan
 from compute.labs.crossover.results import Case, rows
 from compute.labs.crossover.roofline import Roof, roof_of
-from compute.labs.crossover.sweep import CHECKS, Sweep
+from compute.labs.crossover.sweep import CHECKS, ROUNDS, Progress, Sweep
 
 LONGEST = 6.0  # seconds that a reference or a comparison may take: larger n are skipped
 LONGEST_CALL = 2.0  # seconds that a call may take, of which there are eight at least
 OVER = "the time for all was over"
 
 
-class Bench:
-    """One run of `plan`, whose cases are results.Case. say: hears how it gets on."""
+@dataclass
+class Curve:
+    """A sweep that is under way. work: its slices; done: part of it; rounds: that are whole; round_seconds: of the
+    first one; reason: why it ended before its time.
+    """
 
-    def __init__(self, plan: BenchPlan, say: Progress, clock: Callable[[], float] = perf_counter) -> None:
+    title: str
+    sweep: Sweep
+    work: Generator[Progress, None, None]
+    done: float = 0.0
+    rounds: int = 0
+    round_seconds: float = 0.0
+    over: bool = False
+    reason: str = ""
+
+    def end(self, reason: str = "") -> None:
+        """Nothing more is done; all memory is given back."""
+        self.work.close()
+        self.over, self.done, self.reason = True, 1.0, reason
+
+
+class Bench:
+    """One run of `plan`, whose cases are results.Case. say: hears how it gets on.
+
+    Every curve is checked and has its first round; then it goes round the curves, a round of each at a time. So the
+    visits of a point lie far apart, and a slow spell of the machine is in few of them.
+    """
+
+    def __init__(self, plan: BenchPlan, say: Say, clock: Callable[[], float] = perf_counter) -> None:
         self._plan, self._say, self._clock = plan, say, clock
         self._absent: dict[str, Row] = {}
         self._results = Results()
+        self._curves: list[Curve] = []
+        self._groups = [list(group) for _, group in groupby(plan.cases, key=lambda case: case.group)]
+        self._end = inf
 
     def run(self) -> Results:
         """Every curve in the plan's order, as long as there is time."""
-        start, limit = self._clock(), min((case.limit for case in self._plan.cases), default=inf)
-        groups = [list(group) for _, group in groupby(self._plan.cases, key=lambda case: case.group)]
-        for number, group in enumerate(groups):
-            ways = tuple(self._present(ways_of(workload(group[0].workload), group[0].ways)))
-            if not ways:
-                continue
-            if self._clock() > start + limit:
-                group = group[:1]  # noqa: PLW2901 one n tells that the curve was not begun
-            sweep = Sweep(self._sweep_plan(group, ways, len(groups)))
-            reason = self._measure(sweep, group[0].group, (number, len(groups)), start + limit)
-            self._results.conditions.note(group[0].group)
-            self._results.rows += rows(sweep, self._roofs(ways, group[0].dtype), reason)
+        self._end = self._clock() + min((case.limit for case in self._plan.cases), default=inf)
+        for group in self._groups:
+            self._begin(group)
+        while working := [curve for curve in self._curves if not curve.over]:
+            for curve in working:
+                self._turn(curve)
+        for curve in self._curves:
+            plan = curve.sweep.plan
+            self._results.rows += rows(curve.sweep, self._roofs(plan.ways, plan.dtype), curve.reason)
         self._results.rows[:0] = self._absent.values()
         return self._results
 
-    def _measure(self, sweep: Sweep, title: str, place: tuple[int, int], end: float) -> str:
-        """Run the sweep; why it ended early, empty if it did not. A workload that raises ends its own sweep alone."""
-        number, groups = place
-        if self._clock() > end:
-            return OVER
-        work = sweep.measure()
-        try:
-            for progress in work:
-                doing = "timing" if progress.done > CHECKS else "checking"
-                self._say(f"{title}: {doing}", (number + progress.done) / groups)
-                if self._clock() > end:
-                    work.close()
-                    return OVER
-        except Exception as error:  # noqa: BLE001 one broken workload must not lose the figures of the others
-            return " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        return ""
+    def _begin(self, group: Sequence[Case]) -> None:
+        """Check a curve and make its first round; only if there is time for ROUNDS of it and of those before."""
+        ways = tuple(self._present(ways_of(workload(group[0].workload), group[0].ways)))
+        if not ways:
+            return
+        late = self._clock() + (ROUNDS - 1) * sum(curve.round_seconds for curve in self._curves) > self._end
+        sweep = Sweep(self._sweep_plan(group[:1] if late else group, ways))  # one n tells that it was not begun
+        curve = Curve(group[0].group, sweep, sweep.measure())
+        self._curves.append(curve)
+        if late:
+            curve.end(OVER)
+        else:
+            self._turn(curve)
 
-    def _sweep_plan(self, group: Sequence[Case], ways: tuple[Way, ...], groups: int) -> Plan:
+    def _turn(self, curve: Curve) -> None:
+        """The next round of a curve, or its checks and its first. What raises ends this curve alone."""
+        began, rounds = self._clock(), curve.rounds
+        if began > self._end:
+            curve.end(OVER)
+            return
+        try:
+            while not curve.over and curve.rounds == rounds:
+                if self._clock() > self._end:
+                    curve.end(OVER)
+                elif (progress := next(curve.work, None)) is None:
+                    curve.end()
+                else:
+                    if progress.done <= CHECKS:
+                        began = self._clock()
+                    curve.done, curve.rounds = progress.done, progress.rounds
+                    self._tell(curve)
+        except Exception as error:  # noqa: BLE001 one broken workload must not lose the figures of the others
+            curve.end(" ".join(f"{type(error).__name__}: {error}".split())[:300])
+        if not rounds:
+            curve.round_seconds = self._clock() - began
+        self._results.conditions.note(curve.title)
+
+    def _tell(self, curve: Curve) -> None:
+        doing = "timing" if curve.done > CHECKS else "checking"
+        self._say(f"{curve.title}: {doing}", sum(curve.done for curve in self._curves) / len(self._groups))
+
+    def _sweep_plan(self, group: Sequence[Case], ways: tuple[Way, ...]) -> Plan:
         first, sizes = group[0], tuple(case.size for case in group)
         return Plan(
-            workload(first.workload), ways, sizes, first.dtype, dict(first.settings), self._plan.budget / groups,
+            workload(first.workload), ways, sizes, first.dtype, dict(first.settings),
+            self._plan.budget / len(self._groups),
             split=True, longest=LONGEST, longest_call=LONGEST_CALL, listen=self._plan.listen,
         )  # fmt: skip
 

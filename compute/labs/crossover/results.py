@@ -125,7 +125,7 @@ def _row(point: Point, case: Case, roofs: Mapping[str, Roof], reason: str) -> Ro
     if measured is None:
         return row
     steps = point.timings[-1].steps
-    parts = measured.parts | {"launch": point.launch.median * steps}  # bursts differ in their calls a sample
+    parts = measured.parts | {"launch": point.launch.median * steps}  # visits differ in their calls a sample
     samples = tuple(sample for sample in (point.cold, *point.samples) if sample)
     extra = {**row.extra, **_rates(point, case, roofs.get(way.backend.device))}
     return replace(row, measurement=replace(measured, parts=parts), steps=steps, samples=samples, extra=extra)

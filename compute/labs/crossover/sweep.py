@@ -1,9 +1,9 @@
 """Time against n, for several ways of one workload: checked first, then sampled in shuffled order.
 
 Every way is compared with the reference at every n, from small to large; one that disagrees anywhere has no time at
-all. Then rounds over all n, shuffled, and at each n over the ways, shuffled: a burst of samples each, until the
-quartiles have settled or the budget is over. `measure` is a generator: it yields after each slice how far it is, and
-may be closed at any time; what was measured until then is in `Sweep.points`.
+all. Then rounds over all n, shuffled, and at each n over the ways, shuffled: a sample each, until the quartiles have
+settled or the budget is over. `measure` is a generator: it yields after each slice how far it is, and may be closed at
+any time; what was measured until then is in `Sweep.points`.
 """
 
 from __future__ import annotations
@@ -25,21 +25,25 @@ from compute.labs.crossover.stand import Stand
 from compute.timings import Spread
 
 SAMPLE_SECONDS = 0.01  # length that a sample aims at: a bar that moves, and 1e4 ticks of the clock
-# Samples of a way before it is another's turn. Few: two in a row are alike, while the arrays of another visit lie
-# elsewhere and the machine is in another mood. Quartiles of one long visit are so narrow that the next run misses them.
-BURST = 2
-ROUNDS = -(-LEAST // BURST)  # that are made even if the budget is over
+# Rounds that are made even if the budget is over. One sample a visit: two in a row are alike, while the arrays of
+# another visit lie elsewhere and the machine is in another mood. Quartiles of few long visits are so narrow that the
+# next run misses them: a shared machine may be 1.6 times slower for seconds, so what counts is the number of visits.
+ROUNDS = LEAST
+TRANSFERS = 3  # of a way at an n: with large arrays they take longer than all else, and only their median is told
 MOST_CALLS = 10_000  # in one sample
 CHECKS = 0.3  # part of the progress that the checks are taken for
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a sweep is. done: part of the whole from 0 to 1; point: the one that changed last."""
+    """How far a sweep is. done: part of the whole from 0 to 1; point: the one that changed last, None between two
+    rounds, when nothing is open; rounds: that are whole.
+    """
 
     done: float
     doing: str
     point: Point | None = None
+    rounds: int = 0
 
 
 class Sweep:
@@ -89,13 +93,17 @@ class Sweep:
                 late = self._clock() - self._start > self.plan.budget
                 if late and number >= ROUNDS:
                     return
-                for _ in self._burst(point, inputs):
-                    part = min(1.0, (self._clock() - self._start) / self.plan.budget)
-                    part *= min(1.0, (number + visited / len(points)) / ROUNDS)
+                for _ in self._visit(point, inputs):
                     doing = f"timing {point.way.label}, n = {point.n:,}"
-                    yield Progress(CHECKS + (1 - CHECKS) * part, doing, point)
+                    yield Progress(self._part(number + visited / len(points)), doing, point, number)
             if all(point.finished for point in self._right()):
                 return
+            yield Progress(self._part(number + 1), "between two rounds", None, number + 1)
+
+    def _part(self, rounds: float) -> float:
+        """Of the whole, after so many rounds."""
+        part = min(1.0, (self._clock() - self._start) / self.plan.budget)
+        return CHECKS + (1 - CHECKS) * part * min(1.0, rounds / ROUNDS)
 
     def _round(self) -> Iterator[tuple[Point, tuple[Any, ...]]]:
         """Every point that is not finished, with its inputs: n in random order, and the ways at each n."""
@@ -111,22 +119,21 @@ class Sweep:
         self._random.shuffle(items)
         return items
 
-    def _burst(self, point: Point, inputs: tuple[Any, ...]) -> Iterator[None]:
-        """A few samples, after calls that do not count; each is a slice."""
+    def _visit(self, point: Point, inputs: tuple[Any, ...]) -> Iterator[None]:
+        """A sample, after calls that do not count; each is a slice."""
         try:
             with Stand(point.way, self.plan.case(point.n), inputs) as stand:
                 yield
                 steps = self._warm(stand, point)
                 yield
-                for _ in range(BURST):
-                    if self.plan.evict:
-                        stand.evict()
-                    elif steps > 1:
-                        stand.time(1)  # something else may have had its turn since: threads sleep, caches are cold
-                    point.samples.append(taken(partial(stand.time, steps), self.plan.listen))
-                    point.status = "measured"
-                    yield
-                if self.plan.split:
+                if self.plan.evict:
+                    stand.evict()
+                elif steps > 1:
+                    stand.time(1)  # something else may have had its turn since: threads sleep, caches are cold
+                point.samples.append(taken(partial(stand.time, steps), self.plan.listen))
+                point.status = "measured"
+                yield
+                if self.plan.split and len(point.transfers) < TRANSFERS:
                     point.transfers.append(stand.transfer())
         except Exception as error:  # noqa: BLE001 one broken way must not lose the figures of the others
             point.fail(error)
