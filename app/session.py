@@ -32,8 +32,7 @@ class Session(param.Parameterized):
     state and detail say in a word and in words how it is; playing whether it advances by itself; values holds every
     parameter of the lab, at first `values` and the defaults; busy is true while detail names something long, answered
     false from a change until the next frame; steps_per_frame, at first `pace`, is None for as fast as it goes.
-    Listeners: on_frame(number, frame) writes it to the browser, on_delivered(Delivered), on_event(engine event),
-    on_values(values that were changed by others).
+    Listeners: on_frame(number, frame), on_delivered(Delivered), on_event(engine event), on_values(changed by others).
     """
 
     state = param.Selector(default="starting", objects=list(STATES))
@@ -60,8 +59,8 @@ class Session(param.Parameterized):
         self.on_values: Callable[[dict[str, Any]], None] = _ignore
         self.gate = FrameGate(self._send, self._grant, document.add_next_tick_callback, self._painted)
         self._handle: Any = None
-        self._before: dict[str, Any] = {}  # what a move to another engine has changed
-        self._asked: dict[str, int] = {}  # the number of each value's last change
+        self._before: dict[str, Any] = {}  # the values that a move to another engine has changed
+        self._asked: dict[str, int] = {}  # the number of the last change of each value, 0 if none was asked for
         self._closed = self.busy = self.answered = False
         self._taping = Taping(lambda news: self.later(lambda: self.on_event(news)))
         self._target = ""
@@ -96,10 +95,7 @@ class Session(param.Parameterized):
             self._handle.run()
 
     def connection_lost(self) -> None:
-        """The browser is gone, perhaps for good: nothing is computed for it until it comes back.
-
-        The document must not be touched here: bokeh sends this event without holding its lock.
-        """
+        """The browser is gone, perhaps for good. Bokeh holds no lock of the document, so that is not touched here."""
         self.gate.pause()
         if self._handle is not None and not self._closed:
             self._handle.pause()
@@ -140,6 +136,7 @@ class Session(param.Parameterized):
             return
         before = {name: self.values[name] for name in changed}
         self.values.update(changed)
+        self._asked |= dict.fromkeys(changed, 0)
         self.answered = False
         if self._handle is None:
             return
@@ -248,8 +245,10 @@ class Session(param.Parameterized):
         if self._closed:
             return
         match event:
-            case messages.Refused(change=messages.OPENING) if self._before:
-                self._put_back(self._before)
+            case messages.Refused(change=messages.OPENING, text=text) if self._before:
+                self._taping.give_up(text)
+                before, self._before = self._before, {}
+                self._put_back(before)
                 self._move()
             case messages.Refused(change=change, kept=kept):
                 self._put_back({name: value for name, value in kept.items() if self._asked.get(name) == change})
@@ -272,10 +271,10 @@ class Session(param.Parameterized):
         self.on_event(event)
 
     def _put_back(self, values: dict[str, Any]) -> None:
-        """These are the values still: a change of them was refused, and nobody has changed them since."""
+        """These hold still: a change of them was refused, and nobody has changed them since."""
         self.values.update(values)
         if values:
-            self._before, self.answered = {}, True
+            self.answered = True
             self.on_values(values)
 
     def _move(self, snapshot: Mapping[str, Any] | None = None) -> None:
@@ -291,12 +290,9 @@ class Session(param.Parameterized):
         self.playing = False
         self.param.update(state="broken", detail=reason)
         if self._target != HOST:
-            self._handle.close()
             self._taping.give_up(reason)
             self.values["backend"] = self.lab.param["backend"].default
-            self._open()
-            self._settle()
-            self.gate.open()
+            self._move()
             self.on_values({"backend": self.values["backend"]})
 
 

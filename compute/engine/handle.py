@@ -28,14 +28,18 @@ class LabHandle:
     def __init__(self, supervisor: Supervisor, record: Record) -> None:
         self._supervisor, self._record = supervisor, record
 
-    def update(self, **values: Any) -> None:
-        """Set parameters: all of one call or none. Of several calls the newest values win."""
+    def update(self, **values: Any) -> int:
+        """Set parameters: all of one call or none. Of several calls the newest values win.
+
+        Returns the number of the change, from 1, by which a Refused names it.
+        """
         with self._supervisor.lock:
             record = self._record
             record.serial += 1
             record.unsettled = [old for old in record.unsettled if not old[1].keys() <= values.keys()]
             record.unsettled.append((record.serial, values))
             self._order("update", serial=record.serial, values=values)
+            return record.serial
 
     def act(self, name: str, **arguments: Any) -> None:
         """Call an action of the lab, for example "paint"; or "restore", with a `snapshot` of a lab of this shape."""

@@ -18,6 +18,7 @@ from compute.timings import Timing
 
 View = tuple[float, float, float, float]
 
+OPENING = -1  # Refused.change of a lab that could not be opened
 STOPPED = "stopped"  # how Recorded.ended says that somebody asked for it
 
 
@@ -38,9 +39,15 @@ class FrameReady(Event):
 
 @dataclass(frozen=True)
 class Refused(Event):
-    """A request was not carried out and changed nothing; `text` names the parameter, the value and the bound."""
+    """A request was not carried out and changed nothing; `text` names the parameter, the value and the bound.
+
+    change: what LabHandle.update returned for it if values were refused, OPENING if the lab could not be opened with
+    its first ones, None if it was anything else; kept: the values that the parameters of that change have instead.
+    """
 
     text: str
+    change: int | None = None
+    kept: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

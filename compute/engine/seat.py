@@ -153,11 +153,12 @@ class Seat:
         if not self._updates:
             return
         updates, self._updates = self._updates, []
-        for _, values in updates:
+        for serial, values in updates:
             try:
                 self._apply(values)
             except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
-                self._port.trouble(self.number, error, Refused)
+                kept = {name: value for name, value in self.lab.values().items() if name in values}
+                self._port.trouble(self.number, error, partial(Refused, change=serial, kept=kept))
         self._port.say(Settled(self.number, updates[-1][0], self.lab.values()))
 
     def _apply(self, values: Mapping[str, Any]) -> None:

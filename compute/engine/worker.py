@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
+from functools import partial
 from importlib import import_module
 from math import inf
 from multiprocessing.connection import Connection
@@ -23,7 +24,18 @@ from typing import Any
 from compute.engine import jobs
 from compute.engine.line import Line
 from compute.engine.memory import read
-from compute.engine.messages import Answered, Closed, Opened, Order, Parcel, Ready, Refused, Setup, SnapshotTaken
+from compute.engine.messages import (
+    OPENING,
+    Answered,
+    Closed,
+    Opened,
+    Order,
+    Parcel,
+    Ready,
+    Refused,
+    Setup,
+    SnapshotTaken,
+)
 from compute.engine.port import LONG, Port
 from compute.engine.ring import Ring
 from compute.engine.seat import Seat, belongs
@@ -98,8 +110,9 @@ class Worker:
             else:
                 getattr(self, f"_{order.verb}")(order.lab, *descriptors, **order.arguments)
         except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
-            self._port.trouble(order.lab, error, Refused)
-            if order.verb == "open_lab":
+            opening = order.verb == "open_lab"
+            self._port.trouble(order.lab, error, partial(Refused, change=OPENING if opening else None))
+            if opening:
                 self._port.tell(order.lab, Closed())
 
     # -- orders that make, end or measure a lab
