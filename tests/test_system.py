@@ -184,6 +184,22 @@ def test_a_processor_that_others_keep_busy_is_said(monkeypatch):
     assert [case["cores_of_others"] for case in watch.as_record()["cases"]] == [3.0, 0.0]
 
 
+def test_what_disturbed_a_case_of_several_parts_is_said_once(monkeypatch):
+    """2 s with 3 cores of others, 2 s of another case, 1 s with none: 2 cores on average."""
+    moments = iter([(0.0, 0.0, 0.0), (6.0, 20.0, 0.0), (14.0, 40.0, 8.0), (15.0, 50.0, 9.0)])
+    clock = iter([0.0, 2.0, 4.0, 5.0])
+    monkeypatch.setattr(conditions, "_processor_seconds", lambda: next(moments))
+    monkeypatch.setattr(conditions.psutil, "cpu_count", lambda: 10)
+    monkeypatch.setattr(System, "read", lambda self: Reading(next(clock), system.CpuReading("CPU")))
+    watch = Watch(System())
+    for title in ("one", "other", "one"):
+        watch.note(title)
+    assert watch.warnings("one") == ("other processes kept 2.0 of 10 CPU threads busy",)
+    assert [(case["title"], case["cores_of_others"]) for case in watch.as_record()["cases"]] == [
+        ("one", 2.0), ("other", 0.0),
+    ]  # fmt: skip
+
+
 # -- the sampler
 
 

@@ -20,7 +20,7 @@ HELD_LONG = 0.05  # seconds of a held-down clock from which it is said
 @dataclass(frozen=True)
 class Note:
     """The time from the note before to the end of one case. others: cores that other processes kept busy, None if
-    the system does not tell.
+    the system does not tell; warnings: what disturbed the GPU.
     """
 
     title: str
@@ -44,12 +44,12 @@ class Watch:
         then, self._processor = self._processor, _processor_seconds()
         seconds = reading.moment - last.moment
         others = _others(then, self._processor, seconds)
-        warnings = (*_cpu_warnings(others), *self._gpu_warnings(last, reading))
-        self.notes.append(Note(title, reading, others, warnings))
+        self.notes.append(Note(title, reading, others, tuple(self._gpu_warnings(last, reading))))
 
     def warnings(self, title: str) -> tuple[str, ...]:
         """What disturbed that case."""
-        return tuple(dict.fromkeys(text for note in self.notes if note.title == title for text in note.warnings))
+        gpu = dict.fromkeys(text for note in self.notes if note.title == title for text in note.warnings)
+        return (*_cpu_warnings(self._cores_of_others(title)), *gpu)
 
     def as_record(self) -> dict[str, Any]:
         """Plain values for the record: the machine before and after, and what was noticed of each case."""
