@@ -40,6 +40,7 @@ class RecordSection:
             self.every, row(self.height, self.rate), self.form, row(self.button), self._words
         )  # fmt: skip
         self._folder: Path | None = None
+        self._size = (2, 2)
         self._say("What runs is kept from the moment of the press, at exactly these steps.")
 
     @property
@@ -60,7 +61,8 @@ class RecordSection:
             session.stop_recording()
             return
         self._folder = Path(tempfile.mkdtemp(prefix="fieldlab-recording-"))
-        session.record(str(self._folder), self.every.value, self._subject.size(self.height.value), MOST)
+        self._size = self._subject.size(self.height.value)
+        session.record(str(self._folder), self.every.value, self._size, MOST)
         self.button.param.update(label="Stop", icon="stop")
         self._say("recording" if session.playing else "recording begins as soon as the lab runs")
 
@@ -92,8 +94,8 @@ class RecordSection:
         shutil.move(folder, kept)
 
         def begin(moment: Moment) -> None:
-            given = {"folder": kept, "path": job.path, "look": moment.scene.look, "part": "", "rate": rate}
-            job.begin(Errand("compute.export.tasks:recorded", given))
+            given = {"folder": kept, "path": job.path, "look": moment.scene.look, "part": ""}
+            job.begin(Errand("compute.export.tasks:recorded", given | {"size": self._size, "rate": rate}))
 
         self._subject.ask("", begin)
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from compute.backends import backend
-from compute.export import command, paint, shoot
+from compute.export import command, paint, recording, shoot
 from compute.export.errand import Tell
+from compute.export.estimate import Estimate, estimate
 from compute.export.film import Film
 from compute.export.paint import Present
 from compute.export.scene import Look, Scene
@@ -56,20 +57,16 @@ def film(film: Film, path: Path, tell: Tell) -> None:
     shoot.Shoot(film, path, COMMAND).run(studio(film), show)
 
 
-def guess(film: Film, path: Path, tell: Tell) -> Any:
+def guess(film: Film, path: Path, tell: Tell) -> Estimate:
     """How long `film` would take, and how large its file would be."""
-    from compute.export.estimate import estimate
-
     tell(0.0, "trying a few frames")
     return estimate(film, path, studio(film).workers)
 
 
-def recorded(folder: Path, path: Path, look: Look, part: str, rate: float, tell: Tell) -> None:
+def recorded(folder: Path, path: Path, look: Look, part: str, size: tuple[int, int], rate: float, tell: Tell) -> None:
     """The film `path` of what was recorded in `folder`."""
-    from compute.export import recording
-
     recording.write(
-        folder, path, look, part, rate=rate, command=COMMAND,
+        folder, path, look, part, size, rate, command=COMMAND,
         progress=lambda done, of: tell(done / max(1, of), f"frame {done} of {of}"),
     )  # fmt: skip
 

@@ -1,0 +1,57 @@
+"""The card from which things are taken along, as a test uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+from tests.browser.lab_page import SideBar
+
+LONG = 120_000  # ms: films are made at low priority, on two cores
+DROP = """([name, kind, base64]) => {
+  const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)), data = new DataTransfer();
+  data.items.add(new File([bytes], name, { type: kind }));
+  for (const event of ['dragover', 'drop'])
+    document.body.dispatchEvent(new DragEvent(event, { dataTransfer: data, bubbles: true, cancelable: true }));
+}"""
+
+
+class ExportPage(SideBar):
+    """The card of `page`, which shows a lab."""
+
+    def __init__(self, page: Page, folder: Path) -> None:
+        self.page, self.folder = page, folder
+
+    def open(self, section: str) -> None:
+        """Show that section of the card."""
+        if not self.page.get_by_text("Take it along").first.is_visible():
+            self.key("e")
+        self.page.get_by_role("button", name=section, exact=True).first.click()
+        self.page.wait_for_timeout(600)  # fields come a moment later
+
+    def download(self, button: str, before: Callable[[], object] = lambda: None) -> Path:
+        """Press the button and wait for the file."""
+        with self.page.expect_download(timeout=LONG) as download:
+            self.page.get_by_role("button", name=button, exact=True).click()
+            before()
+        path = self.folder / download.value.suggested_filename
+        download.value.save_as(path)
+        return path
+
+    def fill(self, label: str, value: object) -> None:
+        """Type into a field."""
+        field = self.page.get_by_label(label, exact=True)
+        field.fill(str(value))
+        field.press("Tab")
+
+    def notes(self) -> str:
+        """What the page's notes say."""
+        return " ".join(self.page.locator("[role=alert]").all_inner_texts())
+
+    def drop(self, path: Path, kind: str) -> None:
+        """Drop a file on the page."""
+        import base64
+
+        self.page.evaluate(DROP, [path.name, kind, base64.b64encode(path.read_bytes()).decode()])

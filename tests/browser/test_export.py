@@ -1,0 +1,194 @@
+"""What is taken along from the page: every file opened by an independent reader, and brought back to the page."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from compute.__main__ import main
+from tests.browser.export_page import ExportPage
+from tests.browser.lab_page import LabPage
+
+
+class Diffusing(LabPage, ExportPage):
+    """The diffusion lab, with its card."""
+
+    def __init__(self, page, server, folder):
+        LabPage.__init__(self, page, server)
+        self.folder = folder
+
+
+@pytest.fixture(scope="module")
+def opened(lasting, server, tmp_path_factory):
+    lab = Diffusing(lasting(), server, tmp_path_factory.mktemp("downloads"))
+    lab.page.get_by_label("r = D Δt / Δx²").first.focus()
+    for _ in range(3):  # r changes on the way: such a state does not follow from its parameters
+        lab.page.keyboard.press("ArrowLeft")
+        lab.page.wait_for_timeout(300)
+    lab.until(lambda: lab.fact("r") < 0.2)
+    lab.pause()
+    return lab
+
+
+@pytest.fixture
+def lab(opened, lasting, allowed_errors):
+    yield opened
+    lasting.complain(allowed_errors)
+
+
+def field_of(lab):
+    """The levels of the field on the screen, row 0 at the bottom."""
+    return np.array(lab.page.evaluate("Array.from(Bokeh.documents[0].get_model_by_name('frames').data.field[0])"))
+
+
+def test_a_picture_and_what_brings_it_back(lab, new_page, server, tmp_path):
+    """The PNG is made from the state itself; its text makes the same bytes again, and the same state on a page."""
+    lab.open("Picture")
+    lab.choose("Height [pixels]", "720")
+    path = lab.download("Save the picture")
+    with Image.open(path) as picture:
+        scene = json.loads(picture.text["fieldlab"])
+        assert picture.size == (720, 720)
+        pixels = np.asarray(picture.convert("RGB"))
+    assert scene["steps"] == lab.step() > 0
+    assert len(scene["history"]) >= 1
+    again = tmp_path / "again.png"
+    assert main(["render", str(path), "--out", str(again)]) == 0
+    assert (np.asarray(Image.open(again).convert("RGB")) == pixels).all()
+
+    other = Diffusing(new_page(), server, tmp_path)
+    other.drop(path, "image/png")
+    other.until(lambda: "Restored" in other.notes(), 60)
+    other.until(lambda: other.step() == scene["steps"])
+    assert (field_of(other) == field_of(lab)).all()
+    assert "Paused" in other.status()
+
+
+def test_a_link_brings_the_state_to_a_new_page(lab, new_page, server, tmp_path):
+    lab.open("Link")
+    lab.page.get_by_role("button", name="Copy the link").click()
+    lab.until(lambda: "?scene=1." in lab.page.url)
+    lab.until(lambda: lab.page.get_by_label("Address").input_value() == lab.page.url)
+    page = new_page()
+    page.goto(lab.page.url)
+    other = Diffusing.__new__(Diffusing)
+    ExportPage.__init__(other, page, tmp_path)
+    other.until(lambda: other.step() == lab.step(), 90)
+    assert (field_of(other) == field_of(lab)).all()
+
+
+@pytest.mark.parametrize("query", ["scene=9.x"])
+def test_a_bad_link_gets_a_notice_and_the_usual_page(query, new_page, server, tmp_path):
+    page = new_page()
+    page.goto(f"{server.url}?{query}")
+    other = Diffusing.__new__(Diffusing)
+    ExportPage.__init__(other, page, tmp_path)
+    other.until(lambda: other.step() > 0, 60)
+    assert "The link cannot be shown" in other.notes()
+
+
+def test_what_is_no_file_of_ours_is_told(lab, tmp_path):
+    path = tmp_path / "holiday.png"
+    Image.new("RGB", (8, 8)).save(path)
+    lab.drop(path, "image/png")
+    lab.until(lambda: "holiday.png cannot be shown" in lab.notes())
+
+
+@pytest.mark.parametrize(("form", "head"), [("PNG with axes", b"\x89PNG"), ("SVG", b"<?xml"), ("PDF", b"%PDF-")])
+def test_drawings(lab, form, head):
+    lab.open("Picture")
+    lab.choose("What", "Profile on the section line")
+    lab.choose("Format", form)
+    assert lab.download("Save the picture").read_bytes().startswith(head)
+
+
+def test_numbers_are_those_of_the_state(lab):
+    lab.open("Numbers")
+    lab.choose("Format", "NPZ (NumPy)")
+    with np.load(lab.download("Save the numbers")) as numbers:
+        plan = json.loads(str(numbers["fieldlab"]))
+        field, laplacian = numbers["field"], numbers["laplacian"]
+    assert field.shape == laplacian.shape == (512, 512)
+    assert plan["steps"] == lab.step()
+    neighbours = np.pad(field.astype(float), 1, mode="edge")
+    expected = neighbours[2:, 1:-1] + neighbours[:-2, 1:-1] + neighbours[1:-1, 2:] + neighbours[1:-1, :-2] - 4 * field
+    assert np.abs(laplacian - expected).max() < 1e-5
+    lab.choose("Format", "Zarr, zipped")
+    import zarr
+
+    path = lab.download("Save the numbers")
+    assert zipfile.ZipFile(path).testzip() is None
+    with zarr.storage.ZipStore(path, mode="r") as store:
+        group = zarr.open_group(store, mode="r")
+        assert group["field"].shape == (1, 512, 512)
+        assert np.array_equal(group["field"][0], field)
+
+
+def frames_of(path):
+    """The frames of a film, by PyAV or Pillow, and its duration in seconds."""
+    if path.suffix in (".mp4", ".webm"):
+        import av
+
+        with av.open(str(path)) as container:
+            about = container.metadata.get("comment") or container.metadata.get("COMMENT")
+            frames = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+            return frames, json.loads(about)
+    with Image.open(path) as picture:
+        frames = []
+        for number in range(picture.n_frames):
+            picture.seek(number)
+            frames.append(np.asarray(picture.convert("RGB")))
+        return frames, None
+
+
+@pytest.mark.parametrize("form", ["MP4", "WebM", "GIF", "WebP"])
+def test_a_planned_film_has_its_frames(lab, form):
+    lab.open("Film")
+    lab.choose("Height [pixels]", "360")
+    lab.choose("Format", form)
+    lab.fill("Frames", 7)
+    frames, about = frames_of(lab.download("Make the film"))
+    assert len(frames) == 7
+    assert frames[0].shape == (360, 360, 3)
+    assert about is None or (about["frames"] == 7 and about["every"] == 20)
+    assert np.abs(frames[0].astype(int) - frames[-1]).max() > 3  # something happens in it
+
+
+def test_an_estimate_comes_before_the_film(lab):
+    lab.open("Film")
+    lab.fill("Frames", 100)
+    lab.page.get_by_role("button", name="Estimate").click()
+    words = lab.until(lambda: next(iter(lab.page.get_by_text("to make it takes about").all_inner_texts()), ""), 60)
+    assert "3.33 s of film" in words
+
+
+def test_a_film_can_be_paused_and_cancelled(lab):
+    lab.open("Film")
+    lab.fill("Frames", 3000)
+    lab.page.get_by_role("button", name="Make the film").click()
+    lab.until(lambda: lab.page.locator(".job.running").count() == 1, 60)
+    lab.page.get_by_role("button", name="Pause", exact=True).last.click()
+    lab.until(lambda: lab.page.locator(".job.paused").count() == 1)
+    lab.page.get_by_role("button", name="Cancel", exact=True).first.click()
+    lab.until(lambda: lab.page.locator(".job.paused").count() == 0)
+
+
+def test_what_runs_is_recorded_at_every_kth_step(lab):
+    lab.open("Record")
+    lab.choose("Height [pixels]", "360")
+    lab.choose("Format", "GIF")
+    lab.fill("Every k-th step", 30)
+    lab.page.get_by_role("button", name="Record", exact=True).last.click()
+    before = lab.step()
+    lab.key(" ")
+    lab.until(lambda: lab.step() > before + 200, 30)
+    lab.pause()
+    frames, _ = frames_of(lab.download("Stop"))
+    assert len(frames) >= 6
+    assert frames[0].shape == (360, 360, 3)
+    steps = lab.step() - before
+    assert len(frames) == 1 + steps // 30
