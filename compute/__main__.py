@@ -1,6 +1,7 @@
 """The command line: `fieldlab info | bench | render`, the same as `python -m compute`.
 
-Exit codes: 0 done; 1 a way disagreed with the reference or failed; 2 bad input or something missing; 130 interrupted.
+Exit codes: 0 done; 1 a way disagreed with the reference or failed; 2 bad input or something missing; 130 interrupted;
+143 told to end (SIGTERM).
 """
 
 from __future__ import annotations
@@ -8,8 +9,11 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +24,7 @@ from compute.backends import BACKENDS, BackendUnavailable, backend
 from compute.export import command as export
 
 FILES = ("--save", "--csv", "--pyperf", "--trace", "--compare", "--out")  # options whose value is a path
-OK, DISAGREED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+OK, DISAGREED, BAD_INPUT, INTERRUPTED, ENDED = 0, 1, 2, 130, 143
 LONGEST_BUDGET = 3600.0  # seconds
 WIDTH = 150  # columns of the tables where the output is no terminal
 
@@ -37,13 +41,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse has printed the help, or what is wrong
         return int(stop.code or 0)
     try:
-        return int(chosen.run(chosen, shlex.join(["fieldlab", *without_paths(arguments)])))
+        with _ending_in_order():
+            return int(chosen.run(chosen, shlex.join(["fieldlab", *without_paths(arguments)])))
     except (InputError, ValueError, BackendUnavailable, OSError) as error:
         print(f"fieldlab: {error}", file=sys.stderr)
         return BAD_INPUT
-    except KeyboardInterrupt:
-        print("fieldlab: interrupted, nothing was saved", file=sys.stderr)
-        return INTERRUPTED
+    except KeyboardInterrupt as stop:
+        print(f"fieldlab: interrupted; {stop or 'nothing was saved'}", file=sys.stderr)
+        return ENDED if isinstance(stop, Terminated) else INTERRUPTED
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: to be left as by Ctrl-C, so that nothing half-done stays behind."""
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Make SIGTERM an exception in the block."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def without_paths(arguments: Sequence[str]) -> list[str]:

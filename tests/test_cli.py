@@ -96,7 +96,6 @@ def test_bench_as_json_has_its_provenance(capsys):
         (["render", "diffusion", "--out", "a.xyz"], "must end in one of"),
         (["render", "diffusion", "--out", "a.png", "--steps", "-3"], "steps must be from 0"),
         (["render", "diffusion", "--out", "a.png", "--backend", "cpu_abacus"], "cpu_abacus"),
-        (["render", "l_curve", "--out", "a.png", "--backend", "cpu_numpy"], "only curves"),
     ],
 )
 def test_bad_input_is_answered_in_words(capsys, tmp_path, monkeypatch, arguments, says):

@@ -178,20 +178,6 @@ def test_frames_of_another_film_are_not_taken(tmp_path):
         Shoot(Film(SCENE, 8, 12.0, KEYS), path).run(Now())
 
 
-def test_a_disk_that_fills_up_loses_nothing_that_was_there(tmp_path, monkeypatch):
-    path = tmp_path / "zoom.gif"
-    path.write_bytes(b"an older film")
-
-    def full(*_anything, **_named):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("compute.export.animations._compressed", full)
-    with pytest.raises(OSError, match="No space left"):
-        Shoot(FILM, path).run(Now())
-    assert path.read_bytes() == b"an older film"
-    assert Shoot(FILM, path).missing() == []
-
-
 def test_a_film_of_a_field_is_a_field_that_goes_on():
     film = Film(Scene("diffusion", {"ny": 24, "nx": 31}, (24, 31), steps=4), 4, every=50)
     made = dict(Here(1).make(film, range(4)))

@@ -42,18 +42,23 @@ def write_npz(scene: Scene, path: Path, present: Present | None = None, progress
         np.savez_compressed(out, **entries)
 
 
-def write_zarr(film: Film, path: Path, progress: Callable[[int], None] = lambda _: None) -> None:
+def write_zarr(
+    film: Film, path: Path, progress: Callable[[int], None] = lambda _: None, present: Present | None = None
+) -> None:
     """The data of every frame as a Zarr group: an array a name, frames first; its attributes hold the plan.
 
-    ValueError where frames have data of different shapes; SceneError if the package zarr is missing.
+    present: of a film of one frame, see paint.posed. ValueError where frames have data of different shapes; SceneError
+    if the package zarr is missing.
     """
+    if present and film.frames > 1:
+        raise SceneError(f"what a lab holds now is one moment, not {film.frames}")
     try:
         zarr = import_module("zarr")
     except ModuleNotFoundError as error:
         raise SceneError(f"Zarr needs the package zarr: {DATA_INSTALL}") from error
     with whole_file(path) as made:
         group = zarr.open_group(str(made), mode="w", attributes={TEXT: film.plain()})
-        for number, found in enumerate(_moments(film)):
+        for number, found in enumerate(_moments(film, present)):
             for name, values in found.items():
                 _store(group, film.frames, number, name, values)
             progress(number + 1)
@@ -61,11 +66,11 @@ def write_zarr(film: Film, path: Path, progress: Callable[[int], None] = lambda 
             shutil.move(path, made.with_name("older"))
 
 
-def _moments(film: Film) -> Any:
+def _moments(film: Film, present: Present | None) -> Any:
     """The data of each frame in turn; a lab that goes on is not made anew."""
     if not film.sequential:
         for number in range(film.frames):
-            with posed(film.at(number)) as lab:
+            with posed(film.at(number), present) as lab:
                 yield results(lab)
         return
     with closing(Run(film.scene)) as run:

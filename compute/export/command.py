@@ -88,7 +88,7 @@ def picture(
     data = paint.png(paint.pixels(scene, present, progress), text)
     with whole_file(path) as made:
         made.write_bytes(data)
-    shoot.describe(scene.plain(), path, command, 0.0)
+        shoot.describe(scene.plain(), path, command, 0.0, made)
 
 
 def drawing(
@@ -103,8 +103,9 @@ def drawing(
     from compute.export import figure
 
     _require(scene, present)
-    figure.write(scene, path, transparent, present, progress)
-    shoot.describe(scene.plain(), path, command, 0.0)
+    with whole_file(path) as made:
+        figure.write(scene, made, transparent, present, progress)
+        shoot.describe(scene.plain(), path, command, 0.0, made)
 
 
 def numbers(
@@ -112,14 +113,15 @@ def numbers(
 ) -> None:
     """Write the raw results as NPZ (of the first moment) or Zarr (of all), with `<name>.json` beside a file.
 
-    present is for NPZ alone; for the rest see picture.
+    present is for one moment alone; for the rest see picture.
     """
     _require(film, present)
     if path.suffix.lower() == ".zarr":
-        arrays.write_zarr(film, path, lambda done: progress(done / film.frames))
+        arrays.write_zarr(film, path, lambda done: progress(done / film.frames), present)
         return
-    arrays.write_npz(film.scene, path, present, progress)
-    shoot.describe(film.scene.plain(), path, command, 0.0)
+    with whole_file(path) as made:
+        arrays.write_npz(film.scene, made, present, progress)
+        shoot.describe(film.scene.plain(), path, command, 0.0, made)
 
 
 def _require(plan: Scene | Film, present: Present | None) -> None:
@@ -159,11 +161,9 @@ def _run(shot: shoot.Shoot, by: Studio) -> None:
         task = bar.add_task("frames", total=shot.film.frames)
         try:
             shot.run(by, lambda now: bar.update(task, completed=now.done, description=now.doing))
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             kept = shot.film.frames - len(shot.missing())
-            terminal.print(
-                f"stopped; {kept} of {shot.film.frames} frames are kept: the same command goes on from there"
-            )
+            stop.args = (f"{kept} of {shot.film.frames} frames are kept: the same command goes on from there",)
             raise
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from contextlib import closing, contextmanager
+from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 import numba
@@ -77,11 +79,14 @@ class Here:
         cards = context.SimpleQueue()  # of GPUs: each worker takes one
         for number in range(workers if self._gpus else 0):
             cards.put(number % self._gpus)
-        pool = ProcessPoolExecutor(workers, context, _begin, (threads, cards if self._gpus else None))
+        leash, end = context.Pipe(duplex=False)
+        pool = ProcessPoolExecutor(workers, context, _begin, (threads, cards if self._gpus else None, leash))
         try:
             yield from _dealt(pool, plain, list(numbers), AHEAD * workers, film.sequential)
         finally:
+            end.close()  # what is being made is not waited for
             pool.shutdown(wait=True, cancel_futures=True)
+            leash.close()
 
 
 def _dealt(
@@ -91,7 +96,8 @@ def _dealt(
     waiting: set[Future[Made]] = set()
     coming = iter(numbers)
     for number in coming:
-        waiting.add(pool.submit(task, plain, number))
+        with _deaf():
+            waiting.add(pool.submit(task, plain, number))
         if len(waiting) < most:
             continue
         done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -99,6 +105,16 @@ def _dealt(
     while waiting:
         done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
         yield from (future.result() for future in done)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Workers that are started in the block never hear Ctrl-C, which is their master's business; it hears it after."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def frame(plain: Mapping[str, Any], number: int) -> Made:
@@ -125,10 +141,16 @@ def _close() -> None:
             _running.clear()
 
 
-def _begin(threads: int, cards: Any) -> None:
-    """A new worker: Ctrl-C is its master's business, the cores are shared, and a GPU is one worker's."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _begin(threads: int, cards: Any, leash: Connection) -> None:
+    """A new worker: it ends with its master's leash, the cores are shared, and a GPU is one worker's."""
+    threading.Thread(target=_end_with, args=(leash,), name="leash", daemon=True).start()
     if cards is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = str(cards.get())
     os.environ["OMP_NUM_THREADS"] = str(threads)
     numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+
+
+def _end_with(leash: Connection) -> None:
+    """End at once when the master lets go of its end, or is gone."""
+    leash.poll(None)
+    os._exit(0)
