@@ -33,6 +33,7 @@ def record(lab, folder: Path, every: int, frames: int, pixels=(60, 80), changes=
         lab.update(**dict(changes).get(number, {}))
         taken.append(lab.frame(None, pixels))
         reel.take(taken[-1], lab.values(), resting=lab.resting)
+    reel.finish()
     return taken
 
 

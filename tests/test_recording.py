@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import threading
 import time
 from collections import namedtuple
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from compute.engine import Closed, FrameReady, Paused, Recorded, Refused, Restarted, SnapshotTaken, Supervisor
+from compute.engine.filming import Filming
 from compute.engine.reel import Reel
-from compute.engine.tape import Shot, Tape, TapeError
+from compute.engine.tape import Shot, Tape, TapeError, packed
 from compute.frames import Curve, Frame, Raster
 from compute.labs.diffusion import Diffusion
 from compute.timings import Timing
@@ -29,8 +32,11 @@ def engine() -> Iterator[Supervisor]:
     yield from running()
 
 
-def shots(folder: Path) -> list[Shot]:
-    tape = Tape(folder)
+def shots(folder: Path, least: int = 0) -> list[Shot]:
+    """What is on the disk, once that is so many frames: while it is recorded, the newest may be on their way."""
+    tape, end = Tape(folder), time.monotonic() + 10
+    while len(tape.numbers()) < least and time.monotonic() < end:
+        time.sleep(0.01)
     numbers = tape.numbers()
     assert numbers == list(range(len(numbers)))
     return [tape.get(number) for number in numbers]
@@ -111,7 +117,7 @@ def test_changes_on_the_way_appear_and_a_paused_lab_records_nothing(engine, tmp_
     client.handle.update(level=0.25)
     client.handle.act("reset")
     client.barrier()
-    assert [shot.step for shot in shots(tmp_path)] == [0, 5, 10]
+    assert [shot.step for shot in shots(tmp_path, 3)] == [0, 5, 10]
     client.handle.step(9)
     wait_for(client, 9)
     time.sleep(0.35)
@@ -178,6 +184,7 @@ def test_a_recording_younger_than_the_last_good_state_ends_with_a_restart(tmp_pa
         client.handle.record(str(tmp_path), 3, (8, 8), 1500)
         client.handle.step(4)
         client.barrier()
+        assert len(shots(tmp_path, 2)) == 2
         os.kill(engine.pid, signal.SIGKILL)
         client.wait(Restarted)
         assert "restarted from a state before the recording" in ended(client).ended
@@ -263,21 +270,95 @@ def test_a_disk_that_is_short_ends_the_recording_and_keeps_its_reserve(tmp_path,
     assert take(0.05 * 10**9 + 2000, 10**9) == ""  # a small disk: 5 %
     assert "are left to others" in take(0.05 * 10**9 + 1999, 10**9)
     assert reel.frames == 2
+    reel.finish()
     assert [shot.step for shot in shots(tmp_path / "a")] == [1, 4]
 
 
-def test_a_disk_that_refuses_a_frame_leaves_no_part_of_it(tmp_path, monkeypatch):
+def test_a_disk_that_refuses_a_frame_leaves_no_part_of_it_and_none_after_it(tmp_path, monkeypatch):
     lab = Faulty(backend="cpu_numpy")
     reel = Reel(lab, str(tmp_path / "a"), 1, (50, 40), 100)
+    replace, tries = Path.replace, []
 
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+    def full(path: Path, target: Path) -> Path:
+        tries.append(target)
+        if len(tries) == 2:
+            raise OSError(28, "No space left on device")
+        return replace(path, target)
 
-    reel.take(lab.frame(None, (8, 8)), {}, resting=False)
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(OSError, match="No space"):
+    for _ in range(3):
         reel.take(lab.frame(None, (8, 8)), {}, resting=False)
+        reel.did(1)
+    reel.finish()
+    with pytest.raises(OSError, match="cannot be written: the disk is full"):
+        reel.check()
+    assert reel.news("full").frames == 1
+    assert reel.bytes == (tmp_path / "a" / "000000.frame").stat().st_size
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["000000.frame", "recording.json"]
+
+
+def test_a_slow_disk_makes_the_lab_wait_and_no_step_is_left_out(tmp_path, monkeypatch):
+    """Two frames may be on their way: the lab goes on to the third, and waits there."""
+    lab, gate, put = Faulty(backend="cpu_numpy"), threading.Event(), Tape.put
+
+    def slow(tape: Tape, number: int, data: bytes) -> None:
+        assert gate.wait(20)
+        put(tape, number, data)
+
+    monkeypatch.setattr(Tape, "put", slow)
+    port = Port()
+    filming = Filming(1, lab, port, lambda _: nullcontext())
+    filming.begin(str(tmp_path / "a"), None, every=10, pixels=(8, 8), most=6)
+
+    def turn() -> None:
+        if steps := filming.limited(7):
+            lab.advance(steps)
+            filming.did(steps)
+        filming.turn(running=True)
+
+    for _ in range(20):
+        turn()
+    assert lab.count == 10  # frames of 0 and 10 are on their way
+    assert 0 < filming.wakes_at() - time.monotonic() < 0.1
+    assert not filming.due(running=True)
+    gate.set()
+    end = time.monotonic() + 20
+    while filming.on:
+        assert time.monotonic() < end
+        turn()
+    assert [shot.step for shot in shots(tmp_path / "a")] == list(range(0, 60, 10))
+    assert [shot.frame.facts["step"] for shot in shots(tmp_path / "a")] == list(range(0, 60, 10))
+    assert port.told[-1].frames == 6
+
+
+class Port:
+    """What Filming needs of the worker's port."""
+
+    def __init__(self) -> None:
+        self.told: list[Recorded] = []
+
+    def tell(self, _lab: int, event: Recorded) -> None:
+        self.told.append(event)
+
+    def expecting(self, *_: object) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+def test_frames_lost_with_the_engine_end_the_recording(tmp_path):
+    """The state to go on from is of step 25, and the frame of step 20 had not reached the disk."""
+    lab, folder = Faulty(backend="cpu_numpy"), str(tmp_path / "a")
+    reel = Reel(lab, folder, 10, (8, 8), 100)
+    for _ in range(3):
+        reel.take(lab.frame(None, (8, 8)), {}, resting=False)
+        reel.did(10)
+    reel.finish()
+    assert Reel(lab, folder, 10, (8, 8), 100, done=25).left == 5
+    Tape(Path(folder)).path(2).unlink()
+    assert Reel(lab, folder, 10, (8, 8), 100, done=19).left == 1
+    waiting = Reel(lab, folder, 10, (8, 8), 100, done=20)
+    assert waiting.due(resting=False, running=True)
+    with pytest.raises(ValueError, match="were lost with the engine"):
+        Reel(lab, folder, 10, (8, 8), 100, done=25)
 
 
 def test_a_frame_is_read_back_as_it_was_and_damage_is_seen(tmp_path):
@@ -290,7 +371,7 @@ def test_a_frame_is_read_back_as_it_was_and_damage_is_seen(tmp_path):
     frame = Frame(parts, {"step": 3.0, "bad": float("nan")}, Timing("cpu_numpy", "x", 4, 35, 1e-3), 9, {"a": "b\nc"})
     tape = Tape(tmp_path / "new")
     tape.begin({"lab": "diffusion"})
-    assert tape.put(4, Shot(12, frame, {"r": np.float64(0.2), "data": b"abc"})) == tape.path(4).stat().st_size
+    tape.put(4, packed(Shot(12, frame, {"r": np.float64(0.2), "data": b"abc"})))
     again = tape.get(4)
     assert (again.step, again.frame.number, again.frame.notes) == (12, 9, {"a": "b\nc"})
     assert again.values["r"] == 0.2

@@ -43,13 +43,15 @@ class Filming:
             self.end(OLDER)
 
     def end(self, why: str = STOPPED) -> None:
-        """End it, and say why."""
+        """End it, and say why, as soon as all of it is on the disk."""
         if self._reel:
+            with self._port.expecting(self._number, "", DISK):
+                self._reel.finish()
             self._port.tell(self._number, self._reel.news(why))
         self._reel = None
 
     def limited(self, steps: int) -> int:
-        """At most `steps`, and none beyond the next frame."""
+        """At most `steps`, and none beyond the next frame, or while the disk is behind."""
         return min(steps, self._reel.left) if self._reel else steps
 
     def did(self, steps: int) -> None:
@@ -79,10 +81,12 @@ class Filming:
 
         What the disk refuses ends the recording and nothing else; an error of the lab is passed on.
         """
-        shoots = self.due(running=running)
-        if self._reel and shoots:
+        shoots, ended = self.due(running=running), ""
+        if self._reel:
             try:
-                ended = self._shoot(self._reel)
+                if shoots:
+                    ended = self._shoot(self._reel)
+                self._reel.check()
             except OSError as error:
                 ended = f"the disk did not take a frame: {in_words(error)}"
             except Exception as error:
@@ -97,5 +101,4 @@ class Filming:
     def _shoot(self, reel: Reel) -> str:
         with self._patience("show"):
             frame = self._lab.frame(None, reel.pixels)
-        with self._port.expecting(self._number, "", DISK):
-            return reel.take(frame, self._lab.values(), resting=self._lab.resting)
+        return reel.take(frame, self._lab.values(), resting=self._lab.resting)

@@ -113,8 +113,8 @@ class Seat:
         ready = self._ring.free() is not None if shows else self._steps(now) > 0
         if ready or self._updates or self.filming.due(running=self.pace.running):
             return 0.0
-        goes_on = self.filming.on and not (shows or self.lab.resting)
-        return min(self.keeper.wakes_at(), self.filming.wakes_at(), self.pace.alone_at() if goes_on else inf)
+        alone_at = self.pace.alone_at() if self.filming.on and not (shows or self.lab.resting) else inf
+        return min(self.keeper.wakes_at(), self.filming.wakes_at(), alone_at if alone_at > now else inf)
 
     def turn(self, now: float) -> None:
         """Values, one slice, a frame if one is due, a piece of a deposit."""

@@ -69,24 +69,10 @@ class Tape:
         names = (path.stem for path in self.folder.glob(f"*{ENDING}"))
         return sorted(int(name) for name in names if name.isdigit())
 
-    def put(self, number: int, shot: Shot) -> int:
-        """Write a frame; returns its bytes. OSError if the disk does not take it: then there is no such file."""
-        arrays: list[NDArray[Any]] = []
-        head = {
-            "step": shot.step,
-            "values": dict(shot.values),
-            "number": shot.frame.number,
-            "facts": dict(shot.frame.facts),
-            "notes": dict(shot.frame.notes),
-            "timing": _timing(shot.frame.timing),
-            "parts": {name: _part(part, arrays) for name, part in shot.frame.parts.items()},
-        }
-        line = json.dumps(head, ensure_ascii=False, default=_words).encode() + b"\n"
-        with whole_file(self.path(number)) as made, made.open("wb") as out:
-            out.write(line)
-            for array in arrays:
-                out.write(np.ascontiguousarray(array).data)
-        return len(line) + sum(array.nbytes for array in arrays)
+    def put(self, number: int, data: bytes) -> None:
+        """Write a frame as `packed`. OSError if the disk does not take it: then there is no such file."""
+        with whole_file(self.path(number)) as made:
+            made.write_bytes(data)
 
     def get(self, number: int) -> Shot:
         """Read a frame. TapeError if it is damaged, OSError if it is not there."""
@@ -124,6 +110,22 @@ class Tape:
     def path(self, number: int) -> Path:
         """The file of a frame."""
         return self.folder / f"{number:06d}{ENDING}"
+
+
+def packed(shot: Shot) -> bytes:
+    """The bytes of a frame's file."""
+    arrays: list[NDArray[Any]] = []
+    head = {
+        "step": shot.step,
+        "values": dict(shot.values),
+        "number": shot.frame.number,
+        "facts": dict(shot.frame.facts),
+        "notes": dict(shot.frame.notes),
+        "timing": _timing(shot.frame.timing),
+        "parts": {name: _part(part, arrays) for name, part in shot.frame.parts.items()},
+    }
+    line = json.dumps(head, ensure_ascii=False, default=_words).encode() + b"\n"
+    return line + b"".join(array.tobytes() for array in arrays)
 
 
 def _part(part: Raster | Curve, arrays: list[NDArray[Any]]) -> dict[str, Any]:
