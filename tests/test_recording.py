@@ -199,7 +199,7 @@ def test_a_recording_younger_than_the_last_good_state_ends_with_a_restart(tmp_pa
         ({"every": -1}, Refused, "every must be a whole number from 0"),
         ({"every": 0}, Recorded, "every must be at least 1 step for faulty"),
         ({"most": 0}, Refused, "most must be a whole number from 1"),
-        ({"pixels": (10**6, 10**6)}, Refused, "pixels must be"),
+        ({"pixels": (4097, 4096)}, Refused, "pixels must be"),
         ({"folder": "full"}, Recorded, "is not empty"),
         ({"folder": "file/below"}, Recorded, "NotADirectoryError"),
     ],
@@ -214,13 +214,13 @@ def test_what_cannot_be_recorded_is_said(engine, tmp_path, arguments, kind, word
     answer = client.wait(kind)
     assert words in (answer.text if isinstance(answer, Refused) else answer.ended)
     assert not client.handle.recording
-    client.handle.record(str(tmp_path / "fine"), 1, (8, 8), 3)  # nothing is left of it
+    client.handle.record(str(tmp_path / "fine"), 1, (1200, 1000), 3)  # nothing is left of it
     client.handle.record(str(tmp_path / "other"), 1, (8, 8), 3)
     client.wait(Refused, 2 if kind is Refused else 1)
     client.handle.step(2)
     wait_for(client, 2)
     assert "the bound of 3 frames" in client.of(Recorded)[-1].ended
-    assert len(shots(tmp_path / "fine")) == 3
+    assert [shot.frame.rasters["field"].levels.shape for shot in shots(tmp_path / "fine")] == [(1200, 1000)] * 3
     close(client)
 
 

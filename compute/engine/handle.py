@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MOST_STEPS = 10**9  # steps in one request: days, but the lab can be paused at any time
 MOST_SAMPLES = 1000
 MOST_FRAMES = 10**6  # of a recording: nine hours at 30 a second
+RECORDED = 2**24  # pixels of a recorded picture at most: it goes through no browser
 MOST_CREDITS = 64  # per request; frames under way are limited by the ring in any case
 
 
@@ -106,7 +107,7 @@ class LabHandle:
         every 0: for a lab that ends, its complete pictures only; they are recorded with any other `every` too. done:
         to go on with what another engine has recorded there, its `steps` at the snapshot that this lab goes on from.
         """
-        fine = self._whole("every", every, MOST_STEPS, least=0) and self._are_pixels(pixels)
+        fine = self._whole("every", every, MOST_STEPS, least=0) and self._are_pixels(pixels, RECORDED)
         if not (fine and self._whole("most", most, MOST_FRAMES)):
             return
         with self._supervisor.lock:
@@ -156,13 +157,13 @@ class LabHandle:
             return True
         return self._refuse(f"view must be (x0, y0, x1, y1) with x0 < x1 and y0 < y1, not {_short(view)}")
 
-    def _are_pixels(self, pixels: object) -> bool:
+    def _are_pixels(self, pixels: object, most: int = LARGEST) -> bool:
         whole = (
             isinstance(pixels, tuple) and len(pixels) == 2 and all(type(side) is int and side >= 1 for side in pixels)
         )
-        if whole and pixels[0] * pixels[1] <= LARGEST:  # type: ignore[index]
+        if whole and pixels[0] * pixels[1] <= most:  # type: ignore[index]
             return True
-        return self._refuse(f"pixels must be (height, width), at most {LARGEST} in all, not {_short(pixels)}")
+        return self._refuse(f"pixels must be (height, width), at most {most} in all, not {_short(pixels)}")
 
 
 def _finite(value: object) -> bool:

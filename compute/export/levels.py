@@ -117,4 +117,5 @@ def _zarr(
             shutil.move(path, made.with_name("older"))
 
 
-WRITERS: dict[str, Callable[..., None]] = {".npz": _npz, ".zarr": _zarr}
+FOLDER = ".zarr"  # not a file; its attributes say what it is
+WRITERS: dict[str, Callable[..., None]] = {".npz": _npz, FOLDER: _zarr}

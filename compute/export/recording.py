@@ -106,19 +106,27 @@ def write(  # noqa: PLR0913 - what a film of a recording can be, each with a def
     if not RATES[0] <= rate <= RATES[1]:
         raise SceneError(f"rate must be from {RATES[0]:g} to {RATES[1]:g} frames a second, not {rate}")
     about = found.plain()
-    if path.suffix.lower() in levels.WRITERS:
+    if path.suffix.lower() == levels.FOLDER:
         levels.write(found, path, about, progress)
-    else:
-        painter = _painter(found, look or Look(), part, size, axes)
-        about |= _shown(painter, path, rate)
-        comment = json.dumps(about, ensure_ascii=False)
-        if path.suffix.lower() == STILL:
-            with whole_file(path) as made:
-                made.write_bytes(paint.png(next(_pictures(painter, found.numbers[-1:], path, progress)), comment))
+        return
+    with whole_file(path) as made:
+        if path.suffix.lower() in levels.WRITERS:
+            levels.write(found, made, about, progress)
         else:
-            writers.write(path, _pictures(painter, found.numbers, path, progress), rate, comment)
-    if path.is_file():  # a Zarr group is a folder, and holds it in its attributes
-        shoot.describe({**about, "changes": list(found.changes)}, path, command, perf_counter() - start)
+            about |= _painted(found, _painter(found, look or Look(), part, size, axes), made, rate, progress)
+        beside = {**about, "changes": list(found.changes)}
+        shoot.describe(beside, path, command, perf_counter() - start, made)
+
+
+def _painted(found: Recording, painter: Painter, path: Path, rate: float, progress: Progress) -> dict[str, Any]:
+    """Write the film or the picture; returns how the recording is shown in it."""
+    shown = _shown(painter, path, rate)
+    comment = json.dumps(found.plain() | shown, ensure_ascii=False)
+    if path.suffix.lower() == STILL:
+        path.write_bytes(paint.png(next(_pictures(painter, found.numbers[-1:], path, progress)), comment))
+    else:
+        writers.write(path, _pictures(painter, found.numbers, path, progress), rate, comment)
+    return shown
 
 
 @dataclass(frozen=True)
