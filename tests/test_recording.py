@@ -172,6 +172,18 @@ def test_a_killed_engine_goes_on_with_the_recording_from_its_last_good_state(tmp
         # no step is missing and none is there twice: the state went on from where the recording did
         assert [shot.frame.facts["value"] for shot in taken] == list(range(0, 2100, 3))
         assert not client.handle.recording
+        record, folder = engine._ledger.get(1), str(tmp_path / "again")
+        client.handle.record(folder, 3, (8, 8), 10**6)
+        end = time.monotonic() + 20
+        while not (record.deposit and record.deposit.mark and record.deposit.mark[0] == folder):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        os.kill(engine.pid, signal.SIGKILL)
+        client.handle.stop_recording()  # heard by the next process
+        while client.handle.recording:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert ended(client).ended == "stopped"
         close(client)
 
 
@@ -329,6 +341,19 @@ def test_a_slow_disk_makes_the_lab_wait_and_no_step_is_left_out(tmp_path, monkey
     assert [shot.step for shot in shots(tmp_path / "a")] == list(range(0, 60, 10))
     assert [shot.frame.facts["step"] for shot in shots(tmp_path / "a")] == list(range(0, 60, 10))
     assert port.told[-1].frames == 6
+
+
+def test_a_folder_that_was_deleted_stays_so_and_ends_the_recording(tmp_path):
+    port = Port()
+    filming = Filming(1, Faulty(backend="cpu_numpy"), port, lambda _: nullcontext())
+    filming.begin(str(tmp_path / "a"), None, every=1, pixels=(8, 8), most=6)
+    shutil.rmtree(tmp_path / "a")
+    filming.turn(running=True)
+    assert "the disk did not take a frame: FileNotFoundError" in port.told[-1].ended
+    tape = Tape(tmp_path / "a")
+    with pytest.raises(FileNotFoundError, match="is gone"):
+        tape.put(1, b"")
+    assert not tape.folder.exists()
 
 
 class Port:

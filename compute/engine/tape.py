@@ -70,7 +70,12 @@ class Tape:
         return sorted(int(name) for name in names if name.isdigit())
 
     def put(self, number: int, data: bytes) -> None:
-        """Write a frame as `packed`. OSError if the disk does not take it: then there is no such file."""
+        """Write a frame as `packed`. OSError if the disk does not take it: then there is no such file.
+
+        A folder that was deleted is not made again: nobody would delete it a second time.
+        """
+        if not self.folder.is_dir():
+            raise FileNotFoundError(f"the folder {self.folder} is gone")
         with whole_file(self.path(number)) as made:
             made.write_bytes(data)
 
