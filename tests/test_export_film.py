@@ -174,7 +174,7 @@ def test_frames_of_another_film_are_not_taken(tmp_path):
     path = tmp_path / "zoom.gif"
     with pytest.raises(KeyboardInterrupt):
         Shoot(FILM, path).run(Now(stop=2))
-    with pytest.raises(SceneError, match="frames of another film"):
+    with pytest.raises(SceneError, match="frames of another plan"):
         Shoot(Film(SCENE, 8, 12.0, KEYS), path).run(Now())
 
 

@@ -81,10 +81,12 @@ def full_at(monkeypatch, ending, count):
 def test_a_disk_that_is_full_in_the_middle_of_the_frames(path, monkeypatch):
     with monkeypatch.context() as patched:
         full_at(patched, ".png", 6)
-        with pytest.raises(DiskFull, match=r"heat.gif is not finished: 000005.png cannot be written: the disk is full") as error:
+        with pytest.raises(
+            DiskFull, match=r"heat.gif is not finished: 000005.png cannot be written: the disk is full"
+        ) as error:
             Shoot(FILM, path).run(Now())
     one = len(frame(FILM.plain(), 0)[1])
-    needed = float(re.search(r"3 more frames, about ([\d.]+) kB, and the film itself; 5 of 8", str(error.value))[1])
+    needed = float(re.search(r"3 more frames, about ([\d.]+) kB, and the file itself; 5 of 8", str(error.value))[1])
     assert needed == pytest.approx(3 * one / 1e3, rel=0.01)
     assert untouched(path)
     assert nothing_half_done(path.parent)
@@ -103,7 +105,10 @@ def test_a_disk_that_is_full_in_the_middle_of_the_film(ending, path, small_files
     keys = Key(0, {"seed": 0}), Key(1, {"seed": 19})
     film = Film(Scene("diffusion", {"ny": 36, "nx": 36, "preset": "noise"}, (36, 36)), 20, keys=keys, easing="even")
     noisy = Shoot(film, path)
-    with pytest.raises(DiskFull, match=f"heat{ending} is not finished: .*cannot be written: .*Room is needed for the film itself; 20 of"):
+    with pytest.raises(
+        DiskFull,
+        match=f"heat{ending} is not finished: .*cannot be written: .*Room is needed for the file itself; 20 of",
+    ):
         noisy.run(Now())
     assert untouched(path)
     assert nothing_half_done(path.parent)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.export.film import Film
-from compute.export.history import Run, Told
+from compute.export.history import Told, begun
 from compute.export.paint import TEXT, Present, posed
 from compute.export.scene import Scene, SceneError
 from compute.files import whole_file
@@ -73,7 +73,7 @@ def _moments(film: Film, present: Present | None) -> Any:
             with posed(film.at(number), present) as lab:
                 yield results(lab)
         return
-    with closing(Run(film.scene)) as run:
+    with closing(begun(film.scene)) as run:
         for number in range(film.frames):
             run.to(film.at(number).steps)
             yield results(run.lab)

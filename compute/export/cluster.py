@@ -1,15 +1,14 @@
-"""Frames made through Dask: on one machine or on many. A worker that is lost has its frames made by the others."""
+"""Frames and rows made through Dask, on one machine or on many. What a lost worker had is made by the others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from importlib import import_module
 from itertools import islice
 from typing import Any
 
-from compute.export.film import Film
 from compute.export.scene import SceneError
-from compute.export.studio import AHEAD, Made, frame
+from compute.export.studio import AHEAD, Made, Work, task_of
 
 INSTALL = "pip install 'fieldlab[cluster]'"
 LOCAL = "local"
@@ -30,23 +29,24 @@ class Cluster:
             raise SceneError(f"--scheduler needs the package distributed: {INSTALL}") from error
         self.address, self.workers = address, workers
 
-    def make(self, film: Film, numbers: Sequence[int]) -> Iterator[Made]:
+    def make(self, work: Work, numbers: Sequence[int]) -> Generator[Made]:
         """See Studio; a film whose frames follow from one another is refused."""
-        if film.sequential:
+        if work.sequential:
             raise SceneError(
                 "frames that follow from one another (--every) are made on one machine: leave --scheduler out"
             )
+        task, plain = task_of(work), work.plain()
         import_module("dask").config.set({"distributed.scheduler.allowed-failures": LOSSES})
         with self._client() as client:
             size = max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
             coming = iter(numbers)
-            first = [client.submit(frame, film.plain(), n, pure=False) for n in islice(coming, AHEAD * size)]
+            first = [client.submit(task, plain, n, pure=False) for n in islice(coming, AHEAD * size)]
             waiting = self._dask.as_completed(first)
             for done in waiting:
                 yield done.result()
                 done.release()
                 for number in coming:
-                    waiting.add(client.submit(frame, film.plain(), number, pure=False))
+                    waiting.add(client.submit(task, plain, number, pure=False))
                     break
 
     def _client(self) -> Any:

@@ -162,8 +162,7 @@ def _run(shot: shoot.Shoot, by: Studio) -> None:
         try:
             shot.run(by, lambda now: bar.update(task, completed=now.done, description=now.doing))
         except KeyboardInterrupt as stop:
-            kept = shot.film.frames - len(shot.missing())
-            stop.args = (f"{kept} of {shot.film.frames} frames are kept: the same command goes on from there",)
+            stop.args = (shot.kept.words,)
             raise
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from compute.devices import cpu_count
 from compute.export import writers
 from compute.export.film import Film
-from compute.export.history import Run
+from compute.export.history import Run, begun
 from compute.export.paint import Pixels, png, shown
 
 BUDGET = 10.0  # seconds that a guess may take, roughly
@@ -65,14 +65,14 @@ def estimate(film: Film, path: Path, workers: int = 1, budget: float = BUDGET) -
     ending = writers.ending(path)
     film.check()
     with _sharing(1 if film.sequential else workers):
-        begun, pairs = _followed(film, budget) if film.sequential else (0.0, _looked_at(film, budget))
+        before, pairs = _followed(film, budget) if film.sequential else (0.0, _looked_at(film, budget))
     shots = {shot.number: shot for pair in pairs for shot in pair}
     numbers = sorted(shots)
     each = np.interp(np.arange(film.frames), numbers, [shots[number].seconds for number in numbers])
     abreast = 1 if film.sequential else min(workers, film.frames)
     size, encoding = _encoded(film, ending, pairs)
     kept = film.frames * float(np.mean([len(png(shot.picture)) for shot in shots.values()]))
-    seconds = STARTING + begun + float(each.sum()) / abreast + encoding * film.frames
+    seconds = STARTING + before + float(each.sum()) / abreast + encoding * film.frames
     return Estimate(seconds, round(size), len(shots), round(kept))
 
 
@@ -95,7 +95,7 @@ def _places(frames: int) -> list[int]:
 
 def _shot(film: Film, number: int, longest: float) -> _Shot:
     scene, start = film.at(number), perf_counter()
-    with closing(Run(scene)) as run:
+    with closing(begun(scene)) as run:
         part = _part(run, scene.steps, longest)
         took = (perf_counter() - start) / part
         start = perf_counter()
@@ -122,15 +122,15 @@ def _part(run: Run, steps: int, longest: float) -> float:
 def _followed(film: Film, budget: float) -> tuple[float, Pairs]:
     """Seconds to the first frame of a film whose frames follow from one another, and neighbours as far as it goes."""
     pairs: Pairs = []
-    with closing(Run(film.at(0))) as run:
+    with closing(begun(film.at(0))) as run:
         start = perf_counter()
         part = _part(run, film.scene.steps, budget / 2)
-        begun, end = (perf_counter() - start) / part, perf_counter() + budget / 2
+        before, end = (perf_counter() - start) / part, perf_counter() + budget / 2
         for begin in _places(film.frames) if part == 1 else [0]:
             if pairs and perf_counter() + pairs[-1][-1].seconds * (begin - pairs[-1][-1].number) > end:
                 break
             pairs.append(tuple(_next(film, run, number) for number in range(begin, min(begin + 2, film.frames))))
-    return begun, pairs
+    return before, pairs
 
 
 def _next(film: Film, run: Run, number: int) -> _Shot:

@@ -65,6 +65,16 @@ class Film:
         """Whether a frame follows from the one before it, so that one worker must make all of them."""
         return self.every > 0
 
+    @property
+    def count(self) -> int:
+        """Parts that it is made of: its frames."""
+        return self.frames
+
+    @property
+    def task(self) -> str:
+        """Who makes a part, as "module:function"."""
+        return f"compute.export.studio:{'frame_after' if self.sequential else 'frame'}"
+
     def at(self, index: int) -> Scene:
         """The scene of frame `index`, from 0 on."""
         if not 0 <= index < self.frames:

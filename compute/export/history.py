@@ -64,12 +64,17 @@ def stages(values: Mapping[str, Any], history: History) -> Iterator[dict[str, An
             yield dict(now)
 
 
-class Run:
-    """A lab on its way through a scene: from its beginning to any step, never back."""
+def begun(scene: Scene, values: Mapping[str, Any] | None = None) -> Run:
+    """The scene's lab at its beginning, perhaps with other values."""
+    return Run(scene.opened(scene.values if values is None else values), scene.history)
 
-    def __init__(self, scene: Scene, values: Mapping[str, Any] | None = None) -> None:
-        self.lab, self.steps = scene.opened(scene.values if values is None else values), 0
-        self._coming: deque[Entry] = deque(scene.history)
+
+class Run:
+    """A new lab on its way through what is to happen to it: to any step, never back."""
+
+    def __init__(self, lab: Lab, history: History = ()) -> None:
+        self.lab, self.steps = lab, 0
+        self._coming: deque[Entry] = deque(history)
 
     def to(self, steps: int, progress: Told = lambda _: None) -> None:
         """Let a lab that ends come to its end; another one go on to step `steps`, with what happened up to then."""

@@ -14,7 +14,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from compute.export.colours import coloured
-from compute.export.history import Run, Told
+from compute.export.history import Told, begun
 from compute.export.scene import Scene
 from compute.lab import Lab
 
@@ -49,7 +49,7 @@ def posed(scene: Scene, present: Present | None = None, progress: Told = lambda 
             lab.restore(dict(present.snapshot))
             yield lab
         return
-    with closing(Run(scene, present.values if present else None)) as run:
+    with closing(begun(scene, present.values if present else None)) as run:
         run.to(scene.steps, progress)
         yield run.lab
 

@@ -17,12 +17,10 @@ from PIL import Image
 from compute import machine
 from compute.export import writers
 from compute.export.film import Film
+from compute.export.kept import Kept
 from compute.export.paint import Pixels
-from compute.export.scene import SceneError
-from compute.export.studio import Made, Studio
-from compute.files import DiskFull, size, whole, whole_file
-
-PLAN = "film.json"
+from compute.export.studio import Studio
+from compute.files import whole, whole_file
 
 
 @dataclass(frozen=True)
@@ -36,45 +34,32 @@ class Progress:
 
 
 class Shoot:
-    """The making of one file. `folder` holds the frames until the film is there."""
+    """The making of one film. Its frames are kept until it is there."""
 
     def __init__(self, film: Film, path: Path, command: str = "") -> None:
         film.check()
         writers.require(path, film.scene.size, film.rate)
         self.film, self.path, self.command = film, path, command
-        self.folder = path.with_name(f"{path.name}.frames")
+        self.kept = Kept(path, film, "frames", ".png")
 
     def run(self, studio: Studio, progress: Callable[[Progress], None] = lambda _: None) -> None:
         """Make the frames that are missing, then the film and `<name>.json` beside it.
 
-        What was made stays in `folder` if this is interrupted or fails, and is used the next time.
+        What was made stays in a folder if this is interrupted or fails, and is used the next time.
         """
         start = perf_counter()
 
-        def tell(done: int, doing: str) -> None:
+        def tell(done: int, doing: str = "frames") -> None:
             progress(Progress(done, self.film.frames, perf_counter() - start, doing))
 
-        try:
-            self._claim()
-            self._make(studio, tell)
+        with self.kept.room():
+            self.kept.make(studio, tell)
             self._encode(start, tell)
-        except DiskFull as error:
-            raise DiskFull(f"{self.path.name} is not finished: {error}. {self._wanted()}", error.errno or 0) from error
-        self._clear()
+        self.kept.clear()
 
-    def _make(self, studio: Studio, tell: Callable[[int, str], None]) -> None:
-        missing = self.missing()
-        made = self.film.frames - len(missing)
-        tell(made, "frames")
-        frames = studio.make(self.film, missing)
-        try:
-            for one in frames:
-                self._keep(one)
-                made += 1
-                tell(made, "frames")
-        finally:
-            if hasattr(frames, "close"):
-                frames.close()
+    def missing(self) -> list[int]:
+        """Numbers of the frames that are not there yet."""
+        return self.kept.missing()
 
     def _encode(self, start: float, tell: Callable[[int, str], None]) -> None:
         """The film, and what stands beside it: they change together."""
@@ -83,50 +68,11 @@ class Shoot:
             writers.write(made, self._frames(tell), self.film.rate, json.dumps(plain, ensure_ascii=False))
             describe(plain, self.path, self.command, perf_counter() - start, made)
 
-    def _wanted(self) -> str:
-        """What more room is needed for, in words."""
-        kept = [self._file(number).stat().st_size for number in range(self.film.frames) if self._file(number).is_file()]
-        missing = self.film.frames - len(kept)
-        needed = f", about {size(missing * sum(kept) / len(kept))}," if missing and kept else ""
-        what = f"{missing} more frames{needed} and the film itself" if missing else "the film itself"
-        return (
-            f"Room is needed for {what}; {len(kept)} of {self.film.frames} frames are kept in {self.folder.name} "
-            "and will be used the next time"
-        )
-
-    def missing(self) -> list[int]:
-        """Numbers of the frames that are not there yet."""
-        return [number for number in range(self.film.frames) if not self._file(number).is_file()]
-
-    def _claim(self) -> None:
-        """Use the folder for this film, or say that it holds another one's frames."""
-        plan, wanted = self.folder / PLAN, self.film.plain()
-        if not plan.is_file():
-            with whole(plan) as out:
-                json.dump(wanted, out, indent=1, ensure_ascii=False)
-        elif json.loads(plan.read_text(encoding="utf-8")) != json.loads(json.dumps(wanted)):
-            raise SceneError(
-                f"{self.folder.name} holds frames of another film; take another name, or delete that folder"
-            )
-
-    def _file(self, number: int) -> Path:
-        return self.folder / f"{number:06d}.png"
-
-    def _keep(self, made: Made) -> None:
-        number, data = made
-        with whole_file(self._file(number)) as path:
-            path.write_bytes(data)
-
     def _frames(self, tell: Callable[[int, str], None]) -> Iterator[Pixels]:
         for number in range(self.film.frames):
             tell(number, "encoding")
-            with Image.open(io.BytesIO(self._file(number).read_bytes())) as picture:
+            with Image.open(io.BytesIO(self.kept.read(number))) as picture:
                 yield np.asarray(picture.convert("RGB"))
-
-    def _clear(self) -> None:
-        for file in self.folder.iterdir():
-            file.unlink()
-        self.folder.rmdir()
 
 
 def describe(plain: dict[str, Any], path: Path, command: str, seconds: float, made: Path | None = None) -> None:

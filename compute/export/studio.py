@@ -1,6 +1,6 @@
-"""Who makes the frames of a film: processes of this machine, as many as it has cores or GPUs for.
+"""Who makes the frames of a film, or the rows of a table: processes of this machine, by its cores or GPUs.
 
-A frame is made from its scene alone, wherever that happens; so the frames of a worker that was lost are simply made
+A part is made from the plan alone, wherever that happens; so the parts of a worker that was lost are simply made
 again, and the result does not depend on who made which.
 """
 
@@ -10,10 +10,11 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
+from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
@@ -21,8 +22,8 @@ import numba
 
 from compute import machine
 from compute.devices import cpu_count
-from compute.export.film import Film, film_of
-from compute.export.history import Run
+from compute.export.film import film_of
+from compute.export.history import begun
 from compute.export.paint import pixels, png, shown
 from compute.export.scene import SceneError
 
@@ -30,22 +31,44 @@ MOST_LOSSES = 3  # workers that may be lost in a row without a frame in between:
 MOST_WORKERS = 256
 AHEAD = 2  # frames handed out for each worker: the next is there when one is done
 
-Made = tuple[int, bytes]  # a frame's number, and its PNG
+Made = tuple[int, bytes]  # a part's number, and its file: a frame as PNG
+
+
+class Work(Protocol):
+    """What consists of parts that can be made from its plan and their numbers alone: a film, a table.
+
+    sequential: whether a part is made by going on from the one before, so that one worker must make all.
+    """
+
+    @property
+    def count(self) -> int:
+        """How many parts."""
+
+    @property
+    def sequential(self) -> bool:
+        """See above."""
+
+    @property
+    def task(self) -> str:
+        """The function, as "module:function", that makes part `number` of the plan `plain` in a worker."""
+
+    def plain(self) -> dict[str, Any]:
+        """The plan, for JSON."""
 
 
 class Studio(Protocol):
-    """Makes frames."""
+    """Makes parts of a work: frames of a film, for instance."""
 
     @property
     def workers(self) -> int | None:
         """How many frames at a time; None where others decide."""
 
-    def make(self, film: Film, numbers: Sequence[int]) -> Iterator[Made]:
-        """The frames `numbers` of `film`, in any order. Closing the iterator stops the work."""
+    def make(self, work: Work, numbers: Sequence[int]) -> Generator[Made]:
+        """The parts `numbers`, in any order. Closing the iterator stops the work."""
 
 
 class WorkerLost(RuntimeError):
-    """Workers ended again and again without making a frame."""
+    """Workers ended again and again without making anything."""
 
 
 class Here:
@@ -57,22 +80,22 @@ class Here:
         if not 1 <= self.workers <= MOST_WORKERS:
             raise SceneError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
 
-    def make(self, film: Film, numbers: Sequence[int]) -> Iterator[Made]:
-        """See Studio. A worker that dies is replaced, and its frames are made again."""
+    def make(self, work: Work, numbers: Sequence[int]) -> Generator[Made]:
+        """See Studio. A worker that dies is replaced, and its parts are made again."""
         left, losses = list(numbers), 0
         while left:
             try:
-                for made in self._round(film, left):
+                for made in self._round(work, left):
                     left.remove(made[0])
                     losses = 0
                     yield made
             except BrokenProcessPool as error:
                 losses += 1
                 if losses >= MOST_LOSSES:
-                    raise WorkerLost(f"{losses} times in a row a worker ended without making a frame") from error
+                    raise WorkerLost(f"{losses} times in a row a worker ended without making anything") from error
 
-    def _round(self, film: Film, numbers: Sequence[int]) -> Iterator[Made]:
-        plain, workers = film.plain(), 1 if film.sequential else self.workers
+    def _round(self, work: Work, numbers: Sequence[int]) -> Iterator[Made]:
+        workers = 1 if work.sequential else self.workers
         threads = max(1, cpu_count() // workers)
         # not fork: OpenMP and CUDA do not survive it
         context = multiprocessing.get_context("spawn")
@@ -82,17 +105,15 @@ class Here:
         leash, end = context.Pipe(duplex=False)
         pool = ProcessPoolExecutor(workers, context, _begin, (threads, cards if self._gpus else None, leash))
         try:
-            yield from _dealt(pool, plain, list(numbers), AHEAD * workers, film.sequential)
+            yield from _dealt(pool, work, numbers, AHEAD * workers)
         finally:
             end.close()  # what is being made is not waited for
             pool.shutdown(wait=True, cancel_futures=True)
             leash.close()
 
 
-def _dealt(
-    pool: ProcessPoolExecutor, plain: Mapping[str, Any], numbers: list[int], most: int, sequential: bool
-) -> Iterator[Made]:
-    task = frame_after if sequential else frame
+def _dealt(pool: ProcessPoolExecutor, work: Work, numbers: Sequence[int], most: int) -> Iterator[Made]:
+    task, plain = task_of(work), work.plain()
     waiting: set[Future[Made]] = set()
     coming = iter(numbers)
     for number in coming:
@@ -117,6 +138,13 @@ def _deaf() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def task_of(work: Work) -> Callable[[Mapping[str, Any], int], Made]:
+    """The function that makes a part."""
+    module, _, name = work.task.partition(":")
+    found: Callable[[Mapping[str, Any], int], Made] = getattr(import_module(module), name)
+    return found
+
+
 def frame(plain: Mapping[str, Any], number: int) -> Made:
     """Make one frame of the film `plain` from nothing."""
     return number, png(pixels(film_of(plain).at(number)))
@@ -130,7 +158,7 @@ def frame_after(plain: Mapping[str, Any], number: int) -> Made:
     scene = film_of(plain).at(number)
     if _running.get("plain") != plain or _running["run"].steps > scene.steps:
         _close()
-        _running.update(plain=plain, run=Run(scene))
+        _running.update(plain=plain, run=begun(scene))
     _running["run"].to(scene.steps)
     return number, png(shown(_running["run"].lab, scene))
 
