@@ -10,11 +10,31 @@ from compute.frames import Frame
 
 @dataclass(frozen=True)
 class Line:
-    """A curve of the frame by its name. look: "line", "dashed", "dotted" or "points"."""
+    """A curve of the frame by its name. look: "line", "dashed", "dotted", "points", "spot", larger ones, or "marked", a
+    line with its points.
+
+    against: the curve whose values are its x instead of its own; only: the place on its own x of the only point that is
+    drawn; bars: the curves at whose values a bar through each of its points begins and ends; device: "cpu" or "gpu",
+    which has a hue of its own in which lines differ by their marks.
+    """
 
     curve: str
     label: str = ""
     look: str = "line"
+    against: str = ""
+    only: float | None = None
+    bars: tuple[str, str] | None = None
+    device: str = ""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place on the x axis, and how far to each side it may be."""
+
+    x: float
+    label: str
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -29,6 +49,7 @@ class Panel:
     y: str = ""
     log: str = ""
     lines: tuple[Line, ...] = ()
+    marks: tuple[Mark, ...] = ()
     image: str = ""
     extent: tuple[float, float, float, float] | None = None
 

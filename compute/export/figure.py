@@ -22,7 +22,7 @@ from compute.export.scene import Scene, SceneError
 from compute.files import whole_file
 from compute.frames import Frame, Raster
 from compute.lab import Lab
-from compute.panels import Panel
+from compute.panels import Line, Panel
 
 HEIGHT = 6.0  # inches of any drawing: type and lines grow with the pixels
 LOOKS: dict[str, dict[str, Any]] = {
@@ -30,7 +30,12 @@ LOOKS: dict[str, dict[str, Any]] = {
     "dashed": {"linestyle": "--", "linewidth": 1},
     "dotted": {"linestyle": ":", "linewidth": 1.2},
     "points": {"linestyle": "none", "marker": "o", "markersize": 4},
+    "marked": {"marker": "o", "markersize": 5},
+    "spot": {"linestyle": "none", "marker": "o", "markersize": 9},
 }
+HUES = {"cpu": "#2f6db5", "gpu": "#c2570c"}  # as on the page
+MOST_INSIDE = 5  # entries of a legend that has its place among the lines
+MARKERS, STROKES = ("o", "s", "^", "D", "v", "h", "*", "P"), ("-", "--", ":", "-.")
 STEADY: dict[Any, Any] = {
     "svg.hashsalt": "fieldlab",
     "axes.spines.top": False,
@@ -82,7 +87,7 @@ def drawn(lab: Lab, frame: Frame, scene: Scene) -> Figure:
             x0, y0, x1, y1 = panel.extent or frame.rasters[panel.image].extent
             axes.images[0].set_extent((x0, x1, y0, y1))
         else:
-            _lines(axes, panel, frame)
+            _lines(figure, axes, panel, frame)
     return figure
 
 
@@ -94,16 +99,39 @@ def _picture(figure: Figure, axes: Axes, raster: Raster, scene: Scene, apart: tu
     figure.colorbar(scale, ax=axes, label=f"{raster.label} {f'[{raster.unit}]' if raster.unit else ''}".strip())
 
 
-def _lines(axes: Axes, panel: Panel, frame: Frame) -> None:
+def _lines(figure: Figure, axes: Axes, panel: Panel, frame: Frame) -> None:
+    number = dict.fromkeys(HUES, 0)  # of the lines of each device
     for line in panel.lines:
         if line.curve in frame.curves:
-            curve = frame.curves[line.curve]
-            axes.plot(curve.x, curve.y, label=line.label or None, **LOOKS[line.look])
+            curve, look = frame.curves[line.curve], LOOKS[line.look]
+            if line.device:
+                look = {**look, **_hue(line, number[line.device])}
+                number[line.device] += "marker" in look
+            x = frame.curves[line.against].y if line.against else curve.x
+            kept = slice(None) if line.only is None else curve.x == line.only
+            (drawn,) = axes.plot(x[kept], curve.y[kept], label=line.label or None, **look)
+            if line.bars:
+                low, high = (frame.curves[name].y for name in line.bars)
+                axes.vlines(x, low, high, drawn.get_color(), linewidth=4, alpha=0.4)
+    for mark in panel.marks:
+        axes.axvspan(mark.low, mark.high, color="0.5", alpha=0.13, linewidth=0)
+        axes.axvline(mark.x, color="0.1", linestyle="--", linewidth=1.5, label=mark.label)
     for axis in panel.log:
         getattr(axes, f"set_{axis}scale")("log")
     axes.grid(visible=True, alpha=0.3)
-    if any(line.label for line in panel.lines):
+    labels = len(axes.get_legend_handles_labels()[1])
+    if labels > MOST_INSIDE:
+        figure.legend(frameon=False, loc="outside right upper")
+    elif labels:
         axes.legend(frameon=False)
+
+
+def _hue(line: Line, number: int) -> dict[str, Any]:
+    """What tells the `number`-th line of a device from its others."""
+    marked = LOOKS[line.look].get("marker") is not None
+    mark = {"marker": MARKERS[number % len(MARKERS)]} if marked else {}
+    stroke = {"linestyle": STROKES[number % len(STROKES)]} if line.look == "marked" else {}
+    return {"color": HUES[line.device], **mark, **stroke}
 
 
 def _about(ending: str, plan: str) -> dict[str, Any]:

@@ -130,6 +130,11 @@ class Workload:
         least, most = self.folder.SIZES
         return int(least), int(most)
 
+    @property
+    def axis(self) -> str:
+        """n and what it counts, as an axis is called."""
+        return f"n [{self.folder.COUNTED}]"
+
     def grid(self, least: int | None = None, most: int | None = None, per_decade: int = 3) -> tuple[int, ...]:
         """The n to draw: 1, 2 and 5 times each power of ten from least to most (by default `sizes`), and these two.
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, ClassVar
 
 import param
+from numpy.typing import NDArray
 
 from compute.bench.run import simulated
 from compute.devices import Device, Host
 from compute.frames import Frame
 from compute.lab import View
-from compute.labs.crossover import picture, tries
+from compute.labs.crossover import panels, picture, tries
 from compute.labs.crossover.catalogue import Way
 from compute.labs.crossover.plan import Plan
 from compute.labs.crossover.roofline import Roof, parts_of_roof, roof_of
@@ -24,9 +25,12 @@ from compute.labs.crossover.stand import forget_scratch
 from compute.labs.crossover.state import put_back, taken_down
 from compute.labs.crossover.sweep import CHECKS, Progress, Sweep
 from compute.labs.crossover.trap import Trap, find
+from compute.panels import Panel
+from compute.story import Story
 from compute.timings import Timing
 
 TURN = 0.008  # seconds after which others on the device have their turn
+LOST = "the times, which are measured anew where it is opened"
 SWEEP_PART = 0.98  # of the progress; the rest is the roofs
 
 
@@ -54,6 +58,7 @@ class Crossover(Settings):
     PACKAGE = "compute.labs.crossover"
     ACTIONS = ("reset", "cancel", "try_trap")
     ENDS: ClassVar[bool] = True
+    RESTORES: ClassVar[bool] = True
 
     sweep: Sweep
     progress: Progress
@@ -125,12 +130,31 @@ class Crossover(Settings):
         return {"values": self.values(), "elapsed": self.elapsed, "resting": self.resting, "roofs": roofs, **kept}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
-        """A sweep that had ended is shown again; another begins anew, since its rounds are not kept."""
+        """What was measured is shown again. A sweep that had not ended begins anew with the next step."""
         self.reset()
-        if snapshot["resting"] and put_back(self.sweep, snapshot):
-            self.elapsed = snapshot["elapsed"]
+        if not put_back(self.sweep, snapshot):
+            return
+        self.elapsed, self.progress = snapshot["elapsed"], Progress(0.0, "interrupted")
+        self.roofs = {kind: Roof(kind, *roof) for kind, roof in snapshot["roofs"].items()} | self.roofs
+        if snapshot["resting"]:
             self._release()
             self.progress = Progress(1.0, "complete")
+
+    @classmethod
+    def told(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> Story:
+        """The plan: times are measured anew by who opens it."""
+        points = snapshot["points"].values() if snapshot else ()
+        lost = any(point["status"] == "measured" for point in points)
+        return replace(super().told(values, snapshot), missing=LOST if lost else "")
+
+    @classmethod
+    def panels(cls, frame: Frame) -> Mapping[str, Panel]:
+        """Time against n, and the roofline."""
+        return panels.panels(frame)
+
+    def data(self) -> dict[str, NDArray[Any]]:
+        """Of each way that has a time: "<way>.n", and seconds a call as "<way>.median", "<way>.q1" and "<way>.q3"."""
+        return picture.arrays(self.frame())
 
     # -- advancing
 
@@ -138,6 +162,11 @@ class Crossover(Settings):
     def finished(self) -> bool:
         """Whether the sweep has come to its end."""
         return self.progress.done >= 1.0
+
+    @property
+    def headway(self) -> float:
+        """Part of the sweep that is done."""
+        return self.progress.done
 
     @property
     def resting(self) -> bool:
@@ -180,6 +209,8 @@ class Crossover(Settings):
 
     def _slices(self) -> Generator[Progress, None, None]:
         """The sweep, then the roofs that its times are compared with."""
+        if any(point.status != "waiting" for point in self.sweep.points.values()):  # of one that was interrupted
+            self.sweep, self.rows, self.elapsed = Sweep(self._plan()), {}, 0.0
         with closing(self.sweep.measure()) as work:
             for progress in work:
                 yield replace(progress, done=SWEEP_PART * progress.done)

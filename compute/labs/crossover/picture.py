@@ -1,7 +1,7 @@
 """A sweep as a frame, and a frame as lines again: `show` in the engine; `lines`, `roofs` and `crossing_of` anywhere.
 
-Parts of the frame are Curves over n, "<way> <quantity>" for each of QUANTITIES, nan where there is nothing; notes hold
-the reasons, "<way> <n>". Read them by `lines`.
+Parts of the frame are Curves over n, "<way> <quantity>" for each of QUANTITIES, nan where there is nothing, and the
+roofs, "roof <kind>"; notes hold the reasons, "<way> <n>". Read them by `lines` and `roofs`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from compute.frames import Curve, Frame, freeze
 from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.crossing import Crossing, crossing
 from compute.labs.crossover.point import STATUSES, Point, Status
-from compute.labs.crossover.roofline import Roof, dot
+from compute.labs.crossover.roofline import Roof, curves, dot
 from compute.timings import Spread
 
 if TYPE_CHECKING:
@@ -103,7 +104,9 @@ def show(lab: Crossover) -> Frame:
         notes |= {f"{way.name} {point.n}": point.reason for point in points if point.reason}
     facts = {"progress": lab.progress.done, "finished": float(lab.finished), "elapsed": lab.elapsed}
     facts |= {"evict": float(lab.evict), "split": float(lab.split)}
-    for kind, roof in _valid_roofs(lab).items():
+    roofs_ = _valid_roofs(lab)
+    parts |= curves(roofs_, [y for name in parts if name.endswith(" intensity") for y in parts[name].y])
+    for kind, roof in roofs_.items():
         facts |= {f"roof {kind} bandwidth": roof.bandwidth, f"roof {kind} flops": roof.flops}
     lab.number += 1
     frame = Frame(parts, freeze(facts), lab.idle_timing(), lab.number, freeze(notes))
@@ -115,6 +118,17 @@ def lines(frame: Frame) -> dict[str, Line]:
     of = workload(frame.notes["workload"])
     names = [name.removesuffix(" status") for name in frame.curves if name.endswith(" status")]
     return {name: Line(name, of.way(name).label, of.way(name).backend.device, _spots(frame, name)) for name in names}
+
+
+def arrays(frame: Frame) -> dict[str, NDArray[Any]]:
+    """A frame's times: "<way>.n" int64, and "<way>.median", ".q1" and ".q3" float64 in seconds a call."""
+    found: dict[str, NDArray[Any]] = {}
+    for way, line in lines(frame).items():
+        if series := line.series():
+            found[f"{way}.n"] = np.array(list(series), np.int64)
+            for name in ("median", "q1", "q3"):
+                found[f"{way}.{name}"] = np.array([getattr(spread, name) for spread in series.values()])
+    return found
 
 
 def settings(frame: Frame) -> dict[str, Any]:

@@ -6,18 +6,22 @@ roof above it is the smaller of copy bandwidth x intensity and the rate of fused
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import nan
+from math import isfinite, nan
 from typing import NamedTuple
+
+import numpy as np
 
 from compute.bench.bandwidth import copy_bandwidth
 from compute.bench.fma import fma_rate
 from compute.devices import Device
+from compute.frames import Curve
 from compute.labs.crossover.catalogue import Case, Way
 from compute.timings import Measurement
 
 FLOPS_OF_FMA = 2
+BESIDE = 10.0  # times farther than the outermost point: how far roofs are drawn
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,22 @@ def roof_of(device: Device, dtype: str) -> Roof:
     fma = fma_rate(device, dtype)
     flops = FLOPS_OF_FMA * fma.rate.median if fma else float("inf")
     return Roof(device.name, dtype, copy_bandwidth(device).rate.median, flops)
+
+
+def curves(roofs: Mapping[str, Roof], intensities: Iterable[float]) -> dict[str, Curve]:
+    """Operations a second over operations a byte, "roof <kind>" for each of `roofs`, which are by kind of device.
+
+    Each reaches beyond its ridge and the `intensities` that were measured.
+    """
+    ridges = [roof.ridge for roof in roofs.values() if isfinite(roof.ridge)]
+    places = [*(place for place in intensities if place > 0), *ridges] or [1.0]
+    ends = min(places) / BESIDE, max(places) * BESIDE
+    found = {}
+    for kind, roof in roofs.items():
+        x = np.array([ends[0], *([roof.ridge] if isfinite(roof.ridge) else []), ends[1]])
+        y = np.array([roof.flops_at(place) for place in x])
+        found[f"roof {kind}"] = Curve(x, y, f"roof of the {'CPU' if kind == 'host' else 'GPU'}")
+    return found
 
 
 class Part(NamedTuple):

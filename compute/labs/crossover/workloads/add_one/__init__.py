@@ -15,7 +15,7 @@ from compute.labs.crossover.work import Work
 __all__ = ["difference"]
 
 TITLE, CHAPTER, CALL, ON = "Add one", 1, "add_one", "device"
-SIZES = 10, 10**8  # elements
+SIZES, COUNTED = (10, 10**8), "elements"
 SETTINGS: dict[str, tuple[Any, ...]] = {}
 TOLERANCE = {"float32": 6e-8, "float64": 0.0}  # relative L2; the reference is not rounded to float32
 CITED: tuple[Cited, ...] = (

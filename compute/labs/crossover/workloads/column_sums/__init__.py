@@ -15,7 +15,7 @@ from compute.labs.crossover.work import Work
 __all__ = ["difference"]
 
 TITLE, CHAPTER, CALL, ON = "Matrix product, then column sums", 6, "column_sums", "device"
-SIZES = 10, 10**4  # rows of A
+SIZES, COUNTED = (10, 10**4), "rows of A"
 SETTINGS: dict[str, tuple[Any, ...]] = {}
 TOLERANCE = {"float32": 1e-4, "float64": 1e-12}  # relative L2: plain sums of up to 1e4 positive numbers
 CITED: tuple[Cited, ...] = (

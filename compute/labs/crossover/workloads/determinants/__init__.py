@@ -15,7 +15,7 @@ from compute.labs.crossover.work import Work
 __all__ = ["difference"]
 
 TITLE, CHAPTER, CALL, ON = "Determinants", 10, "determinants", "device"
-SIZES = 1, 30_000  # matrices
+SIZES, COUNTED = (1, 30_000), "matrices"
 SETTINGS: dict[str, tuple[Any, ...]] = {"side": (16, 64)}
 TOLERANCE = {"float32": 2e-5, "float64": 2e-13}  # relative L2, for well-conditioned matrices
 CITED: tuple[Cited, ...] = ()

@@ -16,7 +16,7 @@ from compute.labs.crossover.work import Work
 __all__ = ["difference"]
 
 TITLE, CHAPTER, CALL, ON = "Heaviest dielectron mass", 12, "heaviest", "device"
-SIZES = 10, 10**7  # events
+SIZES, COUNTED = (10, 10**7), "events"
 SETTINGS: dict[str, tuple[Any, ...]] = {}
 MEAN = 1.5  # electrons an event
 PAIRS = MEAN**2 / 2  # pairs an event, on average: k (k - 1) / 2 for a Poisson-distributed k

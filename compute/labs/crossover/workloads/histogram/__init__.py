@@ -15,7 +15,7 @@ from compute.labs.crossover.work import Work
 __all__ = ["difference"]
 
 TITLE, CHAPTER, CALL, ON = "Histogram", 5, "histogram", "device"
-SIZES = 100, 10**8  # samples
+SIZES, COUNTED = (100, 10**8), "samples"
 SETTINGS: dict[str, tuple[Any, ...]] = {"bins": (1200, 3)}
 TOLERANCE = {"float32": 0.0, "float64": 0.0}  # share of the samples in a wrong bin
 CITED: tuple[Cited, ...] = (

@@ -13,7 +13,7 @@ from compute.labs.crossover.claims import Claim, Ratio, Way
 from compute.labs.crossover.work import Work
 
 TITLE, CHAPTER, CALL, ON = "Area of the Mandelbrot set", 9, "area", "device"
-SIZES = 100, 10**7  # points
+SIZES, COUNTED = (100, 10**7), "points"
 SETTINGS: dict[str, tuple[Any, ...]] = {}
 TOLERANCE = {"float32": 5.0, "float64": 5.0}  # standard errors: chance exceeds it once in 1.7 million
 CITED: tuple[Cited, ...] = ()

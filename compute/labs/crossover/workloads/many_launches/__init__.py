@@ -15,7 +15,7 @@ from compute.labs.crossover.work import Work
 __all__ = ["difference"]
 
 TITLE, CHAPTER, CALL, ON = "Many small launches", 11, "add_many", "device"
-SIZES = 1, 10_000  # launches
+SIZES, COUNTED = (1, 10_000), "launches"
 SETTINGS: dict[str, tuple[Any, ...]] = {}
 ELEMENTS = 4096  # numbers that one launch works on
 TOLERANCE = {"float32": 2e-7, "float64": 5e-16}  # relative L2: one rounding for each power of two that is passed

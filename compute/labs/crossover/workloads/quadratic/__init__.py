@@ -15,7 +15,7 @@ from compute.labs.crossover.work import Work
 __all__ = ["difference"]
 
 TITLE, CHAPTER, CALL, ON = "Quadratic formula", 3, "root", "device"
-SIZES = 10, 3 * 10**7  # elements
+SIZES, COUNTED = (10, 3 * 10**7), "elements"
 SETTINGS: dict[str, tuple[Any, ...]] = {}
 # Largest difference. The formula subtracts nearly equal numbers, b and the square root, both up to 20, and divides by
 # at least 10: a few roundings of 2, though the roots themselves are below 0.01.

@@ -16,7 +16,7 @@ from compute.labs.crossover.work import Work
 __all__ = ["difference"]
 
 TITLE, CHAPTER, CALL, ON = "Sort", 7, "sort", "device"
-SIZES = 10, 10**8  # elements
+SIZES, COUNTED = (10, 10**8), "elements"
 SETTINGS: dict[str, tuple[Any, ...]] = {}
 TOLERANCE = {"float32": 0.0, "float64": 0.0}  # largest difference: the very same numbers
 CITED: tuple[Cited, ...] = ()

@@ -15,7 +15,7 @@ from compute.labs.crossover.work import Work
 __all__ = ["difference"]
 
 TITLE, CHAPTER, CALL, ON = "Square", 2, "square", "device"
-SIZES = 10, 10**8  # elements
+SIZES, COUNTED = (10, 10**8), "elements"
 SETTINGS: dict[str, tuple[Any, ...]] = {}
 # Relative L2: a product rounds once; CUDA's powf and pow may be off by 4 and 2 units in the last place.
 TOLERANCE = {"float32": 5e-7, "float64": 5e-16}

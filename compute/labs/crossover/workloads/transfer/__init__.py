@@ -15,7 +15,7 @@ from compute.labs.crossover.work import Work
 __all__ = ["difference"]
 
 TITLE, CHAPTER, CALL, ON = "Transfer", 4, "round_trip", "host"
-SIZES = 10, 10**8  # elements
+SIZES, COUNTED = (10, 10**8), "elements"
 SETTINGS: dict[str, tuple[Any, ...]] = {}
 TOLERANCE = {"float32": 6e-8, "float64": 0.0}  # relative L2, as in add_one
 CITED: tuple[Cited, ...] = (Cited("134 ms there and 145 ms back", 10**8, "float64", 279e-3, "a GPU"),)
