@@ -18,6 +18,7 @@ from compute.files import whole_file
 
 QUALITY = {"h264": {"crf": "18", "preset": "medium"}, "vp9": {"crf": "24", "b": "0", "cpu-used": "4", "row-mt": "1"}}
 CONTAINER = {".mp4": {"movflags": "+faststart"}}  # a browser begins before it has all of it
+LIMITED = 1  # FFmpeg's name for levels 16 … 235: MPEG
 BT709 = 1  # of ITU-T H.273: primaries, transfer and matrix
 THREADS = max(1, cpu_count() // 2)  # of an encoder: the other half is for the page and what it shows
 VIDEO_INSTALL = "pip install 'fieldlab[video]'"
@@ -70,7 +71,7 @@ def _video(codec: str, name: str) -> Callable[[Path, Frames, float, str], None]:
             stream = container.add_stream(codec, rate=exact)
             stream.pix_fmt, stream.options = "yuv420p", QUALITY[name]
             context = stream.codec_context
-            context.thread_count, context.color_range = THREADS, av.video.reformatter.ColorRange.MPEG
+            context.thread_count, context.color_range = THREADS, LIMITED
             context.colorspace = context.color_primaries = context.color_trc = BT709
             for number, frame in enumerate(frames):
                 if not number:
@@ -85,13 +86,12 @@ def _video(codec: str, name: str) -> Callable[[Path, Frames, float, str], None]:
 
 def _yuv(av: Any, frame: Pixels) -> Any:
     """The frame as players of high-definition video take it: BT.709, levels 16 … 235, colours of every second pixel."""
-    kinds = av.video.reformatter
     return av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), "rgb24").reformat(
         format="yuv420p",
-        dst_colorspace=kinds.Colorspace.ITU709,
-        src_color_range=kinds.ColorRange.JPEG,
-        dst_color_range=kinds.ColorRange.MPEG,
-        interpolation=kinds.Interpolation.BICUBIC | kinds.Interpolation.ACCURATE_RND,
+        dst_colorspace="ITU709",
+        src_color_range="JPEG",
+        dst_color_range="MPEG",
+        interpolation="BICUBIC",
     )
 
 
