@@ -28,6 +28,8 @@ PLACE = {
     "box-shadow": "0 8px 24px rgb(0 0 0 / 25%)",
 }  # fmt: skip
 TITLE = "<h2 class='card'>Take it along</h2>"
+WORDS = "Take it along: link, picture, film, numbers (E)"
+RECORDING = "Recording; stop it here (E)"
 TICK = 250  # ms
 
 
@@ -47,7 +49,7 @@ class ExportCard:
         self._sections: dict[str, Sections] = {}
         self._view: LabView | None = None
         self._ticking: Any = None
-        self.button = icon("ios_share", "Take it along: link, picture, film, numbers (E)", self.toggle,
+        self.button = icon("ios_share", WORDS, self.toggle,
                            color="default", align="center")  # fmt: skip
         title = pn.pane.HTML(TITLE, stylesheets=[stylesheet()], margin=(8, 0, 0, 16), align="center")
         close = icon("close", "Close (E)", self.toggle, color="default", align="center")
@@ -98,10 +100,17 @@ class ExportCard:
         if view is None:
             return
         if view.session.lab.LAB not in self._sections:
-            sections = self._sections[view.session.lab.LAB] = Sections(view, self.jobs, self.courier)
+            sections = self._sections[view.session.lab.LAB] = Sections(view, self.jobs, self.courier, self._mark)
             view.listeners.append(sections.hear)
         self._body.objects = [self._sections[view.session.lab.LAB].panel]
         self._tick()
+
+    def _mark(self) -> None:
+        """The button in the header says that something is being recorded, with the card closed too."""
+        recording = any(sections.record.recording for sections in self._sections.values())
+        self.button.param.update(
+            color="error" if recording else "default", description=RECORDING if recording else WORDS
+        )  # fmt: skip
 
     def _tick(self) -> None:
         if self.open and self._view is not None:

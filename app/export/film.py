@@ -10,18 +10,18 @@ import panel as pn
 import panel_material_ui as pmui
 
 from app.controls import column
-from app.export.fields import button, choose, file_name, film_formats, heights, row, whole
+from app.export.fields import button, file_name, film_formats, heights, row, whole
 from app.export.jobs import Job, Jobs, seconds_words, size_words
 from app.export.subject import Moment, Subject
 from app.export.ways import Way, ways_of
+from app.export.what import What
 from app.theme import stylesheet
 from app.views import Ends
 from app.widgets import FULL
 from compute.export.errand import Errand
 from compute.export.film import EASINGS, MOST_FRAMES, RATES, Film
 from compute.export.runner import Runner
-
-AXES = "with axes"
+from compute.export.scene import SceneError
 
 
 class FilmSection:
@@ -36,7 +36,7 @@ class FilmSection:
         self._guess: Runner | None = None
         self.of = pmui.Select(label="Film of", options=list(self._makers), size="small", **FULL)
         self.of.param.watch(lambda event: self._offer(), "value")
-        self.what = pmui.Select(label="What", options=[], size="small", **FULL)
+        self.what = What(subject)
         self.frames = whole("Frames", 150, 1, MOST_FRAMES)
         self.rate = whole("Frames a second", 30, int(RATES[0]), int(RATES[1]))
         self.height, self.form = heights(720), film_formats()
@@ -45,17 +45,13 @@ class FilmSection:
         self.make = button("Make the film", "movie", self._make)
         self._own = pmui.Column(margin=0, sizing_mode="stretch_width")
         self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=(0, 8), sizing_mode="stretch_width")
-        lines = (row(self.frames, self.rate), row(self.height, self.form), row(self.what, self.easing))
+        lines = (row(self.frames, self.rate), row(self.height, self.form), row(self.what.field, self.easing))
         self.panel = column(self.of, self._own, *lines, row(self.estimate, self.make), self._words)
         self._offer()
 
     def tick(self) -> None:
         """Offer what there is now; read how an estimate went."""
-        drawings, pictures = self._subject.drawings(), self._subject.pictures().values()
-        panels = self._subject.lab.panels(self._subject.frame) if self._subject.frame else {}
-        plain = {title: (name, False) for title, name in drawings.items() if panels[name].image in pictures}
-        choose(self.what, plain | {f"{title}, {AXES}": (name, True) for title, name in drawings.items()})
-        self.make.disabled = self.estimate.disabled = not drawings
+        self.make.disabled = self.estimate.disabled = not self.what.tick()
         self._read()
 
     def close(self) -> None:
@@ -75,22 +71,17 @@ class FilmSection:
 
     def _film(self, moment: Moment) -> Film:
         """What the fields ask for; ValueError says what is wrong."""
-        axes, height = self.what.value[1], self.height.value
-        size = (height, 2 * round(height * 8 / 9)) if axes else self._subject.size(height)
+        if moment.scene.missing:
+            raise SceneError(f"a film is made from parameters alone, and {moment.scene.missing}: record it instead")
         plan = self._way.plan(moment)
-        plan = replace(plan, scene=replace(plan.scene, size=size, axes=axes))
+        size = self.what.size(self.height.value)
+        plan = replace(plan, scene=replace(plan.scene, size=size, axes=self.what.axes))
         film = plan.film(self.frames.value, float(self.rate.value), self.easing.value)
         film.check()
         return film
 
-    def _part(self) -> str:
-        """The picture that is meant, or the drawing."""
-        name, axes = self.what.value
-        panel = self._subject.lab.panels(self._subject.frame)[name] if self._subject.frame else None
-        return name if axes or panel is None else panel.image
-
     def _make(self) -> None:
-        self._subject.ask(self._part(), partial(self._begin, self._jobs.add(self._name())))
+        self._subject.ask(self.what.part, partial(self._begin, self._jobs.add(self._name())))
 
     def _name(self) -> str:
         return file_name(self._subject.lab, "film", self.form.value)
@@ -107,7 +98,7 @@ class FilmSection:
         if self._guess is not None:
             self._guess.cancel()
         self._say("trying a few frames …")
-        self._subject.ask(self._part(), self._guessed)
+        self._subject.ask(self.what.part, self._guessed)
 
     def _guessed(self, moment: Moment) -> None:
         try:

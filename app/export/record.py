@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from app.controls import column
 from app.export.fields import button, file_name, film_formats, heights, row, whole
 from app.export.jobs import Jobs, size_words
 from app.export.subject import Moment, Subject
+from app.export.what import What
 from app.theme import stylesheet
 from compute.engine.messages import Recorded
 from compute.export.errand import Errand
@@ -22,25 +24,27 @@ MOST = 20_000  # frames
 
 
 class RecordSection:
-    """The fields of one lab. Frames lie in a folder of the server until the film is there."""
+    """The fields of one lab. Frames lie in a folder of the server until the film is there.
+
+    changed() is called when a recording begins or ends.
+    """
 
     TITLE = "Record"
 
-    def __init__(self, subject: Subject, jobs: Jobs) -> None:
-        self._subject, self._jobs = subject, jobs
+    def __init__(self, subject: Subject, jobs: Jobs, changed: Callable[[], object]) -> None:
+        self._subject, self._jobs, self._changed = subject, jobs, changed
         ends = subject.lab.ENDS
-        label = "Every k-th step (0: complete pictures only)" if ends else "Every k-th step"
-        self.every = whole(label, 0 if ends else 20, 0 if ends else 1, 10**6)
+        self.every = whole("Every k-th step", 0 if ends else 20, 0 if ends else 1, 10**6)
+        self.every.helper_text = "0: complete pictures only" if ends else ""
         self.height = heights(720, most=1080)
         self.rate = whole("Frames a second", 30, int(RATES[0]), int(RATES[1]))
-        self.form = film_formats()
+        self.form, self.what = film_formats(), What(subject)
         self.button = button("Record", "fiber_manual_record", self.toggle)
         self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=(0, 8), sizing_mode="stretch_width")
         self.panel = column(
-            self.every, row(self.height, self.rate), self.form, row(self.button), self._words
+            self.what.field, row(self.every, self.rate), row(self.height, self.form), row(self.button), self._words
         )  # fmt: skip
         self._folder: Path | None = None
-        self._size = (2, 2)
         self._say("What runs is kept from the moment of the press, at exactly these steps.")
 
     @property
@@ -50,7 +54,7 @@ class RecordSection:
 
     def tick(self) -> None:
         """There is nothing to record before the first frame; what the engine refused, it has said elsewhere."""
-        self.button.disabled = self._subject.frame is None
+        self.button.disabled = not self.what.tick()
         if self.recording and not self._subject.session.recording:
             self._finish(0)
 
@@ -61,9 +65,9 @@ class RecordSection:
             session.stop_recording()
             return
         self._folder = Path(tempfile.mkdtemp(prefix="fieldlab-recording-"))
-        self._size = self._subject.size(self.height.value)
-        session.record(str(self._folder), self.every.value, self._size, MOST)
+        session.record(str(self._folder), self.every.value, self._subject.size(self.height.value), MOST)
         self.button.param.update(label="Stop", icon="stop")
+        self._changed()
         self._say("recording" if session.playing else "recording begins as soon as the lab runs")
 
     def hear(self, event: Any) -> None:
@@ -85,19 +89,21 @@ class RecordSection:
     def _finish(self, frames: int) -> None:
         folder, self._folder = self._folder, None
         self.button.param.update(label="Record", icon="fiber_manual_record")
+        self._changed()
         if folder is None or not frames:
             shutil.rmtree(folder or "", ignore_errors=True)
             return
         name = file_name(self._subject.lab, "recording", self.form.value)
-        job, rate = self._jobs.add(name), float(self.rate.value)
+        job, rate, size = self._jobs.add(name), float(self.rate.value), self.what.size(self.height.value)
+        part, axes = self.what.part, self.what.axes
         kept = job.folder / "frames"
         shutil.move(folder, kept)
 
         def begin(moment: Moment) -> None:
-            given = {"folder": kept, "path": job.path, "look": moment.scene.look, "part": ""}
-            job.begin(Errand("compute.export.tasks:recorded", given | {"size": self._size, "rate": rate}))
+            given = {"folder": kept, "path": job.path, "look": moment.scene.look, "part": part, "axes": axes}
+            job.begin(Errand("compute.export.tasks:recorded", given | {"size": size, "rate": rate}))
 
-        self._subject.ask("", begin)
+        self._subject.ask(part, begin)
 
     def _say(self, words: str) -> None:
         self._words.object = f"<p class='quiet' role='status'>{words}</p>"

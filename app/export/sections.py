@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import panel_material_ui as pmui
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Sections:
-    """The export of one view; `panel` is what the card shows of it."""
+    """The export of one view; `panel` is what the card shows of it. changed(): a recording has begun or ended."""
 
-    def __init__(self, view: LabView, jobs: Jobs, courier: Courier) -> None:
+    def __init__(self, view: LabView, jobs: Jobs, courier: Courier, changed: Callable[[], object]) -> None:
         self.subject = subject = Subject(view)
         self.link = LinkSection(subject, jobs, courier)
         self.picture = PictureSection(subject, jobs)
         self.film = FilmSection(subject, jobs, dict(view.parts.films))
-        self.record = RecordSection(subject, jobs)
+        self.record = RecordSection(subject, jobs, changed)
         self.numbers = NumbersSection(subject, jobs)
         self._all: dict[str, Any] = {
             one.TITLE: one for one in (self.link, self.picture, self.film, self.record, self.numbers)

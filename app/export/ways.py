@@ -87,7 +87,7 @@ class One:
             label="Parameter", options=known, value=next(iter(known.values())), size="small", **FULL
         )
         self.ends = [
-            pmui.LiteralInput(label=words, type=(float, int), size="small", width=176, margin=(6, 8))
+            pmui.LiteralInput(label=words, value=0.0, type=(float, int), size="small", width=176, margin=(6, 8))
             for words in ("from", "to")
         ]
         self.name.param.watch(lambda event: self._fill(), "value")
@@ -95,10 +95,10 @@ class One:
         self._fill()
 
     def _fill(self) -> None:
-        """From the value it has now to its upper bound."""
-        value, bounds = self._subject.session.values[self.name.value], self._bounds()
-        low, high = (value if value is not None else bounds[0]), bounds[1]
-        self.ends[0].value, self.ends[1].value = low, high if high is not None else value
+        """From the value it has now, or the lowest, to its upper bound."""
+        value, (low, high) = self._subject.session.values[self.name.value], self._bounds()
+        first = next(number for number in (value, low, 0.0) if number is not None)
+        self.ends[0].value, self.ends[1].value = first, high if high is not None else first
 
     def _bounds(self) -> tuple[Any, Any]:
         return numbers_of(self._subject)[self.name.value].bounds or (None, None)

@@ -50,9 +50,11 @@ def film(film: Film, path: Path, tell: Tell) -> None:
     """The film `path`, by as many processes as the machine has cores or GPUs for."""
 
     def show(now: shoot.Progress) -> None:
-        encoding = now.doing == "encoding"
-        words = "encoding" if encoding else f"frame {now.done} of {now.frames}"
-        tell(ENCODING * now.done / now.frames, words)
+        part = now.done / now.frames
+        if now.doing == "encoding":
+            tell(ENCODING + (1 - ENCODING) * part, "encoding")
+        else:
+            tell(ENCODING * part, f"frame {now.done} of {now.frames}")
 
     shoot.Shoot(film, path, COMMAND).run(studio(film), show)
 
@@ -63,10 +65,12 @@ def guess(film: Film, path: Path, tell: Tell) -> Estimate:
     return estimate(film, path, studio(film).workers)
 
 
-def recorded(folder: Path, path: Path, look: Look, part: str, size: tuple[int, int], rate: float, tell: Tell) -> None:
+def recorded(
+    folder: Path, path: Path, look: Look, part: str, axes: bool, size: tuple[int, int], rate: float, tell: Tell
+) -> None:
     """The film `path` of what was recorded in `folder`."""
     recording.write(
-        folder, path, look, part, size, rate, command=COMMAND,
+        folder, path, look, part, size, rate, command=COMMAND, axes=axes,
         progress=lambda done, of: tell(done / max(1, of), f"frame {done} of {of}"),
     )  # fmt: skip
 
