@@ -23,6 +23,7 @@ WORDS = {
     "broken": "Engine stopped",
 }
 COMPLETE = "Complete"  # running, with nothing left to do until a value changes
+UNTRIED = "Not run yet: press Run"  # paused, of a lab that does nothing before it is asked to
 
 
 class StatusBar:
@@ -41,6 +42,8 @@ class StatusBar:
         words = session.detail if session.busy else WORDS[state]
         if state == "running" and self._complete():
             state, words = "complete", COMPLETE
+        if state == "paused" and not session.busy and self._untried():
+            words = UNTRIED
         detail = escape(session.detail, quote=True)
         items = [f"<span class='state {state}' role='status' title=\"{detail}\">{escape(words)}</span>"]
         items += [f"<span>{label} <b class='{kind}'>{escape(text)}</b></span>" for label, text, kind in self._numbers()]
@@ -53,6 +56,10 @@ class StatusBar:
         latency = f"{gate.latency * 1e3:.0f} ms" if isfinite(gate.latency) else "–"
         stream = [("frames/s", f"{gate.rate:.0f}", ""), ("dropped", f"{gate.dropped}", ""), ("latency", latency, "")]
         return [*self._facts(frame), *stream]
+
+    def _untried(self) -> bool:
+        """Whether the lab says that it has not begun."""
+        return self.session.latest is not None and self.session.latest.facts.get("begun") == 0
 
     def _complete(self) -> bool:
         """Whether the lab says that nothing is left to do."""

@@ -31,7 +31,8 @@ Columns = dict[str, list[Any]]
 class Picture:
     """What is drawn. lines: in the order of the workload's ways; chosen: the key of the one that is emphasised.
 
-    looks: by the names of the ways; sizes: the least and the largest n of the axis; scale: of marks and lines.
+    looks: by the names of the ways; sizes: the least and the largest n of the axis; axis: what it is called; scale: of
+    marks and lines.
     """
 
     lines: Sequence[Line]
@@ -40,6 +41,7 @@ class Picture:
     finding: Finding | None = None
     sizes: tuple[int, int] = (10, 10**6)
     chosen: str = ""
+    axis: str = "n"
     scale: float = 1.0
 
     @property

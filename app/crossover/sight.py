@@ -83,7 +83,8 @@ class Sight:
     def picture(self, cited: bool = True) -> Picture:
         """What the plot of time against n shows, with the figures of others if there is room for them."""
         code, figures = self.choice.code, self.cited if cited else ()
-        return Picture(self.lines, looks(self.ways), figures, self.finding, self.sizes, code[0] if code else "")
+        return Picture(self.lines, looks(self.ways), figures, self.finding, self.sizes, code[0] if code else "",
+                       self.workload.axis)  # fmt: skip
 
     @property
     def cited(self) -> Sequence[Cited]:

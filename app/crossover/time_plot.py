@@ -172,6 +172,7 @@ class TimePlot:
         if picture == self._shown:
             return
         self._shown = picture
+        self.figure.xaxis[0].axis_label = picture.axis
         self._fit(picture)
         scheme = colours(self._look[0])
         self.lines.data, self.bars.data = lines(picture, scheme), bars(picture, scheme)

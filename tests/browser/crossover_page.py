@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -75,24 +74,12 @@ class CrossoverPage(SideBar):
         page.goto(server.url)
         page.get_by_role("tab", name="Crossover").click()
         page.locator(".sentence").wait_for(timeout=60_000)
-        self.until(lambda: "Paused" in self.status(), 40)
+        self.until(lambda: "Not run yet" in self.status(), 40)
         self.until(lambda: page.evaluate(f"() => {{ {MODEL} return model('crossover plot')?.inner_width > 50; }}"))
 
-    def until(self, condition: Callable[[], Any], seconds: float = 20.0) -> Any:
-        """The condition's value as soon as it is true; fails after `seconds`, saying what the page says."""
-        end = time.monotonic() + seconds
-        while True:
-            value = condition()
-            if value:
-                return value
-            said = f"{self.status()} / {self.says() if time.monotonic() > end else ''}"
-            assert time.monotonic() < end, f"not true within {seconds:g} s; the page says: {said}"
-            self.page.wait_for_timeout(50)
-
-    def status(self) -> str:
-        """The status bar's words, on one line."""
-        bar = self.page.locator(".status")
-        return " ".join(bar.first.inner_text().split()) if bar.count() else ""
+    def told(self) -> str:
+        """The status bar and the sentence."""
+        return f"{self.status()} / {self.says()}"
 
     def says(self) -> str:
         """The sentence above the plot and what stands below it, on one line."""

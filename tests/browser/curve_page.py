@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable
 from typing import Any
 
 from playwright.sync_api import Error, Page
@@ -89,21 +87,6 @@ class CurvePage(SideBar):
     def watch(self) -> None:
         """Note from now on what is painted."""
         self.page.evaluate(WATCH)
-
-    def until(self, condition: Callable[[], Any], seconds: float = 20.0) -> Any:
-        """The condition's value as soon as it is true; fails after `seconds`, saying what the status bar shows."""
-        end = time.monotonic() + seconds
-        while True:
-            value = condition()
-            if value:
-                return value
-            assert time.monotonic() < end, f"not true within {seconds:g} s; the page says: {self.status()}"
-            self.page.wait_for_timeout(40)
-
-    def status(self) -> str:
-        """The status bar's words, on one line; "" before there is one."""
-        bar = self.page.locator(".status")
-        return " ".join(bar.first.inner_text().split()) if bar.count() else ""
 
     def fact(self, name: str) -> str:
         """What the status bar says of `name`; "" if nothing."""

@@ -28,6 +28,25 @@ class SideBar:
 
     page: Page
 
+    def until(self, condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+        """The condition's value as soon as it is true; fails after `seconds`, saying what the page says."""
+        end = time.monotonic() + seconds
+        while True:
+            value = condition()
+            if value:
+                return value
+            assert time.monotonic() < end, f"not true within {seconds:g} s; the page says: {self.told()}"
+            self.page.wait_for_timeout(50)
+
+    def status(self) -> str:
+        """The status bar's words, on one line; "" before there is one."""
+        bar = self.page.locator(".status")
+        return " ".join(bar.first.inner_text().split()) if bar.count() else ""
+
+    def told(self) -> str:
+        """What a test that fails shall say of the page."""
+        return self.status()
+
     def group(self, name: str) -> None:
         """Open that group of controls alone, once the lab's own groups are there: a tab brings them a moment later."""
         self.page.locator("nav button[aria-expanded]").filter(has_text=name).first.wait_for()
@@ -60,21 +79,6 @@ class LabPage(SideBar):
         self.page = page
         page.goto(server.url)
         self.until(lambda: self.step() > 0, 40)
-
-    def until(self, condition: Callable[[], Any], seconds: float = 10.0) -> Any:
-        """The condition's value as soon as it is true; fails after `seconds`, saying what the status bar shows."""
-        end = time.monotonic() + seconds
-        while True:
-            value = condition()
-            if value:
-                return value
-            assert time.monotonic() < end, f"not true within {seconds:g} s; the page says: {self.status()}"
-            self.page.wait_for_timeout(50)
-
-    def status(self) -> str:
-        """The status bar's words, on one line; "" before there is one."""
-        bar = self.page.locator(".status")
-        return " ".join(bar.inner_text().split()) if bar.count() else ""
 
     def fact(self, name: str) -> float:
         """A number in the status bar; -1 if it is not there."""

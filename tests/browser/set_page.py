@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 from playwright.sync_api import Error, Page
 
@@ -82,21 +79,6 @@ class SetPage:
             self.until(lambda: self.state()["width"] == self.width)
         self.switch("0")
         self.until(lambda: self.complete() and abs(self.zoom() / float(HOME.zoom) - 1) < 1e-6)
-
-    def until(self, condition: Callable[[], Any], seconds: float = 15.0) -> Any:
-        """The condition's value as soon as it is true; fails after `seconds`, saying what the status bar shows."""
-        end = time.monotonic() + seconds
-        while True:
-            value = condition()
-            if value:
-                return value
-            assert time.monotonic() < end, f"not true within {seconds:g} s; the page says: {self.status()}"
-            self.page.wait_for_timeout(40)
-
-    def status(self) -> str:
-        """The status bar's words, on one line; "" before there is one."""
-        bar = self.page.locator(".status")
-        return " ".join(bar.first.inner_text().split()) if bar.count() else ""
 
     def state(self) -> dict[str, float]:
         """Where the picture lies and what the axes show, in the browser's numbers."""

@@ -63,8 +63,10 @@ def measured(lab):
 
 def test_nothing_runs_unasked_and_recorded_curves_are_hollow(lab):
     lab.page.wait_for_timeout(500)
-    assert "Paused" in lab.status()
+    assert "Not run yet: press Run" in lab.status()
     assert lab.dots(full=True) == []
+    assert lab.page.evaluate("Bokeh.documents[0].get_model_by_name('crossover plot').below[0].axis_label") == (
+        "n [elements]")  # fmt: skip
     assert {(dot["n"], dot["seconds"], dot["key"]) for dot in lab.dots()} == {
         (n, seconds, "gpu_jax @ NVIDIA H200") for n, seconds in RECORDED.items()}  # fmt: skip
     assert "recorded on NVIDIA H200, 2026-11-20" in lab.says()
@@ -166,7 +168,7 @@ def test_a_change_ends_what_runs_and_begins_nothing(lab):
     lab.key("r")
     lab.until(lambda: "Running" in lab.status())
     lab.choose("Number type", "float32")
-    lab.until(lambda: "Paused" in lab.status() and "float32" in lab.status())
+    lab.until(lambda: "Not run yet" in lab.status() and "float32" in lab.status())
     lab.page.wait_for_timeout(500)
     assert "done 0 %" in lab.status()
     assert lab.dots() == []

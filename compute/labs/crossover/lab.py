@@ -31,6 +31,7 @@ from compute.timings import Timing
 
 TURN = 0.008  # seconds after which others on the device have their turn
 LOST = "the times, which are measured anew where it is opened"
+NOT_BEGUN = Progress(0.0, "not begun")
 SWEEP_PART = 0.98  # of the progress; the rest is the roofs
 
 
@@ -95,7 +96,7 @@ class Crossover(Settings):
         self._release()
         self.sweep, self.rows = Sweep(self._plan()), {}
         self._work = self._slices()
-        self.progress, self.elapsed = Progress(0.0, "not begun"), 0.0
+        self.progress, self.elapsed = NOT_BEGUN, 0.0
 
     def cancel(self) -> None:
         """End the sweep, give its memory back and keep what was measured; the lab rests then, until `reset`."""
@@ -157,6 +158,11 @@ class Crossover(Settings):
         return picture.arrays(self.frame())
 
     # -- advancing
+
+    @property
+    def begun(self) -> bool:
+        """Whether a step of the sweep has been made."""
+        return self.progress != NOT_BEGUN
 
     @property
     def finished(self) -> bool:

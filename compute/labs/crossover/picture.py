@@ -103,7 +103,7 @@ def show(lab: Crossover) -> Frame:
         parts |= {f"{way.name} {q}": Curve(n, rows[:, k], way.label) for k, q in enumerate(QUANTITIES)}
         notes |= {f"{way.name} {point.n}": point.reason for point in points if point.reason}
     facts = {"progress": lab.progress.done, "finished": float(lab.finished), "elapsed": lab.elapsed}
-    facts |= {"evict": float(lab.evict), "split": float(lab.split)}
+    facts |= {"begun": float(lab.begun), "evict": float(lab.evict), "split": float(lab.split)}
     roofs_ = _valid_roofs(lab)
     parts |= curves(roofs_, [y for name in parts if name.endswith(" intensity") for y in parts[name].y])
     for kind, roof in roofs_.items():
