@@ -1,4 +1,4 @@
-"""The command line: `fieldlab info | bench | render`, the same as `python -m compute`.
+"""The command line: `fieldlab info | bench | render | sweep`, the same as `python -m compute`.
 
 Exit codes: 0 done; 1 a way disagreed with the reference or failed; 2 bad input or something missing; 130 interrupted;
 143 told to end (SIGTERM).
@@ -22,6 +22,7 @@ from rich.console import Console
 from compute import info, machine, record
 from compute.backends import BACKENDS, BackendUnavailable, backend
 from compute.export import command as export
+from compute.export import sweep_command as sweeps
 
 FILES = ("--save", "--csv", "--pyperf", "--trace", "--compare", "--out")  # options whose value is a path
 OK, DISAGREED, BAD_INPUT, INTERRUPTED, ENDED = 0, 1, 2, 130, 143
@@ -86,7 +87,7 @@ def without_paths(arguments: Sequence[str]) -> list[str]:
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fieldlab", description="Live GPU computing for lectures.")
-    commands = parser.add_subparsers(required=True, metavar="info | bench | render")
+    commands = parser.add_subparsers(required=True, metavar="info | bench | render | sweep")
     about = commands.add_parser("info", help="machine, driver, versions, and why a backend is absent")
     about.add_argument("--json", action="store_true", help="as JSON")
     about.set_defaults(run=_info)
@@ -101,6 +102,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     _add_files(bench)
     bench.set_defaults(run=_bench)
     export.add(commands)
+    sweeps.add(commands)
     return parser
 
 

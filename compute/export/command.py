@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import param
 from PIL import Image
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from compute.backends import backend
-from compute.export import arrays, paint, shoot, writers
+from compute.export import arrays, bars, paint, shoot, writers
 from compute.export.estimate import PLACES, estimate
 from compute.export.film import SCHEMA as FILM
 from compute.export.film import Film, Key, film_of
 from compute.export.history import Told
 from compute.export.paint import Present
 from compute.export.scene import Scene, SceneError, read, scene_of
-from compute.export.studio import Here, Studio
+from compute.export.studio import Studio, studio_for
+from compute.export.texts import values_of
 from compute.files import whole_file
-from compute.lab import Lab
 from compute.labs import LABS, lab_class
 
 PICTURE = ".png"
@@ -71,7 +69,8 @@ def run(chosen: argparse.Namespace, command: str) -> int:
         shot = shoot.Shoot(film, chosen.out, command)
         by = studio(chosen, film)
         _guess(shot, by)
-        _run(shot, by)
+        with bars.shown("frames", film.frames, shot.kept) as tell:
+            shot.run(by, lambda now: tell(now.done, now.doing))
     Console(stderr=True, soft_wrap=True).print(f"wrote {chosen.out}", highlight=False)
     return 0
 
@@ -132,15 +131,8 @@ def _require(plan: Scene | Film, present: Present | None) -> None:
 
 def studio(chosen: argparse.Namespace, film: Film) -> Studio:
     """Who makes the frames."""
-    if chosen.scheduler:
-        from compute.export.cluster import Cluster
-
-        return Cluster(chosen.scheduler, chosen.workers)
-    return Here(chosen.workers, gpu=_on_gpu(film.scene))
-
-
-def _on_gpu(scene: Scene) -> bool:
-    return backend(scene.values.get("backend", scene.kind.param["backend"].default)).device == "cuda"
+    name = film.scene.values.get("backend", film.scene.kind.param["backend"].default)
+    return studio_for(chosen.scheduler, chosen.workers, gpu=backend(name).device == "cuda")
 
 
 def _guess(shot: shoot.Shoot, by: Studio) -> None:
@@ -152,18 +144,6 @@ def _guess(shot: shoot.Shoot, by: Studio) -> None:
     terminal.print(f"{shot.film.frames} frames: {guess.words}", highlight=False)
     if missing < shot.film.frames:
         terminal.print(f"{shot.film.frames - missing} frames are there already", highlight=False)
-
-
-def _run(shot: shoot.Shoot, by: Studio) -> None:
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    terminal = Console(stderr=True)
-    with Progress(*columns, TimeRemainingColumn(), console=terminal, disable=not terminal.is_terminal) as bar:
-        task = bar.add_task("frames", total=shot.film.frames)
-        try:
-            shot.run(by, lambda now: bar.update(task, completed=now.done, description=now.doing))
-        except KeyboardInterrupt as stop:
-            stop.args = (shot.kept.words,)
-            raise
 
 
 # -- what was asked for
@@ -180,12 +160,12 @@ def _film(chosen: argparse.Namespace) -> Film:
     if chosen.backend:
         backend(chosen.backend)
         scene = replace(scene, values={**scene.values, "backend": chosen.backend})
-    scene = replace(scene, values={**scene.values, **_values(scene.kind, chosen.set)})
+    scene = replace(scene, values={**scene.values, **values_of(scene.kind, chosen.set)})
     names = ("frames", "rate", "every", "easing")
     film = replace(film, scene=scene, **{n: getattr(chosen, n) for n in names if getattr(chosen, n) is not None})
     if not chosen.to:
         return film
-    last = _values(scene.kind, chosen.to)
+    last = values_of(scene.kind, chosen.to)
     first = {name: scene.values.get(name, scene.kind.param[name].default) for name in last}
     return replace(film, keys=(Key(0, first), Key(1, last)))
 
@@ -210,31 +190,6 @@ def _described(path: Path) -> Film:
     return film_of(document) if document.get("schema") == FILM else Film(scene_of(document), frames=1)
 
 
-def _values(kind: type[Lab], texts: Sequence[str]) -> dict[str, Any]:
-    """NAME=VALUE pairs as values of the lab's parameters."""
-    found = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        known: Mapping[str, Any] = kind.param.objects("existing")
-        if not equals or name not in known or name == "name":
-            raise SceneError(f"{text!r} must be NAME=VALUE with a parameter of {kind.LAB}: {', '.join(sorted(known))}")
-        found[name] = _parsed(name, known[name], value)
-    return found
-
-
-def _parsed(name: str, parameter: Any, text: str) -> Any:
-    """A value from its text: as JSON for numbers and switches, comma-separated for tuples, else as it stands."""
-    if isinstance(parameter, param.Tuple):
-        parts = [part.strip() for part in text.split(",")]
-        return tuple(float(part) for part in parts) if isinstance(parameter, param.NumericTuple) else tuple(parts)
-    if isinstance(parameter, param.Number | param.Boolean | param.List | param.Dict):
-        try:
-            return json.loads(text)
-        except json.JSONDecodeError as error:
-            raise SceneError(f"{name} must be a value such as {json.dumps(parameter.default)}, not {text!r}") from error
-    return text
-
-
 def _size(text: str) -> tuple[int, int]:
     width, cross, height = text.lower().partition("x")
     if not cross or not width.isdigit() or not height.isdigit():
@@ -243,15 +198,9 @@ def _size(text: str) -> tuple[int, int]:
 
 
 def _require_writable(path: Path) -> None:
-    from compute.machine import writable
-
     if path.suffix.lower() not in (*SINGLE, *DRAWN):
         writers.ending(path)
-    if path.is_dir() and path.suffix.lower() != ".zarr":
-        raise SceneError(f"{path} is a folder, not a file")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not writable(path):
-        raise SceneError(f"{path} cannot be written")
+    bars.require_writable(path)
 
 
 SINGLE: dict[str, Callable[[Film, Path, str], None]] = {

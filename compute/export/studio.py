@@ -67,6 +67,15 @@ class Studio(Protocol):
         """The parts `numbers`, in any order. Closing the iterator stops the work."""
 
 
+def studio_for(scheduler: str | None, workers: int | None, gpu: bool) -> Studio:
+    """Processes of this machine, or the Dask cluster of a `scheduler`."""
+    if scheduler:
+        from compute.export.cluster import Cluster
+
+        return Cluster(scheduler, workers)
+    return Here(workers, gpu)
+
+
 class WorkerLost(RuntimeError):
     """Workers ended again and again without making anything."""
 

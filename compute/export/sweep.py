@@ -1,0 +1,138 @@
+"""A sweep: a lab for every combination of some values, one row of a table each."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, ClassVar
+
+import numpy as np
+
+from compute.backends import BackendUnavailable
+from compute.export import tables
+from compute.export.errors import SceneError
+from compute.export.history import MOST_STEPS, Run
+from compute.export.kept import Kept
+from compute.export.shoot import describe
+from compute.export.studio import Made, Studio
+from compute.files import whole_file
+from compute.frames import Frame
+from compute.labs import lab_class
+
+SCHEMA = "fieldlab-sweep/1"
+MOST_ROWS = 10_000
+FLAG = "taken during a sweep, while other rows may have been made beside: for comparisons use fieldlab bench"
+PARTS = ("launch", "compute", "levels", "transfer")
+_WARM: set[tuple[Any, ...]] = set()  # what this process has run before
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """values: of the lab, the same in all rows; axes: values to be tried of others, the last varies fastest; steps: of
+    a lab that never ends.
+    """
+
+    lab: str
+    values: Mapping[str, Any]
+    axes: Mapping[str, tuple[Any, ...]]
+    steps: int = 0
+    sequential: ClassVar[bool] = False
+    task: ClassVar[str] = "compute.export.sweep:row"
+
+    def __post_init__(self) -> None:
+        both = sorted(set(self.values) & set(self.axes))
+        if both:
+            raise SceneError(f"{both[0]} can be set or varied, not both")
+        if not 1 <= self.count <= MOST_ROWS:
+            raise SceneError(f"a sweep must have from 1 to {MOST_ROWS} combinations, not {self.count}")
+        if not 0 <= self.steps <= MOST_STEPS:
+            raise SceneError(f"steps must be from 0 to {MOST_STEPS}, not {self.steps}")
+
+    @property
+    def count(self) -> int:
+        """Combinations."""
+        return math.prod(len(values) for values in self.axes.values())
+
+    def at(self, number: int) -> dict[str, Any]:
+        """The values of row `number`, the varied ones first."""
+        places = np.unravel_index(number, [len(values) for values in self.axes.values()] or [1])
+        varied = {name: values[place] for (name, values), place in zip(self.axes.items(), places, strict=False)}
+        return {**varied, **self.values}
+
+    def plain(self) -> dict[str, Any]:
+        """It as values for JSON."""
+        axes = {name: list(values) for name, values in self.axes.items()}
+        return {"schema": SCHEMA, "lab": self.lab, "values": dict(self.values), "axes": axes, "steps": self.steps}
+
+
+def row(plain: Mapping[str, Any], number: int) -> Made:
+    """Make one row of the sweep `plain`, as JSON: {"values", "facts", "timing", "status", "why"}."""
+    sweep = Sweep(plain["lab"], plain["values"], {k: tuple(v) for k, v in plain["axes"].items()}, plain["steps"])
+    values = sweep.at(number)
+    found: dict[str, Any] = {"values": values, "facts": {}, "timing": {}, "status": "refused", "why": ""}
+    try:
+        kind = lab_class(sweep.lab)
+        _warm(sweep, values)
+        start = perf_counter()
+        with closing(Run(kind(**values))) as run:
+            found["status"] = "failed"
+            run.to(sweep.steps)
+            frame = run.lab.frame()
+            found |= {"facts": dict(frame.facts), "timing": _timing(frame, perf_counter() - start), "status": "made"}
+    except (ValueError, BackendUnavailable, MemoryError, ArithmeticError) as error:
+        found["why"] = str(error) or type(error).__name__
+    return number, json.dumps(found).encode()
+
+
+def _warm(sweep: Sweep, values: Mapping[str, Any]) -> None:
+    """A first step of its own, that no row is told of: it may compile."""
+    key = (sweep.lab, *(values.get(name) for name in ("backend", "variant", "dtype", "precision")))
+    if key not in _WARM:
+        with closing(Run(lab_class(sweep.lab)(**values))) as run:
+            run.lab.advance(1)
+            run.lab.frame()
+        _WARM.add(key)
+
+
+def _timing(frame: Frame, seconds: float) -> dict[str, Any]:
+    """Of the whole row, in ms. wall: from the lab's making to its frame."""
+    taken = {f"{part}_ms": 1e3 * getattr(frame.timing, part) for part in PARTS}
+    own = {"wall_ms": 1e3 * seconds, "timed_steps": frame.timing.steps, "first_call": frame.timing.first_call}
+    return {**taken, **own, "timed_during_sweep": True}
+
+
+class Table:
+    """The making of a table of a sweep. Its rows are kept until it is there."""
+
+    def __init__(self, sweep: Sweep, path: Path, command: str = "") -> None:
+        tables.require(path)
+        self.sweep, self.path, self.command = sweep, path, command
+        self.kept = Kept(path, sweep, "rows", ".json")
+
+    def run(self, studio: Studio, progress: Callable[[int], None] = lambda _: None) -> dict[str, int]:
+        """Make the rows that are missing, then the table and `<name>.json` beside it; how many rows have which status.
+
+        What was made stays in a folder if this is interrupted or fails, and is used the next time.
+        """
+        start = perf_counter()
+        with self.kept.room():
+            self.kept.make(studio, progress)
+            found = [json.loads(self.kept.read(number)) for number in range(self.sweep.count)]
+            plain = {**self.sweep.plain(), "timings": FLAG}
+            with whole_file(self.path) as made:
+                tables.write(made, [_flat(each) for each in found], json.dumps(plain, ensure_ascii=False))
+                describe(plain, self.path, self.command, perf_counter() - start, made)
+        self.kept.clear()
+        statuses = [each["status"] for each in found]
+        return {status: statuses.count(status) for status in dict.fromkeys(statuses)}
+
+
+def _flat(found: Mapping[str, Any]) -> dict[str, Any]:
+    """A row's columns; a fact with the name of a parameter gets another."""
+    facts = {f"{name} (result)" if name in found["values"] else name: value for name, value in found["facts"].items()}
+    return {**found["values"], "status": found["status"], "why": found["why"], **facts, **found["timing"]}
