@@ -142,7 +142,7 @@ def test_raw_levels_are_those_that_were_recorded(heat, tmp_path, ending):
     assert (tmp_path / "heat.npz.json").is_file() is (ending == "npz")
 
 
-def test_lines_are_drawn_and_so_are_axes(heat, tmp_path):
+def test_lines_are_drawn_and_so_are_axes(heat, tmp_path, monkeypatch):
     lab = LCurve(backend="cpu_numpy", problem="shaw", n=24)
     record(lab, tmp_path / "tape", 4, 3)
     lab.close()
@@ -153,6 +153,10 @@ def test_lines_are_drawn_and_so_are_axes(heat, tmp_path):
     assert first.shape == (180, 240, 3)
     assert (first != last).any()
     assert np.median(last) > 240  # paper
+    monkeypatch.setattr(recording, "cpu_count", lambda: 4)
+    monkeypatch.setattr(recording, "FEW", 1)
+    recording.write(tmp_path / "tape", tmp_path / "by two.webp", part=found.panels[0], size=(180, 240))
+    assert (tmp_path / "by two.webp").read_bytes() == (tmp_path / "curve.webp").read_bytes()
     with pytest.raises(SceneError, match="l_curve has no pictures"):
         recording.write(tmp_path / "tape", tmp_path / "a.npz")
     recording.write(heat[0], tmp_path / "axes.png", LOOK, "field", (240, 320), axes=True)

@@ -5,21 +5,27 @@ The frames are those that the engine has written (compute.engine.tape), at exact
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any, cast
 
 import numpy as np
+from PIL import Image
 
+from compute.devices import cpu_count
 from compute.engine.tape import Tape, TapeError
 from compute.export import levels, paint, shoot, writers
 from compute.export.colours import coloured
 from compute.export.film import RATES
 from compute.export.paint import Pixels
-from compute.export.scene import Look, Scene, SceneError
+from compute.export.scene import Look, Scene, SceneError, scene_of
+from compute.export.studio import Here, Made
 from compute.files import whole_file
 from compute.frames import Frame
 from compute.lab import Lab
@@ -27,6 +33,7 @@ from compute.labs import lab_class
 
 DRAWN = (720, 1280)  # (height, width) of a drawing for which no size was asked for
 STILL = ".png"
+FEW = 20  # drawn frames for which no further process is started: it needs two seconds
 
 Progress = Callable[[int, int], None]
 
@@ -136,13 +143,20 @@ class Painter:
     found: Recording
     scene: Scene
 
+    @property
+    def coloured(self) -> bool:
+        """Whether it shows a picture as it is, and draws nothing."""
+        return not self.scene.axes and self.scene.part in self.found.parts
+
     def pixels(self, number: int) -> Pixels | None:
         """The picture of a frame; None if it has no such part. SceneError for a damaged frame."""
         try:
             frame = self.found.tape.get(number).frame
         except TapeError as error:
             raise SceneError(str(error)) from error
-        if not self.scene.axes and self.scene.part in frame.rasters:
+        if self.coloured and self.scene.part not in frame.rasters:
+            return None
+        if self.coloured:
             shades = coloured(frame.rasters[self.scene.part].levels, self.scene.look, self.found.kind.APART)
             return paint.fitted(shades, self.scene.size)
         return self._drawn(frame)
@@ -150,8 +164,6 @@ class Painter:
     def _drawn(self, frame: Frame) -> Pixels | None:
         from compute.export import figure  # heavy, and seldom needed
 
-        if not self.scene.axes and self.scene.part in self.found.parts:
-            return None
         if self.scene.part not in self.found.kind.panels(frame):
             return None
         return figure.pixels(cast(Lab, self.found.kind), frame, self.scene)  # it asks for what the class knows
@@ -199,11 +211,54 @@ def _pictures(painter: Painter, numbers: tuple[int, ...], path: Path, progress: 
     """The pictures of the frames that have the part; SceneError if none has."""
     rows, columns = _padding(painter.scene.size, path)
     made = 0
-    for done, number in enumerate(numbers, start=1):
-        picture = painter.pixels(number)
+    for done, picture in enumerate(_painted_in_turn(painter, numbers), start=1):
         if picture is not None:
             yield np.pad(picture, ((0, rows), (0, columns), (0, 0)), mode="edge") if rows or columns else picture
             made += 1
         progress(done, len(numbers))
     if not made:
         raise SceneError(f"no frame of the recording shows {painter.scene.part}")
+
+
+def _painted_in_turn(painter: Painter, numbers: tuple[int, ...]) -> Iterator[Pixels | None]:
+    """The pictures in order. Many that are drawn, which takes a tenth of a second each, are drawn by processes."""
+    workers = min(cpu_count() // 2, len(numbers) // FEW)
+    if painter.coloured or workers < 2:
+        yield from map(painter.pixels, numbers)
+        return
+    with closing(Here(workers).make(Drawings(painter), numbers)) as coming:
+        early: dict[int, bytes] = {}
+        for number in numbers:
+            while number not in early:
+                early.update([next(coming)])
+            data = early.pop(number)
+            yield np.asarray(Image.open(io.BytesIO(data))) if data else None
+
+
+@dataclass(frozen=True)
+class Drawings:
+    """Drawn frames, as a Work for a studio."""
+
+    painter: Painter
+    sequential = False
+    task = "compute.export.recording:drawing"
+
+    @property
+    def count(self) -> int:
+        """How many frames there are."""
+        return self.painter.found.frames
+
+    def plain(self) -> dict[str, Any]:
+        """Where they are, and how they are shown."""
+        return {"folder": str(self.painter.found.tape.folder), "scene": self.painter.scene.plain()}
+
+
+def drawing(plain: Mapping[str, Any], number: int) -> Made:
+    """Draw one frame of `Drawings`, as PNG; no bytes if it does not show the part."""
+    picture = _drawer(plain["folder"], json.dumps(plain["scene"])).pixels(number)
+    return number, b"" if picture is None else paint.png(picture)
+
+
+@lru_cache(maxsize=1)
+def _drawer(folder: str, scene: str) -> Painter:
+    return Painter(recorded(Path(folder)), scene_of(json.loads(scene)))
