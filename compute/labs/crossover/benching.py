@@ -77,11 +77,11 @@ class Bench:
         return self._results
 
     def _begin(self, group: Sequence[Case]) -> None:
-        """Check a curve and make its first round; only if there is time for ROUNDS of it and of those before."""
+        """Check a curve and make its first round; only if there is time for ROUNDS of those before."""
         ways = tuple(self._present(ways_of(workload(group[0].workload), group[0].ways)))
         if not ways:
             return
-        late = self._clock() + (ROUNDS - 1) * sum(curve.round_seconds for curve in self._curves) > self._end
+        late = self._clock() + ROUNDS * sum(curve.round_seconds for curve in self._curves) > self._end
         sweep = Sweep(self._sweep_plan(group[:1] if late else group, ways))  # one n tells that it was not begun
         curve = Curve(group[0].group, sweep, sweep.measure())
         self._curves.append(curve)

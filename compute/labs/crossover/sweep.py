@@ -15,6 +15,7 @@ from random import Random
 from time import perf_counter
 from typing import Any
 
+from compute.bench.cores import move_to_a_quiet_core
 from compute.bench.measure import LEAST, MOST, steps_for
 from compute.bench.samples import taken
 from compute.labs.crossover.checks import Checks
@@ -51,6 +52,7 @@ class Sweep:
 
     def __init__(self, plan: Plan, clock: Callable[[], float] = perf_counter) -> None:
         self.plan, self._clock, self._random = plan, clock, Random(plan.seed)
+        self._cores = Random(plan.seed)  # of its own: the order of visits does not depend on the machine
         self.points = {(way.name, n): Point(way, n) for way in plan.ways for n in sorted(set(plan.sizes))}
         self._start = 0.0  # of the sampling, moved on by what others took since
 
@@ -122,6 +124,7 @@ class Sweep:
     def _visit(self, point: Point, inputs: tuple[Any, ...]) -> Iterator[None]:
         """A sample, after calls that do not count; each is a slice."""
         try:
+            move_to_a_quiet_core(self._cores)
             with Stand(point.way, self.plan.case(point.n), inputs) as stand:
                 yield
                 steps = self._warm(stand, point)

@@ -32,7 +32,8 @@ INCLUDED = (
     "A time is that of a call, when many follow each other, on data that lie on the device, warm: between two CUDA "
     "events on a GPU, wall time on the host and for JAX. Arrays that a way makes for itself are included. Transfer: "
     "inputs to the device and results back, apart. Of the workload transfer: wall time from data in main memory to "
-    "results there. Bytes and operations are the least that a way's work asks for."
+    "results there. Each visit is on the quickest of a few cores. Bytes and operations are the least that a way's work "
+    "asks for."
 )
 
 
