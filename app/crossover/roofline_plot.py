@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from bokeh.models import ColumnDataSource, HoverTool
-from bokeh.plotting import figure
 
 from app.apart import spread
 from app.crossover.columns import append, table
+from app.crossover.log_plot import LogPlot
 from app.crossover.looks import Look
 from app.crossover.times import rate
 from app.crossover.tip import TIP
-from app.log_axis import LogWindow
-from app.plot_type import keep_type, set_type, type_size
+from app.plot_type import type_size
 from app.theme import FAMILY, colours
 from compute.labs.crossover.picture import Line
 from compute.labs.crossover.roofline import Roof
 
-AROUND = {False: (104, 56), True: (136, 72)}  # px left of and below the plot itself
-TICK = {False: (64, 36), True: (88, 48)}  # px of the axes that a power of ten needs
 ROOM = 0.26  # of the width, for the names
 FLOPS = """
 const sizes = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k'], [0, '']];
@@ -35,26 +32,17 @@ NAMES = ("x", "y", "text", "hue")
 DECADES = 2.0  # shown on each side of what there is
 
 
-class RooflinePlot:
+class RooflinePlot(LogPlot):
     """One figure."""
 
+    AROUND: ClassVar = {False: (104, 56), True: (136, 72)}
+    TICK: ClassVar = {False: (64, 36), True: (88, 48)}
+
     def __init__(self) -> None:
-        self._look = (False, False)
         self._shown: tuple[Any, ...] | None = None
-        self.figure = figure(
-            name="roofline plot", x_axis_type="log", y_axis_type="log", tools=[], toolbar_location=None,
-            x_axis_label="operations a byte", y_axis_label="operations a second", output_backend="canvas",
-            sizing_mode="fixed", x_range=(1e-2, 1e2), y_range=(1e9, 1e12), min_border_right=16, min_border_top=8,
-            outline_line_color=None,
-        )  # fmt: skip
-        self.figure.toolbar.logo = None
-        for axis in self.figure.axis:
-            axis.update(minor_tick_line_color=None, axis_label_text_font_style="normal")
-        self.x = LogWindow(self.figure.x_range, self.figure.xaxis[0], 6, room=ROOM)
-        self.y = LogWindow(self.figure.y_range, self.figure.yaxis[0], 6, FLOPS)
-        self._add_glyphs()
-        keep_type(self.figure)
-        self.dress(dark=False, presenter=False)
+        words = "operations a byte", "operations a second"
+        super().__init__("roofline plot", words, ((1e-2, 1e2), (1e9, 1e12)), (6, 6), FLOPS)
+        self.x.room = ROOM
 
     def _add_glyphs(self) -> None:
         columns = {"roofs": ROOFS, "dots": DOTS, "names": NAMES}
@@ -67,28 +55,9 @@ class RooflinePlot:
         dots = draw.scatter(
             "x", "y", source=self.dots, marker="marker", size=14, line_color="hue", line_width=2, fill_color="hue"
         )
-        self._text = draw.text(
-            "x", "y", "text", source=self.names, text_color="hue", text_baseline="middle", text_font={"value": FAMILY}
-        )
+        type_: dict[str, Any] = {"text_color": "hue", "text_baseline": "middle", "text_font": {"value": FAMILY}}
+        self._texts = [draw.text("x", "y", "text", source=self.names, **type_)]
         self.figure.add_tools(HoverTool(renderers=[dots], tooltips=TIP, point_policy="snap_to_data", visible=False))
-
-    def dress(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size."""
-        self._look = (dark, presenter)
-        self._text.glyph.text_font_size = f"{type_size(presenter)}px"
-        left, below = AROUND[presenter]
-        self.figure.update(min_border_left=left, min_border_bottom=below)
-        set_type(self.figure, presenter)
-        self._again()
-
-    def resize(self, width: int, height: int) -> None:
-        """Take that many px in all."""
-        self.figure.update(width=width, height=height)
-        left, below = AROUND[self._look[1]]
-        for window, length, tick in zip((self.x, self.y), (width - left, height - below), TICK[self._look[1]],
-                                        strict=True):  # fmt: skip
-            window.ticks(max(2, int(length * (1 - window.room) // tick)))
-        self._again()
 
     def _again(self) -> None:
         if self._shown is not None:
@@ -136,7 +105,7 @@ class RooflinePlot:
     def _draw_names(self, dots: Mapping[str, list[Any]]) -> None:
         """Right of the dots, apart from each other."""
         names = table(NAMES)
-        height = max(1, (self.figure.height or 400) - AROUND[self._look[1]][1])
+        height = self.inner[1]
         order = sorted(range(len(dots["x"])), key=lambda i: dots["y"][i])
         places = spread([self.y.part(dots["y"][i]) * height for i in order], 1.25 * type_size(self._look[1]))
         for i, place in zip(order, places, strict=True):

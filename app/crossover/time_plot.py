@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from bokeh.models import BoxAnnotation, ColumnDataSource, HoverTool, Span, TapTool
-from bokeh.plotting import figure
 
 from app.apart import spread
 from app.crossover.columns import (
@@ -31,46 +30,32 @@ from app.crossover.columns import (
     table,
 )
 from app.crossover.finding import Finding, Line
+from app.crossover.log_plot import LogPlot
 from app.crossover.tip import TIP
 from app.frame_source import FrameSource
-from app.log_axis import LogWindow
-from app.plot_type import keep_type, letter, set_type, type_size
+from app.plot_type import letter, type_size
 from app.theme import FAMILY, PRESENTER_SCALE, colours
 
 SECONDS = """
 const [size, unit] = [[1, 's'], [1e-3, 'ms'], [1e-6, 'µs'], [0, 'ns']].find(([least]) => tick >= 0.999 * least);
 return `${Number((tick / (size || 1e-9)).toPrecision(3))} ${unit}`;
 """
-AROUND = {False: (80, 56), True: (104, 72)}  # px left of and below the plot itself
-ABOVE, BESIDE = 8, 16  # px
-TICK = {False: (64, 40), True: (88, 52)}  # px of the axes that a power of ten needs
 GAP = 6  # px between a line's end and its name
 EMPTY = (1e-6, 1.0)  # seconds shown before anything is known
 
 
-class TimePlot:
+class TimePlot(LogPlot):
     """One figure; chosen(key) hears of a tap on a line."""
+
+    AROUND: ClassVar = {False: (80, 56), True: (104, 72)}
+    TICK: ClassVar = {False: (64, 40), True: (88, 52)}
 
     def __init__(self, chosen: Callable[[str], object]) -> None:
         self._chosen = chosen
-        self._look = (False, False)
         self._shown: Picture | None = None
         self._axis: tuple[float, int, int] | None = None
-        self.figure = figure(
-            name="crossover plot", x_axis_type="log", y_axis_type="log", x_axis_label="n", tools=[],
-            y_axis_label="time of a call", toolbar_location=None, output_backend="canvas", sizing_mode="fixed",
-            x_range=(10.0, 1e6), y_range=EMPTY, min_border_right=BESIDE, min_border_top=ABOVE, outline_line_color=None,
-        )  # fmt: skip
-        self.figure.toolbar.logo = None
-        for axis in self.figure.axis:
-            axis.update(minor_tick_line_color=None, axis_label_text_font_style="normal")
-        self.x = LogWindow(self.figure.x_range, self.figure.xaxis[0], 7)
-        self.y = LogWindow(self.figure.y_range, self.figure.yaxis[0], 5, SECONDS)
+        super().__init__("crossover plot", ("n", "time of a call"), ((10.0, 1e6), EMPTY), (7, 5), SECONDS)
         self.y.fit(np.array(EMPTY))
-        self._add_crossing()
-        self._add_glyphs()
-        keep_type(self.figure)
-        self.dress(dark=False, presenter=False)
 
     def _add_crossing(self) -> None:
         self.band = BoxAnnotation(left=1.0, right=1.0, visible=False, level="underlay", line_width=0)
@@ -79,6 +64,7 @@ class TimePlot:
             self.figure.add_layout(mark)
 
     def _add_glyphs(self) -> None:
+        self._add_crossing()
         self.frames = FrameSource({}, "crossover frames")
         self.figure.scatter("number", "number", source=self.frames.source, visible=False)
         add = self._source
@@ -134,32 +120,12 @@ class TimePlot:
 
     def dress(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
-        self._look = (dark, presenter)
         scheme = colours(dark)
         self.span.line_color = scheme["ink"]
         self.band.update(fill_color=scheme["muted"], fill_alpha=0.13, line_color=None)
-        for text in self._texts:
-            text.glyph.text_font_size = f"{type_size(presenter)}px"
-        left, below = AROUND[presenter]
-        self.figure.update(min_border_left=left, min_border_bottom=below)
-        set_type(self.figure, presenter)
-        self._redraw()
+        super().dress(dark, presenter)
 
-    def resize(self, width: int, height: int) -> None:
-        """Take that many px in all."""
-        self.figure.update(width=width, height=height)
-        for window, length, tick in zip((self.x, self.y), self.inner, TICK[self._look[1]], strict=True):
-            window.ticks(max(2, int(length * (1 - window.room) // tick)))
-        self._redraw()
-
-    @property
-    def inner(self) -> tuple[float, float]:
-        """(width, height) in px of what the axes enclose."""
-        left, below = AROUND[self._look[1]]
-        width, height = (self.figure.width or 600) - left - BESIDE, (self.figure.height or 400) - below - ABOVE
-        return max(1.0, width), max(1.0, height)
-
-    def _redraw(self) -> None:
+    def _again(self) -> None:
         if self._shown is not None:
             picture, self._shown = self._shown, None
             self.show(picture)
@@ -188,7 +154,7 @@ class TimePlot:
             self._axis = room, least, most
             self.x.room = room
             self.x.forget()
-            self.x.ticks(max(2, int(self.inner[0] * (1 - room) // TICK[self._look[1]][0])))
+            self._count_ticks()
             self.x.fit(np.array([least, most], np.float64))
         times = [t for line in picture.lines for time in line.series.values() for t in (time.q1, time.q3)]
         times += [figure.seconds for figure in picture.cited if least <= figure.n <= most]

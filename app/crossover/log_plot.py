@@ -1,0 +1,76 @@
+"""What the plots of the crossover lab have in common: two logarithmic axes, their type, and their size."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from bokeh.plotting import figure
+
+from app.log_axis import LogWindow
+from app.plot_type import keep_type, set_type, type_size
+
+ABOVE, BESIDE = 8, 16  # px around what the axes enclose
+Place = tuple[int, int]  # px along x and y
+
+
+class LogPlot:
+    """One figure. A subclass adds glyphs in `_add_glyphs`, puts texts among them into `_texts`, and draws in `_again`.
+
+    AROUND: px left of and below the plot itself, by whether it is presenter mode; TICK: px of the axes that a power of
+    ten needs there.
+    """
+
+    AROUND: ClassVar[dict[bool, Place]]
+    TICK: ClassVar[dict[bool, Place]]
+
+    def __init__(self, name: str, words: tuple[str, str], ranges: tuple[Any, Any], ticks: Place, y_words: str) -> None:
+        """words: what the axes are called; ranges: shown at first; ticks: on them at most; y_words: see LogWindow."""
+        self._look = (False, False)
+        self._texts: list[Any] = []
+        self.figure = figure(
+            name=name, x_axis_type="log", y_axis_type="log", x_axis_label=words[0], y_axis_label=words[1], tools=[],
+            toolbar_location=None, output_backend="canvas", sizing_mode="fixed", x_range=ranges[0], y_range=ranges[1],
+            min_border_right=BESIDE, min_border_top=ABOVE, outline_line_color=None,
+        )  # fmt: skip
+        self.figure.toolbar.logo = None
+        for axis in self.figure.axis:
+            axis.update(minor_tick_line_color=None, axis_label_text_font_style="normal")
+        self.x = LogWindow(self.figure.x_range, self.figure.xaxis[0], ticks[0])
+        self.y = LogWindow(self.figure.y_range, self.figure.yaxis[0], ticks[1], y_words)
+        self._add_glyphs()
+        keep_type(self.figure)
+        self.dress(dark=False, presenter=False)
+
+    def _add_glyphs(self) -> None:
+        raise NotImplementedError
+
+    def _again(self) -> None:
+        """Draw what is shown once more: the look or the size is another."""
+        raise NotImplementedError
+
+    def dress(self, dark: bool, presenter: bool) -> None:
+        """Follow the page's scheme and type size."""
+        self._look = (dark, presenter)
+        for text in self._texts:
+            text.glyph.text_font_size = f"{type_size(presenter)}px"
+        left, below = self.AROUND[presenter]
+        self.figure.update(min_border_left=left, min_border_bottom=below)
+        set_type(self.figure, presenter)
+        self._again()
+
+    def resize(self, width: int, height: int) -> None:
+        """Take that many px in all."""
+        self.figure.update(width=width, height=height)
+        self._count_ticks()
+        self._again()
+
+    def _count_ticks(self) -> None:
+        for window, length, tick in zip((self.x, self.y), self.inner, self.TICK[self._look[1]], strict=True):
+            window.ticks(max(2, int(length * (1 - window.room) // tick)))
+
+    @property
+    def inner(self) -> tuple[float, float]:
+        """(width, height) in px of what the axes enclose."""
+        left, below = self.AROUND[self._look[1]]
+        width, height = (self.figure.width or 600) - left - BESIDE, (self.figure.height or 400) - below - ABOVE
+        return max(1.0, width), max(1.0, height)
