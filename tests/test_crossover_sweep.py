@@ -213,6 +213,35 @@ def test_all_is_checked_before_anything_is_timed_and_the_order_is_shuffled(scrip
     assert first not in (checks, sorted(checks))
 
 
+def test_times_may_come_before_others_are_checked_but_not_before_their_own_way_is(scripted):
+    slow = Planted("add_one", Extra("cpu_magic", "host", Host, (), "Magic", "magic"), "")
+    absent = Way("add_one", Extra("gpu_magic", "cuda", Host, ("magic_wands",), "Magic", "magic"), "")
+    gpu = Planted("add_one", Backend("gpu_planted", "cuda", Host, (), "Planted"), "")
+    scripted.seconds = lambda way, n: 1e-6
+    sweep = Sweep(plan(slow, gpu, absent, A, budget=1000, early=True), Clock(1e-3))
+    first = None
+    for progress in sweep.measure():
+        state = {way: {p.status for (name, _), p in sweep.points.items() if name == way} for way, _ in sweep.points}
+        sampled = {name for (name, _), point in sweep.points.items() if point.samples}
+        assert all("waiting" not in state[way] for way in sampled)
+        assert "waiting" not in state["cpu_magic"] or max(len(point.samples) for point in sweep.points.values()) <= 1
+        if sampled and first is None:
+            first = state
+            assert progress.done < sweeps.CHECKS
+    assert first.pop("cpu_numpy_a") == {"checked", "measured"}
+    assert first == {"cpu_magic": {"waiting"}, "gpu_planted": {"waiting"}, "gpu_magic": {"missing"}}
+    counts = {way: {len(p.samples) for (name, _), p in sweep.points.items() if name == way} for way, _ in sweep.points}
+    assert counts["gpu_magic"] == {0} != counts["cpu_magic"] == counts["gpu_planted"] == counts["cpu_numpy_a"]
+
+
+def test_a_way_that_disagrees_at_the_largest_n_is_not_timed_early():
+    slow = Planted("add_one", Extra("cpu_magic", "host", Host, (), "Magic", "magic"), "", lambda a: a.__iadd__(1))
+    sweep = finish(Sweep(plan(planted("wrong", add_two_at_last), slow, early=True)))
+    assert sweep.series("cpu_numpy_wrong") == {}
+    assert not any(point.samples for (name, _), point in sweep.points.items() if name == "cpu_numpy_wrong")
+    assert list(sweep.series("cpu_magic")) == [10, 100, 1000]
+
+
 def test_calls_that_would_take_too_long_are_skipped_with_the_reason(scripted):
     scripted.seconds = lambda way, n: 1e-2 * n if way == "cpu_numpy_a" else 1e-6
     sweep = finish(Sweep(plan(A, B, budget=2.4), Clock(1e-3)))

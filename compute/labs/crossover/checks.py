@@ -34,7 +34,7 @@ class Piece(NamedTuple):
 
 
 class Checks:
-    """Compares every point of `plan` with the reference, from small n to large; the points say what was found.
+    """Compares `points` of `plan` with the reference, from small n to large; they say what was found.
 
     stand: opens a way's arrays (Stand, or a stand-in for it).
     """
@@ -52,8 +52,7 @@ class Checks:
         sizes = sorted({n for _, n in self._points})
         for number, n in enumerate(sizes):
             case = self._plan.case(n)
-            points = [self._points[way.name, n] for way in self._plan.ways]
-            points = [point for point in points if self._possible(point, case)]
+            points = [point for (_, m), point in self._points.items() if m == n and self._possible(point, case)]
             if points:
                 yield from self._check(points, case, number / len(sizes))
         self._spread_disagreement()

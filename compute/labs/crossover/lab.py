@@ -116,7 +116,7 @@ class Crossover(Settings):
         sizes = chosen.grid(*extent(self.values()), self.per_decade)
         return Plan(
             chosen, tuple(named) or here, sizes, self.dtype, dict(self.settings),
-            self.budget, self.evict, self.split, self.seed, self.longest,
+            self.budget, self.evict, self.split, self.seed, self.longest, early=True,
         )  # fmt: skip
 
     def _way(self, way: Way) -> Way:

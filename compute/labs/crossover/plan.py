@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compute.labs.crossover.catalogue import Case, Way, Workload
+from compute.labs.crossover.ecosystems import Extra
 
 PATIENCE = 2.0  # a call may take so many times the budget of its point before larger n are skipped
 
@@ -16,7 +17,7 @@ class Plan:
 
     longest: seconds that anything in one piece may take, longest_call: that a call may; larger n are skipped. Without
     them a call may take PATIENCE times its share of the budget, and nothing else is limited. listen: note when parts of
-    a sample ran.
+    a sample ran. early: for who watches, ways that are quick to start are timed once before the others are checked.
     """
 
     workload: Workload
@@ -31,6 +32,7 @@ class Plan:
     longest: float | None = None
     longest_call: float | None = None
     listen: bool = False
+    early: bool = False
 
     def __post_init__(self) -> None:
         if not self.sizes or not self.ways:
@@ -46,6 +48,17 @@ class Plan:
     def case(self, n: int) -> Case:
         """The workload at this n."""
         return self.workload.case(n, self.dtype, **self.settings)
+
+    @property
+    def groups(self) -> tuple[tuple[Way, ...], ...]:
+        """The ways in the order in which they are checked, together or apart: extras may compile for seconds."""
+        if not self.early:
+            return (self.ways,)
+        found: dict[tuple[bool, bool], list[Way]] = {}
+        for way in self.ways:
+            slow = isinstance(way.backend, Extra), way.backend.device != "host"
+            found.setdefault((False, False) if way.missing else slow, []).append(way)
+        return tuple(tuple(found[key]) for key in sorted(found))
 
     @property
     def call_allowed(self) -> float:

@@ -1,9 +1,10 @@
 """Time against n, for several ways of one workload: checked first, then sampled in shuffled order.
 
 Every way is compared with the reference at every n, from small to large; one that disagrees anywhere has no time at
-all. Then rounds over all n, shuffled, and at each n over the ways, shuffled: a sample each, until the quartiles have
-settled or the budget is over. `measure` is a generator: it yields after each slice how far it is, and may be closed at
-any time; what was measured until then is in `Sweep.points`.
+all. (A plan may have some ways timed once before others are checked, but no way before itself.) Then rounds over all n,
+shuffled, and at each n over the ways, shuffled: a sample each, until the quartiles have settled or the budget is over.
+`measure` is a generator: it yields after each slice how far it is, and may be closed at any time; what was measured
+until then is in `Sweep.points`.
 """
 
 from __future__ import annotations
@@ -61,8 +62,15 @@ class Sweep:
 
         The budget is for the sampling alone: neither the checks count, nor what the caller does between two slices.
         """
-        for piece in Checks(self.plan, self.points, Stand).run():
-            yield Progress(CHECKS * piece.done, piece.doing, piece.point)
+        groups = self.plan.groups
+        for number, ways in enumerate(groups):
+            points = {key: point for key, point in self.points.items() if point.way in ways}
+            for piece in Checks(self.plan, points, Stand).run():
+                yield Progress(CHECKS * (number + piece.done) / len(groups), piece.doing, piece.point)
+            if number + 1 < len(groups):
+                for point, inputs in self._round(fresh=True):
+                    done = CHECKS * (number + 1) / len(groups)
+                    yield from (Progress(done, _timing(point), point) for _ in self._visit(point, inputs))
         self._start = self._clock()
         for progress in self._sample():
             left = self._clock()
@@ -96,8 +104,7 @@ class Sweep:
                 if late and number >= ROUNDS:
                     return
                 for _ in self._visit(point, inputs):
-                    doing = f"timing {point.way.label}, n = {point.n:,}"
-                    yield Progress(self._part(number + visited / len(points)), doing, point, number)
+                    yield Progress(self._part(number + visited / len(points)), _timing(point), point, number)
             if all(point.finished for point in self._right()):
                 return
             yield Progress(self._part(number + 1), "between two rounds", None, number + 1)
@@ -107,12 +114,18 @@ class Sweep:
         part = min(1.0, (self._clock() - self._start) / self.plan.budget)
         return CHECKS + (1 - CHECKS) * part * min(1.0, rounds / ROUNDS)
 
-    def _round(self) -> Iterator[tuple[Point, tuple[Any, ...]]]:
-        """Every point that is not finished, with its inputs: n in random order, and the ways at each n."""
-        for n in self._shuffled(sorted({point.n for point in self._right() if not point.finished})):
+    def _round(self, fresh: bool = False) -> Iterator[tuple[Point, tuple[Any, ...]]]:
+        """Every point that is not finished, with its inputs: n in random order, and the ways at each n.
+
+        fresh: only those without a sample.
+        """
+        for n in self._shuffled(sorted({point.n for point in self._open(fresh)})):
             inputs = self.plan.case(n).inputs(self.plan.seed)
-            for point in self._shuffled([p for p in self._right() if p.n == n and not p.finished]):
+            for point in self._shuffled([point for point in self._open(fresh) if point.n == n]):
                 yield point, inputs
+
+    def _open(self, fresh: bool) -> list[Point]:
+        return [point for point in self._right() if not (point.samples if fresh else point.finished)]
 
     def _right(self) -> list[Point]:
         return [point for point in self.points.values() if point.status in ("checked", "measured")]
@@ -149,3 +162,7 @@ class Sweep:
         steps = steps_for(stand.time(1).compute, SAMPLE_SECONDS, MOST_CALLS)
         pace = stand.time(steps).step_seconds  # that one call may have had to wake threads
         return steps_for(pace, SAMPLE_SECONDS, MOST_CALLS)
+
+
+def _timing(point: Point) -> str:
+    return f"timing {point.way.label}, n = {point.n:,}"
