@@ -76,8 +76,10 @@ class Subject:
 
         def take(snapshot: Mapping[str, Any]) -> None:
             story = self.lab.told(values, snapshot)
+            screen = self.lab.pictured({}, (1, 1))  # its size is the scene's
+            own = {name: value for name, value in story.values.items() if name not in screen}
             scene = Scene(
-                self.lab.LAB, story.values, self.size(1080), story.steps, part, look,
+                self.lab.LAB, own, self.size(1080), story.steps, part, look,
                 history=story.history, missing=story.missing, view=view,
             )  # fmt: skip
             then(Moment(scene, Present(values, snapshot)))
