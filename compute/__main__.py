@@ -21,6 +21,7 @@ from rich.console import Console
 
 from compute import info, machine, record
 from compute.backends import BACKENDS, BackendUnavailable, backend
+from compute.export import bench_command as export_bench
 from compute.export import command as export
 from compute.export import sweep_command as sweeps
 
@@ -91,8 +92,18 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     about = commands.add_parser("info", help="machine, driver, versions, and why a backend is absent")
     about.add_argument("--json", action="store_true", help="as JSON")
     about.set_defaults(run=_info)
+    if arguments[:2] == ["bench", export_bench.NAME]:
+        export_bench.add(commands)
+    else:
+        _add_bench(commands, arguments)
+    export.add(commands)
+    sweeps.add(commands)
+    return parser
+
+
+def _add_bench(commands: Any, arguments: Sequence[str]) -> None:
     bench = commands.add_parser("bench", help="check and time every way to compute a lab", allow_abbrev=False)
-    bench.add_argument("lab", help="for example diffusion")
+    bench.add_argument("lab", help="for example diffusion; or export: encoders and workers")
     for option in _own_options(arguments):
         bench.add_argument(f"--{option.name}", type=_list, help=option.help)
     bench.add_argument("--backends", type=_list, help=f"some of {','.join(b.name for b in BACKENDS)} (default: all)")
@@ -101,9 +112,6 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     bench.add_argument("--json", action="store_true", help="print the record as JSON instead of tables")
     _add_files(bench)
     bench.set_defaults(run=_bench)
-    export.add(commands)
-    sweeps.add(commands)
-    return parser
 
 
 def _add_files(bench: argparse.ArgumentParser) -> None:
