@@ -114,6 +114,18 @@ def test_where_an_engine_gives_up_the_recording_ends_with_words(tab, tmp_path):
     assert not tab.session.recording
 
 
+def test_where_the_lab_cannot_be_opened_the_recording_ends_with_words(tab, tmp_path):
+    tab.session.record(str(tmp_path / "film"), 7, (8, 8), 10**6)
+    tab.session.play(True)
+    tab.until(lambda: len(Tape(tmp_path / "film").numbers()) > 3)
+    tab.session.values["level"] = 9.0  # what the other engine refuses
+    tab.session.change(text="b")
+    tab.until(lambda: tab.last)
+    assert "level" in tab.last.ended
+    assert tab.last.frames == len(Tape(tmp_path / "film").numbers()) > 3
+    assert not tab.session.recording
+
+
 def test_what_is_refused_is_no_recording(tab, tmp_path):
     tab.session.record(str(tmp_path / "film"), -7, (8, 8), 10)
     assert not tab.session.recording
