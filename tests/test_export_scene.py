@@ -11,6 +11,7 @@ import pytest
 from bokeh.palettes import Inferno256, Magma256, Viridis256
 
 from app.palettes import PALETTES, palette
+from compute.colour import palettes
 from compute.export import colours
 from compute.export.film import Film, Key, film_of
 from compute.export.scene import Look, Scene, SceneError, read, scene_of
@@ -170,16 +171,16 @@ def test_what_is_no_number_jumps_at_the_end():
 
 
 def test_palettes_are_those_of_the_page():
-    assert set(colours.PALETTES) == set(PALETTES)
+    assert set(palettes.PALETTES) == set(PALETTES)
     for name in PALETTES:
         page = [[int(text[i : i + 2], 16) for i in (1, 3, 5)] for text in palette(name)]
-        np.testing.assert_array_equal(colours.table(name), page)
+        np.testing.assert_array_equal(palettes.table(name), page)
 
 
 @pytest.mark.parametrize(("name", "known"), [("Viridis", Viridis256), ("Inferno", Inferno256), ("Magma", Magma256)])
 def test_palettes_are_the_ones_that_everybody_knows_by_the_name(name, known):
     truth = [[int(text[i : i + 2], 16) for i in (1, 3, 5)] for text in known]
-    ours = colours.table(name).astype(int)
+    ours = palettes.table(name).astype(int)
     assert np.abs(ours[:127] - truth[:127]).max() <= 1
     assert np.abs(ours[-127:] - truth[-127:]).max() <= 1
 

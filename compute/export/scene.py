@@ -15,7 +15,7 @@ from typing import Any
 
 import param
 
-from compute.export.colours import PALETTES
+from compute.colour.palettes import PALETTES
 from compute.export.errors import SceneError, short
 from compute.export.history import MOST_STEPS, checked, stages
 from compute.lab import Lab, View
