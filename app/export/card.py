@@ -27,7 +27,7 @@ PLACE = {
     "max-width": "calc(100vw - 32px)", "background": "var(--paper)", "border": "1px solid var(--line)",
     "box-shadow": "0 8px 24px rgb(0 0 0 / 25%)",
 }  # fmt: skip
-TITLE = "<h2 class='card'>Take it along</h2>"
+TITLE = "<h2 class='along'>Take it along</h2>"
 WORDS = "Take it along: link, picture, film, numbers (E)"
 RECORDING = "Recording; stop it here (E)"
 TICK = 250  # ms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -22,6 +23,7 @@ from compute.export.errand import Errand
 from compute.export.runner import Runner
 
 TICK = 250  # ms
+PATIENCE = 10  # s that a process which was killed may take to be gone
 MOST = 6  # jobs that are listed; the oldest that is over gives way
 WORDS = {
     "asking": "asking the engine how the lab stands", "waiting": "waiting for its turn", "paused": "paused",
@@ -97,13 +99,18 @@ class Job:
         """End it, and delete what there is of it."""
         if self.runner is not None:
             self.runner.cancel()
-            self.runner.join(5)
         elif not self.trouble:
             self.trouble = WORDS["cancelled"]
             self._told = True
-        shutil.rmtree(self.folder, ignore_errors=True)
+        threading.Thread(target=self._clean, name="export", daemon=True).start()
 
     # -- inside
+
+    def _clean(self) -> None:
+        """Delete the files, once nobody writes any more."""
+        if self.runner is not None:
+            self.runner.join(PATIENCE)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def _why(self) -> str:
