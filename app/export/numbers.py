@@ -1,4 +1,7 @@
-"""The raw results behind the picture, in full precision: NPZ, Zarr. Timings are saved where they are shown."""
+"""The raw results behind the picture, in full precision: NPZ, Zarr. Timings are saved where they are shown.
+
+Below them: a table over parameters.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from app.controls import column
 from app.export.fields import button, file_name
 from app.export.jobs import Jobs
 from app.export.subject import Moment, Subject
+from app.export.table import TableFields
 from app.theme import stylesheet
 from app.widgets import FULL
 from compute.export.arrays import DATA_INSTALL
@@ -36,11 +40,12 @@ class NumbersSection:
         )  # fmt: skip
         self.save = button("Save the numbers", "download", self._save)
         words = pn.pane.HTML(WORDS, stylesheets=[stylesheet()], margin=(0, 8), sizing_mode="stretch_width")
-        self.panel = column(words, self.form, self.save)
+        self.table = TableFields(subject, jobs)
+        self.panel = column(words, self.form, self.save, self.table.panel)
 
     def tick(self) -> None:
         """Numbers can be saved as soon as there is a frame."""
-        self.save.disabled = self._subject.frame is None
+        self.save.disabled = self.table.save.disabled = self._subject.frame is None
 
     def _save(self) -> None:
         job = self._jobs.add(file_name(self._subject.lab, "", self.form.value))

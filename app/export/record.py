@@ -65,7 +65,9 @@ class RecordSection:
             session.stop_recording()
             return
         self._folder = Path(tempfile.mkdtemp(prefix="fieldlab-recording-"))
-        session.record(str(self._folder), self.every.value, self._subject.size(self.height.value), MOST)
+        high, wide = self._subject.size(self.height.value)
+        # twice as large, so that what is reduced by a whole factor is still as large as the film
+        session.record(str(self._folder), self.every.value, (2 * high, 2 * wide), MOST)
         self.button.param.update(label="Stop", icon="stop")
         self._changed()
         self._say("recording" if session.playing else "recording begins as soon as the lab runs")

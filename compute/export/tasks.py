@@ -14,7 +14,9 @@ from compute.export.film import Film
 from compute.export.paint import Present
 from compute.export.scene import Look, Scene
 from compute.export.studio import Here
+from compute.export.sweep import Sweep, Table
 from compute.files import whole_file
+from compute.labs import lab_class
 
 COMMAND = "fieldlab, from the page"
 ENCODING = 0.9  # part of a film's progress from which it is encoded
@@ -72,6 +74,16 @@ def recorded(
     recording.write(
         folder, path, look, part, size, rate, command=COMMAND, axes=axes,
         progress=lambda done, of: tell(done / max(1, of), f"frame {done} of {of}"),
+    )  # fmt: skip
+
+
+def table(sweep: Sweep, path: Path, tell: Tell) -> dict[str, int]:
+    """The table `path` of `sweep`; how many rows have which status."""
+    default = lab_class(sweep.lab).param["backend"].default
+    names = {sweep.at(number).get("backend", default) for number in range(sweep.count)}
+    gpu = any(backend(name).device == "cuda" for name in names)
+    return Table(sweep, path, COMMAND).run(
+        Here(gpu=gpu), lambda done: tell(done / sweep.count, f"row {done} of {sweep.count}")
     )  # fmt: skip
 
 

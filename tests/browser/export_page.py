@@ -42,7 +42,7 @@ class ExportPage(SideBar):
 
     def fill(self, label: str, value: object) -> None:
         """Type into a field."""
-        field = self.page.get_by_label(label, exact=True)
+        field = self.page.get_by_label(label, exact=True).first
         field.fill(str(value))
         field.press("Tab")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import zipfile
 
@@ -126,6 +127,19 @@ def test_numbers_are_those_of_the_state(lab):
         group = zarr.open_group(store, mode="r")
         assert group["field"].shape == (1, 512, 512)
         assert np.array_equal(group["field"][0], field)
+
+
+def test_a_table_over_parameters(lab):
+    lab.open("Numbers")
+    lab.choose("Over", "r = D Δt / Δx²")
+    lab.fill("Values", "0.05, 0.1, 0.2")
+    lab.fill("Steps of each row", 10)
+    with lab.download("Make the table").open(newline="") as opened:
+        rows = list(csv.DictReader(opened))
+    assert [float(row["r"]) for row in rows] == [0.05, 0.1, 0.2]
+    assert {row["status"] for row in rows} == {"made"}
+    assert {float(row["step"]) for row in rows} == {10}
+    assert all(float(row["compute_ms"]) > 0 for row in rows)
 
 
 def frames_of(path):

@@ -1,0 +1,87 @@
+"""A table of results and timings over one or two parameters, made as `fieldlab sweep` makes it."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from typing import Any
+
+import panel as pn
+import panel_material_ui as pmui
+import param
+
+from app.controls import column
+from app.export.fields import button, file_name, row, whole
+from app.export.jobs import Jobs
+from app.export.subject import Moment, Subject
+from app.theme import stylesheet
+from app.widgets import FULL
+from compute.export.errand import Errand
+from compute.export.sweep import Sweep
+from compute.export.tables import PARQUET_INSTALL
+from compute.export.texts import axes_of
+
+FORMATS = {"CSV": ".csv", "Parquet": ".parquet"}
+NONE = ""
+GAPS = re.compile(r"\s*([,:])\s*")  # blanks around what separates values
+HOW = "a, b, c or low:high:5, by equal factors low:high:x5"
+WORDS = """<h3 class='along'>A table over parameters</h3>
+<p class='quiet'>A row for every combination: the facts of the status bar and what it took.</p>"""
+
+
+class TableFields:
+    """The fields of one lab."""
+
+    def __init__(self, subject: Subject, jobs: Jobs) -> None:
+        self._subject, self._jobs = subject, jobs
+        names = varied(subject)
+        first = next(iter(names.values()))
+        self.names = [
+            pmui.Select(label="Over", options=names, value=first, size="small", **FULL),
+            pmui.Select(label="and over", options={"nothing else": NONE, **names}, value=NONE, size="small", **FULL),
+        ]
+        self.values = [pmui.TextInput(label="Values", value="", size="small", **FULL) for _ in self.names]
+        self.values[0].helper_text = HOW
+        self.steps = whole("Steps of each row", 1000, 1, 10**6)
+        self.steps.visible = not subject.lab.ENDS
+        absent = [] if find_spec("pyarrow") else [".parquet"]
+        self.form: Any = pmui.Select(
+            label="Format of the table", options=FORMATS, value=".csv", disabled_options=absent, size="small",
+            helper_text=f"Parquet: {PARQUET_INSTALL}" if absent else "", **FULL,
+        )  # fmt: skip
+        self.save = button("Make the table", "table_chart", self._save)
+        words = pn.pane.HTML(WORDS, stylesheets=[stylesheet()], margin=(8, 8, 0, 8), sizing_mode="stretch_width")
+        axes = (row(name, values) for name, values in zip(self.names, self.values, strict=True))
+        self.panel = column(words, *axes, row(self.steps, self.form), self.save)
+
+    def _texts(self) -> list[str]:
+        """The axes as the command line has them."""
+        pairs = zip(self.names, self.values, strict=True)
+        return [f"{name.value}={_close(values.value)}" for name, values in pairs if name.value != NONE]
+
+    def _save(self) -> None:
+        job, texts = self._jobs.add(file_name(self._subject.lab, "table", self.form.value)), self._texts()
+        lab, steps = self._subject.lab, 0 if self._subject.lab.ENDS else self.steps.value
+
+        def begin(moment: Moment) -> None:
+            try:
+                axes = axes_of(lab, texts)
+                rest = {name: value for name, value in moment.scene.values.items() if name not in axes}
+                sweep = Sweep(lab.LAB, rest, axes, steps)
+            except ValueError as error:
+                job.fail(str(error))
+                return
+            job.begin(Errand("compute.export.tasks:table", {"sweep": sweep, "path": job.path}))
+
+        self._subject.ask("", begin)
+
+
+def _close(text: str) -> str:
+    return GAPS.sub(r"\1", text.strip())
+
+
+def varied(subject: Subject) -> dict[str, str]:
+    """Names of the parameters that a table may be over, by their labels: numbers and choices."""
+    known: dict[str, Any] = subject.lab.param.objects("existing")
+    kinds = (param.Number, param.Selector)
+    return {one.label or name: name for name, one in known.items() if isinstance(one, kinds) and name != "device_index"}
