@@ -8,6 +8,7 @@ from playwright.sync_api import Error, Page
 
 from app.mandelbrot.bookmarks import HOME
 from app.mandelbrot.goto import FIELDS
+from tests.browser.lab_page import SideBar
 from tests.browser.serving import Server
 
 MODELS = """
@@ -44,7 +45,7 @@ LISTEN = f"""() => {{ {MODELS}
 }}"""
 
 
-class SetPage:
+class SetPage(SideBar):
     """Opens the app in `page`, shows the lab, and waits until its picture is complete."""
 
     def __init__(self, page: Page, server: Server) -> None:
@@ -77,7 +78,7 @@ class SetPage:
         if self.page.viewport_size != self.window:
             self.page.set_viewport_size(self.window)
             self.until(lambda: self.state()["width"] == self.width)
-        self.switch("0")
+        self.key("0")
         self.until(lambda: self.complete() and abs(self.zoom() / float(HOME.zoom) - 1) < 1e-6)
 
     def state(self) -> dict[str, float]:
@@ -112,14 +113,9 @@ class SetPage:
             self.page.wait_for_timeout(700)
         return last
 
-    def switch(self, name: str) -> None:
-        """Press a key while nothing has the focus."""
-        self.page.evaluate("document.activeElement?.blur?.()")
-        self.page.keyboard.press(name)
-
     def go(self, re: str, im: str, zoom: str, iterations: int) -> None:
         """To typed coordinates."""
-        self.switch("g")
+        self.key("g")
         dialog = self.page.get_by_role("dialog")
         for name, value in zip(FIELDS.values(), (re, im, zoom, str(iterations)), strict=True):
             dialog.get_by_label(name).first.fill(value)

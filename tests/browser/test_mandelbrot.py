@@ -10,7 +10,6 @@ import pytest
 
 from app.mandelbrot.bookmarks import HOME, places
 from tests.browser.conftest import LAPTOP, PROJECTOR
-from tests.browser.lab_page import SideBar
 from tests.browser.set_page import SetPage
 
 SEAHORSE = places()["Seahorses 3e5"]
@@ -19,7 +18,7 @@ GROUPS = ("Place", "Iteration", "Explain", "Display", "Compute")
 OVERFLOW = "[document.documentElement.scrollWidth - innerWidth, document.documentElement.scrollHeight - innerHeight]"
 
 
-class MandelbrotPage(SideBar, SetPage):
+class MandelbrotPage(SetPage):
     """The picture, and the side bar beside it."""
 
     def pick(self, title: str) -> None:
@@ -273,8 +272,8 @@ def test_screenshots(new_lab, screenshot):
     lab.until(lambda: lab.complete() and lab.fact("zoom") == "3.0e5", 60)
     if os.environ.get("UPDATE_SCREENSHOTS"):  # with the comparison done, which takes a while
         lab.until(lambda: lab.page.get_by_text("Measuring").count() == 0, 90)
-    lab.switch("o")
-    lab.switch("j")
+    lab.key("o")
+    lab.key("j")
     lab.page.mouse.move(*lab.at(0.3, 0.45))
     lab.page.wait_for_timeout(1500)
     assert screenshot("mandelbrot").stat().st_size > 100_000

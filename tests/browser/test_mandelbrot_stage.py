@@ -154,7 +154,7 @@ ORBIT = f"""() => {{ {MODELS}
 
 
 def test_the_orbit_of_the_point_under_the_pointer_is_drawn(lab):
-    lab.switch("o")
+    lab.key("o")
     lab.page.mouse.move(*lab.at(0.5, 0.5))
     c, z, expected = complex(*lab.point(0.5, 0.5)), 0j, []
     for _ in range(6):
@@ -170,7 +170,7 @@ def test_the_orbit_of_the_point_under_the_pointer_is_drawn(lab):
     before = lab.page.evaluate(ORBIT)
     lab.page.mouse.move(*lab.at(0.65, 0.55))
     lab.until(lambda: lab.page.evaluate(ORBIT) != before)
-    lab.switch("o")
+    lab.key("o")
     lab.until(lambda: lab.page.evaluate(ORBIT) == [])
 
 
@@ -180,7 +180,7 @@ JULIA = f"() => {{ {MODELS} return Array.from(model('mandelbrot julia').data.jul
 
 def test_the_julia_set_follows_the_pointer(lab):
     lab.page.mouse.move(*lab.at(0.2, 0.8))
-    lab.switch("j")
+    lab.key("j")
     lab.page.mouse.move(*lab.at(0.3, 0.5))
     lab.until(lambda: len(lab.page.evaluate(JULIA)) > 1000)
     before = lab.page.evaluate(JULIA)
@@ -193,7 +193,7 @@ def test_the_julia_set_follows_the_pointer(lab):
     lab.page.wait_for_timeout(400)
     assert lab.state()["number"] == number  # the large picture is the same: it is not sent again
     for shown in (False, True, False):  # each is one frame, the lab rests after it
-        lab.switch("j")
+        lab.key("j")
         lab.until(lambda shown=shown: lab.page.evaluate(INSET) == shown)
         lab.page.wait_for_timeout(300)
 
@@ -213,7 +213,7 @@ def test_the_palette_turns_without_any_message(lab):
     lab.page.evaluate(TRAFFIC)
     still = [lab.picture() for _ in range(2)]
     assert difference(*still) < 0.5
-    lab.switch("c")
+    lab.key("c")
     lab.until(lambda: difference(lab.picture(), still[0]) > 3)
     lab.page.wait_for_timeout(1500)  # what the key itself said has arrived
     lab.page.evaluate("window.sent = window.received = 0")
@@ -224,7 +224,7 @@ def test_the_palette_turns_without_any_message(lab):
     assert lab.page.evaluate("window.sent") == 0
     inside = np.asarray(Image.open(io.BytesIO(lab.picture())).convert("RGB"))
     assert (inside == 0).all(axis=2).mean() > 0.05  # the set stays black
-    lab.switch("c")
+    lab.key("c")
     lab.until(lambda: difference(lab.picture(), lab.picture()) < 0.5)
 
 
