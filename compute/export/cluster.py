@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Generator, Sequence
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from itertools import islice
 from typing import Any
@@ -52,7 +54,7 @@ class Cluster:
     def _client(self) -> Any:
         if self.address == LOCAL:
             cluster = self._dask.LocalCluster(
-                n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=None
+                n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=None, preload=[__name__]
             )
             return _Owned(self._dask.Client(cluster), cluster)
         try:
@@ -70,6 +72,12 @@ class _Owned:
     def __enter__(self) -> Any:
         return self._client
 
-    def __exit__(self, *reason: object) -> None:
-        self._client.close()
-        self._cluster.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with suppress(OSError) if kind else nullcontext():  # workers that are gone are not why it ends
+            self._client.close()
+            self._cluster.close()
+
+
+def dask_setup(_worker: object) -> None:
+    """Dask calls this in every worker made here: Ctrl-C is their master's business."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -141,9 +141,9 @@ def _guess(shot: shoot.Shoot, by: Studio) -> None:
     if not terminal.is_terminal or missing < WORTH_GUESSING:
         return
     guess = estimate(shot.film, shot.path, by.workers or 1)
-    terminal.print(f"{shot.film.frames} frames: {guess.words}", highlight=False)
-    if missing < shot.film.frames:
-        terminal.print(f"{shot.film.frames - missing} frames are there already", highlight=False)
+    left = replace(guess, seconds=guess.seconds * missing / shot.film.frames)
+    there = f", {shot.film.frames - missing} of them are there already" if missing < shot.film.frames else ""
+    terminal.print(f"{shot.film.frames} frames{there}: {left.words}", highlight=False)
 
 
 # -- what was asked for
