@@ -134,6 +134,13 @@ def test_what_is_dragged_while_paused_counts_once_and_only_its_last_value():
     told = scene(lab)
     assert [entry.get("set", entry.get("do")) for entry in told.history] == ["paint"] * 3 + [{"r": 0.11}]
     assert {entry["step"] for entry in told.history} == {5}
+    lab.update(backend="cpu_numpy")
+    lab.act("paint", points=[(3.0, 3.0)], value=1.0, radius=2.0)  # by that backend's brush
+    assert [entry.get("set", entry.get("do")) for entry in scene(lab).history][3:] == [
+        {"backend": "cpu_numpy"},
+        "paint",
+        {"r": 0.11},
+    ]
 
 
 def test_edges_that_change_before_the_first_step_give_their_own_mode():
@@ -145,6 +152,14 @@ def test_edges_that_change_before_the_first_step_give_their_own_mode():
     lab.advance(7)
     same(lab, scene(lab))
     np.testing.assert_allclose(lab.exact(), lab.field(), atol=1e-5)
+
+
+def test_edges_that_change_under_fresh_paint_leave_the_mode_it_was_painted_on():
+    lab = Diffusion(ny=9, nx=14, preset="single mode", edges="periodic")
+    lab.act("paint", points=[(3.0, 3.0)], value=1.0, radius=2.0)
+    lab.update(edges="zero-dirichlet", r=0.1)
+    same(lab, scene(lab))
+    assert scene(lab).values["r"] == 0.1
 
 
 def test_a_checkpoint_keeps_what_was_and_not_what_comes():
