@@ -16,7 +16,7 @@ import zarr
 from PIL import Image
 
 from compute.__main__ import main
-from compute.export import command, paint, shoot
+from compute.export import benching, command, paint, shoot
 from compute.export.cluster import Cluster
 from compute.export.film import Film, Key
 from compute.export.scene import Scene, SceneError
@@ -278,3 +278,15 @@ def test_a_film_s_time_and_size_are_guessed_on_a_terminal_before_it_is_begun(tmp
     assert main(["render", "mandelbrot", "--out", str(tmp_path / "zoom.gif"), *arguments]) == 0
     told = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
     assert re.search(r"24 frames: about \d+ s and [\d.]+ MB, guessed from 6 frames", told)
+
+
+def test_each_gpu_is_one_worker_s_and_only_those_that_may_be_used(monkeypatch):
+    monkeypatch.setattr("compute.machine.nvidia", lambda: ([{"name": "a GPU", "memory": 1}] * 4, "580"))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert (Here(gpu=True).gpus, Here(gpu=True).workers) == (("0", "1", "2", "3"), 4)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-7f, 2")
+    assert (Here(gpu=True).gpus, Here(gpu=True).workers) == (("GPU-7f", "2"), 2)
+    trial = benching.Trial(Scene("mandelbrot", {"max_iterations": 20}, (4, 4)))
+    seen = {json.loads(data)[1] for _, data in Here(3, gpu=True).make(trial, range(40))}
+    assert seen <= {"GPU-7f", "2"}
+    assert not Here(3).gpus

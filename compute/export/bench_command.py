@@ -17,6 +17,7 @@ from compute.backends import BACKENDS, backend
 from compute.devices import cpu_count
 from compute.export import benching
 from compute.export.benching import Encoder, Pool
+from compute.export.studio import gpus_here
 from compute.files import whole
 
 NAME = "export"
@@ -44,7 +45,7 @@ def run(chosen: argparse.Namespace, command: str) -> int:
     name = chosen.backend or next(b.name for b in reversed(BACKENDS) if not b.missing)
     backend(name).require()
     gpu = backend(name).device == "cuda"
-    most = len(machine.nvidia()[0]) if gpu else min(2, cpu_count())
+    most = len(gpus_here()) if gpu else min(2, cpu_count())
     counts = chosen.workers or tuple(range(1, max(most, 1) + 1))
     by_format = benching.encoders(chosen.rounds)
     by_count = list(benching.pools(chosen.scenes, counts, {"backend": name}, gpu, chosen.rounds, chosen.seconds))

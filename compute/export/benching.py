@@ -19,7 +19,7 @@ from compute.export.film import Film
 from compute.export.paint import Pixels, png
 from compute.export.paint import shown as picture
 from compute.export.scene import Scene
-from compute.export.studio import Here, Made, frame
+from compute.export.studio import VISIBLE, Here, Made, frame
 from compute.timings import Spread
 
 ENCODED = Film(Scene("diffusion", {}, (512, 512)), 60, every=20)
@@ -116,7 +116,7 @@ def timed(plain: Mapping[str, Any], number: int) -> Made:
     """Make the frame; what is sent is who made it, with what, from when to when (seconds of the machine's clock)."""
     start = time.monotonic()
     frame(plain, 0)
-    device = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    device = os.environ.get(VISIBLE, "")
     return number, json.dumps([os.getpid(), device, start, time.monotonic()]).encode()
 
 

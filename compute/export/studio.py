@@ -29,6 +29,7 @@ from compute.export.scene import SceneError
 
 MOST_LOSSES = 3  # workers that may be lost in a row without a frame in between: then it is the frames' fault
 MOST_WORKERS = 256
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 AHEAD = 2  # frames handed out for each worker: the next is there when one is done
 
 Made = tuple[int, bytes]  # a part's number, and its file: a frame as PNG
@@ -67,6 +68,12 @@ class Studio(Protocol):
         """The parts `numbers`, in any order. Closing the iterator stops the work."""
 
 
+def gpus_here() -> tuple[str, ...]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; all there are where it is not set."""
+    allowed = tuple(name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip())
+    return allowed or tuple(str(number) for number in range(max(1, len(machine.nvidia()[0]))))
+
+
 def studio_for(scheduler: str | None, workers: int | None, gpu: bool) -> Studio:
     """Processes of this machine, or the Dask cluster of a `scheduler`."""
     if scheduler:
@@ -84,8 +91,8 @@ class Here:
     """`workers` processes of this machine; by default one for every four threads, or for each GPU if `gpu`."""
 
     def __init__(self, workers: int | None = None, gpu: bool = False) -> None:
-        self._gpus = max(1, len(machine.nvidia()[0])) if gpu else 0
-        self.workers = workers if workers is not None else self._gpus or max(1, cpu_count() // 4)
+        self.gpus = gpus_here() if gpu else ()
+        self.workers = workers if workers is not None else len(self.gpus) or max(1, cpu_count() // 4)
         if not 1 <= self.workers <= MOST_WORKERS:
             raise SceneError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
 
@@ -109,10 +116,10 @@ class Here:
         # not fork: OpenMP and CUDA do not survive it
         context = multiprocessing.get_context("spawn")
         cards = context.SimpleQueue()  # of GPUs: each worker takes one
-        for number in range(workers if self._gpus else 0):
-            cards.put(number % self._gpus)
+        for number in range(workers if self.gpus else 0):
+            cards.put(self.gpus[number % len(self.gpus)])
         leash, end = context.Pipe(duplex=False)
-        pool = ProcessPoolExecutor(workers, context, _begin, (threads, cards if self._gpus else None, leash))
+        pool = ProcessPoolExecutor(workers, context, _begin, (threads, cards if self.gpus else None, leash))
         try:
             yield from _dealt(pool, work, numbers, AHEAD * workers)
         finally:
@@ -182,7 +189,7 @@ def _begin(threads: int, cards: Any, leash: Connection) -> None:
     """A new worker: it ends with its master's leash, the cores are shared, and a GPU is one worker's."""
     threading.Thread(target=_end_with, args=(leash,), name="leash", daemon=True).start()
     if cards is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = str(cards.get())
+        os.environ[VISIBLE] = cards.get()
     os.environ["OMP_NUM_THREADS"] = str(threads)
     numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
 
