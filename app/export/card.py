@@ -28,6 +28,10 @@ PLACE = {
     "box-shadow": "0 8px 24px rgb(0 0 0 / 25%)",
 }  # fmt: skip
 TITLE = "<h2 class='along'>Take it along</h2>"
+LIST = {  # always in sight, however long the fields above it are
+    "position": "sticky", "bottom": "0", "z-index": "1", "max-height": "216px", "overflow-y": "auto",
+    "padding": "0 8px 8px", "background": "var(--paper)", "border-top": "1px solid var(--line)",
+}  # fmt: skip
 WORDS = "Take it along: link, picture, film, numbers (E)"
 RECORDING = "Recording; stop it here (E)"
 TICK = 250  # ms
@@ -56,7 +60,7 @@ class ExportCard:
         gap = pmui.Row(sizing_mode="stretch_width", margin=0)
         head = pmui.Row(title, gap, close, margin=(4, 8, 0, 0), sizing_mode="stretch_width")
         self._body = pn.Column(margin=(0, 8), sizing_mode="stretch_width")
-        below = pn.Column(self.jobs.panel, margin=(0, 8, 12, 8), sizing_mode="stretch_width")
+        below = pn.Column(self.jobs.panel, margin=0, styles=LIST, sizing_mode="stretch_width")
         self.card = pn.Column(head, self._body, below, styles=PLACE, margin=0, visible=False)
 
     @property

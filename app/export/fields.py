@@ -37,7 +37,8 @@ def film_formats() -> Any:
 
 def whole(label: str, value: int, start: int, end: int) -> Any:
     """A whole number that is typed."""
-    return pmui.IntInput(label=label, value=value, start=start, end=end, size="small", **FULL)
+    # without a separator of thousands, which would stand in the way of typing
+    return pmui.IntInput(label=label, value=value, start=start, end=end, format="0", size="small", **FULL)
 
 
 def choose(field: Any, options: Mapping[str, Any] | Iterable[str]) -> None:
