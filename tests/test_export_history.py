@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from compute.__main__ import main
 from compute.export import arrays, paint
 from compute.export.film import Film, film_of
 from compute.export.scene import Look, Scene, SceneError, read, scene_of
@@ -208,6 +209,16 @@ def test_what_a_file_cannot_hold_is_said_in_words(monkeypatch):
     for _ in range(15):
         lab.act("paint", points=long, value=1 / 3, radius=1.0)
     assert "500 kB" in scene(lab).missing
+
+
+def test_the_command_line_says_what_a_file_does_not_hold(tmp_path, capsys):
+    lab = Diffusion(ny=8, nx=8)
+    lab.load(np.ones((8, 8)))
+    (tmp_path / "a.json").write_text(json.dumps(scene(lab).plain()), encoding="utf-8")
+    assert main(["render", str(tmp_path / "a.json"), "--out", str(tmp_path / "a.png")]) == 0
+    assert "made again as far as the file tells: the field was given as an array" in capsys.readouterr().err
+    assert main(["render", "mandelbrot", "--every", "3", "--out", str(tmp_path / "a.gif")]) == 2
+    assert "every is for a lab that never ends" in capsys.readouterr().err
 
 
 def test_the_racing_kernel_is_not_promised(monkeypatch):

@@ -59,7 +59,10 @@ def add(commands: Any) -> None:
 def run(chosen: argparse.Namespace, command: str) -> int:
     """Render what was asked for; 0 when it is done. ValueError says what is wrong with the request."""
     film = _film(chosen)
+    terminal = Console(stderr=True, soft_wrap=True)
     _require_writable(chosen.out)
+    if film.scene.missing:
+        terminal.print(f"made again as far as the file tells: {film.scene.missing}", highlight=False)
     ending = chosen.out.suffix.lower()
     if ending in DRAWN or (ending == PICTURE and film.scene.axes):
         drawing(film.scene, chosen.out, command, chosen.transparent)
@@ -71,7 +74,7 @@ def run(chosen: argparse.Namespace, command: str) -> int:
         _guess(shot, by)
         with bars.shown("frames", film.frames, shot.kept) as tell:
             shot.run(by, lambda now: tell(now.done, now.doing))
-    Console(stderr=True, soft_wrap=True).print(f"wrote {chosen.out}", highlight=False)
+    terminal.print(f"wrote {chosen.out}", highlight=False)
     return 0
 
 

@@ -49,6 +49,8 @@ class Film:
             raise SceneError(f"easing must be one of {', '.join(EASINGS)}, not {self.easing!r}")
         if self.every < 0:
             raise SceneError(f"every must be 0 or more steps, not {self.every}")
+        if self.every and self.keys:
+            raise SceneError("a film goes on by itself (every) or follows its keys, not both")
         moments = [key.at for key in self.keys]
         if moments and (moments[0] != 0 or moments[-1] != 1 or any(a >= b for a, b in pairwise(moments))):
             raise SceneError(f"keys must rise from 0 to 1, not {moments}")
@@ -95,6 +97,8 @@ class Film:
 
     def check(self) -> None:
         """Raise ValueError, naming what is wrong, unless all scenes at the keys can be shown."""
+        if self.every and self.scene.kind.ENDS:
+            raise SceneError(f"every is for a lab that never ends; {self.scene.lab} does")
         for key in self.keys or (Key(0, {}),):
             replace(self.scene, values={**self.scene.values, **key.values}).check()
 
