@@ -70,15 +70,13 @@ class FilmSection:
         self._own.objects = [] if panel is None else [panel]
 
     def _film(self, moment: Moment) -> Film:
-        """What the fields ask for; ValueError says what is wrong."""
+        """What the fields ask for; SceneError says what is wrong. Values are checked by who makes it, off the page."""
         if moment.scene.missing:
             raise SceneError(f"a film is made from parameters alone, and {moment.scene.missing}: record it instead")
         plan = self._way.plan(moment)
         size = self.what.size(self.height.value)
         plan = replace(plan, scene=replace(plan.scene, size=size, axes=self.what.axes))
-        film = plan.film(self.frames.value, float(self.rate.value), self.easing.value)
-        film.check()
-        return film
+        return plan.film(self.frames.value, float(self.rate.value), self.easing.value)
 
     def _make(self) -> None:
         self._subject.ask(self.what.part, partial(self._begin, self._jobs.add(self._name())))

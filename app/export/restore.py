@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from compute.backends import backend
@@ -24,31 +25,28 @@ class Restorer:
         self._view, self._tell = view, tell
         self._scene: Scene | None = None
         self._runner: Runner | None = None
-        self._waited = 0
+        self._waited, self._posed = 0, False
 
     def restore(self, scene: Scene) -> None:
-        """Show `scene`; SceneError, and nothing has changed, if it cannot be shown here."""
+        """Show `scene`; SceneError if it cannot be shown here.
+
+        Its values are checked in a process of its own, where its state is computed, too: not here, on the page's loop.
+        What is refused there is told, and nothing has changed.
+        """
         scene, wanted = self._fitting(scene)
-        work = scene.steps * scene.values.get("ny", 512) * scene.values.get("nx", 512)
+        sides = [side for side in (scene.values.get("ny", 1), scene.values.get("nx", 1)) if isinstance(side, int)]
+        work = scene.steps * prod(sides)
         if work > MOST_WORK:
-            raise SceneError(
-                f"it would take {work:.1e} steps times cells to get there, and {MOST_WORK:.0e} are allowed"
-            )
-        scene.check()
+            text = f"it would take {work:.1e} steps times cells to get there"
+            raise SceneError(f"{text}, and {MOST_WORK:.0e} are allowed")
         self.close()
-        view = self._view
         if wanted:
             self._tell("info", f"Made with {wanted}, which is not here: shown with {scene.values['backend']}.")
         if scene.missing:
             self._tell("warning", f"Not all of it is in the file: {scene.missing}.")
-        self._set({name: view.session.lab.param[name].default for name in self._names()} | dict(scene.values))
-        view.controls.wear(scene.look, scene.part)
-        if scene.kind.ENDS:
-            view.session.play(view.parts.plays)
-            return
-        view.session.play(False)
         self._scene = scene
-        self._runner = Runner(Errand("compute.export.tasks:pose", {"scene": scene}))
+        task = "check" if scene.kind.ENDS else "pose"
+        self._runner = Runner(Errand(f"compute.export.tasks:{task}", {"scene": scene}))
         self._runner.start()
 
     def tick(self) -> None:
@@ -58,28 +56,32 @@ class Restorer:
             return
         if not runner.over:
             self._waited += 1
-            if self._waited % 20 == 8:
+            if self._waited % 20 == 8 and self._scene.steps:
                 self._tell("info", f"Computing {self._scene.steps} steps again: {100 * runner.part:.0f} % are done.")
             return
+        if runner.state != "done":
+            self._runner, self._waited = None, 0
+            self._tell("error", f"The state cannot be shown: {runner.text}")
+            return
+        if not self._posed:
+            session.play(self._scene.kind.ENDS and self._view.parts.plays)
+            self._show(self._scene, runner.result[0])
+            self._posed = True
         if session.state in ("moving", "starting"):
             return  # to the engine that the values ask for
-        scene, self._runner, self._waited = self._scene, None, 0
-        if runner.state != "done":
-            self._tell("error", f"The state could not be computed again: {runner.text}")
-            return
-        values, snapshot = runner.result
-        self._set({name: value for name, value in values.items() if name in self._names()})
-        session.act("restore", snapshot=snapshot)
-        aim = getattr(self._view.stage, "aim", None)  # of stages that can show a part
+        self._runner, self._waited, self._posed = None, 0, False
+        if runner.result[1] is not None:
+            session.act("restore", snapshot=runner.result[1])
+            self._tell("success", f"Restored, at step {self._scene.steps}.")
+        aim, view = getattr(self._view.stage, "aim", None), self._scene.view  # of stages that can show a part
         if aim is not None:
-            session.later(lambda: aim(scene.view))
-        self._tell("success", f"Restored, at step {scene.steps}.")
+            session.later(lambda: aim(view))
 
     def close(self) -> None:
         """Forget what is under way."""
         if self._runner is not None:
             self._runner.cancel()
-            self._runner = None
+            self._runner, self._waited, self._posed = None, 0, False
 
     def _names(self) -> list[str]:
         """Parameters that belong to the state: not the size of the screen."""
@@ -98,7 +100,10 @@ class Restorer:
         plain = {"variant": ""} if "variant" in scene.kind.param else {}
         return replace(scene, values=kept | {"backend": default} | plain), made
 
-    def _set(self, values: dict[str, Any]) -> None:
-        session = self._view.session
-        session.change(**values)
-        session.on_values(values)
+    def _show(self, scene: Scene, values: Mapping[str, Any]) -> None:
+        """Set all values and the look."""
+        session, names = self._view.session, self._names()
+        wanted = {name: values.get(name, session.lab.param[name].default) for name in names}
+        session.change(**wanted)
+        session.on_values(wanted)
+        self._view.controls.wear(scene.look, scene.part)

@@ -93,6 +93,13 @@ def pose(scene: Scene, tell: Tell) -> tuple[dict[str, Any], dict[str, Any]]:
         return lab.values(), lab.snapshot()
 
 
+def check(scene: Scene, tell: Tell) -> tuple[dict[str, Any], None]:
+    """The values of `scene`, once they are known to be allowed: its lab needs nothing else to be shown."""
+    tell(0.0, "checking")
+    scene.check()
+    return dict(scene.values), None
+
+
 def studio(film: Film) -> Here:
     """Processes of this machine for `film`."""
     chosen = film.scene.values.get("backend", film.scene.kind.param["backend"].default)

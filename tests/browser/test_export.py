@@ -69,17 +69,22 @@ def test_a_picture_and_what_brings_it_back(lab, new_page, server, tmp_path):
     assert "Paused" in other.status()
 
 
-def test_a_link_brings_the_state_to_a_new_page(lab, new_page, server, tmp_path):
+def test_a_link_brings_the_state_to_a_new_page(lab, page, screenshot, tmp_path):
     lab.open("Link")
     lab.page.get_by_role("button", name="Copy the link").click()
     lab.until(lambda: "?scene=1." in lab.page.url)
     lab.until(lambda: lab.page.get_by_label("Address").input_value() == lab.page.url)
-    page = new_page()
     page.goto(lab.page.url)
     other = Diffusing.__new__(Diffusing)
     ExportPage.__init__(other, page, tmp_path)
     other.until(lambda: other.step() == lab.step(), 90)
     assert (field_of(other) == field_of(lab)).all()
+    other.open("Film")
+    other.page.get_by_role("button", name="Make the film").click()
+    other.until(lambda: other.page.locator(".job.running").count() == 1, 60)
+    other.page.wait_for_timeout(3000)
+    screenshot("export")
+    other.page.get_by_role("button", name="Cancel", exact=True).click()
 
 
 @pytest.mark.parametrize("query", ["scene=9.x"])
