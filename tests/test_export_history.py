@@ -5,13 +5,17 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 import pickle
+import signal
+import time
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from compute.__main__ import main
+from compute.engine import Restarted, SnapshotTaken
 from compute.export import arrays, paint
 from compute.export.film import Film, film_of
 from compute.export.scene import Look, Scene, SceneError, read, scene_of
@@ -19,6 +23,7 @@ from compute.export.studio import frame_after
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot
+from tests.engine_faulty import Client, running
 
 BASE = Scene("diffusion", {"ny": 12, "nx": 9}, (12, 9), 50)
 
@@ -284,6 +289,40 @@ def test_the_way_there_can_be_watched():
     paint.pixels(scene(lab), progress=parts.append)
     assert parts == sorted(parts)
     assert (len(parts), parts[-1]) == (4, 1.0)
+
+
+@pytest.fixture
+def engine():
+    yield from running(deadline=10.0)
+
+
+def test_an_engine_that_dies_does_not_lose_the_story(engine):
+    """A lab that runs while it is dragged and painted on; its engine is killed; it goes on, and is dragged again."""
+    client = Client(engine, "diffusion", eager=True, ny=33, nx=21)
+    client.handle.run()
+    for part in range(6):
+        client.handle.update(r=0.04 * (part + 1))
+        client.handle.act("paint", points=[(3.0 * part, 5.0)], value=1.0 - part, radius=2.5)
+        seen = len(client.frames)
+        client.wait_frame(lambda frame, seen=seen: frame.number > seen + 2)
+    record = engine._ledger.get(1)
+    end = time.monotonic() + 20
+    while record.deposit is None and time.monotonic() < end:
+        time.sleep(0.01)
+    os.kill(engine.pid, signal.SIGKILL)
+    client.wait(Restarted)
+    after = client.frames[-1].number
+    client.handle.update(r=0.07, edges="periodic")
+    client.wait_frame(lambda frame: frame.number > after + 3)
+    client.handle.pause()
+    client.barrier()
+    snapshot = client.of(SnapshotTaken)[-1].snapshot
+    told = Diffusion.told({**Diffusion.param.values(), **record.values}, snapshot)
+    assert told.missing == ""
+    assert any(entry["step"] and "set" in entry for entry in told.history)
+    field, _, values, steps, _ = again(Scene("diffusion", told.values, (8, 8), told.steps, history=told.history))
+    np.testing.assert_array_equal(field, snapshot["field"])
+    assert (steps, values["r"], values["edges"]) == (snapshot["steps"], 0.07, "periodic")
 
 
 SET = {"step": 3, "set": {"r": 0.1}}
