@@ -56,7 +56,7 @@ class Restorer:
             return
         if not runner.over:
             self._waited += 1
-            if self._waited % 20 == 8 and self._scene.steps:
+            if self._waited % 40 == 20 and self._scene.steps:
                 self._tell("info", f"Computing {self._scene.steps} steps again: {100 * runner.part:.0f} % are done.")
             return
         if runner.state != "done":
