@@ -52,7 +52,7 @@ def test_a_failed_save_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(record.json, "dump", full)
-    with pytest.raises(OSError, match="a.json cannot be written: the disk is full"):
+    with pytest.raises(OSError, match=r"a\.json cannot be written: the disk is full"):
         save(changed(["lab"], "other"), path)
     assert load(path) == RECORD
     assert list(tmp_path.iterdir()) == [path]
