@@ -11,7 +11,7 @@ import panel_material_ui as pmui
 
 from app.controls import column
 from app.export.fields import button, file_name, film_formats, heights, row, whole
-from app.export.jobs import Job, Jobs, seconds_words, size_words
+from app.export.jobs import Job, Jobs
 from app.export.subject import Moment, Subject
 from app.export.ways import Way, ways_of
 from app.export.what import What
@@ -115,9 +115,7 @@ class FilmSection:
         if guess.state == "failed":
             self._say(guess.text)
         elif guess.state == "done":
-            found, seconds = guess.result, self.frames.value / self.rate.value
-            words = f"{seconds:.3g} s of film, about {size_words(found.bytes)}; to make it takes about"
-            self._say(f"{words} {seconds_words(found.seconds)} (judged by {found.frames_measured} frames)")
+            self._say(f"{self.frames.value / self.rate.value:.3g} s of film: {guess.result.words}")
 
     def _say(self, words: str) -> None:
         self._words.object = f"<p class='quiet' role='status'>{words}</p>"

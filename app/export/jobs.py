@@ -21,6 +21,7 @@ from app.theme import stylesheet
 from app.widgets import icon
 from compute.export.errand import Errand
 from compute.export.runner import Runner
+from compute.files import size
 
 TICK = 250  # ms
 PATIENCE = 10  # s that a process which was killed may take to be gone
@@ -128,7 +129,7 @@ class Job:
         elif state == "failed":
             words = self._why
         elif state == "done":
-            words = f"saved, {size_words(self.path.stat().st_size)}"
+            words = f"saved, {size(self.path.stat().st_size)}"
         bar = "" if self.over else f"<progress max='1' value='{part:.3f}' aria-label='{escape(self.name)}'></progress>"
         return f"<div class='job {state}'><b>{escape(self.name)}</b>{bar}<span>{escape(words)}</span></div>"
 
@@ -197,15 +198,6 @@ class Jobs:
         if all(job.over for job in self._jobs) and self._ticking is not None:
             self._document.remove_periodic_callback(self._ticking)
             self._ticking = None
-
-
-def size_words(count: float) -> str:
-    """A number of bytes for the eye."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} GB"
 
 
 def seconds_words(seconds: float) -> str:

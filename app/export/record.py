@@ -12,13 +12,14 @@ import panel as pn
 
 from app.controls import column
 from app.export.fields import button, file_name, film_formats, heights, row, whole
-from app.export.jobs import Jobs, size_words
+from app.export.jobs import Jobs
 from app.export.subject import Moment, Subject
 from app.export.what import What
 from app.theme import stylesheet
 from compute.engine.messages import Recorded
 from compute.export.errand import Errand
 from compute.export.film import RATES
+from compute.files import size
 
 MOST = 20_000  # frames
 
@@ -76,7 +77,7 @@ class RecordSection:
         """An engine event of the lab."""
         if not isinstance(event, Recorded) or self._folder is None:
             return
-        words = f"{event.frames} frames, {size_words(event.bytes)}"
+        words = f"{event.frames} frames, {size(event.bytes)}"
         if not event.ended:
             self._say(f"recording: {words}")
             return
@@ -92,18 +93,20 @@ class RecordSection:
         folder, self._folder = self._folder, None
         self.button.param.update(label="Record", icon="fiber_manual_record")
         self._changed()
-        if folder is None or not frames:
-            shutil.rmtree(folder or "", ignore_errors=True)
+        if folder is None:
+            return
+        if not frames:
+            shutil.rmtree(folder, ignore_errors=True)
             return
         name = file_name(self._subject.lab, "recording", self.form.value)
-        job, rate, size = self._jobs.add(name), float(self.rate.value), self.what.size(self.height.value)
-        part, axes = self.what.part, self.what.axes
+        job, rate, part, axes = self._jobs.add(name), float(self.rate.value), self.what.part, self.what.axes
+        pixels = self.what.size(self.height.value)
         kept = job.folder / "frames"
         shutil.move(folder, kept)
 
         def begin(moment: Moment) -> None:
             given = {"folder": kept, "path": job.path, "look": moment.scene.look, "part": part, "axes": axes}
-            job.begin(Errand("compute.export.tasks:recorded", given | {"size": size, "rate": rate}))
+            job.begin(Errand("compute.export.tasks:recorded", given | {"size": pixels, "rate": rate}))
 
         self._subject.ask(part, begin)
 

@@ -112,10 +112,21 @@ def carry_out(errand: Errand, line: Line) -> None:
         line.send(Ended(result))
 
 
-def main() -> None:
-    """The child."""
+def step_back() -> None:
+    """Let everything else go first, on this process's threads and on its children.
+
+    Niceness alone lets the page's loop wait: the 99th percentile of its lag rose from 23 to 47 ms on two busy cores, and
+    to 30 ms with the idle class.
+    """
     with suppress(OSError, AttributeError):  # no such thing on this system
         os.nice(NICE)
+    with suppress(OSError, AttributeError):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def main() -> None:
+    """The child."""
+    step_back()
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     line = Line(sys.stdin.buffer, sink)

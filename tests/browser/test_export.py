@@ -181,8 +181,8 @@ def test_an_estimate_comes_before_the_film(lab):
     lab.open("Film")
     lab.fill("Frames", 100)
     lab.page.get_by_role("button", name="Estimate").click()
-    words = lab.until(lambda: next(iter(lab.page.get_by_text("to make it takes about").all_inner_texts()), ""), 60)
-    assert "3.33 s of film" in words
+    words = lab.until(lambda: next(iter(lab.page.get_by_text("guessed from").all_inner_texts()), ""), 60)
+    assert "3.33 s of film: about" in words
 
 
 def test_a_film_can_be_paused_and_cancelled(lab):
