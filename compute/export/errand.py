@@ -115,7 +115,7 @@ def carry_out(errand: Errand, line: Line) -> None:
 def step_back() -> None:
     """Let everything else go first, on this process's threads and on its children.
 
-    Niceness alone lets the page's loop wait: the 99th percentile of its lag rose from 23 to 47 ms on two busy cores, and
+    Niceness alone lets the page's loop wait: on two busy cores the 99th percentile of its lag rose from 23 to 47 ms, and
     to 30 ms with the idle class.
     """
     with suppress(OSError, AttributeError):  # no such thing on this system
