@@ -15,19 +15,13 @@ import panel_material_ui as pmui
 from bokeh.document import Document
 
 from app import system_view as view
-from app.theme import ASSETS, stylesheet
+from app.theme import ASSETS, CARD, stylesheet
 from app.widgets import icon
 from compute.comparison.saved import provenance
 from compute.devices import cpu_count
 from compute.sampler import PERIOD, Sampler, sampler
 
 SOON = 400  # ms until the second look: the first use is known then
-PLACE = {
-    "position": "fixed", "right": "16px", "top": "65px", "z-index": "1240", "max-height": "calc(100vh - 121px)",
-    "overflow-y": "auto", "overflow-x": "hidden", "border-radius": "6px", "width": "calc(29 * var(--small, 14px))",
-    "max-width": "calc(100vw - 32px)", "background": "var(--paper)", "border": "1px solid var(--line)",
-    "box-shadow": "0 8px 24px rgb(0 0 0 / 25%)",
-}  # fmt: skip
 LABEL = {"color": "var(--ink)", "fontSize": "0.875rem", "textTransform": "none", "whiteSpace": "nowrap"}
 TITLE = "<h2 id='system'>This machine, now</h2>"
 
@@ -51,7 +45,7 @@ class SystemPanel:
         close = icon("close", "Close (U)", self.toggle, color="default", align="center")
         gap = pmui.Row(sizing_mode="stretch_width", margin=0)
         head = pmui.Row(title, gap, close, margin=(4, 8, 0, 0), sizing_mode="stretch_width")
-        self.card = pn.Column(head, self._text, styles=PLACE, margin=0, visible=False)
+        self.card = pn.Column(head, self._text, styles=CARD, margin=0, visible=False)
 
     def toggle(self) -> None:
         """Open or close the card."""

@@ -49,6 +49,12 @@ DARK = {
     "warn": "#efb45a",
     "bad": "#ff8a80",
 }
+CARD = {  # over the page, in its upper right corner
+    "position": "fixed", "right": "16px", "top": "65px", "z-index": "1240", "max-height": "calc(100vh - 121px)",
+    "overflow-y": "auto", "overflow-x": "hidden", "border-radius": "6px", "width": "calc(29 * var(--small, 14px))",
+    "max-width": "calc(100vw - 32px)", "background": "var(--paper)", "border": "1px solid var(--line)",
+    "box-shadow": "0 8px 24px rgb(0 0 0 / 25%)",
+}  # fmt: skip
 PLOT_TYPE = {"font-size": "var(--small, 14px)"}  # of what lies around a plot
 NOT_FINITE_COLOUR = "#ff00c8"  # in no palette, so that a NaN cannot pass for a value
 

@@ -14,19 +14,14 @@ from app.export.drop import DropZone
 from app.export.jobs import Jobs
 from app.export.sections import Sections
 from app.notices import Notices
-from app.theme import stylesheet
+from app.theme import CARD, stylesheet
 from app.widgets import icon
 from compute.export.runner import warm
 
 if TYPE_CHECKING:
     from app.lab_view import LabView
 
-PLACE = {
-    "position": "fixed", "right": "16px", "top": "65px", "z-index": "1250", "max-height": "calc(100vh - 121px)",
-    "overflow-y": "auto", "overflow-x": "hidden", "border-radius": "6px", "width": "calc(29 * var(--small, 14px))",
-    "max-width": "calc(100vw - 32px)", "background": "var(--paper)", "border": "1px solid var(--line)",
-    "box-shadow": "0 8px 24px rgb(0 0 0 / 25%)",
-}  # fmt: skip
+PLACE = CARD | {"z-index": "1250"}  # over the other card
 TITLE = "<h2 class='along'>Take it along</h2>"
 LIST = {  # always in sight, however long the fields above it are
     "position": "sticky", "bottom": "0", "z-index": "1", "max-height": "216px", "overflow-y": "auto",

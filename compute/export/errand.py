@@ -115,8 +115,8 @@ def carry_out(errand: Errand, line: Line) -> None:
 def step_back() -> None:
     """Let everything else go first, on this process's threads and on its children.
 
-    Niceness alone lets the page's loop wait: on two busy cores the 99th percentile of its lag rose from 23 to 47 ms, and
-    to 30 ms with the idle class.
+    Niceness alone lets the page's loop wait: on two busy cores the 99th percentile of its lag rose from 23 to 47 ms,
+    with the idle class to 30.
     """
     with suppress(OSError, AttributeError):  # no such thing on this system
         os.nice(NICE)
