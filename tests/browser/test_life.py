@@ -68,7 +68,7 @@ def alive(server: Server) -> str:
 
 
 def test_closed_tabs_leave_nothing_behind(own_server, new_page) -> None:
-    """Not even the first one, of whichever labs they have shown; they are closed while they compute."""
+    """Not even the first one, of whichever labs they have shown; they are closed while they compute and export."""
 
     def settled() -> float:
         time.sleep(5)
@@ -80,6 +80,8 @@ def test_closed_tabs_leave_nothing_behind(own_server, new_page) -> None:
         tab.page.get_by_role("tab", name=lab).click()
         tab.group(group)
         tab.key(" ")
+        tab.key("e")
+        tab.page.get_by_role("button", name="Save the picture").click()
         tab.page.wait_for_timeout(500)
         tab.page.context.close()
     baseline = settled()
