@@ -10,6 +10,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ from compute.export import shoot, writers
 from compute.export.film import Film, Key
 from compute.export.scene import Scene
 from compute.export.shoot import Shoot
-from compute.export.studio import frame
+from compute.export.studio import Here, frame
 from compute.files import DiskFull, size, whole, whole_file
 
 FILM = Film(Scene("diffusion", {"ny": 120, "nx": 160}, (120, 160)), 8)
@@ -167,3 +168,26 @@ def test_a_film_that_is_stopped_ends_at_once_and_goes_on_later(sign, code, path)
     assert not psutil.wait_procs(below, 10)[1]
     assert untouched(path)
     assert nothing_half_done(path.parent)
+
+
+class Large:
+    """Parts of 32 MB: sending one takes so long that a worker is ended in the middle of it."""
+
+    count, sequential, task = 40, False, "tests.test_export_room:large"
+
+    def plain(self):
+        return {}
+
+
+def large(_plain, number):
+    """One part."""
+    return number, bytes(2**25)
+
+
+def test_workers_that_are_ended_while_they_send_keep_nobody_waiting():
+    parts = Here(2).make(Large(), range(Large.count))
+    assert len(next(parts)[1]) == 2**25
+    closing = threading.Thread(target=parts.close, daemon=True)
+    closing.start()
+    closing.join(30)
+    assert not closing.is_alive()

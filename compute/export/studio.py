@@ -16,6 +16,8 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from importlib import import_module
 from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import numba
@@ -120,28 +122,50 @@ class Here:
             cards.put(self.gpus[number % len(self.gpus)])
         leash, end = context.Pipe(duplex=False)
         pool = ProcessPoolExecutor(workers, context, _begin, (threads, cards if self.gpus else None, leash))
-        try:
-            yield from _dealt(pool, work, numbers, AHEAD * workers)
-        finally:
-            end.close()  # what is being made is not waited for
-            pool.shutdown(wait=True, cancel_futures=True)
-            leash.close()
+        with TemporaryDirectory(prefix="fieldlab-parts-") as folder:
+            try:
+                yield from _dealt(pool, work, numbers, AHEAD * workers, folder)
+            finally:
+                end.close()  # what is being made is not waited for
+                pool.shutdown(wait=True, cancel_futures=True)
+                leash.close()
 
 
-def _dealt(pool: ProcessPoolExecutor, work: Work, numbers: Sequence[int], most: int) -> Iterator[Made]:
+def _dealt(pool: ProcessPoolExecutor, work: Work, numbers: Sequence[int], most: int, folder: str) -> Iterator[Made]:
     task, plain = task_of(work), work.plain()
-    waiting: set[Future[Made]] = set()
+    waiting: set[Future[int]] = set()
     coming = iter(numbers)
     for number in coming:
         with _deaf():
-            waiting.add(pool.submit(task, plain, number))
+            waiting.add(pool.submit(_put_down, task, plain, number, folder))
         if len(waiting) < most:
             continue
         done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-        yield from (future.result() for future in done)
+        yield from (_taken_up(future.result(), folder) for future in done)
     while waiting:
         done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-        yield from (future.result() for future in done)
+        yield from (_taken_up(future.result(), folder) for future in done)
+
+
+def _put_down(
+    task: Callable[[Mapping[str, Any], int], Made], plain: Mapping[str, Any], number: int, folder: str
+) -> int:
+    """Make one part and leave it in `folder`; its number alone goes to the master.
+
+    A message that small is written in one go. Of a larger one a worker that is ended may have sent a half, and the
+    pool would wait for the other half for ever.
+    """
+    made, data = task(plain, number)
+    Path(folder, str(made)).write_bytes(data)
+    return made
+
+
+def _taken_up(number: int, folder: str) -> Made:
+    """The part that a worker has left in `folder`."""
+    path = Path(folder, str(number))
+    data = path.read_bytes()
+    path.unlink()
+    return number, data
 
 
 @contextmanager
