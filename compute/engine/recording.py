@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from compute.engine.reel import LOST
@@ -27,6 +28,11 @@ class Recording:
 
     def opening(self, mark: tuple[str, int] | None) -> dict[str, Any]:
         """Arguments of the order for a lab that goes on from a deposit with this mark."""
-        if not self.begun:
+        if not self.begun and not self._on_disk():
             return self.order(self.done)
         return self.order(mark[1] if mark and mark[0] == self.folder else LOST)
+
+    def _on_disk(self) -> bool:
+        """Whether it had begun when its engine died, which may not have come to say so."""
+        folder = Path(self.folder)
+        return folder.is_dir() and any(folder.iterdir())
