@@ -33,6 +33,9 @@ class Recording:
         return self.order(mark[1] if mark and mark[0] == self.folder else LOST)
 
     def _on_disk(self) -> bool:
-        """Whether it had begun when its engine died, which may not have come to say so."""
+        """Whether it had begun when its engine died, which may not have come to say so.
+
+        One that has come from another engine has frames already, and goes on with them.
+        """
         folder = Path(self.folder)
-        return folder.is_dir() and any(folder.iterdir())
+        return self.done is None and folder.is_dir() and any(folder.iterdir())
