@@ -188,6 +188,11 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         return values
 
     @classmethod
+    def sized(cls) -> frozenset[str]:
+        """Names of the parameters that the size of a picture decides."""
+        return frozenset(cls.pictured({}, (1, 1)))
+
+    @classmethod
     def between(cls, first: dict[str, Any], last: dict[str, Any], part: float) -> dict[str, Any]:
         """Values on the way from `first` to `last`, which have the same names; `part` is 0 at the first, 1 at the last.
 

@@ -86,8 +86,8 @@ class Restorer:
     def _names(self) -> list[str]:
         """Parameters that belong to the state: not the size of the screen."""
         lab = self._view.session.lab
-        screen = {*lab.pictured({}, (1, 1)), "device_index", "name"}
-        return [name for name in lab.param if name not in screen]
+        others = lab.sized() | {"device_index", "name"}
+        return [name for name in lab.param if name not in others]
 
     def _fitting(self, scene: Scene) -> tuple[Scene, str]:
         """The scene with a backend that this machine has; what it was made with, if that is another one."""

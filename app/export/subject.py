@@ -76,8 +76,7 @@ class Subject:
 
         def take(snapshot: Mapping[str, Any]) -> None:
             story = self.lab.told(values, snapshot)
-            screen = self.lab.pictured({}, (1, 1))  # its size is the scene's
-            own = {name: value for name, value in story.values.items() if name not in screen}
+            own = {name: value for name, value in story.values.items() if name not in self.lab.sized()}
             scene = Scene(
                 self.lab.LAB, own, self.size(1080), story.steps, part, look,
                 history=story.history, missing=story.missing, view=view,

@@ -154,7 +154,7 @@ def keys_of(scene: Scene, *states: Mapping[str, Any]) -> tuple[Key, ...]:
 
     SceneError if they do not differ at all.
     """
-    names = changing(states) - set(scene.kind.pictured({}, (1, 1)))
+    names = changing(states) - scene.kind.sized()
     if not names:
         raise SceneError("nothing changes from the first state of the film to its last")
     last = len(states) - 1
@@ -170,7 +170,7 @@ def changing(states: Any) -> set[str]:
 def numbers_of(subject: Subject) -> dict[str, Any]:
     """The parameters that a film can change evenly."""
     known: Mapping[str, Any] = subject.lab.param.objects("existing")
-    screen = {*subject.lab.pictured({}, (1, 1)), "device_index"}
+    screen = subject.lab.sized() | {"device_index"}
     return {name: one for name, one in known.items() if isinstance(one, param.Number) and name not in screen
             and not isinstance(one, param.Boolean)}  # fmt: skip
 

@@ -11,7 +11,6 @@ from app.mandelbrot.facts import facts
 from app.mandelbrot.stage import MandelbrotStage
 from app.views import Parts
 
-Ways = tuple[dict[str, Any], dict[str, Any]]
 KEYS = {
     "arrowleft": "left",
     "arrowright": "right",
@@ -47,7 +46,7 @@ Drag to move, scroll to zoom at the pointer, double-click to zoom in twofold, Sh
 VALUES = {"center": HOME.center, "zoom": HOME.zoom, "max_iterations": HOME.max_iterations, "reuse": True}
 
 
-def zoom_in(values: Mapping[str, Any]) -> Ways:
+def zoom_in(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """From the whole set to what is shown."""
     last = {name: values[name] for name in ("center", "zoom")}
     return {"center": HOME.center, "zoom": HOME.zoom}, last

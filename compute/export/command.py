@@ -20,7 +20,7 @@ from compute.export.film import Film, Key, film_of
 from compute.export.history import Told
 from compute.export.paint import Present
 from compute.export.scene import Scene, SceneError, read, scene_of
-from compute.export.studio import Studio, studio_for
+from compute.export.studio import Studio, on_gpu, studio_for
 from compute.export.texts import values_of
 from compute.files import whole_file
 from compute.labs import LABS, lab_class
@@ -134,8 +134,7 @@ def _require(plan: Scene | Film, present: Present | None) -> None:
 
 def studio(chosen: argparse.Namespace, film: Film) -> Studio:
     """Who makes the frames."""
-    name = film.scene.values.get("backend", film.scene.kind.param["backend"].default)
-    return studio_for(chosen.scheduler, chosen.workers, gpu=backend(name).device == "cuda")
+    return studio_for(chosen.scheduler, chosen.workers, on_gpu(film.scene.kind, [film.scene.values.get("backend")]))
 
 
 def _guess(shot: shoot.Shoot, by: Studio) -> None:

@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
@@ -23,11 +23,13 @@ from typing import Any, Protocol
 import numba
 
 from compute import machine
+from compute.backends import BACKENDS
 from compute.devices import cpu_count
 from compute.export.film import film_of
 from compute.export.history import begun
 from compute.export.paint import pixels, png, shown
 from compute.export.scene import SceneError
+from compute.lab import Lab
 
 MOST_LOSSES = 3  # workers that may be lost in a row without a frame in between: then it is the frames' fault
 MOST_WORKERS = 256
@@ -74,6 +76,12 @@ def gpus_here() -> tuple[str, ...]:
     """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; all there are where it is not set."""
     allowed = tuple(name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip())
     return allowed or tuple(str(number) for number in range(max(1, len(machine.nvidia()[0]))))
+
+
+def on_gpu(lab: type[Lab], named: Iterable[str | None]) -> bool:
+    """Whether one of the backends `named`, None for the lab's default, runs on a GPU; unknown names do not."""
+    names = {name or lab.param["backend"].default for name in named}
+    return any(backend.name in names and backend.device == "cuda" for backend in BACKENDS)
 
 
 def studio_for(scheduler: str | None, workers: int | None, gpu: bool) -> Studio:

@@ -8,9 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
-from compute.backends import BACKENDS
 from compute.export import bars, tables
-from compute.export.studio import studio_for
+from compute.export.studio import on_gpu, studio_for
 from compute.export.sweep import MOST_ROWS, Sweep, Table
 from compute.export.texts import axes_of, values_of
 from compute.labs import LABS, lab_class
@@ -41,8 +40,7 @@ def run(chosen: argparse.Namespace, command: str) -> int:
     sweep = Sweep(kind.LAB, values_of(kind, chosen.set), axes_of(kind, chosen.vary), steps)
     bars.require_writable(chosen.out)
     table = Table(sweep, chosen.out, command)
-    names = {sweep.at(number).get("backend", kind.param["backend"].default) for number in range(sweep.count)}
-    gpu = any(backend.name in names and backend.device == "cuda" for backend in BACKENDS)
+    gpu = on_gpu(kind, (sweep.at(number).get("backend") for number in range(sweep.count)))
     with bars.shown("rows", sweep.count, table.kept) as tell:
         counts = table.run(studio_for(chosen.scheduler, chosen.workers, gpu), tell)
     said = ", ".join(f"{count} {status}" for status, count in counts.items())

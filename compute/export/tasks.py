@@ -6,14 +6,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from compute.backends import backend
 from compute.export import command, paint, recording, shoot
 from compute.export.errand import Tell
 from compute.export.estimate import Estimate, estimate
 from compute.export.film import Film
 from compute.export.paint import Present
 from compute.export.scene import Look, Scene
-from compute.export.studio import Here
+from compute.export.studio import Here, on_gpu
 from compute.export.sweep import Sweep, Table
 from compute.files import whole_file
 from compute.labs import lab_class
@@ -79,9 +78,7 @@ def recorded(
 
 def table(sweep: Sweep, path: Path, tell: Tell) -> dict[str, int]:
     """The table `path` of `sweep`; how many rows have which status."""
-    default = lab_class(sweep.lab).param["backend"].default
-    names = {sweep.at(number).get("backend", default) for number in range(sweep.count)}
-    gpu = any(backend(name).device == "cuda" for name in names)
+    gpu = on_gpu(lab_class(sweep.lab), (sweep.at(number).get("backend") for number in range(sweep.count)))
     return Table(sweep, path, COMMAND).run(
         Here(gpu=gpu), lambda done: tell(done / sweep.count, f"row {done} of {sweep.count}")
     )  # fmt: skip
@@ -102,5 +99,4 @@ def check(scene: Scene, tell: Tell) -> tuple[dict[str, Any], None]:
 
 def studio(film: Film) -> Here:
     """Processes of this machine for `film`."""
-    chosen = film.scene.values.get("backend", film.scene.kind.param["backend"].default)
-    return Here(gpu=backend(chosen).device == "cuda")
+    return Here(gpu=on_gpu(film.scene.kind, [film.scene.values.get("backend")]))
