@@ -132,9 +132,27 @@ def test_painting_works_paused_and_running(lab):
         lab.page.mouse.up()
         lab.until(lambda before=before: lab.fact("heat") > before + 100)
         if not running:
-            assert lab.step() == lab.step()
+            at = lab.step()
+            assert lab.step() == at
             lab.key(" ")
-            lab.until(lambda: "Running" in lab.status())
+            lab.until(lambda at=at: lab.step() > at + 100)  # what was painted has spread: there is something to add
+
+
+def test_a_stroke_may_begin_with_a_hesitation(lab):
+    lab.group("Field")
+    lab.pause()
+    lab.page.get_by_role("button", name="Paint", exact=True).click()
+    box = lab.page.locator(PICTURE).first.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    for shift in (0, 40):  # a stroke, then a dab
+        before = lab.fact("heat")
+        lab.page.mouse.move(x, y + shift)
+        lab.page.mouse.down()
+        lab.page.wait_for_timeout(700)
+        if not shift:
+            lab.page.mouse.move(x + 40, y, steps=4)
+        lab.page.mouse.up()
+        lab.until(lambda before=before: lab.fact("heat") > before + 100)
 
 
 def test_backend_size_and_edges_change_while_it_runs(lab):
