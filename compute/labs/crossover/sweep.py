@@ -115,17 +115,16 @@ class Sweep:
         return CHECKS + (1 - CHECKS) * part * min(1.0, rounds / ROUNDS)
 
     def _round(self, fresh: bool = False) -> Iterator[tuple[Point, tuple[Any, ...]]]:
-        """Every point that is not finished, with its inputs: n in random order, and the ways at each n.
+        """Every n at which a way is not finished, in random order, and all the ways there, with their inputs.
 
-        fresh: only those without a sample.
+        All of them, finished or not: ways that are compared are sampled in the same spells of the machine, and none
+        ends at its first few samples that happen to be alike. fresh: only those without a sample.
         """
-        for n in self._shuffled(sorted({point.n for point in self._open(fresh)})):
-            inputs = self.plan.case(n).inputs(self.plan.seed)
-            for point in self._shuffled([point for point in self._open(fresh) if point.n == n]):
+        for n in self._shuffled(sorted({point.n for point in self._right() if not point.finished})):
+            here = [point for point in self._right() if point.n == n and not (fresh and point.samples)]
+            inputs = self.plan.case(n).inputs(self.plan.seed) if here else ()
+            for point in self._shuffled(here):
                 yield point, inputs
-
-    def _open(self, fresh: bool) -> list[Point]:
-        return [point for point in self._right() if not (point.samples if fresh else point.finished)]
 
     def _right(self) -> list[Point]:
         return [point for point in self.points.values() if point.status in ("checked", "measured")]
