@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import panel as pn
@@ -11,7 +10,7 @@ import panel_material_ui as pmui
 
 from app.controls import column
 from app.export.fields import button, file_name, film_formats, heights, row, whole
-from app.export.jobs import Job, Jobs
+from app.export.jobs import Jobs
 from app.export.subject import Moment, Subject
 from app.export.ways import Way, ways_of
 from app.export.what import What
@@ -79,18 +78,15 @@ class FilmSection:
         return plan.film(self.frames.value, float(self.rate.value), self.easing.value)
 
     def _make(self) -> None:
-        self._subject.ask(self.what.part, partial(self._begin, self._jobs.add(self._name())))
+        job = self._jobs.add(self._name())
+
+        def errand(moment: Moment) -> Errand:
+            return Errand("compute.export.tasks:film", {"film": self._film(moment), "path": job.path})
+
+        job.order(self._subject, self.what.part, errand)
 
     def _name(self) -> str:
         return file_name(self._subject.lab, "film", self.form.value)
-
-    def _begin(self, job: Job, moment: Moment) -> None:
-        try:
-            film = self._film(moment)
-        except ValueError as error:
-            job.fail(str(error))
-            return
-        job.begin(Errand("compute.export.tasks:film", {"film": film, "path": job.path}))
 
     def _estimate(self) -> None:
         if self._guess is not None:

@@ -16,6 +16,7 @@ import panel as pn
 from bokeh.document import Document
 
 from app.export.courier import Courier
+from app.export.subject import Moment, Subject
 from app.notices import Notices
 from app.theme import stylesheet
 from app.widgets import icon
@@ -64,11 +65,23 @@ class Job:
         """Whether nothing more will happen."""
         return self.state in ("done", "failed", "cancelled")
 
-    def begin(self, errand: Errand) -> None:
-        """Have it made; nothing if it was cancelled before."""
-        if not self.over:
-            self.runner = Runner(errand)
-            self.runner.start()
+    def order(self, subject: Subject, part: str, errand: Callable[[Moment], Errand]) -> None:
+        """Have it made by errand(how the lab stands), once the engine has said that; part: as of Subject.ask.
+
+        A ValueError of `errand` is why it failed. Nothing is made if it is cancelled before.
+        """
+
+        def begin(moment: Moment) -> None:
+            if self.over:
+                return
+            try:
+                self.runner = Runner(errand(moment))
+            except ValueError as error:
+                self.fail(str(error))
+            else:
+                self.runner.start()
+
+        subject.ask(part, begin)
 
     def made(self) -> None:
         """The file is there already."""

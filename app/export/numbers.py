@@ -50,8 +50,8 @@ class NumbersSection:
     def _save(self) -> None:
         job = self._jobs.add(file_name(self._subject.lab, "", self.form.value))
 
-        def begin(moment: Moment) -> None:
+        def errand(moment: Moment) -> Errand:
             given = {"scene": moment.scene, "path": job.path, "present": moment.present}
-            job.begin(Errand("compute.export.tasks:numbers", given))
+            return Errand("compute.export.tasks:numbers", given)
 
-        self._subject.ask("", begin)
+        job.order(self._subject, "", errand)

@@ -10,14 +10,12 @@ import panel_material_ui as pmui
 from app.controls import column
 from app.export.fields import button, choose, file_name, heights, row
 from app.export.jobs import Jobs
-from app.export.subject import Moment, Subject
+from app.export.subject import Moment, Subject, slide
 from app.widgets import FULL
 from compute.export.errand import Errand
-from compute.export.scene import SceneError
 
 PLAIN, AXES = "PNG", "PNG with axes"
 FORMATS = {PLAIN: ".png", AXES: ".png", "SVG": ".svg", "PDF": ".pdf"}
-SHAPE = (9, 16)  # height to width of a drawing
 
 
 class PictureSection:
@@ -61,20 +59,14 @@ class PictureSection:
         if panel is None:
             return
         plain, height, transparent = self.form.value == PLAIN, self.height.value, self.transparent.value
-        size = self._subject.size(height) if plain else (height, round(height * SHAPE[1] / SHAPE[0]))
+        size = self._subject.size(height) if plain else slide(height)
         part = panel.image if plain else self.what.value
         job = self._jobs.add(file_name(self._subject.lab, self.what.value, FORMATS[self.form.value]))
 
-        def begin(moment: Moment) -> None:
-            try:
-                scene = replace(moment.scene, size=size)
-            except SceneError as error:
-                job.fail(str(error))
-                return
-            given = {"scene": scene, "path": job.path, "present": moment.present}
-            task = "picture" if plain else "drawing"
-            job.begin(
-                Errand(f"compute.export.tasks:{task}", given if plain else given | {"transparent": transparent})
-            )  # fmt: skip
+        def errand(moment: Moment) -> Errand:
+            given = {"scene": replace(moment.scene, size=size), "path": job.path, "present": moment.present}
+            if plain:
+                return Errand("compute.export.tasks:picture", given)
+            return Errand("compute.export.tasks:drawing", given | {"transparent": transparent})
 
-        self._subject.ask(part, begin)
+        job.order(self._subject, part, errand)

@@ -104,11 +104,11 @@ class RecordSection:
         kept = job.folder / "frames"
         shutil.move(folder, kept)
 
-        def begin(moment: Moment) -> None:
+        def errand(moment: Moment) -> Errand:
             given = {"folder": kept, "path": job.path, "look": moment.scene.look, "part": part, "axes": axes}
-            job.begin(Errand("compute.export.tasks:recorded", given | {"size": pixels, "rate": rate}))
+            return Errand("compute.export.tasks:recorded", given | {"size": pixels, "rate": rate})
 
-        self._subject.ask(part, begin)
+        job.order(self._subject, part, errand)
 
     def _say(self, words: str) -> None:
         self._words.object = f"<p class='quiet' role='status'>{words}</p>"

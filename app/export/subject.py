@@ -15,6 +15,8 @@ from compute.lab import Lab
 if TYPE_CHECKING:
     from app.lab_view import LabView
 
+SLIDE = 16 / 9  # width to height of a drawing
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -56,18 +58,16 @@ class Subject:
         frame = self.frame
         return {panel.title or name: name for name, panel in self.lab.panels(frame).items()} if frame else {}
 
-    def shape(self) -> tuple[float, float]:
-        """Height and width of the picture on the screen, in pixels or cells; 9 to 16 without a picture."""
+    def size(self, height: int) -> tuple[int, int]:
+        """(height, width) in pixels of a picture of that height, in the shape it has on the screen; both even.
+
+        A slide's without a picture.
+        """
         raster = next(iter(self.frame.rasters.values()), None) if self.frame else None
         if raster is None:
-            return 9, 16
+            return slide(height)
         x0, y0, x1, y1 = raster.extent
-        return y1 - y0, x1 - x0
-
-    def size(self, height: int) -> tuple[int, int]:
-        """(height, width) in pixels of a picture of that height, in the shape it has on the screen; both even."""
-        high, wide = self.shape()
-        return height + height % 2, max(2, 2 * round(height * wide / high / 2))
+        return _even(height, (x1 - x0) / (y1 - y0))
 
     def ask(self, part: str, then: Callable[[Moment], object]) -> None:
         """Call then(moment) as soon as the engine has said how the lab stands. part: the picture that is meant."""
@@ -93,3 +93,12 @@ class Subject:
             waiting, self._waiting = self._waiting, []
             for take in waiting:
                 take(event.snapshot)
+
+
+def slide(height: int) -> tuple[int, int]:
+    """(height, width) in pixels, both even, of a drawing: in the shape of a slide."""
+    return _even(height, SLIDE)
+
+
+def _even(height: int, ratio: float) -> tuple[int, int]:
+    return height + height % 2, max(2, 2 * round(height * ratio / 2))

@@ -63,17 +63,13 @@ class TableFields:
         job, texts = self._jobs.add(file_name(self._subject.lab, "table", self.form.value)), self._texts()
         lab, steps = self._subject.lab, 0 if self._subject.lab.ENDS else self.steps.value
 
-        def begin(moment: Moment) -> None:
-            try:
-                axes = axes_of(lab, texts)
-                rest = {name: value for name, value in moment.scene.values.items() if name not in axes}
-                sweep = Sweep(lab.LAB, rest, axes, steps)
-            except ValueError as error:
-                job.fail(str(error))
-                return
-            job.begin(Errand("compute.export.tasks:table", {"sweep": sweep, "path": job.path}))
+        def errand(moment: Moment) -> Errand:
+            axes = axes_of(lab, texts)
+            rest = {name: value for name, value in moment.scene.values.items() if name not in axes}
+            sweep = Sweep(lab.LAB, rest, axes, steps)
+            return Errand("compute.export.tasks:table", {"sweep": sweep, "path": job.path})
 
-        self._subject.ask("", begin)
+        job.order(self._subject, "", errand)
 
 
 def _close(text: str) -> str:

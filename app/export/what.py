@@ -7,11 +7,10 @@ from typing import Any
 import panel_material_ui as pmui
 
 from app.export.fields import choose
-from app.export.subject import Subject
+from app.export.subject import Subject, slide
 from app.widgets import FULL
 
 AXES = "with axes"
-SHAPE = (9, 16)  # height to width of a drawing
 
 
 class What:
@@ -44,4 +43,4 @@ class What:
 
     def size(self, height: int) -> tuple[int, int]:
         """(height, width) in pixels, both even: in the shape of the picture, or of a slide for a drawing."""
-        return (height, 2 * round(height * SHAPE[1] / SHAPE[0] / 2)) if self.axes else self._subject.size(height)
+        return slide(height) if self.axes else self._subject.size(height)
