@@ -11,8 +11,10 @@ from typing import Any
 def on_server_loaded(server_context: Any) -> None:
     """Called before the first request."""
     from app import guard, lobby, quiet, system
+    from compute import scratch
     from compute.bench.roof import roof
 
+    scratch.settle()
     guard.install()
     quiet.settle()
     system.learn()

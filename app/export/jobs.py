@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from app.export.subject import Moment, Subject
 from app.notices import Notices
 from app.theme import stylesheet
 from app.widgets import icon
+from compute import scratch
 from compute.export.errand import Errand
 from compute.export.runner import Runner
 from compute.files import size
@@ -38,7 +38,7 @@ class Job:
 
     def __init__(self, name: str, jobs: Jobs) -> None:
         self.name, self._jobs = name, jobs
-        self.folder = Path(tempfile.mkdtemp(prefix="fieldlab-export-"))
+        self.folder = scratch.folder("export")
         self.path = self.folder / name
         self.runner: Runner | None = None
         self.trouble, self._there = "", False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from app.export.jobs import Jobs
 from app.export.subject import Moment, Subject
 from app.export.what import What
 from app.theme import stylesheet
+from compute import scratch
 from compute.engine.messages import Recorded
 from compute.export.errand import Errand
 from compute.export.film import RATES
@@ -65,7 +65,7 @@ class RecordSection:
         if self.recording:
             session.stop_recording()
             return
-        self._folder = Path(tempfile.mkdtemp(prefix="fieldlab-recording-"))
+        self._folder = scratch.folder("recording")
         high, wide = self._subject.size(self.height.value)
         # twice as large, so that what is reduced by a whole factor is still as large as the film
         session.record(str(self._folder), self.every.value, (2 * high, 2 * wide), MOST)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from time import perf_counter
 import numba
 import numpy as np
 
+from compute import scratch
 from compute.devices import cpu_count
 from compute.export import writers
 from compute.export.film import Film
@@ -149,8 +149,8 @@ def _encoded(film: Film, ending: str, pairs: Pairs) -> tuple[float, float]:
     """(bytes of the film, seconds for a frame): a frame alone costs more than one that follows another."""
     plan = json.dumps(film.plain(), ensure_ascii=False)
     alone, after, seconds = [], [], []
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"a{ending}"
+    with scratch.lent("estimate") as folder:
+        path = folder / f"a{ending}"
         for pair in pairs:
             sizes = []
             for count in range(1, len(pair) + 1):

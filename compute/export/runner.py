@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 
+from compute import scratch
 from compute.devices import cpu_count
 from compute.export.errand import Ended, Errand, Failed, Told
 
@@ -105,6 +106,7 @@ class Runner:
                 kill(process.pid)
                 with suppress(OSError):
                     process.stdin.close()  # type: ignore[union-attr]
+        scratch.clear(process.pid)
         with self._lock:
             if not self.over:
                 self.state, self.text = "failed", LOST

@@ -17,12 +17,11 @@ from contextlib import closing, contextmanager
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import numba
 
-from compute import machine
+from compute import machine, scratch
 from compute.backends import BACKENDS
 from compute.devices import cpu_count
 from compute.export.film import film_of
@@ -130,7 +129,7 @@ class Here:
             cards.put(self.gpus[number % len(self.gpus)])
         leash, end = context.Pipe(duplex=False)
         pool = ProcessPoolExecutor(workers, context, _begin, (threads, cards if self.gpus else None, leash))
-        with TemporaryDirectory(prefix="fieldlab-parts-") as folder:
+        with scratch.lent("parts") as folder:
             try:
                 yield from _dealt(pool, work, numbers, AHEAD * workers, folder)
             finally:
@@ -139,7 +138,7 @@ class Here:
                 leash.close()
 
 
-def _dealt(pool: ProcessPoolExecutor, work: Work, numbers: Sequence[int], most: int, folder: str) -> Iterator[Made]:
+def _dealt(pool: ProcessPoolExecutor, work: Work, numbers: Sequence[int], most: int, folder: Path) -> Iterator[Made]:
     task, plain = task_of(work), work.plain()
     waiting: set[Future[int]] = set()
     coming = iter(numbers)
@@ -156,7 +155,7 @@ def _dealt(pool: ProcessPoolExecutor, work: Work, numbers: Sequence[int], most: 
 
 
 def _put_down(
-    task: Callable[[Mapping[str, Any], int], Made], plain: Mapping[str, Any], number: int, folder: str
+    task: Callable[[Mapping[str, Any], int], Made], plain: Mapping[str, Any], number: int, folder: Path
 ) -> int:
     """Make one part and leave it in `folder`; its number alone goes to the master.
 
@@ -164,13 +163,13 @@ def _put_down(
     pool would wait for the other half for ever.
     """
     made, data = task(plain, number)
-    Path(folder, str(made)).write_bytes(data)
+    (folder / str(made)).write_bytes(data)
     return made
 
 
-def _taken_up(number: int, folder: str) -> Made:
+def _taken_up(number: int, folder: Path) -> Made:
     """The part that a worker has left in `folder`."""
-    path = Path(folder, str(number))
+    path = folder / str(number)
     data = path.read_bytes()
     path.unlink()
     return number, data

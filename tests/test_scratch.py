@@ -1,0 +1,92 @@
+"""Folders for what is under way: whose they are, and that nothing of a killed process stays."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from compute import scratch
+from compute.export import runner as runners
+from compute.export.errand import Errand
+from compute.export.runner import Runner
+
+MAKE = "from compute import scratch; print(scratch.folder('export'), flush=True); input()"
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path, monkeypatch):
+    """A folder for temporary files of the test's own, for its processes too."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def another():
+    """A process with a folder, and that."""
+    process = subprocess.Popen([sys.executable, "-c", MAKE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return process, Path(process.stdout.readline().strip())
+
+
+def test_it_goes_with_its_process(temporary):
+    process, folder = another()
+    assert list(temporary.iterdir()) == [folder]
+    with process:
+        process.stdin.close()  # input() raises
+    assert list(temporary.iterdir()) == []
+
+
+def test_what_a_killed_process_left_goes_at_the_next_start_and_nothing_else(temporary):
+    mine = scratch.folder("export")
+    living, kept = another()
+    dead, lost = another()
+    others = [temporary / name for name in ("fieldlab-export-elsewhere-1-abc", "fieldlab-export-notes")]
+    for other in others:
+        other.mkdir()
+    dead.send_signal(signal.SIGKILL)
+    dead.communicate()
+    assert lost.is_dir()
+    scratch.settle()
+    assert not lost.exists()
+    assert all(path.is_dir() for path in (mine, kept, *others))
+    living.communicate("")
+    scratch.clear(os.getpid())
+    assert not mine.exists()
+
+
+def test_the_folder_of_a_block_goes_after_it_whatever_happens(temporary):
+    with suppress(ZeroDivisionError), scratch.lent("parts") as folder:
+        (folder / "a").write_text("a")
+        raise ZeroDivisionError
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_kind_that_could_not_be_found_again_is_refused():
+    with pytest.raises(ValueError, match="'two words'"):
+        scratch.folder("two words")
+
+
+def linger(tell):
+    """An errand that leaves a folder behind when it is killed."""
+    tell(0.5, str(scratch.folder("parts")))
+    time.sleep(60)
+
+
+def test_a_cancelled_errand_leaves_nothing(temporary, monkeypatch):
+    monkeypatch.setattr(runners, "_taken", runners._process)  # one that knows the test's folder
+    runner = Runner(Errand("tests.test_scratch:linger"))
+    runner.start()
+    end = time.monotonic() + 60
+    while not runner.words:
+        assert time.monotonic() < end, runner.text
+        time.sleep(0.02)
+    folder = Path(runner.words)
+    assert folder.is_dir()
+    runner.cancel()
+    runner.join(20)
+    assert not folder.exists()
