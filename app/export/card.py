@@ -106,7 +106,7 @@ class ExportCard:
 
     def _mark(self) -> None:
         """The button in the header says that something is being recorded, with the card closed too."""
-        recording = any(sections.record.recording for sections in self._sections.values())
+        recording = any(sections.recording for sections in self._sections.values())
         self.button.param.update(
             color="error" if recording else "default", description=RECORDING if recording else WORDS
         )  # fmt: skip

@@ -27,34 +27,47 @@ class Sections:
 
     def __init__(self, view: LabView, jobs: Jobs, courier: Courier, changed: Callable[[], object]) -> None:
         self.subject = subject = Subject(view)
-        self.link = LinkSection(subject, jobs, courier)
-        self.picture = PictureSection(subject, jobs)
-        self.film = FilmSection(subject, jobs, dict(view.parts.films))
-        self.record = RecordSection(subject, jobs, changed)
-        self.numbers = NumbersSection(subject, jobs)
-        self._all: dict[str, Any] = {
-            one.TITLE: one for one in (self.link, self.picture, self.film, self.record, self.numbers)
+        self._makers: dict[str, Callable[[], Any]] = {
+            LinkSection.TITLE: lambda: LinkSection(subject, jobs, courier),
+            PictureSection.TITLE: lambda: PictureSection(subject, jobs),
+            FilmSection.TITLE: lambda: FilmSection(subject, jobs, dict(view.parts.films)),
+            RecordSection.TITLE: lambda: RecordSection(subject, jobs, changed),
+            NumbersSection.TITLE: lambda: NumbersSection(subject, jobs),
         }
-        self.shown: Any = pmui.RadioButtonGroup(options=list(self._all), value=self.picture.TITLE, size="small", **FULL)
+        self._made: dict[str, Any] = {}  # as they are first looked at: together they take 0.2 s
+        first, titles = PictureSection.TITLE, list(self._makers)
+        self.shown: Any = pmui.RadioButtonGroup(options=titles, value=first, size="small", **FULL)
         self.shown.param.watch(lambda event: self._choose(), "value")
         self._body = pmui.Column(margin=0, sizing_mode="stretch_width")
         self.panel = column(self.shown, self._body)
         self._choose()
 
     def _choose(self) -> None:
-        self._body.objects = [self._all[self.shown.value].panel]
+        title = self.shown.value
+        if title not in self._made:
+            self._made[title] = self._makers[title]()
+            self._made[title].tick()
+        self._body.objects = [self._made[title].panel]
+
+    @property
+    def recording(self) -> bool:
+        """Whether the lab is being recorded."""
+        record = self._made.get(RecordSection.TITLE)
+        return record is not None and bool(record.recording)
 
     def tick(self) -> None:
         """A few times a second."""
-        for one in self._all.values():
+        for one in self._made.values():
             one.tick()
 
     def hear(self, event: Any) -> None:
         """An engine event of the lab."""
         self.subject.hear(event)
-        self.record.hear(event)
+        if record := self._made.get(RecordSection.TITLE):
+            record.hear(event)
 
     def close(self) -> None:
         """The page is gone."""
-        self.film.close()
-        self.record.close()
+        for title in (FilmSection.TITLE, RecordSection.TITLE):
+            if section := self._made.get(title):
+                section.close()
