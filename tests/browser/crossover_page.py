@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -91,9 +92,12 @@ class CrossoverPage(SideBar):
         return [dot for dot in found if full is None or dot["full"] == full]
 
     def tap(self, key: str) -> None:
-        """Click on the last mark of a line."""
-        index = max(i for i, dot in enumerate(self.dots()) if dot["key"] == key)
-        self.page.mouse.click(*self.page.evaluate(PLACE, index))
+        """Click on that mark of a line that is farthest from other lines': a mark on top of another hides it."""
+        keys = [dot["key"] for dot in self.dots()]
+        places = [self.page.evaluate(PLACE, i) for i in range(len(keys))]
+        others = [place for place, other in zip(places, keys, strict=True) if other != key]
+        mine = [place for place, other in zip(places, keys, strict=True) if other == key]
+        self.page.mouse.click(*max(mine, key=lambda place: min(math.dist(place, other) for other in others)))
 
     def watch(self) -> None:
         """Note the full marks after each frame from now on."""
