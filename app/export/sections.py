@@ -52,8 +52,7 @@ class Sections:
     @property
     def recording(self) -> bool:
         """Whether the lab is being recorded."""
-        record = self._made.get(RecordSection.TITLE)
-        return record is not None and bool(record.recording)
+        return self._record is not None and self._record.recording
 
     def tick(self) -> None:
         """A few times a second."""
@@ -63,11 +62,16 @@ class Sections:
     def hear(self, event: Any) -> None:
         """An engine event of the lab."""
         self.subject.hear(event)
-        if record := self._made.get(RecordSection.TITLE):
-            record.hear(event)
+        if self._record is not None:
+            self._record.hear(event)
 
     def close(self) -> None:
         """The page is gone."""
         for title in (FilmSection.TITLE, RecordSection.TITLE):
             if section := self._made.get(title):
                 section.close()
+
+    @property
+    def _record(self) -> RecordSection | None:
+        """The part that records; None before it was looked at."""
+        return self._made.get(RecordSection.TITLE)

@@ -76,7 +76,8 @@ class Subject:
 
         def take(snapshot: Mapping[str, Any]) -> None:
             story = self.lab.told(values, snapshot)
-            own = {name: value for name, value in story.values.items() if name not in self.lab.sized()}
+            screen = self.lab.sized()
+            own = {name: value for name, value in story.values.items() if name not in screen}
             scene = Scene(
                 self.lab.LAB, own, self.size(1080), story.steps, part, look,
                 history=story.history, missing=story.missing, view=view,

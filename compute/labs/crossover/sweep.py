@@ -120,10 +120,10 @@ class Sweep:
         All of them, finished or not: ways that are compared are sampled in the same spells of the machine, and none
         ends at its first few samples that happen to be alike. fresh: only those without a sample.
         """
-        for n in self._shuffled(sorted({point.n for point in self._right() if not point.finished})):
-            here = [point for point in self._right() if point.n == n and not (fresh and point.samples)]
-            inputs = self.plan.case(n).inputs(self.plan.seed) if here else ()
-            for point in self._shuffled(here):
+        points = [point for point in self._right() if not (fresh and point.samples)]
+        for n in self._shuffled(sorted({point.n for point in points if not point.finished})):
+            inputs = self.plan.case(n).inputs(self.plan.seed)
+            for point in self._shuffled([point for point in points if point.n == n]):
                 yield point, inputs
 
     def _right(self) -> list[Point]:
