@@ -61,9 +61,6 @@ class Browser(JSComponent):
       model.on('presenter', dress);
       model.on('dark', dress);
       dress();
-      // Bokeh takes a button held for 300 ms without moving for a press, after which a drag is nothing: who hesitates
-      // before painting, or whose page is slow, would lose the stroke. No page here knows presses.
-      Bokeh.require('core/ui_gestures').UIGestures.press_threshold = 2 ** 31 - 1;
       measure();
       el.style.display = 'none';
       return document.createElement('span');

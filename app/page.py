@@ -26,6 +26,9 @@ from app.widgets import icon
 from compute.export.scene import Scene, SceneError
 from compute.labs import LABS
 
+# Asked for anew with each page: with the question mark, the "?v=" that Panel appends is no argument by which Tornado
+# has the browser keep the file for ten years.
+MENDS = "app/static/mends.js?"
 ROOMY = 900  # px of window height from which presenter mode keeps the curves below the pictures
 HEADER_TABS = {
     "& .MuiTab-root": {"color": "var(--ink)"},
@@ -117,6 +120,7 @@ class Page:
             meta_title="Fieldlab",
             meta_description="Live simulations for lectures, on CPU and GPU.",
             raw_css=[stylesheet()],
+            js_modules={"mends": MENDS},
         )
         with edit_readonly(page):
             page.busy = Quiet().param.busy
