@@ -82,4 +82,5 @@ class Saves:
     def _make(self, entry: Format, button: pmui.FileDownload) -> io.BytesIO:
         what = self._what()
         button.filename = f"fieldlab-{what.lab}-{re.sub(r'[^0-9T]', '', what.date[:19])}{entry.suffix}"
+        button.data = None  # the same text as before would be no change, and bring no file
         return io.BytesIO(entry.make(what).encode("utf-8"))

@@ -1,16 +1,19 @@
 // Puts a file together from its pieces, as they come, and hands it to the browser's downloads.
+let file = 0, next = 0, pieces = [];  // of the page, which may draw this more than once while a file is on its way
+
 export function render({ model, el }) {
-  let pieces = [], file = 0;
   const take = () => {
     const piece = model.piece;
     if (!piece || !piece.of) return;
     if (piece.file != file) {
       file = piece.file;
+      next = 0;
       pieces = [];
     }
-    if (piece.number != pieces.length) return;
+    if (piece.number != next) return;
+    next++;
     pieces.push(new Uint8Array(piece.data).slice());
-    if (pieces.length == piece.of) {
+    if (next == piece.of) {
       const link = document.createElement('a');
       link.href = URL.createObjectURL(new Blob(pieces, { type: piece.kind }));
       link.download = piece.name;
@@ -32,6 +35,7 @@ export function render({ model, el }) {
   };
   model.on('piece', take);
   model.on('query', link);
+  take();  // one may have come while nobody listened
   el.style.display = 'none';
   return document.createElement('span');
 }

@@ -73,9 +73,9 @@ class Courier(JSComponent):
             return
         if isinstance(data.get("address"), str):
             self._on_copied(data["address"], data.get("copied") is True)
-        if data.get("file") != self._number or not self._files:
+        if data.get("file") != self._number or data.get("number") != self._next - 1 or not self._files:
             return
-        if data.get("number") == self._count - 1:
+        if self._next == self._count:
             *_, done = self._files.popleft()
             self.piece = {}  # the browser need not keep it
             done()

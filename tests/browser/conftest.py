@@ -9,7 +9,7 @@ UPDATE_SCREENSHOTS=1 writes screenshots into assets/screenshots/, otherwise they
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from tests.browser.chromium import ADVICE, find
 from tests.browser.console import ConsoleErrors
-from tests.browser.serving import Server, serve
+from tests.browser.serving import Server, running, serve
 
 HERE = Path(__file__).parent
 SCREENSHOTS = HERE.parent.parent / "assets" / "screenshots"
@@ -101,6 +101,16 @@ class Tabs:
         """Close every tab; harmless if done before."""
         while self.pages:
             self.pages.pop().context.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add what the servers have logged last, and which of their processes are at work, to the report of a failure."""
+    report = yield
+    if report.failed and item.path.is_relative_to(HERE):
+        for server in running:
+            report.sections.append((f"the server at {server.port}", f"{server.text()[-3000:]}\n{server.busy()}"))
+    return report
 
 
 @pytest.hookimpl(tryfirst=True)

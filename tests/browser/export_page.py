@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from playwright.sync_api import Page
+from playwright.sync_api import TimeoutError as TimedOut
 
 from tests.browser.lab_page import SideBar
 
@@ -33,9 +34,13 @@ class ExportPage(SideBar):
 
     def download(self, button: str, before: Callable[[], object] = lambda: None) -> Path:
         """Press the button and wait for the file."""
-        with self.page.expect_download(timeout=LONG) as download:
-            self.page.get_by_role("button", name=button, exact=True).click()
-            before()
+        try:
+            with self.page.expect_download(timeout=LONG) as download:
+                self.page.get_by_role("button", name=button, exact=True).click()
+                before()
+        except TimedOut as error:
+            jobs = self.page.locator(".job").all_inner_texts()
+            raise AssertionError(f"no file came; jobs: {jobs}; notes: {self.notes()!r}; {self.status()}") from error
         path = self.folder / download.value.suggested_filename
         download.value.save_as(path)
         return path

@@ -27,6 +27,9 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
+running: list[Server] = []  # those of now, whose logs say more about a test that fails
+
+
 @dataclass(frozen=True)
 class Server:
     """A running server: its page, its process and where it logs."""
@@ -47,6 +50,17 @@ class Server:
     def family(self) -> list[psutil.Process]:
         """The server's living descendants: its engines and their helpers."""
         return [child for child in self.process.children(recursive=True) if child.is_running()]
+
+    def busy(self) -> str:
+        """Its processes, a line each: CPU seconds so far, state, command."""
+        lines = []
+        for process in [self.process, *self.family()]:
+            try:
+                used = process.cpu_times()
+                lines.append(f"{used.user + used.system:.0f} s {process.status()} {_command(process)}")
+            except psutil.NoSuchProcess:
+                continue
+        return "\n".join(lines)
 
 
 def bound(command: Sequence[str]) -> list[str]:
@@ -84,10 +98,12 @@ def serve(folder: Path, arguments: Sequence[str] = (), environ: Mapping[str, str
             env={**os.environ, "PYTHONUNBUFFERED": "1", **(environ or {})}, start_new_session=True,
         )
     server = Server(port, process, log)
+    running.append(server)
     try:
         wait_until_ready(server)
         yield server
     finally:
+        running.remove(server)
         left = stop(server)
     assert not left, f"processes that outlived the server: {left}\n{server.text()[-2000:]}"
 
