@@ -15,14 +15,14 @@ Take = Callable[[Any], object]
 class Typed:
     """The field `panel`; take(value) is called with what was typed and may raise ValueError.
 
-    whole: no fractions; optional: None if it is left empty.
+    whole: no fractions; optional: None if it is left empty; helper_text among the options: below it while all is well.
     """
 
     def __init__(
         self, label: str, value: float | None, take: Take, whole: bool = False, optional: bool = False, **options: Any
     ) -> None:
         self._take, self._whole, self._optional = take, whole, optional
-        self._shown = self._text(value)
+        self._shown, self._hint = self._text(value), options.get("helper_text", "")
         self.panel = pmui.TextInput(label=label, value=self._text(value), size="small", **{**FULL, **options})
         self.panel.param.watch(lambda event: self._entered(), "value")
         self.panel.param.watch(lambda event: self._entered(), "enter_pressed")
@@ -38,7 +38,7 @@ class Typed:
         """Put `value` there, without taking it, and without a complaint."""
         text = self._text(value)
         self._shown = text
-        self.panel.param.update(value=text, value_input=text, error_state=False, helper_text="")
+        self.panel.param.update(value=text, value_input=text, error_state=False, helper_text=self._hint)
 
     def complain(self, words: str) -> None:
         """Say below the field what is wrong with it."""
@@ -54,7 +54,7 @@ class Typed:
         except ValueError as error:
             self.complain(str(error))
         else:
-            self.panel.param.update(error_state=False, helper_text="")
+            self.panel.param.update(error_state=False, helper_text=self._hint)
 
     def _number(self, text: str) -> float | int:
         kind = "a whole number" if self._whole else "a number"

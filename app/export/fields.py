@@ -9,6 +9,7 @@ from typing import Any
 
 import panel_material_ui as pmui
 
+from app.typed import Typed
 from app.widgets import FULL
 from compute.export.writers import VIDEO, VIDEO_INSTALL
 from compute.lab import Lab
@@ -35,10 +36,25 @@ def film_formats() -> Any:
     )  # fmt: skip
 
 
-def whole(label: str, value: int, start: int, end: int) -> Any:
-    """A whole number that is typed."""
-    # without a separator of thousands, which would stand in the way of typing
-    return pmui.IntInput(label=label, value=value, start=start, end=end, format="0", size="small", **FULL)
+class Whole:
+    """The field `panel` for a whole number from `start` to `end`. What is wrong with what was typed stands below it."""
+
+    def __init__(self, label: str, value: int, start: int, end: int, hint: str = "") -> None:
+        self._label, self._bounds, self._value = label, (start, end), value
+        self.panel = Typed(label, value, self._take, whole=True, helper_text=hint).panel
+
+    @property
+    def value(self) -> int:
+        """What was typed; a ValueError says what is wrong with it."""
+        if self.panel.error_state:
+            raise ValueError(self.panel.helper_text)
+        return self._value
+
+    def _take(self, value: int) -> None:
+        start, end = self._bounds
+        if not start <= value <= end:
+            raise ValueError(f"{self._label} must be from {start} to {end}, not {value}")
+        self._value = value
 
 
 def choose(field: Any, options: Mapping[str, Any] | Iterable[str]) -> None:

@@ -9,7 +9,7 @@ import panel as pn
 import panel_material_ui as pmui
 
 from app.controls import column
-from app.export.fields import button, file_name, film_formats, heights, row, whole
+from app.export.fields import Whole, button, file_name, film_formats, heights, row
 from app.export.jobs import Jobs
 from app.export.subject import Moment, Subject
 from app.export.ways import Way, ways_of
@@ -36,16 +36,17 @@ class FilmSection:
         self.of = pmui.Select(label="Film of", options=list(self._makers), size="small", **FULL)
         self.of.param.watch(lambda event: self._offer(), "value")
         self.what = What(subject)
-        self.frames = whole("Frames", 150, 1, MOST_FRAMES)
-        self.rate = whole("Frames a second", 30, int(RATES[0]), int(RATES[1]))
+        self.frames = Whole("Frames", 150, 1, MOST_FRAMES)
+        self.rate = Whole("Frames a second", 30, int(RATES[0]), int(RATES[1]))
         self.height, self.form = heights(720), film_formats()
         self.easing = pmui.Select(label="Pace", options=list(EASINGS), value=EASINGS[0], size="small", **FULL)
         self.estimate = button("Estimate", "timer", self._estimate, filled=False)
         self.make = button("Make the film", "movie", self._make)
         self._own = pmui.Column(margin=0, sizing_mode="stretch_width")
         self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=(0, 8), sizing_mode="stretch_width")
-        lines = (row(self.frames, self.rate), row(self.height, self.form), row(self.what.field, self.easing))
-        self.panel = column(self.of, self._own, *lines, row(self.estimate, self.make), self._words)
+        numbers, shape = row(self.frames.panel, self.rate.panel), row(self.height, self.form)
+        lines = (numbers, shape, row(self.what.field, self.easing), row(self.estimate, self.make))
+        self.panel = column(self.of, self._own, *lines, self._words)
         self._offer()
 
     def tick(self) -> None:
@@ -111,7 +112,8 @@ class FilmSection:
         if guess.state == "failed":
             self._say(guess.text)
         elif guess.state == "done":
-            self._say(f"{self.frames.value / self.rate.value:.3g} s of film: {guess.result.words}")
+            film = guess.errand.arguments["film"]
+            self._say(f"{film.frames / film.rate:.3g} s of film: {guess.result.words}")
 
     def _say(self, words: str) -> None:
         self._words.object = f"<p class='quiet' role='status'>{words}</p>"

@@ -68,7 +68,8 @@ class Job:
     def order(self, subject: Subject, part: str, errand: Callable[[Moment], Errand]) -> None:
         """Have it made by errand(how the lab stands), once the engine has said that; part: as of Subject.ask.
 
-        A ValueError of `errand` is why it failed. Nothing is made if it is cancelled before.
+        An error of `errand` is why it failed; a ValueError is the request's fault. Nothing is made if it is cancelled
+        before.
         """
 
         def begin(moment: Moment) -> None:
@@ -78,6 +79,9 @@ class Job:
                 self.runner = Runner(errand(moment))
             except ValueError as error:
                 self.fail(str(error))
+            except Exception as error:
+                self.fail(f"{type(error).__name__}: {error} (this is an error of Fieldlab)")
+                raise
             else:
                 self.runner.start()
 

@@ -10,7 +10,7 @@ from typing import Any
 import panel as pn
 
 from app.controls import column
-from app.export.fields import button, file_name, film_formats, heights, row, whole
+from app.export.fields import Whole, button, file_name, film_formats, heights, row
 from app.export.jobs import Jobs
 from app.export.subject import Moment, Subject
 from app.export.what import What
@@ -35,17 +35,17 @@ class RecordSection:
     def __init__(self, subject: Subject, jobs: Jobs, changed: Callable[[], object]) -> None:
         self._subject, self._jobs, self._changed = subject, jobs, changed
         ends = subject.lab.ENDS
-        self.every = whole("Every k-th step", 0 if ends else 20, 0 if ends else 1, 10**6)
-        self.every.helper_text = "0: complete pictures only" if ends else ""
+        hint = "0: complete pictures only" if ends else ""
+        self.every = Whole("Every k-th step", 0 if ends else 20, 0 if ends else 1, 10**6, hint)
         self.height = heights(720, most=1080)
-        self.rate = whole("Frames a second", 30, int(RATES[0]), int(RATES[1]))
+        self.rate = Whole("Frames a second", 30, int(RATES[0]), int(RATES[1]))
         self.form, self.what = film_formats(), What(subject)
         self.button = button("Record", "fiber_manual_record", self.toggle)
         self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=(0, 8), sizing_mode="stretch_width")
-        self.panel = column(
-            self.what.field, row(self.every, self.rate), row(self.height, self.form), row(self.button), self._words
-        )  # fmt: skip
+        numbers, shape = row(self.every.panel, self.rate.panel), row(self.height, self.form)
+        self.panel = column(self.what.field, numbers, shape, row(self.button), self._words)
         self._folder: Path | None = None
+        self._rate = self.rate.value  # of what is being recorded
         self._say("What runs is kept from the moment of the press, at exactly these steps.")
 
     @property
@@ -65,10 +65,15 @@ class RecordSection:
         if self.recording:
             session.stop_recording()
             return
+        try:
+            every, self._rate = self.every.value, self.rate.value
+        except ValueError as error:
+            self._say(str(error))
+            return
         self._folder = scratch.folder("recording")
         high, wide = self._subject.size(self.height.value)
         # twice as large, so that what is reduced by a whole factor is still as large as the film
-        session.record(str(self._folder), self.every.value, (2 * high, 2 * wide), MOST)
+        session.record(str(self._folder), every, (2 * high, 2 * wide), MOST)
         self.button.param.update(label="Stop", icon="stop")
         self._changed()
         self._say("recording" if session.playing else "recording begins as soon as the lab runs")
@@ -99,7 +104,7 @@ class RecordSection:
             shutil.rmtree(folder, ignore_errors=True)
             return
         name = file_name(self._subject.lab, "recording", self.form.value)
-        job, rate, part, axes = self._jobs.add(name), float(self.rate.value), self.what.part, self.what.axes
+        job, rate, part, axes = self._jobs.add(name), float(self._rate), self.what.part, self.what.axes
         pixels = self.what.size(self.height.value)
         kept = job.folder / "frames"
         shutil.move(folder, kept)

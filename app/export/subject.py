@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -92,8 +93,9 @@ class Subject:
         """An engine event of the lab."""
         if isinstance(event, SnapshotTaken) and self._waiting:
             waiting, self._waiting = self._waiting, []
-            for take in waiting:
-                take(event.snapshot)
+            with ExitStack() as all_of_them:  # one that fails does not take the others with it
+                for take in reversed(waiting):
+                    all_of_them.callback(take, event.snapshot)
 
 
 def slide(height: int) -> tuple[int, int]:

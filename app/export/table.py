@@ -11,7 +11,7 @@ import panel_material_ui as pmui
 import param
 
 from app.controls import column
-from app.export.fields import button, file_name, row, whole
+from app.export.fields import Whole, button, file_name, row
 from app.export.jobs import Jobs
 from app.export.subject import Moment, Subject
 from app.theme import stylesheet
@@ -42,8 +42,8 @@ class TableFields:
         ]
         self.values = [pmui.TextInput(label="Values", value="", size="small", **FULL) for _ in self.names]
         self.values[0].helper_text = HOW
-        self.steps = whole("Steps of each row", 1000, 1, 10**6)
-        self.steps.visible = not subject.lab.ENDS
+        self.steps = Whole("Steps of each row", 1000, 1, 10**6)
+        self.steps.panel.visible = not subject.lab.ENDS
         absent = [] if find_spec("pyarrow") else [".parquet"]
         self.form: Any = pmui.Select(
             label="Format of the table", options=FORMATS, value=".csv", disabled_options=absent, size="small",
@@ -52,7 +52,7 @@ class TableFields:
         self.save = button("Make the table", "table_chart", self._save)
         words = pn.pane.HTML(WORDS, stylesheets=[stylesheet()], margin=(8, 8, 0, 8), sizing_mode="stretch_width")
         axes = (row(name, values) for name, values in zip(self.names, self.values, strict=True))
-        self.panel = column(words, *axes, row(self.steps, self.form), self.save)
+        self.panel = column(words, *axes, row(self.steps.panel, self.form), self.save)
 
     def _texts(self) -> list[str]:
         """The axes as the command line has them."""
@@ -61,9 +61,10 @@ class TableFields:
 
     def _save(self) -> None:
         job, texts = self._jobs.add(file_name(self._subject.lab, "table", self.form.value)), self._texts()
-        lab, steps = self._subject.lab, 0 if self._subject.lab.ENDS else self.steps.value
+        lab = self._subject.lab
 
         def errand(moment: Moment) -> Errand:
+            steps = 0 if lab.ENDS else self.steps.value
             axes = axes_of(lab, texts)
             rest = {name: value for name, value in moment.scene.values.items() if name not in axes}
             sweep = Sweep(lab.LAB, rest, axes, steps)

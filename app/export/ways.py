@@ -12,7 +12,7 @@ import panel_material_ui as pmui
 import param
 
 from app.controls import column
-from app.export.fields import button, row, whole
+from app.export.fields import Whole, button, row
 from app.export.subject import Moment, Subject
 from app.theme import stylesheet
 from app.views import Ends
@@ -55,8 +55,8 @@ class Time:
     panel: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.every = whole("Steps from frame to frame", 20, 1, 10**6)
-        self.panel = column(self.every)
+        self.every = Whole("Steps from frame to frame", 20, 1, 10**6)
+        self.panel = column(self.every.panel)
 
     def plan(self, moment: Moment) -> Plan:
         """From the lab's beginning everything that was done to it on the way happens again."""

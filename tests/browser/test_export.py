@@ -177,6 +177,21 @@ def test_a_planned_film_has_its_frames(lab, form):
     assert np.abs(frames[0].astype(int) - frames[-1]).max() > 3  # something happens in it
 
 
+@pytest.mark.parametrize(
+    ("typed", "wrong"),
+    [("0", "must be from 1 to"), ("", "must be a whole number, not ''"), ("2.5", "must be a whole number, not '2.5'")],
+)
+def test_a_number_that_cannot_be_is_told_and_makes_nothing(lab, typed, wrong):
+    lab.open("Film")
+    lab.fill("Frames", typed)
+    lab.page.locator("p.Mui-error").get_by_text(wrong).wait_for()
+    lab.page.get_by_role("button", name="Make the film").click()
+    lab.until(lambda: "was not made: Frames" in lab.notes())
+    lab.page.locator(".job.failed").get_by_text(wrong).first.wait_for()
+    lab.fill("Frames", 7)
+    lab.page.locator("p.Mui-error").wait_for(state="detached")
+
+
 def test_an_estimate_comes_before_the_film(lab):
     lab.open("Film")
     lab.fill("Frames", 100)
