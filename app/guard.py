@@ -1,4 +1,5 @@
-"""Who may talk to this server: hosts on the allow-list only, and headers that keep a browser careful.
+"""Who may talk to this server, and at which address: hosts on the allow-list only, with headers that keep a browser
+careful.
 
 Tornado accepts a WebSocket whose Origin equals its Host before bokeh's allow-list is asked, so a name that an attacker
 re-binds to this machine would pass. Checking the Host itself closes that.
@@ -6,7 +7,7 @@ re-binds to this machine would pass. Checking the Host itself closes that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -58,5 +59,22 @@ def install() -> None:
             handler.set_header(name, value)
 
     WSHandler.prepare = guarded
+    DocHandler.prepare = _straight(DocHandler.prepare)
     DocHandler.set_default_headers = careful
     setattr(WSHandler, MARK, True)
+
+
+def _straight(prepare: Callable[[DocHandler], Any]) -> Callable[[DocHandler], Any]:
+    """`prepare`, but the address of an app with a slash behind it leads to the one without.
+
+    All that a page needs has an address relative to its own: with the slash, nothing of it would be found.
+    """
+
+    def straight(handler: DocHandler) -> Any:
+        path, _, query = handler.request.uri.partition("?")
+        if handler.application_context.url != "/" and path.endswith("/"):
+            name = path.rstrip("/").rpartition("/")[2]
+            return handler.redirect(f"../{name}" + (f"?{query}" if query else ""))
+        return prepare(handler)
+
+    return straight

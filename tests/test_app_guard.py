@@ -78,6 +78,30 @@ asyncio.run(main())
     assert lines[2] != "127.0.0.1 403", done.stderr
 
 
+def test_a_slash_behind_the_address_leads_to_the_page() -> None:
+    """All addresses on a page are relative to its own. In a process of its own, as above."""
+    script = """
+import asyncio, tornado.httpclient
+from bokeh.server.server import Server
+from app import guard
+guard.install(); guard.install()
+
+async def main():
+    apps = {"/": lambda document: None, "/app": lambda document: None}
+    server = Server(apps, port=0, address="127.0.0.1", prefix="/deep")
+    server.start()
+    base = f"http://127.0.0.1:{server.port}/deep/"
+    for path in ("", "app", "app/", "app/?scene=1.x", "app/autoload.js?bokeh-autoload-element=1"):
+        page = await tornado.httpclient.AsyncHTTPClient().fetch(base + path)
+        print(page.effective_url.removeprefix(base))
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    expected = ["", "app", "app", "app?scene=1.x", "app/autoload.js?bokeh-autoload-element=1"]
+    assert done.stdout.splitlines() == expected, done.stderr
+
+
 def test_the_lobby_is_full_at_its_limit() -> None:
     lobby, one, two = Lobby(2), object(), object()
     lobby.enter(one)
