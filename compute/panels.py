@@ -28,6 +28,22 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Foreign:
+    """What is no part of the frame: figures of another machine, or of others. Drawn so that nobody takes it for own.
+
+    x, y: its points; bars: where a bar through each begins and ends, () for none; device: as of a Line; cited: whether
+    others say so, which nobody here has measured.
+    """
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    bars: tuple[tuple[float, float], ...] = ()
+    device: str = ""
+    cited: bool = False
+
+
+@dataclass(frozen=True)
 class Mark:
     """A place on the x axis, and how far to each side it may be."""
 
@@ -41,7 +57,7 @@ class Mark:
 class Panel:
     """One plot. image: name of the raster it shows, "" for lines; log: axes that are logarithmic, of "x", "y", "xy".
 
-    extent: (x0, y0, x1, y1) of the image in the units of the axes; None for the raster's own.
+    extent: (x0, y0, x1, y1) of the image in the units of the axes; None for the raster's own; note: said below it.
     """
 
     title: str
@@ -52,6 +68,8 @@ class Panel:
     marks: tuple[Mark, ...] = ()
     image: str = ""
     extent: tuple[float, float, float, float] | None = None
+    foreign: tuple[Foreign, ...] = ()
+    note: str = ""
 
 
 def plain(frame: Frame) -> Mapping[str, Panel]:

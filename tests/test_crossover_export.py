@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
 
 from compute.export import arrays, figure
 from compute.export.errors import SceneError
 from compute.export.paint import Present
 from compute.export.scene import Scene
-from compute.labs.crossover import Crossover, lab, picture
+from compute.labs.crossover import Crossover, catalogue, lab, picture, recorded
 from compute.labs.crossover import sweep as sweeps
 from compute.labs.crossover.catalogue import workloads
 from compute.labs.crossover.roofline import Roof, curves
+from compute.timings import Spread
 from tests.test_crossover_sweep import Scripted
 
 SIZES = [100, 1000, 10**4, 10**5, 10**6]
@@ -32,6 +35,7 @@ def scripted(monkeypatch):
     monkeypatch.setattr(Scripted, "seconds", staticmethod(lambda way, n: TRUTH[way](n)), raising=False)
     monkeypatch.setattr(lab, "parts_of_roof", lambda device, dtype: ())
     monkeypatch.setattr(lab, "roof_of", lambda device, dtype: Roof("host", dtype, 1e9, 1e9))
+    monkeypatch.setattr(recorded, "library", lambda folder=None: [])
     return Scripted
 
 
@@ -88,6 +92,34 @@ def test_the_roofline_by_hand(done):
     roof = found["roof of the CPU"]
     assert list(roof.get_xdata()) == pytest.approx([1 / 160, 1.0, 10.0])  # its ridge, and ten times farther
     assert list(roof.get_ydata()) == pytest.approx([1e9 / 160, 1e9, 1e9])
+
+
+CURVE = recorded.RecordedCurve(
+    "A100", "2026-01-02", "add_one", "gpu_cupy", "CuPy", "float64", {}, False,
+    {n: Spread(2e-5, 1e-5, 4e-5, 9) for n in (10, 100, 10**8, 10**9)}, "measured",
+)  # fmt: skip
+
+
+def test_recorded_curves_of_absent_ways_are_hollow_and_cited_figures_hatched(monkeypatch):
+    """Not those of another dtype, of other caches, of ways that can run here, or at n that are not asked for."""
+    others = [replace(CURVE, dtype="float32"), replace(CURVE, evict=True), replace(CURVE, way="cpu_numpy")]
+    monkeypatch.setattr(recorded, "library", lambda folder=None: [*others, CURVE])
+    monkeypatch.setattr(catalogue.Way, "missing", property(lambda way: "no GPU" * (way.backend.device == "cuda")))
+    values = VALUES | {"most": 10**8}
+    with closing(Crossover(**values)) as made:
+        shown = figure.drawn(made, made.frame(), Scene("crossover", values, (300, 400), part="time"))
+    (axes,) = shown.axes
+    (line,) = axes.lines
+    assert (line.get_label(), line.get_markerfacecolor()) == ("CuPy, recorded", "white")
+    assert line.get_color() == figure.HUES["gpu"]
+    assert line.get_xydata().tolist() == [[100, 2e-5], [10**8, 2e-5]]
+    *hatched, bars = sorted(axes.collections, key=lambda one: isinstance(one, LineCollection))
+    assert [bar[:, 1].tolist() for bar in bars.get_segments()] == [[1e-5, 4e-5]] * 2
+    cited = {(mark.get_hatch(), *mark.get_offsets()[0].tolist()) for mark in hatched}
+    assert cited == {("////", 1e8, seconds) for seconds in (60.9e-3, 2.15e-3, 0.489e-3)}
+    assert {text.get_text() for text in axes.texts} == {"NumPy", "on a GPU", "on a GPU, NVIDIA H200"}
+    note = "hollow: recorded on A100, 2026-01-02\nhatched: cited from a tutorial on GPUs from Python"
+    assert shown.get_supxlabel() == note
 
 
 def test_a_roof_without_a_rate_of_arithmetic_only_rises():

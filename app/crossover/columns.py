@@ -21,7 +21,6 @@ LEADERS = ("x", "y", "x1", "y1", "hue")
 NAMES = ("x", "y", "text", "hue")
 DOT, HOLLOW = 9, 11  # px
 WIDTHS = {"measured": 2.5, "recorded": 1.5, "chosen": 4.5}  # px of a line
-UNNAMED = ("a CPU", "a GPU")  # machines that a source does not name
 NOISY_ALPHA = 0.35  # of a mark whose time scatters too much
 
 Columns = dict[str, list[Any]]
@@ -108,7 +107,7 @@ def cited(picture: Picture, scheme: Mapping[str, str]) -> Columns:
         if least <= figure.n <= most:
             words = f"n = {count(figure.n)}: {duration(figure.seconds)}, {escape(figure.machine)}"
             words += f"<br>cited from {escape(figure.source)}"
-            name_ = figure.what if figure.machine in UNNAMED else f"{figure.what}, {figure.machine}"
+            name_ = figure.name
             append(columns, figure.n, figure.seconds, scheme["muted"], name_, words, f"{name_}, cited")
     return columns
 

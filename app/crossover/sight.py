@@ -14,7 +14,7 @@ from app.session import Session
 from compute.frames import Frame
 from compute.labs.crossover import picture, recorded
 from compute.labs.crossover.catalogue import Way, Workload, workload
-from compute.labs.crossover.cited import Cited
+from compute.labs.crossover.cited import Cited, fitting
 from compute.labs.crossover.settings import extent
 
 SHOWN = ("absent", "all", "none")  # of the recorded curves: those of ways that cannot run here, all, or none
@@ -91,9 +91,7 @@ class Sight:
         """Figures of others for this dtype, and of those that do not say theirs, within the range of n."""
         if not self.choice.cited:
             return ()
-        least, most = self.sizes
-        known = [c for c in self.workload.folder.CITED if c.dtype in ("", self.session.values["dtype"])]
-        return [figure for figure in known if least <= figure.n <= most]
+        return fitting(self.workload.folder.CITED, self.session.values["dtype"], self.sizes)
 
     @property
     def common(self) -> list[int]:
@@ -125,15 +123,10 @@ class Sight:
         """Within the range of n, those of the same dtype, settings and caches, of ways that are asked for."""
         if self.choice.recorded == "none":
             return []
-        values, (least, most) = self.session.values, self.sizes
+        values = self.session.values
         ways = {way.name: way for way in self.ways if self.choice.recorded == "all" or self._absent(way)}
-        wanted = values["dtype"], self.settings, values["evict"]
-        found = []
-        for curve in recorded.curves(values["workload"]):
-            if curve.way in ways and (curve.dtype, dict(curve.settings), curve.evict) == wanted:
-                series = {n: spread for n, spread in curve.series.items() if least <= n <= most}
-                found.append(Line(ways[curve.way], series, curve.noisy, curve.machine, curve.date))
-        return found
+        known = recorded.alike(values["workload"], values["dtype"], self.settings, values["evict"], self.sizes)
+        return [Line(ways[c.way], c.series, c.noisy, c.machine, c.date) for c in known if c.way in ways]
 
     def _absent(self, way: Way) -> bool:
         """Whether it can have no curve of its own here."""

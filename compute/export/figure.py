@@ -22,7 +22,7 @@ from compute.export.scene import Scene, SceneError
 from compute.files import whole_file
 from compute.frames import Frame, Raster
 from compute.lab import Lab
-from compute.panels import Line, Panel
+from compute.panels import Foreign, Line, Panel
 
 HEIGHT = 6.0  # inches of any drawing: type and lines grow with the pixels
 LOOKS: dict[str, dict[str, Any]] = {
@@ -88,6 +88,8 @@ def drawn(lab: Lab, frame: Frame, scene: Scene) -> Figure:
             axes.images[0].set_extent((x0, x1, y0, y1))
         else:
             _lines(figure, axes, panel, frame)
+        if panel.note:
+            figure.supxlabel(panel.note, fontsize=9, color="0.35")
     return figure
 
 
@@ -113,6 +115,8 @@ def _lines(figure: Figure, axes: Axes, panel: Panel, frame: Frame) -> None:
             if line.bars:
                 low, high = (frame.curves[name].y for name in line.bars)
                 axes.vlines(x, low, high, drawn.get_color(), linewidth=4, alpha=0.4)
+    for foreign in panel.foreign:
+        number[foreign.device or "cpu"] += _foreign(axes, foreign, number)
     for mark in panel.marks:
         axes.axvspan(mark.low, mark.high, color="0.5", alpha=0.13, linewidth=0)
         axes.axvline(mark.x, color="0.1", linestyle="--", linewidth=1.5, label=mark.label)
@@ -124,6 +128,24 @@ def _lines(figure: Figure, axes: Axes, panel: Panel, frame: Frame) -> None:
         figure.legend(frameon=False, loc="outside right upper")
     elif labels:
         axes.legend(frameon=False)
+
+
+def _foreign(axes: Axes, foreign: Foreign, number: dict[str, int]) -> bool:
+    """Hollow and thin beside what the frame has, or hatched if it is cited; whether it takes a mark of its device."""
+    if foreign.cited:
+        axes.scatter(foreign.x, foreign.y, 110, marker="s", facecolors="none", edgecolors="0.35", hatch="////")
+        for place in zip(foreign.x, foreign.y, strict=True):
+            axes.annotate(foreign.label, place, (-10, 0), textcoords="offset points", ha="right", va="center", size=9)
+        return False
+    hue, mark = HUES[foreign.device], MARKERS[number[foreign.device] % len(MARKERS)]
+    axes.plot(
+        foreign.x, foreign.y, color=hue, linewidth=1, marker=mark, markersize=6, markerfacecolor="white",
+        label=foreign.label,
+    )  # fmt: skip
+    if foreign.bars:
+        low, high = zip(*foreign.bars, strict=True)
+        axes.vlines(foreign.x, low, high, hue, linewidth=4, alpha=0.25, zorder=1)
+    return True
 
 
 def _hue(line: Line, number: int) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 TUTORIAL = "a tutorial on GPUs from Python"
+UNNAMED = ("a CPU", "a GPU")  # machines that a source does not name
 
 
 @dataclass(frozen=True)
@@ -17,3 +19,13 @@ class Cited:
     seconds: float
     machine: str
     source: str = TUTORIAL
+
+    @property
+    def name(self) -> str:
+        """What stands beside its mark."""
+        return self.what if self.machine in UNNAMED else f"{self.what}, {self.machine}"
+
+
+def fitting(figures: Iterable[Cited], dtype: str, sizes: tuple[int, int]) -> list[Cited]:
+    """Those of `dtype`, or that do not say theirs, with n from sizes[0] to sizes[1]."""
+    return [figure for figure in figures if figure.dtype in ("", dtype) and sizes[0] <= figure.n <= sizes[1]]

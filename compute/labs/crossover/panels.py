@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from compute.frames import Frame
-from compute.labs.crossover import picture
+from compute.labs.crossover import picture, recorded
 from compute.labs.crossover.catalogue import Workload, workload
-from compute.panels import Line, Mark, Panel
+from compute.labs.crossover.cited import fitting
+from compute.panels import Foreign, Line, Mark, Panel
 
 DEVICES = {"host": "cpu", "cuda": "gpu"}
 
@@ -35,9 +36,35 @@ def _time(frame: Frame) -> Panel:
         Line(f"{w.way} median", w.label, "marked", bars=(f"{w.way} q1", f"{w.way} q3"), device=DEVICES[w.device])
         for w in drawn
     )
+    elsewhere, note = _elsewhere(frame)
     return Panel(
-        _title(frame, "Time of a call"), _workload(frame).axis, "time [s]", "xy", curves, tuple(_crossing(frame))
-    )
+        _title(frame, "Time of a call"), _workload(frame).axis, "time [s]", "xy", curves, tuple(_crossing(frame)),
+        foreign=elsewhere, note=note,
+    )  # fmt: skip
+
+
+def _elsewhere(frame: Frame) -> tuple[tuple[Foreign, ...], str]:
+    """As on the page: recorded curves of ways that cannot run here, and cited figures; and what says so."""
+    of, dtype, drawn = _workload(frame), frame.notes["dtype"], picture.lines(frame)
+    sizes = [spot.n for line in drawn.values() for spot in line.points]
+    if not sizes:
+        return (), ""
+    extent = min(sizes), max(sizes)
+    absent = {w.name: w for w in of.ways() if w.missing or (w.name in drawn and drawn[w.name].status == "missing")}
+    known = recorded.alike(of.name, dtype, picture.settings(frame), frame.facts["evict"] > 0, extent)
+    known = [curve for curve in known if curve.way in absent and curve.series]
+    found = [_recorded(curve, DEVICES[absent[curve.way].backend.device]) for curve in known]
+    figures = fitting(of.folder.CITED, dtype, extent)
+    found += [Foreign(figure.name, (figure.n,), (figure.seconds,), cited=True) for figure in figures]
+    places = dict.fromkeys(f"hollow: recorded on {curve.machine}, {curve.date}" for curve in known)
+    cited = dict.fromkeys(f"hatched: cited from {figure.source}" for figure in figures)
+    return tuple(found), "\n".join([*places, *cited])
+
+
+def _recorded(curve: recorded.RecordedCurve, device: str) -> Foreign:
+    n, spreads = tuple(map(float, curve.series)), curve.series.values()
+    bars = tuple((spread.q1, spread.q3) for spread in spreads)
+    return Foreign(f"{curve.label}, recorded", n, tuple(spread.median for spread in spreads), bars, device)
 
 
 def _crossing(frame: Frame) -> list[Mark]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,13 @@ def curves(of: str, folder: Path | None = None) -> list[RecordedCurve]:
     Files that cannot be read are left out here; `record.library` says what is wrong with them.
     """
     return [curve for curve in library(folder) if curve.workload == workload(of).name]
+
+
+def alike(of: str, dtype: str, settings: Mapping[str, Any], evict: bool, sizes: tuple[int, int]) -> list[RecordedCurve]:
+    """Those of the workload called `of` that may stand beside such a sweep, cut to n from sizes[0] to sizes[1]."""
+    least, most = sizes
+    found = [c for c in curves(of) if (c.dtype, dict(c.settings), c.evict) == (dtype, dict(settings), evict)]
+    return [replace(c, series={n: spread for n, spread in c.series.items() if least <= n <= most}) for c in found]
 
 
 def library(folder: Path | None = None) -> list[RecordedCurve]:
