@@ -66,7 +66,7 @@ def test_time_against_n_with_its_crossing(done):
         assert list(line.get_xdata()) == SIZES
         assert list(line.get_ydata()) == pytest.approx([TRUTH[way](n) for n in SIZES])
     assert mark.get_xdata()[0] == pytest.approx(1e4)
-    assert mark.get_label() == "Numba faster than NumPy from n ≈ 10,000 on"
+    assert " ".join(mark.get_label().split()) == "Numba faster than NumPy from n ≈ 10,000 on"
     assert len({line.get_marker() for line in ways}) == len({line.get_linestyle() for line in ways}) == 2
     assert {line.get_color() for line in ways} == {figure.HUES["cpu"]}
 
@@ -120,6 +120,17 @@ def test_recorded_curves_of_absent_ways_are_hollow_and_cited_figures_hatched(mon
     assert {text.get_text() for text in axes.texts} == {"NumPy", "on a GPU", "on a GPU, NVIDIA H200"}
     note = "hollow: recorded on A100, 2026-01-02\nhatched: cited from a tutorial on GPUs from Python"
     assert shown.get_supxlabel() == note
+
+
+def test_the_best_here_is_compared_with_what_was_recorded_as_on_the_page(done, monkeypatch):
+    """Numba is at 10 and 100 µs at the ends of the last two decades, and the recorded curve at 20."""
+    spread = Spread(2e-5, 2e-5, 2e-5, 9)
+    curve = replace(CURVE, series=dict.fromkeys((100, 10**4, 10**6), spread))
+    monkeypatch.setattr(recorded, "library", lambda folder=None: [curve])
+    monkeypatch.setattr(catalogue.Way, "missing", property(lambda way: "no GPU" * (way.backend.device == "cuda")))
+    mark = drawn(done, "time").lines[-1]
+    assert " ".join(mark.get_label().split()) == "CuPy (recorded) faster than Numba from n ≈ 40,000 on"
+    assert mark.get_xdata()[0] == pytest.approx(10 ** (4 + 2 * np.log10(2)))
 
 
 def test_a_roof_without_a_rate_of_arithmetic_only_rises():

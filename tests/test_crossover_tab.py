@@ -16,7 +16,7 @@ from bokeh.models import LogAxis, Range1d
 
 from app.crossover.code import coloured
 from app.crossover.columns import Picture, bars, cited, dots, lines
-from app.crossover.finding import BEST_CPU, BEST_GPU, Line, compared, doubt, sides, words
+from app.crossover.finding import doubt, words
 from app.crossover.held import held
 from app.crossover.kept import Kept, as_csv, as_json, as_pyperf, as_trace
 from app.crossover.looks import looks
@@ -35,6 +35,7 @@ from compute.labs.crossover import Crossover
 from compute.labs.crossover.catalogue import Way, workload, workloads
 from compute.labs.crossover.cited import Cited
 from compute.labs.crossover.conclusions import Conclusion
+from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, Line, compared, sides
 from compute.labs.crossover.picture import Line as Measured
 from compute.labs.crossover.picture import Spot
 from compute.labs.crossover.trap import traps

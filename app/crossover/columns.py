@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from app.crossover.finding import Finding, Line
 from app.crossover.looks import Look
 from app.crossover.times import count, duration
 from compute.labs.crossover.cited import Cited
+from compute.labs.crossover.finding import Finding, Line
 from compute.timings import Spread
 
 LINES = ("xs", "ys", "hue", "dash", "width", "key")

@@ -8,9 +8,9 @@ from typing import Any
 import panel_material_ui as pmui
 
 from app.controls import column
-from app.crossover.finding import BEST_CPU, BEST_GPU
 from app.crossover.sight import SHOWN, Sight
 from app.widgets import FULL
+from compute.labs.crossover.finding import BEST_CPU, BEST_GPU
 
 BEST = {"Best GPU way": BEST_GPU, "Best CPU way": BEST_CPU}
 RECORDED = {"of ways that are absent here": SHOWN[0], "all": SHOWN[1], "none": SHOWN[2]}

@@ -9,7 +9,6 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
-from app.crossover.finding import Finding, Line
 from app.crossover.kept import Keeper
 from app.crossover.sight import Sight
 from app.crossover.times import count, duration
@@ -17,6 +16,7 @@ from app.readout_view import times
 from app.session import Session
 from app.theme import ASSETS, stylesheet
 from compute.frames import Frame
+from compute.labs.crossover.finding import Finding, Line
 from compute.labs.crossover.report import INCLUDED
 from compute.timings import Spread
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.crossover.columns import Picture
-from app.crossover.finding import BEST_CPU, BEST_GPU, Finding, Line, compared, sides
 from app.crossover.looks import looks
 from app.session import Session
 from compute.frames import Frame
 from compute.labs.crossover import picture, recorded
 from compute.labs.crossover.catalogue import Way, Workload, workload
 from compute.labs.crossover.cited import Cited, fitting
+from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, Finding, Line, beside, compared, measured, sides
 from compute.labs.crossover.settings import extent
 
 SHOWN = ("absent", "all", "none")  # of the recorded curves: those of ways that cannot run here, all, or none
@@ -111,24 +111,12 @@ class Sight:
 
     def _here(self) -> list[Line]:
         moving = self.choice.moving and bool(self.session.values["split"])
-        found = []
-        for way in self.ways:
-            line = self.measured.get(way.name)
-            if line is not None and (series := line.series(moving)):
-                noisy = frozenset(spot.n for spot in line.points if spot.noisy)
-                found.append(Line(way, series, noisy))
-        return found
+        return measured(self.workload, self.measured, moving)
 
     def _recorded(self) -> list[Line]:
-        """Within the range of n, those of the same dtype, settings and caches, of ways that are asked for."""
         if self.choice.recorded == "none":
             return []
-        values = self.session.values
-        ways = {way.name: way for way in self.ways if self.choice.recorded == "all" or self._absent(way)}
-        known = recorded.alike(values["workload"], values["dtype"], self.settings, values["evict"], self.sizes)
-        return [Line(ways[c.way], c.series, c.noisy, c.machine, c.date) for c in known if c.way in ways]
-
-    def _absent(self, way: Way) -> bool:
-        """Whether it can have no curve of its own here."""
-        line = self.measured.get(way.name)
-        return bool(way.missing) or (line is not None and line.status == "missing")
+        values, every = self.session.values, self.choice.recorded == "all"
+        return beside(
+            self.workload, self.measured, values["dtype"], self.settings, values["evict"], self.sizes, every
+        )  # fmt: skip

@@ -29,12 +29,12 @@ from app.crossover.columns import (
     name,
     table,
 )
-from app.crossover.finding import Finding, Line
 from app.crossover.log_plot import LogPlot
 from app.crossover.tip import TIP
 from app.frame_source import FrameSource
 from app.plot_type import letter, type_size
 from app.theme import FAMILY, PRESENTER_SCALE, colours
+from compute.labs.crossover.finding import Finding, Line
 
 SECONDS = """
 const [size, unit] = [[1, 's'], [1e-3, 'ms'], [1e-6, 'µs'], [0, 'ns']].find(([least]) => tick >= 0.999 * least);

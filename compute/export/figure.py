@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
@@ -34,6 +35,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "spot": {"linestyle": "none", "marker": "o", "markersize": 9},
 }
 HUES = {"cpu": "#2f6db5", "gpu": "#c2570c"}  # as on the page
+WIDE = 36  # characters of a line in a legend
 MOST_INSIDE = 5  # entries of a legend that has its place among the lines
 MARKERS, STROKES = ("o", "s", "^", "D", "v", "h", "*", "P"), ("-", "--", ":", "-.")
 STEADY: dict[Any, Any] = {
@@ -119,7 +121,7 @@ def _lines(figure: Figure, axes: Axes, panel: Panel, frame: Frame) -> None:
         number[foreign.device or "cpu"] += _foreign(axes, foreign, number)
     for mark in panel.marks:
         axes.axvspan(mark.low, mark.high, color="0.5", alpha=0.13, linewidth=0)
-        axes.axvline(mark.x, color="0.1", linestyle="--", linewidth=1.5, label=mark.label)
+        axes.axvline(mark.x, color="0.1", linestyle="--", linewidth=1.5, label=fill(mark.label, WIDE))
     for axis in panel.log:
         getattr(axes, f"set_{axis}scale")("log")
     axes.grid(visible=True, alpha=0.3)

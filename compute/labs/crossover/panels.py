@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from compute.frames import Frame
-from compute.labs.crossover import picture, recorded
+from compute.labs.crossover import finding, picture
 from compute.labs.crossover.catalogue import Workload, workload
 from compute.labs.crossover.cited import fitting
 from compute.panels import Foreign, Line, Mark, Panel
@@ -31,53 +31,40 @@ def _workload(frame: Frame) -> Workload:
 
 
 def _time(frame: Frame) -> Panel:
-    drawn = [line for line in picture.lines(frame).values() if line.series()]
-    curves = tuple(
+    """As on the page: what is measured, recorded curves of ways that cannot run here, and figures of others."""
+    of, dtype, drawn = _workload(frame), frame.notes["dtype"], picture.lines(frame)
+    own = tuple(
         Line(f"{w.way} median", w.label, "marked", bars=(f"{w.way} q1", f"{w.way} q3"), device=DEVICES[w.device])
-        for w in drawn
-    )
-    elsewhere, note = _elsewhere(frame)
+        for w in drawn.values() if w.series()
+    )  # fmt: skip
+    sizes = [spot.n for line in drawn.values() for spot in line.points]
+    extent = min(sizes), max(sizes)
+    known = finding.beside(of, drawn, dtype, picture.settings(frame), frame.facts["evict"] > 0, extent)
+    known = [line for line in known if line.series]
+    figures = fitting(of.folder.CITED, dtype, extent)
+    foreign = [*map(_recorded, known), *(Foreign(c.name, (c.n,), (c.seconds,), cited=True) for c in figures)]
+    note = [f"hollow: {line.place}" for line in known] + [f"hatched: cited from {c.source}" for c in figures]
+    found = finding.compared(*finding.sides([*finding.measured(of, drawn), *known]))
     return Panel(
-        _title(frame, "Time of a call"), _workload(frame).axis, "time [s]", "xy", curves, tuple(_crossing(frame)),
-        foreign=elsewhere, note=note,
+        _title(frame, "Time of a call"), of.axis, "time [s]", "xy", own, tuple(_crossing(found)),
+        foreign=tuple(foreign), note="\n".join(dict.fromkeys(note)),
     )  # fmt: skip
 
 
-def _elsewhere(frame: Frame) -> tuple[tuple[Foreign, ...], str]:
-    """As on the page: recorded curves of ways that cannot run here, and cited figures; and what says so."""
-    of, dtype, drawn = _workload(frame), frame.notes["dtype"], picture.lines(frame)
-    sizes = [spot.n for line in drawn.values() for spot in line.points]
-    if not sizes:
-        return (), ""
-    extent = min(sizes), max(sizes)
-    absent = {w.name: w for w in of.ways() if w.missing or (w.name in drawn and drawn[w.name].status == "missing")}
-    known = recorded.alike(of.name, dtype, picture.settings(frame), frame.facts["evict"] > 0, extent)
-    known = [curve for curve in known if curve.way in absent and curve.series]
-    found = [_recorded(curve, DEVICES[absent[curve.way].backend.device]) for curve in known]
-    figures = fitting(of.folder.CITED, dtype, extent)
-    found += [Foreign(figure.name, (figure.n,), (figure.seconds,), cited=True) for figure in figures]
-    places = dict.fromkeys(f"hollow: recorded on {curve.machine}, {curve.date}" for curve in known)
-    cited = dict.fromkeys(f"hatched: cited from {figure.source}" for figure in figures)
-    return tuple(found), "\n".join([*places, *cited])
-
-
-def _recorded(curve: recorded.RecordedCurve, device: str) -> Foreign:
-    n, spreads = tuple(map(float, curve.series)), curve.series.values()
+def _recorded(line: finding.Line) -> Foreign:
+    n, spreads = tuple(map(float, line.series)), line.series.values()
     bars = tuple((spread.q1, spread.q3) for spread in spreads)
-    return Foreign(f"{curve.label}, recorded", n, tuple(spread.median for spread in spreads), bars, device)
+    return Foreign(f"{line.label}, recorded", n, tuple(spread.median for spread in spreads), bars, line.kind)
 
 
-def _crossing(frame: Frame) -> list[Mark]:
-    """Where the default pair crosses."""
-    if "crossing" not in frame.notes:
+def _crossing(found: finding.Finding) -> list[Mark]:
+    """Where the best of both devices cross."""
+    fast, slow = found.names
+    crossing = found.crossing
+    if crossing is None or crossing.n is None:
         return []
-    slow, fast = frame.notes["slow"], frame.notes["fast"]
-    found = picture.crossing_of(frame, slow, fast)
-    if found is None or found.n is None:
-        return []
-    of = _workload(frame)
-    words = f"{of.way(fast).label} faster than {of.way(slow).label} from n ≈ {float(f'{found.n:.2g}'):,.0f} on"
-    return [Mark(found.n, words, found.low or found.least, found.high or found.most)]
+    words = f"{fast} faster than {slow} from n ≈ {float(f'{crossing.n:.2g}'):,.0f} on"
+    return [Mark(crossing.n, words, crossing.low or crossing.least, crossing.high or crossing.most)]
 
 
 def _roofline(frame: Frame, ways: list[picture.Line]) -> Panel:
