@@ -61,6 +61,16 @@ def test_an_error_of_ours_ends_the_job_and_is_logged(jobs, notes):
     assert notes == [("error", "film.mp4 was not made: AttributeError: no such thing (this is an error of Fieldlab)")]
 
 
+def test_a_file_that_cannot_be_written_ends_its_job(jobs, notes):
+    def full(moment):
+        raise OSError("no space left")
+
+    job = jobs.add("plan.json")
+    with pytest.raises(OSError, match="no space"):
+        job.ask(AtOnce(), "field", full)
+    assert job.state == "failed"
+
+
 def test_one_that_fails_takes_no_other_with_it():
     asked = []
     lab = SimpleNamespace(

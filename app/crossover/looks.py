@@ -30,17 +30,12 @@ class Look:
     kind: str
 
 
-def kind(way: Way) -> str:
-    """Which device's hue it has: "cpu" or "gpu"."""
-    return "cpu" if way.backend.device == "host" else "gpu"
-
-
 def looks(ways: Iterable[Way]) -> dict[str, Look]:
     """The look of each way of a workload, by name; the same whichever of them are chosen."""
     found: dict[str, Look] = {}
     counts = {"cpu": 0, "gpu": 0}
     for way in ways:
-        device = kind(way)
+        device = way.kind
         index = counts[device]
         counts[device] += 1
         marker, sign = MARKERS[index % len(MARKERS)]

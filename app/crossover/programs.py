@@ -6,7 +6,6 @@ import panel as pn
 import panel_material_ui as pmui
 
 from app.crossover.code import STYLE, program
-from app.crossover.looks import kind
 from app.crossover.sight import Sight
 from app.theme import stylesheet
 from compute.labs.crossover.catalogue import Way
@@ -54,7 +53,7 @@ class Programs:
     def _usual(self) -> tuple[str, ...]:
         """The first way on each device."""
         ways = self._sight.ways
-        kinds = {kind(way): way.name for way in reversed(ways)}
+        kinds = {way.kind: way.name for way in reversed(ways)}
         return tuple(kinds[name] for name in ("cpu", "gpu") if name in kinds)
 
     def _chosen(self) -> None:
@@ -71,4 +70,4 @@ class Programs:
 
 
 def _article(way: Way) -> str:
-    return program(way, kind(way))
+    return program(way, way.kind)

@@ -82,6 +82,7 @@ class FilmSection:
         job = self._jobs.add(self._name())
 
         def errand(moment: Moment) -> Errand:
+            """See Job.order."""
             return Errand("compute.export.tasks:film", {"film": self._film(moment), "path": job.path})
 
         job.order(self._subject, self.what.part, errand)

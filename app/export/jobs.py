@@ -21,7 +21,7 @@ from app.theme import stylesheet
 from app.widgets import icon
 from compute import scratch
 from compute.export.errand import Errand
-from compute.export.runner import Runner
+from compute.export.runner import Runner, ours
 from compute.files import size
 
 TICK = 250  # ms
@@ -66,26 +66,35 @@ class Job:
         return self.state in ("done", "failed", "cancelled")
 
     def order(self, subject: Subject, part: str, errand: Callable[[Moment], Errand]) -> None:
-        """Have it made by errand(how the lab stands), once the engine has said that; part: as of Subject.ask.
+        """Have it made by errand(how the lab stands), in a process of its own. See `ask`."""
 
-        An error of `errand` is why it failed; a ValueError is the request's fault. Nothing is made if it is cancelled
+        def begin(moment: Moment) -> None:
+            """Start the process."""
+            self.runner = Runner(errand(moment))
+            self.runner.start()
+
+        self.ask(subject, part, begin)
+
+    def ask(self, subject: Subject, part: str, act: Callable[[Moment], object]) -> None:
+        """Call act(how the lab stands), once the engine has said that; part: as of Subject.ask.
+
+        An error of `act` is why it failed; a ValueError is the request's fault. Nothing is done if it is cancelled
         before.
         """
 
-        def begin(moment: Moment) -> None:
+        def heard(moment: Moment) -> None:
+            """The engine has answered."""
             if self.over:
                 return
             try:
-                self.runner = Runner(errand(moment))
+                act(moment)
             except ValueError as error:
                 self.fail(str(error))
             except Exception as error:
-                self.fail(f"{type(error).__name__}: {error} (this is an error of Fieldlab)")
+                self.fail(ours(f"{type(error).__name__}: {error}"))
                 raise
-            else:
-                self.runner.start()
 
-        subject.ask(part, begin)
+        subject.ask(part, heard)
 
     def made(self) -> None:
         """The file is there already."""

@@ -64,10 +64,11 @@ class LinkSection:
         job = self._jobs.add(file_name(self._subject.lab, "", ".json"))
 
         def write(moment: Moment) -> None:
+            """The plan alone; there is nothing to make."""
             job.path.write_text(json.dumps(moment.scene.plain(), indent=1, ensure_ascii=False), encoding="utf-8")
             job.made()
 
-        self._subject.ask(self._part(), write)
+        job.ask(self._subject, self._part(), write)
 
     def _say(self, words: str) -> None:
         self._words.object = f"<p class='quiet' role='status'>{words}</p>"

@@ -51,6 +51,7 @@ class NumbersSection:
         job = self._jobs.add(file_name(self._subject.lab, "", self.form.value))
 
         def errand(moment: Moment) -> Errand:
+            """See Job.order."""
             given = {"scene": moment.scene, "path": job.path, "present": moment.present}
             return Errand("compute.export.tasks:numbers", given)
 

@@ -51,8 +51,7 @@ class PictureSection:
         self.transparent.visible = self.form.value not in (None, PLAIN)
 
     def _panel(self) -> Any:
-        frame = self._subject.frame
-        return self._subject.lab.panels(frame).get(self.what.value) if frame else None
+        return self._subject.panels().get(self.what.value)
 
     def _save(self) -> None:
         panel = self._panel()
@@ -64,6 +63,7 @@ class PictureSection:
         job = self._jobs.add(file_name(self._subject.lab, self.what.value, FORMATS[self.form.value]))
 
         def errand(moment: Moment) -> Errand:
+            """See Job.order."""
             given = {"scene": replace(moment.scene, size=size), "path": job.path, "present": moment.present}
             if plain:
                 return Errand("compute.export.tasks:picture", given)

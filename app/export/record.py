@@ -110,6 +110,7 @@ class RecordSection:
         shutil.move(folder, kept)
 
         def errand(moment: Moment) -> Errand:
+            """See Job.order."""
             given = {"folder": kept, "path": job.path, "look": moment.scene.look, "part": part, "axes": axes}
             return Errand("compute.export.tasks:recorded", given | {"size": pixels, "rate": rate})
 

@@ -12,6 +12,7 @@ from compute.export.paint import Present
 from compute.export.scene import Scene
 from compute.frames import Frame
 from compute.lab import Lab
+from compute.panels import Panel
 
 if TYPE_CHECKING:
     from app.lab_view import LabView
@@ -38,6 +39,8 @@ class Subject:
         self._view = view
         self.session = view.session
         self._waiting: list[Callable[[Mapping[str, Any]], object]] = []
+        self._drawn_of: Frame | None = None
+        self._panels: Mapping[str, Panel] = {}
 
     @property
     def lab(self) -> type[Lab]:
@@ -56,8 +59,13 @@ class Subject:
 
     def drawings(self) -> dict[str, str]:
         """Names of the drawings with axes that there are now, pictures included, by their titles."""
-        frame = self.frame
-        return {panel.title or name: name for name, panel in self.lab.panels(frame).items()} if frame else {}
+        return {panel.title or name: name for name, panel in self.panels().items()}
+
+    def panels(self) -> Mapping[str, Panel]:
+        """What can be drawn now, by name; worked out once for a frame, as the card asks several times a second."""
+        if self.frame is not self._drawn_of:
+            self._drawn_of, self._panels = self.frame, self.lab.panels(self.frame) if self.frame else {}
+        return self._panels
 
     def size(self, height: int) -> tuple[int, int]:
         """(height, width) in pixels of a picture of that height, in the shape it has on the screen; both even.
@@ -76,6 +84,7 @@ class Subject:
         look = self._view.controls.look(part)
 
         def take(snapshot: Mapping[str, Any]) -> None:
+            """The engine has answered."""
             story = self.lab.told(values, snapshot)
             screen = self.lab.sized()
             own = {name: value for name, value in story.values.items() if name not in screen}

@@ -64,6 +64,7 @@ class TableFields:
         lab = self._subject.lab
 
         def errand(moment: Moment) -> Errand:
+            """See Job.order."""
             steps = 0 if lab.ENDS else self.steps.value
             axes = axes_of(lab, texts)
             rest = {name: value for name, value in moment.scene.values.items() if name not in axes}

@@ -23,7 +23,7 @@ class What:
     def tick(self) -> bool:
         """Offer what there is now; whether there is anything."""
         subject, drawings = self._subject, self._subject.drawings()
-        panels = subject.lab.panels(subject.frame) if subject.frame else {}
+        panels = subject.panels()
         pictures = subject.pictures().values()
         plain = {title: (name, False) for title, name in drawings.items() if panels[name].image in pictures}
         choose(self.field, plain | {f"{title}, {AXES}": (name, True) for title, name in drawings.items()})
@@ -38,7 +38,7 @@ class What:
     def part(self) -> str:
         """The picture that is meant, or the drawing."""
         name, axes = self.field.value
-        panel = self._subject.lab.panels(self._subject.frame).get(name) if self._subject.frame else None
+        panel = self._subject.panels().get(name)
         return str(name if axes or panel is None else panel.image)
 
     def size(self, height: int) -> tuple[int, int]:

@@ -117,8 +117,7 @@ def _lines(figure: Figure, axes: Axes, panel: Panel, frame: Frame) -> None:
             if line.bars:
                 low, high = (frame.curves[name].y for name in line.bars)
                 axes.vlines(x, low, high, drawn.get_color(), linewidth=4, alpha=0.4)
-    for foreign in panel.foreign:
-        number[foreign.device or "cpu"] += _foreign(axes, foreign, number)
+    _foreign(axes, panel, number)
     for mark in panel.marks:
         axes.axvspan(mark.low, mark.high, color="0.5", alpha=0.13, linewidth=0)
         axes.axvline(mark.x, color="0.1", linestyle="--", linewidth=1.5, label=fill(mark.label, WIDE))
@@ -132,22 +131,32 @@ def _lines(figure: Figure, axes: Axes, panel: Panel, frame: Frame) -> None:
         axes.legend(frameon=False)
 
 
-def _foreign(axes: Axes, foreign: Foreign, number: dict[str, int]) -> bool:
-    """Hollow and thin beside what the frame has, or hatched if it is cited; whether it takes a mark of its device."""
-    if foreign.cited:
-        axes.scatter(foreign.x, foreign.y, 110, marker="s", facecolors="none", edgecolors="0.35", hatch="////")
-        for place in zip(foreign.x, foreign.y, strict=True):
-            axes.annotate(foreign.label, place, (-10, 0), textcoords="offset points", ha="right", va="center", size=9)
-        return False
-    hue, mark = HUES[foreign.device], MARKERS[number[foreign.device] % len(MARKERS)]
+def _foreign(axes: Axes, panel: Panel, number: dict[str, int]) -> None:
+    """number: of the lines of each device so far."""
+    for figures in panel.foreign:
+        if figures.cited:
+            _cited(axes, figures)
+        else:
+            _recorded(axes, figures, number[figures.device])
+            number[figures.device] += 1
+
+
+def _cited(axes: Axes, figures: Foreign) -> None:
+    """Hatched, with its name beside it."""
+    axes.scatter(figures.x, figures.y, 110, marker="s", facecolors="none", edgecolors="0.35", hatch="////")
+    for place in zip(figures.x, figures.y, strict=True):
+        axes.annotate(figures.label, place, (-10, 0), textcoords="offset points", ha="right", va="center", size=9)
+
+
+def _recorded(axes: Axes, curve: Foreign, number: int) -> None:
+    """Hollow and thin beside what the frame has; it is the `number`-th line of its device."""
+    hue, mark = HUES[curve.device], MARKERS[number % len(MARKERS)]
     axes.plot(
-        foreign.x, foreign.y, color=hue, linewidth=1, marker=mark, markersize=6, markerfacecolor="white",
-        label=foreign.label,
+        curve.x, curve.y, color=hue, linewidth=1, marker=mark, markersize=6, markerfacecolor="white", label=curve.label
     )  # fmt: skip
-    if foreign.bars:
-        low, high = zip(*foreign.bars, strict=True)
-        axes.vlines(foreign.x, low, high, hue, linewidth=4, alpha=0.25, zorder=1)
-    return True
+    if curve.bars:
+        low, high = zip(*curve.bars, strict=True)
+        axes.vlines(curve.x, low, high, hue, linewidth=4, alpha=0.25, zorder=1)
 
 
 def _hue(line: Line, number: int) -> dict[str, Any]:

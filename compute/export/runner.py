@@ -129,8 +129,13 @@ class Runner:
                 case Ended(result=result):
                     self.result, self.part, self.state = result, 1.0, "done"
                 case Failed(text=text, expected=expected):
-                    self.text = text if expected else f"{text} (this is an error of Fieldlab)"
+                    self.text = text if expected else ours(text)
                     self.state = "failed"
+
+
+def ours(text: str) -> str:
+    """What is said of an error that is not the request's fault."""
+    return f"{text} (this is an error of Fieldlab)"
 
 
 def warm() -> None:

@@ -35,8 +35,8 @@ AT_ONCE = f"""async () => {{
 # A component is drawn for the first time, and the model changes before it can listen.
 AT_BIRTH = f"""async () => {{
   {VIEW}
-  const {{ React, createRoot }} = [...view._module_cache.values()].map((one) => one.default).find((one) => one?.React)
-    ?? (await view._module_cache.values().next().value).default;
+  const modules = await Promise.all(view._module_cache.values());
+  const {{ React, createRoot }} = modules.map((module) => module.default).find((one) => one?.React && one.createRoot);
   const element = document.createElement('div');
   const Told = () => {{
     const [value] = fieldlab.shared(React, view, 'label');

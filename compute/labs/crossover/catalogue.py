@@ -39,6 +39,11 @@ class Way(Program):
         """The workload's folder."""
         return f"{folders.__name__}.{self.workload}"
 
+    @property
+    def kind(self) -> str:
+        """Whose hue it has: "cpu" or "gpu"."""
+        return "cpu" if self.backend.device == "host" else "gpu"
+
     def function(self) -> Callable[..., Any]:
         """What is timed."""
         found: Callable[..., Any] = getattr(self.module(), workload(self.workload).call)

@@ -45,7 +45,7 @@ class Line:
     @property
     def kind(self) -> str:
         """Whose hue it has: "cpu" or "gpu"."""
-        return "cpu" if self.way.backend.device == "host" else "gpu"
+        return self.way.kind
 
 
 def measured(of: Workload, drawn: Mapping[str, picture.Line], moving: bool = False) -> list[Line]:
