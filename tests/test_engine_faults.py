@@ -13,7 +13,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-from compute.engine import Broken, Closed, FrameReady, Paused, Restarted, Sampled, SnapshotTaken, Solved, Supervisor
+from compute.engine import (
+    Broken,
+    Closed,
+    FrameReady,
+    Paused,
+    Refused,
+    Restarted,
+    Sampled,
+    SnapshotTaken,
+    Solved,
+    Supervisor,
+)
 from tests.engine_faulty import Client, running
 
 ROOT = Path(__file__).parent.parent
@@ -27,6 +38,11 @@ def engine() -> Iterator[Supervisor]:
 def kill(engine: Supervisor) -> None:
     assert engine.pid is not None
     os.kill(engine.pid, signal.SIGKILL)
+
+
+def descriptors(engine: Supervisor) -> int:
+    """How many the worker has open."""
+    return len(list(Path(f"/proc/{engine.pid}/fd").iterdir()))
 
 
 def kept(engine: Supervisor, number: int = 1) -> bool:
@@ -71,6 +87,24 @@ def test_a_killed_engine_goes_on_from_the_last_good_state(engine):
     assert numbers == sorted(set(numbers))
     assert len(client.of(Restarted)) == 1
     assert engine.restarts == 1
+
+
+def test_a_state_that_cannot_be_opened_again_leaves_nothing_open_in_the_worker(engine):
+    """As on a device that another program has filled meanwhile: the opening is refused, its descriptors are closed."""
+    witness, refused = Client(engine), [Client(engine) for _ in range(5)]
+    for client in refused:
+        client.handle.step(1)
+    wait_until(lambda: all(kept(engine, client.handle._record.number) for client in refused))
+    witness.barrier()
+    usual = descriptors(engine)
+    for client in refused:
+        client.handle._record.deposit.values = {**client.handle._record.deposit.values, "level": 7.0}
+    kill(engine)
+    for client in refused:
+        assert "level" in client.wait(Refused).text
+        client.wait(Closed)
+    witness.barrier()
+    assert descriptors(engine) == usual - len(refused)  # the rings of the five are gone, the witness has its own
 
 
 def test_values_asked_for_while_the_engine_is_away_are_not_lost(engine):

@@ -8,6 +8,7 @@ import os
 import pickle
 import threading
 import time
+from itertools import count
 from math import inf, isnan, nan
 from multiprocessing import Pipe
 from pathlib import Path
@@ -19,9 +20,10 @@ import pytest
 from compute.devices import Host
 from compute.engine.jobs import Bench
 from compute.engine.keeper import Keeper, finite
+from compute.engine.ledger import Deposit, Record, reopening
 from compute.engine.line import Line
 from compute.engine.memory import NoSharedMemory, Writer, memory_file, pack, read, unpack
-from compute.engine.messages import Delivery, Order, Report
+from compute.engine.messages import Delivery, Order, Parcel, Report
 from compute.engine.outbox import Item, Outbox
 from compute.engine.pace import GRACE, SLICE, Pace
 from compute.engine.port import LONGEST_TEXT, context_lost, in_words
@@ -171,6 +173,23 @@ class TestMemory:
         with pytest.raises(NoSharedMemory, match="no shared memory of 4096 bytes: No space left"):
             memory_file(4096)
         assert descriptors() == before
+
+    @pytest.mark.parametrize("refused", [1, 2])
+    def test_a_lab_that_finds_no_descriptor_left_is_refused_and_leaves_none_open(self, monkeypatch, refused):
+        record, calls, duplicated = Record(1, "faulty", print, {}, (8, 8)), count(1), os.dup
+
+        def dup(descriptor: int) -> int:
+            if next(calls) == refused:
+                raise OSError(errno.EMFILE, "too many")
+            return duplicated(descriptor)
+
+        record.keep(Deposit(Parcel(b"", ()), memory_file(1), {}))
+        before = descriptors()
+        monkeypatch.setattr(os, "dup", dup)
+        assert [item.order.verb for item in reopening(record)] == ["refuse", "close_lab"]
+        assert descriptors() == before
+        record.release()
+        assert descriptors() == before - 1
 
     def test_without_memfd_an_unlinked_file_serves(self, monkeypatch):
         monkeypatch.delattr(os, "memfd_create")

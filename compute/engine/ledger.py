@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from compute.engine.memory import NoSharedMemory, read, unpack
+from compute.engine.memory import NoSharedMemory, duplicate, read, unpack
 from compute.engine.messages import (
     Answered,
     Broken,
@@ -92,11 +93,17 @@ class Record:
 
     def opening(self) -> list[Item]:
         """Orders that make this lab in a fresh worker as it was. Raises NoSharedMemory."""
-        shared = Ring.create(LARGEST)
-        self.close_ring()
-        self.ring = Ring(os.dup(shared))
         kept = self.deposit
-        descriptors = (shared, os.dup(kept.descriptor)) if kept else (shared,)
+        with ExitStack() as undo:  # one of them may not be had
+            descriptors = [Ring.create(LARGEST)]
+            undo.callback(os.close, descriptors[0])
+            ring = Ring(duplicate(descriptors[0]))
+            undo.callback(ring.close)
+            if kept:
+                descriptors.append(duplicate(kept.descriptor))
+            undo.pop_all()
+        self.close_ring()
+        self.ring = ring
         values = kept.values if kept else self.values
         arguments = {
             "kind": self.kind,
@@ -104,7 +111,7 @@ class Record:
             "parcel": kept.parcel if kept else None,
             "frames": self.frames,
         }
-        items = [Item(Order(self.number, "open_lab", arguments), descriptors)]
+        items = [Item(Order(self.number, "open_lab", arguments), tuple(descriptors))]
         newer = {name: value for name, value in self.values.items() if name not in values or values[name] != value}
         for serial, update in [(0, newer)] * bool(newer) + self.unsettled:
             items.append(self._item("update", serial=serial, values=update))

@@ -42,6 +42,14 @@ def memory_file(size: int) -> int:
     return descriptor
 
 
+def duplicate(descriptor: int) -> int:
+    """Another descriptor of the same file; the caller closes it. NoSharedMemory when descriptors run out."""
+    try:
+        return os.dup(descriptor)
+    except OSError as error:
+        raise NoSharedMemory(f"no further descriptor of shared memory: {os.strerror(error.errno or 0)}") from error
+
+
 def _unlinked_file() -> int:
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())

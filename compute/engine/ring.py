@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from compute.engine.memory import ALIGNMENT, memory_file, offsets
+from compute.engine.memory import ALIGNMENT, NoSharedMemory, memory_file, offsets
 
 SLOTS = 9  # the widest window of unacknowledged frames, 8, and one under way
 LARGEST = 2**20  # pixels of one picture at most: beyond it a browser needs longer than a frame
@@ -23,12 +23,14 @@ ELSEWHERE = -1  # slot number of a frame that did not fit: its arrays are in the
 
 
 class Ring:
-    """Maps the memory file `descriptor`, which it takes over and closes."""
+    """Maps the memory file `descriptor`, which it takes over and closes. NoSharedMemory if it cannot be mapped."""
 
     def __init__(self, descriptor: int) -> None:
         try:
             size = os.fstat(descriptor).st_size
             self._map = mmap.mmap(descriptor, size)
+        except OSError as error:
+            raise NoSharedMemory(f"shared memory cannot be mapped: {os.strerror(error.errno or 0)}") from error
         finally:
             os.close(descriptor)
         self._view = memoryview(self._map)

@@ -198,10 +198,12 @@ class Supervisor:
             self._connect()
         self.state = "busy" if self._busy else "ready"
         record = self._ledger.get(getattr(report, "lab", 0))
-        with self.lock:
-            event = self._ledger.account(record, report, descriptors, now) if record else None
-        for descriptor in descriptors:
-            os.close(descriptor)
+        try:
+            with self.lock:
+                event = self._ledger.account(record, report, descriptors, now) if record else None
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
         if record and event and (not record.closing or isinstance(event, Closed)):
             self._emit(record, event)
 

@@ -128,7 +128,9 @@ class Worker:
         parcel: Parcel | None,
         frames: int,
     ) -> None:
-        with ExitStack() as undo:
+        with ExitStack() as always, ExitStack() as undo:
+            if parcel:
+                always.callback(os.close, deposit)
             shared = undo.enter_context(closing(Ring(ring)))
             belongs(self._setup.name, values)
             with self._port.expecting(number, "opening", LONG):
@@ -148,8 +150,6 @@ class Worker:
             lab.restore(read(parcel, deposit))
         except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
             self._port.trouble(number, error, Refused)
-        finally:
-            os.close(deposit)
 
     def _class(self, kind: str) -> type[Lab]:
         if kind not in self._setup.labs:
