@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import log
+
 import pytest
 
 from compute.labs.crossover.crossing import crossing
@@ -28,15 +30,15 @@ def test_the_interval_is_that_of_the_quartiles():
     found = crossing(curve(lambda n: 1e-9 * n, 0.1), curve(lambda n: 1e-7 * n**0.5, 0.1))
     off = (1.1 / 0.9) ** 2
     assert (found.low, found.n, found.high) == pytest.approx((1e4 / off, 1e4, 1e4 * off))
-    assert found.words == "faster from n = 10,000 on (6,694 to 14,938)"
 
 
-@pytest.mark.parametrize(("factor", "always", "word"), [(2.0, False, "slower"), (0.5, True, "faster")])
-def test_curves_that_do_not_cross(factor, always, word):
+@pytest.mark.parametrize(("factor", "always"), [(2.0, False), (0.5, True)])
+def test_curves_that_do_not_cross(factor, always):
     found = crossing(curve(lambda n: 1e-9 * n), curve(lambda n: factor * 1e-9 * n))
     assert (found.n, found.low, found.high, found.always, found.times) == (None, None, None, always, 0)
-    assert found.words.startswith(f"no crossover in this range: {word} at every n")
-    assert "n = 10 to 10,000,000" in found.words
+    assert (found.least, found.most, found.sure) == (10, 10**7, True)
+    with pytest.raises(ValueError, match="do not cross"):
+        _ = found.rounded
 
 
 def test_a_crossing_at_the_edge_is_open():
@@ -44,13 +46,13 @@ def test_a_crossing_at_the_edge_is_open():
     found = crossing(curve(lambda n: 1e-9 * n, 0.6), curve(lambda n: 2e-8, 0.6))
     assert found.n == pytest.approx(20)
     assert found.low is None
-    assert "(below 10 to " in found.words
+    assert found.high > 20
 
 
 def test_quartiles_that_overlap_throughout_are_said():
     found = crossing(curve(lambda n: 1e-9 * n, 0.2), curve(lambda n: 1.1e-9 * n * (1 + n * 1e-9), 0.2))
     assert found.n is None
-    assert found.words.endswith("(within the quartiles it may be the other way)")
+    assert not found.sure
 
 
 def test_of_several_crossings_the_last_counts():
@@ -58,7 +60,7 @@ def test_of_several_crossings_the_last_counts():
     found = crossing(curve(lambda n: 1e-9 * n * wave[n]), curve(lambda n: 1e-9 * n))
     assert found.times == 3
     assert found.n == pytest.approx(10**3.5)
-    assert found.words.endswith("the curves cross 3 times, this is the last")
+    assert found.between == (1000, 10**4)
 
 
 def test_a_challenger_that_is_overtaken_again_has_no_crossing():
@@ -66,7 +68,6 @@ def test_a_challenger_that_is_overtaken_again_has_no_crossing():
     assert (found.n, found.always, found.times) == (None, True, 0)
     found = crossing(curve(lambda n: 1e-9 * n**0.5), curve(lambda n: 1e-10 * n))
     assert (found.n, found.always, found.times) == (None, False, 1)
-    assert "slower at the largest n" in found.words
 
 
 def test_only_common_sizes_count_and_two_are_needed():
@@ -75,3 +76,28 @@ def test_only_common_sizes_count_and_two_are_needed():
     assert (crossing(slow, fast).least, crossing(slow, fast).most) == (100, 10**6)
     with pytest.raises(ValueError, match="two n at which both were measured, not 1"):
         crossing({10: fast[10], 100: fast[100]}, {10: fast[10], 1000: fast[1000]})
+
+
+def test_a_point_that_only_one_has_counts_against_the_other_s_line():
+    """As they are drawn: at n = 1000 the challenger alone was measured, above the other's line."""
+    slow = curve(lambda n: 1e-6)
+    fast = curve(lambda n: 1e-7 if n > 10 else 1e-5)
+    assert crossing(slow, fast).between == (10, 100)
+    fast[1000] = Spread(2e-6, 2e-6, 2e-6, 9)
+    del slow[1000]
+    found = crossing(slow, fast)
+    assert (found.between, found.times) == ((1000, 10**4), 3)
+    assert found.n == pytest.approx(10 ** (3 + log(2) / log(20)))  # 2e-6 to 1e-7 over a decade, through 1e-6
+
+
+def test_a_rounded_crossing_names_no_n_at_which_the_challenger_was_slower():
+    """The medians cross at 10 040, which to two figures is 10 000, where the challenger was measured slower."""
+    slow = {10**4: Spread(1.0, 1.0, 1.0, 9), 10**5: Spread(1.0, 1.0, 1.0, 9)}
+    gain = log(10**5 / 10_040) / log(10_040 / 10**4)
+    fast = {10**4: Spread(1.001, 1.0, 1.1, 9), 10**5: Spread(1.001**-gain, 0.1, 1.0, 9)}
+    found = crossing(slow, fast)
+    assert found.n == pytest.approx(10_040)
+    assert found.rounded == 10_040
+    far = {10**4: Spread(2.0, 2.0, 2.0, 9), 10**5: Spread(0.5, 0.5, 0.5, 9)}
+    assert crossing(slow, far).n == pytest.approx(31_623, rel=1e-4)
+    assert crossing(slow, far).rounded == 32_000

@@ -39,7 +39,7 @@ def sentence(sight: Sight, running: bool, brief: bool = False) -> str:
 
 def _finding(sight: Sight, running: bool) -> str:
     finding = sight.finding
-    if finding.crossing is not None:
+    if finding.n:
         return words(finding)
     least, most = sight.sizes
     title = f"<b>{escape(sight.workload.title)}</b>"
@@ -60,8 +60,7 @@ def _how(sight: Sight, running: bool) -> str:
     """What is being done; then the marks that are on the screen; then the ways that have no time, and why."""
     doing = sight.frame.notes.get("doing", "") if sight.frame and running else ""
     items = [f"<span>{escape(doing)}</span>"] if doing else []
-    crossing = sight.finding.crossing
-    if crossing is not None and (said := doubt(crossing)):
+    if said := doubt(sight.finding):
         items.append(f"<span>{escape(said)}</span>")
     here = [line for line in sight.lines if line.series and not line.machine]
     items += ["<span><i></i>measured here</span>"] if here else []

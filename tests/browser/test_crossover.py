@@ -8,6 +8,7 @@ from itertools import pairwise
 from math import exp, log
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from app.theme import DARK, LIGHT
@@ -90,12 +91,14 @@ def test_a_sweep_fills_in_live_and_says_where_the_curves_cross(lab):
     grown = lab.grown()
     assert len({tuple(times) for times in grown}) > 3  # marks come, and move while the medians settle
     assert [len(times) for times in grown] == sorted(len(times) for times in grown)
-    best = {}
+    ways = {}
     for dot in lab.dots(full=True):
-        best[dot["n"]] = min(dot["seconds"], best.get(dot["n"], 1e9))
+        ways.setdefault(dot["key"], {})[dot["n"]] = dot["seconds"]
+    best = min(ways.values(), key=lambda series: series[10_000])  # the way that is compared
     assert sorted(best) == [100, 200, 500, 1000, 2000, 5000, 10_000]
-    gains = [(n, log(best[n] / RECORDED[n])) for n in RECORDED]
-    (n0, g0), (n1, g1) = next(pair for pair in pairwise(gains) if pair[0][1] <= 0 < pair[1][1])
+    gains = [log(best[n]) - np.interp(log(n), [log(k) for k in RECORDED], [log(t) for t in RECORDED.values()])
+             for n in best]  # fmt: skip
+    (n0, g0), (n1, g1) = [p for p in pairwise(zip(best, gains, strict=True)) if p[0][1] <= 0 < p[1][1]][-1]
     crossing = exp(log(n0) + log(n1 / n0) * -g0 / (g1 - g0))  # straight in log-log
     assert lab.page.evaluate("""Bokeh.documents[0].get_model_by_name('crossover plot').center
       .filter((m) => m.type == 'Span').map((m) => [m.visible, m.location])[0]""") == [True, pytest.approx(crossing)]

@@ -13,21 +13,24 @@ from numpy.typing import NDArray
 from compute.timings import Spread
 
 Series = Mapping[int, Spread]  # seconds by n
+FIGURES, MOST_FIGURES = 2, 6  # significant figures of a crossing: none is known better; where two would say too much
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """From which n on the challenger is faster than the other.
+    """From which n on the challenger is faster than the other, up to `most`.
 
-    least, most: the n that both were measured at. n: where the medians cross for the last time; None if the challenger
-    is slower at `most`, or faster at every n (`always`). low, high: where the curves most and least in its favour that
-    the quartiles allow cross, None if they do not. times: how often the medians cross. sure: whether the quartiles
-    allow no other answer where there is no crossing.
+    least, most: the smallest and the largest n that both were measured at; nothing is said of any n outside. n: where
+    the medians cross for the last time; None if the challenger is not faster at `most`, or faster at every n
+    (`always`). between: the n on both sides of that crossing at which one of the two at least was measured. low, high:
+    where the curves most and least in its favour that the quartiles allow cross, None if they do not. times: how often
+    the medians cross. sure: whether the quartiles allow no other answer where there is no crossing.
     """
 
     least: int
     most: int
     n: float | None = None
+    between: tuple[int, int] | None = None
     low: float | None = None
     high: float | None = None
     always: bool = False
@@ -35,37 +38,42 @@ class Crossing:
     sure: bool = True
 
     @property
-    def words(self) -> str:
-        """The finding in a sentence."""
-        if self.n is None:
-            how = (
-                "faster at every n" if self.always else "slower at the largest n" if self.times else "slower at every n"
-            )
-            doubt = "" if self.sure else " (within the quartiles it may be the other way)"
-            return f"no crossover in this range: {how}, n = {self.least:,} to {self.most:,}{doubt}"
-        low = f"{self.low:,.0f}" if self.low is not None else f"below {self.least:,}"
-        high = f"{self.high:,.0f}" if self.high is not None else f"above {self.most:,}"
-        often = f"; the curves cross {self.times} times, this is the last" if self.times > 1 else ""
-        return f"faster from n = {self.n:,.0f} on ({low} to {high}){often}"
+    def rounded(self) -> int:
+        """n to FIGURES figures, or to as many as keep it between the two that it lies between: else the rounded one
+        might name an n at which the challenger was measured and is slower.
+        """
+        if self.n is None or self.between is None:
+            raise ValueError("curves that do not cross have no n to round")
+        lower, upper = self.between
+        for figures in range(FIGURES, MOST_FIGURES + 1):
+            rounded = round(float(f"{self.n:.{figures}g}"))
+            if lower < rounded <= upper:
+                return rounded
+        return lower + 1
 
 
 def crossing(slow: Series, fast: Series) -> Crossing:
-    """Where `fast` goes below `slow` for good, on straight lines between the points in log-log.
+    """Where `fast` goes below `slow` for good, on straight lines between the points in log-log, as they are drawn.
 
-    The interval is that of the most and the least favourable curves that the quartiles allow. ValueError unless two n
-    are common to both.
+    Compared from the smallest to the largest n that both were measured at, and nowhere else; where one of them was not
+    measured in between, its line stands in. The interval is that of the most and the least favourable curves that the
+    quartiles allow. ValueError unless two n are common to both.
     """
-    sizes = sorted(set(slow) & set(fast))
-    if len(sizes) < 2:
-        raise ValueError(f"a crossing needs two n at which both were measured, not {len(sizes)}")
+    common = sorted(set(slow) & set(fast))
+    if len(common) < 2:
+        raise ValueError(f"a crossing needs two n at which both were measured, not {len(common)}")
+    least, most = common[0], common[-1]
+    sizes = [n for n in sorted(set(slow) | set(fast)) if least <= n <= most]
     gain = _gain(slow, fast, sizes, "median", "median")
     best, worst = _gain(slow, fast, sizes, "q3", "q1"), _gain(slow, fast, sizes, "q1", "q3")
+    (n, between), (low, _), (high, _) = (_last_crossing(sizes, one) for one in (gain, best, worst))
     return Crossing(
-        least=sizes[0],
-        most=sizes[-1],
-        n=_last_crossing(sizes, gain),
-        low=_last_crossing(sizes, best),
-        high=_last_crossing(sizes, worst),
+        least=least,
+        most=most,
+        n=n,
+        between=between,
+        low=low,
+        high=high,
         always=bool((gain > 0).all()),
         times=int(np.count_nonzero(np.diff(gain > 0))),
         sure=bool((np.sign(best) == np.sign(worst)).all()),
@@ -74,13 +82,22 @@ def crossing(slow: Series, fast: Series) -> Crossing:
 
 def _gain(slow: Series, fast: Series, sizes: list[int], of_slow: str, of_fast: str) -> NDArray[np.float64]:
     """log(slow / fast) at each n: positive where `fast` is faster."""
-    return np.array([log(getattr(slow[n], of_slow) / getattr(fast[n], of_fast)) for n in sizes])
+    return _logs(slow, sizes, of_slow) - _logs(fast, sizes, of_fast)
 
 
-def _last_crossing(sizes: list[int], gain: NDArray[np.float64]) -> float | None:
-    """Where the gain becomes positive for good; None if it is so from the start, or not at the end."""
+def _logs(series: Series, sizes: list[int], quantity: str) -> NDArray[np.float64]:
+    """log of the seconds at each n: as measured where it was, else on the straight line between its neighbours."""
+    known = sorted(series)
+    logs = [log(getattr(series[n], quantity)) for n in known]
+    return np.interp(np.log(np.array(sizes, np.float64)), np.log(np.array(known, np.float64)), logs)
+
+
+def _last_crossing(sizes: list[int], gain: NDArray[np.float64]) -> tuple[float | None, tuple[int, int] | None]:
+    """Where the gain becomes positive for good, and the n around; (None, None) if it is so from the start, or not at
+    the end.
+    """
     if gain[-1] <= 0 or (gain > 0).all():
-        return None
+        return None, None
     points = list(zip(sizes, gain, strict=True))
     (n0, g0), (n1, g1) = [pair for pair in pairwise(points) if pair[0][1] <= 0 < pair[1][1]][-1]
-    return exp(log(n0) + (log(n1) - log(n0)) * -g0 / (g1 - g0))
+    return exp(log(n0) + (log(n1) - log(n0)) * -g0 / (g1 - g0)), (n0, n1)

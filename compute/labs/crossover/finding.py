@@ -1,17 +1,29 @@
-"""Which of two curves wins from which n on: measured here or recorded, for the page and for drawings alike."""
+"""Which of two curves wins from which n on: the one finding that page, drawing, frame and bench tell.
+
+Two ways are named, and these two are compared, at the n that both were measured at: nothing is said of an n beyond
+them. Where the best of a device is asked for, it is the way that is fastest at the largest n at which one of each side
+was measured; another way that is faster still somewhere on that range is named beside it (`Finding.rival`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from compute.frames import Frame, freeze
 from compute.labs.crossover import picture, recorded
-from compute.labs.crossover.catalogue import Way, Workload
-from compute.labs.crossover.crossing import Crossing, crossing
+from compute.labs.crossover.catalogue import Way, Workload, workload
+from compute.labs.crossover.crossing import FIGURES, Crossing, crossing
 from compute.timings import SpeedUp, Spread
 
 BEST_CPU, BEST_GPU = "best CPU way", "best GPU way"
+
+
+def commas(n: float) -> str:
+    """A whole number, thousands apart."""
+    return f"{n:,.0f}"
 
 
 @dataclass(frozen=True)
@@ -76,24 +88,15 @@ def _absent(way: Way, drawn: Mapping[str, picture.Line]) -> bool:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two that are compared: a line, or at each n the fastest of several."""
+    """One of the two that are compared. lines: what it may be; a single one once it is known which."""
 
     name: str
-    lines: tuple[Line, ...]
+    lines: tuple[Line, ...] = ()
 
     @property
-    def series(self) -> dict[int, Spread]:
-        """Seconds a call by n, of the fastest of its lines at each."""
-        best: dict[int, Spread] = {}
-        for line in self.lines:
-            for n, spread in line.series.items():
-                if n not in best or spread.median < best[n].median:
-                    best[n] = spread
-        return dict(sorted(best.items()))
-
-    def winner(self, n: int) -> Line:
-        """The fastest of its lines at n, which one of them must have."""
-        return min((line for line in self.lines if n in line.series), key=lambda line: line.series[n].median)
+    def series(self) -> Mapping[int, Spread]:
+        """Seconds a call by n; empty unless it is known which line is meant."""
+        return self.lines[0].series if len(self.lines) == 1 else {}
 
     @property
     def kind(self) -> str:
@@ -105,48 +108,150 @@ class Side:
         """Where its figures are from, if not from here."""
         return self.lines[0].place if self.lines else ""
 
+    @property
+    def said(self) -> str:
+        """What it is called in a sentence."""
+        return _called(self.lines[0]) if len(self.lines) == 1 else self.name
+
+    def fastest(self, n: int) -> Line:
+        """The fastest of its lines at n, which one of them must have."""
+        return min((line for line in self.lines if n in line.series), key=lambda line: line.series[n].median)
+
+
+def _called(line: Line) -> str:
+    return f"{line.label} (recorded)" if line.machine else line.label
+
+
+@dataclass(frozen=True)
+class Rival:
+    """Another way that was measured faster than the one that is said to win. n: the largest n of that range there."""
+
+    line: Line
+    n: int
+
 
 @dataclass(frozen=True)
 class Finding:
-    """`fast` against `slow`. crossing: None while fewer than two n are common; n, ratio: the largest, and there."""
+    """`fast` against `slow`, one line each once they share an n.
+
+    crossing: None while fewer than two n are common; n, ratio: the largest common n, and the speed-up there; rival: a
+    way of the slower side that is nevertheless faster than `fast` where the sentence says that `fast` wins.
+    """
 
     slow: Side
     fast: Side
     crossing: Crossing | None = None
     n: int = 0
-    ratio: SpeedUp | None = field(default=None)
+    ratio: SpeedUp | None = None
+    rival: Rival | None = None
 
     @property
     def names(self) -> tuple[str, str]:
-        """(fast, slow) as they are called in a sentence: the best ones by who that is at the largest common n."""
-        return self._name(self.fast), self._name(self.slow)
+        """(fast, slow) as they are called in a sentence."""
+        return self.fast.said, self.slow.said
 
     @property
     def place(self) -> str:
         """Which of both was recorded elsewhere, and where."""
         return " · ".join(
-            f"{name.removesuffix(' (recorded)')} was {side.place}"
-            for name, side in zip(self.names, (self.fast, self.slow), strict=True) if side.place
-        )  # fmt: skip
+            f"{side.said.removesuffix(' (recorded)')} was {side.place}" for side in (self.fast, self.slow) if side.place
+        )
 
-    def _name(self, side: Side) -> str:
-        name = side.winner(self.n).label if self.n else side.name
-        return f"{name} (recorded)" if side.place else name
+    @property
+    def wins_from(self) -> float | None:
+        """The n from which on `fast` is faster at every n that both have; None if it does not win."""
+        found = self.crossing
+        if found is None:
+            return self.n if self.ratio is not None and self.ratio.ratio > 1 else None
+        return found.least if found.always else found.n
+
+    @property
+    def words(self) -> str:
+        """The sentence, as plain text."""
+        return "".join(text for text, _ in self.pieces())
+
+    def pieces(self, count: Callable[[float], str] = commas) -> list[tuple[str, str]]:
+        """The sentence in pieces (text, "cpu" or "gpu" for the name of a way, else ""); count: writes an n."""
+        fast, slow = ((side.said, side.kind) for side in (self.fast, self.slow))
+        found = self.crossing
+        if not self.n or self.ratio is None:
+            return [fast, (" and ", ""), slow, (": no n at which both were measured", "")]
+        if found is None:
+            only = f" at n = {count(self.n)}, the only one of both"
+            return [fast, (f" is {_than(self.ratio.ratio)} ", ""), slow, (only, ""), *self._but(count)]
+        if found.n is not None:
+            return [fast, (" is faster than ", ""), slow, (f" from n ≈ {count(found.rounded)} on", ""),
+                    *self._but(count)]  # fmt: skip
+        if found.always:
+            return [fast, (" is faster than ", ""), slow, (" at every n of both", ""), *self._but(count)]
+        if found.times:
+            where = f" at n = {count(found.most)}, the largest of both"
+            return [fast, (f" is {_than(self.ratio.ratio)} ", ""), slow, (where, "")]
+        one, other = self.slow.series, self.fast.series
+        slower = all(other[n].median > one[n].median for n in set(one) & set(other))
+        return [fast, (f" is {'slower' if slower else 'not faster'} than ", ""), slow, (" at every n of both", "")]
+
+    def _but(self, count: Callable[[float], str]) -> list[tuple[str, str]]:
+        """Who is faster still, where the sentence says that `fast` wins."""
+        if self.rival is None:
+            return []
+        name = _called(self.rival.line), self.rival.line.kind
+        return [("; at n = " + count(self.rival.n) + " ", ""), name, (" is faster still", "")]
+
+    def doubt(self, count: Callable[[float], str] = commas) -> str:
+        """Where both were measured, and how sure the sentence is; empty while there is no crossing to doubt."""
+        found = self.crossing
+        if found is None:
+            return ""
+        said = f"both measured from n = {count(found.least)} to {count(found.most)}"
+        if found.n is None:
+            return said if found.sure else f"{said}; within the quartiles it may be the other way"
+        low = count(_two(found.low)) if found.low is not None else f"below {count(found.least)}"
+        high = count(_two(found.high)) if found.high is not None else f"above {count(found.most)}"
+        often = f"; the curves cross {found.times} times, this is the last" if found.times > 1 else ""
+        return f"by the quartiles {low} to {high}{often}; {said}"
+
+
+def _two(n: float) -> float:
+    return float(f"{n:.{FIGURES}g}")
+
+
+def _than(ratio: float) -> str:
+    """How the faster one of a sentence compares, by the ratio of the times (slow over fast)."""
+    return "faster than" if ratio > 1 else "slower than" if ratio < 1 else "as fast as"
 
 
 def compared(slow: Side, fast: Side) -> Finding:
-    """What two sides say of each other."""
-    slows, fasts = slow.series, fast.series
-    common = sorted(set(slows) & set(fasts))
-    if not common:
+    """What two sides say of each other: of each the line that is fastest at the largest n that both sides have."""
+    pairs = [(one, other) for one in slow.lines for other in fast.lines if one != other]
+    most = max((max(set(one.series) & set(other.series), default=0) for one, other in pairs), default=0)
+    if not most:
         return Finding(slow, fast)
-    most = common[-1]
-    found = crossing(slows, fasts) if len(common) > 1 else None
-    return Finding(slow, fast, found, most, SpeedUp.of(slows[most], fasts[most]))
+    one, other = slow.fastest(most), fast.fastest(most)
+    common = set(one.series) & set(other.series)
+    found = Finding(
+        Side(slow.name, (one,)), Side(fast.name, (other,)),
+        crossing(one.series, other.series) if len(common) > 1 else None,
+        most, SpeedUp.of(one.series[most], other.series[most]),
+    )  # fmt: skip
+    return replace(found, rival=_rival(found, [line for line in slow.lines if line != one]))
+
+
+def _rival(found: Finding, others: Sequence[Line]) -> Rival | None:
+    """Of `others`, the one that is faster than the winner at the largest n from which on it is said to win."""
+    wins, winner = found.wins_from, found.fast.series
+    if wins is None:
+        return None
+    faster = [
+        Rival(line, n)
+        for line in others for n, spread in line.series.items()
+        if wins <= n <= found.n and n in winner and spread.median < winner[n].median
+    ]  # fmt: skip
+    return max(faster, key=lambda rival: (rival.n, -rival.line.series[rival.n].median), default=None)
 
 
 def sides(lines: Sequence[Line], slow: str = BEST_CPU, fast: str = BEST_GPU) -> tuple[Side, Side]:
-    """(slow, fast): lines by their keys, or the best of a device: those measured here, else the recorded ones.
+    """(slow, fast): lines by their keys, or those of a device: measured here, else the newest recorded ones.
 
     Where the best of the GPU is asked for and there is none, the fastest way on the host stands against the slowest.
     """
@@ -157,11 +262,27 @@ def sides(lines: Sequence[Line], slow: str = BEST_CPU, fast: str = BEST_GPU) -> 
 
 
 def extremes(lines: Sequence[Line]) -> tuple[Side, Side]:
-    """(slowest, fastest) of some lines, at the largest n that all have."""
-    common = set.intersection(*(set(line.series) for line in lines))
-    most = max(common, default=0)
-    ranked = sorted(lines, key=lambda line: line.series[most].median if most else 0.0)
+    """(slowest, fastest) of some lines, at the largest n that two of them have."""
+    counted = Counter(n for line in lines for n in line.series)
+    most = max((n for n, ways in counted.items() if ways > 1), default=0)
+    ranked = sorted((line for line in lines if most in line.series), key=lambda line: line.series[most].median)
+    if not ranked:
+        return Side(BEST_CPU, tuple(lines)), Side(BEST_GPU)
     return Side(ranked[-1].label, (ranked[-1],)), Side(ranked[0].label, (ranked[0],))
+
+
+def of_frame(frame: Frame, moving: bool = False) -> Finding:
+    """What the ways that a frame has times of say of each other. moving: with the transfers added."""
+    return compared(*sides(measured(workload(frame.notes["workload"]), picture.lines(frame), moving)))
+
+
+def noted(frame: Frame) -> Frame:
+    """The frame with its finding in the notes: "slow" and "fast", names of ways, and the sentence, "crossing"."""
+    found = of_frame(frame)
+    if not found.n:
+        return frame
+    ways = {"slow": found.slow.lines[0].way.name, "fast": found.fast.lines[0].way.name}
+    return replace(frame, notes=freeze({**frame.notes, **ways, "crossing": found.words}))
 
 
 def _side(lines: Sequence[Line], name: str) -> Side:

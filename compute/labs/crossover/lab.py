@@ -16,7 +16,7 @@ from compute.bench.run import simulated
 from compute.devices import Device, Host
 from compute.frames import Frame
 from compute.lab import View
-from compute.labs.crossover import panels, picture, tries
+from compute.labs.crossover import finding, panels, picture, tries
 from compute.labs.crossover.catalogue import Way
 from compute.labs.crossover.plan import Plan
 from compute.labs.crossover.roofline import Roof, parts_of_roof, roof_of
@@ -232,8 +232,8 @@ class Crossover(Settings):
         return {kind: Host() if kind == "host" else self.device for kind in sorted(here, reverse=True)}
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:  # noqa: ARG002 no raster
-        """The curves as far as they are; picture.py reads them."""
-        return picture.show(self)
+        """The curves as far as they are, which picture.py reads, and what they say of each other, in notes."""
+        return finding.noted(picture.show(self))
 
     def idle_timing(self) -> Timing:
         """Of a frame: what is shown was measured elsewhere."""

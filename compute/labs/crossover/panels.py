@@ -58,13 +58,11 @@ def _recorded(line: finding.Line) -> Foreign:
 
 
 def _crossing(found: finding.Finding) -> list[Mark]:
-    """Where the best of both devices cross."""
-    fast, slow = found.names
+    """Where the two that are compared cross, in the words of the page."""
     crossing = found.crossing
     if crossing is None or crossing.n is None:
         return []
-    words = f"{fast} faster than {slow} from n ≈ {float(f'{crossing.n:.2g}'):,.0f} on"
-    return [Mark(crossing.n, words, crossing.low or crossing.least, crossing.high or crossing.most)]
+    return [Mark(crossing.n, found.words, crossing.low or crossing.least, crossing.high or crossing.most)]
 
 
 def _roofline(frame: Frame, ways: list[picture.Line]) -> Panel:

@@ -7,7 +7,7 @@ roofs, "roof <kind>"; notes hold the reasons, "<way> <n>". Read them by `lines` 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -109,8 +109,7 @@ def show(lab: Crossover) -> Frame:
     for kind, roof in roofs_.items():
         facts |= {f"roof {kind} bandwidth": roof.bandwidth, f"roof {kind} flops": roof.flops}
     lab.number += 1
-    frame = Frame(parts, freeze(facts), lab.idle_timing(), lab.number, freeze(notes))
-    return replace(frame, notes=freeze(notes | _verdict(frame)))
+    return Frame(parts, freeze(facts), lab.idle_timing(), lab.number, freeze(notes))
 
 
 def lines(frame: Frame) -> dict[str, Line]:
@@ -157,32 +156,6 @@ def crossing_of(frame: Frame, slow: str, fast: str, transfer: bool = False) -> C
 def tried(frame: Frame) -> dict[str, Any] | None:
     """What the last trap's programs saw: {"name", "wrong", "right"}, numbers by key or a sentence; None if none ran."""
     return json.loads(frame.notes["trap"]) if "trap" in frame.notes else None
-
-
-def pair(all_lines: dict[str, Line]) -> tuple[str, str] | None:
-    """(best way of the host, best of the GPU) at the largest n that both have; of the two best if there is no GPU."""
-    timed = [line for line in all_lines.values() if line.series()]
-    kinds = {kind: [line for line in timed if line.device == kind] for kind in ("host", "cuda")}
-    if kinds["host"] and kinds["cuda"]:
-        return _best(kinds["host"]), _best(kinds["cuda"])
-    if len(timed) < 2:
-        return None
-    fast = _best(timed)
-    return _best([line for line in timed if line.way != fast]), fast
-
-
-def _best(candidates: list[Line]) -> str:
-    """The one that reaches the largest n, and is the fastest there."""
-    return min(candidates, key=lambda line: (-max(line.series()), line.series()[max(line.series())].median)).way
-
-
-def _verdict(frame: Frame) -> dict[str, str]:
-    """The default pair, and where they cross in words."""
-    chosen = pair(lines(frame))
-    found = crossing_of(frame, *chosen) if chosen else None
-    if chosen is None or found is None:
-        return {}
-    return {"slow": chosen[0], "fast": chosen[1], "crossing": found.words}
 
 
 def _valid_roofs(lab: Crossover) -> dict[str, Roof]:

@@ -10,7 +10,8 @@ from rich.text import Text
 
 from compute.bench.rows import Results, Row
 from compute.bench.tables import disturbed
-from compute.labs.crossover.crossing import crossing
+from compute.labs.crossover.catalogue import workload
+from compute.labs.crossover.finding import Line, compared, sides
 from compute.timings import Spread
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
@@ -56,24 +57,20 @@ def _cell(row: Row) -> str:
 
 def _notes(rows: Sequence[Row]) -> Iterator[Text]:
     """Where the best ways of host and GPU cross, and why there is no time where there is none."""
-    series = _series(rows)
-    best = {kind: _best({way: s for way, s in series.items() if way.startswith(kind)}) for kind in ("cpu", "gpu")}
-    if (slow := best["cpu"]) and (fast := best["gpu"]) and len(set(series[slow]) & set(series[fast])) > 1:
-        yield Text(f"{fast} against {slow}: {crossing(series[slow], series[fast]).words}")
+    found = compared(*sides(_lines(rows)))
+    if found.crossing is not None:
+        yield Text(f"{found.words} ({found.doubt()})")
     for status, style in (("disagrees", "bold red"), ("failed", "red"), ("skipped", "dim")):
         for way in dict.fromkeys(row.extra["way"] for row in rows if row.status == status):
             first = next(row for row in rows if row.status == status and row.extra["way"] == way)
             yield Text(f"{status}  {way} from n = {first.case.size:,}: {first.reason}", style=style)
 
 
-def _series(rows: Sequence[Row]) -> dict[str, dict[int, Spread]]:
+def _lines(rows: Sequence[Row]) -> list[Line]:
+    """The times of each way, by n."""
     found: dict[str, dict[int, Spread]] = {}
     for row in rows:
         if row.measurement is not None:
             found.setdefault(row.extra["way"], {})[row.case.size] = row.measurement.step
-    return found
-
-
-def _best(series: dict[str, dict[int, Spread]]) -> str:
-    """The way that reaches the largest n, and is the fastest there; empty if there is none."""
-    return min(series, key=lambda way: (-max(series[way]), series[way][max(series[way])].median), default="")
+    of = workload(rows[0].case.workload)
+    return [Line(of.way(way), series) for way, series in found.items()]
