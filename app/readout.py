@@ -83,6 +83,8 @@ class Readout:
             self._comparison.tick()
         self._follow()
         self.history.add(now, Spread.of(self._fresh).median)
+        if not session.playing:
+            self.history.rest(now)
         self._fresh.clear()
         self.history.draw(now, self._kind)
         verdict = self._comparison.verdict() if self._comparison else None

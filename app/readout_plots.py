@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from math import isfinite
+from math import isfinite, nan
 
 import holoviews as hv
 import numpy as np
@@ -62,6 +62,11 @@ class History:
         if isfinite(seconds):
             self._points.append((moment, seconds / self._unit))
 
+    def rest(self, moment: float) -> None:
+        """Nothing is computed: the line ends here, and the next point begins another one."""
+        if self._points and isfinite(self._points[-1][1]):
+            self._points.append((moment, nan))
+
     def clear(self) -> None:
         """Another backend or grid: what was before does not belong to it."""
         self._points.clear()
@@ -72,7 +77,8 @@ class History:
         x, y = np.array(points).reshape(-1, 2).T
         self._source.data = {self._columns[0]: x, self._columns[1]: y}
         self._renderer.glyph.line_color = self._scheme[kind]
-        if y.size:
+        known = y[np.isfinite(y)]
+        if known.size:
             self.figure.y_range.update(
-                start=0.0, end=min(float(y.max()), MOST_MEDIANS * float(np.median(y))) * HEADROOM
+                start=0.0, end=min(float(known.max()), MOST_MEDIANS * float(np.median(known))) * HEADROOM
             )

@@ -239,3 +239,19 @@ def test_predicted_bytes_are_about_what_is_held():
     own = {"problem": "own", "options": {"matrix": np.eye(50), "rhs": np.ones(50)}}
     assert LCurve.predicted_bytes(**own) > 0
     assert LCurve.predicted_bytes(problem="own", options={"matrix": bytes(10**6)}) > 10**6
+
+
+def test_the_history_of_the_ribbon_is_that_of_the_present_range_alone():
+    """The widest ribbon over other λ is another number: it begins anew, and is not joined to the last range's."""
+    lab = LCurve(problem="shaw", n=60, noise=1e-3, tolerance=1e-3, lambdas=(1e-2, 1.0, 50))
+    before = run_live(lab)[-1].curves["history"]
+    lab.update(lambdas=(1e-6, 1e-2, 50))
+    frames = [lab.frame(), *run_live(lab, 1)]
+    for frame in frames:
+        history = frame.curves["history"]
+        assert history.x[0] == before.x[-1]  # its first entry is of the step at which the range changed
+        assert (np.diff(history.y) <= 0).all()  # ribbons of one range only close
+    assert frames[0].curves["history"].y[0] == pytest.approx(frames[0].curves["width"].y.max())
+    steps = lab.bidiagonal.k
+    lab.update(tolerance=1e-6)  # the same range: it goes on
+    assert run_live(lab, 1)[-1].curves["history"].x[0] < steps

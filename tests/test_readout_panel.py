@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from app import readout
@@ -38,8 +39,9 @@ def session(lab, **values):
     defaults = {name: lab.param[name].default for name in lab.param if name != "name"} if hasattr(lab, "param") else {}
     frame = Frame({}, {"iterations": 6e9, "compute_seconds": 2.0, "finished": 1.0}, TIMING)
     return SimpleNamespace(
-        lab=lab, values=defaults | values, latest=frame, state="running", engine="host", gate=SimpleNamespace(rate=25.0)
-    )
+        lab=lab, values=defaults | values, latest=frame, state="running", playing=True, engine="host",
+        gate=SimpleNamespace(rate=25.0),
+    )  # fmt: skip
 
 
 def shown(lab, **values):
@@ -99,3 +101,27 @@ def test_a_first_call_is_in_no_history():
     assert made._fresh == []
     made.frame(Frame({}, {}, TIMING))
     assert made._fresh == [4e-3]
+
+
+def test_a_pause_is_a_gap_in_the_history():
+    """The line does not lead from the last frame before a pause to the first one after it."""
+    tab = session(Mandelbrot)
+    made = Readout(tab)
+
+    def ticks(count, frames):
+        for _ in range(count):
+            for _ in range(frames):
+                made.frame(Frame({}, {}, TIMING))
+            made.tick()
+        return list(made._history_values())
+
+    made._history_values = lambda: next(column for name, column in made.history._source.data.items()
+                                        if name == made.history._renderer.glyph.y)  # fmt: skip
+    assert np.isfinite(ticks(4, 1)).tolist() == [True] * 3  # the first frame of a setting sets it
+    tab.playing = False
+    ticks(5, 0)
+    tab.playing = True
+    values = ticks(2, 1)
+    assert np.isfinite(values).tolist() == [True] * 3 + [False] + [True] * 2
+    assert made.history.figure.y_range.end > 0
+    made.close()

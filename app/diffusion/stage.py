@@ -36,6 +36,7 @@ class DiffusionStage:
         self.profile = CurvePlot("cell", "u", ("profile", "exact"))
         self.series = CurvePlot("step", "u", ("probe",))
         self._series: deque[tuple[float, float]] = deque(maxlen=SERIES)
+        self._series_of: tuple[Any, ...] = ()  # run and cell of the probe that the samples belong to
         self._look: Any = None
         self._shown: Sequence[str] = tuple(TITLES)
         self._room = room
@@ -114,7 +115,6 @@ class DiffusionStage:
     def resized(self) -> None:
         """The lab's grid has another shape: show all of it."""
         self.pictures.whole(self.shape)
-        self._series.clear()
         self._place()
         self._arrange()
 
@@ -165,7 +165,6 @@ class DiffusionStage:
     def _probe(self, x: float, y: float) -> None:
         ny, nx = self.shape
         self.session.change(probe_x=min(max(x / nx, 0.0), 1.0), probe_y=min(max(y / ny, 0.0), 1.0))
-        self._series.clear()
         self._place()
 
     def turned(self) -> None:
@@ -187,11 +186,23 @@ class DiffusionStage:
         self.series.show([(np.array(steps), np.array(values))])
 
     def _remember(self, frame: Frame) -> None:
-        step = frame.facts["step"]
-        if self._series and step < self._series[-1][0]:
-            self._series.clear()
-        if not self._series or step > self._series[-1][0]:
-            self._series.append((step, frame.facts["probe"]))
+        """Add the probe's sample to those of the same run and the same cell; others are dropped.
+
+        The run may have gone back, when an engine died: later samples are dropped. A stroke of the brush is a step in
+        the curve: of all samples with one step number the first and the last are kept.
+        """
+        facts, series = frame.facts, self._series
+        belongs = (frame.notes["run"], facts["probe_x"], facts["probe_y"])
+        if belongs != self._series_of:
+            self._series_of = belongs
+            series.clear()
+        sample = (facts["step"], facts["probe"])
+        while series and series[-1][0] > sample[0]:
+            series.pop()
+        if len(series) > 1 and series[-2][0] == sample[0]:
+            series.pop()
+        if not series or series[-1] != sample:
+            series.append(sample)
 
 
 def _ignore() -> None:

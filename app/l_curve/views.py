@@ -66,5 +66,5 @@ VIEWS: Mapping[str, View] = {
         absent=TRUTH,
     ),
     "quasi": View("Quasi-optimality", "|λ dx/dλ|", {"quasi-optimality": "|λ dx/dλ|"}, rules=("quasi_optimality",)),
-    "ribbon": View("Ribbon", "widest ribbon", {"history": "widest ribbon"}, over="step"),
+    "ribbon": View("Ribbon", "widest ribbon", {"history": "widest ribbon"}, over="step", points=("history",)),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,7 @@ class Diffusion(Settings):
     truth: list[Array]  # two grids for the right kernel beside a wrong one; otherwise empty
     camera: Camera
     steps: int
+    run: str  # names the unbroken run of steps that the field belongs to; another field begins another run
     history: History  # how the field came about
     heat: Heat
     exact_mode: ExactMode | None
@@ -72,7 +74,7 @@ class Diffusion(Settings):
         self.u, self.spare, *self.truth = grids
         self.camera = Camera(self.device, self.raster)
         if old and old["field"].shape == shape:
-            self.restore(old)
+            self._resume(old)
         else:
             self._saved = None
             self.reset()
@@ -106,11 +108,11 @@ class Diffusion(Settings):
         self.history.lose(history.GIVEN)
 
     def _put(self, field: NDArray[Any], steps: int) -> None:
-        """Write `field` to the device and forget what was known of the state before it."""
+        """Write `field` to the device and forget what was known of the state before it: a new run begins."""
         self.device.write(field, self.u)
         if self.truth:
             self.device.write(field, self.truth[0])
-        self.steps = steps
+        self.steps, self.run = steps, uuid4().hex
         self.number = 0 if steps == 0 else self.number
         self.exact_mode, self.heat, self.spent = None, Heat(), None
 
@@ -137,20 +139,21 @@ class Diffusion(Settings):
         self._saved = self.snapshot() | {"saved": None}
 
     def rollback(self) -> None:
-        """Back to the state of the last checkpoint; ValueError if there is none."""
+        """Back to the state of the last checkpoint, in a new run; ValueError if there is none."""
         if self._saved is None:
             raise ValueError("rollback needs a checkpoint of a field of this size; there is none yet")
-        self.restore(self._saved)
+        self._resume({**self._saved, "run": uuid4().hex})
 
     def _note(self, names: Sequence[str]) -> None:
         """Before the field is changed: with which values."""
         self.history.note(self.steps, {name: getattr(self, name) for name in names})
 
     def snapshot(self) -> dict[str, Any]:
-        """Field, step count, history, exact solution, checkpoint and image."""
+        """Field, step count and run, history, exact solution, checkpoint and image."""
         return {
             "field": self.device.download(self.u),
             "steps": self.steps,
+            "run": self.run,
             "history": self.history.copy(),
             "exact": self.exact_mode.copy() if self.exact_mode else None,
             "facts": replace(self.heat),
@@ -159,7 +162,10 @@ class Diffusion(Settings):
         }
 
     def restore(self, snapshot: dict[str, Any]) -> None:
-        """Continue from a snapshot of the same shape; the number type may differ."""
+        """Continue from a snapshot of the same shape, in its run; the number type may differ."""
+        self._resume(snapshot)
+
+    def _resume(self, snapshot: dict[str, Any]) -> None:
         field = snapshot["field"]
         if field.shape != (self.ny, self.nx):
             raise ValueError(f"snapshot must have the shape ({self.ny}, {self.nx}), not {field.shape}")
@@ -170,6 +176,7 @@ class Diffusion(Settings):
             self.reset()
             return
         self._put(field.astype(self.dtype), snapshot["steps"])
+        self.run = snapshot["run"]
         self.history = snapshot["history"].copy()
         self._note(("dtype",))
         self.exact_mode = None if foreign or exact is None else exact.copy()
@@ -253,8 +260,9 @@ class Diffusion(Settings):
 
         view: (x0, y0, x1, y1) in cells, None for all; pixels: largest (height, width) of the rasters.
         facts: step, minimum, maximum, heat, heat_drift (relative, since the field was loaded or painted), nonfinite,
-        probe, r, limit; exact_error (relative L2 on the section) with the single-mode preset; racing_error (relative
-        L2 over at most the central 512 x 512 cells) with the racing kernel.
+        probe, probe_x, probe_y (its cell), r, limit; exact_error (relative L2 on the section) with the single-mode
+        preset; racing_error (relative L2 over at most the central 512 x 512 cells) with the racing kernel. notes: run
+        (names the unbroken run of steps; frames of different runs show fields that have nothing to do with each other).
         """
         with self.device.lock:
             return show(self, view, pixels)

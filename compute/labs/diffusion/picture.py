@@ -40,13 +40,14 @@ def show(lab: Diffusion, view: View | None, pixels: tuple[int, int]) -> Frame:
         "nonfinite": survey.nonfinite,
         "r": lab.r,
         "limit": 0.25,
-        "probe": _probe(lab),
+        **_probe(lab),
     }
     spent = lab.spent or Timing(lab.backend, lab.variant, 0, lab.ny * lab.nx)
     timing = replace(spent, levels=camera.levels_seconds, transfer=camera.transfer_seconds)
     lab.spent = None
     lab.number += 1
-    return Frame({"field": field, "laplacian": laplacian, **curves}, freeze(facts), timing, lab.number)
+    parts: dict[str, Raster | Curve] = {"field": field, "laplacian": laplacian, **curves}
+    return Frame(parts, freeze(facts), timing, lab.number, freeze({"run": lab.run}))
 
 
 def _laplacian(lab: Diffusion, view: View | None, pixels: tuple[int, int]) -> Raster:
@@ -79,9 +80,10 @@ def _curve(line: NDArray[np.float64], label: str) -> Curve:
     return Curve(np.arange(0.5, line.size, stride), line[::stride], label)
 
 
-def _probe(lab: Diffusion) -> float:
+def _probe(lab: Diffusion) -> dict[str, float]:
+    """The cell of the probe, and u there."""
     y, x = min(int(lab.probe_y * lab.ny), lab.ny - 1), min(int(lab.probe_x * lab.nx), lab.nx - 1)
-    return float(lab.camera.window(lab.u, y, x, 1, 1)[0, 0])
+    return {"probe": float(lab.camera.window(lab.u, y, x, 1, 1)[0, 0]), "probe_x": x, "probe_y": y}
 
 
 def _racing_error(lab: Diffusion) -> float:

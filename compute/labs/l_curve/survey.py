@@ -28,11 +28,12 @@ FINE = 200  # λ on the grid that the rules read, at the least
 
 
 class Survey:
-    """Of one run of a lab. history: (steps, widest ribbon) of every picture, ascending in steps."""
+    """Of one run of a lab. history: (steps, widest ribbon) of every picture on the present λ, ascending in steps."""
 
     def __init__(self, lab: LCurve) -> None:
         self._lab = lab
         self.history: list[tuple[int, float]] = []
+        self._history_on: Vector = np.empty(0)  # the λ that its ribbons are of
         self._picard: tuple[Vector, Vector] | None = None
         self.forget()
 
@@ -50,9 +51,12 @@ class Survey:
         """The curve on the lab's λ after the steps done."""
         k = self._lab.bidiagonal.k
         if self._at is None or self._at[0] != k:
-            at = points(self._lab.bidiagonal.small, self._lab.grid)
+            grid = self._lab.grid
+            at = points(self._lab.bidiagonal.small, grid)
             self._at = k, at
-            self.history = [entry for entry in self.history if entry[0] < k] + [(k, float(at.widths.max()))]
+            same = np.array_equal(grid, self._history_on)
+            self._history_on = grid
+            self.history = [entry for entry in self.history if same and entry[0] < k] + [(k, float(at.widths.max()))]
         return self._at[1]
 
     def reading(self, at: Points | None = None) -> Reading:
