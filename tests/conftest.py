@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,6 +10,17 @@ import pytest
 
 from compute.backends import BACKENDS, Backend
 from compute.labs.diffusion import Diffusion
+
+
+HANDLERS = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL, signal.SIGTERM: signal.SIG_DFL}
+
+
+def pytest_configure() -> None:
+    """Hear the signals that a terminal's programs hear: nohup and a script's `&` have them ignored, and what is started
+    from here would inherit that."""
+    for number, handler in HANDLERS.items():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def backend_cases() -> list[Any]:

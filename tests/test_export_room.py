@@ -29,6 +29,12 @@ FILM = Film(Scene("diffusion", {"ny": 120, "nx": 160}, (120, 160)), 8)
 OLD = b"an older film"
 
 
+def noise(count):
+    """A film of `count` frames of small fields."""
+    keys = Key(0, {"seed": 0}), Key(1, {"seed": 19})
+    return Film(Scene("diffusion", {"ny": 36, "nx": 36, "preset": "noise"}, (36, 36)), count, keys=keys, easing="even")
+
+
 class Now:
     """Makes frames in this process."""
 
@@ -49,6 +55,7 @@ def path(tmp_path):
 @pytest.fixture
 def small_files():
     """No file may be larger than 5 kB: the kernel refuses the rest in the middle of a write."""
+    frame(noise(20).plain(), 1)     # compiled before: Numba keeps that on the disk, too
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))
@@ -104,9 +111,7 @@ def test_a_disk_that_is_full_in_the_middle_of_the_frames(path, monkeypatch):
 def test_a_disk_that_is_full_in_the_middle_of_the_film(ending, path, small_files):
     path = path.rename(path.with_suffix(ending))
     path.with_name("heat.gif.json").rename(path.with_name(f"{path.name}.json"))
-    keys = Key(0, {"seed": 0}), Key(1, {"seed": 19})
-    film = Film(Scene("diffusion", {"ny": 36, "nx": 36, "preset": "noise"}, (36, 36)), 20, keys=keys, easing="even")
-    noisy = Shoot(film, path)
+    noisy = Shoot(noise(20), path)
     with pytest.raises(
         DiskFull,
         match=f"heat{ending} is not finished: .*cannot be written: .*Room is needed for the file itself; 20 of",
@@ -148,11 +153,16 @@ def test_an_error_of_a_library_is_put_down_to_the_disk_only_if_that_is_full(tmp_
 SLOW = ["--set", "max_iterations=50000", "--set", "shortcuts=false", "--size", "320x180"]
 
 
-@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_film_that_is_stopped_ends_at_once_and_goes_on_later(sign, code, path):
+BACKGROUND = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh"]  # as nohup and a script's `&` start a program
+
+
+@pytest.mark.parametrize(
+    ("before", "sign", "code"), [([], signal.SIGINT, 130), ([], signal.SIGTERM, 143), (BACKGROUND, signal.SIGTERM, 143)]
+)
+def test_a_film_that_is_stopped_ends_at_once_and_goes_on_later(before, sign, code, path):
     """Each frame takes seconds; it is stopped as soon as one is there, and does not wait for the next."""
     film = ["--to", "zoom=2", "--frames", "50", "--workers", "2"]
-    command = [sys.executable, "-m", "compute", "render", "mandelbrot", "--out", str(path), *SLOW, *film]
+    command = [*before, sys.executable, "-m", "compute", "render", "mandelbrot", "--out", str(path), *SLOW, *film]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as started:
         frames, end = path.with_name("heat.gif.frames"), time.monotonic() + 120
         while not list(frames.glob("*.png")) and time.monotonic() < end:
