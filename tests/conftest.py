@@ -11,7 +11,6 @@ import pytest
 from compute.backends import BACKENDS, Backend
 from compute.labs.diffusion import Diffusion
 
-
 HANDLERS = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL, signal.SIGTERM: signal.SIG_DFL}
 
 
