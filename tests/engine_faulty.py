@@ -174,8 +174,11 @@ class Client:
 
 
 def running(name: str = "host", **options: Any) -> Iterator[Supervisor]:
-    """An engine that knows the faulty lab, closed afterwards with all its threads and its process gone."""
-    engine = Supervisor(name, labs=LABS, **options)
+    """An engine that knows the faulty lab, closed afterwards with all its threads and its process gone.
+
+    It has no spare process unless `spare` asks for one: few tests are about that, and all would wait for it.
+    """
+    engine = Supervisor(name, labs=LABS, **{"spare": None, **options})
     engine.start()
     yield engine
     engine.close()

@@ -8,6 +8,7 @@ import os
 import pickle
 import threading
 import time
+from collections.abc import Mapping
 from itertools import count
 from math import inf, isnan, nan
 from multiprocessing import Pipe
@@ -20,7 +21,7 @@ import pytest
 from compute.devices import Host
 from compute.engine.jobs import Bench
 from compute.engine.keeper import Keeper, finite
-from compute.engine.ledger import Deposit, Record, reopening
+from compute.engine.ledger import Death, Deposit, Record, reopening
 from compute.engine.line import Line
 from compute.engine.memory import NoSharedMemory, Writer, memory_file, pack, read, unpack
 from compute.engine.messages import Delivery, Order, Parcel, Report
@@ -29,7 +30,7 @@ from compute.engine.pace import GRACE, SLICE, Pace
 from compute.engine.port import LONGEST_TEXT, context_lost, in_words
 from compute.engine.ring import SLOTS, Ring
 from compute.engine.seat import belongs
-from compute.engine.watchdog import MOST_RESTARTS, STARTUP, Breaker, Watchdog
+from compute.engine.watchdog import HALTED, MOST_RESTARTS, MOST_WAITING, STARTUP, Breaker, Watchdog
 from compute.timings import Timing
 from tests.engine_faulty import Faulty
 
@@ -310,16 +311,33 @@ class TestOutbox:
         line.close()
 
 
+class Looked:
+    """A worker as the watchdog sees it. waited: seconds for a processor, by thread."""
+
+    def __init__(self) -> None:
+        self.stopped, self.waited = False, {"1": 100.0, "2": 0.0}
+
+    def waits(self) -> Mapping[str, float]:
+        return dict(self.waited)
+
+
 class TestWatchdog:
-    def look(self, dog: Watchdog, start: float, end: float) -> bool:
-        return any(dog.overdue(start + 0.1 * i) for i in range(round((end - start) / 0.1) + 1))
+    worker = Looked()  # one that has a processor
+
+    def look(self, dog: Watchdog, start: float, end: float, worker: Looked | None = None) -> Death | None:
+        """What the watchdog says first, looking ten times a second."""
+        looks = (start + 0.1 * i for i in range(round((end - start) / 0.1) + 1))
+        return next((death for now in looks if (death := dog.overdue(now, worker or self.worker))), None)
 
     def test_a_start_takes_its_time_and_then_the_deadline_holds(self):
         dog = Watchdog(5.0, 0.0)
         assert not self.look(dog, 0.0, STARTUP)
         dog.heard(STARTUP)
         assert not self.look(dog, STARTUP, STARTUP + 4.9)
-        assert self.look(dog, STARTUP + 4.9, STARTUP + 5.3)
+        death = self.look(dog, STARTUP + 4.9, STARTUP + 5.3)
+        assert death is not None
+        assert death.since == STARTUP
+        assert death.natural
 
     def test_what_was_announced_may_take_longer(self):
         dog = Watchdog(5.0, 0.0)
@@ -330,9 +348,47 @@ class TestWatchdog:
     def test_a_server_that_slept_itself_gives_another_deadline(self):
         dog = Watchdog(5.0, 0.0)
         dog.heard(0.0)
-        assert not dog.overdue(3600.0)
+        assert not dog.overdue(3600.0, self.worker)
         assert not self.look(dog, 3600.0, 3604.0)
         assert self.look(dog, 3604.0, 3606.0)
+
+    def test_waiting_for_a_processor_is_no_hang_unless_it_never_ends(self):
+        dog, worker = Watchdog(3.0, 0.0), Looked()
+        dog.heard(0.0)
+        for i in range(1, 101):  # it runs a fifth of the time
+            worker.waited["2"] += 0.08
+            assert not dog.overdue(0.1 * i, worker)
+        dog.heard(10.0)
+        for i in range(1, 300):  # not at all
+            worker.waited["2"] += 0.1
+            if dog.overdue(10.0 + 0.1 * i, worker):
+                break
+        assert 3.0 * (1 + MOST_WAITING) <= 0.1 * i < 3.0 * (1 + MOST_WAITING) + 1.0
+
+    def test_waiting_before_the_last_sign_of_life_does_not_count(self):
+        dog, worker = Watchdog(3.0, 0.0), Looked()
+        for i in range(20):
+            worker.waited["1"] += 10.0
+            dog.heard(float(i))
+        assert not self.look(dog, 19.1, 21.9, worker)
+        assert self.look(dog, 22.0, 22.5, worker)
+
+    def test_a_stopped_worker_is_found_though_long_work_was_announced(self):
+        dog, worker = Watchdog(3.0, 0.0), Looked()
+        dog.heard(0.0, extra=115.0)
+        worker.stopped = True
+        assert not self.look(dog, 0.1, HALTED, worker)
+        death = self.look(dog, HALTED, HALTED + 1.0, worker)
+        assert death is not None
+        assert "SIGSTOP" in death.reason
+        assert not death.natural  # no lab is to blame
+
+    def test_a_worker_that_is_stopped_now_and_then_is_left_alone(self):
+        dog, worker = Watchdog(3.0, 0.0), Looked()
+        dog.heard(0.0, extra=115.0)
+        for i in range(300):
+            worker.stopped = i % 10 > 0
+            assert not dog.overdue(0.1 * i, worker)
 
     def test_the_breaker_opens_after_three_restarts_in_a_minute_and_not_in_an_hour(self):
         quick, slow = Breaker(), Breaker()

@@ -1,7 +1,7 @@
-"""`python -m compute.engine DESCRIPTOR`: the worker process. Started by process.py only."""
+"""`python -m compute.engine DESCRIPTOR DEVICE`: the worker process. Started by process.py only."""
 
 import sys
 
 from compute.engine.worker import main
 
-main(int(sys.argv[1]))
+main(int(sys.argv[1]), sys.argv[2])

@@ -203,6 +203,11 @@ class Ledger:
         """Every record."""
         return list(self._records.values())
 
+    def reopening(self) -> list[Item]:
+        """Orders that open every lab, those that run first: somebody is looking at them."""
+        waiting = sorted(self._records.values(), key=lambda record: not record.running)
+        return [item for record in waiting for item in reopening(record)]
+
     def questions(self) -> list[Item]:
         """Everything that was asked and not answered."""
         return [Item(question) for record in self.all() for question in record.questions]

@@ -155,6 +155,11 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Prepared(Report):
+    """The process has done what takes long and needs no Setup; what it says next comes within the usual deadline."""
+
+
+@dataclass(frozen=True)
 class Ready(Report):
     """The worker has started."""
 

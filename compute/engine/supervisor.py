@@ -12,19 +12,20 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from compute.engine.handle import LabHandle
 from compute.engine.ledger import Death, Ledger, Record, reopening
-from compute.engine.messages import Busy, Closed, Event, Expect, Fatal, Order, Ready, Report, Setup
+from compute.engine.messages import Busy, Closed, Event, Expect, Fatal, Order, Prepared, Ready, Report, Setup
 from compute.engine.outbox import Outbox
 from compute.engine.process import Process
+from compute.engine.standby import AFTER, Standby
 from compute.engine.watchdog import Breaker, Watchdog
 
 log = logging.getLogger(__name__)
 
-DEADLINE = 5.0  # seconds
+DEADLINE = 3.0  # seconds: with the time to see it, to end it and to open the labs again, a hang is over within five
 LOOK = 0.1  # seconds between two looks at the watchdog
 SHORT = 0.3  # seconds: what takes no longer is not announced as Busy
 STOPPING = 2.0  # seconds a worker has for ending in order
@@ -35,17 +36,21 @@ class Supervisor:
     """The engine of one device.
 
     name: "host", "cuda:0" …, or one of these with a suffix after a colon ("host:reference"); deadline: seconds
-    without a sign of life after which it is restarted; labs: further lab classes by name, as "module:Class".
+    without a sign of life after which it is restarted; labs: further lab classes by name, as "module:Class"; spare:
+    seconds after which a ready engine gets a spare process (standby.py), None for never.
     state: starting, ready, busy, restarting, broken or closed. restarts: since the start.
     """
 
-    def __init__(self, name: str, deadline: float = DEADLINE, labs: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, name: str, deadline: float = DEADLINE, labs: Mapping[str, str] | None = None, spare: float | None = AFTER
+    ) -> None:
         self.name, self.state, self.restarts = name, "starting", 0
         self.lock = threading.RLock()
         self._wake = threading.Condition(self.lock)
         self._deadline, self._setup = deadline, Setup(name, dict(labs or {}), deadline / BEATS)
         self._ledger = Ledger()
         self._breaker = Breaker()
+        self._standby = Standby(name.partition(":")[0], spare)
         self._process: Process | None = None
         self._live = self._stopping = self._retrying = False
         self._stop_by = 0.0
@@ -95,6 +100,11 @@ class Supervisor:
         """The process's id; None while there is none."""
         process = self._process
         return process.pid if process else None
+
+    @property
+    def spare_pid(self) -> int | None:
+        """The id of the process that would take over; None while there is none."""
+        return self._standby.pid
 
     def ask_to_stop(self) -> None:
         """Begin closing, without waiting."""
@@ -151,13 +161,19 @@ class Supervisor:
         self._finish()
 
     def _one_life(self) -> Death:
-        """Start a process and listen until it ends."""
-        self._dog = Watchdog(self._deadline, time.monotonic())
+        """Take a process and listen until it ends. A spare that ends before it is ready has never lived."""
         try:
-            process = self._process = Process(self._setup)
+            process, spare = self._standby.take()
         except OSError as error:
             time.sleep(LOOK)
             return Death(f"it could not be started: {error}", time.monotonic())
+        self._process, self._lived = process, False
+        self._dog = Watchdog(self._deadline, time.monotonic())
+        process.begin(self._setup)
+        death = self._listen_until_it_ends(process)
+        return self._one_life() if spare and not self._lived and not self._stopping else death
+
+    def _listen_until_it_ends(self, process: Process) -> Death:
         try:
             return self._listen(process)
         except Exception as error:  # a fault of this package: start afresh, in the end the breaker opens
@@ -173,6 +189,8 @@ class Supervisor:
 
     def _listen(self, process: Process) -> Death:
         while True:
+            if not self._busy:
+                self._standby.tend(time.monotonic())
             if process.line.waiting(LOOK):
                 try:
                     report, descriptors = process.line.receive()
@@ -184,8 +202,8 @@ class Supervisor:
                 self._hear(report, descriptors)
                 continue
             now = time.monotonic()
-            if self._dog.overdue(now):
-                return Death(f"it gave no sign of life for {now - self._dog.last:.1f} s", self._dog.last)
+            if death := self._dog.overdue(now, process):
+                return death
             if self._stopping and now > self._stop_by:
                 return Death("it did not stop in time", now)
             self._announce(now)
@@ -193,9 +211,13 @@ class Supervisor:
     def _hear(self, report: Report, descriptors: list[int]) -> None:
         now = time.monotonic()
         self._dog.heard(now, report.seconds if isinstance(report, Expect) else 0.0)
+        if isinstance(report, Prepared):
+            return
         self._busy = (report.lab, report.what, now) if isinstance(report, Expect) and report.what else None
         if isinstance(report, Ready):
+            self._lived = True
             self._connect()
+            self._standby.ready(now)
         self.state = "busy" if self._busy else "ready"
         record = self._ledger.get(getattr(report, "lab", 0))
         try:
@@ -211,20 +233,18 @@ class Supervisor:
         """The process is ready: open the labs there are."""
         with self.lock:
             gone = self._ledger.drop_closing()
-            items = [item for record in self._ledger.all() for item in reopening(record)]
+            items = self._ledger.reopening()
             self._outbox.connect(self._process.line, items, self._ledger.questions())  # type: ignore[union-attr]
             self._live = True
             if self._stopping:
                 self._put(Order(0, "stop"))
-        for record in gone:
-            self._emit(record, Closed())
+        self._emit_all((record, Closed()) for record in gone)
 
     def _mourn(self, death: Death) -> None:
         with self.lock:
             self.state = "restarting"
             told = self._ledger.mourn(death)
-        for record, event in told:
-            self._emit(record, event)
+        self._emit_all(told)
 
     def _announce(self, now: float) -> None:
         """Tell a client that something long is under way, once it is."""
@@ -246,8 +266,7 @@ class Supervisor:
                 )
                 if not news:
                     self._wake.wait()
-            for record, event in news:
-                self._emit(record, event)
+            self._emit_all(news)
         with self.lock:
             self.state, self._retrying = "restarting", False
             self._ledger.mended()
@@ -260,14 +279,18 @@ class Supervisor:
             self._put(Order(order.lab, "refuse", {"text": f"{order.verb} was given a value that cannot be sent"}))
 
     def _finish(self) -> None:
+        self._standby.close()
         with self.lock:
             records = self._ledger.all()
             for record in records:
                 self._ledger.drop(record)
-        for record in records:
-            self._emit(record, Closed())
+        self._emit_all((record, Closed()) for record in records)
         self._outbox.close()  # type: ignore[union-attr]
         self.state = "closed"
+
+    def _emit_all(self, news: Iterable[tuple[Record, Event]]) -> None:
+        for record, event in news:
+            self._emit(record, event)
 
     def _emit(self, record: Record, event: Event) -> None:
         try:

@@ -7,8 +7,10 @@ nowhere else, so a loop that hangs is seen to hang. The process ends when the pi
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import logging
 import os
+import resource
 import signal
 import sys
 import time
@@ -17,9 +19,12 @@ from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from math import inf
 from multiprocessing.connection import Connection
 from typing import Any
+
+import numpy as np
 
 from compute.engine import jobs
 from compute.engine.line import Line
@@ -31,6 +36,7 @@ from compute.engine.messages import (
     Opened,
     Order,
     Parcel,
+    Prepared,
     Ready,
     Refused,
     Setup,
@@ -43,7 +49,8 @@ from compute.lab import Lab
 from compute.labs import lab_class
 
 MOST_ORDERS = 64  # orders read between two slices: a flood of them must not stop the labs
-DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
+DIE_WITH_PARENT, NAME = 1, 15  # PR_SET_PDEATHSIG and PR_SET_NAME of prctl(2)
+HOST = "host"
 # methods of Seat that a lab's client may call
 SEAT_ORDERS = ("update", "act", "run", "pause", "step", "set_pace", "look", "credit", "record", "stop_recording")
 
@@ -100,6 +107,8 @@ class Worker:
                 self._open = False
                 return
             self._obey(order, descriptors)
+            if order.verb == "open_lab":  # took longer than a slice: those that are open get theirs first
+                return
             seconds = 0.0
 
     def _obey(self, order: Order, descriptors: list[int]) -> None:
@@ -193,14 +202,20 @@ class Worker:
         self._open = False
 
 
-def main(descriptor: int) -> None:
-    """Be the worker at the other end of the pipe `descriptor`. Does not return."""
+def main(descriptor: int, device: str) -> None:
+    """Be the worker at the other end of the pipe `descriptor`, for an engine on `device`. Does not return."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's business; it ends this process
     die_with_parent()
+    die_quickly()
     status = 0
     line = Line(Connection(descriptor))
     try:
+        if not line.waiting(0.0):  # a spare: nobody waits for it yet
+            call_itself("spare")
+            prepare(device)
+            line.send(Prepared())
         setup, _ = line.receive()
+        call_itself(setup.name)
         logging.basicConfig(format=f"{setup.name} engine: %(levelname)s %(message)s")
         Worker(line, setup).run()
     except (EOFError, BrokenPipeError, ConnectionResetError):  # the server is gone: nobody to tell
@@ -214,7 +229,32 @@ def main(descriptor: int) -> None:
     os._exit(status)  # not by way of atexit handlers, which can hang on a lost device
 
 
+def prepare(device: str) -> None:
+    """Do in advance what the first frame would wait for; no GPU is touched, CUDA is not even initialised.
+
+    On the host Numba fills its tables and starts its threads when the first kernel is called, which takes longer than
+    to import it. For a GPU, CuPy is imported where it is installed.
+    """
+    if device == HOST:
+        kernels = import_module("compute.raster.cpu_numba")
+        kernels.levels(np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8), 0.0, 1.0)
+    elif find_spec("cupy"):
+        import_module("cupy")
+
+
 def die_with_parent() -> None:
     """Have the kernel kill this process when the thread that started it ends, even in an endless computation."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(DIE_WITH_PARENT, signal.SIGKILL)
+
+
+def die_quickly() -> None:
+    """At a crash print where it was, but write no core file: of this much memory that takes seconds."""
+    faulthandler.enable()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def call_itself(name: str) -> None:
+    """The name of this process in lists of processes: "fieldlab " and `name`."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(NAME, f"fieldlab {name}".encode())

@@ -1,0 +1,196 @@
+"""The spare process that takes over when an engine dies, what may happen to it, and that nothing is left of anybody."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from compute.engine import Closed, Paused, Refused, Restarted, Supervisor
+from compute.engine.process import Process
+from tests.engine_faulty import Client, running
+
+PROC = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of its processes in /proc")
+
+
+@pytest.fixture
+def engine() -> Iterator[Supervisor]:
+    yield from running(deadline=5.0, spare=0.0)
+
+
+def until(good: Callable[[], object], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not good():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def spare(engine: Supervisor) -> int:
+    """The spare's id, once there is one that has nothing left to prepare."""
+    until(lambda: engine.spare_pid and engine._standby._process.line.waiting(0.0))
+    assert engine.spare_pid
+    return engine.spare_pid
+
+
+def end(pid: int | None, how: signal.Signals = signal.SIGKILL) -> None:
+    assert pid
+    os.kill(pid, how)
+
+
+def at_work(engine: Supervisor) -> Client:
+    """A running lab with a state to go on from."""
+    client = Client(engine, eager=True, cost=0.001)
+    client.handle.run()
+    until(lambda: client.handle._record.deposit)
+    return client
+
+
+def goes_on(client: Client, restarts: int = 1) -> None:
+    """It has been told of that many restarts, and advances from a state that belongs together."""
+    client.wait(Restarted, restarts)
+    last = client.frames[-1].number
+    frame = client.wait_frame(lambda frame: frame.number > last + 3 and frame.facts["step"] > 0)
+    assert frame.facts["value"] == frame.facts["step"]
+
+
+def test_the_spare_takes_over_with_the_state_and_gets_a_successor(engine):
+    client = at_work(engine)
+    first, second = engine.pid, spare(engine)
+    assert first != second
+    end(first)
+    goes_on(client)
+    assert engine.pid == second
+    assert spare(engine) not in {first, second}
+    assert engine.restarts == 1
+
+
+def test_a_spare_that_was_killed_is_not_taken(engine):
+    client = at_work(engine)
+    lost = spare(engine)
+    end(lost)
+    until(lambda: engine.spare_pid != lost)  # buried, and not replaced at once: it may die again
+    assert not psutil.pid_exists(lost)
+    end(engine.pid)
+    goes_on(client)
+    assert engine.restarts == 1
+
+
+def test_a_spare_that_dies_with_the_engine_is_not_a_second_death(engine):
+    client = at_work(engine)
+    lost = spare(engine)
+    end(lost)
+    end(engine.pid)
+    goes_on(client)
+    assert engine.pid != lost
+    assert engine.restarts == 1
+
+
+@PROC
+def test_a_spare_that_is_stopped_is_not_taken(engine):
+    client = at_work(engine)
+    stopped = spare(engine)
+    end(stopped, signal.SIGSTOP)
+    end(engine.pid)
+    goes_on(client)
+    assert engine.pid != stopped
+    assert not psutil.pid_exists(stopped)
+
+
+def test_two_deaths_in_a_row(engine):
+    """The second one while the spare opens the lab, when there is no other."""
+    client = at_work(engine)
+    first, second = engine.pid, spare(engine)
+    end(first)
+    until(lambda: engine.pid == second)
+    end(second)
+    goes_on(client)
+    assert len(client.of(Restarted)) in {1, 2}  # one, if the second died before it had opened the lab
+    assert engine.restarts == 2
+
+
+@PROC
+def test_a_stopped_engine_is_replaced_long_before_the_deadline_and_no_lab_is_blamed():
+    for engine in running(deadline=60.0, spare=0.0):
+        client = at_work(engine)
+        for i in range(2):
+            spare(engine)
+            end(engine.pid, signal.SIGSTOP)
+            assert "SIGSTOP" in client.wait(Restarted, i + 1).reason
+            goes_on(client, i + 1)
+        assert client.of(Paused) == []
+
+
+def test_the_spare_is_a_worker_like_any_other_that_ends_when_its_pipe_does():
+    process = Process("host")
+    assert process.line.waiting(60.0)
+    assert not process.ended
+    process.line.close()
+    assert process.end(10.0) == "it ended with exit code 0"
+    assert not psutil.pid_exists(process.pid)
+
+
+@PROC
+def test_what_is_told_of_a_process():
+    process = Process("host")
+    try:
+        assert process.line.waiting(60.0)
+        assert not process.stopped
+        assert all(seconds >= 0 for seconds in process.waits().values())
+        end(process.pid, signal.SIGSTOP)
+        until(lambda: process.stopped)
+    finally:
+        process.close()
+    assert process.ended
+    assert not process.stopped
+    assert process.waits() == {}
+
+
+@PROC
+def test_nothing_is_left_of_labs_that_are_opened_refused_killed_and_closed(engine):
+    witness = Client(engine)
+
+    def cycle(restarts: int) -> None:
+        labs = [Client(engine) for _ in range(3)]
+        refused = [Client(engine, level=7.0), Client(engine, text="huge"), Client(engine, "unknown")]
+        for lab in refused:
+            lab.wait(Refused)
+            lab.wait(Closed)
+        for lab in labs:
+            lab.handle.step(2)
+            until(lambda lab=lab: lab.handle._record.deposit)
+        spare(engine)
+        end(engine.pid)
+        for lab in labs:
+            lab.wait(Restarted)
+            lab.handle.close()
+            lab.wait(Closed)
+        witness.wait(Restarted, restarts)
+        engine._breaker.reset()
+        spare(engine)
+
+    def held() -> dict[str, int]:
+        witness.barrier()
+        witness.events = [event for event in witness.events if isinstance(event, Restarted)]
+        gc.collect()  # snapshots are mapped memory, which holds a descriptor
+        return {
+            "descriptors here": len(list(Path("/proc/self/fd").iterdir())),
+            "descriptors there": len(list(Path(f"/proc/{engine.pid}/fd").iterdir())),
+            "threads here": threading.active_count(),
+            "children": len(psutil.Process().children(recursive=True)),
+            "shared memory": len(list(Path("/dev/shm").iterdir())),
+        }
+
+    cycle(1)
+    before = held()
+    for i in range(2):
+        cycle(i + 2)
+    assert held() == before
+    assert before["children"] == 2
