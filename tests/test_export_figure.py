@@ -16,8 +16,8 @@ from PIL import Image
 from compute.__main__ import main
 from compute.export import figure, paint
 from compute.export.film import Film, Key
+from compute.export.render_pool import frame
 from compute.export.scene import Look, Scene, SceneError
-from compute.export.studio import frame
 from compute.labs.diffusion import Diffusion
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -16,12 +16,12 @@ import zarr
 from PIL import Image
 
 from compute.__main__ import main
-from compute.export import benching, command, paint, shoot
+from compute.export import benching, command, paint, processes, shoot
 from compute.export.cluster import Cluster
 from compute.export.film import Film, Key
+from compute.export.render_pool import LocalPool, WorkerLost, frame
 from compute.export.scene import Scene, SceneError
 from compute.export.shoot import Shoot
-from compute.export.studio import Here, WorkerLost, frame
 from compute.labs.diffusion import Diffusion
 from compute.labs.mandelbrot import Mandelbrot
 
@@ -180,7 +180,7 @@ def test_frames_of_another_film_are_not_taken(tmp_path):
 
 def test_a_film_of_a_field_is_a_field_that_goes_on():
     film = Film(Scene("diffusion", {"ny": 24, "nx": 31}, (24, 31), steps=4), 4, every=50)
-    made = dict(Here(1).make(film, range(4)))
+    made = dict(LocalPool(1).make(film, range(4)))
     lab = Diffusion(ny=24, nx=31)
     for number in range(4):
         lab.advance(50 if number else 4)
@@ -223,7 +223,7 @@ def test_a_curve_has_its_numbers(tmp_path):
 
 def test_workers_that_die_are_replaced_and_the_frames_are_the_same(frames):
     made, killed = {}, 0
-    for number, data in Here(2).make(FILM, range(FILM.frames)):
+    for number, data in LocalPool(2).make(FILM, range(FILM.frames)):
         made[number] = data
         if not killed:
             killed = _kill_a_worker()
@@ -231,10 +231,47 @@ def test_workers_that_die_are_replaced_and_the_frames_are_the_same(frames):
     assert [made[number] for number in range(FILM.frames)] == frames
 
 
-def test_frames_that_kill_every_worker_are_given_up(monkeypatch):
-    monkeypatch.setattr("compute.export.studio.frame", _die)
+class Deadly:
+    """Parts that end whoever makes them."""
+
+    count, sequential, task = 2, False, "tests.test_export_film:_die"
+
+    def plain(self):
+        return {}
+
+
+def test_frames_that_kill_every_worker_are_given_up():
     with pytest.raises(WorkerLost, match="3 times in a row"):
-        list(Here(1).make(FILM, [0, 1]))
+        list(LocalPool(1).make(Deadly(), [0, 1]))
+
+
+class Odd:
+    """Parts that cannot be made."""
+
+    count, sequential, task = 2, False, "tests.test_export_film:_refuse"
+
+    def plain(self):
+        return {}
+
+
+def _refuse(_plain, number):
+    raise SceneError(f"there is no frame {number}")
+
+
+def test_what_a_worker_raises_is_raised():
+    with pytest.raises(SceneError, match="there is no frame 1"):
+        list(LocalPool(1).make(Odd(), [1]))
+
+
+def test_a_worker_that_is_stopped_is_replaced(frames, monkeypatch):
+    monkeypatch.setattr(processes, "QUIET", 0.0)
+    monkeypatch.setattr(processes, "STOPPED", 1.0)
+    made, stopped = {}, 0
+    for number, data in LocalPool(2).make(FILM, range(FILM.frames)):
+        made[number] = data
+        if not stopped:
+            stopped = _kill_a_worker(sign=signal.SIGSTOP)
+    assert [made[number] for number in range(FILM.frames)] == frames
 
 
 def test_a_dask_cluster_makes_the_same_frames_also_when_a_worker_dies(frames):
@@ -249,7 +286,7 @@ def test_a_dask_cluster_makes_the_same_frames_also_when_a_worker_dies(frames):
 
 def test_a_film_by_the_command_line(tmp_path, capsys, monkeypatch):
     path = tmp_path / "zoom.webp"
-    monkeypatch.setattr(command, "studio", lambda *_: Now())
+    monkeypatch.setattr(command, "pool", lambda *_: Now())
     arguments = ["--set", "max_iterations=200", "--to", "zoom=1e3", "--to", "center=-0.7436,0.1318"]
     assert main(["render", "mandelbrot", "--out", str(path), "--size", "64x36", "--frames", "4", *arguments]) == 0
     again = tmp_path / "again.webp"
@@ -258,11 +295,11 @@ def test_a_film_by_the_command_line(tmp_path, capsys, monkeypatch):
     assert json.loads(Path(f"{path}.json").read_text())["keys"][1]["values"]["zoom"] == "1e3"
 
 
-def _kill_a_worker(which="spawn"):
+def _kill_a_worker(which="compute.export.child", sign=signal.SIGKILL):
     """One process below this one that computes."""
     below = [p for p in psutil.Process().children(recursive=True) if any(which in word for word in p.cmdline())]
     workers = [p for p in below if not any("resource_tracker" in word for word in p.cmdline())]
-    os.kill(workers[0].pid, signal.SIGKILL)
+    os.kill(workers[0].pid, sign)
     return 1
 
 
@@ -271,7 +308,7 @@ def _die(_plain, _number):
 
 
 def test_a_film_s_time_and_size_are_guessed_on_a_terminal_before_it_is_begun(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(command, "studio", lambda *_: Here(1))
+    monkeypatch.setattr(command, "pool", lambda *_: LocalPool(1))
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes this for a terminal
     monkeypatch.setattr(shoot.Shoot, "run", lambda *_: None)
     arguments = ["--set", "max_iterations=50", "--to", "zoom=1e3", "--size", "32x18", "--frames", "24"]
@@ -283,10 +320,10 @@ def test_a_film_s_time_and_size_are_guessed_on_a_terminal_before_it_is_begun(tmp
 def test_each_gpu_is_one_worker_s_and_only_those_that_may_be_used(monkeypatch):
     monkeypatch.setattr("compute.machine.nvidia", lambda: ([{"name": "a GPU", "memory": 1}] * 4, "580"))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert (Here(gpu=True).gpus, Here(gpu=True).workers) == (("0", "1", "2", "3"), 4)
+    assert (LocalPool(gpu=True).gpus, LocalPool(gpu=True).workers) == (("0", "1", "2", "3"), 4)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-7f, 2")
-    assert (Here(gpu=True).gpus, Here(gpu=True).workers) == (("GPU-7f", "2"), 2)
+    assert (LocalPool(gpu=True).gpus, LocalPool(gpu=True).workers) == (("GPU-7f", "2"), 2)
     trial = benching.Trial(Scene("mandelbrot", {"max_iterations": 20}, (4, 4)))
-    seen = {json.loads(data)[1] for _, data in Here(3, gpu=True).make(trial, range(40))}
+    seen = {json.loads(data)[1] for _, data in LocalPool(3, gpu=True).make(trial, range(40))}
     assert seen <= {"GPU-7f", "2"}
-    assert not Here(3).gpus
+    assert not LocalPool(3).gpus

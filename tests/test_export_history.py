@@ -18,8 +18,8 @@ from compute.__main__ import main
 from compute.engine import Restarted, SnapshotTaken
 from compute.export import arrays, paint
 from compute.export.film import Film, film_of
+from compute.export.render_pool import frame_after
 from compute.export.scene import Look, Scene, SceneError, read, scene_of
-from compute.export.studio import frame_after
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot

@@ -20,9 +20,9 @@ import pytest
 
 from compute.export import shoot, writers
 from compute.export.film import Film, Key
+from compute.export.render_pool import LocalPool, frame
 from compute.export.scene import Scene
 from compute.export.shoot import Shoot
-from compute.export.studio import Here, frame
 from compute.files import DiskFull, size, whole, whole_file
 
 FILM = Film(Scene("diffusion", {"ny": 120, "nx": 160}, (120, 160)), 8)
@@ -195,7 +195,7 @@ def large(_plain, number):
 
 
 def test_workers_that_are_ended_while_they_send_keep_nobody_waiting():
-    parts = Here(2).make(Large(), range(Large.count))
+    parts = LocalPool(2).make(Large(), range(Large.count))
     assert len(next(parts)[1]) == 2**25
     closing = threading.Thread(target=parts.close, daemon=True)
     closing.start()

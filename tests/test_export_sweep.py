@@ -48,7 +48,7 @@ def read_csv(path):
 @pytest.fixture
 def here(monkeypatch):
     """Rows are made in this process."""
-    monkeypatch.setattr(sweep_command, "studio_for", lambda *_: Now())
+    monkeypatch.setattr(sweep_command, "pool_for", lambda *_: Now())
 
 
 # -- what is asked for

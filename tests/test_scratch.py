@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from compute import scratch
-from compute.export import runner as runners
-from compute.export.errand import Errand
-from compute.export.runner import Runner
+from compute.export.job_queue import JobQueue
+from compute.export.jobs import Job
 
 MAKE = "from compute import scratch; print(scratch.folder('export'), flush=True); input()"
 
@@ -72,21 +71,20 @@ def test_a_kind_that_could_not_be_found_again_is_refused():
 
 
 def linger(tell):
-    """An errand that leaves a folder behind when it is killed."""
+    """A task that leaves a folder behind when it is killed."""
     tell(0.5, str(scratch.folder("parts")))
     time.sleep(60)
 
 
-def test_a_cancelled_errand_leaves_nothing(temporary, monkeypatch):
-    monkeypatch.setattr(runners, "_taken", runners._process)  # one that knows the test's folder
-    runner = Runner(Errand("tests.test_scratch:linger"))
-    runner.start()
+def test_a_cancelled_job_leaves_nothing(temporary):
+    job = Job(linger, queue=JobQueue())  # its process knows the test's folder
+    job.start()
     end = time.monotonic() + 60
-    while not runner.words:
-        assert time.monotonic() < end, runner.text
+    while not job.words:
+        assert time.monotonic() < end, job.text
         time.sleep(0.02)
-    folder = Path(runner.words)
+    folder = Path(job.words)
     assert folder.is_dir()
-    runner.cancel()
-    runner.join(20)
+    job.cancel()
+    assert job.join(20)
     assert not folder.exists()

@@ -11,12 +11,12 @@ from bokeh.document import Document
 
 from app.export.courier import Courier
 from app.export.drop import DropZone
-from app.export.jobs import Jobs
+from app.export.exports import Exports
 from app.export.sections import Sections
 from app.notices import Notices
 from app.theme import CARD, stylesheet
 from app.widgets import icon
-from compute.export.runner import warm
+from compute.export.job_queue import JOBS
 
 if TYPE_CHECKING:
     from app.lab_view import LabView
@@ -43,7 +43,7 @@ class ExportCard:
     ) -> None:
         self._document = document
         self.courier, self.zone = Courier(), DropZone(dropped)
-        self.jobs = Jobs(document, self.courier, notices)
+        self.exports = Exports(document, self.courier, notices)
         self.open = False
         self._sections: dict[str, Sections] = {}
         self._view: LabView | None = None
@@ -55,7 +55,7 @@ class ExportCard:
         gap = pmui.Row(sizing_mode="stretch_width", margin=0)
         head = pmui.Row(title, gap, close, margin=(4, 8, 0, 0), sizing_mode="stretch_width")
         self._body = pn.Column(margin=(0, 8), sizing_mode="stretch_width")
-        below = pn.Column(self.jobs.panel, margin=0, styles=LIST, sizing_mode="stretch_width")
+        below = pn.Column(self.exports.panel, margin=0, styles=LIST, sizing_mode="stretch_width")
         self.card = pn.Column(head, self._body, below, styles=PLACE, margin=0, visible=False)
 
     @property
@@ -81,7 +81,7 @@ class ExportCard:
             return
         self.open = self.card.visible = not self.open
         if self.open:
-            warm()
+            JOBS.prepare()
             self._fill()
             self._ticking = self._document.add_periodic_callback(self._tick, TICK)
         elif self._ticking is not None:
@@ -90,7 +90,7 @@ class ExportCard:
 
     def close(self) -> None:
         """The page is gone."""
-        self.jobs.close()
+        self.exports.close()
         for sections in self._sections.values():
             sections.close()
 
@@ -99,7 +99,7 @@ class ExportCard:
         if view is None:
             return
         if view.session.lab.LAB not in self._sections:
-            sections = self._sections[view.session.lab.LAB] = Sections(view, self.jobs, self.courier, self._mark)
+            sections = self._sections[view.session.lab.LAB] = Sections(view, self.exports, self.courier, self._mark)
             view.listeners.append(sections.hear)
         self._body.objects = [self._sections[view.session.lab.LAB].panel]
         self._tick()

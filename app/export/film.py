@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from html import escape
 from pathlib import Path
 
 import panel as pn
 import panel_material_ui as pmui
 
 from app.controls import column
+from app.export.exports import Exports
 from app.export.fields import Whole, button, file_name, film_formats, heights, row
-from app.export.jobs import Jobs
 from app.export.subject import Moment, Subject
 from app.export.ways import Way, ways_of
 from app.export.what import What
 from app.theme import stylesheet
 from app.views import Ends
 from app.widgets import FULL
-from compute.export.errand import Errand
+from compute.export import tasks
 from compute.export.film import EASINGS, MOST_FRAMES, RATES, Film
-from compute.export.runner import Runner
+from compute.export.job_queue import QUICK
+from compute.export.jobs import Job
 from compute.export.scene import SceneError
 
 
@@ -28,11 +31,11 @@ class FilmSection:
 
     TITLE = "Film"
 
-    def __init__(self, subject: Subject, jobs: Jobs, proposed: dict[str, Ends]) -> None:
-        self._subject, self._jobs = subject, jobs
+    def __init__(self, subject: Subject, exports: Exports, proposed: dict[str, Ends]) -> None:
+        self._subject, self._exports = subject, exports
         self._makers = ways_of(subject, proposed)
         self._ways: dict[str, Way] = {}
-        self._guess: Runner | None = None
+        self._guess: tuple[Film, Job] | None = None
         self.of = pmui.Select(label="Film of", options=list(self._makers), size="small", **FULL)
         self.of.param.watch(lambda event: self._offer(), "value")
         self.what = What(subject)
@@ -56,8 +59,7 @@ class FilmSection:
 
     def close(self) -> None:
         """The page is gone."""
-        if self._guess is not None:
-            self._guess.cancel()
+        self._forget()
 
     # -- inside
 
@@ -79,42 +81,46 @@ class FilmSection:
         return plan.film(self.frames.value, float(self.rate.value), self.easing.value)
 
     def _make(self) -> None:
-        job = self._jobs.add(self._name())
+        export = self._exports.add(self._name())
 
-        def errand(moment: Moment) -> Errand:
-            """See Job.order."""
-            return Errand("compute.export.tasks:film", {"film": self._film(moment), "path": job.path})
+        def job(moment: Moment) -> Job:
+            """See Export.order."""
+            return Job(partial(tasks.film, self._film(moment), export.path))
 
-        job.order(self._subject, self.what.part, errand)
+        export.order(self._subject, self.what.part, job)
 
     def _name(self) -> str:
         return file_name(self._subject.lab, "film", self.form.value)
 
     def _estimate(self) -> None:
-        if self._guess is not None:
-            self._guess.cancel()
+        self._forget()
         self._say("trying a few frames …")
-        self._subject.ask(self.what.part, self._guessed)
+        self._subject.ask(self.what.part, self._guessed, self._say)
 
     def _guessed(self, moment: Moment) -> None:
+        self._forget()
         try:
             film = self._film(moment)
         except ValueError as error:
             self._say(str(error))
             return
-        path = Path(self._name())
-        self._guess = Runner(Errand("compute.export.tasks:guess", {"film": film, "path": path}))
-        self._guess.start()
+        self._guess = film, Job(partial(tasks.guess, film, Path(self._name())), QUICK, client=self._exports)
+        self._guess[1].start()
+
+    def _forget(self) -> None:
+        """No estimate is wanted any more."""
+        if self._guess is not None:
+            self._guess[1].cancel()
+            self._guess = None
 
     def _read(self) -> None:
-        if self._guess is None or not self._guess.over:
+        if self._guess is None or not self._guess[1].over:
             return
-        guess, self._guess = self._guess, None
+        (film, guess), self._guess = self._guess, None
         if guess.state == "failed":
             self._say(guess.text)
         elif guess.state == "done":
-            film = guess.errand.arguments["film"]
-            self._say(f"{film.frames / film.rate:.3g} s of film: {guess.result.words}")
+            self._say(f"{film.seconds:.3g} s of film: {guess.result.words}")
 
     def _say(self, words: str) -> None:
-        self._words.object = f"<p class='quiet' role='status'>{words}</p>"
+        self._words.object = f"<p class='quiet' role='status'>{escape(words)}</p>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import escape
 from typing import Any
 
 import panel as pn
@@ -10,8 +11,8 @@ import panel_material_ui as pmui
 
 from app.controls import column
 from app.export.courier import Courier
+from app.export.exports import Exports
 from app.export.fields import button, file_name, row
-from app.export.jobs import Jobs
 from app.export.subject import Moment, Subject
 from app.theme import stylesheet
 from app.widgets import FULL
@@ -27,8 +28,8 @@ class LinkSection:
 
     TITLE = "Link"
 
-    def __init__(self, subject: Subject, jobs: Jobs, courier: Courier) -> None:
-        self._subject, self._jobs, self._courier = subject, jobs, courier
+    def __init__(self, subject: Subject, exports: Exports, courier: Courier) -> None:
+        self._subject, self._exports, self._courier = subject, exports, courier
         self.address: Any = pmui.TextInput(label="Address", value="", size="small", visible=False, **FULL)
         self.copy = button("Copy the link", "link", self._copy)
         self.save = button("Save as JSON", "download", self._save, filled=False)
@@ -44,7 +45,7 @@ class LinkSection:
         return next(iter(self._subject.pictures().values()), "")
 
     def _copy(self) -> None:
-        self._subject.ask(self._part(), self._linked)
+        self._subject.ask(self._part(), self._linked, self._say)
 
     def _linked(self, moment: Moment) -> None:
         try:
@@ -61,14 +62,14 @@ class LinkSection:
         self._say(f"{words}{lost}.")
 
     def _save(self) -> None:
-        job = self._jobs.add(file_name(self._subject.lab, "", ".json"))
+        export = self._exports.add(file_name(self._subject.lab, "", ".json"))
 
         def write(moment: Moment) -> None:
             """The plan alone; there is nothing to make."""
-            job.path.write_text(json.dumps(moment.scene.plain(), indent=1, ensure_ascii=False), encoding="utf-8")
-            job.made()
+            export.path.write_text(json.dumps(moment.scene.plain(), indent=1, ensure_ascii=False), encoding="utf-8")
+            export.made()
 
-        job.ask(self._subject, self._part(), write)
+        export.ask(self._subject, self._part(), write)
 
     def _say(self, words: str) -> None:
-        self._words.object = f"<p class='quiet' role='status'>{words}</p>"
+        self._words.object = f"<p class='quiet' role='status'>{escape(words)}</p>"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import panel_material_ui as pmui
 
 from app.controls import column
+from app.export.exports import Exports
 from app.export.fields import button, choose, file_name, heights, row
-from app.export.jobs import Jobs
 from app.export.subject import Moment, Subject, slide
 from app.widgets import FULL
-from compute.export.errand import Errand
+from compute.export import tasks
+from compute.export.job_queue import FILE
+from compute.export.jobs import Job
 
 PLAIN, AXES = "PNG", "PNG with axes"
 FORMATS = {PLAIN: ".png", AXES: ".png", "SVG": ".svg", "PDF": ".pdf"}
@@ -23,8 +26,8 @@ class PictureSection:
 
     TITLE = "Picture"
 
-    def __init__(self, subject: Subject, jobs: Jobs) -> None:
-        self._subject, self._jobs = subject, jobs
+    def __init__(self, subject: Subject, exports: Exports) -> None:
+        self._subject, self._exports = subject, exports
         self.what = pmui.Select(label="What", options=[], size="small", **FULL)
         self.what.param.watch(lambda event: self._offer(), "value")
         self.form = pmui.Select(label="Format", options=list(FORMATS), value=PLAIN, size="small", **FULL)
@@ -60,13 +63,13 @@ class PictureSection:
         plain, height, transparent = self.form.value == PLAIN, self.height.value, self.transparent.value
         size = self._subject.size(height) if plain else slide(height)
         part = panel.image if plain else self.what.value
-        job = self._jobs.add(file_name(self._subject.lab, self.what.value, FORMATS[self.form.value]))
+        export = self._exports.add(file_name(self._subject.lab, self.what.value, FORMATS[self.form.value]))
 
-        def errand(moment: Moment) -> Errand:
-            """See Job.order."""
-            given = {"scene": replace(moment.scene, size=size), "path": job.path, "present": moment.present}
+        def job(moment: Moment) -> Job:
+            """See Export.order."""
+            scene = replace(moment.scene, size=size)
             if plain:
-                return Errand("compute.export.tasks:picture", given)
-            return Errand("compute.export.tasks:drawing", given | {"transparent": transparent})
+                return Job(partial(tasks.picture, scene, export.path, moment.present), FILE)
+            return Job(partial(tasks.drawing, scene, export.path, moment.present, transparent), FILE)
 
-        job.order(self._subject, part, errand)
+        export.order(self._subject, part, job)

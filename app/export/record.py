@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import panel as pn
 
 from app.controls import column
+from app.export.exports import Exports
 from app.export.fields import Whole, button, file_name, film_formats, heights, row
-from app.export.jobs import Jobs
 from app.export.subject import Moment, Subject
 from app.export.what import What
 from app.theme import stylesheet
 from compute import scratch
 from compute.engine.messages import Recorded
-from compute.export.errand import Errand
+from compute.export import tasks
 from compute.export.film import RATES
+from compute.export.jobs import Job
 from compute.files import size
 
 MOST = 20_000  # frames
@@ -32,8 +34,8 @@ class RecordSection:
 
     TITLE = "Record"
 
-    def __init__(self, subject: Subject, jobs: Jobs, changed: Callable[[], object]) -> None:
-        self._subject, self._jobs, self._changed = subject, jobs, changed
+    def __init__(self, subject: Subject, exports: Exports, changed: Callable[[], object]) -> None:
+        self._subject, self._exports, self._changed = subject, exports, changed
         ends = subject.lab.ENDS
         hint = "0: complete pictures only" if ends else ""
         self.every = Whole("Every k-th step", 0 if ends else 20, 0 if ends else 1, 10**6, hint)
@@ -104,17 +106,16 @@ class RecordSection:
             shutil.rmtree(folder, ignore_errors=True)
             return
         name = file_name(self._subject.lab, "recording", self.form.value)
-        job, rate, part, axes = self._jobs.add(name), float(self._rate), self.what.part, self.what.axes
+        export, rate, part, axes = self._exports.add(name), float(self._rate), self.what.part, self.what.axes
         pixels = self.what.size(self.height.value)
-        kept = job.folder / "frames"
+        kept = export.folder / "frames"
         shutil.move(folder, kept)
 
-        def errand(moment: Moment) -> Errand:
-            """See Job.order."""
-            given = {"folder": kept, "path": job.path, "look": moment.scene.look, "part": part, "axes": axes}
-            return Errand("compute.export.tasks:recorded", given | {"size": pixels, "rate": rate})
+        def job(moment: Moment) -> Job:
+            """See Export.order."""
+            return Job(partial(tasks.recorded, kept, export.path, moment.scene.look, part, axes, pixels, rate))
 
-        job.order(self._subject, part, errand)
+        export.order(self._subject, part, job)
 
     def _say(self, words: str) -> None:
         self._words.object = f"<p class='quiet' role='status'>{words}</p>"

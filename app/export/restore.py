@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from compute.backends import backend
-from compute.export.errand import Errand
-from compute.export.runner import Runner
+from compute.export import tasks
+from compute.export.job_queue import FILE, QUICK
+from compute.export.jobs import Job
 from compute.export.scene import Scene, SceneError
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ class Restorer:
     def __init__(self, view: LabView, tell: Callable[[str, str], None]) -> None:
         self._view, self._tell = view, tell
         self._scene: Scene | None = None
-        self._runner: Runner | None = None
+        self._job: Job | None = None
         self._waited, self._posed = 0, False
 
     def restore(self, scene: Scene) -> None:
@@ -45,33 +47,33 @@ class Restorer:
         if scene.missing:
             self._tell("warning", f"Not all of it is in the file: {scene.missing}.")
         self._scene = scene
-        task = "check" if scene.kind.ENDS else "pose"
-        self._runner = Runner(Errand(f"compute.export.tasks:{task}", {"scene": scene}))
-        self._runner.start()
+        goes_on = not scene.kind.ENDS
+        self._job = Job(partial(tasks.pose if goes_on else tasks.check, scene), FILE if goes_on else QUICK, client=self)
+        self._job.start()
 
     def tick(self) -> None:
         """A few times a second: a state that is being computed may be there."""
-        runner, session = self._runner, self._view.session
-        if runner is None or self._scene is None:
+        job, session = self._job, self._view.session
+        if job is None or self._scene is None:
             return
-        if not runner.over:
+        if not job.over:
             self._waited += 1
             if self._waited % 40 == 20 and self._scene.steps:
-                self._tell("info", f"Computing {self._scene.steps} steps again: {100 * runner.part:.0f} % are done.")
+                self._tell("info", f"Computing {self._scene.steps} steps again: {100 * job.part:.0f} % are done.")
             return
-        if runner.state != "done":
-            self._runner, self._waited = None, 0
-            self._tell("error", f"The state cannot be shown: {runner.text}")
+        if job.state != "done":
+            self._job, self._waited = None, 0
+            self._tell("error", f"The state cannot be shown: {job.text}")
             return
         if not self._posed:
             session.play(self._scene.kind.ENDS and self._view.parts.plays)
-            self._show(self._scene, runner.result[0])
+            self._show(self._scene, job.result[0])
             self._posed = True
         if session.state in ("moving", "starting"):
             return  # to the engine that the values ask for
-        self._runner, self._waited, self._posed = None, 0, False
-        if runner.result[1] is not None:
-            session.act("restore", snapshot=runner.result[1])
+        self._job, self._waited, self._posed = None, 0, False
+        if job.result[1] is not None:
+            session.act("restore", snapshot=job.result[1])
             self._tell("success", f"Restored, at step {self._scene.steps}.")
         aim, view = getattr(self._view.stage, "aim", None), self._scene.view  # of stages that can show a part
         if aim is not None:
@@ -79,9 +81,9 @@ class Restorer:
 
     def close(self) -> None:
         """Forget what is under way."""
-        if self._runner is not None:
-            self._runner.cancel()
-            self._runner, self._waited, self._posed = None, 0, False
+        if self._job is not None:
+            self._job.cancel()
+            self._job, self._waited, self._posed = None, 0, False
 
     def _names(self) -> list[str]:
         """Parameters that belong to the state: not the size of the screen."""

@@ -9,8 +9,8 @@ import panel_material_ui as pmui
 
 from app.controls import column
 from app.export.courier import Courier
+from app.export.exports import Exports
 from app.export.film import FilmSection
-from app.export.jobs import Jobs
 from app.export.link import LinkSection
 from app.export.numbers import NumbersSection
 from app.export.picture import PictureSection
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 class Sections:
     """The export of one view; `panel` is what the card shows of it. changed(): a recording has begun or ended."""
 
-    def __init__(self, view: LabView, jobs: Jobs, courier: Courier, changed: Callable[[], object]) -> None:
+    def __init__(self, view: LabView, exports: Exports, courier: Courier, changed: Callable[[], object]) -> None:
         self.subject = subject = Subject(view)
         self._makers: dict[str, Callable[[], Any]] = {
-            LinkSection.TITLE: lambda: LinkSection(subject, jobs, courier),
-            PictureSection.TITLE: lambda: PictureSection(subject, jobs),
-            FilmSection.TITLE: lambda: FilmSection(subject, jobs, dict(view.parts.films)),
-            RecordSection.TITLE: lambda: RecordSection(subject, jobs, changed),
-            NumbersSection.TITLE: lambda: NumbersSection(subject, jobs),
+            LinkSection.TITLE: lambda: LinkSection(subject, exports, courier),
+            PictureSection.TITLE: lambda: PictureSection(subject, exports),
+            FilmSection.TITLE: lambda: FilmSection(subject, exports, dict(view.parts.films)),
+            RecordSection.TITLE: lambda: RecordSection(subject, exports, changed),
+            NumbersSection.TITLE: lambda: NumbersSection(subject, exports),
         }
         self._made: dict[str, Any] = {}  # as they are first looked at: together they take 0.2 s
         first, titles = PictureSection.TITLE, list(self._makers)
@@ -56,6 +56,7 @@ class Sections:
 
     def tick(self) -> None:
         """A few times a second."""
+        self.subject.tick()
         for one in self._made.values():
             one.tick()
 
@@ -66,7 +67,8 @@ class Sections:
             self._record.hear(event)
 
     def close(self) -> None:
-        """The page is gone."""
+        """The lab is gone."""
+        self.subject.close()
         for title in (FilmSection.TITLE, RecordSection.TITLE):
             if section := self._made.get(title):
                 section.close()

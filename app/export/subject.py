@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from compute.engine.messages import SnapshotTaken
+from compute.engine import messages
+from compute.engine.messages import Broken, Closed, Refused, SnapshotTaken
 from compute.export.paint import Present
 from compute.export.scene import Scene
 from compute.frames import Frame
@@ -18,6 +20,17 @@ if TYPE_CHECKING:
     from app.lab_view import LabView
 
 SLIDE = 16 / 9  # width to height of a drawing
+PATIENCE = 60.0  # s that the engine may take to say how the lab stands: it may be compiling
+GONE = "the lab was closed before it said how it stands"
+
+
+@dataclass(frozen=True)
+class Question:
+    """One who waits for the engine's answer, until a moment of the monotonic clock."""
+
+    take: Callable[[Mapping[str, Any]], object]
+    failed: Callable[[str], object]
+    until: float
 
 
 @dataclass(frozen=True)
@@ -38,7 +51,8 @@ class Subject:
     def __init__(self, view: LabView) -> None:
         self._view = view
         self.session = view.session
-        self._waiting: list[Callable[[Mapping[str, Any]], object]] = []
+        self._waiting: list[Question] = []
+        self._closed = False
         self._drawn_of: Frame | None = None
         self._panels: Mapping[str, Panel] = {}
 
@@ -78,8 +92,12 @@ class Subject:
         x0, y0, x1, y1 = raster.extent
         return _even(height, (x1 - x0) / (y1 - y0))
 
-    def ask(self, part: str, then: Callable[[Moment], object]) -> None:
-        """Call then(moment) as soon as the engine has said how the lab stands. part: the picture that is meant."""
+    def ask(self, part: str, then: Callable[[Moment], object], failed: Callable[[str], object]) -> None:
+        """Call then(moment) once the engine has said how the lab stands, or failed(why) if it does not.
+
+        part: the picture that is meant. One of the two is called in any case, `failed` after PATIENCE seconds at the
+        latest as long as somebody calls `tick`.
+        """
         values, view = dict(self.session.values), self.session.view
         look = self._view.controls.look(part)
 
@@ -94,17 +112,41 @@ class Subject:
             )  # fmt: skip
             then(Moment(scene, Present(values, snapshot)))
 
-        self._waiting.append(take)
+        if self._closed:
+            failed(GONE)
+            return
+        self._waiting.append(Question(take, failed, time.monotonic() + PATIENCE))
         if len(self._waiting) == 1:
             self.session.ask("snapshot")
 
     def hear(self, event: Any) -> None:
         """An engine event of the lab."""
-        if isinstance(event, SnapshotTaken) and self._waiting:
-            waiting, self._waiting = self._waiting, []
-            with ExitStack() as all_of_them:  # one that fails does not take the others with it
-                for take in reversed(waiting):
-                    all_of_them.callback(take, event.snapshot)
+        match event:
+            case SnapshotTaken(snapshot=snapshot):
+                self._answer(lambda question: question.take(snapshot))
+            case Refused(text=text, change=None, request="snapshot" | "") | Refused(text=text, change=messages.OPENING):
+                self._answer(lambda question: question.failed(f"the engine refused to say how the lab stands: {text}"))
+            case Broken(reason=reason):
+                self._answer(lambda question: question.failed(f"the engine is down: {reason}"))
+            case Closed() if self._waiting:  # the lab has moved to another engine, which is asked instead
+                self.session.ask("snapshot")
+
+    def tick(self) -> None:
+        """Now and then: whoever has waited too long for the engine is told."""
+        if self._waiting and time.monotonic() > self._waiting[0].until:
+            words = f"the engine has not said for {PATIENCE:.0f} s how the lab stands; try it once more"
+            self._answer(lambda question: question.failed(words))
+
+    def close(self) -> None:
+        """The lab is gone, and whoever waits for it is told."""
+        self._closed = True
+        self._answer(lambda question: question.failed(GONE))
+
+    def _answer(self, give: Callable[[Question], object]) -> None:
+        waiting, self._waiting = self._waiting, []
+        with ExitStack() as all_of_them:  # one that fails does not take the others with it
+            for question in reversed(waiting):
+                all_of_them.callback(give, question)
 
 
 def slide(height: int) -> tuple[int, int]:

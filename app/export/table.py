@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,12 +13,13 @@ import panel_material_ui as pmui
 import param
 
 from app.controls import column
+from app.export.exports import Exports
 from app.export.fields import Whole, button, file_name, row
-from app.export.jobs import Jobs
 from app.export.subject import Moment, Subject
 from app.theme import stylesheet
 from app.widgets import FULL
-from compute.export.errand import Errand
+from compute.export import tasks
+from compute.export.jobs import Job
 from compute.export.sweep import Sweep
 from compute.export.tables import PARQUET_INSTALL
 from compute.export.texts import axes_of
@@ -32,8 +35,8 @@ WORDS = """<h3 class='along'>A table over parameters</h3>
 class TableFields:
     """The fields of one lab."""
 
-    def __init__(self, subject: Subject, jobs: Jobs) -> None:
-        self._subject, self._jobs = subject, jobs
+    def __init__(self, subject: Subject, exports: Exports) -> None:
+        self._subject, self._exports = subject, exports
         names = varied(subject)
         first = next(iter(names.values()))
         self.names = [
@@ -60,18 +63,24 @@ class TableFields:
         return [f"{name.value}={_close(values.value)}" for name, values in pairs if name.value != NONE]
 
     def _save(self) -> None:
-        job, texts = self._jobs.add(file_name(self._subject.lab, "table", self.form.value)), self._texts()
-        lab = self._subject.lab
+        lab, texts = self._subject.lab, self._texts()
+        export = self._exports.add(file_name(lab, "table", self.form.value))
 
-        def errand(moment: Moment) -> Errand:
-            """See Job.order."""
+        def job(moment: Moment) -> Job:
+            """See Export.order."""
             steps = 0 if lab.ENDS else self.steps.value
             axes = axes_of(lab, texts)
             rest = {name: value for name, value in moment.scene.values.items() if name not in axes}
             sweep = Sweep(lab.LAB, rest, axes, steps)
-            return Errand("compute.export.tasks:table", {"sweep": sweep, "path": job.path})
+            return Job(partial(tasks.table, sweep, export.path))
 
-        job.order(self._subject, "", errand)
+        export.order(self._subject, "", job, not_made)
+
+
+def not_made(counts: Mapping[str, int]) -> str:
+    """What is said of rows that were not made, by how many rows have which status; "" if all were."""
+    others = [f"{count} {status}" for status, count in counts.items() if status != "made"]
+    return f"of {sum(counts.values())} rows {' and '.join(others)}: column why says the reason" if others else ""
 
 
 def _close(text: str) -> str:

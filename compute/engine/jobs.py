@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -64,7 +65,7 @@ class Bench:
             self._port.say(Answered(lab, verb))
         except Exception as error:  # noqa: BLE001 - reported to its client and logged
             self._finish()
-            self._port.trouble(lab, error, Refused)
+            self._port.trouble(lab, error, partial(Refused, request=verb))
             self._port.say(Answered(lab, verb))
         now = time.monotonic()
         self._ready_at = now + REST * (now - start)

@@ -43,11 +43,13 @@ class Refused(Event):
 
     change: what LabHandle.update returned for it if values were refused, OPENING if the lab could not be opened with
     its first ones, None if it was anything else; kept: the values that the parameters of that change have instead.
+    request: which request it was ("act", "snapshot", "sample" …), "" where the engine does not say.
     """
 
     text: str
     change: int | None = None
     kept: Mapping[str, Any] = field(default_factory=dict)
+    request: str = ""
 
 
 @dataclass(frozen=True)

@@ -220,7 +220,7 @@ class Seat:
             self.view, self.pixels = self._shown if look != self._shown else (None, self.pixels)
             self.pace.dirty = True
             if look != self._shown:
-                self._port.trouble(self.number, error, Refused)
+                self._port.trouble(self.number, error, partial(Refused, request="look"))
             return None
         self._shown = look
         return frame

@@ -120,7 +120,8 @@ class Worker:
                 getattr(self, f"_{order.verb}")(order.lab, *descriptors, **order.arguments)
         except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
             opening = order.verb == "open_lab"
-            self._port.trouble(order.lab, error, partial(Refused, change=OPENING if opening else None))
+            change = OPENING if opening else None
+            self._port.trouble(order.lab, error, partial(Refused, change=change, request=order.verb))
             if opening:
                 self._port.tell(order.lab, Closed())
 

@@ -17,7 +17,7 @@ from compute.backends import BACKENDS, backend
 from compute.devices import cpu_count
 from compute.export import benching
 from compute.export.benching import Encoder, Pool
-from compute.export.studio import gpus_here
+from compute.export.render_pool import gpus_here
 from compute.files import whole
 
 NAME = "export"

@@ -18,8 +18,8 @@ from compute.export.errors import SceneError
 from compute.export.film import Film
 from compute.export.paint import Pixels, png
 from compute.export.paint import shown as picture
+from compute.export.render_pool import VISIBLE, LocalPool, Made, frame
 from compute.export.scene import Scene
-from compute.export.studio import VISIBLE, Here, Made, frame
 from compute.timings import Spread
 
 ENCODED = Film(Scene("diffusion", {}, (512, 512)), 60, every=20)
@@ -135,14 +135,14 @@ def pools(scenes: Sequence[str], counts: Sequence[int], values: Mapping[str, Any
             order = list(counts)
             shuffle(order)
             for count in order:
-                rate, devices = _steady(Trial(scene), Here(count, gpu), seconds)
+                rate, devices = _steady(Trial(scene), LocalPool(count, gpu), seconds)
                 rates[count].append(rate)
                 used[count] |= devices
         for count in counts:
             yield Pool(name, count, Spread.of(rates[count]), tuple(sorted(used[count])))
 
 
-def _steady(trial: Trial, by: Here, seconds: float) -> tuple[float, set[str]]:
+def _steady(trial: Trial, by: LocalPool, seconds: float) -> tuple[float, set[str]]:
     """(frames a second while all workers are at work, the GPUs they used)."""
     shots: dict[int, list[tuple[float, float]]] = {}
     devices: set[str] = set()

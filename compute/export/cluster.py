@@ -9,8 +9,8 @@ from importlib import import_module
 from itertools import islice
 from typing import Any
 
+from compute.export.render_pool import AHEAD, Made, Work, found
 from compute.export.scene import SceneError
-from compute.export.studio import AHEAD, Made, Work, task_of
 
 INSTALL = "pip install 'fieldlab[cluster]'"
 LOCAL = "local"
@@ -32,12 +32,12 @@ class Cluster:
         self.address, self.workers = address, workers
 
     def make(self, work: Work, numbers: Sequence[int]) -> Generator[Made]:
-        """See Studio; a film whose frames follow from one another is refused."""
+        """See RenderPool; a film whose frames follow from one another is refused."""
         if work.sequential:
             raise SceneError(
                 "frames that follow from one another (--every) are made on one machine: leave --scheduler out"
             )
-        task, plain = task_of(work), work.plain()
+        task, plain = found(work.task), work.plain()
         import_module("dask").config.set({"distributed.scheduler.allowed-failures": LOSSES})
         with self._client() as client:
             size = max(1, len(client.scheduler_info(n_workers=-1)["workers"]))

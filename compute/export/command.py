@@ -19,8 +19,8 @@ from compute.export.film import SCHEMA as FILM
 from compute.export.film import Film, Key, film_of
 from compute.export.history import Told
 from compute.export.paint import Present
+from compute.export.render_pool import RenderPool, on_gpu, pool_for
 from compute.export.scene import Scene, SceneError, read, scene_of
-from compute.export.studio import Studio, on_gpu, studio_for
 from compute.export.texts import values_of
 from compute.files import whole_file
 from compute.labs import LABS, lab_class
@@ -70,7 +70,7 @@ def run(chosen: argparse.Namespace, command: str) -> int:
         SINGLE[ending](film, chosen.out, command)
     else:
         shot = shoot.Shoot(film, chosen.out, command)
-        by = studio(chosen, film)
+        by = pool(chosen, film)
         _guess(shot, by)
         with bars.shown("frames", film.frames, shot.kept) as tell:
             shot.run(by, lambda now: tell(now.done, now.doing))
@@ -132,12 +132,12 @@ def _require(plan: Scene | Film, present: Present | None) -> None:
         plan.check()
 
 
-def studio(chosen: argparse.Namespace, film: Film) -> Studio:
+def pool(chosen: argparse.Namespace, film: Film) -> RenderPool:
     """Who makes the frames."""
-    return studio_for(chosen.scheduler, chosen.workers, on_gpu(film.scene.kind, [film.scene.values.get("backend")]))
+    return pool_for(chosen.scheduler, chosen.workers, on_gpu(film.scene.kind, [film.scene.values.get("backend")]))
 
 
-def _guess(shot: shoot.Shoot, by: Studio) -> None:
+def _guess(shot: shoot.Shoot, by: RenderPool) -> None:
     """Say on a terminal what is to be expected of a film that is longer than what a guess needs."""
     terminal, missing = Console(stderr=True, soft_wrap=True), len(shot.missing())
     if not terminal.is_terminal or missing < WORTH_GUESSING:

@@ -58,7 +58,7 @@ class _Enough(Exception):
 
 
 def estimate(film: Film, path: Path, workers: int = 1, budget: float = BUDGET) -> Estimate:
-    """What Shoot needs for `film` with so many workers, whose cores are shared out as in the studio.
+    """What Shoot needs for `film` with so many workers, whose cores are shared out as in the pool.
 
     A frame that takes long is made in part, and its time guessed from that. SceneError for a name that is no film's.
     """

@@ -75,7 +75,7 @@ class Film:
     @property
     def task(self) -> str:
         """Who makes a part, as "module:function"."""
-        return f"compute.export.studio:{'frame_after' if self.sequential else 'frame'}"
+        return f"compute.export.render_pool:{'frame_after' if self.sequential else 'frame'}"
 
     def at(self, index: int) -> Scene:
         """The scene of frame `index`, from 0 on."""

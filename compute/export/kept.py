@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from compute.export.errors import SceneError
-from compute.export.studio import Made, Studio, Work
+from compute.export.render_pool import Made, RenderPool, Work
 from compute.files import DiskFull, size, whole, whole_file
 
 PLAN = "plan.json"
@@ -27,13 +27,13 @@ class Kept:
         """Numbers of the parts that are not there yet."""
         return [number for number in range(self.count) if not self._file(number).is_file()]
 
-    def make(self, studio: Studio, tell: Callable[[int], None]) -> None:
+    def make(self, pool: RenderPool, tell: Callable[[int], None]) -> None:
         """Make those that are missing; `tell` hears how many are there. SceneError if the folder holds others'."""
         self._claim(self._work.plain())
         missing = self.missing()
         done = self.count - len(missing)
         tell(done)
-        with closing(studio.make(self._work, missing)) as coming:
+        with closing(pool.make(self._work, missing)) as coming:
             for one in coming:
                 self._keep(one)
                 done += 1

@@ -24,8 +24,8 @@ from compute.export import levels, paint, shoot, writers
 from compute.export.colours import coloured
 from compute.export.film import RATES
 from compute.export.paint import Pixels
+from compute.export.render_pool import LocalPool, Made
 from compute.export.scene import Look, Scene, SceneError, scene_of
-from compute.export.studio import Here, Made
 from compute.files import whole_file
 from compute.frames import Frame
 from compute.lab import Lab
@@ -226,7 +226,7 @@ def _painted_in_turn(painter: Painter, numbers: tuple[int, ...]) -> Iterator[Pix
     if painter.coloured or workers < 2:
         yield from map(painter.pixels, numbers)
         return
-    with closing(Here(workers).make(Drawings(painter), numbers)) as coming:
+    with closing(LocalPool(workers).make(Drawings(painter), numbers)) as coming:
         early: dict[int, bytes] = {}
         for number in numbers:
             while number not in early:
@@ -237,7 +237,7 @@ def _painted_in_turn(painter: Painter, numbers: tuple[int, ...]) -> Iterator[Pix
 
 @dataclass(frozen=True)
 class Drawings:
-    """Drawn frames, as a Work for a studio."""
+    """Drawn frames, as a Work for a render pool."""
 
     painter: Painter
     sequential = False

@@ -19,12 +19,12 @@ from compute.export import writers
 from compute.export.film import Film
 from compute.export.kept import Kept
 from compute.export.paint import Pixels
-from compute.export.studio import Studio
+from compute.export.render_pool import RenderPool
 from compute.files import whole, whole_file
 
 
 @dataclass(frozen=True)
-class Progress:
+class FilmProgress:
     """How far a film is: frames that are there, of so many, and seconds since the start."""
 
     done: int
@@ -42,7 +42,7 @@ class Shoot:
         self.film, self.path, self.command = film, path, command
         self.kept = Kept(path, film, "frames", ".png")
 
-    def run(self, studio: Studio, progress: Callable[[Progress], None] = lambda _: None) -> None:
+    def run(self, pool: RenderPool, progress: Callable[[FilmProgress], None] = lambda _: None) -> None:
         """Make the frames that are missing, then the film and `<name>.json` beside it.
 
         What was made stays in a folder if this is interrupted or fails, and is used the next time.
@@ -50,10 +50,10 @@ class Shoot:
         start = perf_counter()
 
         def tell(done: int, doing: str = "frames") -> None:
-            progress(Progress(done, self.film.frames, perf_counter() - start, doing))
+            progress(FilmProgress(done, self.film.frames, perf_counter() - start, doing))
 
         with self.kept.room():
-            self.kept.make(studio, tell)
+            self.kept.make(pool, tell)
             self._encode(start, tell)
         self.kept.clear()
 

@@ -18,8 +18,8 @@ from compute.export import tables
 from compute.export.errors import SceneError
 from compute.export.history import MOST_STEPS, Run
 from compute.export.kept import Kept
+from compute.export.render_pool import Made, RenderPool
 from compute.export.shoot import describe
-from compute.export.studio import Made, Studio
 from compute.files import whole_file
 from compute.frames import Frame
 from compute.labs import lab_class
@@ -114,14 +114,14 @@ class Table:
         self.sweep, self.path, self.command = sweep, path, command
         self.kept = Kept(path, sweep, "rows", ".json")
 
-    def run(self, studio: Studio, progress: Callable[[int], None] = lambda _: None) -> dict[str, int]:
+    def run(self, pool: RenderPool, progress: Callable[[int], None] = lambda _: None) -> dict[str, int]:
         """Make the rows that are missing, then the table and `<name>.json` beside it; how many rows have which status.
 
         What was made stays in a folder if this is interrupted or fails, and is used the next time.
         """
         start = perf_counter()
         with self.kept.room():
-            self.kept.make(studio, progress)
+            self.kept.make(pool, progress)
             found = [json.loads(self.kept.read(number)) for number in range(self.sweep.count)]
             plain = {**self.sweep.plain(), "timings": FLAG}
             with whole_file(self.path) as made:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from compute.export import bars, tables
-from compute.export.studio import on_gpu, studio_for
+from compute.export.render_pool import on_gpu, pool_for
 from compute.export.sweep import MOST_ROWS, Sweep, Table
 from compute.export.texts import axes_of, values_of
 from compute.labs import LABS, lab_class
@@ -42,7 +42,7 @@ def run(chosen: argparse.Namespace, command: str) -> int:
     table = Table(sweep, chosen.out, command)
     gpu = on_gpu(kind, (sweep.at(number).get("backend") for number in range(sweep.count)))
     with bars.shown("rows", sweep.count, table.kept) as tell:
-        counts = table.run(studio_for(chosen.scheduler, chosen.workers, gpu), tell)
+        counts = table.run(pool_for(chosen.scheduler, chosen.workers, gpu), tell)
     said = ", ".join(f"{count} {status}" for status, count in counts.items())
     Console(stderr=True, soft_wrap=True).print(f"wrote {chosen.out}: {sweep.count} rows, {said}", highlight=False)
     return FAILED if counts.get("failed") else 0

@@ -1,4 +1,4 @@
-"""What an errand may be: each export as one function with its progress, for a process of its own."""
+"""What a job may do: each export as one function with its progress, for a process of its own."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from compute.export import command, paint, recording, shoot
-from compute.export.errand import Tell
+from compute.export.child import Tell
 from compute.export.estimate import Estimate, estimate
 from compute.export.film import Film
 from compute.export.paint import Present
+from compute.export.render_pool import LocalPool, on_gpu
 from compute.export.scene import Look, Scene
-from compute.export.studio import Here, on_gpu
 from compute.export.sweep import Sweep, Table
 from compute.files import whole_file
 from compute.labs import lab_class
@@ -50,20 +50,20 @@ def numbers(scene: Scene, path: Path, present: Present, tell: Tell) -> None:
 def film(film: Film, path: Path, tell: Tell) -> None:
     """The film `path`, by as many processes as the machine has cores or GPUs for."""
 
-    def show(now: shoot.Progress) -> None:
+    def show(now: shoot.FilmProgress) -> None:
         part = now.done / now.frames
         if now.doing == "encoding":
             tell(ENCODING + (1 - ENCODING) * part, "encoding")
         else:
             tell(ENCODING * part, f"frame {now.done} of {now.frames}")
 
-    shoot.Shoot(film, path, COMMAND).run(studio(film), show)
+    shoot.Shoot(film, path, COMMAND).run(_pool(film), show)
 
 
 def guess(film: Film, path: Path, tell: Tell) -> Estimate:
     """How long `film` would take, and how large its file would be."""
     tell(0.0, "trying a few frames")
-    return estimate(film, path, studio(film).workers)
+    return estimate(film, path, _pool(film).workers)
 
 
 def recorded(
@@ -80,7 +80,7 @@ def table(sweep: Sweep, path: Path, tell: Tell) -> dict[str, int]:
     """The table `path` of `sweep`; how many rows have which status."""
     gpu = on_gpu(lab_class(sweep.lab), (sweep.at(number).get("backend") for number in range(sweep.count)))
     return Table(sweep, path, COMMAND).run(
-        Here(gpu=gpu), lambda done: tell(done / sweep.count, f"row {done} of {sweep.count}")
+        LocalPool(gpu=gpu), lambda done: tell(done / sweep.count, f"row {done} of {sweep.count}")
     )  # fmt: skip
 
 
@@ -97,6 +97,6 @@ def check(scene: Scene, tell: Tell) -> tuple[dict[str, Any], None]:
     return dict(scene.values), None
 
 
-def studio(film: Film) -> Here:
+def _pool(film: Film) -> LocalPool:
     """Processes of this machine for `film`."""
-    return Here(gpu=on_gpu(film.scene.kind, [film.scene.values.get("backend")]))
+    return LocalPool(gpu=on_gpu(film.scene.kind, [film.scene.values.get("backend")]))

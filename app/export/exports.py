@@ -1,10 +1,9 @@
-"""The exports of one page: each in a process of its own, with progress, pause and cancel, and then a download."""
+"""The exports of one page: each made by a job of its own, with progress, pause and cancel, and then a download."""
 
 from __future__ import annotations
 
 import shutil
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from html import escape
@@ -20,29 +19,34 @@ from app.notices import Notices
 from app.theme import stylesheet
 from app.widgets import icon
 from compute import scratch
-from compute.export.errand import Errand
-from compute.export.runner import Runner, ours
+from compute.export.jobs import Job, ours
 from compute.files import size
 
 TICK = 250  # ms
-PATIENCE = 10  # s that a process which was killed may take to be gone
-MOST = 6  # jobs that are listed; the oldest that is over gives way
+PATIENCE = 15  # s that a process which was killed may take to be gone
+MOST = 6  # exports that are listed once they are over; the oldest gives way
+MOST_OPEN = 20  # exports of one page that are not over
 WORDS = {
     "asking": "asking the engine how the lab stands", "waiting": "waiting for its turn", "paused": "paused",
     "cancelled": "cancelled", "done": "saved",
 }  # fmt: skip
 
 
-class Job:
-    """One file on its way. `name` is what the browser saves it as; made in a folder of its own."""
+class Export:
+    """One file on its way. `name` is what the browser saves it as; made in a folder of its own.
 
-    def __init__(self, name: str, jobs: Jobs) -> None:
-        self.name, self._jobs = name, jobs
+    state: that of its job; "asking" before there is one. note: what is to be said of a file that is there.
+    """
+
+    def __init__(self, name: str, exports: Exports) -> None:
+        self.name, self._exports = name, exports
         self.folder = scratch.folder("export")
         self.path = self.folder / name
-        self.runner: Runner | None = None
-        self.trouble, self._there = "", False
-        self._began, self._told, self._tried = time.monotonic(), False, ""
+        self.job: Job | None = None
+        self.trouble = self.note = ""
+        self._there = self._cancelled = self._told = False
+        self._subject: Subject | None = None
+        self._note: Callable[[Any], str] = lambda result: ""
         self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=0, sizing_mode="stretch_width")
         self._hold = icon("pause", "Pause", self._toggle)
         self._again = icon("download", f"Save {name} again", partial(self._send, ""), visible=False)
@@ -55,31 +59,37 @@ class Job:
 
     @property
     def state(self) -> str:
-        """As a Runner's; "asking" before there is one."""
+        """See the class."""
         if self.trouble or self._there:
             return "failed" if self.trouble else "done"
-        return self.runner.state if self.runner else "asking"
+        if self._cancelled:
+            return "cancelled"
+        return self.job.state if self.job else "asking"
 
     @property
     def over(self) -> bool:
         """Whether nothing more will happen."""
         return self.state in ("done", "failed", "cancelled")
 
-    def order(self, subject: Subject, part: str, errand: Callable[[Moment], Errand]) -> None:
-        """Have it made by errand(how the lab stands), in a process of its own. See `ask`."""
+    def order(
+        self, subject: Subject, part: str, job: Callable[[Moment], Job], note: Callable[[Any], str] = lambda result: ""
+    ) -> None:
+        """Have it made by job(how the lab stands). note(its result): what is said when the file is there. See `ask`."""
 
         def begin(moment: Moment) -> None:
-            """Start the process."""
-            self.runner = Runner(errand(moment))
-            self.runner.start()
+            """The engine has said it."""
+            self.job = job(moment)
+            self.job.client = self._exports
+            self.job.start()
 
+        self._note = note
         self.ask(subject, part, begin)
 
     def ask(self, subject: Subject, part: str, act: Callable[[Moment], object]) -> None:
         """Call act(how the lab stands), once the engine has said that; part: as of Subject.ask.
 
-        An error of `act` is why it failed; a ValueError is the request's fault. Nothing is done if it is cancelled
-        before.
+        If the engine does not say it, or `act` raises, that is why it failed; a ValueError is the request's fault.
+        Nothing is done if it is over before.
         """
 
         def heard(moment: Moment) -> None:
@@ -94,7 +104,9 @@ class Job:
                 self.fail(ours(f"{type(error).__name__}: {error}"))
                 raise
 
-        subject.ask(part, heard)
+        if not self.over:
+            self._subject = subject
+            subject.ask(part, heard, self.fail)
 
     def made(self) -> None:
         """The file is there already."""
@@ -102,11 +114,16 @@ class Job:
 
     def fail(self, text: str) -> None:
         """It cannot be made at all."""
-        self.trouble = text
+        if not self.over:
+            self.trouble = text
 
     def show(self) -> None:
         """Write down how it is; once it is done, hand it over."""
+        if self.state == "asking" and self._subject is not None:
+            self._subject.tick()
         state = self.state
+        if state == "done" and self.job is not None:
+            self.note = self._note(self.job.result)
         self._words.object = self._html(state)
         self._hold.param.update(
             visible=state in ("running", "paused"),
@@ -120,70 +137,62 @@ class Job:
                 self._again.visible, self._about.visible = True, self._sidecar.is_file()
                 self._send("")
             elif state == "failed":
-                self._jobs.notices.tell("error", f"{self.name} was not made: {self._why}")
+                self._exports.notices.tell("error", f"{self.name} was not made: {self._why}")
 
     def cancel(self) -> None:
         """End it, and delete what there is of it."""
-        if self.runner is not None:
-            self.runner.cancel()
-        elif not self.trouble:
-            self.trouble = WORDS["cancelled"]
-            self._told = True
+        self._cancelled = self._told = True
+        if self.job is not None:
+            self.job.cancel()
         threading.Thread(target=self._clean, name="export", daemon=True).start()
 
     # -- inside
 
     def _clean(self) -> None:
         """Delete the files, once nobody writes any more."""
-        if self.runner is not None:
-            self.runner.join(PATIENCE)
+        if self.job is not None:
+            self.job.join(PATIENCE)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def _why(self) -> str:
-        return self.trouble or (self.runner.text if self.runner else "")
+        return self.trouble or (self.job.text if self.job else "")
 
     @property
     def _sidecar(self) -> Path:
         return self.path.with_name(f"{self.name}.json")
 
     def _html(self, state: str) -> str:
-        part = self.runner.part if self.runner else 0.0
+        part = self.job.part if self.job else 0.0
         words = WORDS.get(state, "")
-        if state == "running" and self.runner is not None:
-            words = f"{self.runner.words or 'beginning'}{self._left(part)}"
+        if state == "running" and self.job is not None:
+            words = f"{self.job.words or 'beginning'}{time_left(self.job)}"
         elif state == "failed":
             words = self._why
         elif state == "done":
-            words = f"saved, {size(self.path.stat().st_size)}"
+            words = f"saved, {size(self.path.stat().st_size)}{self.note and f'; {self.note}'}"
         bar = "" if self.over else f"<progress max='1' value='{part:.3f}' aria-label='{escape(self.name)}'></progress>"
         return f"<div class='job {state}'><b>{escape(self.name)}</b>{bar}<span>{escape(words)}</span></div>"
 
-    def _left(self, part: float) -> str:
-        seconds = time.monotonic() - self._began
-        if part < 0.02 or seconds < 2:
-            return ""
-        return f", about {seconds_words(seconds * (1 - part) / part)} left"
-
     def _toggle(self) -> None:
-        if self.runner is not None:
-            self.runner.go() if self.runner.state == "paused" else self.runner.pause()
+        if self.job is not None:
+            self.job.resume() if self.job.state == "paused" else self.job.pause()
             self.show()
 
     def _send(self, suffix: str) -> None:
-        self._jobs.courier.send(Path(f"{self.path}{suffix}"), f"{self.name}{suffix}", lambda: None)
+        self._exports.courier.send(Path(f"{self.path}{suffix}"), f"{self.name}{suffix}", lambda: None)
 
     def _close(self) -> None:
-        self._jobs.drop(self)
+        self._exports.drop(self)
 
 
-class Jobs:
+class Exports:
     """The list of one page. `panel` is shown on the card."""
 
     def __init__(self, document: Document, courier: Courier, notices: Callable[[], Notices]) -> None:
         self._document, self.courier, self._notices = document, courier, notices
         self.panel = pn.Column(margin=0, sizing_mode="stretch_width")
-        self._jobs: list[Job] = []
+        self._exports: list[Export] = []
         self._ticking: Any = None
 
     @property
@@ -191,39 +200,49 @@ class Jobs:
         """Where to say what went wrong."""
         return self._notices()
 
-    def add(self, name: str) -> Job:
-        """A new job at the top of the list."""
-        job = Job(name, self)
-        self._jobs.insert(0, job)
-        for old in [old for old in self._jobs if old.over][MOST - 1 :]:
+    def add(self, name: str) -> Export:
+        """A new export at the top of the list; it has failed already if there are too many that are not over."""
+        under_way = sum(not export.over for export in self._exports)
+        export = Export(name, self)
+        if under_way >= MOST_OPEN:
+            export.fail(f"{MOST_OPEN} exports are under way: wait until one is done, or cancel one")
+        self._exports.insert(0, export)
+        for old in [old for old in self._exports if old.over][MOST - 1 :]:
             self.drop(old)
         self._arrange()
         if self._ticking is None:
             self._ticking = self._document.add_periodic_callback(self._tick, TICK)
-        return job
+        return export
 
-    def drop(self, job: Job) -> None:
+    def drop(self, export: Export) -> None:
         """Cancel it, and take it from the list."""
-        if job in self._jobs:
-            self._jobs.remove(job)
-            job.cancel()
+        if export in self._exports:
+            self._exports.remove(export)
+            export.cancel()
             self._arrange()
 
     def close(self) -> None:
         """The page is gone: end everything."""
-        for job in self._jobs:
-            job.cancel()
-        self._jobs.clear()
+        for export in self._exports:
+            export.cancel()
+        self._exports.clear()
 
     def _arrange(self) -> None:
-        self.panel.objects = [job.panel for job in self._jobs]
+        self.panel.objects = [export.panel for export in self._exports]
 
     def _tick(self) -> None:
-        for job in self._jobs:
-            job.show()
-        if all(job.over for job in self._jobs) and self._ticking is not None:
+        for export in self._exports:
+            export.show()
+        if all(export.over for export in self._exports) and self._ticking is not None:
             self._document.remove_periodic_callback(self._ticking)
             self._ticking = None
+
+
+def time_left(job: Job) -> str:
+    """How long a job will still run, by how long it has run; "" as long as nobody can tell."""
+    if job.part < 0.02 or job.seconds < 2:
+        return ""
+    return f", about {seconds_words(job.seconds * (1 - job.part) / job.part)} left"
 
 
 def seconds_words(seconds: float) -> str:

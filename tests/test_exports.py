@@ -1,0 +1,209 @@
+"""What the export card does when something that was asked for cannot be made."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from bokeh.document import Document
+
+from app.export.courier import Courier
+from app.export.exports import MOST_OPEN, Exports
+from app.export.subject import Subject
+from app.export.table import not_made
+from compute.engine.messages import OPENING, Broken, Closed, Refused, SnapshotTaken
+
+
+class Notes(list):
+    def tell(self, kind, words):
+        self.append((kind, words))
+
+
+@pytest.fixture
+def notes():
+    return Notes()
+
+
+@pytest.fixture
+def exports(notes):
+    exports = Exports(Document(), Courier(), lambda: notes)
+    yield exports
+    exports.close()
+
+
+class AtOnce:
+    """A subject that answers at once."""
+
+    def ask(self, part, then, failed):
+        then(part)
+
+    def tick(self):
+        pass
+
+
+def broken(moment):
+    raise AttributeError("no such thing")
+
+
+def refused(moment):
+    raise ValueError("Frames must be from 1 to 9, not 0")
+
+
+def test_what_is_refused_is_told_in_its_own_words(exports, notes):
+    export = exports.add("film.mp4")
+    export.order(AtOnce(), "field", refused)
+    export.show()
+    assert (export.state, notes) == ("failed", [("error", "film.mp4 was not made: Frames must be from 1 to 9, not 0")])
+
+
+def test_an_error_of_ours_ends_the_export_and_is_logged(exports, notes):
+    export = exports.add("film.mp4")
+    with pytest.raises(AttributeError):  # Bokeh logs it
+        export.order(AtOnce(), "field", broken)
+    export.show()
+    assert export.state == "failed"
+    assert notes == [("error", "film.mp4 was not made: AttributeError: no such thing (this is an error of Fieldlab)")]
+
+
+def test_a_file_that_cannot_be_written_ends_its_job(exports, notes):
+    def full(moment):
+        raise OSError("no space left")
+
+    export = exports.add("plan.json")
+    with pytest.raises(OSError, match="no space"):
+        export.ask(AtOnce(), "field", full)
+    assert export.state == "failed"
+
+
+class Asked(list):
+    """A session that notes what it is asked."""
+
+    values, view, latest = {}, None, None
+    lab = SimpleNamespace(
+        LAB="diffusion", sized=dict,
+        told=lambda values, snapshot: SimpleNamespace(values=values, steps=3, history=(), missing=""),
+    )  # fmt: skip
+
+    def ask(self, request):
+        self.append(request)
+
+
+@pytest.fixture
+def session():
+    return Asked()
+
+
+@pytest.fixture
+def subject(session):
+    return Subject(SimpleNamespace(session=session, controls=SimpleNamespace(look=lambda part: {})))
+
+
+def test_one_that_fails_takes_no_other_with_it(subject, session):
+    heard, why = [], []
+    subject.ask("field", heard.append, why.append)
+    subject.ask("field", broken, why.append)
+    subject.ask("field", heard.append, why.append)
+    assert session == ["snapshot"]
+    with pytest.raises(AttributeError):
+        subject.hear(SnapshotTaken({}))
+    assert [moment.scene.steps for moment in heard] == [3, 3]
+    assert why == []
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (Refused("no room for it", request="snapshot"), "the engine refused to say how the lab stands: no room for it"),
+        (Refused("no room for it"), "the engine refused to say how the lab stands: no room for it"),
+        (Refused("ny is too large", OPENING), "the engine refused to say how the lab stands: ny is too large"),
+        (Broken("it died five times"), "the engine is down: it died five times"),
+    ],
+)
+def test_a_refusal_is_told_to_all_who_wait_and_the_next_one_is_answered(event, words, subject, session):
+    heard, why = [], []
+    for _ in range(2):
+        subject.ask("field", heard.append, why.append)
+    subject.hear(event)
+    assert (heard, why) == ([], [words] * 2)
+    subject.ask("field", heard.append, why.append)
+    assert session == ["snapshot"] * 2
+    subject.hear(SnapshotTaken({}))
+    assert (len(heard), len(why)) == (1, 2)
+
+
+@pytest.mark.parametrize("event", [Refused("r must be at most 0.25", 7), Refused("no such pen", request="act")])
+def test_the_refusal_of_something_else_is_not_the_answer(event, subject):
+    heard, why = [], []
+    subject.ask("field", heard.append, why.append)
+    subject.hear(event)
+    assert why == []
+    subject.hear(SnapshotTaken({}))
+    assert len(heard) == 1
+
+
+def test_an_engine_that_was_left_is_not_waited_for(subject, session):
+    heard, why = [], []
+    subject.hear(Closed())
+    assert session == []
+    subject.ask("field", heard.append, why.append)
+    subject.hear(Closed())
+    assert session == ["snapshot"] * 2  # the second time the engine that the lab has moved to
+
+
+def test_an_engine_that_never_answers_is_waited_for_so_long(subject, session, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("app.export.subject.time.monotonic", lambda: now[0])
+    heard, why = [], []
+    subject.ask("field", heard.append, why.append)
+    now[0] += 59
+    subject.tick()
+    assert why == []
+    now[0] += 2
+    subject.tick()
+    assert why == ["the engine has not said for 60 s how the lab stands; try it once more"]
+    subject.ask("field", heard.append, why.append)
+    assert session == ["snapshot"] * 2
+
+
+def test_whoever_waits_when_the_page_goes_is_told(subject):
+    why = []
+    subject.ask("field", broken, why.append)
+    subject.close()
+    subject.ask("field", broken, why.append)
+    assert why == ["the lab was closed before it said how it stands"] * 2
+
+
+def test_an_export_whose_question_is_refused_fails_and_the_next_goes_on(subject, exports, notes):
+    first = exports.add("heat.npz")
+    first.order(subject, "field", broken)
+    assert first.state == "asking"
+    subject.hear(Refused("no room for it", request="snapshot"))
+    first.show()
+    assert first.state == "failed"
+    assert len(notes) == 1
+    second = exports.add("heat.json")
+    second.ask(subject, "field", lambda moment: second.made())
+    subject.hear(SnapshotTaken({}))
+    assert second.state == "done"
+
+
+def test_an_export_that_was_cancelled_before_the_answer_does_nothing(subject, exports, notes):
+    export = exports.add("heat.npz")
+    export.order(subject, "field", broken)
+    exports.drop(export)
+    subject.hear(SnapshotTaken({}))
+    assert (export.state, export.job, notes) == ("cancelled", None, [])
+
+
+def test_one_page_has_so_many_exports_under_way(subject, exports):
+    for number in range(MOST_OPEN):
+        exports.add(f"{number}.npz").order(subject, "field", broken)
+    one_more = exports.add("more.npz")
+    assert one_more.state == "failed"
+    one_more.order(subject, "field", broken)
+    assert one_more.job is None
+
+
+def test_rows_that_were_not_made_are_told():
+    assert not_made({"made": 3}) == ""
+    assert not_made({"made": 1, "refused": 2}) == "of 3 rows 2 refused: column why says the reason"
