@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from compute.__main__ import main
-from compute.export import sweep_command, tables
+from compute.export import sweep_command, tables, tasks
 from compute.export.scene import SceneError
 from compute.export.sweep import MOST_ROWS, Sweep, Table, row
 from compute.export.texts import axes_of
@@ -62,6 +62,8 @@ def here(monkeypatch):
         (Diffusion, "ny=10:12:9", (10, 11, 12)),
         (Diffusion, "ny=16:1024:x7", (16, 32, 64, 128, 256, 512, 1024)),
         (Diffusion, "edges=periodic, zero-flux", ("periodic", "zero-flux")),
+        (Diffusion, "backend=Numba, NumPy, cpu_numba, cuda c", ("cpu_numba", "cpu_numpy", "cpu_numba", "gpu_cupy")),
+        (Diffusion, "preset=Hot Spots", ("hot spots",)),
         (Diffusion, "unstable=true,false", (True, False)),
         (Diffusion, "text=a:b:3", None),
         (LCurve, "noise=1e-4:1:x5", (1e-4, 1e-3, 1e-2, 0.1, 1.0)),
@@ -93,6 +95,8 @@ def test_values_to_be_tried_are_a_list_or_a_range(kind, text, values):
         (["--vary", "r=0.1,0.2", "--set", "r=0.2"], "r can be set or varied, not both"),
         (["--vary", "ny=1:9999:9999", "--vary", "nx=1:9999:9999"], f"1 to {MOST_ROWS} combinations, not 99980001"),
         (["--vary", "r=0.1,0.2", "--steps", "-1"], "steps must be from 0"),
+        (["--vary", "backend=Numba,Fortran"], "backend must be one of cpu_numpy (NumPy), cpu_numba (Numba), "),
+        (["--vary", "edges=round"], "edges must be one of zero-flux, "),
         (["--vary", "r=0.1,0.2", "--out", "a.xlsx"], "a table must end in one of .csv, .parquet"),
         (["--vary", "r=0.1,0.2", "--workers", "0"], "workers must be from 1"),
     ],
@@ -235,3 +239,16 @@ def test_columns_of_many_kinds_are_text(tmp_path):
     assert np.isnan(table["d"][0].as_py())
     assert table["c"].to_pylist() == [1.0, 2.5]
     assert Path(tmp_path / "t.csv").read_bytes().count(b"\r") == 0
+
+
+def heard(part, words):
+    """Nobody listens."""
+
+
+def test_a_table_of_which_no_row_could_be_made_is_no_success(tmp_path):
+    sweep = Sweep("diffusion", {}, {"ny": (0, 99999)}, 1)
+    with pytest.raises(SceneError, match=r"none of its 2 rows could be made; the first: .*ny' must be at least 1, not 0"):
+        tasks.table(sweep, tmp_path / "t.csv", heard)
+    assert tasks.table(Sweep("diffusion", {"nx": 9}, {"ny": (9, 99999)}, 1), tmp_path / "u.csv", heard) == {
+        "made": 1, "refused": 1,
+    }  # fmt: skip

@@ -107,11 +107,11 @@ def _timing(frame: Frame, seconds: float) -> dict[str, Any]:
 
 
 class Table:
-    """The making of a table of a sweep. Its rows are kept until it is there."""
+    """The making of a table of a sweep. Its rows are kept until it is there; `why`: of the first that was not made."""
 
     def __init__(self, sweep: Sweep, path: Path, command: str = "") -> None:
         tables.require(path)
-        self.sweep, self.path, self.command = sweep, path, command
+        self.sweep, self.path, self.command, self.why = sweep, path, command, ""
         self.kept = Kept(path, sweep, "rows", ".json")
 
     def run(self, pool: RenderPool, progress: Callable[[int], None] = lambda _: None) -> dict[str, int]:
@@ -129,6 +129,7 @@ class Table:
                 describe(plain, self.path, self.command, perf_counter() - start, made)
         self.kept.clear()
         statuses = [each["status"] for each in found]
+        self.why = next((each["why"] for each in found if each["why"]), "")
         return {status: statuses.count(status) for status in dict.fromkeys(statuses)}
 
 

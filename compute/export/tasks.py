@@ -12,7 +12,7 @@ from compute.export.estimate import Estimate, estimate
 from compute.export.film import Film
 from compute.export.paint import Present
 from compute.export.render_pool import LocalPool, on_gpu
-from compute.export.scene import Look, Scene
+from compute.export.scene import Look, Scene, SceneError
 from compute.export.sweep import Sweep, Table
 from compute.files import whole_file
 from compute.labs import lab_class
@@ -77,11 +77,13 @@ def recorded(
 
 
 def table(sweep: Sweep, path: Path, tell: Tell) -> dict[str, int]:
-    """The table `path` of `sweep`; how many rows have which status."""
+    """The table `path` of `sweep`; how many rows have which status. SceneError if none could be made."""
     gpu = on_gpu(lab_class(sweep.lab), (sweep.at(number).get("backend") for number in range(sweep.count)))
-    return Table(sweep, path, COMMAND).run(
-        LocalPool(gpu=gpu), lambda done: tell(done / sweep.count, f"row {done} of {sweep.count}")
-    )  # fmt: skip
+    making = Table(sweep, path, COMMAND)
+    counts = making.run(LocalPool(gpu=gpu), lambda done: tell(done / sweep.count, f"row {done} of {sweep.count}"))
+    if "made" not in counts:
+        raise SceneError(f"none of its {sweep.count} rows could be made; the first: {making.why}")
+    return counts
 
 
 def pose(scene: Scene, tell: Tell) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -24,7 +24,9 @@ def values_of(kind: type[Lab], texts: Sequence[str]) -> dict[str, Any]:
 
 
 def parsed(kind: type[Lab], name: str, text: str) -> Any:
-    """A value from its text: as JSON for numbers and switches, comma-separated for tuples, else as it stands."""
+    """A value from its text: as JSON for numbers and switches, comma-separated for tuples, one of the choices there
+    are, else as it stands.
+    """
     parameter: Any = kind.param[name]
     if isinstance(parameter, param.Tuple):
         parts = [part.strip() for part in text.split(",")]
@@ -36,7 +38,19 @@ def parsed(kind: type[Lab], name: str, text: str) -> Any:
             return json.loads(text)
         except json.JSONDecodeError as error:
             raise SceneError(f"{name} must be a value such as {json.dumps(parameter.default)}, not {text!r}") from error
-    return text
+    return _chosen(kind, name, text) if type(parameter) is param.Selector else text
+
+
+def _chosen(kind: type[Lab], name: str, text: str) -> str:
+    """One of a parameter's choices, by its name or by what the page calls it; SceneError names those there are."""
+    choices = {str(one): "" for one in kind.param[name].objects}
+    if name == "backend":
+        choices = {one.name: one.label for one in kind.backends()}
+    for choice, label in choices.items():
+        if text == choice or text.casefold() in (choice.casefold(), label.casefold() or None):
+            return choice
+    known = ", ".join(f"{choice} ({label})" if label else choice for choice, label in choices.items())
+    raise SceneError(f"{name} must be one of {known}, not {short(text)}")
 
 
 def axes_of(kind: type[Lab], texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
