@@ -284,6 +284,25 @@ def test_a_dask_cluster_makes_the_same_frames_also_when_a_worker_dies(frames):
     assert [made[number] for number in range(FILM.frames)] == frames
 
 
+def test_a_scheduler_elsewhere_that_gives_up_at_once_does_not_end_the_film(frames):
+    """What a scheduler allows is its own affair, and this one allows no worker to be lost."""
+    dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
+    with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+        here = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
+    with here:
+        made, killed = {}, 0
+        for number, data in Cluster(here.scheduler_address).make(FILM, range(FILM.frames)):
+            made[number] = data
+            if not killed:
+                killed = _kill_a_worker("multiprocessing")
+        assert [made[number] for number in range(FILM.frames)] == frames
+
+
+def test_a_frame_that_ends_every_worker_of_a_cluster_is_given_up():
+    with pytest.raises(WorkerLost, match="part 0 took 6 workers with it"):
+        list(Cluster("local", 1).make(Deadly(), [0]))
+
+
 def test_a_film_by_the_command_line(tmp_path, capsys, monkeypatch):
     path = tmp_path / "zoom.webp"
     monkeypatch.setattr(command, "pool", lambda *_: Now())

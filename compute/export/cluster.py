@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import nullcontext, suppress
 from importlib import import_module
 from itertools import islice
 from typing import Any
 
-from compute.export.render_pool import AHEAD, Made, Work, found
+from compute.export.render_pool import AHEAD, Made, Work, WorkerLost, found
 from compute.export.scene import SceneError
 
 INSTALL = "pip install 'fieldlab[cluster]'"
@@ -32,30 +33,49 @@ class Cluster:
         self.address, self.workers = address, workers
 
     def make(self, work: Work, numbers: Sequence[int]) -> Generator[Made]:
-        """See RenderPool; a film whose frames follow from one another is refused."""
+        """See RenderPool; a film whose frames follow from one another is refused.
+
+        WorkerLost if one part has taken more than LOSSES workers with it, on a cluster of any settings.
+        """
         if work.sequential:
             raise SceneError(
                 "frames that follow from one another (--every) are made on one machine: leave --scheduler out"
             )
         task, plain = found(work.task), work.plain()
-        import_module("dask").config.set({"distributed.scheduler.allowed-failures": LOSSES})
         with self._client() as client:
             size = max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
-            coming = iter(numbers)
-            first = [client.submit(task, plain, n, pure=False) for n in islice(coming, AHEAD * size)]
-            waiting = self._dask.as_completed(first)
+            coming, lost = iter(numbers), Counter[int]()
+            numbered: dict[str, int] = {}
+
+            def given(number: int) -> Any:
+                """The part as it is being made."""
+                future = client.submit(task, plain, number, pure=False)
+                numbered[future.key] = number
+                return future
+
+            waiting = self._dask.as_completed([given(number) for number in islice(coming, AHEAD * size)])
             for done in waiting:
-                yield done.result()
+                number = numbered.pop(done.key)
+                try:
+                    made = done.result()
+                except self._dask.KilledWorker as error:  # as many as the scheduler allows, which is its own affair
+                    lost[number] += 1 + error.allowed_failures
+                    if lost[number] > LOSSES:
+                        raise WorkerLost(f"part {number} took {lost[number]} workers with it") from error
+                    waiting.add(given(number))
+                    continue
+                yield made
                 done.release()
-                for number in coming:
-                    waiting.add(client.submit(task, plain, number, pure=False))
-                    break
+                for following in islice(coming, 1):
+                    waiting.add(given(following))
 
     def _client(self) -> Any:
         if self.address == LOCAL:
-            cluster = self._dask.LocalCluster(
-                n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=None, preload=[__name__]
-            )
+            with import_module("dask").config.set({"distributed.scheduler.allowed-failures": LOSSES}):
+                cluster = self._dask.LocalCluster(
+                    n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=None,
+                    preload=[__name__],
+                )  # fmt: skip
             return _Owned(self._dask.Client(cluster), cluster)
         try:
             return self._dask.Client(self.address, timeout=PATIENCE)
