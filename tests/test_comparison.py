@@ -10,12 +10,13 @@ import pytest
 
 from compute.comparison import live as module
 from compute.comparison.contest import Agreement, Book, Contestant, Standing, judge, pairing
-from compute.comparison.fields import CHECK_SIDE, relative
+from compute.comparison.fields import AMPLIFIED, CHECK_SIDE, amplification, relative
 from compute.comparison.jobs import MOST, Samples
 from compute.comparison.live import CALM, LONGEST_JOB, REST, Comparison
 from compute.engine import jobs
 from compute.engine.messages import Refused
 from compute.labs.diffusion import Diffusion, cpu_numba, cpu_numpy
+from compute.labs.diffusion.workload import RULES
 from compute.timings import Measurement, Timing
 
 VALUES = {
@@ -127,6 +128,54 @@ def test_a_planted_disagreement_shows_no_speed_up_and_no_time(monkeypatch):
     assert verdict.standings[0].measurement is None
     assert verdict.standings[1].measurement is not None
     assert set(bench.engines.sampled) == {"cpu_numpy"}
+
+
+def blowing_up(r, **values):
+    return {**VALUES, "ny": 64, "nx": 64, "r": r, "unstable": True, **values}
+
+
+@pytest.mark.parametrize("r", [0.26, 0.3, 0.35, 0.5])
+def test_a_field_that_blows_up_is_no_disagreement(r):
+    """At r = 0.3 NumPy in float32 is 1.7e-6 from float64 after the usual 25 steps: rounding, 1.4^25 times amplified."""
+    bench = Bench()
+    bench.comparison.follow(blowing_up(r))
+    verdict = bench.verdict()
+    assert verdict.state == "agree"
+    assert "unstable: rounding is amplified" in verdict.agreement.said
+    assert verdict.agreement.tolerance <= 1e-5  # an error is still seen
+
+
+def test_a_planted_disagreement_is_caught_in_a_field_that_blows_up(monkeypatch):
+    monkeypatch.setattr(cpu_numba, "step", slightly_off)
+    for r in (0.26, 0.3, 0.5):
+        bench = Bench()
+        bench.comparison.follow(blowing_up(r))
+        bench.verdict()
+        assert bench.comparison.verdict().state == "disagree", r
+        assert bench.comparison.verdict().speed_up is None
+
+
+def test_rounding_is_amplified_by_the_checkerboard_s_factor():
+    """Two steps at r = 1/2, where the checkerboard grows threefold: (1 + 3) / 2. Below the limit it fades."""
+    assert amplification(3.0, 2) == 2.0
+    assert [RULES.growth({"r": r}) for r in (0.0, 0.2, 0.25, 0.5)] == [1, 1, 1, 3]
+    assert RULES.compared_after({"r": 0.25}) == RULES.check_steps
+    for r in np.linspace(0.251, 0.5, 60):
+        steps, factor = RULES.compared_after({"r": r}), abs(1 - 8 * r)
+        assert sum(factor**k for k in range(steps)) <= AMPLIFIED * steps
+        assert steps == RULES.check_steps or sum(factor**k for k in range(steps + 1)) > AMPLIFIED * (steps + 1)
+    right = np.ones((4, 4))
+    assert relative(right, right + 5e-6, 1e-6, 4).agrees is False
+    assert relative(right, right + 5e-6, 1e-6, 4, 10.0).agrees is True
+
+
+def test_the_checkerboard_grows_by_the_factor_that_is_said():
+    """On an even periodic grid one step multiplies it by 1 - 8 r exactly."""
+    board = np.indices((8, 8)).sum(axis=0) % 2 * 2.0 - 1.0
+    out = np.empty_like(board)
+    cpu_numpy.step(board, out, 0.5, "periodic", 1)
+    np.testing.assert_array_equal(out, -3.0 * board)
+    assert RULES.growth({"r": 0.5}) == 3.0
 
 
 def test_times_taken_while_it_was_right_are_not_shown_once_it_is_wrong(monkeypatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,27 +19,52 @@ CHECK_SIDE = 512  # cells: results are compared on at most this many rows and co
 SERIAL_CELLS = 2048**2  # cells above which a way on one thread is not sampled: one step would hold up the picture
 LARGEST = 4096**2  # cells above which the engine of the live picture is not given a second grid
 LARGEST_APART = 8192**2  # and above which no other engine is given one
+AMPLIFIED = 10.0  # times at most that rounding may be amplified until results are compared: errors are still seen
 
 REFERENCE = Contestant("cpu_numpy")
 
 Values = Mapping[str, Any]
 
 
-def relative(right: NDArray[Any], got: NDArray[Any], tolerance: float, steps: int) -> Agreement:
-    """Compare two (ny, nx) fields by relative L2; a result that is not finite does not agree."""
+def _keeps(values: Values) -> float:  # noqa: ARG001 whatever they are
+    """A step amplifies nothing."""
+    return 1.0
+
+
+def amplification(growth: float, steps: int) -> float:
+    """How much more rounding a result holds after `steps` steps that multiply errors by `growth`; 1 if they do not.
+
+    A step's rounding is about as large as the field's own times the dtype's precision, and every later step multiplies
+    it by up to `growth`: over n steps 1 + growth + … + growth^(n - 1) of them in place of n. The field itself does not
+    become smaller meanwhile, since its mean stays.
+    """
+    return sum(growth**k for k in range(steps)) / steps
+
+
+def relative(
+    right: NDArray[Any], got: NDArray[Any], tolerance: float, steps: int, amplified: float = 1.0
+) -> Agreement:  # fmt: skip
+    """Compare two (ny, nx) fields by relative L2; a result that is not finite does not agree.
+
+    tolerance: of a step that amplifies nothing; amplified: by how much rounding is (see `amplification`).
+    """
+    allowed = tolerance * amplified
     delta = right.astype(np.float64) - got
     difference = float(np.linalg.norm(delta)) / (float(np.linalg.norm(right)) or 1.0)
     largest = float(np.abs(delta).max())
     if not np.isfinite(difference):
         difference = largest = float("inf")
-    beyond = "" if difference <= tolerance else f" > {tolerance:.0e}"
+    beyond = "" if difference <= allowed else f" > {allowed:.0e}"
     ny, nx = right.shape
+    after = f"{steps} step{'s' * (steps != 1)}"
+    unstable = f"; unstable: rounding is amplified, so compared after {after}" if amplified > 1 else ""
+    why = f", {tolerance:.0e} times {amplified:.2g} by which these steps amplify rounding at most" if unstable else ""
     return Agreement(
         difference,
-        tolerance,
-        f"max |difference| {largest:.1e}, rel.\N{NO-BREAK SPACE}{difference:.1e}{beyond}",
-        f"The worse of both, against NumPy in float64 after {steps} steps from noise on {nx} × {ny} cells; "
-        f"relative L2 up to {tolerance:.0e} counts as right",
+        allowed,
+        f"max |difference| {largest:.1e}, rel.\N{NO-BREAK SPACE}{difference:.1e}{beyond}{unstable}",
+        f"The worse of both, against NumPy in float64 after {after} from noise on {nx} × {ny} cells; "
+        f"relative L2 up to {allowed:.0e} counts as right{why}",
     )
 
 
@@ -47,7 +72,9 @@ def relative(right: NDArray[Any], got: NDArray[Any], tolerance: float, steps: in
 class FieldRules:
     """See compute.comparison.rules.Rules. tolerance: relative L2 by dtype; apart: what every twin starts from.
 
-    cited: published figures.
+    check_steps: after which results are compared, unless that amplifies rounding too much; growth: by values, the
+    largest factor by which a step multiplies an error, at least 1; timed_with: values that no time depends on, at which
+    the field stays finite; cited: published figures.
     """
 
     rate: Rate
@@ -56,6 +83,8 @@ class FieldRules:
     tolerance: Mapping[str, float]
     check_steps: int
     lab: str
+    timed_with: Mapping[str, Any] = field(default_factory=dict)
+    growth: Callable[[Values], float] = _keeps
     cited: tuple[Recorded, ...] = ()
     apart: Mapping[str, Any] = field(default_factory=dict)
     reference: Contestant = REFERENCE
@@ -65,6 +94,13 @@ class FieldRules:
         """What comparisons start from."""
         return dict(self.apart)
 
+    def compared_after(self, values: Values) -> int:
+        """check_steps, or as many as amplify rounding by AMPLIFIED at most."""
+        growth, steps = self.growth(values), self.check_steps
+        while steps > 1 and amplification(growth, steps) > AMPLIFIED:
+            steps -= 1
+        return steps
+
     def right(self, values: Values) -> dict[str, Any]:  # noqa: ARG002 whatever they are
         """In float64."""
         return {"dtype": "float64"}
@@ -73,13 +109,14 @@ class FieldRules:
         """At most CHECK_SIDE cells a side."""
         return {side: min(values[side], CHECK_SIDE) for side in ("ny", "nx")}
 
-    def sampled(self, values: Values) -> dict[str, Any]:  # noqa: ARG002 nothing to change
+    def sampled(self, values: Values) -> dict[str, Any]:  # noqa: ARG002 whatever they are
         """The live grid."""
-        return {}
+        return dict(self.timed_with)
 
     def agreement(self, right: NDArray[Any], got: NDArray[Any], values: Values, steps: int) -> Agreement:
         """By relative L2."""
-        return relative(right, got, self.tolerance[values["dtype"]], steps)
+        amplified = amplification(self.growth(values), steps)
+        return relative(right, got, self.tolerance[values["dtype"]], steps, amplified)
 
     def refusal(self, contestant: Contestant, values: Values) -> str:
         """One thread takes too long for a large grid."""

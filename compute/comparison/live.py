@@ -111,11 +111,12 @@ class Comparison:
         if self._book.get(key) is not None:
             return None
         rules, small = self.rules, self.rules.small(self._values)
+        steps = rules.compared_after(self._values)
         right_key = self._setting("right", rules.checked, rules.reference)
         if self._right[0] != right_key:
             changes = small | rules.right(self._values)
-            return self._job_for(right_key, rules.reference, "solve", rules.check_steps, changes)
-        return self._job_for(key, contestant, "solve", rules.check_steps, small)
+            return self._job_for(right_key, rules.reference, "solve", steps, changes)
+        return self._job_for(key, contestant, "solve", steps, small)
 
     def _sample(self, contestant: Contestant) -> Job | None:
         """More samples, unless there are enough or its result is wrong."""

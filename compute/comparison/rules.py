@@ -47,12 +47,14 @@ class Rules(Protocol):
     rate: Rate
     timed: tuple[str, ...]  # parameters that the time of a step depends on
     checked: tuple[str, ...]  # and those its result depends on
-    check_steps: int  # steps after which results are compared
     reference: Contestant  # whose result is the right one, under `right`
     included: str  # what a time holds, for the reader
 
     def own(self, contestant: Contestant, values: Values) -> dict[str, Any]:
         """Changes for a contestant's twin, beside backend and variant."""
+
+    def compared_after(self, values: Values) -> int:
+        """Steps after which results are compared."""
 
     def right(self, values: Values) -> dict[str, Any]:
         """Changes for the reference's twin."""

@@ -40,6 +40,17 @@ CITED = (
         cited="A GPU tutorial: Numba-CUDA, 2.72 s for 10 000 steps; its kernel races",
     ),
 )  # fmt: skip
+
+
+def growth(values: Mapping[str, Any]) -> float:
+    """Largest factor by which a step multiplies a part of the field, and so an error in it: |1 - 8 r| beyond r = 1/4.
+
+    A step multiplies mode (a, b) by 1 - 4 r (sin²(a/2) + sin²(b/2)), from 1 for the mean to 1 - 8 r for the
+    checkerboard.
+    """
+    return max(1.0, abs(1.0 - 8.0 * float(values["r"])))
+
+
 RULES = FieldRules(
     rate=RATE,
     lab="diffusion",
@@ -48,6 +59,8 @@ RULES = FieldRules(
     checked=("ny", "nx", "dtype", "edges", "r", "unstable"),
     tolerance=TOLERANCE,
     check_steps=CHECK_STEPS,
+    growth=growth,
+    timed_with={"r": R},
     apart={"preset": "noise"},  # what comparisons start from: no denormals, whatever the live field holds
 )
 

@@ -50,7 +50,6 @@ class CurveRules:
     rate = RATE
     timed = (*PROBLEM, "noise", "noise_seed", "reorthogonalise", "lambdas", "tolerance", "steps_at_most", "chunk")
     checked = timed
-    check_steps = 1
     reference = Contestant("cpu_numpy")
     included = (
         "One whole curve of this problem: wall time from b on the host until every ribbon is within the tolerance; the "
@@ -60,6 +59,10 @@ class CurveRules:
     def own(self, contestant: Contestant, values: Values) -> dict[str, Any]:  # noqa: ARG002
         """Nothing: the same problem for all."""
         return {}
+
+    def compared_after(self, values: Values) -> int:  # noqa: ARG002
+        """One: the whole curve."""
+        return 1
 
     def right(self, values: Values) -> dict[str, Any]:
         """Float64, and ribbons a thousand times as narrow."""

@@ -55,7 +55,6 @@ class PictureRules:
     rate = RATE
     timed = ("ny", "nx", "center", "zoom", "max_iterations", "precision", "fidelity", "shortcuts")
     checked = timed
-    check_steps = 1
     reference = Contestant("cpu_numpy")
     included = (
         f"The kernels of one picture of this view, at most {TIMED_ROWS} rows high, the same for all; the lesson's "
@@ -65,6 +64,10 @@ class PictureRules:
     def own(self, contestant: Contestant, values: Values) -> dict[str, Any]:  # noqa: ARG002
         """The arithmetic of the live picture, which a smaller one alone might not choose."""
         return {"precision": "perturbation" if arithmetic(values).deep else arithmetic(values).name}
+
+    def compared_after(self, values: Values) -> int:  # noqa: ARG002
+        """One: the whole picture."""
+        return 1
 
     def right(self, values: Values) -> dict[str, Any]:
         """What "auto" takes, with every step done."""
