@@ -15,6 +15,7 @@ from bokeh.models import (
     CustomJSHover,
     CustomJSTickFormatter,
     HoverTool,
+    Label,
     LinearColorMapper,
     NumeralTickFormatter,
     PanTool,
@@ -29,11 +30,15 @@ from bokeh.plotting import figure
 from app.palettes import line_colour, palette
 from app.plot_type import SHORT_NUMBER, keep_type
 from app.theme import LIGHT, NOT_FINITE_COLOUR
-from compute.frames import TOP_LEVEL, Raster
+from compute.frames import NOT_FINITE, TOP_LEVEL, Raster
 
 BAR_SLACK = 0.01  # the colour bar follows once its limits moved by this part of their span
 BAR_HEIGHT = 12  # px
 BORDERS = {"min_border_left": 56, "min_border_right": 16, "min_border_top": 8, "min_border_bottom": 80}  # px
+APART: dict[str, Any] = {
+    "x": 8, "y": 8, "x_units": "screen", "y_units": "screen", "padding": 6, "border_line_color": LIGHT["ink"],
+    "background_fill_color": NOT_FINITE_COLOUR, "background_fill_alpha": 1.0, "text_color": LIGHT["ink"],
+}  # fmt: skip
 AROUND = (72, 88)  # px that a figure is wider and higher than its picture
 
 LEVEL_TO_VALUE = """
@@ -110,10 +115,17 @@ class RasterPlot(ImagePlot):
         self.values = LinearColorMapper(palette=self.mapper.palette, low=0.0, high=1.0)
         for axis in (self.figure.xaxis, self.figure.yaxis):
             axis.formatter = NumeralTickFormatter(format="0a")
+        self.apart = self._add_apart()
         short = CustomJSTickFormatter(code=SHORT_NUMBER)
         self.add_bar(self.values, BasicTicker(desired_num_ticks=4), formatter=short)
         self.section = self._add_section()
         self._add_hover()
+
+    def _add_apart(self) -> Label:
+        """What the colour that is in no palette means, written on that colour; shown while a cell has it."""
+        label = Label(text="not finite", visible=False, name=f"apart {self.name}", **APART)
+        self.figure.add_layout(label)
+        return label
 
     def _add_hover(self) -> None:
         name = self.name
@@ -157,7 +169,10 @@ class RasterPlot(ImagePlot):
         self.section.line_color = self._mark.line_color = line_colour(colours)
 
     def scale(self, raster: Raster) -> None:
-        """Let the colour bar show the raster's limits, if they moved enough to be read."""
+        """Let the colour bar show the raster's limits, if they moved enough to be read, and name what is not finite."""
+        apart = bool((raster.levels == NOT_FINITE).any())
+        if self.apart.visible != apart:
+            self.apart.visible = apart
         span = abs(raster.high - raster.low)
         moved = max(abs(self.values.low - raster.low), abs(self.values.high - raster.high))
         if moved > BAR_SLACK * span or (moved > 0 and span == 0):

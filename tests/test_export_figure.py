@@ -66,6 +66,21 @@ def test_a_picture_with_axes_has_the_field_s_values_at_its_colour_bar(tmp_path):
     truth.close()
 
 
+@pytest.mark.parametrize(("steps", "words"), [(0, []), (60, ["not finite"])])
+def test_the_colour_of_what_is_not_finite_is_named_where_it_is_seen(steps, words):
+    """A checkerboard of 1e20 at r = 1/2 grows threefold a step: in float32 it overflows after some 40."""
+    with closing(Diffusion(ny=30, nx=40, unstable=True, r=0.5, backend="cpu_numba")) as lab:
+        lab.load(1e20 * (np.indices((30, 40)).sum(axis=0) % 2))
+        if steps:
+            lab.advance(steps)
+        made = figure.drawn(lab, lab.frame(), HEAT)
+    legend = made.axes[0].get_legend()
+    assert [text.get_text() for text in (legend.get_texts() if legend else [])] == words
+    if legend:
+        (patch,) = legend.get_patches()
+        assert tuple(round(255 * part) for part in patch.get_facecolor()[:3]) == lab.APART
+
+
 def test_a_png_with_axes_may_have_nothing_behind_it(tmp_path):
     path = tmp_path / "heat.png"
     figure.write(HEAT, path, transparent=True)

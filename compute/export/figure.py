@@ -14,14 +14,15 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from compute.export.colours import coloured
+from compute.export.colours import APART, coloured
 from compute.export.history import Told
 from compute.export.paint import Present, posed
 from compute.export.scene import Scene, SceneError
 from compute.files import whole_file
-from compute.frames import Frame, Raster
+from compute.frames import NOT_FINITE, Frame, Raster
 from compute.lab import Lab
 from compute.panels import Foreign, Line, Panel
 
@@ -98,6 +99,9 @@ def drawn(lab: Lab, frame: Frame, scene: Scene) -> Figure:
 def _picture(figure: Figure, axes: Axes, raster: Raster, scene: Scene, apart: tuple[int, int, int]) -> None:
     x0, y0, x1, y1 = raster.extent
     axes.imshow(coloured(raster.levels, scene.look, apart)[::-1], extent=(x0, x1, y0, y1), origin="lower")
+    if apart == APART and (raster.levels == NOT_FINITE).any():
+        red, green, blue = (part / 255 for part in apart)
+        axes.legend(handles=[Patch(color=(red, green, blue), label="not finite")], loc="upper left")
     ramp = coloured(np.arange(255, dtype=np.uint8)[None], scene.look)[0] / 255
     scale = ScalarMappable(Normalize(raster.low, raster.high), ListedColormap(list(map(tuple, ramp))))
     figure.colorbar(scale, ax=axes, label=f"{raster.label} {f'[{raster.unit}]' if raster.unit else ''}".strip())

@@ -178,7 +178,12 @@ def test_beyond_the_limit_it_blows_up_and_pauses_in_words(lab):
     lab.group("Physics")
     lab.page.get_by_text("See it blow up").click()
     lab.until(lambda: lab.fact("r") > 0.25)
-    lab.until(lambda: "Paused" in lab.status() or lab.fact("not finite") > 0, 60)
+    named = "Bokeh.documents[0].get_model_by_name('apart field').visible"
+    assert not lab.page.evaluate(named)
+    lab.until(lambda: lab.fact("not finite") > 0, 60)
+    lab.until(lambda: lab.page.evaluate(named))  # magenta is none of the palette's colours: it says what it means
+    lab.until(lambda: "Paused" in lab.status())
+    assert "Results disagree" not in lab.page.locator(".readout").first.inner_text()
 
 
 def test_the_exact_solution_lies_on_the_profile(lab):
