@@ -1,0 +1,208 @@
+"""Who may talk to this server, at which address, and what a browser may do with its answers.
+
+`install` puts one step before Tornado chooses who answers a request: it looks at the request's head alone and answers
+4xx itself to a host or an origin that is not on the allow-list of `--allow-websocket-origin`, to an address that no
+page of ours has, and to a body or a token that is too large. It counts for everything that is served, for a plain GET
+as for a WebSocket: Tornado accepts a WebSocket whose Origin equals its Host before bokeh's allow-list is asked, so a
+name that an attacker re-binds to this machine would pass, and a page that is sent to any host has cost its session.
+
+Every answer carries HEADERS. A page carries a Content-Security-Policy, too: scripts come from this server's files, or
+from the inline scripts that the server itself wrote into that page, which carry the page's nonce. What runs through
+markup is refused: `<img onerror=…>`, `<script>…</script>`, `javascript:` addresses, and files of other servers.
+
+What the policy cannot forbid, since Bokeh and Panel live by it: 'unsafe-eval', as both make functions from texts that
+the server sends (CustomJS, formatters), and `blob:`, as Panel loads its components' modules from there. So who could
+already run JavaScript is not held by it, and nor is markup that runs nothing: a foreign style or a link would be shown.
+It is the second line; the first is that foreign text is never markup (app.markup).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import sys
+from collections.abc import Callable, Iterable
+from http.client import responses
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import bokeh.util.token as bokeh_token
+from bokeh.server.tornado import BokehTornado
+from bokeh.server.util import match_host
+from bokeh.server.views.doc_handler import DocHandler
+from bokeh.settings import settings
+from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, HTTPServerRequest, ResponseStartLine
+from tornado.web import OutputTransform
+
+from app.inflate import bounded_zlib
+
+LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}  # names that nobody else can bind to this machine
+MOST_BODY = 2**16  # bytes of a request's body: nothing of ours is posted, a log-in form may be
+MOST_PAYLOAD = 2**20  # bytes of a session token once unpacked: it holds a request's head, which is 64 kB at most
+MOST_ID = 200  # characters of a session's id
+COMPONENTS = ("app", "panel", "panel_material_ui")  # packages whose listed files Panel's /components/ may serve
+MARK = "fieldlab_access"
+log = logging.getLogger(__name__)
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Referrer-Policy": "same-origin",
+    "Content-Security-Policy": "frame-ancestors 'self'; object-src 'none'; base-uri 'self'",
+}
+PAGE_POLICY = (
+    "default-src 'self'; script-src 'self' 'nonce-{nonce}' 'unsafe-eval' blob:; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; media-src 'self' data: blob:; "
+    "connect-src 'self' blob:{sockets}; worker-src 'self' blob:; "
+    "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'"
+)
+SCRIPT = re.compile(r"<script(?=[\s>])")
+
+
+def host_name(host: str) -> str:
+    """The name in a Host header, without its port, in lower case; "" if there is none."""
+    try:
+        name = "" if re.search(r"[@/\\?#]", host) else urlsplit(f"//{host.strip()}").hostname or ""
+    except ValueError:
+        return ""
+    return f"[{name}]" if ":" in name else name.lower()
+
+
+def is_allowed(host: str, allowed: Iterable[str]) -> bool:
+    """Whether the Host header `host` names this machine's loopback or a host of the allow-list.
+
+    As in bokeh's own list a "*" stands for one part of a name or an address, "*.uni.example" for "lab.uni.example" but
+    neither for "uni.example" nor for "a.lab.uni.example"; a "*" by itself, with or without a port, for every host.
+    Ports are for bokeh's check of the Origin: a proxy may serve another one.
+    """
+    name = host_name(host)
+    patterns = (entry.rpartition(":")[0] if re.search(r":(\d+|\*)$", entry) else entry for entry in allowed)
+    return bool(name) and (name in LOOPBACK or any(match_host(name, pattern.lower()) for pattern in patterns))
+
+
+class Refused(HTTPMessageDelegate):
+    """Answers a request with a status and a sentence, and keeps nothing of what it sends."""
+
+    def __init__(self, request: HTTPServerRequest, status: int, words: str) -> None:
+        self._request, self._status, self._words = request, status, f"{words}\n".encode()
+
+    def data_received(self, chunk: bytes) -> None:
+        """Drop it."""
+
+    def finish(self) -> None:
+        """Say no, and close the connection."""
+        size = str(len(self._words))
+        headers = HTTPHeaders({"Content-Type": "text/plain; charset=utf-8", "Content-Length": size, **HEADERS})
+        headers["Connection"] = "close"
+        connection = self._request.connection
+        if connection is not None:
+            connection.write_headers(ResponseStartLine("", self._status, responses[self._status]), headers, self._words)
+            connection.finish()
+
+
+class Careful(OutputTransform):
+    """Puts HEADERS on every answer that does not set them itself."""
+
+    def transform_first_chunk(
+        self, status_code: int, headers: HTTPHeaders, chunk: bytes, finishing: bool
+    ) -> tuple[int, HTTPHeaders, bytes]:
+        """See OutputTransform."""
+        for name, value in HEADERS.items():
+            headers.setdefault(name, value)
+        return status_code, headers, chunk
+
+
+def refusal(request: HTTPServerRequest, allowed: Iterable[str], prefix: str = "") -> tuple[int, str] | None:
+    """(status, why) for a request that is not answered; None for one that is."""
+    allowed, hosts = list(allowed), [request.headers.get("Host", "")]
+    if "Upgrade" in request.headers:  # of a WebSocket; a program that is no browser has no Origin
+        origins = (request.headers.get(name) for name in ("Origin", "Sec-WebSocket-Origin"))
+        hosts += [origin.partition("://")[2] for origin in origins if origin is not None]
+    if not all(is_allowed(host, allowed) for host in hosts):
+        return 403, "This host is not on the allow-list. To add it: panel serve --allow-websocket-origin HOST:PORT"
+    path = unquote(request.path)
+    if not path.isprintable() or "\\" in path or ".." in path.split("/"):
+        return 400, "There is no such address."
+    first, _, rest = path.removeprefix(prefix).removeprefix("/").partition("/")
+    module = rest.partition("/")[0]
+    if first == "components" and (module.partition(".")[0] not in COMPONENTS or module not in sys.modules):
+        return 404, "There is no such component."
+    length = request.headers.get("Content-Length", "0")
+    if "Transfer-Encoding" in request.headers or not length.isdecimal() or int(length[:20]) > MOST_BODY:
+        return 413, f"A request's body must have at most {MOST_BODY} bytes, and say how many."
+    if not all(map(_token_is_sound, _tokens(request))) or not all(len(name) <= MOST_ID for name in _ids(request)):
+        return 400, "This session token cannot be read. Load the page again."
+    return None
+
+
+def _tokens(request: HTTPServerRequest) -> list[str]:
+    """Session tokens that a request brings: of a page, and of a WebSocket as its second protocol."""
+    offered = request.headers.get("Sec-WebSocket-Protocol", "").split(",")
+    given = [value.decode("latin-1") for value in request.arguments.get("bokeh-token", [])]
+    return [*given, *(one.strip() for one in offered[1:2])]
+
+
+def _ids(request: HTTPServerRequest) -> list[str]:
+    given = [value.decode("latin-1") for value in request.arguments.get("bokeh-session-id", [])]
+    return [*given, request.headers.get("Bokeh-Session-Id", "")]
+
+
+def _token_is_sound(token: str) -> bool:
+    """Whether bokeh can read it. Who made it, if tokens are signed, bokeh asks itself."""
+    try:
+        name, payload = bokeh_token.get_session_id(token), bokeh_token.get_token_payload(token)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, bokeh_token.zlib.error):
+        return False
+    kinds = all(isinstance(payload.get(part, {}), dict) for part in ("headers", "cookies", "arguments"))
+    return isinstance(name, str) and len(name) <= MOST_ID and isinstance(payload.get("session_expiry"), int) and kinds
+
+
+def policy(nonce: str, host: str = "") -> str:
+    """The Content-Security-Policy of a page; host: as the browser names it, for browsers whose 'self' has no ws:."""
+    sockets = f" ws://{host} wss://{host}" if re.fullmatch(r"[\w.:\[\]-]+", host, re.ASCII) else ""
+    return PAGE_POLICY.format(nonce=nonce, sockets=sockets)
+
+
+def install() -> None:
+    """Put these checks before everything that is served, and the headers on it; harmless if called twice."""
+    if getattr(BokehTornado, MARK, False):
+        return
+    find, write = BokehTornado.find_handler, DocHandler.write
+
+    def find_handler(server: BokehTornado, request: HTTPServerRequest, **options: Any) -> Any:
+        if Careful not in server.transforms:
+            server.add_transform(Careful)
+        refused = refusal(request, settings.allowed_ws_origin() or server.websocket_origins, server.prefix)
+        if refused is None:
+            return find(server, request, **options)
+        log.warning("refused with %d: %s", *refused)
+        return Refused(request, *refused)
+
+    def write_page(handler: DocHandler, chunk: Any) -> None:
+        if isinstance(chunk, str):
+            nonce = secrets.token_urlsafe(16)
+            handler.set_header("Content-Security-Policy", policy(nonce, handler.request.host))
+            chunk = SCRIPT.sub(f'<script nonce="{nonce}"', chunk)
+        write(handler, chunk)
+
+    BokehTornado.find_handler = find_handler
+    DocHandler.write = write_page
+    DocHandler.prepare = _straight(DocHandler.prepare)
+    bokeh_token.zlib = bounded_zlib(MOST_PAYLOAD)
+    setattr(BokehTornado, MARK, True)
+
+
+def _straight(prepare: Callable[[DocHandler], Any]) -> Callable[[DocHandler], Any]:
+    """`prepare`, but the address of an app with a slash behind it leads to the one without.
+
+    All that a page needs has an address relative to its own: with the slash, nothing of it would be found.
+    """
+
+    def straight(handler: DocHandler) -> Any:
+        path, _, query = handler.request.uri.partition("?")
+        if handler.application_context.url != "/" and path.endswith("/"):
+            name = path.rstrip("/").rpartition("/")[2]
+            return handler.redirect(f"../{name}" + (f"?{query}" if query else ""))
+        return prepare(handler)
+
+    return straight
