@@ -1,4 +1,4 @@
-"""What the server does once at its start: refuse foreign hosts, keep house, warm the kernels in the background.
+"""What the server does once at its start: bound what strangers may do, keep house, warm the kernels.
 
 Bokeh executes this file twice, so it holds no state.
 """
@@ -10,12 +10,13 @@ from typing import Any
 
 def on_server_loaded(server_context: Any) -> None:
     """Called before the first request."""
-    from app import guard, lobby, quiet, system
+    from app import access, lobby, message_bounds, quiet, system
     from compute import scratch
     from compute.bench.roof import roof
 
     scratch.settle()
-    guard.install()
+    access.install()
+    message_bounds.install()
     quiet.settle()
     system.learn()
     roof().start(then=lobby.lobby().warm)  # measured before anything else loads the machine

@@ -1,0 +1,233 @@
+"""What strangers may send through a WebSocket: bounded before Bokeh sees it, whatever it unpacks to."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import json
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from bokeh.core.serialization import Buffer, Deserializer, Serializer
+from bokeh.protocol.exceptions import ProtocolError
+
+from app.inflate import inflated
+from app.message_bounds import (
+    MOST_BLOCKS,
+    MOST_BYTES,
+    MOST_DEPTH,
+    MOST_UNPACKED,
+    MOST_VALUES,
+    BoundedProtocol,
+    BoundedReceiver,
+)
+
+MIB = 2**20
+
+
+def text(data: bytes, pack: Callable[[bytes], bytes] = gzip.compress) -> str:
+    return base64.b64encode(pack(data)).decode()
+
+
+def packed(data: bytes, pack: Callable[[bytes], bytes] = gzip.compress) -> dict[str, Any]:
+    return {"type": "bytes", "data": text(data, pack)}
+
+
+def fragments(content: Any, kind: str = "PATCH-DOC", **header: Any) -> list[str]:
+    return [json.dumps({"msgid": "1", "msgtype": kind, **header}), "{}", json.dumps(content)]
+
+
+def received(*parts: str | bytes) -> Any:
+    """The message that comes of these fragments; None if there is more to come."""
+
+    async def take() -> Any:
+        receiver, message = BoundedReceiver(BoundedProtocol()), None
+        for part in parts:
+            message = await receiver.consume(part)
+        return message
+
+    return asyncio.run(take())
+
+
+def test_bytes_and_arrays_come_through_as_they_were_sent() -> None:
+    array, data = np.arange(12, dtype=np.float32).reshape(3, 4), b"\x00\xff picture"
+    sent = Serializer(deferred=False).serialize({"array": array, "data": data}).content
+    as_text = json.loads(json.dumps(sent, default=lambda buffer: buffer.to_base64()))
+    message = received(*fragments({"events": as_text}))
+    found = Deserializer().deserialize(message.content["events"])
+    np.testing.assert_array_equal(found["array"], array)
+    assert found["data"] == data
+
+
+def test_blocks_beside_the_texts_come_through() -> None:
+    content = {"events": [{"type": "bytes", "data": {"id": "7"}}]}
+    message = received(*fragments(content, num_buffers=1), json.dumps({"id": "7"}), b"block")
+    assert message.buffers == [Buffer("7", b"block")]
+
+
+def test_exactly_the_bound_is_taken() -> None:
+    half = b"\0" * (MOST_UNPACKED // 2)
+    message = received(*fragments({"events": [packed(half), packed(half)]}))
+    assert [part["data"].data for part in message.content["events"]] == [half, half]
+
+
+HALF = b"\0" * (MOST_UNPACKED // 2 + 1)
+DEEP: Any = []
+for _ in range(MOST_DEPTH + 2):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        packed(b"\0" * (MOST_UNPACKED + 1)),
+        [packed(HALF), packed(HALF)],
+        {"deep": [{"er": packed(HALF)}], "type": "map", "entries": [["key", packed(HALF)]]},
+        {"type": "ndarray", "array": packed(b"\0" * (MOST_UNPACKED + 8)), "order": "little", "dtype": "uint8",
+         "shape": [MOST_UNPACKED + 8]},
+        {"type": "typed_array", "array": packed(b"\0" * (MOST_UNPACKED + 8)), "order": "little", "dtype": "uint8"},
+        {"type": "bytes", "data": base64.b64encode(gzip.compress(HALF) + gzip.compress(HALF)).decode()},
+    ],
+    ids=["one", "two", "apart", "array", "typed-array", "two-members"],
+)  # fmt: skip
+def test_what_unpacks_to_more_than_the_bound_is_refused(content: Any) -> None:
+    with pytest.raises(ProtocolError, match=str(MOST_UNPACKED)):
+        received(*fragments({"events": [content]}))
+
+
+@pytest.mark.parametrize("pack", [zlib.compress, lambda data: data, lambda data: gzip.compress(data)[:-9]])
+def test_what_is_no_whole_gzip_is_refused(pack: Callable[[bytes], bytes]) -> None:
+    with pytest.raises(ProtocolError, match="gzip"):
+        received(*fragments({"events": [packed(b"field" * 100, pack)]}))
+
+
+@pytest.mark.parametrize("dtype", ["U500000000", "S1000000000", "object", "V9", ["f8"], None])
+def test_an_array_of_texts_or_objects_is_refused(dtype: Any) -> None:
+    """A text's length is part of its type: np.array([0], "U500000000") takes 2 GB."""
+    array = {"type": "ndarray", "array": [0], "order": "little", "dtype": dtype, "shape": [1]}
+    with pytest.raises(ProtocolError, match="float64"):
+        received(*fragments({"events": [array]}))
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ({"events": DEEP}, str(MOST_DEPTH)),
+        ({"events": [0] * (MOST_VALUES + 2)}, str(MOST_VALUES)),
+        ({"events": "x" * MOST_BYTES}, str(MOST_BYTES)),
+    ],
+    ids=["deep", "many", "long"],
+)
+def test_a_bound_that_is_broken_is_named(content: Any, named: str) -> None:
+    with pytest.raises(ProtocolError, match=named):
+        received(*fragments(content))
+
+
+def test_commas_in_a_text_are_no_values() -> None:
+    """A dropped file is one text."""
+    assert received(*fragments({"events": "," * (MOST_VALUES + 1) + '"\\'})) is not None
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "", "[1", "9" * 5000, '{"a": 1e999999999}x'])
+def test_json_that_cannot_be_read_is_refused(content: str) -> None:
+    head, metadata, _ = fragments({})
+    with pytest.raises(ProtocolError):
+        received(head, metadata, content)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"num_buffers": MOST_BLOCKS + 1},
+        {"num_buffers": -1},
+        {"num_buffers": "1"},
+        {"num_buffers": True},
+        {"msgid": 1},
+        {"msgid": "1" * 101},
+        {"kind": "PUSH-DOC"},
+        {"kind": "ERROR"},
+        {"kind": "unknown"},
+    ],
+)
+def test_a_head_that_is_not_a_pages_is_refused(header: dict[str, Any]) -> None:
+    with pytest.raises(ProtocolError):
+        received(*fragments({"events": []}, **header))
+
+
+@pytest.mark.parametrize("head", ["[]", "null", '"text"', "{}"])
+def test_a_head_that_is_no_head_is_refused(head: str) -> None:
+    with pytest.raises(ProtocolError):
+        received(head, "{}", "{}")
+
+
+def test_blocks_count_for_the_message() -> None:
+    pairs = [part for number in range(5) for part in (json.dumps({"id": str(number)}), b"\0" * MIB)]
+    with pytest.raises(ProtocolError, match=str(MOST_BYTES)):
+        received(*fragments({"events": []}, num_buffers=5), *pairs)
+
+
+def test_the_next_message_has_all_of_the_bound_again() -> None:
+    long = fragments({"events": "x" * (MOST_BYTES // 2 + 1)})
+    assert received(*long, *long) is not None
+
+
+def test_inflating_stops_at_the_bound_exactly() -> None:
+    assert inflated(zlib.compress(b"ab"), 2) == b"ab"
+    with pytest.raises(ValueError, match="at most 1 bytes"):
+        inflated(zlib.compress(b"ab"), 1)
+    with pytest.raises(ValueError, match="one whole stream"):
+        inflated(zlib.compress(b"ab") + b"more", 9)
+
+
+def test_two_megabytes_that_unpack_to_gigabytes_are_refused_at_once() -> None:
+    """In a process of its own, whose memory counts; its greatest is read before and after."""
+    script = """
+import asyncio, base64, json, resource, sys, time, zlib
+import tornado.websocket, tornado.httpclient
+from bokeh.server.server import Server
+from bokeh.util.token import generate_jwt_token, generate_session_id
+from app import message_bounds
+message_bounds.install(); message_bounds.install()
+
+press, zeros = zlib.compressobj(9, zlib.DEFLATED, 31), bytes(2**20)
+bomb = b"".join([press.compress(zeros) for _ in range(int(sys.argv[1]))] + [press.flush()])
+bomb = base64.b64encode(bomb).decode()
+unit = 1 if sys.platform == "darwin" else 1024  # bytes of ru_maxrss
+most = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+async def main():
+    server = Server({"/": lambda document: None}, port=0, address="127.0.0.1")
+    server.start()
+    protocols = ["bokeh", generate_jwt_token(generate_session_id())]
+    socket = await tornado.websocket.websocket_connect(f"ws://127.0.0.1:{server.port}/ws", subprotocols=protocols)
+    for _ in range(3):
+        await socket.read_message()  # the acknowledgement
+    message = {"events": [{"kind": "ModelChanged", "new": {"type": "bytes", "data": bomb}}]}
+    texts = json.dumps({"msgid": "1", "msgtype": "PATCH-DOC"}), "{}", json.dumps(message)
+    before, began = most(), time.perf_counter()
+    for text in texts:
+        await socket.write_message(text)
+    while await socket.read_message() is not None:
+        pass
+    print(json.dumps({"grown": most() - before, "seconds": time.perf_counter() - began, "sent": len(texts[2]),
+                      "code": socket.close_code, "why": socket.close_reason}))
+
+asyncio.run(main())
+"""
+    command = [sys.executable, "-c", script, "1500"]  # MiB
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    told = json.loads(done.stdout)
+    print(told)
+    assert 1.9e6 < told["sent"] < 2.2e6
+    assert told["code"] == 1002
+    assert str(MOST_UNPACKED) in told["why"]
+    assert told["grown"] < 50e6
+    assert "\0" not in done.stderr
+    assert len(done.stderr) < 10_000
