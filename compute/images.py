@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +13,10 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 MAX_BYTES = 16 * 2**20  # below the 20 MB at which the browser's socket is reset
 MAX_PIXELS = 50_000_000
 FORMATS = ("PNG", "JPEG")
+BROKEN = (  # what Pillow raises for damaged files
+    OSError, EOFError, SyntaxError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RuntimeError,
+    MemoryError, struct.error, zlib.error,
+)  # fmt: skip
 
 
 def read_image(data: bytes) -> Image.Image:
@@ -24,14 +30,16 @@ def read_image(data: bytes) -> Image.Image:
         picture = Image.open(io.BytesIO(data), formats=FORMATS)
     except UnidentifiedImageError as error:
         raise ValueError("image must be a PNG or JPEG file; this file is neither") from error
-    except Image.DecompressionBombError as error:
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ValueError(f"image must have at most {MAX_PIXELS:,} pixels; this one has far more") from error
+    except BROKEN as error:
+        raise ValueError(f"image is damaged and cannot be read: {type(error).__name__}") from error
     if picture.width * picture.height > MAX_PIXELS:
         raise ValueError(f"image must have at most {MAX_PIXELS:,} pixels, not {picture.width} x {picture.height}")
     try:
         return ImageOps.exif_transpose(picture).convert("L")
-    except (OSError, SyntaxError, ValueError) as error:  # Pillow's words for a damaged file
-        raise ValueError(f"image is damaged and cannot be read: {error}") from error
+    except BROKEN as error:
+        raise ValueError(f"image is damaged and cannot be read: {str(error)[:200]}") from error
 
 
 def as_field(picture: Image.Image, ny: int, nx: int) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
+from math import isfinite, prod
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -119,7 +119,12 @@ def _extent(given: Mapping[str, Any]) -> tuple[int, int]:
         matrix = given["options"].get("matrix", b"")
         if isinstance(matrix, (bytes, bytearray)):
             return given["n"], len(matrix) // np.dtype(given["dtype"]).itemsize
-        return np.shape(matrix)[-1], int(matrix.nnz if sp.issparse(matrix) else np.size(matrix))
+        if sp.issparse(matrix):
+            return matrix.shape[1], int(matrix.nnz)
+        shape = np.asarray(matrix).shape
+        if len(shape) != 2:
+            raise ValueError(f"matrix must have rows and columns, not the shape {shape}")
+        return shape[1], prod(shape)
     n, options = settled(given)
     made = PROBLEMS[given["problem"]]
     return made.unknowns(n), made.entries(n, **options)

@@ -1,19 +1,38 @@
-"""A user's own A and b. Files that people bring are untrusted: kind and size are checked before they are unpacked."""
+"""A user's own A and b. Files that people bring are untrusted: kind and size are checked before they are unpacked.
+
+A file says in its head how large its arrays are, and whoever reads it makes room for that before the first entry. So
+the head is read here first: an array of NumPy must have as many bytes as it claims, a Matrix Market file at least the
+characters that its entries need, and a sparse matrix, whose empty rows need no bytes, at most MOST_SIDE rows and
+columns: an engine serves everybody, and each step of a run goes through vectors of that length.
+"""
 
 from __future__ import annotations
 
 import io
+import struct
+import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from math import prod
+from typing import IO, Any
 
 import numpy as np
 import scipy.io
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-MAX_BYTES = 2 * 2**30  # unpacked; the app's upload is bounded far below
+MAX_BYTES = 256 * 2**20  # of arrays once unpacked: 5792 x 5792 numbers of float64
+MOST_SIDE = 2_000_000  # rows, and columns, of a matrix in a file: a vector of 16 MB
+MOST_MEMBERS, MOST_ABOUT = 64, 512  # files in an archive; bytes that it says of each, its name among them
+END = b"PK\x05\x06"  # of an archive
+MAGIC = b"\x93NUMPY"
+NAMES = ("A", "b", "x", "format", "shape", "data", "indices", "indptr")  # arrays that are read of an archive
+BROKEN = (  # what the readers raise for damaged files
+    OSError, EOFError, LookupError, TypeError, ValueError, ArithmeticError, MemoryError, RuntimeError, SyntaxError,
+    struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 MARKET = b"%%MatrixMarket"
 PARTS = {"csr": sp.csr_matrix, "csc": sp.csc_matrix}
 FILES = "an .npz file (NumPy arrays A and b, or scipy.sparse.save_npz) or a Matrix Market file"
@@ -31,9 +50,9 @@ def own(n: int | None, matrix: Any, rhs: Any = None, truth: Any = None) -> Made:
     held = _open(matrix, "matrix")
     A, b, x = held.get("A"), held.get("b"), held.get("x")
     if A is None:
-        raise ValueError(f"matrix must hold an array A; it holds {', '.join(held) or 'nothing'}")
-    b = b if rhs is None else _open(rhs, "rhs")["A"]
-    x = x if truth is None else _open(truth, "truth")["A"]
+        raise ValueError(f"matrix must hold an array A; it holds {_listed(held)}")
+    b = b if rhs is None else _alone(rhs, "rhs")
+    x = x if truth is None else _alone(truth, "truth")
     if b is None:
         raise ValueError("rhs must be given: the matrix file holds no array b")
     if n is not None and A.ndim == 2 and n != A.shape[1]:
@@ -43,12 +62,27 @@ def own(n: int | None, matrix: Any, rhs: Any = None, truth: Any = None) -> Made:
 
 def _line(values: Any, name: str) -> NDArray[np.float64]:
     """A vector, or a matrix of one column or row, as (size,)."""
+    shape = np.shape(values) if not sp.issparse(values) else values.shape
+    if len(shape) not in (1, 2) or prod(shape) != max(shape, default=0):
+        raise ValueError(f"{name} must be a vector, not of the shape {shape}")
     array = np.asarray(values.toarray() if sp.issparse(values) else values)
-    if array.ndim not in (1, 2) or array.size != max(array.shape, default=0):
-        raise ValueError(f"{name} must be a vector, not of the shape {array.shape}")
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold real numbers, not {array.dtype}")
     return array.ravel().astype(np.float64)
+
+
+def _alone(given: Any, name: str) -> Any:
+    """The one array that `given` holds."""
+    held = _open(given, name)
+    if held.get("A") is None:
+        raise ValueError(f"{name} must hold one array; it holds {_listed(held)}")
+    return held["A"]
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Some names of a file, for a sentence: they may be as long and as many as somebody likes."""
+    some = [name[:40] for name in islice(names, 6)]
+    return ", ".join(some) or "nothing"
 
 
 def _open(given: Any, name: str) -> Mapping[str, Any]:
@@ -59,40 +93,82 @@ def _open(given: Any, name: str) -> Mapping[str, Any]:
     try:
         if data.startswith(MARKET):
             return {"A": _market(data)}
-        if data.startswith(b"\x93NUMPY"):
-            return {"A": np.load(io.BytesIO(data), allow_pickle=False)}
+        if data.startswith(MAGIC):
+            return {"A": _array(io.BytesIO(data), len(data))}
         if zipfile.is_zipfile(io.BytesIO(data)):
             return _archive(data)
-    except (OSError, EOFError, KeyError, IndexError, TypeError, ValueError, OverflowError, zipfile.BadZipFile,
-            zlib.error) as error:  # fmt: skip
-        raise ValueError(f"{name} cannot be read: {error}") from error
+    except BROKEN as error:
+        why = str(error) if isinstance(error, ValueError) else type(error).__name__
+        raise ValueError(f"{name} cannot be read: {why[:300]}") from error
     raise ValueError(f"{name} must be {FILES}; this file is neither")
 
 
 def _market(data: bytes) -> Any:
-    rows, columns, entries, layout, field, _ = scipy.io.mminfo(io.BytesIO(data))
+    """A matrix or array; its head is held against the bounds, and against the length of the file, before it is read."""
+    rows, columns, entries, layout, field, symmetry = scipy.io.mminfo(io.BytesIO(data))
     if field not in ("real", "double", "integer", "unsigned-integer", "pattern"):
         raise ValueError(f"its field must be real, integer or pattern, not {field}")
-    _bound(12 * entries if layout == "coordinate" else 8 * rows * columns)
+    _require_sides(rows, columns)
+    if layout == "array":
+        entries = rows * columns if symmetry == "general" else rows * (columns - 1) // 2
+    least = 2 if layout == "array" else 4 if field == "pattern" else 6  # characters of an entry, its end of line too
+    if entries > (len(data) + 1) // least:
+        raise ValueError(f"it says that it holds {entries} entries, and has {len(data)} bytes, too few for them")
+    _require_bytes(8 * rows * columns if layout == "array" else 24 * entries)
     return scipy.io.mmread(io.BytesIO(data))
 
 
 def _archive(data: bytes) -> Mapping[str, Any]:
-    """The arrays of an .npz; those that scipy.sparse.save_npz wrote become one matrix."""
+    """The arrays of an .npz; those that scipy.sparse.save_npz wrote become one matrix. Others are only named."""
+    held: dict[str, Any] = {}
+    listing = int.from_bytes(data[data.rfind(END) + 12 :][:4], "little")  # bytes of the list of what it holds
+    if listing > MOST_MEMBERS * MOST_ABOUT:
+        raise ValueError(f"it must hold at most {MOST_MEMBERS} arrays; the list of them has {listing} bytes")
     with zipfile.ZipFile(io.BytesIO(data)) as packed:
-        _bound(sum(part.file_size for part in packed.infolist()))
-    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-        held = {name: np.asarray(arrays[name]) for name in arrays.files}
+        parts = {part.filename.removesuffix(".npy"): part for part in packed.infolist()}
+        wanted = [name for name in NAMES if name in parts]
+        _require_bytes(sum(parts[name].file_size for name in wanted))
+        for name in wanted:
+            if parts[name].compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"{name} must be stored or deflated, as np.savez_compressed does")
+            with packed.open(parts[name]) as opened:
+                held[name] = _array(opened, parts[name].file_size, "fiubSU" if name == "format" else "fiub")
     if not {"format", "shape", "data"} <= held.keys():
-        return held
+        return held if "A" in held else dict.fromkeys(name for name in parts if name != "A")
     kind = bytes(held["format"].item()).decode() if held["format"].dtype.kind == "S" else str(held["format"].item())
     if kind not in PARTS:
-        raise ValueError(f"its format must be csr or csc, not {kind}")
-    A = PARTS[kind]((held["data"], held["indices"], held["indptr"]), shape=tuple(held["shape"]))
+        raise ValueError(f"its format must be csr or csc, not {kind[:20]}")
+    rows, columns = (int(side) for side in held["shape"])
+    _require_sides(rows, columns)
+    A = PARTS[kind]((held["data"], held["indices"], held["indptr"]), shape=(rows, columns))
     A.check_format(full_check=True)
     return {"A": A, **{name: held[name] for name in ("b", "x") if name in held}}
 
 
-def _bound(needed: int) -> None:
+def _array(opened: IO[bytes], size: int, kinds: str = "fiub") -> NDArray[Any]:
+    """The array of an .npy of `size` bytes, which must be as many as its head asks for. kinds: of dtypes."""
+    _require_bytes(size)
+    version = np.lib.format.read_magic(opened)
+    if version not in READERS:
+        raise ValueError(f"its version of .npy must be 1.0 or 2.0, not {version[0]}.{version[1]}")
+    shape, columns_first, dtype = READERS[version](opened)
+    if dtype.kind not in kinds or dtype.names:
+        raise ValueError(f"its arrays must hold real numbers, not {str(dtype)[:40]}")
+    needed = prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or needed > size:
+        raise ValueError(f"an array of the shape {str(shape)[:60]} needs {needed} bytes, and the file has {size}")
+    data = opened.read(needed)
+    return np.frombuffer(data, dtype, prod(shape)).reshape(shape, order="F" if columns_first else "C")
+
+
+READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+def _require_sides(rows: int, columns: int) -> None:
+    if not 0 <= min(rows, columns) <= max(rows, columns) <= MOST_SIDE:
+        raise ValueError(f"a matrix in a file must have at most {MOST_SIDE} rows and columns, not {rows} x {columns}")
+
+
+def _require_bytes(needed: int) -> None:
     if needed > MAX_BYTES:
-        raise ValueError(f"it would need {needed / 2**30:.1f} GiB; at most {MAX_BYTES / 2**30:.0f} GiB are taken")
+        raise ValueError(f"it would need {needed / 2**20:,.0f} MiB; at most {MAX_BYTES / 2**20:.0f} MiB are taken")

@@ -1,0 +1,228 @@
+"""Files of an own problem and pictures, as a stranger may make them: refused by their head, before anything is made."""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import subprocess
+import sys
+import tracemalloc
+import zipfile
+import zlib
+from contextlib import suppress
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from compute.images import read_image
+from compute.labs.l_curve import LCurve
+from compute.labs.l_curve.problems.own import MOST_SIDE, own
+
+LEAST = 64 * 2**20  # bytes: more than any refusal needs
+B = np.ones(3)
+
+
+def market(head, *entries, field="real", layout="coordinate", symmetry="general"):
+    return "\n".join([f"%%MatrixMarket matrix {layout} {field} {symmetry}", head, *entries, ""]).encode()
+
+
+def npy(shape, data=b"", dtype="<f8", version=1):
+    head = f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY" + bytes((version, 0)) + struct.pack("<H" if version == 1 else "<I", len(head)) + head + data
+
+
+def archive(method=zipfile.ZIP_DEFLATED, **members):
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", method) as packed:
+        for name, data in members.items():
+            packed.writestr(f"{name}.npy", data)
+    return held.getvalue()
+
+
+def stored(save, *args, **kwargs):
+    held = io.BytesIO()
+    save(held, *args, **kwargs)
+    return held.getvalue()
+
+
+def csr(shape, indptr=(0, 0)):
+    parts = {"format": np.array(b"csr"), "shape": np.array(shape), "data": np.ones(1), "indices": np.zeros(1, np.int32)}
+    return archive(**{name: stored(np.save, value) for name, value in (parts | {"indptr": np.array(indptr)}).items()})
+
+
+HOSTILE = {
+    "columns": (market("3 2000000000 3", "1 1 1", "2 2 1", "3 3 1"), str(MOST_SIDE)),
+    "rows": (market("300000000 3 3", "1 1 1", "2 2 1", "3 3 1"), str(MOST_SIDE)),
+    "rows that froze an engine": (market("150000000 3 3", "1 1 1", "2 2 1", "3 3 1"), str(MOST_SIDE)),
+    "one more row than allowed": (market(f"{MOST_SIDE + 1} 3 1", "1 1 1"), str(MOST_SIDE)),
+    "entries": (market("1000 1000 900000", "1 1 1"), "900000 entries"),
+    "entries of a pattern": (market("1000 1000 900000", "1 1", field="pattern"), "900000 entries"),
+    "a full array": (market("20000 20000", "1", layout="array"), "400000000 entries"),
+    "a symmetric array": (market("20000 20000", "1", layout="array", symmetry="symmetric"), "199990000 entries"),
+    "a complex one": (market("1 1 1", "1 1 1 1", field="complex"), "complex"),
+    "an array of NumPy": (npy((10**6, 10**5)), "800000000000 bytes"),
+    "one of texts": (npy((3, 3), b"0" * 36, "<U1"), "real numbers"),
+    "one of a length": (npy((1,), dtype="|S2000000000"), "real numbers"),
+    "one of records": (npy((1,), dtype=[("a", "<f8")]), "real numbers"),
+    "one of objects": (npy((1,), dtype="|O"), "real numbers"),
+    "sides below zero": (npy((-5, -5), b"0" * 200), "-5"),
+    "a later version": (npy((3, 3), b"0" * 72, version=9), "version"),
+    "a long head": (b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**31) + b" " * 100, "read"),
+    "a member's head": (archive(A=npy((10**6, 10**5)), b=stored(np.save, B)), "800000000000 bytes"),
+    "a bomb": (archive(A=npy((6000, 6000), bytes(8 * 6000**2)), b=stored(np.save, B)), "256 MiB"),
+    "two that are too much together": (
+        archive(A=npy((5000, 5000), bytes(8 * 5000**2)), b=npy((12_000_000,), bytes(96_000_000))),
+        "256 MiB",
+    ),
+    "a sparse shape": (csr((2_000_000_000, 3)), str(MOST_SIDE)),
+    "a sparse shape of csc": (csr((3, 2_000_000_000)), str(MOST_SIDE)),
+    "another packing": (archive(zipfile.ZIP_LZMA, A=stored(np.save, np.eye(3))), "deflated"),
+    "a long list": (archive(**{f"a{n}": b"" for n in range(5000)}), "64 arrays"),
+    "no matrix": (archive(**{"<img src=x onerror=alert()>" * 100: stored(np.save, B)}), "it holds <img"),
+}
+
+
+@pytest.mark.parametrize("which", HOSTILE)
+def test_a_hostile_matrix_is_refused_by_its_head(which):
+    """With the value and the bound in words, and no more memory than its refusal needs."""
+    data, named = HOSTILE[which]
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=re.escape(named)) as refused:
+            own(None, data, B)
+        assert tracemalloc.get_traced_memory()[1] < LEAST + len(data)
+    finally:
+        tracemalloc.stop()
+    assert len(str(refused.value)) < 400
+
+
+def test_a_hostile_matrix_takes_no_memory_of_the_process():
+    """As the allocator of a library sees it, which Python does not trace."""
+    script = """
+import resource, sys
+from compute.labs.l_curve.problems.own import own
+from tests.test_hostile_files import HOSTILE, B
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for data, _ in HOSTILE.values():
+    try:
+        own(None, data, B)
+    except ValueError:
+        continue
+    sys.exit("not refused")
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * (1 if sys.platform == "darwin" else 1024))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) < 2 * LEAST
+
+
+@pytest.mark.parametrize("rhs", ["columns", "rows", "an array of NumPy", "no matrix", "a bomb"])
+def test_a_hostile_right_hand_side_is_refused_too(rhs):
+    with pytest.raises(ValueError, match="rhs"):
+        own(None, np.eye(3), HOSTILE[rhs][0])
+
+
+def test_a_right_hand_side_that_is_a_matrix_is_refused_before_it_is_written_out():
+    wide = market("1000000 1000000 1", "1 1 1")
+    with pytest.raises(ValueError, match=r"b must be a vector, not of the shape \(1000000, 1000000\)"):
+        own(None, np.eye(3), wide)
+
+
+def test_what_is_within_the_bounds_is_taken():
+    tall = market(f"{MOST_SIDE} 3 3", f"{MOST_SIDE} 1 1", "2 2 1", "3 3 1")
+    A, b, _ = own(None, tall, npy((MOST_SIDE,), bytes(8 * MOST_SIDE)))
+    assert (A.shape, A.nnz, b.shape) == ((MOST_SIDE, 3), 3, (MOST_SIDE,))
+    lowest = market("3 3 3", "1 1", "2 2", "3 3", field="pattern", symmetry="symmetric")[:-1]
+    np.testing.assert_array_equal(own(None, lowest, B)[0].toarray(), np.eye(3))
+    for version in (1, 2):
+        made = own(None, npy((2, 3), np.arange(6, dtype=">f8").tobytes(), ">f8", version), np.ones(2))[0]
+        np.testing.assert_array_equal(made, np.arange(6.0).reshape(2, 3))
+    order = stored(np.save, np.asfortranarray(np.arange(6.0).reshape(2, 3)))
+    np.testing.assert_array_equal(own(None, order, np.ones(2))[0], np.arange(6.0).reshape(2, 3))
+    saved = stored(sp.save_npz, sp.csc_matrix(np.diag(B)), compressed=False)
+    np.testing.assert_array_equal(own(None, saved, B)[0].toarray(), np.diag(B))
+    assert own(None, stored(np.savez, A=np.eye(2), b=[1, 2], other="text"))[1].tolist() == [1, 2]
+
+
+GOOD = [
+    market("3 3 3", "1 1 1", "2 2 1", "3 3 1"),
+    market("2 2", "1", "2", "3", "4", layout="array"),
+    stored(np.save, np.eye(3)),
+    stored(np.savez_compressed, A=np.eye(3), b=B),
+    stored(sp.save_npz, sp.csr_matrix(np.eye(3))),
+    stored(scipy.io.mmwrite, sp.coo_matrix(np.eye(3))),
+]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from(GOOD), st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=6), st.data())
+def test_a_damaged_file_is_taken_or_refused_in_words(good, changes, data):
+    """Whatever byte is another, and wherever it ends: a ValueError, and nothing else."""
+    changed = bytearray(good[: data.draw(st.integers(1, len(good)))])
+    for place, value in changes:
+        changed[place % len(changed)] = value
+    with suppress(ValueError):
+        own(None, bytes(changed), B)
+
+
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(width, height, data=b"", *others):
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + b"".join(others) + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        png(2**31 - 1, 2**31 - 1),
+        png(40_000, 40_000),
+        png(8000, 8000),
+        png(64, 64, b"", chunk(b"zTXt", b"fieldlab\0\0" + zlib.compress(bytes(10**8)))),
+        png(64, 64, b"", chunk(b"iTXt", b"fieldlab\0\1\0\0\0" + zlib.compress(bytes(10**8)))),
+        png(64, 64, b"", chunk(b"iCCP", b"profile\0\0" + zlib.compress(bytes(10**8)))),
+        png(0, 5),
+    ],
+    ids=["pixels", "many", "bomb", "text", "international", "profile", "none"],
+)
+def test_a_hostile_picture_is_refused(data):
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="image"):
+            read_image(data)
+        assert tracemalloc.get_traced_memory()[1] < LEAST
+    finally:
+        tracemalloc.stop()
+
+
+PICTURES = [
+    stored(Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16)).save, format=kind)
+    for kind in ("PNG", "JPEG")
+]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from(PICTURES), st.lists(st.tuples(st.integers(0, 900), st.integers(0, 255)), max_size=6), st.data())
+def test_a_damaged_picture_is_taken_or_refused_in_words(good, changes, data):
+    changed = bytearray(good[: data.draw(st.integers(1, len(good)))])
+    for place, value in changes:
+        changed[place % len(changed)] = value
+    with suppress(ValueError):
+        assert read_image(bytes(changed)).mode == "L"
+
+
+@pytest.mark.parametrize("given", ["x", 3, True, [], [[1, 2], [3]], {"a": 1}, [["a"]], None, 1e400, [None]])
+def test_an_own_matrix_from_json_is_refused_in_words(given):
+    """As a link may have it."""
+    with pytest.raises(ValueError, match=r"\w"):
+        LCurve(problem="own", options={"matrix": given, "rhs": [1.0]})
+
+
