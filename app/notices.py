@@ -12,13 +12,18 @@ import panel as pn
 import panel_material_ui as pmui
 from bokeh.document import Document
 
+from app.markup import plain
 from compute.engine import messages
 
 LIFE = 12_000  # ms that a note stays
 MOST = 3  # notes at a time; the oldest gives way
 WIDTH = 440  # px
 PLACE = {"position": "fixed", "right": "16px", "bottom": "56px", "z-index": "1400"}
-LOOK = {"backgroundColor": "var(--paper)", "boxShadow": "0 4px 16px rgb(0 0 0 / 25%)", "& p": {"margin": 0}}
+LOOK = {
+    "backgroundColor": "var(--paper)",
+    "boxShadow": "0 4px 16px rgb(0 0 0 / 25%)",
+    "& .MuiAlertTitle-root": {"margin": 0, "font": "inherit", "overflowWrap": "anywhere"},
+}
 
 
 class Notices:
@@ -29,9 +34,9 @@ class Notices:
         self.panel = pn.Column(styles=PLACE, width=WIDTH, margin=0)
 
     def tell(self, kind: str, text: str) -> None:
-        """Show `text`; kind is "info", "success", "warning" or "error"."""
-        note = pmui.Alert(
-            object=text, severity=kind, closeable=True, margin=(4, 0), sizing_mode="stretch_width", sx=LOOK
+        """Show `text`, whoever wrote it, as text; kind is "info", "success", "warning" or "error"."""
+        note = pmui.Alert(  # its object would be read as Markdown; its title is shown as it is
+            title=plain(text), severity=kind, closeable=True, margin=(4, 0), sizing_mode="stretch_width", sx=LOOK
         )
         self.panel.objects = [*self.panel.objects[1 - MOST :], note]
         self.document.add_timeout_callback(partial(self._drop, note), LIFE)

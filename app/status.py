@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from html import escape
 from math import isfinite
 
 import panel as pn
 
+from app.markup import filled
 from app.session import Session
 from app.theme import stylesheet
 from app.views import Fact
@@ -44,9 +44,10 @@ class StatusBar:
             state, words = "complete", COMPLETE
         if state == "paused" and not session.busy and self._untried():
             words = UNTRIED
-        detail = escape(session.detail, quote=True)
-        items = [f"<span class='state {state}' role='status' title=\"{detail}\">{escape(words)}</span>"]
-        items += [f"<span>{label} <b class='{kind}'>{escape(text)}</b></span>" for label, text, kind in self._numbers()]
+        said = "<span class='state {state}' role='status' title='{detail}'>{words}</span>"
+        items = [filled(said, state=state, detail=session.detail, words=words)]
+        fact = "<span>{label} <b class='{kind}'>{text}</b></span>"
+        items += [filled(fact, label=label, text=text, kind=kind) for label, text, kind in self._numbers()]
         self.panel.object = f"<div class='status'>{''.join(items)}</div>"
 
     def _numbers(self) -> list[Fact]:

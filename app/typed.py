@@ -7,6 +7,7 @@ from typing import Any
 
 import panel_material_ui as pmui
 
+from app.markup import plain
 from app.widgets import FULL
 
 Take = Callable[[Any], object]
@@ -42,7 +43,7 @@ class Typed:
 
     def complain(self, words: str) -> None:
         """Say below the field what is wrong with it."""
-        self.panel.param.update(error_state=True, helper_text=words)
+        self.panel.param.update(error_state=True, helper_text=plain(words))
 
     def _entered(self) -> None:
         text = str(self.panel.value or "").strip().replace("\N{MINUS SIGN}", "-")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from html import escape
 from pathlib import Path
 
 import panel as pn
@@ -16,6 +15,7 @@ from app.export.fields import Whole, button, file_name, film_formats, heights, r
 from app.export.subject import Moment, Subject
 from app.export.ways import Way, ways_of
 from app.export.what import What
+from app.markup import quiet
 from app.theme import stylesheet
 from app.views import Ends
 from app.widgets import FULL
@@ -123,4 +123,4 @@ class FilmSection:
             self._say(f"{film.seconds:.3g} s of film: {guess.result.words}")
 
     def _say(self, words: str) -> None:
-        self._words.object = f"<p class='quiet' role='status'>{escape(words)}</p>"
+        self._words.object = quiet(words)

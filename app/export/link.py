@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from html import escape
 from typing import Any
 
 import panel as pn
@@ -14,6 +13,7 @@ from app.export.courier import Courier
 from app.export.exports import Exports
 from app.export.fields import button, file_name, row
 from app.export.subject import Moment, Subject
+from app.markup import quiet
 from app.theme import stylesheet
 from app.widgets import FULL
 from compute.export.link import packed
@@ -72,4 +72,4 @@ class LinkSection:
         export.ask(self._subject, self._part(), write)
 
     def _say(self, words: str) -> None:
-        self._words.object = f"<p class='quiet' role='status'>{escape(words)}</p>"
+        self._words.object = quiet(words)

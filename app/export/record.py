@@ -15,6 +15,7 @@ from app.export.exports import Exports
 from app.export.fields import Whole, button, file_name, film_formats, heights, row
 from app.export.subject import Moment, Subject
 from app.export.what import What
+from app.markup import quiet
 from app.theme import stylesheet
 from compute import scratch
 from compute.engine.messages import Recorded
@@ -118,4 +119,4 @@ class RecordSection:
         export.order(self._subject, part, job)
 
     def _say(self, words: str) -> None:
-        self._words.object = f"<p class='quiet' role='status'>{words}</p>"
+        self._words.object = quiet(words)

@@ -14,6 +14,7 @@ import param
 from app.controls import column
 from app.export.fields import Whole, button, row
 from app.export.subject import Moment, Subject
+from app.markup import quiet
 from app.theme import stylesheet
 from app.views import Ends
 from app.widgets import FULL
@@ -146,7 +147,7 @@ class Keys:
         if len(self._kept) >= 2:
             changed = sorted(changing(self._kept))
             words += f", changing {', '.join(changed)}" if changed else ", all alike"
-        self._words.object = f"<p class='quiet'>{words}</p>"
+        self._words.object = quiet(words)
 
 
 def keys_of(scene: Scene, *states: Mapping[str, Any]) -> tuple[Key, ...]:

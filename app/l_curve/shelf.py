@@ -14,6 +14,7 @@ from app.l_curve.solution import BORDER, CAPTIONS, LEFT, Solution
 from app.l_curve.view_plot import ViewPlot
 from app.l_curve.views import VIEWS
 from app.l_curve.words import Strength
+from app.markup import filled
 from app.theme import GRID, heading
 from compute.frames import Frame
 
@@ -213,7 +214,7 @@ class Shelf:
 
     def _caption(self, name: str, remark: str) -> None:
         words = VIEWS[name].title if not remark else f"{VIEWS[name].title}: {remark}"
-        html = f"<h2 title='{words}'>{words}</h2>"
+        html = filled("<h2 title='{words}'>{words}</h2>", words=words)
         if self._captions[name].object != html:
             self._captions[name].object = html
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from html import escape
 from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
 
+from app.markup import filled
 from app.session import Session
 from app.theme import stylesheet
 from app.widgets import FULL
@@ -41,7 +41,7 @@ class Upload:
 
     def say(self, words: str) -> None:
         """What is wrong with the file; "" for nothing."""
-        self.words.param.update(object=WRONG.format(words=escape(words)) if words else "", visible=bool(words))
+        self.words.param.update(object=filled(WRONG, words=words) if words else "", visible=bool(words))
 
     def _arrived(self, event: Any) -> None:
         data = event.new

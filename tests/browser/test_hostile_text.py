@@ -1,0 +1,218 @@
+"""Script in every text that comes from outside: links, files, their names, names in them. All of it is shown as text.
+
+Two lines hold, and each is tried by itself: no foreign text becomes markup, and markup that got into the page all the
+same could run nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from tests.browser.crossover_page import CrossoverPage, plant
+from tests.browser.export_page import ExportPage
+from tests.browser.lab_page import LabPage
+from tests.browser.serving import serve
+
+SETUP = Path(__file__).with_name("hostile_setup.py")
+MARKUP = "<img src=x onerror=ran=1><script>window.ran=1</script>"
+SEEN = "<img src=x onerror=ran=1>"  # how it must look on the page
+# As Markdown, too; and as text that a second decoding would turn into markup.
+OTHERS = f"[a](javascript:window.ran=1) <svg onload=ran=1> &lt;img src=x onerror=ran=1&gt; `{MARKUP}`"
+FOREIGN = """() => {
+  const found = [];
+  const walk = (root) => {
+    for (const node of root.querySelectorAll('*')) {
+      const names = node.getAttributeNames().filter((name) => name.startsWith('on'));
+      const address = node.getAttribute('href') ?? node.getAttribute('src') ?? '';
+      if (names.length || address == 'x' || address.startsWith('javascript:')) found.push(node.outerHTML.slice(0, 200));
+      if (node.shadowRoot) walk(node.shadowRoot);
+    }
+  };
+  walk(document);
+  return found;
+}"""
+TEXT = """() => {
+  const words = [];
+  const walk = (node) => {
+    if (node.nodeType == 3) words.push(node.textContent);
+    for (const child of node.childNodes) if (!['STYLE', 'SCRIPT'].includes(child.tagName)) walk(child);
+    if (node.shadowRoot) walk(node.shadowRoot);
+  };
+  walk(document.body);
+  return words.join(' ');
+}"""
+DOCUMENT = {"lab": "diffusion", "values": {"nx": 512, "ny": 512}}
+FILE = {"schema": "fieldlab-scene/1", "size": [720, 720], **DOCUMENT}
+
+
+class Hostile(LabPage, ExportPage):
+    """The page, to which hostile things are given."""
+
+    def __init__(self, page, server, folder):
+        LabPage.__init__(self, page, server)
+        self.folder, self.server = folder, server
+
+    def shows(self, words: str = SEEN) -> None:
+        """Wait until the page shows `words` as text, and see that nothing of it has become markup or run."""
+        self.until(lambda: words in self.page.evaluate(TEXT), 40)
+        self.page.wait_for_timeout(200)
+        assert self.page.evaluate(FOREIGN) == []
+        assert self.page.evaluate("window.ran") is None
+
+    def close_notes(self) -> None:
+        for button in self.page.locator("[role=alert] button").all():
+            button.click()
+        self.until(lambda: SEEN not in self.notes())
+
+
+@pytest.fixture(scope="module")
+def opened(lasting, server, tmp_path_factory):
+    return Hostile(lasting(), server, tmp_path_factory.mktemp("hostile"))
+
+
+@pytest.fixture
+def lab(opened, lasting, allowed_errors):
+    yield opened
+    opened.close_notes()
+    lasting.complain(allowed_errors)
+
+
+def address(document: dict[str, Any]) -> str:
+    """What follows a link's "?", made as anybody can make it."""
+    from compute.export.link import CHECK, WORDS
+
+    text = json.dumps(document).encode()
+    press = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=WORDS)
+    packed = zlib.crc32(text).to_bytes(4, "big")[-CHECK:] + press.compress(text) + press.flush()
+    return "scene=1." + base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+HOSTILE = {
+    "missing": {**DOCUMENT, "missing": f"{MARKUP} {OTHERS}"},
+    "an entry": {**DOCUMENT, MARKUP: 1},
+    "the lab": {**DOCUMENT, "lab": MARKUP},
+    "a value's name": {**DOCUMENT, "values": {MARKUP: 1}},
+    "a value": {"lab": "mandelbrot", "values": {"center": [MARKUP, "0"]}},
+    "the look": {**DOCUMENT, "look": {"palette": MARKUP}},
+    "an entry of the history": {**DOCUMENT, "history": [{"step": MARKUP, "set": {}}]},
+}
+
+
+@pytest.mark.parametrize("where", ["missing", "an entry", "the lab", "a value's name", "a value"])
+def test_a_link(lab, new_page, server, tmp_path, where):
+    page = new_page()
+    page.goto(f"{server.url}?{address(HOSTILE[where])}")
+    linked = Hostile.__new__(Hostile)
+    linked.page = page
+    linked.shows()
+
+
+@pytest.mark.parametrize("where", HOSTILE)
+def test_a_dropped_json(lab, where, tmp_path):
+    path = tmp_path / "scene.json"
+    path.write_text(json.dumps(FILE | HOSTILE[where]), encoding="utf-8")
+    lab.drop(path, "application/json")
+    lab.shows()
+
+
+def test_the_name_of_a_dropped_file(lab, tmp_path):
+    path = tmp_path / f"{MARKUP.replace('/', ' ')}.json"  # a browser tells any name; a slash cannot be in a file's here
+    path.write_text("[]", encoding="utf-8")
+    lab.drop(path, "application/json")
+    lab.shows()
+
+
+def test_the_text_in_a_dropped_picture(lab, tmp_path):
+    path, about = tmp_path / "picture.png", PngInfo()
+    about.add_itxt("fieldlab", json.dumps(FILE | {"missing": MARKUP}))
+    Image.new("RGB", (8, 8)).save(path, pnginfo=about)
+    lab.drop(path, "image/png")
+    lab.shows()
+
+
+def test_what_is_typed_into_a_field(lab):
+    lab.group("Field")
+    field = lab.page.get_by_label("Seed", exact=True)
+    if not field.count():
+        pytest.skip("the lab has no field for a seed")
+    field.fill(MARKUP)
+    field.press("Enter")
+    lab.page.wait_for_timeout(500)
+    assert lab.page.evaluate(FOREIGN) == []
+
+
+def test_files_of_an_own_problem(new_page, server, tmp_path):
+    """The names of the files, and of the arrays in them, which a refusal of the engine quotes."""
+    page = new_page()
+    page.goto(server.url)
+    page.get_by_role("tab", name="L-curve").click()
+    page.locator(".chosen").wait_for(timeout=60_000)
+    curve = Hostile.__new__(Hostile)
+    curve.page = page
+    curve.group("Problem")
+    curve.choose("Problem", "Own A and b")
+    held = io.BytesIO()
+    np.savez(held, **{MARKUP.replace("/", " "): np.eye(3)})
+    name = f"{SEEN}.npz"
+    field = page.locator("nav input[type=file]").first
+    field.set_input_files({"name": name, "mimeType": "", "buffer": held.getvalue()})
+    curve.shows(f"it holds {SEEN}")
+    assert name in page.evaluate(TEXT)
+
+
+def test_names_of_ways_workloads_and_machines(new_page, tmp_path):
+    """As a workload, a way, or a record of another machine may have them: in lists, sentences, plots and their tips."""
+    folder = tmp_path / "timings"
+    folder.mkdir()
+    plant(folder, "gpu_cupy", {n: n * 1e-9 for n in (1000, 10_000, 100_000)})
+    environ = {"FIELDLAB_PLANTED": str(folder), "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
+    with serve(tmp_path, ("--setup", str(SETUP)), environ) as server:
+        page = new_page()
+        lab = CrossoverPage(page, server)
+        shown = Hostile.__new__(Hostile)
+        shown.page = page
+        shown.shows()
+        lab.page.get_by_role("combobox", name="Workload", exact=True).click()
+        shown.shows()
+        page.keyboard.press("Escape")
+        for view in ("Parts of the time", "Roofline", "Programs", "Traps", "What held", "Lesson"):
+            if page.get_by_role("button", name=view, exact=True).count():
+                lab.turn(view)
+                page.wait_for_timeout(500)
+                assert page.evaluate(FOREIGN) == []
+        new_page.close()
+
+
+def test_markup_that_got_in_runs_nothing(page, server, allowed_errors):
+    """The second line, by itself: the page's policy."""
+    allowed_errors += ["Content Security Policy", "404"]
+    page.goto(server.url)
+    page.locator(".status").first.wait_for()
+    page.evaluate(
+        """(markup) => {
+          const place = document.body.appendChild(document.createElement('div'));
+          place.innerHTML = markup;
+          const script = document.createElement('script');
+          script.textContent = 'window.ran = 2';
+          place.append(script);
+          const link = place.appendChild(document.createElement('a'));
+          link.href = 'javascript:window.ran=3';
+          link.click();
+          const other = document.createElement('script');
+          other.src = 'https://127.0.0.1:1/evil.js';
+          place.append(other);
+        }""",
+        MARKUP + OTHERS,
+    )
+    page.wait_for_timeout(1500)
+    assert page.evaluate("window.ran") is None
