@@ -10,6 +10,7 @@ from app.controls import Controls, accordion, column
 from app.diffusion.brush import Brush
 from app.diffusion.display import Display
 from app.diffusion.stage import DiffusionStage
+from app.file_field import FileField
 from app.machine import Machine
 from app.notices import Notices
 from app.session import Session
@@ -69,7 +70,7 @@ class DiffusionControls(Controls):
         self._text = self.add(
             "text", pmui.TextInput(label="Text", value=self.session.values["text"], size="small", **FULL)
         )
-        self.upload = pmui.FileInput(
+        self.upload = FileField(
             label="Image as field",
             accept=".png,.jpg,.jpeg",
             max_file_size=MAX_BYTES,

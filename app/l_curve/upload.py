@@ -9,6 +9,7 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
+from app.file_field import FileField
 from app.markup import filled
 from app.session import Session
 from app.theme import stylesheet
@@ -32,7 +33,7 @@ class Upload:
         self.kind, self._take = kind, take
         label, chosen, accept = KINDS[kind]
         look = {"variant": "outlined", "size": "small", **FULL}
-        self.field = pmui.FileInput(label=label, uploaded_label=chosen, accept=accept, max_file_size=MAX_BYTES, **look)
+        self.field = FileField(label=label, uploaded_label=chosen, accept=accept, max_file_size=MAX_BYTES, **look)
         self.field.param.watch(self._arrived, "value")
         self.words = pn.pane.HTML(
             "", stylesheets=[stylesheet(), LOOK], sizing_mode="stretch_width", margin=(0, 8), visible=False
