@@ -24,6 +24,7 @@ def clock(monkeypatch):
     """Time that passes only where a test says so."""
     now = [0.0]
     monkeypatch.setattr(guessing, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(guessing, "thread_time", lambda: now[0])
     return now
 
 
@@ -67,6 +68,50 @@ def test_steps_of_a_film_that_goes_on_are_counted_once(clock, monkeypatch, tmp_p
     assert guess.frames_measured == 6
     guess = estimate(FOLLOWING, tmp_path / "a.gif", budget=50.0)  # enough for the beginning only
     assert (guess.seconds, guess.frames_measured) == (pytest.approx(STARTING + 294, abs=1e-6), 2)
+
+
+@pytest.mark.parametrize("busy", [1, 5])
+@pytest.mark.parametrize("film", [FOLLOWING, Film(HEAT, 30)], ids=["following", "apart"])
+def test_a_busy_machine_does_not_change_what_it_takes_alone(film, busy, clock, monkeypatch, tmp_path):
+    """A frame takes 3 s of the thread; on a busy machine five times as much passes until it is made."""
+    monkeypatch.setattr(guessing, "thread_time", lambda: clock[0] / busy)
+
+    def slow(lab, scene):
+        clock[0] += 3 * busy
+        return shown(lab, scene)
+
+    monkeypatch.setattr(guessing, "shown", slow)
+    guess = estimate(film, tmp_path / "a.gif", budget=1e6, starting=7.0)
+    assert guess.seconds == pytest.approx(7 + 30 * 3, abs=0.1)
+    assert guess.slowed == pytest.approx(busy, rel=0.01)
+    both = " if nothing else runs, 8 min beside what runs now,"
+    assert guess.words.startswith(f"about 2 min{both}" if busy == 5 else "about 2 min and")
+
+
+def test_what_loads_the_kernels_is_counted_once(clock, monkeypatch, tmp_path):
+    loading = [50.0]
+
+    def slow(lab, scene):
+        clock[0] += 1 + (loading.pop() if loading else 0)
+        return shown(lab, scene)
+
+    monkeypatch.setattr(guessing, "shown", slow)
+    guess = estimate(APART, tmp_path / "a.gif", budget=1e6)
+    assert guess.seconds == pytest.approx(STARTING + 50 + 30, abs=0.1)
+
+
+def test_of_a_gpu_s_frames_the_clock_is_read(clock, monkeypatch, tmp_path):
+    """The thread only waits for them."""
+    monkeypatch.setattr(guessing, "thread_time", lambda: 0.0)
+    monkeypatch.setattr(guessing, "_on_gpu", lambda film: True)
+
+    def slow(lab, scene):
+        clock[0] += 2
+        return shown(lab, scene)
+
+    monkeypatch.setattr(guessing, "shown", slow)
+    guess = estimate(APART, tmp_path / "a.gif", budget=1e6)
+    assert (guess.seconds, guess.slowed) == (pytest.approx(STARTING + 60, abs=0.1), 1.0)
 
 
 @pytest.mark.parametrize("every", [0, 5])

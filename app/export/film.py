@@ -120,7 +120,8 @@ class FilmSection:
         if guess.state == "failed":
             self._say(guess.text)
         elif guess.state == "done":
-            self._say(f"{film.seconds:.3g} s of film: {guess.result.words}")
+            later = "" if guess.result.busy else "; longer while a lab runs, which comes first"
+            self._say(f"{film.seconds:.3g} s of film: {guess.result.words}{later}")
 
     def _say(self, words: str) -> None:
         self._words.object = quiet(words)

@@ -1,13 +1,18 @@
-"""How long a film will take, and how large it will be: guessed from a few of its frames that are really made."""
+"""How long a film will take, and how large it will be: guessed from a few of its frames that are really made.
+
+What makes a film lets everything else go first, so that beside a lab that runs it may take many times as long as alone.
+Both times are told. Alone it takes what the thread that makes the frames computes: it has its share in every kernel on
+all cores, and waits for nobody where nothing else runs. How much more passed by the clock says how busy the machine is.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, thread_time
 
 import numba
 import numpy as np
@@ -17,36 +22,72 @@ from compute.devices import cpu_count
 from compute.export import writers
 from compute.export.film import Film
 from compute.export.history import Run, begun
-from compute.export.paint import Pixels, png, shown
+from compute.export.paint import Pixels, pixels_of, png, shown
 
 BUDGET = 10.0  # seconds that a guess may take, roughly
 PLACES = 3  # of a film that are looked at: its beginning, its middle, its end
-STARTING = 2.0  # seconds until the first worker makes its first frame
+STARTING = 2.0  # seconds until the first worker makes its first frame, by default
+BUSY = 1.5  # times as long as alone: from there on both times are told
 REHEARSED = 0.2  # part of the budget: a first frame that took longer is not made twice to leave compiling out
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """seconds: until the file is there; bytes: of it; kept: bytes of the frames beside it until then; frames_measured:
-    what it was guessed from.
+    """seconds: until the file is there, if nothing else runs; bytes: of it; kept: bytes of the frames beside it until
+    then; frames_measured: what it was guessed from; slowed: times as long as alone it takes beside what runs now.
     """
 
     seconds: float
     bytes: int
     frames_measured: int
     kept: int = 0
+    slowed: float = 1.0
+
+    @property
+    def busy(self) -> bool:
+        """Whether the machine is so busy that it makes a difference."""
+        return self.slowed >= BUSY
 
     @property
     def words(self) -> str:
         """It in a sentence."""
         made = f"{self.frames_measured} frame{'s' * (self.frames_measured != 1)}"
-        return f"about {_long(self.seconds)} and {self.bytes / 1e6:.3g} MB, guessed from {made}"
+        now = f" if nothing else runs, {_long(self.slowed * self.seconds)} beside what runs now," if self.busy else ""
+        return f"about {_long(self.seconds)}{now} and {self.bytes / 1e6:.3g} MB, guessed from {made}"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds that passed, and those of them in which this thread computed."""
+
+    passed: float = 0.0
+    own: float = 0.0
+
+    @staticmethod
+    def since(start: Cost) -> Cost:
+        """What has been spent since `start`, which was Cost.now()."""
+        return Cost(perf_counter() - start.passed, thread_time() - start.own)
+
+    @staticmethod
+    def now() -> Cost:
+        """Where both clocks stand."""
+        return Cost(perf_counter(), thread_time())
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.passed + other.passed, self.own + other.own)
+
+    def beyond(self, other: Cost) -> Cost:
+        """What is spent more than `other`, at least nothing."""
+        return Cost(max(0.0, self.passed - other.passed), max(0.0, self.own - other.own))
+
+    def __mul__(self, factor: float) -> Cost:
+        return Cost(self.passed * factor, self.own * factor)
 
 
 @dataclass(frozen=True)
 class _Shot:
     number: int
-    seconds: float
+    cost: Cost
     picture: Pixels
 
 
@@ -57,36 +98,54 @@ class _Enough(Exception):
     """A frame takes too long to be made as a whole."""
 
 
-def estimate(film: Film, path: Path, workers: int = 1, budget: float = BUDGET) -> Estimate:
+def estimate(
+    film: Film, path: Path, workers: int = 1, budget: float = BUDGET, starting: float = STARTING
+) -> Estimate:
     """What Shoot needs for `film` with so many workers, whose cores are shared out as in the pool.
 
-    A frame that takes long is made in part, and its time guessed from that. SceneError for a name that is no film's.
+    budget: seconds that the guess may take, roughly; starting: seconds until the first worker begins, alone. A frame
+    that takes long is made in part, and its time guessed from that. SceneError for a name that is no film's.
     """
     ending = writers.ending(path)
     film.check()
     with _sharing(1 if film.sequential else workers):
-        before, pairs = _followed(film, budget) if film.sequential else (0.0, _looked_at(film, budget))
+        before, pairs = _followed(film, budget) if film.sequential else _looked_at(film, budget)
     shots = {shot.number: shot for pair in pairs for shot in pair}
     numbers = sorted(shots)
-    each = np.interp(np.arange(film.frames), numbers, [shots[number].seconds for number in numbers])
+    spent = before
+    for shot in shots.values():
+        spent += shot.cost
+    alone = (lambda cost: cost.passed) if _on_gpu(film) else (lambda cost: min(cost.own, cost.passed))
+    each = np.interp(np.arange(film.frames), numbers, [alone(shots[number].cost) for number in numbers])
     abreast = 1 if film.sequential else min(workers, film.frames)
-    size, encoding = _encoded(film, ending, pairs)
-    kept = film.frames * float(np.mean([len(png(shot.picture)) for shot in shots.values()]))
-    seconds = STARTING + before + float(each.sum()) / abreast + encoding * film.frames
-    return Estimate(seconds, round(size), len(shots), round(kept))
+    files = {number: png(shot.picture) for number, shot in shots.items()}
+    size, encoding = _encoded(film, ending, [[files[shot.number] for shot in pair] for pair in pairs])
+    kept = film.frames * float(np.mean([len(file) for file in files.values()]))
+    seconds = starting + alone(before) + float(each.sum()) / abreast + encoding * film.frames
+    slowed = max(1.0, spent.passed / max(alone(spent), 1e-9))
+    return Estimate(seconds, round(size), len(shots), round(kept), slowed)
 
 
-def _looked_at(film: Film, budget: float) -> Pairs:
-    """Two neighbours, or one frame alone, at a few places of a film whose frames are made one by one."""
-    first = _shot(film, 0, budget)
-    if first.seconds < REHEARSED * budget:
-        first = _shot(film, 0, budget)
+def _on_gpu(film: Film) -> bool:
+    """Whether the thread that makes the frames only waits for them."""
+    name = film.scene.values.get("backend", film.scene.kind.param["backend"].default)
+    return any(one.name == name and one.device != "host" for one in film.scene.kind.backends())
+
+
+def _looked_at(film: Film, budget: float) -> tuple[Cost, Pairs]:
+    """What loading the kernels takes, and two neighbours, or one frame alone, at a few places of a film whose frames
+    are made one by one.
+    """
+    first, loading = _shot(film, 0, budget), Cost()
+    if first.cost.passed < REHEARSED * budget:
+        again = _shot(film, 0, budget)
+        first, loading = again, first.cost.beyond(again.cost)
     share = budget / (2 * PLACES)
     pairs: Pairs = []
     for begin in _places(film.frames):
         one = first if begin == 0 else _shot(film, begin, share)
         pairs.append((one, _shot(film, begin + 1, share)) if begin + 1 < film.frames else (one,))
-    return pairs
+    return loading, pairs
 
 
 def _places(frames: int) -> list[int]:
@@ -94,14 +153,14 @@ def _places(frames: int) -> list[int]:
 
 
 def _shot(film: Film, number: int, longest: float) -> _Shot:
-    scene, start = film.at(number), perf_counter()
+    scene, start = film.at(number), Cost.now()
     with closing(begun(scene)) as run:
         part = _part(run, scene.steps, longest)
-        took = (perf_counter() - start) / part
-        start = perf_counter()
+        took = Cost.since(start) * (1 / part)
+        start = Cost.now()
         picture = shown(run.lab, scene)
         png(picture)
-        return _Shot(number, took + perf_counter() - start, picture)
+        return _Shot(number, took + Cost.since(start), picture)
 
 
 def _part(run: Run, steps: int, longest: float) -> float:
@@ -119,15 +178,15 @@ def _part(run: Run, steps: int, longest: float) -> float:
     return done
 
 
-def _followed(film: Film, budget: float) -> tuple[float, Pairs]:
-    """Seconds to the first frame of a film whose frames follow from one another, and neighbours as far as it goes."""
+def _followed(film: Film, budget: float) -> tuple[Cost, Pairs]:
+    """What leads to the first frame of a film whose frames follow from one another; neighbours as far as it goes."""
     pairs: Pairs = []
     with closing(begun(film.at(0))) as run:
-        start = perf_counter()
+        start = Cost.now()
         part = _part(run, film.scene.steps, budget / 2)
-        before, end = (perf_counter() - start) / part, perf_counter() + budget / 2
+        before, end = Cost.since(start) * (1 / part), perf_counter() + budget / 2
         for begin in _places(film.frames) if part == 1 else [0]:
-            if pairs and perf_counter() + pairs[-1][-1].seconds * (begin - pairs[-1][-1].number) > end:
+            if pairs and perf_counter() + pairs[-1][-1].cost.passed * (begin - pairs[-1][-1].number) > end:
                 break
             pairs.append(tuple(_next(film, run, number) for number in range(begin, min(begin + 2, film.frames))))
     return before, pairs
@@ -136,17 +195,20 @@ def _followed(film: Film, budget: float) -> tuple[float, Pairs]:
 def _next(film: Film, run: Run, number: int) -> _Shot:
     """Frame `number`; the one after the state that there is where the first frame is too far away."""
     cut = run.steps < film.scene.steps
-    before, start = run.steps, perf_counter()
+    before, start = run.steps, Cost.now()
     run.to(before + film.every if cut else film.at(number).steps)
-    each = (perf_counter() - start) / max(1, run.steps - before) * film.every
-    start = perf_counter()
+    each = Cost.since(start) * (film.every / max(1, run.steps - before))
+    start = Cost.now()
     picture = shown(run.lab, film.at(number))
     png(picture)
-    return _Shot(number, each + perf_counter() - start, picture)
+    return _Shot(number, each + Cost.since(start), picture)
 
 
-def _encoded(film: Film, ending: str, pairs: Pairs) -> tuple[float, float]:
-    """(bytes of the film, seconds for a frame): a frame alone costs more than one that follows another."""
+def _encoded(film: Film, ending: str, pairs: Sequence[Sequence[bytes]]) -> tuple[float, float]:
+    """(bytes of the film, seconds for a frame) from frames as PNG: one alone costs more than one that follows another.
+
+    Encoders compute in threads of their own, so that the clock is read; the shortest time is the least disturbed one.
+    """
     plan = json.dumps(film.plain(), ensure_ascii=False)
     alone, after, seconds = [], [], []
     with scratch.lent("estimate") as folder:
@@ -155,7 +217,7 @@ def _encoded(film: Film, ending: str, pairs: Pairs) -> tuple[float, float]:
             sizes = []
             for count in range(1, len(pair) + 1):
                 start = perf_counter()
-                writers.WRITERS[ending](path, iter([shot.picture for shot in pair[:count]]), film.rate, plan)
+                writers.WRITERS[ending](path, map(pixels_of, pair[:count]), film.rate, plan)
                 seconds.append((perf_counter() - start) / count)
                 sizes.append(path.stat().st_size)
             alone.append(sizes[0])

@@ -78,6 +78,12 @@ def fitted(picture: Pixels, size: tuple[int, int]) -> Pixels:
     return np.asarray(Image.fromarray(picture).resize((width, height), how))
 
 
+def pixels_of(file: bytes) -> Pixels:
+    """The picture in the bytes of a PNG file."""
+    with Image.open(io.BytesIO(file)) as picture:
+        return np.asarray(picture.convert("RGB"))
+
+
 def png(picture: Pixels, text: str = "") -> bytes:
     """The bytes of a PNG file with `text` in it; the same for the same pixels and text."""
     about = PngInfo()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,14 +10,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-from PIL import Image
-
 from compute import machine
 from compute.export import writers
 from compute.export.film import Film
 from compute.export.kept import Kept
-from compute.export.paint import Pixels
+from compute.export.paint import Pixels, pixels_of
 from compute.export.render_pool import RenderPool
 from compute.files import whole, whole_file
 
@@ -71,8 +67,7 @@ class Shoot:
     def _frames(self, tell: Callable[[int, str], None]) -> Iterator[Pixels]:
         for number in range(self.film.frames):
             tell(number, "encoding")
-            with Image.open(io.BytesIO(self.kept.read(number))) as picture:
-                yield np.asarray(picture.convert("RGB"))
+            yield pixels_of(self.kept.read(number))
 
 
 def describe(plain: dict[str, Any], path: Path, command: str, seconds: float, made: Path | None = None) -> None:

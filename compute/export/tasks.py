@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,8 @@ def film(film: Film, path: Path, tell: Tell) -> None:
 def guess(film: Film, path: Path, tell: Tell) -> Estimate:
     """How long `film` would take, and how large its file would be."""
     tell(0.0, "trying a few frames")
-    return estimate(film, path, _pool(film).workers)
+    starting = 2 * time.thread_time()  # the film's process and its workers' will take as long as this one has
+    return estimate(film, path, _pool(film).workers, starting=starting)
 
 
 def recorded(
