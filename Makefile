@@ -18,7 +18,8 @@ SHELL := bash
 bin := $(VENV)/bin
 comma := ,
 pinned := pyproject.toml constraints.txt
-serve_extras := $(if $(EXTRAS),[$(EXTRAS)])
+# With video, so that a film can be saved as MP4, which presentations take.
+serve_extras := [video$(if $(EXTRAS),$(comma)$(EXTRAS))]
 dev_extras := [dev,video,data,cluster$(if $(EXTRAS),$(comma)$(EXTRAS))]
 # Naming an origin replaces the server's default, so localhost is named again.
 origins = $(if $(ORIGIN),$(ORIGIN) localhost:$(PORT))

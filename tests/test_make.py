@@ -56,7 +56,7 @@ def test_serve_installs_with_the_constraints_and_passes_port_and_address(sandbox
     calls = sandbox.make("serve", "PORT=7777", "ADDRESS=0.0.0.0", "ORIGIN=lecture:7777")
     (install,) = installs(calls)
     assert "--constraint constraints.txt" in install
-    assert install.endswith("--editable .")
+    assert install.endswith("--editable .[video]")
     origins = "--allow-websocket-origin lecture:7777 --allow-websocket-origin localhost:7777"
     assert calls[-1] == f"panel serve app --address 0.0.0.0 --port 7777 {origins}"
 
@@ -90,7 +90,7 @@ def test_changed_pins_install_again(sandbox, changed):
 def test_an_extra_is_installed_once_asked_for(sandbox):
     sandbox.make("serve")
     (install,) = installs(sandbox.make("serve", "EXTRAS=cuda13"))
-    assert install.endswith("--editable .[cuda13]")
+    assert install.endswith("--editable .[video,cuda13]")
     assert "--constraint constraints.txt" in install
 
 

@@ -30,7 +30,7 @@ def film_formats() -> Any:
     """The formats of a film; those whose library is missing are greyed, with the line that installs it."""
     absent = [] if find_spec("av") else list(VIDEO)
     first = next(ending for ending in FILMS.values() if ending not in absent)
-    words = f"MP4 and WebM: {VIDEO_INSTALL}" if absent else ""
+    words = f"MP4 and WebM need: {VIDEO_INSTALL}, and a restart of the server" if absent else ""
     return pmui.Select(
         label="Format", options=FILMS, disabled_options=absent, value=first, helper_text=words, size="small", **FULL
     )  # fmt: skip
