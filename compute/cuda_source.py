@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from compute.builds import building
+
 Defines = Mapping[str, int | str | float]
 STANDARD = "--std=c++17"
 
@@ -56,7 +58,7 @@ def compile_cuda(path: Path, *, defines: Defines) -> Any:
 def _module(path: Path, defines: tuple[tuple[str, int | str | float], ...], device: int) -> Any:
     import cupy
 
-    with cupy.cuda.Device(device):
+    with cupy.cuda.Device(device), building():
         module = cupy.RawModule(code=source_text(path), options=_options(dict(defines)))
         try:
             module.compile()

@@ -7,6 +7,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from compute.builds import building
+
 
 @cache
 def kernel(function: Callable[..., None]) -> Any:
@@ -18,7 +20,20 @@ def kernel(function: Callable[..., None]) -> Any:
     if not import_module("numba").config.ENABLE_CUDASIM:
         # A lab may be one cell wide: Numba would warn at every launch of a small grid.
         import_module("numba.cuda.dispatcher").config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
-    return cuda.jit(function)
+    return _announced(cuda.jit(function))
+
+
+def _announced(dispatcher: Any) -> Any:
+    """The kernel, which says when it is compiled for further types; the simulator compiles nothing."""
+    compiled = getattr(dispatcher, "compile", None)
+    if compiled:
+
+        def announce(*signature: Any) -> Any:
+            with building():
+                return compiled(*signature)
+
+        dispatcher.compile = announce
+    return dispatcher
 
 
 @cache

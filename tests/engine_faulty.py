@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import param
 
+from compute.builds import building
 from compute.engine import Event, FrameReady, LabHandle, SnapshotTaken, Supervisor
 from compute.frames import Frame, Raster
 from compute.lab import Lab
@@ -33,7 +34,7 @@ class Faulty(Lab):
     cost = param.Number(default=0.0, bounds=(0, 10))
     size = param.Integer(default=4, bounds=(1, 4096))
     text = param.String(default="", regex="^.{0,20}$")
-    trap = param.Selector(default="", objects=["", "kill", "crash", "fail", "fail in frame", "hang"])
+    trap = param.Selector(default="", objects=["", "kill", "crash", "fail", "fail in frame", "hang", "build"])
 
     @classmethod
     def predicted_bytes(cls, **values: Any) -> int:
@@ -95,6 +96,9 @@ class Faulty(Lab):
     def frame(self, view: Any = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
         if self.trap == "fail in frame":
             raise ZeroDivisionError("planted")
+        if self.trap == "build":
+            with building():
+                time.sleep(2.5)
         if view and view[0] >= self.size:
             raise ValueError(f"view must overlap the grid, not {view}")
         self.seen_bad = not np.isfinite(self.u).all()

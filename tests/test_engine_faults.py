@@ -15,6 +15,7 @@ import pytest
 
 from compute.engine import (
     Broken,
+    Busy,
     Closed,
     FrameReady,
     Paused,
@@ -167,6 +168,21 @@ def test_a_later_compilation_is_no_hang_if_the_lab_expects_one(engine, text):
         assert not client.of(Restarted)
     else:
         assert "no sign of life" in client.wait(Restarted).reason
+
+
+def test_a_kernel_that_must_be_built_later_is_no_hang_and_its_frame_is_marked(engine):
+    client = Client(engine, eager=True)
+    client.handle.step(1)
+    client.wait_frame(lambda frame: frame.facts["step"] == 1)
+    client.handle.update(trap="build")  # at a value that the lab does not know of, and after the first frame
+    client.handle.step(1)
+    frame = client.wait_frame(lambda frame: frame.facts["step"] == 2)
+    assert frame.timing.first_call
+    assert not client.of(Restarted)
+    assert "compiling" in [event.what for event in client.of(Busy)]
+    client.handle.update(trap="")
+    client.handle.step(1)
+    assert not client.wait_frame(lambda frame: frame.facts["step"] == 3).timing.first_call
 
 
 def test_a_long_but_announced_operation_is_no_hang(engine):

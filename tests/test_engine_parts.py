@@ -24,10 +24,10 @@ from compute.engine.keeper import Keeper, finite
 from compute.engine.ledger import Death, Deposit, Record, reopening
 from compute.engine.line import Line
 from compute.engine.memory import NoSharedMemory, Writer, memory_file, pack, read, unpack
-from compute.engine.messages import Delivery, Order, Parcel, Report
+from compute.engine.messages import Beat, Delivery, Expect, Order, Parcel, Report
 from compute.engine.outbox import Item, Outbox
 from compute.engine.pace import GRACE, SLICE, Pace
-from compute.engine.port import LONGEST_TEXT, context_lost, in_words
+from compute.engine.port import LONGEST_TEXT, Port, context_lost, in_words
 from compute.engine.ring import SLOTS, Ring
 from compute.engine.seat import belongs
 from compute.engine.watchdog import HALTED, MOST_RESTARTS, MOST_WAITING, STARTUP, Breaker, Watchdog
@@ -396,6 +396,19 @@ class TestWatchdog:
         assert not any(slow.died(25.0 * i) for i in range(20))
         quick.reset()
         assert not quick.died(10.0)
+
+
+class TestPort:
+    def test_what_is_announced_within_an_announcement_leaves_that_as_it_was(self):
+        ours, theirs = (Line(end) for end in Pipe())
+        port = Port(ours, 1.0)
+        with port.expecting(7, "opening", 100.0), port.expecting(7, "compiling", 50.0):
+            pass
+        said = [theirs.receive()[0] for _ in range(4)]
+        for end in (ours, theirs):
+            end.close()
+        opening = Expect(7, "opening", 100.0)
+        assert said == [opening, Expect(7, "compiling", 50.0), opening, Beat()]
 
 
 class TestWords:

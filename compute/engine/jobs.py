@@ -37,6 +37,11 @@ class Bench:
         self._ready_at = 0.0
         self._warm = False
 
+    @property
+    def lab(self) -> int:
+        """The number of the lab that the first job is for; 0 without a job."""
+        return self._jobs[0][0] if self._jobs else 0
+
     def add(self, lab: int, verb: str, work: Work) -> None:
         """Queue a job of lab number `lab`; `verb` says which question it answers."""
         self._jobs.append((lab, verb, work))

@@ -26,6 +26,7 @@ class Port:
     def __init__(self, line: Line, beat: float) -> None:
         self._line, self._beat = line, beat
         self._last = 0.0
+        self._expected: list[Expect] = []
         self._logged: dict[tuple[int, str], float] = {}
 
     def say(self, report: Report, descriptors: Sequence[int] = ()) -> None:
@@ -55,11 +56,21 @@ class Port:
     @contextmanager
     def expecting(self, lab: int, what: str, seconds: float) -> Iterator[None]:
         """Announce that the block may take `seconds` more than usual; the client hears `what` unless it is empty."""
-        self.say(Expect(lab, what, seconds))
+        self.expect(lab, what, seconds)
         try:
             yield
         finally:
-            self.say(Beat())
+            self.expected()
+
+    def expect(self, lab: int, what: str, seconds: float) -> None:
+        """Announce that what follows may take `seconds` more than usual, until `expected`."""
+        self._expected.append(Expect(lab, what, seconds))
+        self.say(self._expected[-1])
+
+    def expected(self) -> None:
+        """What was announced last is over; what it was a part of goes on."""
+        self._expected.pop()
+        self.say(self._expected[-1] if self._expected else Beat())
 
     def trouble(self, lab: int, error: Exception, event: Callable[[str], Event]) -> None:
         """Tell the lab's client about `error`; log a traceback, at most one of a kind in QUIET seconds.

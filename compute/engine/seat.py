@@ -12,6 +12,7 @@ from math import inf
 from typing import Any
 
 from compute.backends import backend
+from compute.builds import watching
 from compute.engine.filming import Filming
 from compute.engine.keeper import Keeper
 from compute.engine.memory import pack
@@ -24,7 +25,7 @@ from compute.lab import Lab
 from compute.spans import listening
 
 BYTES_PER_SECOND = 100e6  # slowest plausible handling of a field: a preset computed in NumPy
-NOTICEABLE = 1.0  # seconds of allowance from which it is announced
+NOTICEABLE = 0.2  # seconds of allowance from which it is announced: a loaded machine needs many times as long
 NOT_FINITE = "the field holds values that are not finite (NaN or inf); reset it, or go back to a checkpoint"
 
 
@@ -183,12 +184,13 @@ class Seat:
         self.keeper.touch(by_hand=by_hand)
 
     def _show(self, slot: int) -> None:
-        with self._patience("show"), listening("levels") as heard:
+        with self._patience("show"), listening("levels") as heard, watching() as builds:
             frame = self._frame()
         if frame is None:
             return
         self.frames += 1
-        timing = self.pace.shown().total(replace(frame.timing, spans=heard.spans))
+        first_call = frame.timing.first_call or builds.count > 0
+        timing = self.pace.shown().total(replace(frame.timing, spans=heard.spans, first_call=first_call))
         facts, notes = dict(frame.facts), dict(frame.notes)  # a read-only view cannot be pickled
         self._send(slot, replace(frame, number=self.frames, timing=timing, facts=facts, notes=notes))
         self._examine()

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from compute.builds import watching
 from compute.engine import jobs
 from compute.engine.line import Line
 from compute.engine.memory import read
@@ -65,17 +66,22 @@ class Worker:
         self._bench = jobs.Bench(self._port)
         self._circle: deque[Seat | jobs.Bench] = deque([self._bench])
         self._open = True
+        self._served = 0  # the number of the lab that has a turn or whose order is obeyed
 
     def run(self) -> None:
-        """Serve until told to stop or until the pipe ends."""
+        """Serve until told to stop or until the pipe ends. A kernel that must be built, whenever, is announced."""
         self._port.say(Ready())
         try:
-            while self._open:
-                self._listen(0.0 if self._turn() else self._rest())
-                self._port.beat()
+            with watching(lambda: self._port.expect(self._served, "compiling", LONG), self._port.expected):
+                self._serve()
         finally:
             for seat in self._seats.values():
                 seat.close()
+
+    def _serve(self) -> None:
+        while self._open:
+            self._listen(0.0 if self._turn() else self._rest())
+            self._port.beat()
 
     def _turn(self) -> bool:
         """One slice of the next in the circle that has work; False if nobody has."""
@@ -84,9 +90,11 @@ class Worker:
             self._circle.rotate(-1)
             who = self._circle[-1]
             if isinstance(who, Seat) and who.wakes_at(now) <= now:
+                self._served = who.number
                 who.turn(now)
                 return True
             if isinstance(who, jobs.Bench) and who.wakes_at() <= now:
+                self._served = who.lab
                 who.turn()
                 return True
         return False
@@ -112,6 +120,7 @@ class Worker:
             seconds = 0.0
 
     def _obey(self, order: Order, descriptors: list[int]) -> None:
+        self._served = order.lab
         try:
             if order.verb in SEAT_ORDERS:
                 if seat := self._seats.get(order.lab):  # else it was refused or closed meanwhile

@@ -63,6 +63,25 @@ class Server:
         return "\n".join(lines)
 
 
+def engine(server: Server, device: str = "host") -> tuple[psutil.Process, psutil.Process | None]:
+    """The process of the engine on `device` and, once it is there, its spare: the older and the younger one."""
+    commands = [(child.create_time(), child.cmdline(), child) for child in server.family()]
+    found = sorted((born, child) for born, line, child in commands if "compute.engine" in line and line[-1] == device)
+    return found[0][1], found[1][1] if len(found) > 1 else None
+
+
+def with_spare(server: Server, seconds: float = START) -> psutil.Process:
+    """The process of the host's engine, once its spare is there and has nothing more to prepare."""
+    end, used = time.monotonic() + seconds, 0.0
+    while True:
+        worker, spare = engine(server)
+        before, used = used, sum(spare.cpu_times()[:2]) if spare else 0.0
+        if spare and before and used - before < 0.02:
+            return worker
+        assert time.monotonic() < end, f"no spare after {seconds:g} s:\n{server.busy()}"
+        time.sleep(1.0)
+
+
 def bound(command: Sequence[str]) -> list[str]:
     """The command, arranged to end when this process does."""
     return [sys.executable, "-c", BOUND, *command]

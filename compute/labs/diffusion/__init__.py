@@ -10,6 +10,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from compute.builds import watching
 from compute.devices import Array
 from compute.frames import Frame
 from compute.lab import View
@@ -208,7 +209,7 @@ class Diffusion(Settings):
         kernels, r = self.kernels, float(self.r)
         self._note(history.DYNAMIC)
         kernel = kernels.VARIANTS[self.variant] if self.variant else kernels.step
-        with self.device.lock, self.device.stopwatch() as watch:
+        with watching() as builds, self.device.lock, self.device.stopwatch() as watch:
             kernel(self.u, self.spare, r, self.edges, steps)
         self.u, self.spare = self.spare, self.u
         if self.truth:
@@ -217,7 +218,7 @@ class Diffusion(Settings):
         self.steps += steps
         if self.exact_mode:
             self.exact_mode.advance(r, steps)
-        cells, first = self.ny * self.nx, self._first()
+        cells, first = self.ny * self.nx, self._first() or builds.count > 0
         timing = Timing(self.backend, self.variant, steps, cells, watch.launch, watch.seconds(), first_call=first)
         self.spent = timing if self.spent is None else self.spent.then(timing)
         return timing

@@ -9,6 +9,7 @@ import numpy as np
 import param
 from numpy.typing import NDArray
 
+from compute.builds import watching
 from compute.frames import Frame
 from compute.lab import OutOfMemory, View
 from compute.labs.l_curve import panels as drawings
@@ -192,11 +193,13 @@ class LCurve(Settings):
             return self._timing(steps, 0.0, 0.0, first_call=True)
         launch = compute = 0.0
         before = self.bidiagonal.k
-        while self.bidiagonal.k < before + steps and not self.done:
-            ahead = before + steps - self.bidiagonal.k
-            spent = self.bidiagonal.advance(min(ahead, self.chunk, self.limit - self.bidiagonal.k))
-            launch, compute, self._done = launch + spent.launch, compute + spent.compute, None
-        timing = self._timing(max(self.bidiagonal.k - before, 1), launch, compute, self._first())
+        with watching() as builds:
+            while self.bidiagonal.k < before + steps and not self.done:
+                ahead = before + steps - self.bidiagonal.k
+                spent = self.bidiagonal.advance(min(ahead, self.chunk, self.limit - self.bidiagonal.k))
+                launch, compute, self._done = launch + spent.launch, compute + spent.compute, None
+        first = self._first() or builds.count > 0
+        timing = self._timing(max(self.bidiagonal.k - before, 1), launch, compute, first)
         self.spent = timing if self.spent is None else self.spent.then(timing)
         return timing
 

@@ -13,6 +13,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
+from compute.builds import watching
 from compute.devices import Array, Device
 from compute.labs.mandelbrot.guide import Guide
 from compute.labs.mandelbrot.place import Place
@@ -143,7 +144,9 @@ class Painting:
             budget = self.guide.advance(slices, budget)
         while budget > 0 and not self.finished:
             part = self.schedule.part(budget)
-            launch, seconds = self._launch(part)
+            with watching() as builds:
+                launch, seconds = self._launch(part)
+            timing = replace(timing, first_call=timing.first_call or builds.count > 0)
             timing = replace(timing, launch=timing.launch + launch, compute=timing.compute + seconds)
             budget -= (part.last - part.first) * -(-task.place.nx // part.stride) * part.iterations
             _WARM.add(self._warmth)

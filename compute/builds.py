@@ -1,0 +1,92 @@
+"""When a kernel is built, that is compiled, while everything waits for it.
+
+Which kernel a lab launches may depend on any of its values, and a kernel is built at its first call, deep inside the
+lab's work. So nobody predicts it: who builds a kernel says so, by `building`, and who times or supervises the work
+hears of it, by `watching`. Numba's kernels for the CPU say so through Numba's own events.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+
+
+def _ignore() -> None:
+    """For those who only count."""
+
+
+@dataclass
+class Builds:
+    """What happened in a `watching` block. count: kernels that were built."""
+
+    began: Callable[[], None] = _ignore
+    ended: Callable[[], None] = _ignore
+    count: int = 0
+    depth: int = 0  # a kernel may be built for another one; only the outer one counts
+
+    def begin(self) -> None:
+        """A kernel is about to be built."""
+        self.depth += 1
+        if self.depth == 1:
+            self.count += 1
+            self.began()
+
+    def end(self) -> None:
+        """It has been built, or could not be."""
+        self.depth -= 1
+        if self.depth == 0:
+            self.ended()
+
+
+_watching: ContextVar[tuple[Builds, ...]] = ContextVar("watching", default=())
+
+
+@contextmanager
+def watching(began: Callable[[], None] = _ignore, ended: Callable[[], None] = _ignore) -> Iterator[Builds]:
+    """Hear of every kernel that this thread builds in the block: `began` is called before each, `ended` after it."""
+    if "numba" in sys.modules:
+        _hear_numba()
+    builds = Builds(began, ended)
+    token = _watching.set((*_watching.get(), builds))
+    try:
+        yield builds
+    finally:
+        _watching.reset(token)
+
+
+@contextmanager
+def building() -> Iterator[None]:
+    """A kernel is built in the block."""
+    _begin()
+    try:
+        yield
+    finally:
+        _end()
+
+
+def _begin() -> None:
+    for builds in _watching.get():
+        builds.begin()
+
+
+def _end() -> None:
+    for builds in _watching.get():
+        builds.end()
+
+
+@cache
+def _hear_numba() -> None:
+    from numba.core import event
+
+    class Listener(event.Listener):  # type: ignore[misc]
+        def on_start(self, event: object) -> None:  # noqa: ARG002 - Numba's signature
+            _begin()
+
+        def on_end(self, event: object) -> None:  # noqa: ARG002 - Numba's signature
+            _end()
+
+    event.register("numba:compile", Listener())
