@@ -62,7 +62,7 @@ class Watchdog:
         elif self._halted is None:
             self._halted = now
         elif now - self._halted > HALTED:
-            return Death("it was stopped (SIGSTOP) and did not go on", self.last, natural=False)
+            return Death("it was stopped by SIGSTOP and did not go on", self.last, natural=False)
         if silent > self._patience and silent > self._patience + self._waited(worker):
             return Death(f"it gave no sign of life for {silent:.1f} s", self.last)
         return None
