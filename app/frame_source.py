@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bokeh.core.properties import Float, Int
 from bokeh.core.properties import List as ListOf
 from bokeh.model import DataModel
 from bokeh.models import ColumnDataSource, CustomJS
 
+if TYPE_CHECKING:
+    from app.session import Session
+
 ACKNOWLEDGE = """
-const number = cb_obj === ticket ? ticket.number : source.data.number[0], began = performance.now();
+const number = cb_obj === ticket ? ticket.value[0] : source.data.number[0], began = performance.now();
 requestAnimationFrame(() => {            // bokeh paints in this animation frame
   const {port1, port2} = new MessageChannel();
   port1.onmessage = () => { answer.value = [number, (performance.now() - began) / 1000]; };
@@ -27,9 +30,9 @@ class Acknowledgement(DataModel):
 
 
 class Ticket(DataModel):
-    """The number of a frame whose pictures are on the screen already."""
+    """[number, count]: a frame whose pictures are on the screen already, and how many such tickets there were."""
 
-    number = Int(default=0)
+    value = ListOf(Int, default=[0, 0])
 
 
 class FrameSource:
@@ -43,15 +46,20 @@ class FrameSource:
         args = {"source": self.source, "answer": self._answer, "ticket": self._ticket}
         code = CustomJS(args=args, code=ACKNOWLEDGE)
         self.source.js_on_change("data", code)
-        self._ticket.js_on_change("number", code)
+        self._ticket.js_on_change("value", code)
+
+    def serve(self, session: Session, painted: Callable[[int, float], None] | None = None) -> None:
+        """Let this source confirm the frames of `session`; painted: hears of paints in the gate's place."""
+        self.painted = painted or session.gate.acknowledge
+        session.on_confirm = self.skip
 
     def write(self, number: int, data: Mapping[str, Any]) -> None:
         """Show `data` as frame `number`, in a single message."""
         self.source.data = {"number": [number], **data}
 
     def skip(self, number: int) -> None:
-        """Frame `number` looks like the one before: only its acknowledgement is wanted."""
-        self._ticket.number = number
+        """Frame `number` looks like the one before, or was sent before: only its acknowledgement is wanted."""
+        self._ticket.value = [number, self._ticket.value[1] + 1]
 
     def _acknowledged(self, attr: str, old: object, new: list[float]) -> None:
         if len(new) == 2:

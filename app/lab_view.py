@@ -60,16 +60,13 @@ class LabView:
         if self._closed:
             return
         self.drawn = True
-        self.session.gate.open()
+        self.session.ready()
         self.session.document.add_periodic_callback(self._tick, TICK)
 
     def show(self, shown: bool) -> None:
         """A lab that is not shown computes nothing, streams nothing, and keeps its state."""
         self._shown = shown
-        if shown:
-            self.session.reconnected()
-        else:
-            self.session.connection_lost()
+        self.session.show(shown)
 
     def close(self) -> None:
         """Give everything back."""

@@ -13,6 +13,7 @@ import panel_material_ui as pmui
 from bokeh.document import Document
 
 from app.markup import plain
+from app.session_states import FellBack
 from compute.engine import messages
 
 LIFE = 12_000  # ms that a note stays
@@ -54,6 +55,9 @@ class Notices:
             case messages.Restarted(reason=reason, seconds=seconds):
                 words = f"The engine was restarted after {seconds:.1f} s ({reason})."
                 self.tell("warning", f"{words} It goes on from the last good field.")
+            case FellBack(reason=reason):
+                words = "The lab goes on on the processor, from its last good state."
+                self.tell("error", f"The engine stopped: {reason}. {words}")
             case messages.Broken(reason=reason):
                 advice = "Press Run to start it again, or choose another backend."
                 self.tell("error", f"The engine stopped: {reason}. {advice}")

@@ -75,7 +75,7 @@ class Readout:
     def tick(self) -> None:
         """Four times a second: go on comparing, add to the history, and every REDRAW seconds write the text."""
         session, now = self._session, time.monotonic()
-        if session.latest is None or session.state not in AT_WORK:
+        if session.latest is None or session.phase not in AT_WORK:
             return
         roof().start()
         if self._comparison:

@@ -1,7 +1,25 @@
-"""One browser tab's lab: which engine runs it, with which values; frames in, commands out, clean-up at the end.
+"""One browser tab's lab: which engine runs it, with which values; frames in, requests out, clean-up at the end.
 
-Everything here happens on the document's loop, except that an engine's events arrive on its reader thread: frames go
-straight to the gate, which is made for that, all other events are carried over to the loop.
+A session is a state machine; `playing` (whether the lab is to run) stands beside it and survives every move:
+
+    start ──► Opening ── first frame ──► Live ──────── values name another engine ───────► Moving
+                 │                       ▲  │                                               │  │
+                 │ engine died           │  │ engine died        the new lab's first frame  │  │ refused, failed,
+                 ▼                       │  ▼                    (the old one is given up) ─┤  │ or taken back
+             Restarting ◄── play ──┐     │ Restarting ── reopened ──► Live, or Opening       ▼  ▼
+                 │                 │     └──────────────────────────────────────────────── Live
+                 └─ gave up ──► Broken ── a GPU's: from the last checkpoint ──► Moving to the host
+    close, from anywhere ──► Closed
+
+A move opens the lab on the other engine from a checkpoint of the old one, which rests meanwhile and is given up only
+when the new one has shown a frame. Until then the old one is the lab: if the move is refused, fails, or is taken back,
+it goes on with its field, history, recording and values. What is asked for during a move waits for whoever goes on.
+
+The values are the engine's own (what it has applied, and what it was asked for and has not refused); nothing here
+keeps a second copy. What the screen says follows from the state (`phase`, `detail`) and is never read back.
+
+Everything here happens on the document's loop, except that an engine's events arrive on its reader thread: frames of
+the present lab go straight to the gate, which is made for that, all other events are carried over to the loop.
 """
 
 from __future__ import annotations
@@ -9,34 +27,55 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 import param
 from bokeh.document import Document
 
 from app.lobby import lobby
+from app.session_states import (
+    HOST,
+    Broken,
+    Closed,
+    FellBack,
+    Live,
+    Moving,
+    Opening,
+    Request,
+    Restarting,
+    State,
+    Update,
+    Values,
+    host_values,
+)
 from app.stream import Delivered, FrameGate
 from app.taping import Taping
 from compute.backends import backend
-from compute.engine import messages
+from compute.engine import Checkpoint, LabHandle, messages
 from compute.frames import Frame
 from compute.lab import Lab
 
-HOST = "host"
-STATES = ("starting", "running", "paused", "moving", "restarting", "broken")
+MOST_WAITING = 4096  # requests that wait for the end of a move: a minute of a busy hand
+
+
+Opened: TypeAlias = tuple[int, LabHandle]  # the number by which a lab's events are known, and the lab
 
 
 class Session(param.Parameterized):
     """A lab on an engine, as one tab sees it.
 
-    state and detail say in a word and in words how it is; playing whether it advances by itself; values holds every
-    parameter of the lab, at first `values` and the defaults; busy is true while detail names something long, answered
-    false from a change until the next frame; steps_per_frame, at first `pace`, is None for as fast as it goes.
-    Listeners: on_frame(number, frame), on_delivered(Delivered), on_event(engine event), on_values(changed by others).
+    state, playing: see above; busy: something long that the engine does for this lab, in words, or nothing; values:
+    every parameter of the lab, at first `values` and the defaults; answered: false from a change until the next frame;
+    steps_per_frame, at first `pace`, is None for as fast as it goes.
+    Listeners: on_frame(number, frame), on_confirm(number) of a frame that the browser is to confirm again,
+    on_delivered(Delivered), on_event(engine event), on_values(values that are other than was asked for).
     """
 
-    state = param.Selector(default="starting", objects=list(STATES))
-    detail = param.String(default="")
+    # values that say on which engine a lab computes, and with which kernel
+    WHERE: ClassVar[tuple[str, ...]] = ("backend", "device_index", "variant")
+
+    state = param.ClassSelector(class_=State, default=Opening())
+    busy = param.String(default="")
     playing = param.Boolean(default=False)
 
     def __init__(
@@ -48,128 +87,187 @@ class Session(param.Parameterized):
     ) -> None:
         super().__init__()
         self.lab, self.document = lab, document
-        self.values: dict[str, Any] = {n: lab.param[n].default for n in lab.param if n != "name"} | dict(values)
+        self.values = Values(self._all_values)
         self.steps_per_frame = pace
         self.view: tuple[float, float, float, float] | None = None
         self.pixels = (512, 512)
         self.latest: Frame | None = None
+        self.answered = False
         self.on_frame: Callable[[int, Frame], None] = _ignore
+        self.on_confirm: Callable[[int], None] = _ignore
         self.on_delivered: Callable[[Delivered], None] = _ignore
         self.on_event: Callable[[Any], None] = _ignore
         self.on_values: Callable[[dict[str, Any]], None] = _ignore
-        self.gate = FrameGate(self._send, self._grant, document.add_next_tick_callback, self._painted)
-        self._handle: Any = None
-        self._before: dict[str, Any] = {}  # the values that a move to another engine has changed
-        self._asked: dict[str, int] = {}  # the number of the last change of each value, 0 if none was asked for
-        self._closed = self.busy = self.answered = False
+        schedule = document.add_next_tick_callback
+        self.gate = FrameGate(self._send, self._permit, schedule, self._confirm, self._painted)
+        self._first = {n: lab.param[n].default for n in lab.param if n != "name"} | dict(values)
+        self._handle: LabHandle | None = None  # of the lab that is shown
+        self._key = self._keys = 0  # which lab's events are which: each that is opened has a number
+        self._target = ""  # the engine of the lab that is shown
+        self._shown, self._drawn = True, False  # whether somebody looks; whether the browser has drawn the plots
+        self._questions = 0  # snapshots that were asked for and have not come
+        self._checkpoints = 0  # checkpoints likewise, of the lab that is shown
         self._taping = Taping(lambda news: self.later(lambda: self.on_event(news)))
-        self._target = ""
 
-    # -- life
+    # -- what it says
+
+    @property
+    def phase(self) -> str:
+        """The state in a word: starting, running, paused, moving, restarting, broken or closed."""
+        match self.state:
+            case Live():
+                return "running" if self.playing else "paused"
+            case Opening():
+                return "starting"
+            case other:
+                return type(other).__name__.lower()
+
+    @property
+    def detail(self) -> str:
+        """More about it, in words; "" if there is nothing to say."""
+        match self.state:
+            case _ if self.busy:
+                return f"{self.busy} …"
+            case Moving(target=target):
+                return f"moving to {target}"
+            case Restarting(reason=text) | Broken(reason=text) | Live(note=text):
+                return text
+        return ""
 
     @property
     def engine(self) -> str:
         """Name of the engine the values ask for: "host" or "cuda:<index>"."""
-        chosen = backend(self.values["backend"])
-        return HOST if chosen.device == HOST else f"{chosen.device}:{self.values['device_index']}"
+        return self.engine_for(self.values)
 
-    @property
-    def restarting(self) -> bool:
-        """Whether the engine has died and is being replaced just now."""
-        return self._handle is not None and lobby().engines.get(self._target).state == "restarting"
+    @staticmethod
+    def engine_for(values: Mapping[str, Any]) -> str:
+        """Name of the engine that `values` ask for."""
+        chosen = backend(values["backend"])
+        return HOST if chosen.device == HOST else f"{chosen.device}:{values['device_index']}"
+
+    def _all_values(self) -> dict[str, Any]:
+        values = self._first | self._handle.values if self._handle is not None else dict(self._first)
+        if isinstance(self.state, Moving):
+            values |= self.state.cause | self.state.wanted
+        return values
+
+    # -- life
 
     def start(self) -> None:
-        """Open the lab on its engine. Frames come once the gate is opened, when the browser can show them."""
-        self._open()
-
-    def _open(self, snapshot: Mapping[str, Any] | None = None) -> None:
+        """Open the lab on its engine. Frames come once the browser can show them (`ready`)."""
         self._target = self.engine
-        supervisor = lobby().engines.get(self._target)
-        self._handle = supervisor.open(self.lab.LAB, dict(self.values), self._hear, pixels=self.pixels)
-        if snapshot is not None:
-            self._handle.act("restore", snapshot=snapshot)
-        self._handle.pace(self.steps_per_frame)
-        self._handle.look(self.view, self.pixels)
-        self._taping.go_on(self._handle)
-        if self.playing:
-            self._handle.run()
+        self._key, self._handle = self._open(self._target, self._first, self.gate.newest)
+        self._resume(self._handle)
 
-    def connection_lost(self) -> None:
-        """The browser is gone, perhaps for good. Bokeh holds no lock of the document, so that is not touched here."""
-        self.gate.pause()
-        if self._handle is not None and not self._closed:
+    def _open(
+        self, target: str, values: Mapping[str, Any], frames: int, checkpoint: Checkpoint | None = None
+    ) -> Opened:
+        """A lab on the engine `target` that goes on counting from `frames`."""
+        self._keys += 1
+        key, supervisor = self._keys, lobby().engines.get(target)
+        hear = partial(self._hear, key)
+        return key, supervisor.open(self.lab.LAB, dict(values), hear, self.pixels, checkpoint, frames)
+
+    def _resume(self, handle: LabHandle) -> None:
+        """Have a lab go on as everything here says."""
+        handle.pace(self.steps_per_frame)
+        handle.look(self.view, self.pixels)
+        handle.frames_through(self.gate.permitted)
+        self._taping.go_on(handle)
+        self._drive()
+
+    def _drive(self) -> None:
+        """The lab that is shown runs while it is to play and somebody can look."""
+        if self._handle is None or isinstance(self.state, Moving | Closed):
+            return
+        if self.playing and self._shown:
+            self._handle.run()
+        else:
             self._handle.pause()
 
-    def reconnected(self) -> None:
-        """The same browser is back: go on where it was."""
-        if self._handle is None or self._closed:
+    def ready(self) -> None:
+        """The browser has drawn the plots: frames may come."""
+        self._drawn = True
+        self._open_gate()
+
+    def show(self, shown: bool) -> None:
+        """Somebody looks at the lab, or nobody does: then it rests. Bokeh may hold no lock of the document here."""
+        self._shown = shown
+        if isinstance(self.state, Closed):
             return
-        if self.playing:
-            self._handle.run()
-        self._settle()
-        self.later(self.gate.open)
+        self._drive()
+        if shown:
+            self.later(self._open_gate)
+        else:
+            self.gate.pause()
+
+    def _open_gate(self) -> None:
+        if self._shown and self._drawn:
+            self.gate.open()
 
     def close(self) -> None:
         """Give everything back. Harmless if called twice."""
-        if self._closed:
-            return
-        self._closed = True
+        old, self.state = self.state, Closed()
         self.gate.close()
-        if self._handle is not None:
-            self._handle.close()
-            self._handle = None
+        for handle in (self._handle, old.handle if isinstance(old, Moving) else None):
+            if handle is not None:
+                handle.close()
+        self._handle = None
 
     def later(self, callback: Callable[[], object]) -> None:
         """Run `callback` soon with the document's lock, which changing a bokeh model needs.
 
         Panel runs the callbacks of its own widgets without that lock.
         """
-        if not self._closed:
+        if not isinstance(self.state, Closed):
             self.document.add_next_tick_callback(callback)
 
-    # -- commands
+    # -- requests
 
     def change(self, **values: Any) -> None:
         """Set parameters of the lab. The engine checks them; what it refuses is put back and said."""
-        changed = {name: value for name, value in values.items() if self.values.get(name) != value}
-        if not changed:
+        now = self._all_values()
+        changed = {name: value for name, value in values.items() if now.get(name) != value}
+        if not changed or isinstance(self.state, Closed):
             return
-        before = {name: self.values[name] for name in changed}
-        self.values.update(changed)
-        self._asked |= dict.fromkeys(changed, 0)
         self.answered = False
         if self._handle is None:
-            return
-        if self.engine != self._target and self.state != "moving":
-            self._before = before
-            self.param.update(state="moving", detail=f"moving to {self.engine}")
-            self._taping.interrupt(self._handle)
-            self._handle.snapshot()
-        elif self.engine == self._target:
-            self._asked |= dict.fromkeys(changed, self._handle.update(**changed))
+            self._first |= changed
+        elif isinstance(self.state, Moving):
+            self._change_moving(self.state, changed, self.engine_for(now | changed))
+        elif self.engine_for(now | changed) != self._target:
+            self._move(changed, self.engine_for(now | changed))
+        else:
+            self._handle.update(**changed)
             if self.playing:
                 self.gate.refresh()
 
     def act(self, name: str, **arguments: Any) -> None:
         """Call one of the lab's actions."""
-        if self._handle is not None:
-            self._handle.act(name, **arguments)
+        self._request(lambda handle: handle.act(name, **arguments))
 
     def play(self, playing: bool) -> None:
-        """Run, or pause."""
-        if self._handle is None:
-            return
-        if self.state == "broken":
-            lobby().engines.get(self._target).retry()
-        self._handle.run() if playing else self._handle.pause()
+        """Run, or pause; a broken engine is tried again."""
         self.playing = playing
-        self._settle()
+        if isinstance(self.state, Broken) and playing:
+            self._try_again(self.state.reason)
+        elif isinstance(self.state, Live):
+            self.state = Live()
+        self._drive()
+
+    def _try_again(self, reason: str) -> None:
+        lobby().engines.get(self._target).retry()
+        if self._handle is not None and self._handle.closed:  # it could not even be opened
+            self.state = Opening()
+            self._key, self._handle = self._open(self._target, self.values, self.gate.newest)
+            self._resume(self._handle)
+        else:
+            self.state = Restarting(reason)
 
     def step(self) -> None:
         """Advance by one step, and stay paused."""
         self.play(False)
-        if self._handle is not None:
-            self._handle.step(1)
+        self._request(lambda handle: handle.step(1))
 
     def pace(self, steps: int | None) -> None:
         """Steps a frame; None: as fast as it goes."""
@@ -184,12 +282,30 @@ class Session(param.Parameterized):
             if self._handle is not None:
                 self._handle.look(view, pixels)
 
-    def ask(self, request: str, *arguments: Any) -> None:
-        """Ask for a measurement ("sample"), an independent result ("solve") or a "snapshot"; the answer is an event."""
-        if request not in ("sample", "solve", "snapshot"):
-            raise ValueError(f"request must be sample, solve or snapshot, not {request!r}")
-        if self._handle is not None:
-            getattr(self._handle, request)(*arguments)
+    def ask_snapshot(self) -> None:
+        """Ask for the lab's whole state: a SnapshotTaken follows, or a Refused whose request is "snapshot"."""
+        self._questions += 1
+        if self._handle is None or isinstance(self.state, Broken):
+            self.later(lambda: self._refuse_questions("the lab cannot answer now"))
+        else:
+            self._handle.snapshot()
+
+    def _request(self, request: Request) -> None:
+        """Ask the lab for something; during a move, whoever goes on."""
+        if isinstance(self.state, Moving):
+            if len(self.state.waiting) < MOST_WAITING:
+                self.state.waiting.append(request)
+            else:
+                text = f"the lab is moving to {self.state.target}, and {MOST_WAITING} requests wait for that already"
+                self.on_event(messages.Refused(text))
+        elif self._handle is not None:
+            self._pass_on(request, self._handle)
+
+    def _pass_on(self, request: Request, handle: LabHandle) -> None:
+        if handle.closed and not isinstance(request, Update):
+            self.on_event(messages.Refused("there is no lab that could do it: it could not be opened"))
+        else:
+            request(handle)
 
     # -- recording
 
@@ -201,10 +317,10 @@ class Session(param.Parameterized):
     def record(self, folder: str, every: int, pixels: tuple[int, int], most: int) -> None:
         """Record at every `every`-th step, whatever is shown (LabHandle.record); answered by Recorded events.
 
-        It goes on in the same folder on another engine, but ends where an engine gives up and the lab begins afresh.
+        It goes on in the same folder on another engine, but ends where an engine gives up.
         """
         if self._handle is not None:
-            self._taping.begin(self._handle, folder, every, pixels, most)
+            self._taping.begin(self._handle, (folder, every, pixels, most))
 
     def stop_recording(self) -> None:
         """End the recording, if there is one."""
@@ -213,87 +329,261 @@ class Session(param.Parameterized):
 
     # -- frames
 
-    def _grant(self, count: int) -> None:
-        if self._handle is not None:
-            self._handle.credit(count)
+    def _permit(self, number: int) -> None:
+        """The limit of the lab that is shown; during a move it stays where it is."""
+        if self._handle is not None and not isinstance(self.state, Moving):
+            self._handle.frames_through(number)
+
+    def _confirm(self, number: int) -> None:
+        self.on_confirm(number)
 
     def _send(self, number: int, frame: Frame) -> None:
         self.latest, self.answered = frame, True
-        if self.state == "starting" or self.busy:
-            self._settle()
+        if not isinstance(self.state, Moving):
+            self.busy = ""
+        if isinstance(self.state, Opening):
+            self.state = Live()
         self.on_frame(number, frame)
 
     def _painted(self, delivered: Delivered) -> None:
         self.on_delivered(delivered)
 
-    def _settle(self) -> None:
-        self.busy = False
-        self.param.update(state="running" if self.playing else "paused", detail="")
+    # -- events of the engines
 
-    # -- events of the engine
-
-    def _hear(self, event: Any) -> None:
-        """Any thread."""
-        if self._closed:
+    def _hear(self, key: int, event: messages.Event) -> None:
+        """Any thread. key: of the lab that it is about."""
+        if isinstance(self.state, Closed):
             return
-        if isinstance(event, messages.FrameReady):
+        if isinstance(event, messages.FrameReady) and key == self._key:
             self.gate.offer(event.frame)
         else:
-            self.later(partial(self._react, event))
+            self.later(partial(self._react, key, event))
 
-    def _react(self, event: Any) -> None:
-        if self._closed:
-            return
+    def _react(self, key: int, event: messages.Event) -> None:
+        if isinstance(self.state, Moving) and key == self.state.key:
+            self._hear_new(self.state, event)
+        elif key == self._key and not isinstance(self.state, Closed):
+            if isinstance(event, messages.FrameReady):  # it came while its lab was still the new one
+                self.gate.offer(event.frame)
+            else:
+                self._hear_present(event)
+
+    def _hear_present(self, event: messages.Event) -> None:
+        """An event of the lab that is shown."""
+        self._hear_life(event)
         match event:
-            case messages.Refused(change=messages.OPENING, text=text) if self._before:
-                self._taping.give_up(text)
-                before, self._before = self._before, {}
-                self._put_back(before)
-                self._move()
-            case messages.Refused(change=change, kept=kept):
-                self._put_back({name: value for name, value in kept.items() if self._asked.get(name) == change})
-            case messages.Paused(reason=reason):
-                self.playing = False
-                self.param.update(state="paused", detail=reason)
-            case messages.Busy(what=what):
-                self.busy = True
-                self.detail = f"{what} …"
-            case messages.Restarted(reason=reason):
-                self.gate.open()
-                self._settle()
-                self.detail = f"restarted: {reason}"
-            case messages.Broken(reason=reason):
-                self._fall_back(reason)
-            case messages.SnapshotTaken(snapshot=snapshot) if self.state == "moving":
-                self._move(snapshot)
+            case messages.SnapshotTaken() | messages.Refused(request="snapshot"):
+                self._questions = max(0, self._questions - 1)
+            case messages.CheckpointTaken() | messages.Refused(request="take_checkpoint"):
+                self._take_checkpoint(event)
+                return
+            case messages.Refused(kept=kept):
+                self._put_back(kept)
             case messages.Recorded() if not self._taping.hear(event):
                 return
+            case messages.Broken(reason=reason) if self._target != HOST:
+                event = FellBack(reason)
         self.on_event(event)
 
-    def _put_back(self, values: dict[str, Any]) -> None:
-        """These hold still: a change of them was refused, and nobody has changed them since."""
-        self.values.update(values)
-        if values:
+    def _hear_life(self, event: messages.Event) -> None:
+        """How the engine of the lab that is shown fares."""
+        match event:
+            case messages.Paused(reason=reason):
+                self.playing = False
+                if isinstance(self.state, Live):
+                    self.state = Live(reason)
+            case messages.Busy(what=what):
+                self.busy = what
+            case messages.Restarting(reason=reason):
+                self._away(reason)
+            case messages.Restarted(reason=reason):
+                self._back(f"restarted: {reason}")
+            case messages.Broken(reason=reason) | messages.Refused(change=messages.OPENING, text=reason):
+                self._stop_at(reason)
+
+    def _take_checkpoint(self, answer: messages.Event) -> None:
+        """The state with which a move goes on; one of an earlier move, that was taken back, is too old."""
+        self._checkpoints -= 1
+        move = self.state
+        if self._checkpoints or not isinstance(move, Moving) or move.handle is not None:
+            return
+        match answer:
+            case messages.CheckpointTaken(checkpoint=checkpoint):
+                move.checkpoint = checkpoint
+                self._open_new(move)
+            case messages.Refused(text=text):
+                self._fail(move, text)
+
+    def _put_back(self, kept: Mapping[str, Any]) -> None:
+        """A change was refused: say what holds instead."""
+        if kept:
             self.answered = True
-            self.on_values(values)
+            now = self._all_values()
+            self.on_values({name: now[name] for name in kept})
+            if self._handle is not None:  # for its sake the frame that waited was dropped (`change`)
+                self._handle.look(self.view, self.pixels)
 
-    def _move(self, snapshot: Mapping[str, Any] | None = None) -> None:
-        """Continue on the engine the values now ask for; without a snapshot afresh."""
-        old, self._handle = self._handle, None
-        old.close()
-        self._open(snapshot)
-        self._settle()
-        self.gate.open()
+    def _away(self, reason: str) -> None:
+        """The engine of the lab that is shown has died."""
+        self.busy = ""
+        if isinstance(self.state, Moving):
+            self.state.restarting = reason
+        elif not isinstance(self.state, Broken):
+            self.state = Restarting(reason)
 
-    def _fall_back(self, reason: str) -> None:
-        """The engine has given up: a GPU's lab goes on afresh on the host, the host's lab waits for `play`."""
-        self.playing = False
-        self.param.update(state="broken", detail=reason)
-        if self._target != HOST:
-            self._taping.give_up(reason)
-            self.values["backend"] = self.lab.param["backend"].default
-            self._move()
-            self.on_values({"backend": self.values["backend"]})
+    def _back(self, note: str) -> None:
+        """It is there again."""
+        if isinstance(self.state, Moving):
+            self.state.restarting = ""
+        elif isinstance(self.state, Restarting | Broken):  # another tab may have tried a broken one again
+            self.state = self._usual(note)
+
+    def _usual(self, note: str = "") -> State:
+        """The state of a lab to which nothing happens."""
+        return Live(note) if self.latest is not None else Opening()
+
+    def _stop_at(self, reason: str) -> None:
+        """The engine of the lab that is shown has given up: a GPU's lab goes on on the host, the host's waits."""
+        self.busy = ""
+        if self._handle is not None:
+            self._taping.give_up(self._handle, reason)
+        if isinstance(self.state, Moving):
+            self.state.broken = reason
+            if self.state.handle is None:
+                self._open_new(self.state)
+        else:
+            self.state = Broken(reason)
+            if self._target == HOST:
+                self.playing = False
+                self._refuse_questions(reason)
+            else:
+                self._move(host_values(self.lab, self.values), HOST)
+
+    def _refuse_questions(self, reason: str) -> None:
+        """Nobody is to wait for an engine that does not answer."""
+        for _ in range(self._questions):
+            self.on_event(messages.Refused(f"the engine stopped: {reason}", request="snapshot"))
+        self._questions = 0
+
+    # -- moving to another engine
+
+    def _move(self, cause: dict[str, Any], target: str) -> None:
+        """Begin to continue on `target`, which the values `cause` name."""
+        if self._handle is None:
+            return
+        move = Moving(target, dict(cause))
+        if isinstance(self.state, Broken):
+            move.broken = self.state.reason
+            self._taping.give_up(self._handle, move.broken)
+        elif isinstance(self.state, Restarting):
+            move.restarting = self.state.reason
+        self.state = move
+        self._taping.interrupt(self._handle)
+        self._handle.pause()
+        if move.broken:
+            self._open_new(move)
+        else:
+            self._checkpoints += 1
+            self._handle.take_checkpoint()
+
+    def _open_new(self, move: Moving) -> None:
+        """Open the lab on the other engine: where it was, then with the values that the move asked for."""
+        assert self._handle is not None  # noqa: S101 - it is closed by close() alone, which ends every move
+        checkpoint = move.checkpoint or self._handle.last_checkpoint
+        move.checkpoint = checkpoint
+        values = self._first | self._handle.values
+        where = {name: value for name, value in move.cause.items() if name in self.WHERE or checkpoint is None}
+        held = {name: value for name, value in (checkpoint.values if checkpoint else values).items() if name in values}
+        rest = {name: value for name, value in (values | move.cause).items() if value != (held | where).get(name)}
+        frames = self.gate.permitted  # the old lab may still come to there, and no further
+        move.key, move.handle = self._open(move.target, values | held | where, frames, checkpoint)
+        if rest:
+            move.handle.update(**rest)
+        move.handle.pace(self.steps_per_frame)
+        move.handle.look(self.view, self.pixels)
+        move.handle.frames_through(frames + 1)  # the frame that shows that it is there
+
+    def _hear_new(self, move: Moving, event: messages.Event) -> None:
+        """An event of the lab that has not shown a frame yet: with that it takes over, with anything bad it is gone."""
+        match event:
+            case messages.FrameReady(frame=frame):
+                self._take_over(move, frame)
+            case messages.Refused(text=text) | messages.Paused(reason=text) | messages.Broken(reason=text):
+                self._fail(move, text)
+            case messages.Closed():
+                self._fail(move, "its lab was closed")
+            case messages.Busy(what=what):
+                self.busy = what
+
+    def _take_over(self, move: Moving, frame: Frame) -> None:
+        """The new lab has shown a frame: it is the lab from now on, and the old one is given up."""
+        old, self._handle = self._handle, move.handle
+        self._key, self._target, self._checkpoints = move.key, move.target, 0
+        self.busy, self.state = "", Live()
+        if old is not None:
+            old.close()
+        self.gate.offer(frame)
+        self._go_on(move)
+        if move.broken:  # nobody has asked for these values
+            now = self._all_values()
+            self.on_values({name: now[name] for name in move.cause})
+
+    def _fail(self, move: Moving, text: str) -> None:
+        """The move was refused, or failed: the old lab goes on as it was, and that is told."""
+        self._stay(move)
+        names = move.cause.keys() - move.wanted.keys()
+        now = self._all_values()
+        self.answered = True
+        self.on_values({name: now[name] for name in names})
+        self.on_event(messages.Refused(f"the lab stays on {self._target}: {text}"))
+
+    def _stay(self, move: Moving) -> None:
+        """End a move at the old lab."""
+        if move.handle is not None:
+            move.handle.close()
+        self.busy = ""
+        if move.broken:
+            self.playing = False
+            self.state = Broken(move.broken)
+            self._refuse_questions(move.broken)
+        else:
+            self.state = Restarting(move.restarting) if move.restarting else self._usual()
+        self._go_on(move)
+
+    def _go_on(self, move: Moving) -> None:
+        """After a move: what was asked for meanwhile, and run again if it is to."""
+        handle = self._handle
+        if handle is None:
+            return
+        self._resume(handle)
+        for request in move.waiting:
+            self._pass_on(request, handle)
+        if handle is move.handle:
+            for _ in range(self._questions):
+                handle.snapshot()
+
+    def _change_moving(self, move: Moving, changed: dict[str, Any], target: str) -> None:
+        """Values are changed during a move: they wait, they name a third engine, or they take the move back."""
+        if target == move.target:
+            move.wanted |= changed
+            self._request(Update(changed))
+        elif target == self._target and not move.broken:
+            assert self._handle is not None  # noqa: S101 - see _open_new
+            wanted = self._all_values() | changed
+            self._stay(move)
+            now = self._first | self._handle.values
+            if rest := {name: wanted[name] for name in move.cause | changed if now.get(name) != wanted[name]}:
+                self._handle.update(**rest)
+        else:
+            rest = {name: value for name, value in changed.items() if name not in self.WHERE}
+            move.cause |= {name: value for name, value in changed.items() if name in self.WHERE}
+            move.target = target
+            if rest:  # after what was asked for before
+                move.wanted |= rest
+                self._request(Update(rest))
+            if move.handle is not None:
+                move.handle.close()
+                self._open_new(move)
 
 
 def _ignore(*anything: object) -> None:

@@ -32,13 +32,13 @@ class StatusBar:
     def __init__(self, session: Session, facts: Callable[[Frame], Sequence[Fact]]) -> None:
         self.session, self._facts = session, facts
         self.panel = pn.pane.HTML("", stylesheets=[stylesheet()], styles=ACROSS, margin=0)
-        session.param.watch(lambda *events: self.tick(), ["state", "detail"])
+        session.param.watch(lambda *events: self.tick(), ["state", "busy", "playing"])
         self.tick()
 
     def tick(self) -> None:
         """Write the newest numbers."""
         session = self.session
-        state = "restarting" if session.restarting else session.state
+        state = session.phase
         words = session.detail if session.busy else WORDS[state]
         if state == "running" and self._complete():
             state, words = "complete", COMPLETE

@@ -1,11 +1,15 @@
 """Never more frames under way than the browser can paint.
 
-A frame goes engine -> gate -> browser -> acknowledgement -> gate. The gate holds at most one unsent frame (a newer
-one replaces it), lets at most `window` frames be unacknowledged, and asks the engine for as many as that leaves room
-for, plus `ahead` prepared while the browser paints. The window follows the network's delay, measured on frames that
-travelled alone: one that waits behind another in a busy browser says nothing about the network. The browser
-acknowledges after its paint, so a slow or hidden client simply stops the supply: nothing queues anywhere. This is the
-only file that knows frame numbers.
+The browser confirms frame n; the engine may compute through frame n + window (+ `ahead`, prepared while the browser
+paints). Frames have one number, the engine's own, from the kernel to the confirmation, and the limit is an absolute
+number of that count. So it can be said twice, it outlives an engine that is restarted, and a lab that moves to another
+engine goes on counting where the old one may have come to: there is nothing to reset, and nothing to count anew.
+
+A frame goes engine -> gate -> browser -> confirmation -> gate. The gate holds at most one unsent frame (a newer one
+replaces it) and lets at most `window` frames be unconfirmed. The window follows the network's delay, measured on
+frames that travelled alone: one that waits behind another in a busy browser says nothing about the network. The
+browser confirms after its paint, so a slow or hidden client simply stops the supply: nothing queues anywhere. A page
+that comes back (another tab was shown, the connection was lost) is asked to confirm once more what it was sent last.
 """
 
 from __future__ import annotations
@@ -48,35 +52,47 @@ class Delivered:
         return replace(self.frame, timing=replace(timing, delivery=self.seconds, spans=spans))
 
 
+@dataclass(frozen=True)
+class Sent:
+    """A frame on its way to the browser: since when, whether nothing else was, whether its time says anything."""
+
+    frame: Frame
+    at: float
+    alone: bool
+    timed: bool = True
+
+
 class FrameGate:
     """Paces one lab's frames into one browser tab.
 
-    send(number, frame) writes a frame to the browser; credit(n) permits the engine n more; schedule(callback) runs a
-    callback soon on the loop that owns the document; delivered(Delivered) hears of every paint. `offer` may be called
-    from any thread, everything else from that loop.
+    send(number, frame) writes a frame to the browser; permit(number) lets the engine make all frames up to that number;
+    schedule(callback) runs a callback soon on the loop that owns the document; confirm(number) asks the browser to
+    confirm frame `number` again; delivered(Delivered) hears of every paint. `offer` may be called from any thread,
+    everything else from that loop.
     """
 
     def __init__(
         self,
         send: Callable[[int, Frame], None],
-        credit: Callable[[int], None],
+        permit: Callable[[int], None],
         schedule: Callable[[Callable[[], None]], object],
+        confirm: Callable[[int], None],
         delivered: Callable[[Delivered], None] | None = None,
         clock: Callable[[], float] = time.perf_counter,
         ahead: int = 1,
     ) -> None:
-        self._send, self._credit, self._schedule = send, credit, schedule
+        self._send, self._permit, self._schedule, self._confirm = send, permit, schedule, confirm
         self._delivered, self._clock, self._ahead = delivered, clock, ahead
         self._lock = threading.Lock()
         self._waiting: Frame | None = None
         self._scheduled = self._closed = self._open = False
-        self._number = 0
-        self._granted = 0
-        self._sent: dict[int, tuple[float, Frame, bool]] = {}  # when, what, and whether nothing else was under way
+        self._sent: dict[int, Sent] = {}  # not yet confirmed, by number
+        self._last = 0  # number of the last frame that was sent
         self._since_clean = 0
         self._delays: deque[float] = deque(maxlen=RECENT)
         self._client: deque[float] = deque(maxlen=RECENT)
         self._painted: deque[float] = deque(maxlen=256)
+        self.newest = self.permitted = 0  # numbers of the last frame that came, and of the last that may come
         self.window, self.dropped, self.latency = 1, 0, math.nan
 
     @property
@@ -94,26 +110,29 @@ class FrameGate:
         return len(recent) / RATE_SPAN if len(recent) > 2 * RATE_SPAN else (len(recent) - 1) / (now - recent[0])
 
     def open(self) -> None:
-        """Start, or start again after a reconnect or with another engine: forget what was under way, ask for frames."""
+        """Start, or go on after a `pause`. What was sent before that is confirmed once more, and not timed."""
         with self._lock:
+            if self._open or self._closed:
+                return
             self._open = True
-            self._sent.clear()
-            self._granted = 0
+            self._sent = {number: replace(sent, timed=False) for number, sent in self._sent.items()}
+        if self._sent:
+            self._confirm(self._last)
         self._flush()
 
     def pause(self) -> None:
-        """The client is gone for now: ask for nothing more, until `open`."""
+        """The client is gone for now: permit nothing more, until `open`."""
         self._open = False
 
     def refresh(self) -> None:
-        """Values have changed: a frame that waits shows the old ones, so ask for another instead."""
+        """Values have changed: a frame that waits shows the old ones, so permit another instead."""
         with self._lock:
             self.dropped += self._waiting is not None
             self._waiting = None
         self._refill()
 
     def close(self) -> None:
-        """For good: drop what waits, ask for nothing more."""
+        """For good: drop what waits, permit nothing more."""
         with self._lock:
             self._closed, self._open, self._waiting = True, False, None
             self._sent.clear()
@@ -123,7 +142,7 @@ class FrameGate:
         with self._lock:
             if self._closed:
                 return
-            self._granted = max(0, self._granted - 1)
+            self.newest = max(self.newest, frame.number)
             self.dropped += self._waiting is not None
             self._waiting = frame
             if self._scheduled or not self._has_room():
@@ -132,16 +151,20 @@ class FrameGate:
         self._schedule(self._flush)
 
     def acknowledge(self, number: int, client_seconds: float = 0.0) -> None:
-        """The browser has painted frame `number` (and so every older one), taking `client_seconds` for it."""
+        """The browser has painted frame `number` (and so every older one), taking `client_seconds` for it.
+
+        A number that was never sent says nothing.
+        """
         now = self._clock()
         with self._lock:
-            moment, frame, alone = self._sent.get(number, (now, None, False))
-            for old in [sent for sent in self._sent if sent <= number]:
-                del self._sent[old]
-        if frame is not None:
-            self._measure(now, now - moment, client_seconds, alone)
+            if number > self._last:
+                return
+            painted = self._sent.get(number)
+            self._sent = {later: sent for later, sent in self._sent.items() if later > number}
+        if painted is not None and painted.timed:
+            self._measure(now, now - painted.at, client_seconds, painted.alone)
             if self._delivered is not None:
-                self._delivered(Delivered(frame, now - moment, client_seconds, now))
+                self._delivered(Delivered(painted.frame, now - painted.at, client_seconds, now))
         self._flush()
 
     def _measure(self, now: float, seconds: float, client_seconds: float, alone: bool) -> None:
@@ -155,34 +178,35 @@ class FrameGate:
             self._delays.append(seconds - client)
             self.window = window_for(min(self._delays), sorted(self._client)[len(self._client) // 2])
 
+    @property
+    def _width(self) -> int:
+        """The window, but 1 where the bare delay is to be measured again."""
+        return 1 if self._since_clean >= PROBE else self.window
+
     def _has_room(self) -> bool:
-        window = 1 if self._since_clean >= PROBE else self.window
-        return self._open and len(self._sent) < window
+        return self._open and len(self._sent) < self._width
 
     def _flush(self) -> None:
-        """Write the waiting frame if there is room for it, then ask the engine for what is missing."""
+        """Write the waiting frame if there is room for it, then permit what is missing."""
         with self._lock:
             self._scheduled = False
             frame = self._waiting if self._has_room() else None
             if frame is not None:
                 self._waiting = None
-                self._number += 1
-                number = self._number
-                self._sent[number] = (self._clock(), frame, not self._sent)
+                self._last = frame.number
+                self._sent[frame.number] = Sent(frame, self._clock(), alone=not self._sent)
         if frame is not None:
-            self._send(number, frame)
+            self._send(frame.number, frame)
         self._refill()
 
     def _refill(self) -> None:
         with self._lock:
-            if not self._open:
+            room = self._width + self._ahead - len(self._sent) - (self._waiting is not None)
+            through = self.newest + room
+            if not self._open or through <= self.permitted:
                 return
-            under_way = len(self._sent) + self._granted + (self._waiting is not None)
-            missing = self.window + self._ahead - under_way
-            if missing <= 0:
-                return
-            self._granted += missing
-        self._credit(missing)
+            self.permitted = through
+        self._permit(through)
 
 
 def window_for(delay: float, client_seconds: float) -> int:

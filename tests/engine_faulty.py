@@ -123,25 +123,30 @@ class Faulty(Lab):
 
 
 class Client:
-    """One tab: opens a lab, remembers its events, and grants a credit for every frame if `eager`."""
+    """One tab: opens a lab, remembers its events, and permits another frame for every one that comes if `eager`."""
 
     handle: LabHandle
 
     def __init__(self, engine: Supervisor, kind: str = "faulty", *, eager: bool = False, **values: Any) -> None:
         self.events: list[Event] = []
         self.eager = eager
-        self._news = threading.Condition()
+        self._news, self._through = threading.Condition(), 0
         values.setdefault("backend", "cpu_numpy")
         self.handle = engine.open(kind, values, self.hear, pixels=(8, 8))
         if eager:
-            self.handle.credit(2)
+            self.credit(2)
+
+    def credit(self, n: int = 1) -> None:
+        """Permit `n` more frames."""
+        self._through += n
+        self.handle.frames_through(self._through)
 
     def hear(self, event: Event) -> None:
         with self._news:
             self.events.append(event)
             self._news.notify_all()
         if self.eager and isinstance(event, FrameReady):
-            self.handle.credit()
+            self.credit()
 
     def of(self, kind: type[Some]) -> list[Some]:
         with self._news:

@@ -1,4 +1,4 @@
-"""A live engine: frames on credit, newest values, fairness, refusals, measurements, closing."""
+"""A live engine: frames when permitted, newest values, fairness, refusals, measurements, closing."""
 
 from __future__ import annotations
 
@@ -50,21 +50,25 @@ def count_of(client: Client) -> int:
     return client.wait(SnapshotTaken, n + 1).snapshot["count"]
 
 
-class TestCredits:
-    def test_frames_come_on_credit_only(self, client):
+class TestPermissions:
+    def test_only_permitted_frames_come_however_often_that_is_said(self, client):
         client.handle.run()
         client.barrier()
         assert client.frames == []
-        client.handle.credit(3)
+        client.credit(3)
         client.wait(FrameReady, 3)
         client.barrier()
         assert [frame.number for frame in client.frames] == [1, 2, 3]
+        for _ in range(5):
+            client.handle.frames_through(3)  # the same again
+        client.barrier()
+        assert len(client.frames) == 3
         assert [frame.facts["step"] for frame in client.frames] == [0, 1, 2]  # the first shows the start
 
     def test_a_client_that_stops_reading_stops_the_work_as_fast_as_it_goes(self, client):
         client.handle.pace(None)
         client.handle.run()
-        client.handle.credit(1)
+        client.credit(1)
         client.wait(FrameReady)
         deadline = time.monotonic() + 15
         before, now = -1, count_of(client)
@@ -86,7 +90,7 @@ class TestCredits:
 
 class TestPausedAndRunning:
     def test_a_change_of_a_paused_lab_yields_one_frame_and_no_step(self, client):
-        client.handle.credit(6)
+        client.credit(6)
         client.wait(FrameReady)
         changes = [
             lambda: client.handle.update(level=0.25),
@@ -106,11 +110,11 @@ class TestPausedAndRunning:
 
     def test_a_large_picture_arrives(self, client):
         client.handle.look(None, (1024, 1024))
-        client.handle.credit()
+        client.credit()
         client.wait_frame(lambda frame: frame.rasters["field"].levels.shape == (1024, 1024))
 
     def test_steps_are_done_while_paused_and_shown_once(self, client):
-        client.handle.credit(5)
+        client.credit(5)
         client.wait(FrameReady)
         client.handle.step(25)
         frame = client.wait(FrameReady, 2).frame
@@ -122,7 +126,7 @@ class TestPausedAndRunning:
         client.handle.update(cost=0.003)
         client.handle.pace(20)
         client.handle.run()
-        client.handle.credit(3)
+        client.credit(3)
         frame = client.wait_frame(lambda frame: frame.facts["step"] >= 20)
         assert frame.facts["step"] == frame.timing.steps == 20
         assert frame.timing.compute >= 20 * 0.003
@@ -131,7 +135,7 @@ class TestPausedAndRunning:
         client.handle.update(cost=0.002)
         client.handle.pace(10**6)
         client.handle.run()
-        client.handle.credit(2)
+        client.credit(2)
         client.wait(FrameReady)
         while count_of(client) < 10:
             pass
@@ -141,12 +145,12 @@ class TestPausedAndRunning:
         assert count_of(client) == frame.facts["step"]
 
     def test_the_newest_value_wins(self, client):
-        client.handle.credit(1)
+        client.credit(1)
         client.wait(FrameReady)
         for i in range(2001):
             client.handle.update(level=i / 2000)
         client.barrier()
-        client.handle.credit(3)
+        client.credit(3)
         assert client.wait(FrameReady, 2).frame.facts["level"] == 1.0
         client.barrier()
         assert len(client.frames) == 2
@@ -159,7 +163,7 @@ class TestPausedAndRunning:
         client.handle.act("reset")
         client.handle.update(level=0.9)
         client.barrier()
-        client.handle.credit()
+        client.credit()
         frame = client.wait(FrameReady).frame
         assert frame.facts["level"] == 0.9
 
@@ -175,7 +179,7 @@ def test_a_heavy_lab_starves_nobody(engine):
     for client in (heavy, *light):
         client.handle.close()
         client.wait(Closed)
-    assert min(counts) >= 15  # a turn each for every one of the heavy lab's 30 slices, less what credits delay
+    assert min(counts) >= 15  # a turn each for every one of the heavy lab's 30 slices, less what permissions delay
     assert max(counts) <= 2 * min(counts)
 
 
@@ -195,7 +199,7 @@ class TestRefusals:
             (lambda h: h.pace("fast"), "steps per frame"),
             (lambda h: h.step(-1), "steps"),
             (lambda h: h.step(True), "steps"),
-            (lambda h: h.credit(10**9), "credits"),
+            (lambda h: h.frames_through(10**9), "frames_through"),
             (lambda h: h.look((0, 0, 0, 5), (8, 8)), "view"),
             (lambda h: h.look(None, (10**6, 10**6)), "pixels"),
             (lambda h: h.sample(10, 10**9), "repeat"),
@@ -208,7 +212,7 @@ class TestRefusals:
         assert words in text
         assert len(text) < 500
         assert "Traceback" not in text
-        client.handle.credit(1)
+        client.credit(1)
         frame = client.wait(FrameReady).frame
         assert (frame.facts["level"], frame.facts["step"]) == (0.5, 0.0)
 
@@ -230,10 +234,10 @@ class TestRefusals:
     def test_a_view_that_cannot_be_shown_stops_no_lab(self, client):
         client.handle.look((0.0, 0.0, 2.0, 2.0), (8, 8))
         client.handle.run()
-        client.handle.credit(20)
+        client.credit(20)
         client.wait(FrameReady)
         client.handle.look((5.0, 0.0, 7.0, 2.0), (8, 8))
-        client.handle.credit(20)
+        client.credit(20)
         assert "overlap" in client.wait(Refused).text
         last = client.wait(FrameReady, 40).frame
         assert last.rasters["field"].extent == (0.0, 0.0, 2.0, 2.0)
@@ -241,7 +245,7 @@ class TestRefusals:
 
     def test_a_view_that_a_smaller_grid_leaves_outside_becomes_the_whole(self, client):
         client.handle.look((3.0, 0.0, 4.0, 1.0), (8, 8))
-        client.handle.credit(5)
+        client.credit(5)
         client.wait_frame(lambda frame: frame.rasters["field"].extent[0] == 3.0)
         client.handle.update(size=2)
         client.wait_frame(lambda frame: frame.rasters["field"].extent == (0.0, 0.0, 2.0, 2.0))
@@ -260,7 +264,7 @@ class TestRefusals:
     def test_an_error_while_running_pauses_this_lab_alone(self, engine, client):
         other = Client(engine, eager=True)
         other.handle.run()
-        client.handle.credit(5)
+        client.credit(5)
         client.handle.run()
         client.handle.update(trap="fail")
         assert client.wait(Paused).reason == "ZeroDivisionError: planted"
@@ -288,7 +292,7 @@ class TestRefusals:
             raise RuntimeError("planted in the client")
 
         client.handle._record.on_event = fail
-        client.handle.credit(1)
+        client.credit(1)
         client.wait(FrameReady)
         client.handle.close()
         client.wait(Closed)
@@ -296,7 +300,7 @@ class TestRefusals:
 
 
 def test_nan_pauses_the_lab_once_and_a_reset_cures_it(client):
-    client.handle.credit(20)
+    client.credit(20)
     client.handle.run()
     client.handle.act("spoil")
     assert "NaN" in client.wait(Paused).reason
@@ -421,7 +425,7 @@ def test_orders_to_a_closed_lab_do_nothing(engine):
     client.handle.close()
     client.wait(Closed)
     client.handle.update(level=0.1)
-    client.handle.credit()
+    client.credit()
     client.handle.close()
     time.sleep(0.1)
     assert isinstance(client.events[-1], Closed)

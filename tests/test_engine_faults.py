@@ -48,7 +48,7 @@ def shared_memory(engine: Supervisor) -> int:
 
 def kept(engine: Supervisor, number: int = 1) -> bool:
     record = engine._ledger.get(number)
-    return record is not None and record.deposit is not None
+    return record is not None and record.checkpoint is not None
 
 
 def wait_until(good: object, seconds: float = 20.0) -> None:
@@ -98,7 +98,7 @@ def test_a_state_that_cannot_be_opened_again_leaves_nothing_open_in_the_worker(e
         client.handle.step(1)
     wait_until(lambda: all(kept(engine, client.handle._record.number) for client in refused))
     for client in refused:
-        client.handle._record.deposit.values = {**client.handle._record.deposit.values, "level": 7.0}
+        client.handle._record.checkpoint.values["level"] = 7.0
     kill(engine)
     for client in refused:
         assert "level" in client.wait(Refused).text
@@ -116,16 +116,16 @@ def test_values_asked_for_while_the_engine_is_away_are_not_lost(engine):
     client.wait_frame(lambda frame: frame.facts["level"] == 0.75)
 
 
-def test_only_credit_that_is_owed_survives(engine):
+def test_no_more_frames_come_than_were_permitted_before_a_death(engine):
     client = Client(engine)
-    client.handle.credit(2)
+    client.credit(2)
     client.handle.run()
     client.wait(FrameReady, 2)
     kill(engine)
     client.wait(Restarted)
     client.barrier()
     assert len(client.frames) == 2
-    client.handle.credit()
+    client.credit()
     client.wait(FrameReady, 3)
 
 
@@ -133,12 +133,12 @@ def test_a_bad_state_is_never_the_one_to_go_on_from(engine):
     client = Client(engine)
     client.handle.step(3)
     wait_until(lambda: kept(engine))
-    client.handle.act("spoil")  # without a credit no frame looks at it
+    client.handle.act("spoil")  # without a permission no frame looks at it
     time.sleep(0.5)
     client.barrier()
     kill(engine)
     client.wait(Restarted)
-    client.handle.credit()
+    client.credit()
     assert client.wait(FrameReady).frame.facts["value"] == 3.0
 
 
@@ -152,7 +152,7 @@ def test_a_hang_ends_at_the_deadline_and_the_others_go_on(engine):
     assert time.monotonic() - started >= 1.4
     other.wait(Restarted)
     other.wait(FrameReady, len(other.frames) + 5)
-    client.handle.credit()
+    client.credit()
     client.wait(FrameReady)
 
 
@@ -266,7 +266,7 @@ def test_questions_are_asked_again_after_a_restart(engine):
 
 def test_a_state_moves_to_another_engine(engine):
     first = Client(engine)
-    first.handle.credit(2)
+    first.credit(2)
     first.handle.step(9)
     first.wait_frame(lambda frame: frame.facts["step"] == 9)
     first.handle.snapshot()
@@ -274,7 +274,7 @@ def test_a_state_moves_to_another_engine(engine):
     for other in running("host:other"):
         client = Client(other)
         client.handle.act("restore", snapshot=taken)
-        client.handle.credit(2)
+        client.credit(2)
         assert client.wait_frame(lambda frame: frame.facts["step"] == 9).facts["value"] == 9.0
 
 

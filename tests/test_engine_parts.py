@@ -21,10 +21,10 @@ import pytest
 from compute.devices import Host
 from compute.engine.jobs import Bench
 from compute.engine.keeper import Keeper, finite
-from compute.engine.ledger import Death, Deposit, Record, reopening
+from compute.engine.ledger import Death, Record, reopening
 from compute.engine.line import Line
 from compute.engine.memory import NoSharedMemory, Writer, memory_file, pack, read, unpack
-from compute.engine.messages import Beat, Delivery, Expect, Order, Parcel, Report
+from compute.engine.messages import Beat, Checkpoint, Delivery, Expect, Order, Parcel, Report
 from compute.engine.outbox import Item, Outbox
 from compute.engine.pace import GRACE, SLICE, Pace
 from compute.engine.port import LONGEST_TEXT, Port, context_lost, in_words
@@ -47,19 +47,19 @@ def descriptors() -> int:
 class TestPace:
     def test_the_first_frame_does_not_wait_for_the_steps(self):
         pace = Pace(steps=10**6, running=True)
-        pace.grant(2, 0.0)
+        pace.permit(2, 0.0)
         assert pace.frame_due()
         pace.shown()
         assert not pace.frame_due()
 
-    def test_nothing_without_a_credit(self):
+    def test_nothing_without_a_permission(self):
         pace = Pace(running=True)
         assert pace.next_steps(0.0) == 0
         assert not pace.frame_due()
 
     def test_a_frame_is_split_into_slices_and_its_steps_add_up(self):
         pace, slices, now = Pace(steps=1000, running=True, seen=True), [], 0.0
-        pace.grant(1, now)
+        pace.permit(1, now)
         while not pace.frame_due():
             slices.append(pace.next_steps(now))
             pace.did(done(slices[-1]), slices[-1] * 1e-4)
@@ -69,12 +69,12 @@ class TestPace:
         total = pace.shown().total(done(0))
         assert total.steps == 1000
         assert total.compute == pytest.approx(0.001 * len(slices))
-        assert pace.credits == 0
+        assert not pace.may_show
         assert pace.next_steps(now) == 0
 
-    def test_as_fast_as_it_goes_goes_on_for_a_second_after_the_last_credit(self):
+    def test_as_fast_as_it_goes_goes_on_for_a_second_after_the_last_permission(self):
         pace = Pace(steps=None, running=True, seen=True)
-        pace.grant(1, 10.0)
+        pace.permit(1, 10.0)
         pace.did(done(1), 0.001)
         pace.shown()
         assert pace.next_steps(10.0 + 0.9 * GRACE) > 0
@@ -83,7 +83,7 @@ class TestPace:
 
     def test_a_paused_lab_shows_a_change_once_without_steps(self):
         pace = Pace(dirty=False)
-        pace.grant(3, 0.0)
+        pace.permit(3, 0.0)
         assert not pace.frame_due()
         pace.dirty = True
         assert pace.frame_due()
@@ -96,7 +96,7 @@ class TestPace:
     def test_single_steps_pause_and_are_shown_when_all_are_done(self):
         pace = Pace(running=True, cost=SLICE / 2)
         pace.restep(5)
-        pace.grant(2, 0.0)
+        pace.permit(2, 0.0)
         seen = []
         while steps := pace.next_steps(0.0):
             assert not pace.frame_due()
@@ -108,7 +108,7 @@ class TestPace:
 
     def test_pausing_shows_the_unfinished_frame(self):
         pace = Pace(steps=100, running=True, dirty=False)
-        pace.grant(1, 0.0)
+        pace.permit(1, 0.0)
         pace.did(done(7), 0.008)
         pace.stop()
         assert pace.next_steps(0.0) == 0
@@ -117,14 +117,14 @@ class TestPace:
 
     def test_a_first_call_does_not_spoil_the_estimate(self):
         pace = Pace(steps=None, running=True, seen=True)
-        pace.grant(1, 0.0)
+        pace.permit(1, 0.0)
         pace.did(done(1, first_call=True), 30.0)
         assert pace.cost == 0.0
         assert pace.tally.first_call
 
     def test_steps_that_cost_nothing_still_make_a_slice_of_bounded_length(self):
         pace = Pace(steps=None, running=True, seen=True)
-        pace.grant(1, 0.0)
+        pace.permit(1, 0.0)
         for _ in range(1000):
             steps = pace.next_steps(0.0)
             pace.did(done(steps), 0.0)
@@ -132,7 +132,7 @@ class TestPace:
 
     def test_an_error_is_not_repeated_by_itself(self):
         pace = Pace(running=True, owed=3)
-        pace.grant(1, 0.0)
+        pace.permit(1, 0.0)
         pace.fail()
         assert pace.next_steps(0.0) == 0
         assert not pace.frame_due()
@@ -184,7 +184,7 @@ class TestMemory:
                 raise OSError(errno.EMFILE, "too many")
             return duplicated(descriptor)
 
-        record.keep(Deposit(Parcel(b"", ()), memory_file(1), {}))
+        record.keep(Checkpoint(Parcel(b"", ()), memory_file(1), {}))
         before = descriptors()
         monkeypatch.setattr(os, "dup", dup)
         assert [item.order.verb for item in reopening(record)] == ["refuse", "close_lab"]

@@ -1,4 +1,4 @@
-"""The lab in a live engine: the curve grows on credit, rests, takes new values and files, and refuses bad ones."""
+"""The lab in a live engine: the curve grows, rests, takes new values and files, and refuses bad ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lab in a live engine: coarse to fine on credit, a new view drops the old one, long and deep views, refusals."""
+"""The lab in a live engine: coarse to fine, a new view drops the old one, long and deep views, refusals."""
 
 from __future__ import annotations
 

@@ -78,8 +78,8 @@ def stepped(field: np.ndarray, r: float, steps: int) -> np.ndarray:
     return u
 
 
-def test_frames_are_those_of_exactly_every_kth_step_beside_another_lab_and_without_credits(engine, tmp_path):
-    """k = 7 against slices of some hundred steps; the neighbour is recorded at another k and shown with credits."""
+def test_frames_are_those_of_exactly_every_kth_step_beside_another_lab_and_without_permission(engine, tmp_path):
+    """k = 7 against slices of some hundred steps; the neighbour is recorded at another k and shown."""
     values = {"ny": 37, "nx": 53, "r": 0.2, "edges": "zero-flux", "preset": "noise", "dtype": "float64"}
     quiet = Client(engine, "diffusion", **values)
     shown = Client(engine, "diffusion", eager=True, **{**values, "r": 0.1})
@@ -175,7 +175,7 @@ def test_a_killed_engine_goes_on_with_the_recording_from_its_last_good_state(tmp
         record, folder = engine._ledger.get(1), str(tmp_path / "again")
         client.handle.record(folder, 3, (8, 8), 10**6)
         end = time.monotonic() + 20
-        while not (record.deposit and record.deposit.mark and record.deposit.mark[0] == folder):
+        while not (record.checkpoint and record.checkpoint.mark and record.checkpoint.mark[0] == folder):
             assert time.monotonic() < end
             time.sleep(0.01)
         os.kill(engine.pid, signal.SIGKILL)
@@ -192,7 +192,7 @@ def test_a_recording_younger_than_the_last_good_state_ends_with_a_restart(tmp_pa
         client = Client(engine)
         client.barrier()
         record = engine._ledger.get(1)
-        monkeypatch.setattr(record, "keep", lambda deposit: deposit and os.close(deposit.descriptor))
+        monkeypatch.setattr(record, "keep", lambda checkpoint: None)
         client.handle.record(str(tmp_path), 3, (8, 8), 1500)
         client.handle.step(4)
         client.barrier()

@@ -44,7 +44,7 @@ def measured():
     live = room.get("host").open("diffusion", values, frames.append)
     live.pace(STEPS)
     live.run()
-    live.credit(12)
+    live.frames_through(12)
     wait(frames, FrameReady, 12)
     beside = room.get("host").open("diffusion", values, samples.append)
     beside.sample(5, SAMPLES)

@@ -27,7 +27,7 @@ def tab(engine, monkeypatch) -> Iterator[Tab]:
     tab.restored = []
     tab.session.on_values = tab.restored.append
     tab.session.on_frame = lambda number, frame: tab.session.gate.acknowledge(number, 0.0)
-    tab.session.gate.open()
+    tab.session.ready()
     tab.until(lambda: tab.session.latest)
     yield tab
     tab.session.close()
@@ -67,7 +67,7 @@ def test_what_was_changed_since_stays(tab):
     tab.session.change(level=9.0, cost=1e-6)
     tab.session.change(level=0.25)
     tab.until(lambda: refusals(tab))
-    assert tab.restored == [{"cost": 0.0}]
+    assert tab.restored == [{"cost": 0.0, "level": 0.25}]
     assert (tab.session.values["level"], shown(tab)) == (0.25, 0.25)
 
 
@@ -85,5 +85,5 @@ def test_where_another_engine_cannot_open_the_lab_it_stays(tab):
     tab.until(lambda: refusals(tab))
     assert "GiB" in refusals(tab)[0].text
     assert tab.restored == [{"text": "a"}]
-    assert (tab.session.state, tab.session.values["text"]) == ("paused", "a")
+    assert (tab.session.phase, tab.session.values["text"]) == ("paused", "a")
     assert shown(tab) == 0.75

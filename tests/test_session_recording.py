@@ -13,7 +13,7 @@ import pytest
 
 from app import session as module
 from app.session import Session
-from compute.engine import Broken, Recorded, Supervisor
+from compute.engine import Broken, Recorded, Refused, Supervisor
 from compute.engine.tape import Tape
 from tests.engine_faulty import Faulty, running
 
@@ -21,9 +21,11 @@ from tests.engine_faulty import Faulty, running
 class Moving(Session):
     """The value `text` names the engine."""
 
-    @property
-    def engine(self) -> str:
-        return f"host:{self.values['text']}"
+    WHERE = ("text",)
+
+    @staticmethod
+    def engine_for(values: Any) -> str:
+        return f"host:{values['text']}"
 
 
 class Tab:
@@ -76,7 +78,7 @@ def test_a_recording_goes_on_where_the_lab_goes(tab, tmp_path):
     tab.session.play(True)
     tab.until(lambda: len(tape.numbers()) > 40)
     tab.session.change(text="b")
-    tab.until(lambda: tab.session.state == "running")
+    tab.until(lambda: tab.session.phase == "running")
     moved = tab.session._taping._news
     assert moved.frames < 150  # it was interrupted, and nobody was told
     assert tab.last is None
@@ -99,31 +101,36 @@ def test_a_recording_is_stopped_also_while_the_lab_moves(tab, tmp_path):
     tab.until(lambda: sum(isinstance(news, Recorded) and bool(news.ended) for news in tab.heard) == 2)
     words = {news.ended for news in tab.heard if isinstance(news, Recorded) and news.ended}
     assert words == {"stopped", "the lab is moving to another engine just now"}
-    tab.until(lambda: tab.session.state == "running")
+    tab.until(lambda: tab.session.phase == "running")
     assert not tab.session.recording
 
 
-def test_where_an_engine_gives_up_the_recording_ends_with_words(tab, tmp_path):
+def test_where_an_engine_gives_up_the_recording_ends_with_words(tab, tmp_path, monkeypatch):
     tab.session.record(str(tmp_path / "film"), 7, (8, 8), 10**6)
     tab.until(lambda: [news for news in tab.heard if isinstance(news, Recorded)])
     tab.session._handle.stop_recording = lambda: None
-    tab.session._react(Broken("the sky fell"))
+    monkeypatch.setattr(module, "HOST", "host:a")  # which waits to be tried again
+    tab.session._react(tab.session._key, Broken("the sky fell"))
     tab.until(lambda: tab.last)
     assert tab.last.ended == "the engine gave up: the sky fell"
     assert tab.last.frames == 1
     assert not tab.session.recording
 
 
-def test_where_the_lab_cannot_be_opened_the_recording_ends_with_words(tab, tmp_path):
-    tab.session.record(str(tmp_path / "film"), 7, (8, 8), 10**6)
+def test_where_the_other_engine_refuses_the_lab_the_recording_goes_on(tab, tmp_path):
+    """As if nothing had been asked: no frame is missing, none is there twice, and nobody is told of an end."""
+    tape = Tape(tmp_path / "film")
+    tab.session.record(str(tmp_path / "film"), 7, (8, 8), 150)
     tab.session.play(True)
-    tab.until(lambda: len(Tape(tmp_path / "film").numbers()) > 3)
-    tab.session.values["level"] = 9.0  # what the other engine refuses
-    tab.session.change(text="b")
+    tab.until(lambda: len(tape.numbers()) > 20)
+    tab.session.change(text="b", level=9.0)  # which the other engine refuses
+    tab.until(lambda: [event for event in tab.heard if isinstance(event, Refused)])
+    assert len(tape.numbers()) < 150
+    assert tab.session.recording
+    assert (tab.session.playing, tab.session.values["text"], tab.session.values["level"]) == (True, "a", 0.5)
     tab.until(lambda: tab.last)
-    assert "level" in tab.last.ended
-    assert tab.last.frames == len(Tape(tmp_path / "film").numbers()) > 3
-    assert not tab.session.recording
+    assert "the bound of 150 frames" in tab.last.ended
+    assert [tape.get(number).step for number in range(150)] == list(range(0, 1050, 7))
 
 
 def test_what_is_refused_is_no_recording(tab, tmp_path):

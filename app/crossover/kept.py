@@ -91,7 +91,7 @@ class Keeper:
         finished = frame is not None and self._session.answered and frame.facts.get("finished") == 1
         if finished and not self._asked:
             self._asked = True
-            self._session.ask("snapshot")
+            self._session.ask_snapshot()
         elif not finished:
             self._asked, self._kept = False, None
         self.saves.allow(self._kept is not None)

@@ -52,7 +52,7 @@ class CrossoverStage:
         self._drawn = False
         self.view = "time"
         self.plot = TimePlot(self._tapped)
-        self.plot.frames.painted = self._painted
+        self.plot.frames.serve(session, self._painted)
         self.programs = Programs(self.sight)
         self.split, self.roofline = SplitView(self.sight), RooflineView(self.sight)
         self.traps = TrapsView(self._try)

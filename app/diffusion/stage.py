@@ -65,7 +65,7 @@ class DiffusionStage:
 
     def _connect(self) -> None:
         pictures = self.pictures
-        pictures.frames.painted = self.session.gate.acknowledge
+        pictures.frames.serve(self.session)
         pictures.tapped = self._probe
         pictures.viewed = self._look_soon
         pictures.section_moved = self._move_section

@@ -69,7 +69,7 @@ class Restorer:
             session.play(self._scene.kind.ENDS and self._view.parts.plays)
             self._show(self._scene, job.result[0])
             self._posed = True
-        if session.state in ("moving", "starting"):
+        if session.phase in ("moving", "starting"):
             return  # to the engine that the values ask for
         self._job, self._waited, self._posed = None, 0, False
         if job.result[1] is not None:

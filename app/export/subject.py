@@ -8,8 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from compute.engine import messages
-from compute.engine.messages import Broken, Closed, Refused, SnapshotTaken
+from compute.engine.messages import Refused, SnapshotTaken
 from compute.export.paint import Present
 from compute.export.scene import Scene
 from compute.frames import Frame
@@ -117,19 +116,15 @@ class Subject:
             return
         self._waiting.append(Question(take, failed, time.monotonic() + PATIENCE))
         if len(self._waiting) == 1:
-            self.session.ask("snapshot")
+            self.session.ask_snapshot()
 
     def hear(self, event: Any) -> None:
         """An engine event of the lab."""
         match event:
             case SnapshotTaken(snapshot=snapshot):
                 self._answer(lambda question: question.take(snapshot))
-            case Refused(text=text, change=None, request="snapshot" | "") | Refused(text=text, change=messages.OPENING):
-                self._answer(lambda question: question.failed(f"the engine refused to say how the lab stands: {text}"))
-            case Broken(reason=reason):
-                self._answer(lambda question: question.failed(f"the engine is down: {reason}"))
-            case Closed() if self._waiting:  # the lab has moved to another engine, which is asked instead
-                self.session.ask("snapshot")
+            case Refused(text=text, request="snapshot"):
+                self._answer(lambda question: question.failed(f"the engine did not say how the lab stands: {text}"))
 
     def tick(self) -> None:
         """Now and then: whoever has waited too long for the engine is told."""

@@ -47,7 +47,7 @@ class LCurveStage:
         self.plot = LPlot(session.document, self._pick)
         self.shelf = Shelf(session.document, self._pick, lambda: self._ready("shelf"))
         self.rules = RuleList(self.take_rule, sizing_mode="stretch_width")
-        self.plot.frames.painted = self._painted
+        self.plot.frames.serve(session, self._painted)
         for subscriber in (self.plot.mark, self.shelf.mark, self._ask):
             self.picked.add_subscriber(lambda lam, subscriber=subscriber: subscriber(lam))
         session.on_frame = self._show

@@ -107,7 +107,7 @@ class MandelbrotControls(Controls):
     def _moved(self) -> None:
         """Another view: a move asks for its picture, so what was paused goes on."""
         self.undo.disabled, self.redo.disabled = not self.navigator.can_undo, not self.navigator.can_redo
-        if self.session.state == "paused":
+        if self.session.phase == "paused":
             self.session.play(True)
 
     def _resolution(self) -> Any:

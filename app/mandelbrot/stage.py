@@ -57,7 +57,7 @@ class MandelbrotStage:
         self.navigator = Navigator(Newest(session.change, later), session.values)
         self.colours = Colours()
         self.glass = Glass(self.navigator, self.colours.mapper, session.later)
-        self.glass.frames.painted = session.gate.acknowledge
+        self.glass.frames.serve(session)
         self._point = Newest(session.change, later)
         self.glass.pointed = self._pointed
         self.orbit = OrbitMark(self.glass.plot.figure, "mandelbrot orbit")

@@ -58,7 +58,7 @@ class PlainStage:
         names = list(frame.rasters)
         if names:
             self.pictures = pictures = Pictures(names, dict.fromkeys(names, PALETTE))
-            pictures.frames.painted = self.session.gate.acknowledge
+            pictures.frames.serve(self.session)
             pictures.place("horizontal", nan, (nan, nan))
             self._fit_ranges(pictures, frame)
         for plot in self._plots.values():

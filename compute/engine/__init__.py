@@ -8,6 +8,8 @@ from compute.engine.handle import LabHandle
 from compute.engine.messages import (
     Broken,
     Busy,
+    Checkpoint,
+    CheckpointTaken,
     Closed,
     Event,
     FrameReady,
@@ -15,6 +17,7 @@ from compute.engine.messages import (
     Recorded,
     Refused,
     Restarted,
+    Restarting,
     Sampled,
     SnapshotTaken,
     Solved,
@@ -25,6 +28,8 @@ from compute.engine.supervisor import Supervisor
 __all__ = [
     "Broken",
     "Busy",
+    "Checkpoint",
+    "CheckpointTaken",
     "Closed",
     "EngineRoom",
     "Event",
@@ -34,6 +39,7 @@ __all__ = [
     "Recorded",
     "Refused",
     "Restarted",
+    "Restarting",
     "Sampled",
     "SnapshotTaken",
     "Solved",

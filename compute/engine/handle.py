@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from compute.engine.ledger import Record
-from compute.engine.messages import Order, View
+from compute.engine.messages import Checkpoint, Order, View
 from compute.engine.recording import Recording
 from compute.engine.ring import LARGEST
 
@@ -17,7 +17,7 @@ MOST_STEPS = 10**9  # steps in one request: days, but the lab can be paused at a
 MOST_SAMPLES = 1000
 MOST_FRAMES = 10**6  # of a recording: nine hours at 30 a second
 RECORDED = 2**24  # pixels of a recorded picture at most: it goes through no browser
-MOST_CREDITS = 64  # per request; frames under way are limited by the ring in any case
+MOST_AHEAD = 64  # frames permitted beyond the last one; those under way are limited by the ring in any case
 
 
 class LabHandle:
@@ -79,12 +79,15 @@ class LabHandle:
                 self._record.view, self._record.pixels = view, pixels
                 self._order("look", view=view, pixels=pixels)
 
-    def credit(self, n: int = 1) -> None:
-        """Permit `n` more frames."""
-        if self._whole("credits", n, MOST_CREDITS):
-            with self._supervisor.lock:
-                self._record.owed += n
-                self._order("credit", n=n)
+    def frames_through(self, number: int) -> None:
+        """Permit all frames up to this `number`, at most MOST_AHEAD beyond the last one that came.
+
+        An absolute number: saying it again changes nothing, and a restarted engine needs no other.
+        """
+        with self._supervisor.lock:
+            if self._whole("frames_through", number, self._record.frames + MOST_AHEAD, least=0):
+                self._record.frames_through = number
+                self._order("frames_through", number=number)
 
     def sample(self, steps: int, repeat: int) -> None:
         """Time `repeat` runs of `steps` steps beside the live labs, at low duty, on a twin; answered by Sampled."""
@@ -99,6 +102,27 @@ class LabHandle:
     def snapshot(self) -> None:
         """The lab's whole state; answered by SnapshotTaken."""
         self._ask("snapshot")
+
+    def take_checkpoint(self) -> None:
+        """The lab's whole state in a file that another engine can go on from; answered by CheckpointTaken."""
+        self._ask("take_checkpoint")
+
+    @property
+    def closed(self) -> bool:
+        """Whether the lab is gone, because it was closed or could not be opened."""
+        return self._record.closing
+
+    @property
+    def last_checkpoint(self) -> Checkpoint | None:
+        """The last good state, of about a second ago; None if there is none yet."""
+        with self._supervisor.lock:
+            return self._record.checkpoint
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What was asked for and not refused: the last known values, with those that are not yet applied."""
+        with self._supervisor.lock:
+            return {**self._record.values, **self._record.pending}
 
     def record(self, folder: str, every: int, pixels: tuple[int, int], most: int, done: int | None = None) -> None:
         """Record a frame of the whole lab, at most `pixels` (height, width), now and after every `every` steps.

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
 from compute.engine.memory import NoSharedMemory, duplicate, read, unpack
 from compute.engine.messages import (
+    OPENING,
     Answered,
     Broken,
+    Checkpoint,
+    CheckpointTaken,
     Closed,
     Delivery,
     Event,
@@ -20,12 +23,13 @@ from compute.engine.messages import (
     Notice,
     Opened,
     Order,
-    Parcel,
     Paused,
     Picture,
     Recorded,
+    Refused,
     Report,
     Restarted,
+    Restarting,
     Settled,
     View,
 )
@@ -50,22 +54,12 @@ class Death:
 
 
 @dataclass
-class Deposit:
-    """The last good state: a parcel in a memory file, the lab's values when it was taken, and Delivery.mark."""
-
-    parcel: Parcel
-    descriptor: int
-    values: Mapping[str, Any]
-    mark: tuple[str, int] | None = None
-
-
-@dataclass
 class Record:
     """Everything that outlives a worker. Guarded by the supervisor's lock.
 
     values: last known good ones; unsettled: updates sent but not yet answered, by serial; tries: restarts that these
-    were given; owed: credits not yet answered by a frame; questions: not yet answered; absent: why and since when the
-    process is away; crimes: when it died at work for this lab.
+    were given; frames: number of the last frame that came; frames_through: of the last one permitted; questions: not
+    yet answered; absent: why and since when the process is away; crimes: when it died at work for this lab.
     """
 
     number: int
@@ -76,8 +70,8 @@ class Record:
     view: View | None = None
     running: bool = False
     steps: int | None = 1
-    owed: int = 0
     frames: int = 0
+    frames_through: int = 0
     serial: int = 0
     unsettled: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
     tries: int = 0
@@ -85,7 +79,7 @@ class Record:
     crimes: list[float] = field(default_factory=list)
     recording: Recording | None = None
     ring: Ring | None = None
-    deposit: Deposit | None = None
+    checkpoint: Checkpoint | None = None
     opened: bool = False
     closing: bool = False
     told_broken: bool = False
@@ -93,7 +87,7 @@ class Record:
 
     def opening(self) -> list[Item]:
         """Orders that make this lab in a fresh worker as it was. Raises NoSharedMemory."""
-        kept = self.deposit
+        kept = self.checkpoint
         with ExitStack() as undo:  # one of them may not be had
             descriptors = [Ring.create(LARGEST)]
             undo.callback(os.close, descriptors[0])
@@ -121,7 +115,7 @@ class Record:
             items.append(self._item("record", **self.recording.opening(kept.mark if kept else None)))
             items += [self._item("stop_recording")] * self.recording.stopping
         items += [self._item("run")] * self.running
-        items += [self._item("credit", n=self.owed)] * bool(self.owed)
+        items.append(self._item("frames_through", number=self.frames_through))
         return items
 
     def _item(self, verb: str, **arguments: Any) -> Item:
@@ -139,18 +133,39 @@ class Record:
         if question:
             self.questions.remove(question)
 
-    def recorded(self, news: Recorded) -> None:
-        """The worker has said how far a recording is."""
-        if self.recording:
-            self.recording.begun = True
-        if news.ended:
-            self.recording = None
+    def noted(self, event: Event) -> None:
+        """Remember what an event of the worker changes."""
+        match event:
+            case Paused():
+                self.running = False
+            case Recorded():
+                if self.recording:
+                    self.recording.begun = True
+                if event.ended:
+                    self.recording = None
+            case Refused(change=int(change)) if change != OPENING:
+                self.unsettled = [(serial, update) for serial, update in self.unsettled if serial != change]
+                self.values = {**self.values, **event.kept}
 
-    def keep(self, deposit: Deposit | None) -> None:
+    def keep(self, checkpoint: Checkpoint) -> None:
         """Replace the last good state."""
-        if self.deposit:
-            os.close(self.deposit.descriptor)
-        self.deposit = deposit
+        self.checkpoint = checkpoint
+
+    @property
+    def pending(self) -> dict[str, Any]:
+        """The values that were asked for and are neither applied nor refused yet."""
+        return {name: value for _, update in self.unsettled for name, value in update.items()}
+
+    def give_up(self, reason: str) -> list[Event]:
+        """Forget the values and questions that may be why the process dies; what their client is told of it."""
+        text = f"it was given up when the engine died for the second time ({reason})"
+        told: list[Event] = []
+        for serial, update in self.unsettled:
+            kept = {name: self.values[name] for name in update if name in self.values}
+            told.append(Refused(text, change=serial, kept=kept))
+        told += [Refused(text, request=question.verb) for question in self.questions]
+        self.unsettled, self.questions = [], []
+        return told
 
     def suspected(self, now: float) -> bool:
         """The process died at work for this lab; True if that happens again while it runs, which ends its running."""
@@ -167,7 +182,7 @@ class Record:
 
     def release(self) -> None:
         """Give back everything held for this lab."""
-        self.keep(None)
+        self.checkpoint = None
         self.close_ring()
 
 
@@ -188,10 +203,18 @@ class Ledger:
         self._numbers = count(1)
 
     def add(
-        self, kind: str, values: Mapping[str, Any], on_event: Callable[[Event], None], pixels: tuple[int, int]
+        self,
+        kind: str,
+        values: Mapping[str, Any],
+        on_event: Callable[[Event], None],
+        pixels: tuple[int, int],
+        checkpoint: Checkpoint | None = None,
+        frames: int = 0,
     ) -> Record:
-        """A record for a new lab."""
-        record = Record(next(self._numbers), kind, on_event, dict(values), pixels)
+        """A record for a new lab, of one that goes on from `checkpoint` and has shown `frames` frames elsewhere."""
+        record = Record(next(self._numbers), kind, on_event, dict(values), pixels, frames=frames, frames_through=frames)
+        if checkpoint:
+            record.checkpoint = replace(checkpoint, descriptor=duplicate(checkpoint.descriptor), values=dict(values))
         self._records[record.number] = record
         return record
 
@@ -233,7 +256,9 @@ class Ledger:
             case Settled():
                 record.settle(report.serial, report.values)
             case Delivery(purpose="deposit"):
-                record.keep(Deposit(report.parcel, descriptors.pop(), report.values, report.mark))
+                record.keep(Checkpoint(report.parcel, descriptors.pop(), report.values, report.mark))
+            case Delivery(purpose="checkpoint"):
+                return CheckpointTaken(Checkpoint(report.parcel, descriptors.pop(), report.values, report.mark))
             case Delivery():
                 answer: Event = read(report.parcel, descriptors[0])
                 return answer
@@ -243,9 +268,7 @@ class Ledger:
                 absent, record.absent = record.absent, None
                 return Restarted(absent[0], now - absent[1]) if absent else None
             case Notice():
-                record.running = record.running and not isinstance(report.event, Paused)
-                if isinstance(report.event, Recorded):
-                    record.recorded(report.event)
+                record.noted(report.event)
                 if isinstance(report.event, Closed):
                     self.drop(record)
                 return report.event
@@ -261,8 +284,9 @@ class Ledger:
         for record in self.all():
             record.absent = record.absent or (death.reason, death.since)
             record.tries += 1
+            told.append((record, Restarting(death.reason)))
             if record.tries >= TRIES:
-                record.unsettled, record.questions = [], []
+                told += [(record, event) for event in record.give_up(death.reason)]
             at_work = record.ring is not None and record.ring.died_at_work
             if death.natural and (at_work or record.number == death.lab) and record.suspected(death.since):
                 told.append((record, Paused(f"the engine failed twice while it worked for this lab: {death.reason}")))
@@ -286,5 +310,5 @@ def _frame(record: Record, picture: Picture) -> FrameReady:
     assert record.ring is not None  # noqa: S101 - there since the lab was opened
     buffers = [] if picture.slot == ELSEWHERE else record.ring.take(picture.slot, picture.parcel.sizes)
     frame = unpack(picture.parcel, buffers)
-    record.owed, record.frames = max(0, record.owed - 1), frame.number
+    record.frames = frame.number
     return FrameReady(frame)

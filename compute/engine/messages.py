@@ -6,6 +6,8 @@ reports come back; both are private to this package. Seconds are of the monotoni
 
 from __future__ import annotations
 
+import os
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,13 +24,17 @@ OPENING = -1  # Refused.change of a lab that could not be opened
 STOPPED = "stopped"  # how Recorded.ended says that somebody asked for it
 
 
+QUESTIONS = frozenset({"sample", "solve", "snapshot", "take_checkpoint"})  # requests that have an answer
+
+
 class Event:
     """Base of what a lab's client is told."""
 
 
 @dataclass(frozen=True, eq=False)
 class FrameReady(Event):
-    """One frame, for one credit. The frame owns its (read-only) memory.
+    """One frame. It owns its (read-only) memory; frame.number counts the frames of its lab from 1, or from where a lab
+    that has moved here had come to, without a gap.
 
     frame.timing: `steps` are all sub-steps since the frame before, `launch` and `compute` their sums over the slices
     in which they ran (nan if there were none); `levels` and `transfer` belong to this frame alone.
@@ -42,8 +48,8 @@ class Refused(Event):
     """A request was not carried out and changed nothing; `text` names the parameter, the value and the bound.
 
     change: what LabHandle.update returned for it if values were refused, OPENING if the lab could not be opened with
-    its first ones, None if it was anything else; kept: the values that the parameters of that change have instead.
-    request: which request it was ("act", "snapshot", "sample" …), "" where the engine does not say.
+    its first ones, None if it was anything else; kept: the values that the parameters of that change have instead;
+    request: which it was ("act", "snapshot", "sample" …), "" where the engine does not say.
     """
 
     text: str
@@ -64,6 +70,13 @@ class Busy(Event):
     """Something long has begun for this lab ("opening", "compiling", "resizing"). Any later event ends it."""
 
     what: str
+
+
+@dataclass(frozen=True)
+class Restarting(Event):
+    """The engine died of `reason` and is being started again; Restarted or Broken follows."""
+
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -102,6 +115,13 @@ class SnapshotTaken(Event):
     """The answer to `snapshot`: what Lab.snapshot returned."""
 
     snapshot: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class CheckpointTaken(Event):
+    """The answer to `take_checkpoint`: the state of now, for another engine to go on with."""
+
+    checkpoint: Checkpoint
 
 
 @dataclass(frozen=True)
@@ -150,6 +170,22 @@ class Parcel:
 
     head: bytes
     sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A good state of a lab: a parcel in a memory file, the lab's values then, and Delivery.mark.
+
+    Nobody changes it, so it may serve several labs; the file is closed when the last of them has forgotten it.
+    """
+
+    parcel: Parcel
+    descriptor: int
+    values: Mapping[str, Any]
+    mark: tuple[str, int] | None = None
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, os.close, self.descriptor)
 
 
 class Report:
@@ -221,8 +257,8 @@ class Notice(Report):
 class Delivery(Report):
     """A large object in its own memory file, whose descriptor comes with the report.
 
-    purpose: "deposit" (a good state to restart from, with the `values` it belongs to) or "event"; mark: of a deposit,
-    the folder of the recording under way and the steps that it has counted.
+    purpose: "deposit" (a good state to restart from, with the `values` it belongs to), "checkpoint" (the same, because
+    the client asked) or "event"; mark: of the first two, the folder of the recording under way and its steps so far.
     """
 
     lab: int

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from compute.engine.line import Line
-from compute.engine.messages import Order
+from compute.engine.messages import QUESTIONS, Order
 
 log = logging.getLogger(__name__)
 
 MOST = 4000  # orders waiting at most: a worker that does not read for its whole deadline gets about 300 a client
-NEWEST_WINS = frozenset({"update", "look", "set_pace"})  # an unsent one is replaced by the next of its lab
-QUESTIONS = frozenset({"sample", "solve", "snapshot"})
+# an unsent one is replaced by the next of its lab
+NEWEST_WINS = frozenset({"update", "look", "set_pace", "frames_through"})
 # what opening a lab again covers
-STATE = NEWEST_WINS | QUESTIONS | {"open_lab", "run", "pause", "credit", "record", "stop_recording"}
+STATE = NEWEST_WINS | QUESTIONS | {"open_lab", "run", "pause", "record", "stop_recording"}
 
 
 @dataclass(frozen=True)

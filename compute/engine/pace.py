@@ -10,7 +10,7 @@ from compute.timings import Timing
 
 SLICE = 0.008  # seconds of one slice: short against a frame at 30 a second, long against the cost of a switch
 CHEAPEST = 1e-7  # seconds of a step at least, as far as slices go: no slice has more than 80 000 steps
-GRACE = 1.0  # seconds after the last credit for which "as fast as it goes" goes on without a frame
+GRACE = 1.0  # seconds after the last permission for which "as fast as it goes" goes on without a frame
 SLOWER, FASTER = 0.2, 0.7  # weight of the newest slice in the mean cost of a step: one disturbed slice counts little
 
 
@@ -45,25 +45,31 @@ class Tally:
 class Pace:
     """The running state of one lab.
 
-    steps: per frame, None for as fast as it goes; credits: frames it may send; owed: single steps asked for; dirty:
-    something changed that a paused lab has not shown yet; seen: whether there was any frame yet; cost: seconds of one
-    step, moving mean, 0 if not known.
+    steps: per frame, None for as fast as it goes; frames: number of the last frame shown; frames_through: number of the
+    last frame that it may show; owed: single steps asked for; dirty: something changed that a paused lab has not shown
+    yet; seen: whether there was any frame yet; cost: seconds of one step, moving mean, 0 if not known.
     """
 
     steps: int | None = 1
     running: bool = False
-    credits: int = 0
+    frames: int = 0
+    frames_through: int = 0
     owed: int = 0
     dirty: bool = True
     seen: bool = False
     cost: float = 0.0
-    last_credit: float = -inf
+    last_permission: float = -inf
     tally: Tally = field(default_factory=Tally)
 
-    def grant(self, n: int, now: float) -> None:
-        """Permit `n` more frames."""
-        self.credits += n
-        self.last_credit = now
+    @property
+    def may_show(self) -> bool:
+        """Whether another frame is permitted."""
+        return self.frames < self.frames_through
+
+    def permit(self, number: int, now: float) -> None:
+        """Permit all frames up to `number`; the same again, or less, permits nothing new."""
+        self.frames_through = number
+        self.last_permission = now
 
     def stop(self) -> None:
         """Pause. What was computed of an unfinished frame is still shown."""
@@ -92,12 +98,12 @@ class Pace:
         if recorded and now >= self.alone_at():
             return fit
         if self.steps is None:
-            return fit if self.credits or now - self.last_credit < GRACE else 0
-        return min(max(0, self.steps - self.tally.steps), fit) if self.credits else 0
+            return fit if self.may_show or now - self.last_permission < GRACE else 0
+        return min(max(0, self.steps - self.tally.steps), fit) if self.may_show else 0
 
     def alone_at(self) -> float:
         """From when on nobody looks at the lab; inf while it may send a frame, or is paused."""
-        return self.last_credit + GRACE if self.running and not self.credits else inf
+        return self.last_permission + GRACE if self.running and not self.may_show else inf
 
     def did(self, timing: Timing, seconds: float) -> None:
         """Account for a slice that took `seconds` of wall time. A first call does not count: it compiled."""
@@ -118,15 +124,15 @@ class Pace:
 
     def frame_due(self, resting: bool = False) -> bool:
         """Whether the lab should show its state now; `resting`: it has nothing left to do."""
-        if not self.credits or self.owed:
+        if not self.may_show or self.owed:
             return False
         if resting or not (self.running and self.seen):
             return self.dirty
         return self.tally.steps >= max(1, self.steps or 1)
 
     def shown(self) -> Tally:
-        """Account for a frame: takes a credit and returns what led to it."""
+        """Count a frame, and return what led to it."""
         tally, self.tally = self.tally, Tally()
-        self.credits -= 1
+        self.frames += 1
         self.dirty, self.seen = False, True
         return tally

@@ -47,7 +47,6 @@ class Seat:
         self.keeper = Keeper(number, lab, port, self.filming.mark)
         self.view: View | None = None
         self.pixels = (512, 512)
-        self.frames = 0
         self._shown: tuple[View | None, tuple[int, int]] = (None, self.pixels)
         self._port, self._ring, self._engine = port, ring, engine
         self._updates: list[tuple[int, Mapping[str, Any]]] = []
@@ -90,9 +89,9 @@ class Seat:
         """Show another part, or at another size."""
         self.view, self.pixels, self.pace.dirty = view, pixels, True
 
-    def credit(self, n: int) -> None:
-        """Permit `n` more frames."""
-        self.pace.grant(n, time.monotonic())
+    def frames_through(self, number: int) -> None:
+        """Permit all frames up to `number`."""
+        self.pace.permit(number, time.monotonic())
 
     def record(self, folder: str, done: int | None, **arguments: Any) -> None:
         """Record from now on, or go on with it."""
@@ -188,11 +187,10 @@ class Seat:
             frame = self._frame()
         if frame is None:
             return
-        self.frames += 1
         first_call = frame.timing.first_call or builds.count > 0
         timing = self.pace.shown().total(replace(frame.timing, spans=heard.spans, first_call=first_call))
         facts, notes = dict(frame.facts), dict(frame.notes)  # a read-only view cannot be pickled
-        self._send(slot, replace(frame, number=self.frames, timing=timing, facts=facts, notes=notes))
+        self._send(slot, replace(frame, number=self.pace.frames, timing=timing, facts=facts, notes=notes))
         self._examine()
 
     def _film(self) -> None:

@@ -17,7 +17,20 @@ from typing import Any
 
 from compute.engine.handle import LabHandle
 from compute.engine.ledger import Death, Ledger, Record, reopening
-from compute.engine.messages import Busy, Closed, Event, Expect, Fatal, Order, Prepared, Ready, Report, Setup
+from compute.engine.messages import (
+    Busy,
+    Checkpoint,
+    Closed,
+    Event,
+    Expect,
+    Fatal,
+    Order,
+    Prepared,
+    Ready,
+    Refused,
+    Report,
+    Setup,
+)
 from compute.engine.outbox import Outbox
 from compute.engine.process import Process
 from compute.engine.standby import AFTER, Standby
@@ -76,13 +89,16 @@ class Supervisor:
         values: Mapping[str, Any],
         on_event: Callable[[Event], None],
         pixels: tuple[int, int] = (512, 512),
+        checkpoint: Checkpoint | None = None,
+        frames: int = 0,
     ) -> LabHandle:
         """Open a lab. Does not wait: a lab that cannot be opened gets Refused, then Closed.
 
+        checkpoint: a state, of a lab with the same shape on any engine, to go on from; frames: how many it has shown.
         on_event runs on this engine's reader thread and must return quickly; it may call the handle.
         """
         with self.lock:
-            record = self._ledger.add(kind, values, on_event, pixels)
+            record = self._ledger.add(kind, values, on_event, pixels, checkpoint, frames)
             if self._live:
                 for item in reopening(record):
                     self._put(item.order, item.descriptors)
@@ -127,8 +143,12 @@ class Supervisor:
     def order(self, record: Record, verb: str, arguments: Mapping[str, Any]) -> None:
         """Pass an order on; before the process is there, what the record does not remember waits."""
         with self.lock:
-            if not record.closing and self.state not in {"broken", "closed"}:
+            if record.closing or self.state == "closed":
+                return
+            if self.state != "broken":
                 self._put(Order(record.number, verb, arguments))
+            elif verb in {"act", "step"}:  # what else is asked for is remembered until the engine is tried again
+                self._emit(record, Refused(f"the engine {self.name!r} has stopped; nothing was done"))
 
     def dismiss(self, record: Record) -> None:
         """Close a lab."""

@@ -29,11 +29,12 @@ import numpy as np
 from compute.builds import watching
 from compute.engine import jobs
 from compute.engine.line import Line
-from compute.engine.memory import read
+from compute.engine.memory import Writer, read
 from compute.engine.messages import (
     OPENING,
     Answered,
     Closed,
+    Delivery,
     Opened,
     Order,
     Parcel,
@@ -53,7 +54,9 @@ MOST_ORDERS = 64  # orders read between two slices: a flood of them must not sto
 DIE_WITH_PARENT, NAME = 1, 15  # PR_SET_PDEATHSIG and PR_SET_NAME of prctl(2)
 HOST = "host"
 # methods of Seat that a lab's client may call
-SEAT_ORDERS = ("update", "act", "run", "pause", "step", "set_pace", "look", "credit", "record", "stop_recording")
+SEAT_ORDERS = frozenset(
+    {"update", "act", "run", "pause", "step", "set_pace", "look", "frames_through", "record", "stop_recording"}
+)
 
 
 class Worker:
@@ -131,6 +134,8 @@ class Worker:
             opening = order.verb == "open_lab"
             change = OPENING if opening else None
             self._port.trouble(order.lab, error, partial(Refused, change=change, request=order.verb))
+            if order.verb in {"sample", "solve"}:
+                self._port.say(Answered(order.lab, order.verb))
             if opening:
                 self._port.tell(order.lab, Closed())
 
@@ -157,7 +162,7 @@ class Worker:
                 if parcel:
                     self._restore(number, lab, parcel, deposit)
             seat = Seat(number, lab, self._port, shared, self._setup.name)
-            seat.frames = frames
+            seat.pace.frames = seat.pace.frames_through = frames
             undo.pop_all()
         self._seats[number] = seat
         self._circle.appendleft(seat)
@@ -194,6 +199,21 @@ class Worker:
             self._port.deliver(number, SnapshotTaken(self._settled(number).snapshot()))
         finally:
             self._port.say(Answered(number, "snapshot"))
+
+    def _take_checkpoint(self, number: int) -> None:
+        try:
+            seat = self._seats[number]
+            seat.settle()
+            writer = Writer(seat.lab.snapshot())
+            try:
+                while not writer.write():
+                    self._port.beat()
+                delivery = Delivery(number, "checkpoint", writer.parcel, seat.lab.values(), seat.filming.mark())
+                self._port.say(delivery, [writer.descriptor])
+            finally:
+                writer.close()
+        finally:
+            self._port.say(Answered(number, "take_checkpoint"))
 
     def _settled(self, number: int) -> Lab:
         seat = self._seats[number]

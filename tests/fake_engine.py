@@ -1,0 +1,322 @@
+"""An engine without a process: the same requests and events as compute.engine, done one by one when a test says so.
+
+`Engines.turn()` does one thing of one engine: an order, a step, a frame, a checkpoint. Faults are planted between
+turns. The state of a lab is a count of steps and the marks that were painted into it, so that a test can tell what
+was lost: only what an engine that died had done since its last checkpoint (`lost`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from compute.engine import messages
+from compute.frames import Frame
+from compute.timings import Timing
+
+TIMING = Timing("cpu_numpy", "", 0, 1)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A checkpoint: values, count of steps, marks."""
+
+    values: Mapping[str, Any]
+    count: int
+    marks: tuple[int, ...]
+
+
+@dataclass
+class FakeLab:
+    """One lab of an engine, as its handle and as its worker's part at once."""
+
+    engine: FakeEngine
+    hear: Callable[[messages.Event], None]
+    values_now: dict[str, Any]
+    frames: int
+    through: int
+    checkpoint: Kept | None
+    opened: bool = False
+    closed: bool = False
+    running: bool = False
+    steps: int | None = 1
+    view: Any = None
+    count: int = 0
+    marks: list[int] = field(default_factory=list)
+    dirty: bool = True
+    serial: int = 0
+    updates: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    orders: deque[tuple[str, tuple[Any, ...]]] = field(default_factory=deque)
+    questions: list[str] = field(default_factory=list)
+    recording: tuple[Any, ...] | None = None
+    recorded: int = 0
+    stopping: bool = False
+    absent: str = ""  # why the engine was away
+
+    # -- the handle
+
+    @property
+    def values(self) -> dict[str, Any]:
+        merged = dict(self.values_now)
+        for _, update in self.updates:
+            merged |= update
+        return merged
+
+    @property
+    def last_checkpoint(self) -> Kept | None:
+        return self.checkpoint
+
+    def update(self, **values: Any) -> int:
+        self.serial += 1
+        self.updates.append((self.serial, values))
+        self.orders.append(("update", (self.serial,)))
+        return self.serial
+
+    def act(self, name: str, **arguments: Any) -> None:
+        self._order("act", name, arguments)
+
+    def run(self) -> None:
+        self.running = True
+
+    def pause(self) -> None:
+        self.running = False
+
+    def step(self, n: int) -> None:
+        self.running = False
+        self._order("step", n)
+
+    def pace(self, steps: int | None) -> None:
+        self.steps = steps
+
+    def look(self, view: Any, pixels: Any) -> None:
+        self.view, self.dirty = (view, pixels), True
+
+    def frames_through(self, number: int) -> None:
+        self.through = number
+
+    def snapshot(self) -> None:
+        self._ask("snapshot")
+
+    def take_checkpoint(self) -> None:
+        self._ask("take_checkpoint")
+
+    def record(self, *arguments: Any) -> None:
+        if self.recording is not None:
+            self.hear(messages.Refused("this lab is being recorded already"))
+        elif not self.closed:
+            self.recording, self.recorded = arguments[:4], arguments[4] if len(arguments) > 4 else 0
+
+    def stop_recording(self) -> None:
+        if self.engine.broken:
+            self.stopping = True  # as soon as it is tried again
+        else:
+            self._order("stop_recording")
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            if self.engine.broken:  # what it had not read
+                self.engine.lost |= {order[1][1]["mark"] for order in self.orders if order[0] == "act"}
+            self.engine.labs.remove(self)
+
+    def _order(self, *order: Any) -> None:
+        if self.engine.broken and not self.closed:
+            self.hear(messages.Refused("the engine has stopped; nothing was done"))
+            painted = order[:2] == ("act", "paint")
+            self.engine.refused += [order[2]["mark"]] if painted else []
+        elif not self.closed:
+            self.orders.append((order[0], order[1:]))
+
+    def _ask(self, question: str) -> None:
+        if not self.closed:
+            self.questions.append(question)
+            self.orders.append((question, ()))
+
+    # -- the worker's part
+
+    def turn(self) -> bool:
+        """One thing; False if there is nothing to do."""
+        if not self.opened:
+            return self._open()
+        if self.orders:
+            name, arguments = self.orders.popleft()
+            getattr(self, f"_do_{name}")(*arguments)
+        elif self.dirty and self.frames < self.through:
+            self._show()
+        elif self.running and self.frames < self.through:
+            self._advance(self.steps or 7)
+        else:
+            return False
+        return True
+
+    def _open(self) -> bool:
+        self.opened = True
+        if self.engine.refusals:
+            text = self.engine.refusals.pop()
+            self.engine.lost |= {order[1][1]["mark"] for order in self.orders if order[0] == "act"}
+            self.hear(messages.Refused(text, change=messages.OPENING))
+            self.closed = True
+            self.engine.labs.remove(self)
+            self.hear(messages.Closed())
+            return True
+        if self.checkpoint:
+            self.count, self.marks = self.checkpoint.count, list(self.checkpoint.marks)
+        self.dirty = True
+        self.back()
+        return True
+
+    def back(self) -> None:
+        """Tell that the engine was away, if it was."""
+        if self.absent:
+            self.hear(messages.Restarted(self.absent, 0.5))
+            self.absent = ""
+        if self.stopping:
+            self.stopping = False
+            self._do_stop_recording()
+
+    def _advance(self, n: int) -> None:
+        self.count += n
+        self.recorded += n if self.recording else 0
+        self.dirty = True
+
+    def _show(self) -> None:
+        self.frames, self.dirty = self.frames + 1, False
+        facts = {"count": float(self.count), "level": self.values_now["level"]}
+        self.hear(messages.FrameReady(Frame({}, facts, TIMING, self.frames)))
+
+    def _do_update(self, serial: int) -> None:
+        update = next((values for number, values in self.updates if number == serial), None)
+        if update is None:
+            return
+        self.updates = [(number, values) for number, values in self.updates if number != serial]
+        if not 0 <= update.get("level", 0) <= 1:
+            kept = {name: self.values_now[name] for name in update}
+            self.hear(messages.Refused("level must be at most 1", change=serial, kept=kept))
+            return
+        self.values_now |= update
+        self.dirty = True
+
+    def _do_act(self, name: str, arguments: dict[str, Any]) -> None:
+        if name == "paint":
+            self.marks.append(arguments["mark"])
+        elif name == "reset":
+            self.count, self.marks = 0, []
+        self.dirty = True
+
+    def _do_step(self, n: int) -> None:
+        self._advance(n)
+
+    def _do_snapshot(self) -> None:
+        self.questions.remove("snapshot")
+        self.hear(messages.SnapshotTaken({"count": self.count, "marks": tuple(self.marks)}))
+
+    def _do_take_checkpoint(self) -> None:
+        self.questions.remove("take_checkpoint")
+        if self.engine.no_memory:
+            self.engine.no_memory = False
+            self.hear(messages.Refused("no memory for a copy", request="take_checkpoint"))
+        else:
+            self.hear(messages.CheckpointTaken(self.kept()))  # type: ignore[arg-type]
+
+    def _do_stop_recording(self) -> None:
+        if self.recording:
+            self.recording = None
+            self.hear(messages.Recorded(1, 1, self.recorded, messages.STOPPED))
+
+    def kept(self) -> Kept:
+        return Kept(dict(self.values_now), self.count, tuple(self.marks))
+
+
+class FakeEngine:
+    """A Supervisor without a process.
+
+    lost: marks that died with it; refused: those it told it would not take; broken: why it has given up.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.labs: list[FakeLab] = []
+        self.down, self.broken = "", ""
+        self.refusals: list[str] = []
+        self.no_memory = False
+        self.lost: set[int] = set()
+        self.refused: list[int] = []
+
+    def open(
+        self, kind: str, values: Any, hear: Any, pixels: Any, checkpoint: Kept | None = None, frames: int = 0
+    ) -> FakeLab:
+        lab = FakeLab(self, hear, dict(values), frames, frames, checkpoint)
+        self.labs.append(lab)
+        if self.broken:
+            hear(messages.Broken(self.broken))
+        return lab
+
+    def retry(self) -> None:
+        if self.broken:
+            self.down, self.broken = self.broken, ""
+
+    # -- what a test does
+
+    def turn(self) -> bool:
+        """One thing of one lab, or the start of the next process."""
+        if self.broken:
+            return False
+        if self.down:
+            self.revive()
+            return True
+        return any(lab.turn() for lab in list(self.labs))
+
+    def keep(self) -> None:
+        """Every lab leaves a checkpoint."""
+        for lab in self.labs:
+            if lab.opened and not (self.down or self.broken):
+                lab.checkpoint = lab.kept()
+
+    def die(self, reason: str = "killed") -> None:
+        """The process ends: what was not in a checkpoint is lost."""
+        if self.down or self.broken:
+            return
+        self.down = reason
+        for lab in list(self.labs):
+            kept = lab.checkpoint.marks if lab.checkpoint else ()
+            self.lost |= set(lab.marks) - set(kept)
+            lab.absent = reason
+            lab.hear(messages.Restarting(reason))
+
+    def give_up(self, reason: str = "it failed repeatedly") -> None:
+        """It died too often."""
+        self.die(reason)
+        if not self.broken:
+            self.down, self.broken = "", reason
+            for lab in list(self.labs):
+                lab.hear(messages.Broken(reason))
+
+    def revive(self) -> None:
+        """The next process opens every lab from its checkpoint; orders that were not read are given again."""
+        self.down = ""
+        for lab in list(self.labs):
+            if lab.opened:
+                kept = lab.checkpoint or Kept({}, 0, ())
+                lab.count, lab.marks, lab.dirty = kept.count, list(kept.marks), True
+                lab.back()
+
+
+class Engines:
+    """The engines of a server process, by name."""
+
+    def __init__(self, *names: str) -> None:
+        self.by_name = {name: FakeEngine(name) for name in names}
+
+    def get(self, name: str) -> FakeEngine:
+        return self.by_name[name]
+
+    def turn(self) -> bool:
+        """One thing of each engine; False if none has anything to do."""
+        turns = [engine.turn() for engine in self.by_name.values()]
+        return any(turns)
+
+    @property
+    def labs(self) -> list[FakeLab]:
+        return [lab for engine in self.by_name.values() for lab in engine.labs]
