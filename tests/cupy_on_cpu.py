@@ -5,11 +5,8 @@ It says nothing about CuPy itself, only that the project's lines compute the rig
 
 from __future__ import annotations
 
-import itertools
 import re
-import tempfile
 from contextlib import nullcontext
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +14,6 @@ import numpy as np
 
 from tests.cuda_on_cpu import Module
 
-_numbers = itertools.count()
 REAL = {"float32": "float", "float64": "double", "int32": "int"}
 
 
@@ -33,10 +29,7 @@ class RawKernel:
 
     def compile(self) -> None:
         if self._module is None:
-            folder = Path(tempfile.mkdtemp(prefix="cupy_on_cpu"))
-            path = folder / f"{self._name}{next(_numbers)}.cu"
-            path.write_text(self._code)
-            self._module = Module(path, self._defines, folder)
+            self._module = Module.of(self._code, self._defines)
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
         assert Graph.recording is None or self._module, "a kernel is loaded while a graph is recorded"

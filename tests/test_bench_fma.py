@@ -13,7 +13,6 @@ import pytest
 from compute.backends import BACKENDS, Backend, backend
 from compute.bench import fma
 from compute.bench.roof import Roof
-from compute.cuda_source import check_cuda
 from tests.cuda_on_cpu import Module, upload
 
 
@@ -23,21 +22,14 @@ def after(x, steps):
 
 
 @pytest.mark.parametrize("dtype", fma.DTYPES)
-def test_the_gpu_kernel_runs_the_chains_it_is_counted_for(dtype, tmp_path):
-    module = Module(fma.SOURCE, {"REAL": fma.REAL[dtype]}, tmp_path)
+def test_the_gpu_kernel_runs_the_chains_it_is_counted_for(dtype):
+    module = Module(fma.SOURCE, {"REAL": fma.REAL[dtype]})
     out = upload(np.zeros(8, dtype))
     real = np.dtype(dtype).type
     module.get_function("fma_chains")((2,), (4,), (out, real(0.5), real(0.25), np.int32(1)))
     starts = np.arange(4)[:, None] + np.arange(fma.CHAINS)
     expected = np.tile(after(starts, fma.UNROLLED).sum(axis=1), 2)
     np.testing.assert_allclose(np.asarray(out), expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("dtype", fma.DTYPES)
-def test_the_gpu_kernel_keeps_its_chains_in_registers(dtype):
-    kernel = check_cuda(fma.SOURCE, defines={"REAL": fma.REAL[dtype]}, architecture="sm_90").resources["fma_chains"]
-    assert (kernel.stack, kernel.spill_stores, kernel.shared) == (0, 0, 0)
-    assert kernel.registers <= 32  # 64 warps fit on a multiprocessor
 
 
 @pytest.mark.parametrize("dtype", fma.DTYPES)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from collections import Counter
 from math import isnan
-from pathlib import Path
 
 import pytest
 
@@ -18,8 +15,8 @@ from compute.devices import Host
 from compute.labs.crossover.trap import Side, Trap, traps
 from tests import cupy_on_cpu
 from tests.sass import straight_runs
+from tests.simulator import simulate
 
-ROOT = Path(__file__).parent.parent
 NAMES = [trap.name for trap in traps()]
 
 
@@ -116,11 +113,6 @@ def test_the_race_is_seen_and_two_arrays_have_none():
         "import json\nfrom compute.labs.crossover.trap import Trap\ntrap = Trap('in_place_race')\n"
         "print(json.dumps([side.run(150)['wrong_cells'] for side in (trap.wrong, trap.right)]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"},
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    wrong, right = json.loads(done.stdout)
+    wrong, right = json.loads(simulate(code))
     assert wrong >= 2  # the first cell of the second and of the third block, at least
     assert right == 0

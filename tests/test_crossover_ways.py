@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from compute.backends import Backend, BackendUnavailable
-from compute.cuda_source import check_cuda
 from compute.devices import Host
 from compute.labs.crossover.catalogue import DTYPES, Way, workload, workloads
 from compute.labs.crossover.ecosystems import ECOSYSTEMS, ecosystem_of
 from compute.labs.crossover.stand import Stand
 from tests import cupy_on_cpu
+from tests.cuda_on_cpu import resources_of
+from tests.simulator import simulate
 
-ROOT = Path(__file__).parent.parent
 EVERY = [way for w in workloads() for way in w.ways()]
 HERE = [way for way in EVERY if way.backend.device == "host" and not way.missing]
 CUPY = [way for way in EVERY if way.backend.name == "gpu_cupy"]
@@ -92,9 +89,9 @@ def test_the_cuda_c_compiles_for_old_and_new_gpus_without_spills(way, tmp_path):
     code = re.search(r'CODE = r"""\n(.*?)"""', way.source, re.DOTALL)[1]
     (tmp_path / "way.cu").write_text(code)
     for real, architecture in product(("float", "double"), ("sm_75", "sm_90", "sm_120")):
-        made = check_cuda(tmp_path / "way.cu", defines={"REAL": real}, architecture=architecture)
-        assert made.resources
-        assert all(r.spill_stores == r.spill_loads == 0 for r in made.resources.values())
+        made = resources_of(tmp_path / "way.cu", {"REAL": real}, architecture)
+        assert made
+        assert all(r.spill_stores == r.spill_loads == 0 for r in made.values())
 
 
 PROGRAM = """
@@ -122,12 +119,7 @@ def simulated(name):
 
 
 def test_numba_s_kernels_agree_in_its_simulator():
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PROGRAM], env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"},
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = json.loads(simulate(PROGRAM))
     ways = [way for way in EVERY if way.backend.name == "gpu_numba"]
     assert {key.split(" {")[0] for key in found} == {
         f"{way.workload} {way.name} {dtype} {n}" for way in ways for dtype in DTYPES for n in simulated(way.workload)

@@ -1,12 +1,18 @@
-"""The .cu files without a GPU: compiled for every architecture, and run on the CPU by the code that launches them."""
+"""Every .cu of the project, without a GPU: compiled for every architecture into registers alone, found by its launcher.
+
+What the kernels compute is tested beside their labs: test_diffusion_cuda.py, test_colour_cuda.py, and so on.
+"""
 
 from __future__ import annotations
 
 import importlib
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,58 +21,112 @@ from compute import cuda_source
 from compute.bench import fma
 from compute.colour import gpu_cupy as colour
 from compute.cuda_source import CudaSourceError, check_cuda, source_text
-from compute.labs.diffusion import cpu_numpy, gpu_cupy, gpu_steps
-from compute.labs.diffusion.edges import EDGES
+from compute.labs.diffusion import gpu_cupy as diffusion
+from compute.labs.diffusion import gpu_steps
 from compute.labs.l_curve import gpu_onepass, gpu_products, gpu_vectors
 from compute.labs.mandelbrot import gpu_cupy as mandelbrot
 from compute.labs.mandelbrot import gpu_deep, gpu_table
 from compute.labs.mandelbrot.interior import gpu_cupy as interior
-from compute.raster import cpu_numpy as raster_reference
 from compute.raster import gpu_cupy as raster
-from tests.cuda_on_cpu import Module, upload
+from tests.cuda_on_cpu import Module, resources_of, upload
+from tests.sources import ROOT
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 DTYPES = ("float32", "float64")
-ROOT = Path(__file__).parent.parent
-FAST = {dtype: set(gpu_steps.TILINGS[dtype]) | set(gpu_steps.candidates(dtype)) for dtype in DTYPES}
+REGISTERS = 65536   # of a multiprocessor
+
+
+@dataclass(frozen=True)
+class Build:
+    """A .cu with its definitions: its kernels, the registers that each may take, and what may be outside of them."""
+
+    source: Path
+    defines: Mapping[str, Any]
+    kernels: Mapping[str, int]
+    spilled: int = 0                # bytes a thread, of each kind
+    stacked: int = 0
+    shared: int = 49152             # bytes a block
+
+    def __str__(self) -> str:
+        values = "-".join(map(str, self.defines.values()))
+        return f"{self.source.relative_to(ROOT / 'compute')}-{values}"
+
+
+def builds() -> Iterator[Build]:
+    """All that is launched, each with the bounds that its lab counts on."""
+    for real in ("float", "double"):
+        yield Build(diffusion.SOURCE, {"REAL": real}, dict.fromkeys(("laplacian", "one_step", "racing_step"), 64))
+    rasters = ("survey_parts", "survey_total", "block_means", "to_levels", "copy_window", "fill_disc", "copy_meeting")
+    for real in ("float", "double", "int"):
+        yield Build(raster.SOURCE, {"REAL": real}, dict.fromkeys(rasters, 64))
+    for dtype, size in product(DTYPES, (2000, 16384)):
+        tiling = gpu_steps.tilings((size, size), dtype, 0)[0]
+        most = REGISTERS // 32 // (-(-tiling.blocks // 4) * 4)
+        yield Build(gpu_steps.SOURCE, tiling.defines(dtype), {"many_steps": most}, stacked=10**9)
+    for dtype in fma.DTYPES:
+        yield Build(fma.SOURCE, {"REAL": fma.REAL[dtype]}, {"fma_chains": 32}, shared=0)  # 64 warps fit
+    colours = ("logarithm", "clear", "histogram", "equalise", "distance", "blend", "resolve")
+    yield Build(colour.SOURCE, {}, dict.fromkeys(colours, 80))
+    yield Build(interior.SOURCE, {}, {"multiplier": 80})
+    yield from of_the_mandelbrot_lab()
+    yield from of_the_l_curve_lab()
+
+
+def of_the_mandelbrot_lab() -> Iterator[Build]:
+    few = {"spilled": 16, "stacked": 16}
+    for real in ("float", "double"):
+        direct = ("counts_only", "direct", "direct_shortcuts", "pick")
+        yield Build(mandelbrot.SOURCE, {"REAL": real}, dict.fromkeys(direct, 128), **few)
+        yield Build(mandelbrot.SLOW_SOURCE, {"REAL": real}, dict.fromkeys(("each_step", "additions"), 128), **few)
+    yield Build(gpu_deep.SOURCE, {}, dict.fromkeys(("perturbed", "far"), 128), **few)
+    table = ("first_plain", "merge_plain", "first_far", "merge_far")
+    yield Build(gpu_table.SOURCE, {}, dict.fromkeys(table, 128), **few)
+
+
+def of_the_l_curve_lab() -> Iterator[Build]:
+    for dtype, lanes in product(DTYPES, (32, 4, 1)):
+        for column, shared in (("u16", 1), ("u16", 0), ("i32", 0)):
+            threads = gpu_products.THREADS[dtype] if shared else gpu_products.FEW_THREADS
+            defines = {"REAL": gpu_products.REAL[dtype], "THREADS": threads,
+                       "COLUMN": column, "LANES": lanes, "SHARED": shared}  # fmt: skip
+            yield Build(
+                gpu_products.SOURCE, defines, {"recur": REGISTERS // threads}, shared=gpu_products.STATIC_SHARED
+            )
+    for dtype in DTYPES:
+        vectors = {"squares": 128, "finish": 128, "project": 128, "subtract": 64, "combine": 64, "merge": 64}
+        yield Build(gpu_vectors.SOURCE, {"REAL": gpu_products.REAL[dtype], "LINES": gpu_vectors.LINES}, vectors)
+        warps, rows, depth = gpu_onepass.SHAPES[dtype]
+        defines = {"REAL": gpu_products.REAL[dtype], "WARPS": warps, "ROWS": rows, "DEPTH": depth}
+        # none is spilled where it pays most: sm_90, sm_100
+        yield Build(gpu_onepass.SOURCE, defines, {"sweep": 255}, 24, 24, gpu_products.STATIC_SHARED)
+
+
+BUILDS = list(builds())
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize(("source", "dtype"), list(product((gpu_cupy.SOURCE, raster.SOURCE), DTYPES)), ids=str)
-def test_compiles_without_spills(source, dtype, architecture):
-    made = check_cuda(source, defines={"REAL": gpu_steps.REAL[dtype]}, architecture=architecture)
-    assert made.cubin.startswith(b"\x7fELF")
-    assert len(made.resources) >= 3
-    for resources in made.resources.values():
-        assert 0 < resources.registers <= 64
-        assert (resources.spill_stores, resources.spill_loads, resources.stack) == (0, 0, 0)
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_the_many_step_kernel_keeps_its_rows_in_registers(dtype, architecture):
-    for tiling in gpu_steps.tilings((2000, 2000), dtype, 0)[:1] + gpu_steps.tilings((16384, 16384), dtype, 0)[:1]:
-        made = check_cuda(gpu_steps.SOURCE, defines=tiling.defines(dtype), architecture=architecture)
-        kernel = made.resources["many_steps"]
-        assert kernel.registers <= 65536 // 32 // (-(-tiling.blocks // 4) * 4)
-        assert (kernel.spill_stores, kernel.spill_loads) == (0, 0)
+@pytest.mark.parametrize("build", BUILDS, ids=str)
+def test_it_compiles_into_registers(build, architecture):
+    made = resources_of(build.source, build.defines, architecture)
+    assert set(made) >= set(build.kernels)
+    for name, resources in made.items():
+        assert 0 < resources.registers <= build.kernels[name]
+        assert max(resources.spill_stores, resources.spill_loads) <= build.spilled
+        assert resources.stack <= build.stacked
+        assert resources.shared <= build.shared
 
 
 def test_every_source_is_compiled_here():
-    elsewhere = {colour.SOURCE, interior.SOURCE}  # test_colour_sources.py
-    elsewhere |= {gpu_onepass.SOURCE, gpu_products.SOURCE, gpu_vectors.SOURCE}  # test_l_curve_sources.py
-    elsewhere |= {
-        mandelbrot.SOURCE,
-        mandelbrot.SLOW_SOURCE,
-        gpu_deep.SOURCE,
-        gpu_table.SOURCE,
-    }  # test_mandelbrot_sources.py
-    assert set((ROOT / "compute").rglob("*.cu")) - elsewhere == {
-        gpu_cupy.SOURCE,
-        gpu_steps.SOURCE,
-        raster.SOURCE,
-        fma.SOURCE,
-    }
+    assert {build.source for build in BUILDS} == set((ROOT / "compute").rglob("*.cu"))
+
+
+LAUNCHERS = (gpu_steps, diffusion, raster, colour, interior, mandelbrot, gpu_deep, gpu_table, gpu_onepass, gpu_products,
+             gpu_vectors)  # fmt: skip
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS, ids=lambda module: module.__name__)
+def test_compile_cuda_is_what_the_launchers_use(launcher):
+    assert importlib.import_module(launcher.__name__).compile_cuda is cuda_source.compile_cuda
 
 
 def test_an_error_names_file_line_and_definition(tmp_path):
@@ -77,181 +137,46 @@ def test_an_error_names_file_line_and_definition(tmp_path):
     assert source_text(tmp_path / "x.cu").splitlines()[-1] == '#line 3 "x.cu"'
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    """Compiled sources, shared by the tests of this file."""
-    folder, made = tmp_path_factory.mktemp("cuda"), {}
-
-    def compile_cuda(path, *, defines):
-        key = path, tuple(defines.items())
-        if key not in made:
-            made[key] = Module(path, defines, folder)
-        return made[key]
-
-    compile_cuda.made = made
-    return compile_cuda
+# -- the stand-in for a GPU on which the labs' kernels are tested
 
 
-@pytest.fixture
-def on_cpu(library, monkeypatch):
-    """Lets the launching code run its kernels here; call it with True to run the last block first."""
-    caches = [gpu_steps.launcher, gpu_cupy._sweep, raster._kernel]
-    for module in (gpu_steps, gpu_cupy, raster):
-        monkeypatch.setattr(module, "compile_cuda", library)
-    monkeypatch.setattr(gpu_steps, "multiprocessors", lambda _: 1)
-    for cached in caches:
-        cached.cache_clear()
-
-    def order(backwards):
-        for module in library.made.values():
-            module.backwards = backwards
-
-    yield order
-    order(False)
-    for cached in caches:
-        cached.cache_clear()
+HALF = """
+extern "C" __global__ void half(float* a)
+{ if (threadIdx.x < 7) __shfl_up_sync(~0u, a[0], 1); else __syncthreads(); }
+"""
 
 
-def run(function, u, *arguments):
-    field, out = upload(u), upload(np.full_like(u, np.nan))
-    function(field, out, *arguments)
-    return np.array(out)
-
-
-SMALL = [(1, 1), (1, 9), (9, 1), (3, 7), (66, 120)]
-
-
-@pytest.mark.parametrize("shape", SMALL, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_one_step_and_the_laplacian_equal_numpy_in_both_block_orders(on_cpu, shape, dtype):
-    u = np.random.default_rng(1).random(shape).astype(dtype)
-    for edges, wanted in product(EDGES, ("laplacian", "step")):
-        truth = np.empty(shape)
-        if wanted == "laplacian":
-            cpu_numpy.laplacian(u.astype(np.float64), truth, edges)
-            arguments = gpu_cupy.laplacian, u, edges
-        else:
-            cpu_numpy.step(u.astype(np.float64), truth, 0.2, edges, 1)
-            arguments = gpu_cupy.one_step, u, 0.2, edges, 1
-        got = run(*arguments)
-        np.testing.assert_allclose(got, truth, rtol=0, atol={"float32": 2e-6, "float64": 4e-15}[dtype])
-        on_cpu(True)
-        np.testing.assert_array_equal(run(*arguments), got)
-        on_cpu(False)
-
-
-@pytest.mark.parametrize("shape", SMALL, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_many_steps_equal_single_steps_bit_for_bit_in_both_block_orders(on_cpu, shape, dtype):
-    u = np.random.default_rng(2).normal(size=shape).astype(dtype)
-    for edges in EDGES:
-        truth = run(gpu_cupy.one_step, u, 0.24, edges, 14)  # a launch of each size: 8, 4, 2
-        np.testing.assert_array_equal(run(gpu_cupy.step, u, 0.24, edges, 14), truth)
-        on_cpu(True)
-        np.testing.assert_array_equal(run(gpu_cupy.step, u, 0.24, edges, 14), truth)
-        on_cpu(False)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_the_loop_for_inner_strips_gives_the_same_bits(on_cpu, dtype, monkeypatch):
-    first = gpu_steps.candidates(dtype)[-1]
-    assert first.inner
-    shape = (60, 2 * first.width + 20)  # left, inner and right strip
-    u = np.random.default_rng(3).normal(size=shape).astype(dtype)
-    monkeypatch.setattr(gpu_steps, "_TUNED", {(0, shape, dtype): first})
-    for edges in EDGES:
-        truth = run(gpu_cupy.one_step, u, 0.24, edges, 8)
-        np.testing.assert_array_equal(run(gpu_cupy.step, u, 0.24, edges, 8), truth)
-
-
-def test_the_racing_kernel_depends_on_the_order_of_its_blocks(on_cpu):
-    u = np.random.default_rng(4).random((64, 64)).astype(np.float32)
-    forwards = run(gpu_cupy.racing_step, u, 0.2, "periodic", 1)
-    right = run(gpu_cupy.one_step, u, 0.2, "periodic", 1)
-    on_cpu(True)
-    backwards = run(gpu_cupy.racing_step, u, 0.2, "periodic", 1)
-    assert 100 < (forwards != backwards).sum() < 2000
-    assert (forwards != right).any()
-    assert (forwards == right)[1:15, 1:15].all()  # inside its tile a block is right
-
-
-@pytest.mark.parametrize("sizes", [(8, 4, 2, 1), (12, 8, 4, 2, 1)])
-def test_launches_add_up_and_are_odd_in_number(sizes):
-    for steps in range(1, 300):
-        plan = gpu_steps.launches(steps, sizes)
-        assert sum(plan) == steps
-        assert len(plan) % 2 == 1
-        assert set(plan) <= set(sizes)
-        assert len(plan) <= steps // sizes[0] + 5
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_cut_covers_the_grid_with_the_warps_there_are(dtype):
-    for tiling, (ny, nx) in product(FAST[dtype], [(1, 1), (1, 10**6), (10**6, 1), (2000, 2000), (16384, 16384)]):
-        warps, rows = tiling.cut(ny, nx, 132)
-        strips = -(-nx // tiling.width)
-        assert warps % strips == 0
-        assert (warps // strips - 1) * rows < ny <= warps // strips * rows
-        assert warps <= max(132 * tiling.warps, strips) or rows == gpu_steps.TALL
-        assert tiling.warps <= tiling.blocks
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_raster_kernels_equal_the_reference_in_both_block_orders(on_cpu, dtype):
-    u = np.random.default_rng(5).normal(size=(45, 70)).astype(dtype)
-    u[3, 4], u[40, 60] = np.nan, np.inf
-    truth, means, levels = np.empty(4), np.empty((7, 10), np.float32), np.empty((7, 10), np.uint8)
-    raster_reference.survey(u, truth, truth)
-    raster_reference.reduce(u, means, 2, 1, 7)
-    raster_reference.levels(means, levels, -0.5, 0.4)
-    for backwards in (False, True):
-        seen, got, made = (upload(np.zeros_like(like)) for like in (truth, means, levels))
-        for _ in range(2):  # the first round compiles, the second has the order wanted
-            raster.survey(upload(u), upload(np.zeros(raster_reference.WORK_SHAPE)), seen)
-            raster.reduce(upload(u), got, 2, 1, 7)
-            raster.levels(got, made, -0.5, 0.4)
-            on_cpu(backwards)
-        np.testing.assert_allclose(seen, truth, rtol=1e-12)
-        np.testing.assert_allclose(got, means, rtol=1e-6)
-        np.testing.assert_array_equal(made, levels)
-
-
-def test_disc_and_window_equal_the_reference(on_cpu):
-    for y, x, radius in [(4.5, 0.0, 2.6), (20.0, 30.0, 7.0), (-50.0, 200.0, 3.0), (0.0, 0.0, 0.2)]:
-        u, truth = upload(np.zeros((23, 31))), np.zeros((23, 31))
-        raster.disc(u, y, x, radius, 7.0)
-        raster_reference.disc(truth, y, x, radius, 7.0)
-        np.testing.assert_array_equal(u, truth)
-    u, out = np.random.default_rng(6).random((9, 8)).astype(np.float32), upload(np.zeros((3, 4)))
-    raster.window(upload(u), out, 2, 3)
-    np.testing.assert_array_equal(out, u[2:5, 3:7])
-
-
-def test_a_barrier_that_some_threads_never_reach_is_found(tmp_path):
-    (tmp_path / "x.cu").write_text(
-        'extern "C" __global__ void half(float* a)\n'
-        "{ if (threadIdx.x < 7) __shfl_up_sync(~0u, a[0], 1); else __syncthreads(); }\n"
-    )
+def test_a_barrier_that_some_threads_never_reach_is_found():
     code = (
-        "import numpy as np, pathlib, sys\nfrom tests.cuda_on_cpu import Module, upload\n"
-        "folder = pathlib.Path(sys.argv[1])\n"
-        "Module(folder / 'x.cu', {}, folder).get_function('half')((1,), (32,), (upload(np.zeros(1, 'f4')),))"
+        "import numpy as np\nfrom tests.cuda_on_cpu import Module, upload\n"
+        f"Module.of({HALF!r}, {{}}).get_function('half')((1,), (32,), (upload(np.zeros(1, 'f4')),))"
     )
-    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, cwd=ROOT, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode != 0
     assert "waits for threads that never arrive" in done.stderr
 
 
-def test_shared_memory_that_nobody_wrote_is_not_a_number(tmp_path):
-    (tmp_path / "x.cu").write_text(
-        'extern "C" __global__ void last(float* a)\n'
-        "{ __shared__ float s[8]; if (blockIdx.x == 0) s[threadIdx.x] = 1; __syncthreads(); a[blockIdx.x] = s[0]; }\n"
-    )
+LAST = """
+extern "C" __global__ void last(float* a)
+{ __shared__ float s[8]; if (blockIdx.x == 0) s[threadIdx.x] = 1; __syncthreads(); a[blockIdx.x] = s[0]; }
+"""
+
+
+def test_shared_memory_that_nobody_wrote_is_not_a_number():
     a = upload(np.zeros(2, np.float32))
-    Module(tmp_path / "x.cu", {}, tmp_path).get_function("last")((2,), (8,), (a,))
+    Module.of(LAST, {}).get_function("last")((2,), (8,), (a,))
     np.testing.assert_array_equal(a, [1, np.nan])
 
 
-def test_compile_cuda_is_what_the_launchers_use():
-    for name in ("compute.labs.diffusion.gpu_steps", "compute.labs.diffusion.gpu_cupy", "compute.raster.gpu_cupy"):
-        assert importlib.import_module(name).compile_cuda is cuda_source.compile_cuda
+def test_what_a_compiler_has_made_is_made_anew_for_other_definitions():
+    source = 'extern "C" __global__ void fill(float* a) { a[0] = VALUE; }'
+    a = upload(np.zeros(1, np.float32))
+    for value in (2, 3, 2):
+        Module.of(source, {"VALUE": value}).get_function("fill")((1,), (1,), (a,))
+        assert a[0] == value
+
+
+def test_a_warning_of_the_compiler_is_an_error_each_time():
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="unused"):
+            Module.of('static int unused() { return 1; }\nextern "C" __global__ void none(float* a) { a[0] = 1; }', {})

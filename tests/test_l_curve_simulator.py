@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -14,6 +9,7 @@ import scipy.sparse as sp
 from compute.devices import Host
 from compute.labs.l_curve import cpu_numpy
 from compute.labs.l_curve.state import Work, compressed
+from tests.simulator import simulate
 
 CASES = {  # m, n, density, dtype, steps
     "square": (5, 5, 0.6, "float64", 3),
@@ -78,12 +74,7 @@ def system(name):
 def made(tmp_path_factory):
     """What the simulated kernels made of the cases."""
     target = tmp_path_factory.mktemp("simulator") / "made.npz"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PROGRAM, target],
-        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}, cwd=Path(__file__).parent.parent,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    simulate(PROGRAM, target)
     return dict(np.load(target))
 
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from fractions import Fraction
-from pathlib import Path
 
 import gmpy2
 import numpy as np
@@ -17,7 +13,8 @@ from compute.devices import Host
 from compute.labs.mandelbrot import Mandelbrot, bla, cpu_numba, gpu_table, orbit
 from compute.labs.mandelbrot.place import Place
 from compute.labs.mandelbrot.views import VIEWS
-from tests.cuda_on_cpu import Module, upload
+from tests.cuda_on_cpu import Library, upload
+from tests.simulator import simulate
 from tests.test_mandelbrot_deep import BRUTE, SEED, brute, lab_of
 
 NUCLEUS = -1 + Fraction(1, 10**170), Fraction(0)  # every second Z is about 1e-170: its square is not a float64
@@ -100,17 +97,12 @@ def test_every_backend_makes_the_table_of_numpy(any_backend, case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_cuda_c_on_the_cpu_makes_the_table_of_numpy(case, tmp_path_factory, monkeypatch):
+def test_cuda_c_on_the_cpu_makes_the_table_of_numpy(case, monkeypatch):
     class FakeGpu(Host):
         def upload(self, host):
             return upload(host)
 
-    made = {}
-
-    def compile_cuda(path, *, defines):
-        return made.setdefault(path, Module(path, defines, tmp_path_factory.mktemp("cuda")))
-
-    monkeypatch.setattr(gpu_table, "compile_cuda", compile_cuda)
+    monkeypatch.setattr(gpu_table, "compile_cuda", Library())
     gpu_table._kernel.cache_clear()
     try:
         agree(table_of(gpu_table.bla, case, FakeGpu()), table_of(bla.bla, case, Host()), case)
@@ -133,12 +125,7 @@ SIMULATED = {"plain": ("spiral 131", -200.0, False), "far": ("spiral 77", -2000.
 
 
 def test_numba_cuda_in_the_simulator_makes_the_table_of_numpy(tmp_path, monkeypatch):
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PROGRAM, tmp_path / "made.npz"],
-        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}, cwd=Path(__file__).parent.parent,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    simulate(PROGRAM, tmp_path / "made.npz")
     made = dict(np.load(tmp_path / "made.npz"))
     for case, values in SIMULATED.items():
         monkeypatch.setitem(CASES, case, values)

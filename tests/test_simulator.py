@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +10,7 @@ import pytest
 from compute.labs.diffusion import cpu_numpy
 from compute.labs.diffusion.edges import EDGES
 from compute.raster import cpu_numpy as raster_reference
+from tests.simulator import simulate
 
 SHAPES = [(1, 1), (1, 9), (9, 1), (3, 7), (5, 34)]
 CASES = [(shape, edges, "float32", 1 + i % 2) for i, (shape, edges) in enumerate(product(SHAPES, EDGES))]
@@ -79,12 +76,7 @@ def made(given, tmp_path_factory):
     """What the simulated kernels made of them."""
     folder = tmp_path_factory.mktemp("simulator")
     np.savez(folder / "given.npz", **given)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PROGRAM, folder / "given.npz", folder / "made.npz"],
-        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}, cwd=Path(__file__).parent.parent,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    simulate(PROGRAM, folder / "given.npz", folder / "made.npz")
     return dict(np.load(folder / "made.npz"))
 
 

@@ -1,35 +1,17 @@
-"""The lab's GPU kernels without a GPU: CUDA C compiled for every architecture and run on the CPU; Numba's simulator."""
+"""The lab's GPU kernels without a GPU: CUDA C on the CPU, and Numba's in its simulator."""
 
 from __future__ import annotations
-
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from compute.cuda_source import check_cuda
-from compute.devices import Host
 from compute.labs.mandelbrot import Mandelbrot, cpu_numba, gpu_cupy, gpu_deep, gpu_table
 from compute.labs.mandelbrot.painting import Painting
 from compute.labs.mandelbrot.state import Part
 from compute.raster import cpu_numpy as raster
-from tests.cuda_on_cpu import Module, upload
+from tests.cuda_on_cpu import FakeGpu, Library, upload
+from tests.simulator import simulate
 
-ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
-DIRECT = {"counts_only", "direct", "direct_shortcuts", "pick"}
-SLOW = {"each_step", "additions"}
-TABLE = {"first_plain", "merge_plain", "first_far", "merge_far"}
-BUILDS = [
-    (gpu_cupy.SOURCE, {"REAL": "float"}, DIRECT),
-    (gpu_cupy.SOURCE, {"REAL": "double"}, DIRECT),
-    (gpu_cupy.SLOW_SOURCE, {"REAL": "float"}, SLOW),
-    (gpu_cupy.SLOW_SOURCE, {"REAL": "double"}, SLOW),
-    (gpu_deep.SOURCE, {}, {"perturbed", "far"}),
-    (gpu_table.SOURCE, {}, TABLE),
-]
 ATOMIC = {"atomicAdd(p,v)": "(*(p)+=(v))"}  # threads run one after the other there
 VIEWS = {
     "home": {"ny": 21, "nx": 26, "max_iterations": 150},
@@ -48,34 +30,9 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize(("source", "defines", "kernels"), BUILDS)
-def test_compiles_with_next_to_no_spills(source, defines, kernels, architecture):
-    made = check_cuda(source, defines=defines, architecture=architecture)
-    assert set(made.resources) == kernels
-    for resources in made.resources.values():
-        assert 0 < resources.registers <= 128
-        assert max(resources.spill_stores, resources.spill_loads, resources.stack) <= 16
-
-
-class FakeGpu(Host):
-    """A host whose arrays pass for CuPy's."""
-
-    def allocate(self, shape, dtype):
-        return upload(np.full(shape, 7, dtype))  # not zero: what is read must have been written
-
-
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    folder, made = tmp_path_factory.mktemp("cuda"), {}
-
-    def compile_cuda(path, *, defines):
-        key = path, tuple(defines.items())
-        if key not in made:
-            made[key] = Module(path, {**defines, **ATOMIC}, folder)
-        return made[key]
-
-    return compile_cuda
+def library():
+    return Library(**ATOMIC)
 
 
 @pytest.fixture
@@ -188,7 +145,7 @@ PROGRAM = """
 import sys
 import numpy as np
 from compute.labs.mandelbrot import Mandelbrot
-from tests.test_mandelbrot_sources import SIMULATED
+from tests.test_mandelbrot_cuda import SIMULATED
 made = {}
 for name, view in SIMULATED.items():
     lab = Mandelbrot(backend="gpu_numba", **view)
@@ -211,12 +168,7 @@ SIMULATED = {
 
 
 def test_numba_cuda_in_the_simulator_equals_numba(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PROGRAM, tmp_path / "made.npz"],
-        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}, cwd=Path(__file__).parent.parent,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    simulate(PROGRAM, tmp_path / "made.npz")
     made = dict(np.load(tmp_path / "made.npz"))
     for name, view in SIMULATED.items():
         truth = Mandelbrot(**{**view, "variant": ""})

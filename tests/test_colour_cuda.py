@@ -6,29 +6,22 @@ The cases are those of the files that test every backend, on devices that pass f
 from __future__ import annotations
 
 import inspect
-import os
-import subprocess
-import sys
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from compute.colour import cpu_numpy as colour_reference
 from compute.colour import gpu_cupy as colour
-from compute.cuda_source import check_cuda
-from compute.devices import Host
 from compute.labs.mandelbrot.interior import gpu_cupy as interior
 from compute.raster import cpu_numpy as raster_reference
 from compute.raster import gpu_cupy as raster
 from tests import test_colour as colours
 from tests import test_mandelbrot_interior as interiors
-from tests.cuda_on_cpu import Module, upload
+from tests.cuda_on_cpu import FakeGpu, Library, upload
+from tests.simulator import simulate
 
-ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 ATOMIC = {"atomicAdd(p,v)": "(*(p)+=(v))"}  # threads run one after the other there
-BUILDS = [(colour.SOURCE, {}), (interior.SOURCE, {}), (raster.SOURCE, {"REAL": "int"})]
 SMALL = [
     colours.test_a_histogram_of_one_value,
     colours.test_equalising_interpolates_saturates_and_marks_what_is_no_number,
@@ -44,37 +37,15 @@ LARGE = [
 ]
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize(("source", "defines"), BUILDS, ids=lambda value: getattr(value, "parent", value))
-def test_compiles_without_spills(source, defines, architecture):
-    made = check_cuda(source, defines=defines, architecture=architecture)
-    assert made.resources
-    for resources in made.resources.values():
-        assert 0 < resources.registers <= 80
-        assert (resources.spill_stores, resources.spill_loads, resources.stack) == (0, 0, 0)
-
-
-class FakeGpu(Host):
-    """A host whose arrays pass for CuPy's, with the kernels of `compute.colour`."""
+class Gpu(FakeGpu):
+    """With the kernels of `compute.colour`."""
 
     colour = colour
 
-    def allocate(self, shape, dtype):
-        return upload(np.full(shape, 7, dtype))  # not zero: what is read must have been written
-
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    folder, made = tmp_path_factory.mktemp("cuda"), {}
-
-    def compile_cuda(path, *, defines):
-        key = path, tuple(defines.items())
-        if key not in made:
-            made[key] = Module(path, {**defines, **ATOMIC}, folder)
-        return made[key]
-
-    compile_cuda.made = made
-    return compile_cuda
+def library():
+    return Library(**ATOMIC)
 
 
 @pytest.fixture(params=[False, True], ids=["forwards", "backwards"])
@@ -84,9 +55,8 @@ def gpu(request, library, monkeypatch):
     for module in modules:
         monkeypatch.setattr(module, "compile_cuda", library)
         module._kernel.cache_clear()
-    for source, defines in [*BUILDS, (raster.SOURCE, {"REAL": "float"}), (raster.SOURCE, {"REAL": "double"})]:
-        library(source, defines=defines).backwards = request.param
-    yield FakeGpu()
+    library.backwards = request.param
+    yield Gpu()
     for module in modules:
         module._kernel.cache_clear()
 
@@ -135,7 +105,7 @@ def test_the_interior_in_cuda_c_on_the_cpu(gpu):
 SIMULATED = """
 import numpy as np
 from compute.backends import backend
-from tests import test_colour_sources as cases
+from tests import test_colour_cuda as cases
 chosen = backend("gpu_numba")
 assert not chosen.missing, chosen.missing
 device = chosen.open_device()
@@ -172,11 +142,7 @@ def simulate_gather(device, kernels):
 
 
 def test_numba_cuda_in_the_simulator():
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SIMULATED], env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"},
-        cwd=Path(__file__).parent.parent, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    simulate(SIMULATED)
 
 
 @pytest.mark.parametrize("package", ["colour", "labs.mandelbrot.interior", "raster"])

@@ -1,5 +1,4 @@
-"""The L-curve lab's GPU kernels without a GPU: CUDA C compiled for every architecture and run on the CPU by the code
-that launches it, against SciPy in float64."""
+"""The L-curve lab's CUDA C on the CPU, run by the code that launches it, against SciPy in float64."""
 
 from __future__ import annotations
 
@@ -12,13 +11,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from compute.cuda_source import check_cuda
 from compute.devices import Host
 from compute.labs.l_curve import cpu_numpy, gpu_cupy, gpu_onepass, gpu_products, gpu_tune, gpu_vectors
 from compute.labs.l_curve.state import Rows, Work, compressed
-from tests.cuda_on_cpu import Module, upload
+from tests.cuda_on_cpu import FakeGpu, Module, upload
 
-ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 DTYPES = ("float32", "float64")
 EPSILON = {"float32": 1.2e-7, "float64": 2.2e-16}
 POOL = 2**19  # bytes of shared memory that a block may ask for here
@@ -26,8 +23,6 @@ MORE = {  # what the stand-in for CUDA lacks
     "__syncwarp()": "cuda_on_cpu::wait(cuda_on_cpu::State::at_warp_barrier)",
     "__shfl_xor_sync(m,v,by)": "cuda_on_cpu::shuffle(v,int((threadIdx.x%32)^(by))-int(threadIdx.x%32))",
 }
-HELD = [{"COLUMN": "u16", "LANES": lanes, "SHARED": 1} for lanes in (32, 4, 1)]
-READ = [{"COLUMN": column, "LANES": lanes, "SHARED": 0} for column in ("u16", "i32") for lanes in (32, 4, 1)]
 
 
 class Kernel:
@@ -55,13 +50,13 @@ class Compiled:
 
     backwards = False
 
-    def __init__(self, folder):
-        self._folder, self._made = folder, {}
+    def __init__(self):
+        self._made = {}
 
     def __call__(self, path, *, defines):
         key = path, tuple(sorted(defines.items()))
         if key not in self._made:
-            self._made[key] = Module(path, {**defines, "POOL": POOL, **MORE}, self._folder), {}
+            self._made[key] = Module(path, {**defines, "POOL": POOL, **MORE}), {}
         return _Module(self, *self._made[key])
 
 
@@ -79,43 +74,9 @@ class _Module:
         return Kernel(in_order, self._limits, name)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_products_compile_without_spills(dtype, architecture):
-    for defines in HELD + READ:
-        threads = gpu_products.THREADS[dtype] if defines["SHARED"] else gpu_products.FEW_THREADS
-        every = {"REAL": gpu_products.REAL[dtype], "THREADS": threads, **defines}
-        made = check_cuda(gpu_products.SOURCE, defines=every, architecture=architecture)
-        kept(made.resources["recur"], 65536 // threads)
-        assert made.resources["recur"].shared <= gpu_products.STATIC_SHARED
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_kernels_of_vectors_compile_without_spills(dtype, architecture):
-    defines = {"REAL": gpu_products.REAL[dtype], "LINES": gpu_vectors.LINES}
-    made = check_cuda(gpu_vectors.SOURCE, defines=defines, architecture=architecture)
-    assert set(made.resources) == {"squares", "finish", "project", "subtract", "combine", "merge"}
-    for name, resources in made.resources.items():
-        kept(resources, 64 if name in ("subtract", "combine", "merge") else 128)
-
-
-def kept(resources, most):
-    """All in registers, few enough for the threads of a block."""
-    assert 0 < resources.registers <= most
-    assert (resources.spill_stores, resources.spill_loads, resources.stack) == (0, 0, 0)
-
-
-class FakeGpu(Host):
-    """A host whose arrays pass for CuPy's."""
-
-    def allocate(self, shape, dtype):
-        return upload(np.full(shape, 7, dtype))  # not zero: what is read must have been written
-
-
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    return Compiled(tmp_path_factory.mktemp("cuda"))
+def library():
+    return Compiled()
 
 
 CACHES = [gpu_products._product, gpu_vectors._vectors, gpu_cupy._scratch, gpu_cupy._sums, gpu_onepass._sweep]
@@ -444,18 +405,6 @@ def test_what_is_laid_out_goes_with_the_matrix(on_cpu):
     del work
     gc.collect()
     assert len(gpu_onepass._tiles) == held - 1
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_the_pass_keeps_its_rows_in_registers(dtype, architecture):
-    warps, rows, depth = gpu_onepass.SHAPES[dtype]
-    defines = {"REAL": gpu_products.REAL[dtype], "WARPS": warps, "ROWS": rows, "DEPTH": depth}
-    made = check_cuda(gpu_onepass.SOURCE, defines=defines, architecture=architecture)
-    kernel = made.resources["sweep"]
-    assert 0 < kernel.registers <= 255
-    assert max(kernel.spill_stores, kernel.spill_loads, kernel.stack) <= 24  # none where it pays most: sm_90, sm_100
-    assert kernel.shared <= gpu_products.STATIC_SHARED
 
 
 def test_tuning_tells_the_time_of_every_form_and_leaves_all_as_it_was(on_cpu, monkeypatch, capsys):
