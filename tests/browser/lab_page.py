@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from playwright.sync_api import Page
+from playwright.sync_api import Error, Page
 
 from tests.browser.serving import Server
 
+GROUPS = ("Field", "Physics", "Compute", "Display")
 FRAMES = "Bokeh.documents[0].get_model_by_name('frames')"
 FIELD = f"Array.from({FRAMES}.data.{{name}}[0])"
 PROJECTED = f"""() => {{
@@ -21,6 +22,12 @@ PROJECTED = f"""() => {{
   return {{mean, rough, most: values.reduce((a, b) => Math.max(a, b)), least: values.reduce((a, b) => Math.min(a, b)),
            pixels: values.length, number: data.number[0], right: data.x[0] + data.dw[0]}};
 }}"""
+
+
+# What every control holds, by its label, once its group was open.
+SETTINGS = """Object.fromEntries(Array.from(Bokeh.documents[0]._all_models.values())
+  .filter((m) => m.data?.attributes?.label && m.data.attributes.value !== undefined)
+  .map(({data: {attributes: {label, value}}}) => [label, typeof value == 'number' ? value.toPrecision(6) : value]))"""
 
 
 class SideBar:
@@ -47,12 +54,12 @@ class SideBar:
         """What a test that fails shall say of the page."""
         return self.status()
 
-    def group(self, name: str) -> None:
-        """Open that group of controls alone, once the lab's own groups are there: a tab brings them a moment later."""
-        self.page.locator("nav button[aria-expanded]").filter(has_text=name).first.wait_for()
+    def group(self, *names: str) -> None:
+        """Open these groups of controls alone, once the lab's own are there: a tab brings them a moment later."""
+        self.page.locator("nav button[aria-expanded]").filter(has_text=names[0]).first.wait_for()
         changed = False
         for button in self.page.locator("nav button[aria-expanded]").all():
-            wanted = button.inner_text().strip() == name
+            wanted = button.inner_text().strip() in names
             if (button.get_attribute("aria-expanded") == "true") != wanted:
                 button.click()
                 changed = True
@@ -76,9 +83,55 @@ class LabPage(SideBar):
     """Opens the app in `page` and waits until frames are painted."""
 
     def __init__(self, page: Page, server: Server) -> None:
-        self.page = page
-        page.goto(server.url)
+        self.page, self.server = page, server
+        self.open()
+
+    def open(self) -> None:
+        """Load the page."""
+        self.page.goto(self.server.url)
         self.until(lambda: self.step() > 0, 40)
+        self.group(*GROUPS)  # a control is made when its group is opened first
+        self.group(*GROUPS[:2])
+        self.first = self.settings()
+
+    def settings(self) -> dict[str, object]:
+        """What every control holds, by its label."""
+        return self.page.evaluate(SETTINGS)
+
+    def as_at_first(self) -> bool:
+        """Whether every control holds what it held when the page was loaded."""
+        now = self.settings()
+        return all(now.get(label, value) == value for label, value in self.first.items())
+
+    def fresh(self) -> None:
+        """The initial field, running, without loading the page; it is loaded if a control is not as it was at first.
+
+        What is no control, like an image taken as the field, a zoom or the section line, belongs into a tab of its own.
+        """
+        try:
+            self.page.mouse.move(0, 0)
+            self.page.keyboard.press("Escape")
+            self.until(self.as_at_first, 2)
+            self.group(*GROUPS[:2])
+            if "Running" in self.status():
+                self.key(" ")
+            self.until(lambda: "Paused" in self.status())
+            self.key("r")
+            self.until(lambda: self.step() == 0)
+            self.key(" ")
+            self.until(lambda: self.step() > 0)
+        except (AssertionError, Error):  # of a test that failed, or that did not put back what it changed
+            self.open()
+
+    def ratio(self, value: float) -> None:
+        """Move the slider of r there, key by key; with 0 and 0.25 at once."""
+        slider = self.page.get_by_label("r = D Δt / Δx²").first
+        slider.focus()
+        self.page.keyboard.press("Home" if value == 0 else "End")
+        while (place := float(slider.input_value())) > value + 1e-9:
+            self.page.keyboard.press("ArrowLeft")
+            self.until(lambda place=place: float(slider.input_value()) < place)
+        self.until(lambda: self.fact("r") == value)
 
     def fact(self, name: str) -> float:
         """A number in the status bar; -1 if it is not there."""
