@@ -15,7 +15,7 @@ from app.readout import Readout
 from app.session import Session
 from app.status import StatusBar
 from app.stream import Delivered
-from app.views import Column, view_of
+from app.views import Column, first_values, view_of
 from compute.lab import Lab
 
 SIDEBAR, READOUT, HEADER, STATUS, PADDING = 280, 320, 57, 40, 24  # px
@@ -30,8 +30,7 @@ class LabView:
 
     def __init__(self, lab: type[Lab], document: Document, window: tuple[int, int]) -> None:
         self.parts = parts = view_of(lab)
-        values = parts.values() if callable(parts.values) else parts.values
-        self.session = session = Session(lab, document, values, parts.pace)
+        self.session = session = Session(lab, document, first_values(lab, parts), parts.pace)
         self.stage = parts.stage(session, room(window))
         self.stage.on_ready = self._stream
         self.notices = Notices(document)

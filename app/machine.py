@@ -13,7 +13,7 @@ import panel_material_ui as pmui
 from app.session import Session
 from app.theme import stylesheet
 from app.widgets import FULL, Bound
-from compute.backends import Backend
+from compute.backends import Backend, preferred
 from compute.gpu_devices import cuda_count
 
 
@@ -35,6 +35,7 @@ class Machine(Bound):
             value=session.values["backend"],
             options={b.label: b.name for b in known},
             disabled_options=[b.name for b in absent],
+            helper_text=f"{preferred(known).label} is the best that is ready here: the page opens with it.",
             size="small",
             **FULL,
         )

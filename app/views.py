@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias
 from app.controls import Controls
 from app.notices import Notices
 from app.session import Session
+from compute.backends import preferred
 from compute.frames import Frame
 from compute.lab import Lab
 
@@ -66,8 +67,9 @@ class Parts:
 
     facts: the status bar's entries for a frame; keys: key -> what Controls.press gets (app.browser says how keys are
     written); help: rows of the table of keys, in Markdown; pointer: what the pointer does, in Markdown; values: those
-    that differ from the lab's defaults, or a function that finds them; pace: steps a frame at the start, None for as
-    fast as it goes; plays: whether the lab runs as soon as it is shown; readout: the right column, None for the usual;
+    that differ from what `first_values` begins with, or a function that finds them; pace: steps a frame at the start,
+    None for as fast as it goes; plays: whether the lab runs as soon as it is shown; readout: the right column, None for
+    the usual;
     films: ways of a planned film by title, each from the present values to the first and the last ones of the film.
     """
 
@@ -90,3 +92,9 @@ def view_of(lab: type[Lab]) -> Parts:
     name = f"{own}.parts" if find_spec(own) and find_spec(f"{own}.parts") else "app.plain.parts"
     parts: Parts = import_module(name).PARTS
     return parts
+
+
+def first_values(lab: type[Lab], parts: Parts) -> dict[str, Any]:
+    """What a tab of `lab` begins with: its parts' values, on the best backend that is ready; the rest are defaults."""
+    own = parts.values() if callable(parts.values) else parts.values
+    return {"backend": preferred(lab.backends()).name, **own}

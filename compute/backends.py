@@ -6,6 +6,8 @@ holds a file of that name; nothing else registers it. Nothing optional is import
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -44,6 +46,18 @@ class Backend:
     def missing(self) -> str | None:
         """Why this backend cannot be used here, in words; None when it can."""
         return _why_missing(self)
+
+    @property
+    def simulated(self) -> str:
+        """Why its times would mean nothing: Numba's CUDA simulator is on; empty if they mean something."""
+        if self.device == "cuda" and os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+            return "the CUDA simulator is on (NUMBA_ENABLE_CUDASIM=1): its times mean nothing"
+        return ""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can be used here, and computes where it says."""
+        return self.missing is None and not self.simulated
 
     @property
     def install(self) -> str:
@@ -95,6 +109,22 @@ BACKENDS: tuple[Backend, ...] = (
     Backend("gpu_numba", "cuda", NumbaCuda, ("numba.cuda",), "Numba-CUDA"),
     Backend("gpu_cupy", "cuda", Cuda, ("cupy",), "CUDA C"),
 )
+
+
+BEST_FIRST = ("gpu_cupy", "gpu_numba", "cpu_numba", "cpu_numpy")  # a GPU that is there is used
+
+
+def preferred(known: Iterable[Backend] = BACKENDS) -> Backend:
+    """Of `known`, the first of BEST_FIRST that is ready: what a page opens with. ValueError if none is.
+
+    A lab that is made without one (`Diffusion()` in a notebook, a file, a link without a backend) computes on the host
+    instead, since that is the same on every machine.
+    """
+    ready = {candidate.name: candidate for candidate in known if candidate.ready}
+    for name in BEST_FIRST:
+        if name in ready:
+            return ready[name]
+    raise ValueError(f"none of {', '.join(BEST_FIRST)} is ready here")
 
 
 def backend(name: str) -> Backend:

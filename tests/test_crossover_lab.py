@@ -8,10 +8,10 @@ from math import isnan
 
 import pytest
 
-from compute.backends import Backend
+from compute.backends import Backend, backend
 from compute.devices import Host
 from compute.engine import Closed, Refused, Supervisor
-from compute.labs.crossover import Crossover, lab, picture, recorded, results, settings
+from compute.labs.crossover import Crossover, lab, picture, recorded, results
 from compute.labs.crossover import sweep as sweeps
 from compute.labs.crossover.catalogue import Way, workload
 from compute.labs.crossover.checks import Checks
@@ -202,10 +202,12 @@ def test_bad_values_are_refused_and_change_nothing(values, text):
 
 
 def test_it_lives_with_the_gpu_if_there_is_one(monkeypatch):
-    here, gone = (Backend(name, "cuda", Host, needs, name) for name, needs in (("here", ()), ("gone", ("no_wand",))))
+    gone, here = (Backend(f"gpu_{name}", "cuda", Host, needs, name)
+                  for name, needs in (("cupy", ("no_wand",)), ("numba", ())))  # fmt: skip
     assert Crossover.home() == "cpu_numba"
-    monkeypatch.setattr(settings, "BACKENDS", (here, gone))
-    assert Crossover.home() == "here"
+    monkeypatch.setattr(Crossover, "backends", classmethod(lambda cls: (gone, here, backend("cpu_numba"))))
+    assert Crossover.home() == "gpu_numba"
+    monkeypatch.undo()
     on_host = Crossover(**LITTLE, ways=["cpu_numpy", "gpu_cupy"])
     on_host.run()
     assert picture.lines(on_host.frame())["gpu_cupy"].status == "missing"

@@ -132,7 +132,8 @@ def test_what_is_dragged_while_paused_counts_once_and_only_its_last_value():
     lab = Diffusion(ny=16, nx=16)
     for r in (0.1, 0.15, 0.21):
         lab.update(r=r)
-    assert (dict(scene(lab).values), scene(lab).history) == ({"ny": 16, "nx": 16, "r": 0.21}, ())
+    assert (dict(scene(lab).values), scene(lab).history) == (
+        {"backend": "cpu_numba", "ny": 16, "nx": 16, "r": 0.21}, ())  # fmt: skip
     lab.advance(5)
     for r in (0.1, 0.15, 0.11):
         lab.update(r=r)
@@ -242,7 +243,8 @@ def test_a_file_that_is_lost_is_named_and_the_present_is_shown_all_the_same():
     kept = Scene("l_curve", told.values, missing=told.missing)
     with paint.posed(kept, paint.Present(lab.values(), lab.snapshot())) as shown:
         np.testing.assert_array_equal(shown.solve().residual_norms, lab.solve().residual_norms)
-    assert Mandelbrot.told(Mandelbrot(ny=4, nx=4, zoom="2").values()).values == {"ny": 4, "nx": 4, "zoom": "2"}
+    told = Mandelbrot.told(Mandelbrot(ny=4, nx=4, zoom="2").values())
+    assert told.values == {"backend": "cpu_numba", "ny": 4, "nx": 4, "zoom": "2"}
 
 
 def test_the_present_is_what_is_on_the_screen(tmp_path):

@@ -7,7 +7,6 @@ from app.crossover.facts import facts
 from app.crossover.readout import CrossoverReadout
 from app.crossover.stage import CrossoverStage
 from app.views import Parts
-from compute.labs.crossover import Crossover
 
 KEYS = {" ": "play", "r": "again", **{str(number): f"view {number}" for number in range(1, 8)}}
 HELP = """
@@ -20,12 +19,6 @@ Tap a line to read its program; point at a mark for its time, its quartiles and 
 measured here, hollow ones were recorded elsewhere, hatched ones are cited.
 """
 
-
-def first() -> dict[str, object]:
-    """The backend whose engine can run most ways here."""
-    return {"backend": Crossover.home()}
-
-
 PARTS = Parts(
     CrossoverStage,
     CrossoverControls,
@@ -33,7 +26,6 @@ PARTS = Parts(
     KEYS,
     HELP,
     POINTER,
-    values=first,
     pace=None,
     plays=False,
     readout=lambda session, stage: CrossoverReadout(session, stage.sight),

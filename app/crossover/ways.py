@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import panel as pn
 import panel_material_ui as pmui
 
@@ -11,6 +13,9 @@ from app.crossover.times import duration
 from app.crossover.way_list import WayList, entries
 from app.session import Session
 from app.theme import stylesheet
+from compute.backends import backend
+from compute.labs.crossover import Crossover
+from compute.labs.crossover.catalogue import Way
 from compute.labs.crossover.picture import Line
 
 TONES = {"disagrees": "bad", "failed": "bad", "noisy": "noisy"}
@@ -42,9 +47,17 @@ class WayControls:
         wanted = {*self.chosen, way} if on else set(self.chosen) - {way}
         self._note.param.update(object="" if wanted else ONE, visible=not wanted)
         if wanted:
-            self._runner.change(ways=[known.name for known in self._sight.ways if known.name in wanted])
+            ticked = [known for known in self._sight.ways if known.name in wanted]
+            self._runner.change(ways=[known.name for known in ticked], **self._engine_for(ticked))
         self.show()
         self.list.again()
+
+
+    def _engine_for(self, ticked: Sequence[Way]) -> dict[str, str]:
+        """The backend to change to: a GPU's engine runs the ways of the host as well, the host's none of a GPU."""
+        now = backend(self.session.values["backend"]).device
+        on_gpu = any(way.backend.device != "host" and not way.missing for way in ticked)
+        return {"backend": Crossover.home()} if on_gpu and now == "host" else {}
 
 
 def state(line: Line) -> tuple[str, str, str]:

@@ -7,7 +7,6 @@ timed too, and reported apart.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -77,7 +76,7 @@ class Bench:
         for backend in BACKENDS:
             if backend.name not in self._plan.backends or not backend.has_kernels(f"compute.labs.{self._plan.lab}"):
                 continue
-            reason = backend.missing or simulated(backend)
+            reason = backend.missing or backend.simulated
             if reason:
                 self.results.rows.append(Row(backend.name, "", None, "missing", reason))
             else:
@@ -114,10 +113,3 @@ class Bench:
             self._shared = (None, None)
             self._shared = (case.shared, self._work.reference(case))
         return self._shared[1]
-
-
-def simulated(backend: Backend) -> str:
-    """Why times on this backend would mean nothing; empty if they mean something."""
-    if backend.device == "cuda" and os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
-        return "the CUDA simulator is on (NUMBA_ENABLE_CUDASIM=1): its times mean nothing"
-    return ""

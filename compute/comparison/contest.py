@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from compute.backends import BACKENDS, backend
+from compute.backends import BACKENDS, BEST_FIRST, backend
 from compute.devices import cpu_count
 from compute.timings import Measurement, SpeedUp, Timing
 
 MOST_ENTRIES = 400  # results kept a process; the oldest are forgotten, since any client may ask for any setting
 SERIAL = ("cpu_numpy",)  # backends that compute on one thread
-PREFERRED_GPU = ("gpu_cupy", "gpu_numba")
 State = Literal["measuring", "agree", "disagree", "unavailable"]
 Key = tuple[Any, ...]
 
@@ -111,8 +110,7 @@ def pairing(values: Mapping[str, Any]) -> tuple[Contestant, Contestant | None, l
     """
     here = [b.name for b in BACKENDS if b.missing is None]
     selected = Contestant(values["backend"], values.get("variant", ""))
-    gpus = [name for name in PREFERRED_GPU if name in here]
-    cpus = [name for name in ("cpu_numba", "cpu_numpy") if name in here]
+    gpus, cpus = ([b for b in BEST_FIRST if b in here and Contestant(b).kind == kind] for kind in ("gpu", "cpu"))
     if selected.kind == "gpu":
         challenger, rivals = selected, cpus
     elif gpus:

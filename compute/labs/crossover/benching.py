@@ -14,7 +14,6 @@ from compute.bench.fma import fma_rate
 from compute.bench.rows import Plan as BenchPlan
 from compute.bench.rows import Results, Row
 from compute.bench.run import Progress as Say
-from compute.bench.run import simulated
 from compute.labs.crossover.catalogue import Way, Workload, workload
 from compute.labs.crossover.plan import Plan
 from compute.labs.crossover.results import Case, rows
@@ -135,7 +134,7 @@ class Bench:
             name = way.backend.name
             if name not in asked and (name in known or asked != known):
                 continue
-            reason = way.missing or simulated(way.backend)
+            reason = way.missing or way.backend.simulated
             if reason:
                 self._absent[name] = Row(name, "", None, "missing", reason)
             else:

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import param
 from numpy.typing import NDArray
 
-from compute.bench.run import simulated
 from compute.devices import Device, Host
 from compute.frames import Frame
 from compute.lab import View
@@ -112,7 +111,7 @@ class Crossover(Settings):
         chosen = self.chosen_workload
         ways = tuple(self._way(way) for way in chosen.ways())
         named = [next(way for way in ways if way.name == name) for name in dict.fromkeys(self.ways)]
-        here = tuple(way for way in ways if not way.missing and not way.exhibit and not simulated(way.backend))
+        here = tuple(way for way in ways if not way.missing and not way.exhibit and not way.backend.simulated)
         sizes = chosen.grid(*extent(self.values()), self.per_decade)
         return Plan(
             chosen, tuple(named) or here, sizes, self.dtype, dict(self.settings),

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 import param
 
-from compute.backends import BACKENDS, backend
-from compute.bench.run import simulated
+from compute.backends import backend, preferred
 from compute.devices import Host
 from compute.lab import Lab
 from compute.labs.crossover.catalogue import DTYPES, Workload, workload, workloads
@@ -53,8 +52,7 @@ class Settings(Lab):
     @classmethod
     def home(cls) -> str:
         """The backend to open it with: a GPU's if there is one, since its engine can run the host's ways as well."""
-        gpu = [b.name for b in reversed(BACKENDS) if b.device == "cuda" and not b.missing and not simulated(b)]
-        return gpu[0] if gpu else str(cls.param["backend"].default)
+        return preferred(cls.backends()).name
 
     @classmethod
     def predicted_bytes(cls, **values: Any) -> int:
