@@ -47,9 +47,9 @@ def ready(monkeypatch):
     return play
 
 
-def session(kind):
+def session(kind, **values):
     document = SimpleNamespace(add_next_tick_callback=lambda callback: None, session_context=None)
-    return Session(kind, document, first_values(kind, view_of(kind)))
+    return Session(kind, document, first_values(kind, view_of(kind)) | values)
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,7 @@ def test_the_crossover_ticks_the_ways_of_the_gpu_that_is_there(ready):
 def test_a_way_to_the_gpu_is_ticked_in_a_lab_that_is_open_on_the_host(ready):
     """From a link that says the host: the lab goes where that way can run."""
     ready(ALL)
-    opened, changed = session(Crossover), {}
-    opened.values |= {"backend": "cpu_numba", "ways": ["cpu_numpy"]}
+    opened, changed = session(Crossover, backend="cpu_numba", ways=["cpu_numpy"]), {}
     ways = ticks(opened, changed)
     ways._switch("gpu_cupy", True)
     assert changed == {"ways": ["cpu_numpy", "gpu_cupy"], "backend": "gpu_cupy"}
