@@ -29,6 +29,9 @@ MOST_PIXELS = 7680 * 4320  # of a picture: 8K
 LONGEST_WORDS = 300  # characters of `missing`
 MOST_BYTES = 64 * 2**30  # of a scene's arrays, wherever they lie
 LONGEST_TEXT = 10**6  # characters of a scene as JSON: centres of the deepest views have thousands
+MOST_DEPTH = 24  # of objects and lists in each other: a scene of ours needs 7
+MOST_DIGITS = 40  # of a whole number
+FARTHEST = 1e9  # from 0, of a side of a view, in cells
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,8 @@ class Scene:
             raise SceneError(f"steps must be from 0 to {MOST_STEPS}, not {self.steps}")
         if self.view is not None:
             x0, y0, x1, y1 = self.view
-            if not (all(map(isfinite, self.view)) and x0 < x1 and y0 < y1):
-                raise SceneError(f"view must be x0 < x1 and y0 < y1, all finite, not {self.view}")
+            if not (max(map(abs, self.view)) <= FARTHEST and x0 < x1 and y0 < y1):
+                raise SceneError(f"view must be x0 < x1 and y0 < y1, up to {FARTHEST:g} from 0, not {self.view}")
         if len(self.missing) > LONGEST_WORDS:
             raise SceneError(f"missing must have at most {LONGEST_WORDS} characters, not {len(self.missing)}")
 
@@ -97,6 +100,12 @@ class Scene:
 
     def check(self) -> None:
         """Raise ValueError, naming the parameter, the value and the bound, for a scene that could not be shown."""
+        try:
+            self._check()
+        except (TypeError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
+            raise SceneError(f"its values are not what {self.lab} takes: {short(str(error))}") from error
+
+    def _check(self) -> None:
         later = list(stages(self.values, self.history))
         with closing(self.kind(**self.kind.pictured(dict(self.values), (1, 1)))) as lab:
             for values in later:
@@ -141,16 +150,48 @@ def scene_of(document: Mapping[str, Any]) -> Scene:
 
 
 def read(text: str) -> Mapping[str, Any]:
-    """A JSON object from `text`; SceneError if it is none, or longer than LONGEST_TEXT characters."""
+    """A JSON object from `text`; SceneError if it is none, or longer than LONGEST_TEXT characters.
+
+    Its numbers are finite, its texts can be written as UTF-8, and it is at most MOST_DEPTH deep.
+    """
     if len(text) > LONGEST_TEXT:
         raise SceneError(f"a scene has at most {LONGEST_TEXT:,} characters, not {len(text):,}")
     try:
-        found = json.loads(text)
+        found = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
     except (json.JSONDecodeError, RecursionError) as error:
         raise SceneError(f"this is no JSON: {error}") from error
     if not isinstance(found, dict):
-        raise SceneError(f"a scene must be an object, not {short(found)}")
+        raise SceneError("a scene must be an object")
+    _require_plain(found)
     return found
+
+
+def _whole(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise SceneError(f"a whole number has at most {MOST_DIGITS} digits, not {len(text)}")
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise SceneError(f"a number must be finite, not {text[:20]}")
+    return value
+
+
+def _require_plain(document: object) -> None:
+    """Not recursive: it is what makes sure that others may be."""
+    todo = [(document, 0)]
+    while todo:
+        value, depth = todo.pop()
+        if depth > MOST_DEPTH:
+            raise SceneError(f"a scene is at most {MOST_DEPTH} objects and lists deep")
+        if isinstance(value, dict):
+            todo += [(part, depth + 1) for part in (*value, *value.values())]
+        elif isinstance(value, list):
+            todo += [(part, depth + 1) for part in value]
+        elif isinstance(value, str) and any("\ud800" <= one <= "\udfff" for one in value):
+            raise SceneError(f"a text must be of whole characters, not {short(value)}")
 
 
 def _look(document: object) -> Look:
@@ -176,6 +217,9 @@ def _value(kind: type[Lab], name: str, value: object) -> Any:
     parameters: Mapping[str, Any] = kind.param.objects("existing")
     if name not in parameters or name == "name":
         raise SceneError(f"{kind.LAB} has no parameter {short(name)}")
+    one_of = isinstance(parameters[name], param.Selector) and not isinstance(parameters[name], param.ListSelector)
+    if one_of and isinstance(value, list | dict):
+        raise SceneError(f"{name} must be one of the choices of {kind.LAB}, not {short(value)}")
     is_tuple = isinstance(parameters[name], param.Tuple)
     return tuple(value) if is_tuple and isinstance(value, list) else value
 
