@@ -10,13 +10,14 @@ from typing import Any
 
 def on_server_loaded(server_context: Any) -> None:
     """Called before the first request."""
-    from app import access, lobby, message_bounds, quiet, system
+    from app import access, lobby, log_bounds, message_bounds, quiet, system
     from compute import scratch
     from compute.bench.roof import roof
 
     scratch.settle()
     access.install()
     message_bounds.install()
+    log_bounds.install()
     quiet.settle()
     system.learn()
     roof().start(then=lobby.lobby().warm)  # measured before anything else loads the machine

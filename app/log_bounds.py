@@ -1,0 +1,95 @@
+"""What strangers can write into the log: short lines, few of them.
+
+Libraries log what a client sent as it is, with a traceback for each message. A filter on every handler of the process
+cuts a record to MOST_CHARACTERS and a traceback to its last lines, escapes what is no printable character, so that
+nobody forges a line, and lets a warning or an error of one place in the code through BURST times, then once in
+PAUSE seconds, with the number of those that were left out.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+
+from bokeh.util.warnings import BokehUserWarning
+
+MOST_CHARACTERS = 400  # of a message
+MOST_TRACEBACK = 3000  # characters, the last ones
+BURST, PAUSE = 10, 5.0  # records of one place at once; seconds between two of them afterwards
+MOST_PLACES = 500  # in the code that are remembered
+
+
+class Bounded(logging.Filter):
+    """A filter for handlers; `clock` in seconds, never back. Any thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock, self._lock = clock, threading.Lock()
+        self._allowed: dict[tuple[str, int], tuple[float, float]] = {}  # records that may come, as of that moment
+        self._left_out: dict[tuple[str, int], int] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether `record` is written; it is cut for that, once, however many handlers there are."""
+        verdict = getattr(record, "bounded", None)
+        if verdict is None:
+            verdict = record.bounded = self._passes(record)
+            if verdict:
+                self._cut(record)
+        return bool(verdict)
+
+    def _passes(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        place = record.pathname, record.lineno
+        with self._lock:
+            if len(self._allowed) > MOST_PLACES:
+                self._allowed.clear()
+            now = self._clock()
+            left, then = self._allowed.get(place, (BURST, now))
+            left = min(BURST, left + (now - then) / PAUSE)
+            self._allowed[place] = (left - 1 if left >= 1 else left), now
+            if left < 1:
+                self._left_out[place] = self._left_out.get(place, 0) + 1
+                return False
+            record.left_out = self._left_out.pop(place, 0)
+        return True
+
+    def _cut(self, record: logging.LogRecord) -> None:
+        try:
+            words = record.getMessage()
+        except (TypeError, ValueError, KeyError):  # what it was given does not fit its template
+            words = str(record.msg)
+        if record.exc_info and record.exc_info[0] is not None:
+            text = "".join(traceback.format_exception(*record.exc_info, limit=-8)).rstrip()
+            record.exc_text, record.exc_info = _shown(text, MOST_TRACEBACK, last=True, lines=True), None
+        more = getattr(record, "left_out", 0)
+        record.msg = _shown(words, MOST_CHARACTERS) + (f" [{more} more like this were left out]" if more else "")
+        record.args = ()
+
+
+def _shown(text: str, most: int, last: bool = False, lines: bool = False) -> str:
+    """At most `most` characters of `text`, its first or its last ones, on one line unless `lines`."""
+    cut = text if len(text) <= most else f"… {text[-most:]}" if last else f"{text[:most]}… ({len(text)} characters)"
+    return "".join(one if one.isprintable() or (lines and one == "\n") else ascii(one)[1:-1] for one in cut)
+
+
+def install() -> None:
+    """Bound every handler that there is now; harmless if called twice."""
+    logging.captureWarnings(True)
+    # its text holds an id of the client's choice, and Python remembers every text that it has warned of
+    warnings.filterwarnings("ignore", "reference already known", BokehUserWarning)
+    bounded = Bounded()
+    for handler in _handlers():
+        if not any(isinstance(one, Bounded) for one in handler.filters):
+            handler.addFilter(bounded)
+
+
+def _handlers() -> set[logging.Handler]:
+    """Those of all loggers, and the one that is used where a logger has none."""
+    loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]
+    found = {handler for logger in loggers if isinstance(logger, logging.Logger) for handler in logger.handlers}
+    return found | ({logging.lastResort} if logging.lastResort else set())

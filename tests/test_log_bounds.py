@@ -1,0 +1,151 @@
+"""The log of a server to which strangers send nonsense: short, on its own lines, and not endless."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.log_bounds import BURST, MOST_CHARACTERS, MOST_PLACES, MOST_TRACEBACK, PAUSE, Bounded
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def bounded(clock):
+    return Bounded(clock)
+
+
+def record(words, *given, line=1, level=logging.ERROR, trouble=None):
+    return logging.LogRecord("bokeh.server", level, "ws.py", line, words, given, trouble)
+
+
+def raised(words):
+    try:
+        int(words)
+    except ValueError:
+        error = ValueError(words)
+        return ValueError, error, error.__traceback__ or sys.exc_info()[2]
+    raise AssertionError(words)
+
+
+def written(bounded, made):
+    return logging.Formatter("%(message)s").format(made) if bounded.filter(made) else None
+
+
+def test_what_a_client_sent_is_cut(bounded):
+    text = written(bounded, record("error: %r", "x" * 10**6))
+    assert text.startswith("error: 'xxx")
+    assert len(text) < MOST_CHARACTERS + 60
+    assert "1000009 characters" in text
+
+
+def test_a_client_writes_no_line_of_its_own(bounded):
+    text = written(bounded, record("refused %s", "a\n2026-01-01 all is well\x1b[2K\u2028"))
+    assert text == "refused a\\n2026-01-01 all is well\\x1b[2K\\u2028"
+
+
+def test_a_traceback_keeps_its_end(bounded):
+    text = written(bounded, record("failed", trouble=raised("y" * 10**6 + "the end")))
+    assert len(text) < MOST_CHARACTERS + MOST_TRACEBACK + 60
+    assert text.endswith("the end")
+
+
+def test_a_short_record_is_as_it_was(bounded):
+    text = written(bounded, record("%d λ of %s", 3, "b", trouble=raised("why")))
+    assert text.startswith("3 λ of b\nTraceback (most recent")
+    assert written(bounded, record("100 %", line=2)) == "100 %"
+    assert written(bounded, record("%d", "no number", line=3)) == "%d"
+
+
+def test_one_place_may_say_so_much_at_once_and_then_from_time_to_time(bounded, clock):
+    said = [written(bounded, record("again %d", number)) for number in range(100)]
+    assert said == [f"again {number}" for number in range(BURST)] + [None] * (100 - BURST)
+    assert written(bounded, record("another", line=2)) == "another"
+    clock.now += PAUSE * 1.01
+    assert written(bounded, record("again")) == f"again [{100 - BURST} more like this were left out]"
+    assert written(bounded, record("again")) is None
+    clock.now += 100 * PAUSE
+    assert [written(bounded, record("calm")) for _ in range(BURST + 1)].count(None) == 1
+
+
+def test_what_is_no_warning_is_not_counted(bounded):
+    assert all(written(bounded, record("200 GET /app", level=logging.INFO)) for _ in range(100))
+
+
+def test_several_handlers_write_the_same(bounded):
+    made = record("x" * 1000)
+    assert [written(bounded, made), written(bounded, made)] == [written(bounded, made)] * 2
+
+
+def test_places_that_are_remembered_are_bounded(bounded):
+    for line in range(3 * MOST_PLACES):
+        bounded.filter(record("x", line=line))
+    assert len(bounded._allowed) <= MOST_PLACES + 1
+
+
+FUZZED = """
+import asyncio, json, logging, sys, tornado.websocket
+from bokeh.models import ColumnDataSource
+from bokeh.server.server import Server
+from bokeh.util.token import generate_jwt_token, generate_session_id
+import panel.io.server
+from app import log_bounds, message_bounds
+
+logging.basicConfig(level=logging.INFO)
+message_bounds.install()
+log_bounds.install(); log_bounds.install()
+LONG = "stranger" * 12_500
+
+async def main():
+    shown = lambda document: document.add_root(ColumnDataSource(name="one"))
+    server = Server({"/": shown}, port=0, address="127.0.0.1")
+    server.start()
+    protocols = ["bokeh", generate_jwt_token(generate_session_id())]
+    socket = await tornado.websocket.websocket_connect(f"ws://127.0.0.1:{server.port}/ws", subprotocols=protocols)
+    for _ in range(3):
+        await socket.read_message()
+    replies = []
+    for number in range(300):
+        model = {"type": "object", "name": LONG if number % 3 else "ColumnDataSource", "id": f"{number}{LONG}"}
+        events = [{"kind": ["ModelChanged", "MessageSent", LONG][number % 3], "model": {"id": f"{number}{LONG}"},
+                   "attr": LONG, "new": model, "msg_type": LONG, "msg_data": model}]
+        for text in {"msgid": str(number), "msgtype": "PATCH-DOC"}, {}, {"events": events}:
+            await socket.write_message(json.dumps(text))
+        replies.append("".join([str(await socket.read_message()) for _ in range(3)]))
+    print(json.dumps(replies))
+
+asyncio.run(main())
+"""
+
+
+def test_a_fuzzing_client_learns_nothing_and_fills_no_disk():
+    """300 messages of 100 kB each, all wrong."""
+    command = [sys.executable, "-c", FUZZED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    replies = json.loads(done.stdout)
+    assert len(replies) == 300
+    for reply in replies:
+        assert '"ERROR"' in reply
+        assert "Traceback" not in reply
+        assert ".py" not in reply
+        assert str(Path(sys.prefix)) not in reply
+        assert "stranger" not in reply
+    assert "error handling message" in done.stderr  # who runs the server still hears of it
+    assert len(done.stderr) < 200_000
+    assert max(map(len, done.stderr.splitlines())) < MOST_TRACEBACK + 500
