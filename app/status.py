@@ -21,6 +21,7 @@ WORDS = {
     "moving": "Moving",
     "restarting": "Engine restarting",
     "broken": "Engine stopped",
+    "closed": "Closed",
 }
 COMPLETE = "Complete"  # running, with nothing left to do until a value changes
 UNTRIED = "Not run yet: press Run"  # paused, of a lab that does nothing before it is asked to
