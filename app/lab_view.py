@@ -45,6 +45,7 @@ class LabView:
         session.on_values = self.controls.follow
         self.restorer = Restorer(self, self.notices.tell)
         self.listeners: list[Callable[[Any], None]] = []
+        self.on_drawn: Callable[[], object] = _ignore
         self.drawn = self._closed = False
         self._shown = True  # whether this is the lab that the page shows
         self._warning = ""
@@ -59,6 +60,7 @@ class LabView:
         if self._closed:
             return
         self.drawn = True
+        self.session.later(self.on_drawn)
         self.session.ready()
         self.session.document.add_periodic_callback(self._tick, TICK)
 
@@ -116,6 +118,10 @@ class LabView:
         self.readout.event(event)
         for listener in self.listeners:
             listener(event)
+
+
+def _ignore() -> None:
+    """Nobody waits."""
 
 
 def room(window: tuple[int, int], sidebar: bool = True, readout: bool = True) -> tuple[int, int]:

@@ -5,6 +5,7 @@ A bare request, which never says so, costs a shell and starts nothing.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import panel as pn
@@ -29,6 +30,7 @@ from compute.labs import LABS
 # Asked for anew with each page: with the question mark, the "?v=" that Panel appends is no argument by which Tornado
 # has the browser keep the file for ten years.
 MENDS = "app/static/mends.js?"
+DRAWN = 5000  # ms that a lab has to be drawn before another may take its place
 ROOMY = 900  # px of window height from which presenter mode keeps the curves below the pictures
 HEADER_TABS = {
     "& .MuiTab-root": {"color": "var(--ink)"},
@@ -78,6 +80,7 @@ class Page:
         self.view: LabView | None = None
         self.browser = Browser(self._pressed, self._resized)
         self._window = (1280, 720)
+        self._waiting = False  # for the browser to draw a lab, before another is shown
         self.system = SystemPanel(self.document)
         self.export = ExportCard(self.document, self._notices, self._dropped)
         self.template = self._shell()
@@ -132,7 +135,7 @@ class Page:
         self.tabs = pmui.TabMenu(
             items=[{"label": lab.TITLE} for lab in LABS], active=0, margin=(0, 24), align="center", sx=HEADER_TABS
         )
-        self.tabs.param.watch(lambda event: self._choose(event.new), "active")
+        self.tabs.param.watch(lambda event: self._choose_soon(), "active")
         present = icon("co_present", "Presenter mode (P)", self.present, color="default", align="center")
         about = icon("info_outline", "About this lab", self.toggle_about, color="default", align="center")
         helping = icon("help_outline", "Keys and pointer (H)", self.toggle_help, color="default", align="center")
@@ -184,8 +187,7 @@ class Page:
         """Show `scene` in its lab's tab."""
         index = LABS.index(scene.kind)
         if self.view is None or scene.lab != self.view.session.lab.LAB:
-            if self.tabs.active == index:
-                self._choose(index)
+            self._choose(index)
             self.tabs.active = index
         try:
             self._shown_view().restorer.restore(scene)
@@ -210,6 +212,32 @@ class Page:
         if self.view is None:
             raise RuntimeError("no lab is shown yet")
         return self.view
+
+    def _choose_soon(self) -> None:
+        """Show the chosen tab's lab once the browser has drawn the one that is shown.
+
+        Who runs through the tabs gets the last of them, not all: a lab is some hundred models for the browser to make.
+        """
+        view = self.view
+        if view is None or view is self.views.get(LABS[self.tabs.active].LAB):
+            return  # it is shown already, or the page has not begun
+        if view.drawn:
+            self._choose(self.tabs.active)
+        elif not self._waiting:
+            self._waiting = True
+            view.on_drawn = self._choose_now
+            self.document.add_timeout_callback(partial(self._give_up_waiting, view), DRAWN)
+
+    def _choose_now(self) -> None:
+        if self._waiting:
+            self._waiting = False
+            if self.view is not self.views.get(LABS[self.tabs.active].LAB):
+                self._choose(self.tabs.active)
+
+    def _give_up_waiting(self, view: LabView) -> None:
+        """A browser that draws nothing for so long, because its tab is hidden, say, is waited for no longer."""
+        if view is self.view:
+            self._choose_now()
 
     def _choose(self, index: int) -> None:
         """Show the lab of that tab, opened when it is first shown; the others rest."""
