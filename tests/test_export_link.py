@@ -125,3 +125,9 @@ def test_a_state_that_is_too_long_says_so():
     )  # fmt: skip
     with pytest.raises(SceneError, match="save it as a file"):
         packed(Scene("diffusion", {}, steps=5000, history=strokes))
+
+
+def test_a_link_without_a_look_leaves_the_page_s_own():
+    """One that was made by hand, or by a lab whose page has no choice of colours."""
+    assert unpacked(packed(Scene("diffusion", {"ny": 64}))).look is None
+    assert unpacked(packed(Scene("diffusion", {"ny": 64}, look=Look()))).look == Look()

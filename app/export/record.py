@@ -114,7 +114,7 @@ class RecordSection:
 
         def job(moment: Moment) -> Job:
             """See Export.order."""
-            return Job(partial(tasks.recorded, kept, export.path, moment.scene.look, part, axes, pixels, rate))
+            return Job(partial(tasks.recorded, kept, export.path, moment.scene.colours, part, axes, pixels, rate))
 
         export.order(self._subject, part, job)
 

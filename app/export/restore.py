@@ -108,4 +108,5 @@ class Restorer:
         wanted = {name: values.get(name, session.lab.param[name].default) for name in names}
         session.change(**wanted)
         session.on_values(wanted)
-        self._view.controls.wear(scene.look, scene.part)
+        if scene.look is not None:
+            self._view.controls.wear(scene.look, scene.part)

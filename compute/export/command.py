@@ -158,7 +158,7 @@ def _film(chosen: argparse.Namespace) -> Film:
     own = {"size": chosen.size, "steps": chosen.steps, "part": chosen.part, "axes": chosen.axes or None}
     scene = replace(scene, **{name: value for name, value in own.items() if value is not None})
     if chosen.palette:
-        scene = replace(scene, look=replace(scene.look, palette=chosen.palette))
+        scene = replace(scene, look=replace(scene.colours, palette=chosen.palette))
     if chosen.backend:
         backend(chosen.backend)
         scene = replace(scene, values={**scene.values, "backend": chosen.backend})

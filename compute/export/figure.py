@@ -98,11 +98,11 @@ def drawn(lab: Lab, frame: Frame, scene: Scene) -> Figure:
 
 def _picture(figure: Figure, axes: Axes, raster: Raster, scene: Scene, apart: tuple[int, int, int]) -> None:
     x0, y0, x1, y1 = raster.extent
-    axes.imshow(coloured(raster.levels, scene.look, apart)[::-1], extent=(x0, x1, y0, y1), origin="lower")
+    axes.imshow(coloured(raster.levels, scene.colours, apart)[::-1], extent=(x0, x1, y0, y1), origin="lower")
     if apart == APART and (raster.levels == NOT_FINITE).any():
         red, green, blue = (part / 255 for part in apart)
         axes.legend(handles=[Patch(color=(red, green, blue), label="not finite")], loc="upper left")
-    ramp = coloured(np.arange(255, dtype=np.uint8)[None], scene.look)[0] / 255
+    ramp = coloured(np.arange(255, dtype=np.uint8)[None], scene.colours)[0] / 255
     scale = ScalarMappable(Normalize(raster.low, raster.high), ListedColormap(list(map(tuple, ramp))))
     figure.colorbar(scale, ax=axes, label=f"{raster.label} {f'[{raster.unit}]' if raster.unit else ''}".strip())
 

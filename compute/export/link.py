@@ -27,7 +27,7 @@ def packed(scene: Scene) -> str:
     """The text of `scene`; SceneError if it would be longer than LONGEST."""
     plain = scene.plain()
     usual = Scene(scene.lab, {}).plain()
-    least = {name: value for name, value in plain.items() if name in ("lab", "values") or value != usual[name]}
+    least = {name: value for name, value in plain.items() if name in ("lab", "values") or value != usual.get(name)}
     least.pop("size", None)  # of a link's picture, the screen decides
     text = json.dumps(least, ensure_ascii=False, separators=(",", ":")).encode()
     press = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=WORDS)

@@ -65,7 +65,7 @@ def shown(lab: Lab, scene: Scene) -> Pixels:
         from compute.export import figure  # heavy, and seldom needed
 
         return figure.pixels(lab, frame, scene)
-    return fitted(coloured(frame.rasters[name].levels, scene.look, lab.APART), scene.size)
+    return fitted(coloured(frame.rasters[name].levels, scene.colours, lab.APART), scene.size)
 
 
 def fitted(picture: Pixels, size: tuple[int, int]) -> Pixels:

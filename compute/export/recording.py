@@ -157,7 +157,7 @@ class Painter:
         if self.coloured and self.scene.part not in frame.rasters:
             return None
         if self.coloured:
-            shades = coloured(frame.rasters[self.scene.part].levels, self.scene.look, self.found.kind.APART)
+            shades = coloured(frame.rasters[self.scene.part].levels, self.scene.colours, self.found.kind.APART)
             return paint.fitted(shades, self.scene.size)
         return self._drawn(frame)
 
@@ -191,7 +191,7 @@ def _natural(found: Recording, name: str) -> tuple[int, int]:
 def _shown(painter: Painter, path: Path, rate: float) -> dict[str, Any]:
     """How it is shown, for JSON."""
     scene = painter.scene
-    about = {"part": scene.part, "look": asdict(scene.look), "size": list(scene.size), "axes": scene.axes}
+    about = {"part": scene.part, "look": asdict(scene.colours), "size": list(scene.size), "axes": scene.axes}
     if path.suffix.lower() == STILL:
         return about
     padded = _padding(scene.size, path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from math import isfinite
 from typing import Any
 
@@ -55,7 +55,8 @@ class Scene:
     lab that never ends has gone; part: name of the picture in the lab's frames, "" for the first; view: (x0, y0, x1,
     y1) of it, None for the whole.
 
-    axes: whether it is drawn with axes and a colour bar; a part that is lines always has axes.
+    look: None for whichever is usual where it is shown; axes: whether it is drawn with axes and a colour bar; a part
+    that is lines always has axes.
 
     history: what happened on the way, as in story.py: `values` are those at step 0 then. missing: in words, what the
     scene does not hold of the state it was taken from; "" if nothing.
@@ -66,7 +67,7 @@ class Scene:
     size: tuple[int, int] = (1080, 1920)
     steps: int = 0
     part: str = ""
-    look: Look = field(default_factory=Look)
+    look: Look | None = None
     history: History = ()
     missing: str = ""
     view: View | None = None
@@ -84,6 +85,11 @@ class Scene:
                 raise SceneError(f"view must be x0 < x1 and y0 < y1, up to {FARTHEST:g} from 0, not {self.view}")
         if len(self.missing) > LONGEST_WORDS:
             raise SceneError(f"missing must have at most {LONGEST_WORDS} characters, not {len(self.missing)}")
+
+    @property
+    def colours(self) -> Look:
+        """How a file shows it."""
+        return self.look or Look()
 
     @property
     def kind(self) -> type[Lab]:
@@ -118,7 +124,8 @@ class Scene:
     def plain(self) -> dict[str, Any]:
         """It as values for JSON."""
         own = {"values": dict(self.values), "size": list(self.size), "history": [dict(entry) for entry in self.history]}
-        return {"schema": SCHEMA, **asdict(self), **own, "view": list(self.view) if self.view else None}
+        told = {"schema": SCHEMA, **asdict(self), **own, "view": list(self.view) if self.view else None}
+        return told if self.look else {name: value for name, value in told.items() if name != "look"}
 
 
 def scene_of(document: Mapping[str, Any]) -> Scene:
@@ -137,7 +144,7 @@ def scene_of(document: Mapping[str, Any]) -> Scene:
     size = _typed(document, "size", list)
     if len(size) != 2 or not all(type(side) is int for side in size):
         raise SceneError(f"size must be two whole numbers, not {short(size)}")
-    look = _look(document.get("look", {}))
+    look = _look(document["look"]) if "look" in document else None
     try:
         kind = lab_class(lab)
     except ValueError as error:
