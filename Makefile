@@ -33,11 +33,8 @@ serve: $(VENV)/installed$(EXTRAS)  ## run Fieldlab and print its address (PORT=5
 	@echo "Fieldlab: http://$(or $(firstword $(ORIGIN)),$(ADDRESS:0.0.0.0=localhost):$(PORT))/app   (Ctrl-C stops it)"
 	@exec $(bin)/panel serve app --address $(ADDRESS) --port $(PORT) $(addprefix --allow-websocket-origin ,$(origins))
 
-# The tests in the browser are alone on the machine, so that what they wait for comes in time. A failure of the others is
-# reported first and does not keep them from being run.
-pytest = $(bin)/python -m pytest
-split = $(pytest) --numprocesses $(JOBS) --dist loadfile --ignore tests/browser || failed=1; $(pytest) tests/browser || failed=1; exit $${failed:-0}
-tests = $(if $(strip $(ARGS)),$(pytest) $(ARGS),$(split))
+# Both halves of the tests, those in a browser and all others, at a time; ARGS goes to one pytest.
+tests = $(if $(strip $(ARGS)),$(bin)/python -m pytest $(ARGS),$(bin)/python tests/halves.py --jobs $(JOBS))
 
 test: lint types  ## lint, types, then every test: unit, kernels, browser (ARGS="-k stream" narrows it)
 	@echo "== a Chromium for the browser tests"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
+from tests import halves
 from tests.sources import ROOT
 
 RECORDER = '#!/bin/sh\necho "$(basename "$0") $*" >> "{log}"\n'
@@ -109,19 +111,31 @@ def test_test_runs_lint_types_and_pytest_in_this_order(sandbox):
     assert calls == ["ruff check .", "mypy ", found, "python -m pytest -k stream"]
 
 
-def test_all_tests_are_run_in_two_parts(sandbox):
-    """Those in a browser by themselves, also after others have failed; either's failure is make's."""
-    both = [
-        "python -m pytest --numprocesses 3 --dist loadfile --ignore tests/browser",
-        "python -m pytest tests/browser",
-    ]
-    assert [call for call in sandbox.make("test", "JOBS=3") if "pytest" in call] == both
-    for part in both:
-        fails = f'[ "$(basename "$0") $*" = "{part}" ] && exit 1 || exit 0'
-        write_program(sandbox.venv / "bin" / "python", RECORDER.format(log=sandbox.log) + fails + "\n")
-        sandbox.log.write_text("")
-        assert run_make(f"VENV={sandbox.venv}", "test", "JOBS=3").returncode != 0
-        assert [call for call in sandbox.log.read_text().splitlines() if "pytest" in call] == both
+def test_all_tests_are_run_in_both_halves(sandbox):
+    assert sandbox.make("test", "JOBS=3")[-1] == "python tests/halves.py --jobs 3"
+
+
+HALF = """#!/bin/sh
+echo "$*" >> {log}
+case "$*" in
+    tests/browser*) sleep 0.3; echo browser; exit {browser};;
+    *) chrt --pid $$ | head -1; exit {others};;
+esac
+"""
+
+
+@pytest.mark.parametrize(("browser", "others"), [(0, 0), (0, 2), (3, 0), (3, 2)])
+def test_either_half_s_failure_is_told_and_both_are_run_to_the_end(tmp_path, capfd, browser, others):
+    half = tmp_path / "half"
+    write_program(half, HALF.format(log=tmp_path / "log", browser=browser, others=others))
+    assert halves.main(["--jobs", "3", "-x"], [str(half)]) == (others or browser)
+    calls = sorted((tmp_path / "log").read_text().splitlines())
+    assert calls[0].startswith("--ignore tests/browser --numprocesses 3 --dist loadfile --durations 20")
+    assert calls[1].startswith("tests/browser --numprocesses 2 --dist loadfile")
+    assert all(call.endswith(" -x") for call in calls)
+    said = capfd.readouterr().out
+    assert said.endswith("== tests in the browser\nbrowser\n\n")
+    assert shutil.which("chrt") is None or "SCHED_IDLE" in said
 
 
 def test_help_names_every_target():
@@ -152,8 +166,39 @@ def test_a_missing_python_is_refused_in_words(tmp_path):
     assert "there is no no-such-python" in done.stderr
 
 
-def test_ci_script_is_valid_and_executable():
-    script = ROOT / ".ci" / "run"
+@pytest.mark.parametrize("name", ["run", "conditions"])
+def test_ci_scripts_are_valid_and_executable(name):
+    script = ROOT / ".ci" / name
     assert os.access(script, os.X_OK)
     done = subprocess.run([shutil.which("bash"), "-n", str(script)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+TELL = """#!/bin/sh
+echo "$LC_ALL|$TZ|${HOME-none}|$OPENBLAS_CORETYPE|$(umask)|$PWD|$(sed -n 's/^SigIgn:.//p' /proc/self/status)|$*"
+exit 3
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads which signals are ignored from /proc")
+def test_conditions_are_those_of_their_names_and_a_red_run_is_told(tmp_path):
+    (tmp_path / "bin").mkdir()
+    write_program(tmp_path / "bin" / "python", TELL)
+    wanted = ["zen", "locale+zone+homeless+umask+nohup", "space"]
+    done = subprocess.run(
+        [ROOT / ".ci" / "conditions", *wanted, "--", "-k", "lab"], env={**os.environ, "VENV": str(tmp_path)},
+        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert f"red under {' '.join(wanted)}" in done.stderr
+    zen, shell, space = (line.split("|") for line in done.stdout.splitlines())
+    assert zen[3] == "Zen"
+    assert shell[:3] == ["C", "Asia/Tokyo", "none"]
+    assert shell[4:6] == ["0077", str(ROOT)]
+    assert int(shell[6], 16) & 0b111 == 0b111   # SIGHUP, SIGINT, SIGQUIT
+    assert " " in space[5]
+    assert "ü" in space[5]
+    assert zen[7] == shell[7] == space[7] == "-m pytest -k lab"
+    unknown = subprocess.run([ROOT / ".ci" / "conditions", "rain"], capture_output=True, text=True, check=False)
+    assert unknown.returncode == 2
+    assert "no condition is called rain: haswell" in unknown.stderr

@@ -23,7 +23,9 @@ from tests.browser.serving import Server, running, serve
 HERE = Path(__file__).parent
 SCREENSHOTS = HERE.parent.parent / "assets" / "screenshots"
 LAPTOP, PROJECTOR = (1280, 720), (1920, 1080)   # pixels: what the page is laid out for
-WAIT = 20_000                                   # ms until a missing element is a failure: kernels compile
+WAIT = 60_000                                   # ms until a missing element is a failure: kernels compile
+LONGEST = 600                                   # s that one test may take there
+FIRST = ("test_l_curve", "test_export", "test_life", "test_mandelbrot", "test_diffusion")   # the longest
 FLAGS = (
     "--disable-gpu",                            # the same software rendering everywhere
     "--disable-dev-shm-usage",                  # containers give /dev/shm 64 MB
@@ -38,8 +40,10 @@ FLAGS = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what lies here as browser tests and run it last: Playwright keeps an event loop running in this thread."""
     ours = [item for item in items if item.path.is_relative_to(HERE)]
+    ours.sort(key=lambda item: FIRST.index(item.path.stem) if item.path.stem in FIRST else len(FIRST))
     for item in ours:
         item.add_marker(pytest.mark.browser)
+        item.add_marker(pytest.mark.timeout(LONGEST))
     items[:] = [item for item in items if item not in ours] + ours
 
 

@@ -74,8 +74,8 @@ class CrossoverPage(SideBar):
         self.page = page
         page.goto(server.url)
         page.get_by_role("tab", name="Crossover").click()
-        page.locator(".sentence").wait_for(timeout=60_000)
-        self.until(lambda: "Not run yet" in self.status(), 40)
+        page.locator(".sentence").wait_for()
+        self.until(lambda: "Not run yet" in self.status())
         self.until(lambda: page.evaluate(f"() => {{ {MODEL} return model('crossover plot')?.inner_width > 50; }}"))
 
     def told(self) -> str:

@@ -54,7 +54,7 @@ class CurvePage(SideBar):
         """Load the page."""
         self.page.goto(self.server.url)
         self.page.get_by_role("tab", name="L-curve").click()
-        self.page.locator(".chosen").wait_for(timeout=60_000)
+        self.page.locator(".chosen").wait_for()
         self.until(self.done, 90)
         self.watch()
 
@@ -75,7 +75,7 @@ class CurvePage(SideBar):
         if self.problem() != "Inverse heat equation":
             self.choose("Problem", "Inverse heat equation")
         self.noise("0.01")
-        self.until(self.done, 60)
+        self.until(self.done)
         self.page.get_by_role("button", name="Curvature").first.click()
         self.until(lambda: "rule 1" in self.lam())
         self.watch()

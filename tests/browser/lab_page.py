@@ -11,6 +11,7 @@ from playwright.sync_api import Error, Page
 
 from tests.browser.serving import Server
 
+PATIENCE = 60.0     # s: long, as a machine that runs the other tests beside may take its time
 GROUPS = ("Field", "Physics", "Compute", "Display")
 FRAMES = "Bokeh.documents[0].get_model_by_name('frames')"
 FIELD = f"Array.from({FRAMES}.data.{{name}}[0])"
@@ -35,7 +36,7 @@ class SideBar:
 
     page: Page
 
-    def until(self, condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    def until(self, condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
         """The condition's value as soon as it is true; fails after `seconds`, saying what the page says."""
         end = time.monotonic() + seconds
         while True:
@@ -89,7 +90,7 @@ class LabPage(SideBar):
     def open(self) -> None:
         """Load the page."""
         self.page.goto(self.server.url)
-        self.until(lambda: self.step() > 0, 40)
+        self.until(lambda: self.step() > 0)
         self.group(*GROUPS)  # a control is made when its group is opened first
         self.group(*GROUPS[:2])
         self.first = self.settings()

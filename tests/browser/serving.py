@@ -103,6 +103,11 @@ def answers(port: int) -> bool:
     return True
 
 
+def slack() -> float:
+    """By how much this machine may miss a goal: twice, and more where more processes want to run than it has cores."""
+    return 2.0 * max(1.0, os.getloadavg()[0] / len(psutil.Process().cpu_affinity()))
+
+
 @contextmanager
 def serve(folder: Path, arguments: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> Iterator[Server]:
     """Run the app on a free port, logging into `folder`; afterwards stop it and insist that no process survives.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 from playwright.sync_api import Error, Page
 
@@ -18,7 +19,8 @@ const {x_range, y_range} = figure;
 """
 STATE = f"""() => {{ {MODELS}
   const x = data.x[0], y = data.y[0], dw = data.dw[0], dh = data.dh[0];
-  return {{x, y, dw, dh, number: data.number[0], anchor: data.anchor[0], exponent: data.origin[0][2],
+  return {{x, y, dw, dh, number: data.number[0], anchor: data.anchor[0],
+           origin: data.origin[0], exponent: data.origin[0][2],
            left: x_range.start, right: x_range.end, bottom: y_range.start, top: y_range.end,
            width: figure.frame_width, height: figure.frame_height,
            pixels: data.escape[0].length, inside: data.escape[0].filter((level) => level == 255).length}};
@@ -57,8 +59,8 @@ class SetPage(SideBar):
         """Load the page."""
         self.page.goto(self.server.url)
         self.page.get_by_role("tab", name="Mandelbrot").click()
-        self.page.locator(".numbers").wait_for(timeout=40_000)
-        self.until(self.complete, 60)
+        self.page.locator(".numbers").wait_for()
+        self.until(self.complete)
 
     def fresh(self) -> None:
         """The window and the whole set as they were at first, without loading the page; it is loaded if that fails.
@@ -79,11 +81,16 @@ class SetPage(SideBar):
             self.page.set_viewport_size(self.window)
             self.until(lambda: self.state()["width"] == self.width)
         self.key("0")
-        self.until(lambda: self.complete() and abs(self.zoom() / float(HOME.zoom) - 1) < 1e-6)
+        self.until(lambda: self.complete() and self.at_home())
 
-    def state(self) -> dict[str, float]:
+    def state(self) -> dict[str, Any]:
         """Where the picture lies and what the axes show, in the browser's numbers."""
         return self.page.evaluate(STATE)
+
+    def at_home(self) -> bool:
+        """Whether the axes show the whole set, where it lies at first."""
+        middle = zip(self.point(0.5, 0.5), HOME.center, strict=True)
+        return abs(self.zoom() / float(HOME.zoom) - 1) < 1e-6 and all(abs(x - float(home)) < 1e-6 for x, home in middle)
 
     def complete(self) -> bool:
         """Whether the picture that is shown is that of the axes, and nothing is left to do."""
@@ -134,7 +141,7 @@ class SetPage(SideBar):
     def point(self, fx: float, fy: float) -> tuple[float, float]:
         """The complex number there, in float64."""
         s = self.state()
-        origin = self.page.evaluate(f"() => {{ {MODELS} return data.origin[0]; }}")
+        origin = s["origin"]
         x = s["left"] + fx * (s["right"] - s["left"])
         y = s["bottom"] + fy * (s["top"] - s["bottom"])
         return origin[0] + x * 10 ** origin[2], origin[1] + y * 10 ** origin[2]

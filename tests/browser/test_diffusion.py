@@ -198,7 +198,7 @@ def test_beyond_the_limit_it_blows_up_and_pauses_in_words(lab):
     lab.until(lambda: lab.fact("r") > 0.25)
     named = "Bokeh.documents[0].get_model_by_name('apart field').visible"
     assert not lab.page.evaluate(named)
-    lab.until(lambda: lab.fact("not finite") > 0, 60)
+    lab.until(lambda: lab.fact("not finite") > 0)
     lab.until(lambda: lab.page.evaluate(named))  # magenta is none of the palette's colours: it says what it means
     lab.until(lambda: "Paused" in lab.status())
     assert "Results disagree" not in lab.page.locator(".readout").first.inner_text()
@@ -252,7 +252,7 @@ def test_a_click_places_the_probe_the_line_can_be_dragged_and_the_wheel_zooms(ne
         return location() < 256 - 40
 
     assert location() == 256
-    lab.until(dragged, 30)  # a busy page may be laid out anew between two looks at it
+    lab.until(dragged)  # a busy page may be laid out anew between two looks at it
     both = [lab.page.evaluate(find.format(f"section {name}", "location")) for name in ("field", "laplacian")]
     assert both[0] == both[1]
     zooming_asks_for_the_region_at_full_resolution(lab)
@@ -291,7 +291,7 @@ def test_nothing_overflows(lab, size):
 @pytest.mark.parametrize("viewport", [PROJECTOR], indirect=True)
 def test_screenshots(new_lab, screenshot):
     lab = new_lab
-    lab.until(lambda: lab.step() > 1000, 60)
+    lab.until(lambda: lab.step() > 1000)
     if os.environ.get("UPDATE_SCREENSHOTS"):  # with the comparison done, which takes a while
         lab.until(lambda: lab.page.get_by_text("Measuring").count() == 0, 90)
     lab.page.mouse.move(0, 0)

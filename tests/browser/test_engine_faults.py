@@ -12,11 +12,10 @@ import time
 from collections.abc import Iterator
 from itertools import pairwise
 
-import psutil
 import pytest
 
 from tests.browser.lab_page import FRAMES, LabPage
-from tests.browser.serving import Server, serve, with_spare
+from tests.browser.serving import Server, serve, slack, with_spare
 
 GOALS = {"SIGKILL": 1.5, "SIGSEGV": 1.5, "SIGSTOP": 5.0}  # s from the blow to the next frame
 LOST = 1.0  # s between two states that are kept, so of steps that may be lost
@@ -32,11 +31,6 @@ WATCH = f"""() => {{
 def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with serve(tmp_path_factory.mktemp("server")) as server:
         yield server
-
-
-def slack() -> float:
-    """By how much this machine may miss a goal: twice, and more where more processes want to run than it has cores."""
-    return 2.0 * max(1.0, os.getloadavg()[0] / len(psutil.Process().cpu_affinity()))
 
 
 def frozen(painted: list[float], blow: float) -> tuple[float, float]:

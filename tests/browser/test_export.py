@@ -63,7 +63,7 @@ def test_a_picture_and_what_brings_it_back(lab, new_page, server, tmp_path):
 
     other = Diffusing(new_page(), server, tmp_path)
     other.drop(path, "image/png")
-    other.until(lambda: "Restored" in other.notes(), 60)
+    other.until(lambda: "Restored" in other.notes())
     other.until(lambda: other.step() == scene["steps"])
     assert (field_of(other) == field_of(lab)).all()
     assert "Paused" in other.status()
@@ -81,7 +81,7 @@ def test_a_link_brings_the_state_to_a_new_page(lab, page, screenshot, tmp_path):
     assert (field_of(other) == field_of(lab)).all()
     other.open("Film")
     other.page.get_by_role("button", name="Make the film").click()
-    other.until(lambda: other.page.locator(".job.running").count() == 1, 60)
+    other.until(lambda: other.page.locator(".job.running").count() == 1)
     other.page.wait_for_timeout(3000)
     screenshot("export")
     other.page.get_by_role("button", name="Cancel", exact=True).click()
@@ -93,7 +93,7 @@ def test_a_bad_link_gets_a_notice_and_the_usual_page(query, new_page, server, tm
     page.goto(f"{server.url}?{query}")
     other = Diffusing.__new__(Diffusing)
     ExportPage.__init__(other, page, tmp_path)
-    other.until(lambda: other.step() > 0, 60)
+    other.until(lambda: other.step() > 0)
     assert "The link cannot be shown" in other.notes()
 
 
@@ -196,7 +196,7 @@ def test_an_estimate_comes_before_the_film(lab):
     lab.open("Film")
     lab.fill("Frames", 100)
     lab.page.get_by_role("button", name="Estimate").click()
-    words = lab.until(lambda: next(iter(lab.page.get_by_text("guessed from").all_inner_texts()), ""), 60)
+    words = lab.until(lambda: next(iter(lab.page.get_by_text("guessed from").all_inner_texts()), ""))
     assert "3.33 s of film: about" in words
 
 
@@ -204,7 +204,7 @@ def test_a_film_can_be_paused_and_cancelled(lab):
     lab.open("Film")
     lab.fill("Frames", 3000)
     lab.page.get_by_role("button", name="Make the film").click()
-    lab.until(lambda: lab.page.locator(".job.running").count() == 1, 60)
+    lab.until(lambda: lab.page.locator(".job.running").count() == 1)
     lab.page.get_by_role("button", name="Pause", exact=True).last.click()
     lab.until(lambda: lab.page.locator(".job.paused").count() == 1)
     lab.page.get_by_role("button", name="Cancel", exact=True).first.click()
@@ -219,7 +219,7 @@ def test_what_runs_is_recorded_at_every_kth_step(lab):
     lab.page.get_by_role("button", name="Record", exact=True).last.click()
     before = lab.step()
     lab.key(" ")
-    lab.until(lambda: lab.step() > before + 200, 30)
+    lab.until(lambda: lab.step() > before + 200)
     lab.pause()
     frames, _ = frames_of(lab.download("Stop"))
     assert len(frames) >= 6

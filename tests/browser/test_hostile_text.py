@@ -66,7 +66,7 @@ class Hostile(LabPage, ExportPage):
 
     def shows(self, words: str = SEEN) -> None:
         """Wait until the page shows `words` as text, and see that nothing of it has become markup or run."""
-        self.until(lambda: words in self.page.evaluate(TEXT), 40)
+        self.until(lambda: words in self.page.evaluate(TEXT))
         self.page.wait_for_timeout(200)
         assert self.page.evaluate(FOREIGN) == []
         assert self.page.evaluate("window.ran") is None
@@ -161,7 +161,7 @@ def test_files_of_an_own_problem(new_page, server, tmp_path):
     page = new_page()
     page.goto(server.url)
     page.get_by_role("tab", name="L-curve").click()
-    page.locator(".chosen").wait_for(timeout=60_000)
+    page.locator(".chosen").wait_for()
     curve = Hostile.__new__(Hostile)
     curve.page = page
     curve.group("Problem")
@@ -182,8 +182,8 @@ def test_a_link_that_cannot_be_read_leaves_the_page_as_it_always_begins(new_page
     page.goto(f"{server.url}?{address(text)}")
     linked = Hostile.__new__(Hostile)
     linked.page = page
-    linked.until(lambda: "The link cannot be shown" in linked.notes(), 40)
-    linked.until(lambda: linked.step() > 0, 40)
+    linked.until(lambda: "The link cannot be shown" in linked.notes())
+    linked.until(lambda: linked.step() > 0)
 
 
 def test_names_of_ways_workloads_and_machines(new_page, tmp_path):

@@ -48,7 +48,7 @@ def npz(**arrays):
 def test_the_curve_moves_while_it_is_solved(lab):
     lab.key("r")
     lab.until(lambda: not lab.done())
-    lab.until(lab.done, 60)
+    lab.until(lab.done)
     curves = [y for y in lab.page.evaluate("window.steps") if len(y) == 200]
     assert len({tuple(y) for y in curves}) > 10  # as many pictures of it
     lowest = np.array([y[0] for y in curves])  # |x| at the lowest λ, a lower bound that rises with every step
@@ -122,13 +122,13 @@ def test_the_noise_slider_solves_anew_while_it_moves(lab):
         lab.page.keyboard.press("ArrowRight")
         lab.until(lambda before=before: lab.state()["x"] != before)
     print(f"10 noise levels in {time.monotonic() - began:.1f} s, each seen before the next")
-    lab.until(lab.done, 30)
+    lab.until(lab.done)
     assert min(lab.state()["x"]) > 3 * min(start)  # ten times the noise leaves ten times the residual
 
 
 def test_another_problem_and_a_picture(lab):
     lab.choose("Problem", "Blurred picture")
-    lab.until(lambda: lab.state()["picture"] >= 48 * 48, 60)
+    lab.until(lambda: lab.state()["picture"] >= 48 * 48)
     lab.page.get_by_text("True picture").wait_for()
     lab.until(lab.done, 90)
     lab.page.mouse.click(*lab.at(0.5))
@@ -183,7 +183,7 @@ def test_ones_own_matrix(lab):
     lab.give(A_FILE, "short.npz", npz(A=A, b=b[:-1]))
     lab.page.get_by_role("alert").get_by_text("b must have the shape (20,)").wait_for()
     lab.give(A_FILE, "shaw.npz", npz(A=A, b=b, x=x))
-    lab.until(lambda: len(lab.state()["truth"]) == 20, 30)
+    lab.until(lambda: len(lab.state()["truth"]) == 20)
     assert lab.state()["truth"] == pytest.approx(x)
     market = io.BytesIO()
     scipy.io.mmwrite(market, sp.coo_matrix(np.diag([3.0, 2.0, 1.0])))
@@ -192,13 +192,13 @@ def test_ones_own_matrix(lab):
     rhs = io.BytesIO()
     np.save(rhs, np.ones(3))
     lab.give(B_FILE, "b.npy", rhs.getvalue())
-    lab.until(lambda: len(lab.state()["solution"]) == 3, 30)
+    lab.until(lambda: len(lab.state()["solution"]) == 3)
 
 
 def test_further_narrows_the_ribbons(lab):
     assert lab.fact("ribbon")
     lab.key("f")
-    lab.until(lambda: "of 0.0001" in lab.status() and lab.done(), 60)
+    lab.until(lambda: "of 0.0001" in lab.status() and lab.done())
 
 
 def test_the_lab_pauses_steps_and_goes_on(lab):
@@ -212,7 +212,7 @@ def test_the_lab_pauses_steps_and_goes_on(lab):
     lab.key("s")
     lab.until(lambda: int(lab.fact("step")) == step + 1)
     lab.key(" ")
-    lab.until(lab.done, 60)
+    lab.until(lab.done)
 
 
 @pytest.mark.parametrize("size", [LAPTOP, PROJECTOR])

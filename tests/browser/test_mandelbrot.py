@@ -65,7 +65,6 @@ def test_the_whole_set_is_there_at_once(lab):
     print(f"the whole set complete and painted {time.monotonic() - start:.2f} s after the key, as polled from outside")
     state = lab.state()
     assert 0.1 < state["inside"] / state["pixels"] < 0.4  # 1.5 of 2.5 * 2.5 * width / height
-    assert time.monotonic() - start < 5
 
 
 @pytest.mark.parametrize("precision", ["float64", "auto"])  # long in its pixels; long in its reference orbit
@@ -78,14 +77,14 @@ def test_a_long_picture_is_cancelled_by_the_next_move(lab, precision):
     assert "Complete" not in lab.status()
     assert precision != "auto" or "reference orbit" in lab.status()
     lab.key("h")  # the page stays live meanwhile
-    lab.page.get_by_text("the whole set").first.wait_for(timeout=5000)
+    lab.page.get_by_text("the whole set").first.wait_for()
     lab.key("h")
     lab.key("m")  # so does the server
     lab.group("Place")
-    lab.page.get_by_label("Remove Mark").click(timeout=5000)
+    lab.page.get_by_label("Remove Mark").click()
     start = time.monotonic()
     lab.key("Backspace")
-    lab.until(lab.complete, 10)
+    lab.until(lab.complete)
     print(f"cancelled and another picture complete after {time.monotonic() - start:.2f} s")
     assert lab.fact("zoom") == HOME.zoom
     lab.group("Iteration")
@@ -118,7 +117,7 @@ def test_a_kernel_that_is_slow_on_purpose_says_why(lab):
 
 def test_a_bookmark_leads_to_5e113(lab):
     lab.pick("Zoom 5e113")
-    lab.until(lambda: "reference orbit" in lab.status() or lab.fact("zoom") == "5.0e113", 30)
+    lab.until(lambda: "reference orbit" in lab.status() or lab.fact("zoom") == "5.0e113")
     lab.until(lambda: lab.complete() and lab.fact("zoom") == "5.0e113", 120)
     assert "precision perturbation" in lab.status()
     re_part, im_part = lab.settled()
@@ -216,7 +215,7 @@ def test_the_area_is_shown_with_its_error_bar(lab):
     lab.group("Explain")
     lab.page.get_by_text("Area", exact=True).first.click()
     text = lab.page.locator(".area")
-    lab.until(lambda: "±" in text.inner_text(), 30)
+    lab.until(lambda: "±" in text.inner_text())
     mean, error = (float(part) for part in re.findall(r"\d\.\d+", text.inner_text())[:2])
     assert abs(mean - 1.52) < 0.1 + 4 * error  # 1000 iterations keep a little more than the set
     assert "1.50640 to 1.53121" in text.inner_text()
@@ -235,7 +234,7 @@ def test_the_lab_keeps_its_view_while_another_is_shown(lab):
     lab.pick("Triple spirals")
     lab.until(lambda: lab.complete() and lab.fact("zoom") == "600")
     lab.page.get_by_role("tab", name="Diffusion").click()
-    lab.until(lambda: lab.fact("step") not in ("", "0"), 30)
+    lab.until(lambda: lab.fact("step") not in ("", "0"))
     lab.page.get_by_role("tab", name="Mandelbrot").click()
     lab.until(lambda: lab.fact("zoom") == "600")
     lab.pick("Whole set")
@@ -244,7 +243,7 @@ def test_the_lab_keeps_its_view_while_another_is_shown(lab):
 
 def test_the_lessons_scene_has_the_lessons_size(lab):
     lab.pick("Lesson's scene")
-    lab.until(lambda: lab.fact("pixel") == "5.0e-4", 30)  # 1 of 2000 rows
+    lab.until(lambda: lab.fact("pixel") == "5.0e-4")  # 1 of 2000 rows
     state = lab.until(lambda: lab.complete() and lab.state())
     assert state["width"] / state["height"] == pytest.approx(1.5, abs=0.01)
     lab.pick("Whole set")
@@ -260,7 +259,7 @@ def test_nothing_overflows(lab, size):
         lab.group(name)
         assert lab.page.evaluate(OVERFLOW) == [0, 0]
     lab.go(*places()["Zoom 5e113"].center, "5e113", 1000)  # the longest words in the status bar
-    lab.until(lambda: lab.fact("zoom") == "5.0e113", 60)
+    lab.until(lambda: lab.fact("zoom") == "5.0e113")
     bar = lab.page.locator(".status")
     assert bar.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
 
@@ -269,7 +268,7 @@ def test_nothing_overflows(lab, size):
 def test_screenshots(new_lab, screenshot):
     lab = new_lab
     lab.pick("Seahorses 3e5")
-    lab.until(lambda: lab.complete() and lab.fact("zoom") == "3.0e5", 60)
+    lab.until(lambda: lab.complete() and lab.fact("zoom") == "3.0e5")
     if os.environ.get("UPDATE_SCREENSHOTS"):  # with the comparison done, which takes a while
         lab.until(lambda: lab.page.get_by_text("Measuring").count() == 0, 90)
     lab.key("o")

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from compute.labs.mandelbrot.views import VIEWS
+from tests.browser.serving import slack
 from tests.browser.set_page import MODELS, SetPage
 
 # A wheel that turns for a while as a hand does: 60 events a second, whatever the page makes of them.
@@ -126,21 +127,21 @@ def test_a_first_coarse_picture_follows_a_zoom_step_quickly(lab):
         f"first coarse frame of a zoom step, {s['width']}x{s['height']}: median {statistics.median(times):.0f} ms, "
         f"most {max(times):.0f} ms"
     )
-    assert statistics.median(times) < 5 * 100  # ms; the aim is 100 on a machine with nothing else to do
+    assert statistics.median(times) < 2.5 * 100 * slack()  # ms; the aim is 100 on a machine with nothing else to do
 
 
 def test_a_continuous_wheel_never_queues(lab):
     deep = VIEWS["e14"]
     lab.go(*deep.center, deep.zoom, deep.max_iterations)  # compiles what the wheel may lead to
-    lab.until(lambda: lab.state()["exponent"] < -12, 60)
+    lab.until(lambda: lab.state()["exponent"] < -12)
     lab.fresh()
     lab.listen()
     lab.page.evaluate(TURN, [*lab.at(0.31, 0.5), 3000])
     ended = lab.page.evaluate("performance.now()")
     zoom = lab.zoom()
-    lab.until(lab.fits, 5)
+    lab.until(lab.fits)
     late = lab.page.evaluate("performance.now()") - ended
-    lab.until(lab.complete, 30)
+    lab.until(lab.complete)
     frames = lab.heard()
     stale = [f for f in frames if f["at"] > ended and abs(f["height"] * zoom / 4 - 1) > 0.1]
     during = [f for f in frames if f["at"] <= ended]
@@ -242,7 +243,7 @@ def difference(one: bytes, other: bytes) -> float:
 def test_ticks_differ_from_each_other_at_any_depth(lab, name, depth):
     view = VIEWS[name]
     lab.go(*view.center, view.zoom, view.max_iterations)
-    lab.until(lambda: lab.state()["exponent"] < -depth + 2, 40)
+    lab.until(lambda: lab.state()["exponent"] < -depth + 2)
     words = lab.ticks()
     print(words)
     for axis in words:

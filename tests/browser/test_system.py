@@ -11,7 +11,7 @@ import pytest
 
 from app import readout_view
 from tests.browser.lab_page import LabPage
-from tests.browser.serving import serve
+from tests.browser.serving import serve, slack
 
 FIGURE = "dt:text-is('{name}') + dd"
 TRAFFIC = """() => {
@@ -87,7 +87,7 @@ def test_it_goes_on_while_the_lab_streams_and_the_histories_grow(lab):
     lab.page.evaluate(TRAFFIC)
     lab.until(lambda: len(lines(lab, "GPU 0")) > before + 3)
     assert lab.step() > step
-    assert lab.page.evaluate("Math.max(...window.late)") < 3000  # ms between two frames
+    assert lab.page.evaluate("Math.max(...window.late)") < 1500 * slack()  # ms between two frames
     assert figure(lab, "CPU", "Memory").endswith("GiB")
 
 
@@ -137,7 +137,7 @@ def duration(seconds):
 
 
 def test_the_timings_that_are_shown_can_be_saved(lab):
-    lab.until(lambda: "NumPy" in words(lab) and "a step" in words(lab), 40)
+    lab.until(lambda: "NumPy" in words(lab) and "a step" in words(lab))
     seen = [words(lab)]
     name, text = saved(lab, "CSV")
     assert re.fullmatch(r"fieldlab-diffusion-\d{8}T\d{6}\.csv", name)
@@ -150,7 +150,7 @@ def test_the_timings_that_are_shown_can_be_saved(lab):
         seen.append(words(lab))  # the readout is written anew every second, perhaps just when the button was pressed
         return any(all(number in text for number in told) for text in seen)
 
-    lab.until(shown_together, 5)
+    lab.until(shown_together)
     files = {}
     for label, ending, holds in (
         ("JSON", ".json", "results"), ("pyperf", ".pyperf.json", "benchmarks"), ("Trace", ".trace.json", "traceEvents"),

@@ -1,0 +1,56 @@
+"""Runs both halves of the tests at a time: those in a browser, which mostly wait, and all others, which mostly compute.
+
+`python tests/halves.py --jobs 2 [more for pytest]`. The others get what the browser leaves of the processors, so that
+it is as quick as alone. They are reported while they run, the browser's when both are done. The status is 0 if both are
+green. Each half lists its slowest 20.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+
+BROWSER = "tests/browser"
+STREAMS = 2     # browsers at a time, each with servers of its own: two cores are busy with two
+SLOWEST = ("--durations", "20", "--durations-min", "1")
+
+
+def aside() -> tuple[str, ...]:
+    """What makes a command compute only while nobody else wants to.
+
+    Jobs of the export card are run so, too, and the browser's tests wait for some: nothing may be between the two.
+    """
+    return ("chrt", "--idle", "0") if shutil.which("chrt") else ("nice", "-n", "19")
+
+
+def spread(processes: int) -> tuple[str, ...]:
+    """pytest's options for that many processes, each with whole files."""
+    return "--numprocesses", str(processes), "--dist", "loadfile"
+
+
+def main(arguments: Sequence[str], pytest: Sequence[str] = (sys.executable, "-m", "pytest")) -> int:
+    """Run them; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=2, help="processes for the tests that need no browser")
+    options, more = parser.parse_known_args(arguments)
+    browser = [*pytest, BROWSER, *spread(STREAMS), "--no-loadscope-reorder", *SLOWEST, "-o",
+               "cache_dir=.pytest_cache/browser", *more]  # fmt: skip
+    others = [*aside(), *pytest, "--ignore", BROWSER, *spread(options.jobs), *SLOWEST, *more]
+    with tempfile.TemporaryFile("w+") as said:
+        first = subprocess.Popen(browser, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
+        second = subprocess.Popen(others)
+        statuses = [half.wait() for half in (second, first)]
+        said.seek(0)
+        print("== tests in the browser", said.read(), sep="\n", flush=True)
+    return next((status for status in statuses if status), 0)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:   # both halves have had it, too
+        sys.exit(130)
