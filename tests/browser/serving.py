@@ -65,9 +65,9 @@ class Server:
 
 def engine(server: Server, device: str = "host") -> tuple[psutil.Process, psutil.Process | None]:
     """The process of the engine on `device` and, once it is there, its spare: the older and the younger one."""
-    commands = [(child.create_time(), child.cmdline(), child) for child in server.family()]
-    found = sorted((born, child) for born, line, child in commands if "compute.engine" in line and line[-1] == device)
-    return found[0][1], found[1][1] if len(found) > 1 else None
+    found = [child for child in server.family() if _command(child).endswith(f" {device}")]
+    found = sorted((child for child in found if "compute.engine" in _command(child)), key=lambda one: one.create_time())
+    return found[0], found[1] if len(found) > 1 else None
 
 
 def with_spare(server: Server, seconds: float = START) -> psutil.Process:
@@ -169,6 +169,6 @@ def _group(process: psutil.Process) -> int | None:
 def _command(process: psutil.Process) -> str:
     """Its command line, for a message."""
     try:
-        return " ".join(process.cmdline())[:120]
-    except psutil.NoSuchProcess:
+        return " ".join(process.cmdline())[:200]
+    except psutil.Error:  # a zombie has none either
         return "(gone)"
