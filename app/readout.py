@@ -25,6 +25,7 @@ from compute.bench.workload import has_workload
 from compute.comparison.contest import Verdict, shared_book
 from compute.comparison.live import Comparison
 from compute.comparison.saved import Shown
+from compute.comparison.slower import why_slower
 from compute.frames import Frame
 from compute.record import Recorded, library
 from compute.timings import Spread, Window
@@ -146,8 +147,11 @@ class Readout:
         rules, values, latest = self._comparison.rules, self._session.values, self._session.latest
         dtype, step = rules.dtype(values), rules.rate.step
         names = {"cpu": "host", "gpu": f"cuda:{values.get('device_index', 0)}"}
-        roofs = {kind: roof().rate(name, rules.rate.roof, dtype) for kind, name in names.items()}
-        facts = view.facts(rules.facts(values, latest, roofs[self._kind]), rules.rate) if latest else ""
+        rates = {kind: roof().rate(name, rules.rate.roof, dtype) for kind, name in names.items()}
+        caches = {kind: roof().caches(name) for kind, name in names.items()}
+        roofs = view.Roofs(rates, caches, rules.held(values))
+        told = rules.facts(values, latest, rates[self._kind]) if latest else ()
+        facts = view.facts(told, rules.rate, roofs, self._kind)
         drawing = rules.chart(values, recorded_figures())
         standings = verdict.standings if verdict else ()
         blocks = ""
@@ -157,7 +161,8 @@ class Readout:
                 blocks += view.others(rules.elsewhere(values, recorded_figures()))
         if drawing is not None:
             blocks += chart(drawing, standings, step)
-        return f"{view.headline(verdict)}{facts}{blocks}{view.first_calls(standings)}"
+        why = why_slower(verdict, roof().waking) if verdict else ""
+        return f"{view.headline(verdict, why)}{facts}{blocks}{view.first_calls(standings)}"
 
 
 @cache

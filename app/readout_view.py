@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from html import escape
 from math import isfinite, log10, nan
 
+from compute.bench.caches import Cache, above
 from compute.bench.rates import Rate
 from compute.comparison.contest import Agreement, Standing, Verdict
 from compute.comparison.rules import Fact
 from compute.record import Recorded
-from compute.timings import PARTS, Measurement
+from compute.timings import PARTS, Measurement, SpeedUp
 
 LOWEST, HIGHEST = 1e7, 1e13  # cells or iterations a second at the two ends of the bars
 PART_NAMES = {"launch": "launch", "compute": "compute", "levels": "levels", "transfer": "copy", "delivery": "delivery"}
@@ -31,8 +33,8 @@ NEEDS = {
 FIRST = "First step of a fresh lab; it holds compilation if nothing had compiled the kernel before. In no median."
 
 
-def headline(verdict: Verdict | None) -> str:
-    """The large number and what it compares, its spread, and how far the results lie apart."""
+def headline(verdict: Verdict | None, why: str = "") -> str:
+    """The large number and what it compares, its spread, and how far the results lie apart. why: it is a slow-down."""
     if verdict is None:
         return "<div class='headline'><b class='words'>Starting</b></div>"
     title, agreement = escape(verdict.title), _agreement(verdict.agreement)
@@ -43,14 +45,53 @@ def headline(verdict: Verdict | None) -> str:
         words = "Measuring" if verdict.state == "measuring" else "No comparison"
         return f"<div class='headline'><b class='words'>{words}</b><span>{title}</span></div>{agreement}"
     noisy = " <span class='noisy'>noisy</span>" if speed.noisy else ""
-    interval = f"<p title='Ratios that the quartiles allow'>{times(speed.low)} to {times(speed.high)}×{noisy}</p>"
-    number = f"<b>{times(speed.ratio)}×</b><span>{title}</span>"
-    return f"<div class='headline {verdict.challenger.kind}'>{number}</div>{interval}{agreement}"
+    interval = f"<p title='Ratios that the quartiles allow'>{allowed(speed)}{noisy}</p>"
+    reason = f"<p>{escape(why)}</p>" if why else ""
+    number = f"{factor(speed)}<span>{title.replace(' over ', ' than ') if slower(speed) else title}</span>"
+    return f"<div class='headline {verdict.challenger.kind}'>{number}</div>{reason}{interval}{agreement}"
 
 
-def ways(standings: Iterable[Standing], rate: Rate, dtype: str, roofs: Mapping[str, float]) -> str:
-    """One block a backend: rate and bar, then the numbers. roofs: what `rate` is compared with, by "cpu" and "gpu"."""
-    return "".join(_way(standing, rate, dtype, roofs.get(standing.contestant.kind, nan)) for standing in standings)
+def slower(speed: SpeedUp) -> bool:
+    """Whether it is a slow-down, to the figures that are shown."""
+    return float(f"{1 / speed.ratio:.3g}") > 1
+
+
+def factor(speed: SpeedUp) -> str:
+    """The large number, as HTML: "104×", or "2.62× slower" in another colour: a factor below one is no speed-up."""
+    if slower(speed):
+        return f"<b class='slower'>{times(1 / speed.ratio)}×<small> slower</small></b>"
+    return f"<b>{times(max(speed.ratio, 1.0))}×</b>"
+
+
+def allowed(speed: SpeedUp) -> str:
+    """The ratios that its quartiles allow, in the same words."""
+    ends = speed.low, speed.high
+    low, high = (f"{times(ratio)}×" if ratio >= 1 else f"{times(1 / ratio)}× slower" for ratio in ends)
+    if speed.high < 1:
+        return f"{times(1 / speed.high)} to {low}"
+    return f"{times(speed.low)} to {high}" if speed.low >= 1 else f"{low} to {high} faster"
+
+
+@dataclass(frozen=True)
+class Roofs:
+    """What rates are compared with, each by "cpu" and "gpu": `rates`, and the caches that explain what exceeds them.
+
+    held: bytes that are read over and over.
+    """
+
+    rates: Mapping[str, float] = field(default_factory=dict)
+    caches: Mapping[str, tuple[Cache, ...]] = field(default_factory=dict)
+    held: float = nan
+
+    def share(self, percent_: float, kind: str, rate: Rate) -> str:
+        """`percent_` in words, with the reason beside it where it is more than 100; as HTML."""
+        why = above(percent_, self.held, self.caches.get(kind, ()), rate.saves)
+        return f"{percent(percent_)} of {ROOFS[rate.roof]}" + (f" ({escape(why)})" if why else "")
+
+
+def ways(standings: Iterable[Standing], rate: Rate, dtype: str, roofs: Roofs) -> str:
+    """One block a backend: rate and bar, then the numbers."""
+    return "".join(_way(standing, rate, dtype, roofs) for standing in standings)
 
 
 def others(figures: Iterable[Recorded]) -> str:
@@ -68,13 +109,23 @@ def others(figures: Iterable[Recorded]) -> str:
     return "".join(blocks)
 
 
-def facts(lines: Iterable[Fact], rate: Rate) -> str:
-    """What a lab says of its newest frame, a line each; what is not known is left out."""
+def facts(lines: Iterable[Fact], rate: Rate, roofs: Roofs | None = None, kind: str = "cpu") -> str:
+    """What a lab says of its newest frame, a line each; what is not known is left out. kind: of the live device."""
+    known = roofs or Roofs()
     items = "".join(
-        f"<li title='{escape(fact.about)}'><span>{escape(fact.name)}</span><b>{_value(fact, rate)}</b></li>"
+        f"<li title='{escape(fact.about)}'><span>{escape(fact.name)}{_why(fact, rate, known, kind)}</span>"
+        f"<b>{_value(fact, rate)}</b></li>"
         for fact in lines if isinstance(fact.value, str) or isfinite(fact.value)
     )  # fmt: skip
     return f"<ul class='facts'>{items}</ul>" if items else ""
+
+
+def _why(fact: Fact, rate: Rate, roofs: Roofs, kind: str) -> str:
+    """Beside a share of a roof that is more than 100 %: the reason."""
+    if fact.kind != "percent" or isinstance(fact.value, str):
+        return ""
+    why = above(fact.value, roofs.held, roofs.caches.get(kind, ()), rate.saves)
+    return f" ({escape(why)})" if why else ""
 
 
 def parts(measurement: Measurement | None, kind: str, frames_per_second: float) -> str:
@@ -102,7 +153,7 @@ def first_calls(standings: Iterable[Standing]) -> str:
     return f"<p class='quiet' title='{escape(FIRST)}'>First call: {', '.join(known)}</p>" if known else ""
 
 
-def _way(standing: Standing, rate: Rate, dtype: str, roof: float) -> str:
+def _way(standing: Standing, rate: Rate, dtype: str, roofs: Roofs) -> str:
     contestant, measurement = standing.contestant, standing.measurement
     name = named(standing)
     if measurement is None:
@@ -112,7 +163,8 @@ def _way(standing: Standing, rate: Rate, dtype: str, roof: float) -> str:
     bar = _bar(speed, cells / step.q3, cells / step.q1)
     noisy = " <span class='noisy'>noisy</span>" if measurement.noisy else ""
     spread = f"{duration(step.median)} a {rate.step} ({span(step.q1, step.q3)}), n&nbsp;{step.n}{noisy}"
-    share = f", {percent(rate.percent(speed, dtype, roof))} of {ROOFS[rate.roof]}" if isfinite(roof) else ""
+    roof = roofs.rates.get(contestant.kind, nan)
+    share = f", {roofs.share(rate.percent(speed, dtype, roof), contestant.kind, rate)}" if isfinite(roof) else ""
     unit, size = COUNTED[rate.counted]
     counted = f"{figure(rate.counted_per_second(speed, dtype) / size)}&nbsp;{unit}{share}"
     counted = f"<span title='{escape(NEEDS[rate.counted])}'>{counted}</span>"

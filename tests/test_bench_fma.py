@@ -72,7 +72,8 @@ def test_a_child_tells_the_roofs_of_every_device_here():
     command = [sys.executable, "-m", "compute.bench.roof"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     found = json.loads(done.stdout)
-    assert found["host"].keys() == {"copy", "fma float32", "fma float64"}
+    assert found["host"].keys() == {"copy", "fma float32", "fma float64", "waking"}
+    assert 0 < found["host"].pop("waking") < 1
     assert all(rate > 1e6 for rate in found["host"].values())
     if all(b.missing for b in BACKENDS if b.device == "cuda"):
         assert set(found) == {"host"}

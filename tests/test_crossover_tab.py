@@ -7,7 +7,8 @@ import html
 import io
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,10 +21,11 @@ from app.crossover.finding import doubt, words
 from app.crossover.held import held
 from app.crossover.kept import Kept, as_csv, as_json, as_pyperf, as_trace
 from app.crossover.looks import looks
+from app.crossover.readout import _headline
 from app.crossover.sentence import sentence
 from app.crossover.sight import Sight
 from app.crossover.sizes import SizeChoice
-from app.crossover.split import parts, split
+from app.crossover.split import parts, shares, split
 from app.crossover.times import count, duration, rate
 from app.crossover.traps_view import seen
 from app.crossover.way_list import entries
@@ -31,13 +33,14 @@ from app.crossover.ways import state
 from app.log_axis import LogWindow
 from app.theme import LIGHT
 from compute import record
-from compute.labs.crossover import Crossover
+from compute.bench.caches import DISTURBED, Cache
+from compute.labs.crossover import Crossover, roofline
 from compute.labs.crossover.catalogue import Way, workload, workloads
 from compute.labs.crossover.cited import Cited
 from compute.labs.crossover.conclusions import Conclusion
 from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, Line, compared, sides
 from compute.labs.crossover.picture import Line as Measured
-from compute.labs.crossover.picture import Spot
+from compute.labs.crossover.picture import Spot, above
 from compute.labs.crossover.trap import traps
 from compute.timings import Spread
 
@@ -238,3 +241,32 @@ def test_times_and_rates_in_words():
     assert count(1_234_567) == "1\u202f234\u202f567"
     assert rate(3.2e12, "B/s") == "3.20\u202fTB/s"
     assert rate(float("nan"), "B/s") == "–"
+
+
+def test_a_way_above_the_roof_has_the_reason_in_its_row(monkeypatch):
+    """1000 float64 of add_one move 16 kB a call: 16 GB/s under a roof of 10."""
+    monkeypatch.setattr(roofline, "host_caches", lambda: (Cache("L1", 64_000),))
+    facts = {"roof host bandwidth": 10e9, "roof host flops": 1e12, "evict": 0.0}
+    frame = SimpleNamespace(facts=facts, notes={"dtype": "float64"})
+    fast = Spot(1000, "measured", "", 0.0, 1.0, spread(1e-6), intensity=1 / 16, flops=1e9, moved=16e9, percent=160.0)
+    numpy_ = Measured("cpu_numpy", "NumPy", "host", (fast,))
+    why = partial(above, frame)
+    assert "160 %</td><td class='why'>in cache: 16 kB fit the L1 of 64 kB</td>" in shares([numpy_], 1000, why)
+    facts["evict"] = 1.0  # whose caches are emptied before each call
+    assert DISTURBED in shares([numpy_], 1000, why)
+    slow = replace(fast, percent=60.0)
+    assert "60 %</td><td class='why'></td>" in shares([replace(numpy_, points=(slow,))], 1000, why)
+
+
+def test_a_way_that_loses_is_said_to_be_slower_and_why():
+    """Numba takes 10 µs at any n up to 1000: what a call costs by itself."""
+    quick = line(NUMPY, {10: 1e-7, 100: 1e-6, 1000: 1e-5 / 2.6})
+    found = compared(*sides([SLOW_START, quick], "cpu_numpy", "cpu_numba"))
+    shown = _headline(found)
+    assert "<b class='slower'>2.60×<small> slower</small></b><span>Numba than NumPy</span>" in shown
+    assert "<p>a call by itself dominates: n = 100 takes it almost as long</p>" in shown
+    assert plain(words(found)) == "Numba is slower than NumPy at every n of both"
+    grown = compared(*sides([line(NUMBA, {10: 1e-6, 1000: 1e-4}), PROPORTIONAL], "cpu_numpy", "cpu_numba"))
+    assert (grown.ratio.ratio < 1, grown.why()) == (True, "")
+    flat = compared(*sides([line(NUMPY, {10: 1e-7, 1000: 1e-6}), FLAT]))
+    assert flat.why() == "launching dominates: n = 100 takes it almost as long"

@@ -11,11 +11,13 @@ import pytest
 from app import readout_view as view
 from app.readout_chart import LONGEST, SHORTEST, chart
 from app.readout_chart import place as place_time
+from compute.bench.caches import Cache
 from compute.bench.rates import Rate
 from compute.comparison.contest import Agreement, Contestant, Standing, judge
 from compute.comparison.rules import Chart, Fact
+from compute.comparison.slower import why_slower
 from compute.labs.diffusion.workload import CITED, RATE
-from compute.timings import Measurement, Timing
+from compute.timings import Measurement, SpeedUp, Timing
 
 
 def standing(name, seconds, difference=5e-8, first=0.3):
@@ -38,7 +40,7 @@ def test_the_headline_leads_with_the_speed_up_its_spread_and_the_difference():
 
 def test_results_that_disagree_show_no_factor_and_no_time():
     standings = standing("gpu_cupy", 1e-6, difference=1e-2), standing("cpu_numba", 5e-5)
-    head, blocks = view.headline(verdict(*standings)), view.ways(standings, RATE, "float32", {})
+    head, blocks = view.headline(verdict(*standings)), view.ways(standings, RATE, "float32", view.Roofs())
     assert "Results disagree" in head
     assert "differs by 1.0e-02" in head
     assert "×</b>" not in head
@@ -57,12 +59,12 @@ def test_without_two_results_it_says_that_it_measures():
 
 def test_a_note_is_shown_as_text():
     noted = replace(Standing(Contestant("cpu_numba"), None, None), note="needs <b>9</b> GiB")
-    assert "needs &lt;b&gt;9&lt;/b&gt; GiB" in view.ways([noted], RATE, "float32", {})
+    assert "needs &lt;b&gt;9&lt;/b&gt; GiB" in view.ways([noted], RATE, "float32", view.Roofs())
     assert "No comparison" in view.headline(verdict(noted, standing("cpu_numpy", 1.0)))
 
 
 def test_each_way_has_median_quartiles_count_rates_and_percent():
-    text = view.ways([standing("cpu_numpy", 1e-4)], RATE, "float32", {"cpu": 1.6e9})
+    text = view.ways([standing("cpu_numpy", 1e-4)], RATE, "float32", view.Roofs({"cpu": 1.6e9}))
     for part in (
         "100&nbsp;µs a step",
         "n&nbsp;9",
@@ -71,14 +73,14 @@ def test_each_way_has_median_quartiles_count_rates_and_percent():
         "50&nbsp;%",
     ):
         assert part in text, part
-    assert "%&nbsp;of copy" not in view.ways([standing("cpu_numpy", 1e-4)], RATE, "float32", {})
+    assert "%&nbsp;of copy" not in view.ways([standing("cpu_numpy", 1e-4)], RATE, "float32", view.Roofs())
 
 
 def test_a_noisy_measurement_says_so():
     wild = [Timing("cpu_numpy", "", 1, 100, compute=value) for value in (1, 2, 3, 4, 5, 6)]
     noisy = replace(standing("cpu_numpy", 1.0), measurement=Measurement.of(wild))
-    assert "noisy" in view.ways([noisy], RATE, "float32", {})
-    assert "noisy" not in view.ways([standing("cpu_numpy", 1.0)], RATE, "float32", {})
+    assert "noisy" in view.ways([noisy], RATE, "float32", view.Roofs())
+    assert "noisy" not in view.ways([standing("cpu_numpy", 1.0)], RATE, "float32", view.Roofs())
 
 
 def test_recorded_figures_are_hollow_and_dated_and_cited_ones_hatched():
@@ -93,7 +95,7 @@ def test_recorded_figures_are_hollow_and_dated_and_cited_ones_hatched():
 
 def test_first_calls_stand_apart():
     assert "First call: NumPy 300&nbsp;ms" in view.first_calls([standing("cpu_numpy", 1e-4)])
-    assert "300" not in view.ways([standing("cpu_numpy", 1e-4)], RATE, "float32", {})
+    assert "300" not in view.ways([standing("cpu_numpy", 1e-4)], RATE, "float32", view.Roofs())
     assert view.first_calls([Standing(Contestant("cpu_numpy"), None, None)]) == ""
 
 
@@ -125,7 +127,7 @@ PICTURES = Rate("Giter/s", "iterations", "picture", "fma", "instructions", lambd
 
 
 def test_a_lab_counts_in_its_own_unit_against_its_own_roof():
-    text = view.ways([standing("cpu_numpy", 1e-3)], PICTURES, "float64", {"cpu": 4e8})
+    text = view.ways([standing("cpu_numpy", 1e-3)], PICTURES, "float64", view.Roofs({"cpu": 4e8}))
     assert "1.00&nbsp;ms a picture" in text
     assert "996&nbsp;pictures/s" in text
     assert "0.0398&nbsp;Ginstr/s" in text  # 10 000 iterations of 4 instructions in 1.004 ms
@@ -196,3 +198,82 @@ def test_the_chart_s_axis_is_logarithmic_and_nothing_leaves_it():
     assert place_time(SHORTEST / 10) == place_time(SHORTEST) == 0
     assert place_time(LONGEST) == place_time(10 * LONGEST) == 100
     assert place_time(math.sqrt(SHORTEST * LONGEST)) == pytest.approx(50)
+
+
+# -- what is slower, and what is above a roof
+
+
+def speed(ratio, width=0.1):
+    return SpeedUp(ratio, ratio * (1 - width), ratio * (1 + width), noisy=False)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "number", "interval"),
+    [
+        (104.0, "<b>104×</b>", "93.6 to 114×"),
+        (0.382, "<b class='slower'>2.62×<small> slower</small></b>", "2.38 to 2.91× slower"),
+        (1 / 2.6, "<b class='slower'>2.60×<small> slower</small></b>", ""),
+        (0.96, "<b class='slower'>1.04×<small> slower</small></b>", "1.16× slower to 1.06× faster"),
+        (1.05, "<b>1.05×</b>", "1.06× slower to 1.16× faster"),
+        (1.0, "<b>1.00×</b>", ""),
+        (0.9999, "<b>1.00×</b>", ""),
+    ],
+)
+def test_a_factor_below_one_is_said_as_a_slow_down(ratio, number, interval):
+    assert view.factor(speed(ratio)) == number
+    if interval:
+        assert view.allowed(speed(ratio)) == interval
+
+
+def test_the_headline_of_a_slow_down_says_than_and_why():
+    shown = verdict(standing("cpu_numba", 2.62e-5), standing("cpu_numpy", 1e-5))
+    text = view.headline(shown, "too small for <2> threads")
+    assert "2.62×<small> slower</small></b><span>Numba than NumPy</span>" in text
+    assert "<p>too small for &lt;2&gt; threads</p>" in text
+    assert "0.3" not in re.sub("<[^>]+>", "", text.split("differs")[0])
+
+
+def test_why_a_way_is_slower_is_said_where_the_figures_tell(monkeypatch):
+    from compute.comparison import contest
+
+    monkeypatch.setattr(contest, "cpu_count", lambda: 16)
+    slow = verdict(standing("cpu_numba", 2e-5), standing("cpu_numpy", 1e-5))
+    assert why_slower(slow, 1e-5) == "too small for 16 threads: starting them takes 50 % of a step"
+    assert why_slower(slow, 1e-6) == ""  # that does not explain it
+    assert why_slower(slow, math.nan) == ""
+    assert why_slower(verdict(standing("cpu_numba", 1e-6), standing("cpu_numpy", 1e-5)), 1e-5) == ""
+    monkeypatch.setattr(contest, "cpu_count", lambda: 1)
+    assert why_slower(slow, 1e-5) == ""
+
+
+@pytest.mark.parametrize(("launch", "says"), [(9e-6, "launching takes 90 % of its time"), (1e-6, ""), (math.nan, "")])
+def test_a_gpu_that_is_slower_has_its_launches_said(launch, says):
+    timings = [Timing("gpu_cupy", "", 1, 100, launch=launch, compute=1e-5) for _ in range(9)]
+    gpu = Standing(Contestant("gpu_cupy"), Measurement.of(timings), Agreement(1e-8, 1e-6, "", ""))
+    assert why_slower(verdict(gpu, standing("cpu_numba", 1e-6)), 1e-9).startswith(says)
+    assert (why_slower(verdict(gpu, standing("cpu_numba", 1e-6)), 1e-9) == "") == (says == "")
+
+
+CACHES = {"cpu": (Cache("L2", 2 * 10**6), Cache("L3", 33 * 10**6))}
+
+
+@pytest.mark.parametrize("roof", [1e8, 8e8, 1.7e9, math.nan])
+@pytest.mark.parametrize("held", [1e5, 1e7, 1e9, math.nan])
+@pytest.mark.parametrize("caches", [CACHES, {}])
+@pytest.mark.parametrize("rate", [RATE, PICTURES])
+def test_no_more_than_a_hundred_percent_is_shown_without_a_reason_beside_it(roof, held, caches, rate):
+    text = view.ways([standing("cpu_numpy", 1e-4)], rate, "float32", view.Roofs({"cpu": roof}, caches, held))
+    shares = re.findall(r"(\d[\d.]*)&nbsp;% of \w+(?: \(([^)]+)\))?", text)
+    assert len(shares) == math.isfinite(roof)
+    for share, why in shares:
+        assert (float(share) > 100) == bool(why)
+        if why and caches and held <= 33e6:
+            fits = "100 kB fit the L2 of 2 MB" if held < 2e6 else "10 MB fit the L3 of 33 MB"
+            assert why == f"in cache: {fits}"
+
+
+def test_a_fact_above_its_roof_has_the_reason_beside_it():
+    facts = [Fact("Part of the roof", 134.0, "percent"), Fact("Part of another", 99.0, "percent")]
+    above, below = view.facts(facts, RATE, view.Roofs({}, CACHES, 3e5)).split("<li")[2:0:-1][::-1]
+    assert "(in cache: 300 kB fit the L2 of 2 MB)" in above
+    assert "(" not in below

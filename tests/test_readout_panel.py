@@ -27,6 +27,11 @@ class Roof:
     def rate(self, device, kind="copy", dtype=""):
         return {"copy": 1e10, "fma": 5e10}[kind]
 
+    def caches(self, device):
+        return ()
+
+    waking = 1e-6
+
 
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch):

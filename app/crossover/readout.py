@@ -12,7 +12,7 @@ import panel_material_ui as pmui
 from app.crossover.kept import Keeper
 from app.crossover.sight import Sight
 from app.crossover.times import count, duration
-from app.readout_view import times
+from app.readout_view import allowed, factor, slower
 from app.session import Session
 from app.theme import ASSETS, stylesheet
 from compute.frames import Frame
@@ -74,12 +74,13 @@ def _headline(finding: Finding) -> str:
     ratio, (fast, slow) = finding.ratio, finding.names
     if ratio is None:
         return ""
-    number = f"<b>{times(ratio.ratio)}×</b><span>{escape(fast)} over {escape(slow)}</span>"
+    number = f"{factor(ratio)}<span>{escape(fast)} {'than' if slower(ratio) else 'over'} {escape(slow)}</span>"
+    reason = f"<p>{escape(finding.why(count))}</p>" if slower(ratio) else ""
     noisy = " <span class='noisy'>noisy</span>" if ratio.noisy else ""
     place = f"<p class='quiet'>{escape(finding.place)}</p>" if finding.place else ""
-    interval = f"<p>{times(ratio.low)} to {times(ratio.high)}×{noisy} at n = {count(finding.n)}</p>"
+    interval = f"<p>{allowed(ratio)}{noisy} at n = {count(finding.n)}</p>"
     hollow = " recorded" if finding.place else ""  # as everything that was not measured here
-    return f"<div class='headline {finding.fast.kind}{hollow}'>{number}</div>{interval}{place}"
+    return f"<div class='headline {finding.fast.kind}{hollow}'>{number}</div>{reason}{interval}{place}"
 
 
 def _way(line: Line, spread: Spread, longest: float, n: int) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from math import isfinite
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from bokeh.models import ColumnDataSource, HoverTool
@@ -17,7 +18,7 @@ from app.crossover.times import rate
 from app.crossover.tip import TIP
 from app.plot_type import type_size
 from app.theme import FAMILY, colours
-from compute.labs.crossover.picture import Line
+from compute.labs.crossover.picture import Line, Spot
 from compute.labs.crossover.roofline import Roof
 
 ROOM = 0.26  # of the width, for the names
@@ -31,6 +32,13 @@ DOTS = ("x", "y", "marker", "hue", "name", "words")
 NAMES = ("x", "y", "text", "hue")
 DECADES = 2.0  # shown on each side of what there is
 
+Why: TypeAlias = Callable[[Line, Spot], str]
+
+
+def _unknown(line: Line, spot: Spot) -> str:
+    """Nothing is known."""
+    return ""
+
 
 class RooflinePlot(LogPlot):
     """One figure."""
@@ -40,6 +48,7 @@ class RooflinePlot(LogPlot):
 
     def __init__(self) -> None:
         self._shown: tuple[Any, ...] | None = None
+        self._why: Why = _unknown
         words = "operations a byte", "operations a second"
         super().__init__("roofline plot", words, ((1e-2, 1e2), (1e9, 1e12)), (6, 6), FLOPS)
         self.x.room = ROOM
@@ -61,11 +70,17 @@ class RooflinePlot(LogPlot):
 
     def _again(self) -> None:
         if self._shown is not None:
-            shown, self._shown = self._shown, None
-            self.show(*shown)
+            (lines, looks, roofs, n), self._shown = self._shown, None
+            self.show(lines, looks, roofs, n, self._why)
 
-    def show(self, lines: Sequence[Line], looks: Mapping[str, Look], roofs: Mapping[str, Roof], n: int) -> int:
-        """Draw the ways that have a time at n, below the roofs by "host" and "cuda"; returns how many there are."""
+    def show(
+        self, lines: Sequence[Line], looks: Mapping[str, Look], roofs: Mapping[str, Roof], n: int, why: Why = _unknown
+    ) -> int:
+        """Draw the ways that have a time at n, below the roofs by "host" and "cuda"; returns how many there are.
+
+        why: of what is more than 100 %.
+        """
+        self._why = why
         found = [(line, spot) for line in lines for spot in line.points
                  if spot.n == n and spot.step is not None and spot.flops > 0]  # fmt: skip
         state = lines, looks, roofs, n
@@ -77,7 +92,9 @@ class RooflinePlot(LogPlot):
         dots = table(DOTS)
         for line, spot in found:
             share = f"{spot.percent:.3g} % of the roof" if isfinite(spot.percent) else "roof not yet measured"
+            above = why(line, spot)
             words = f"{rate(spot.flops, 'FLOP/s')}, {rate(spot.moved, 'B/s')}<br>{share}"
+            words += f"<br>{escape(above)}" if above else ""
             look = looks[line.way]
             append(dots, spot.intensity, spot.flops, look.marker, scheme[look.kind], line.label, words)
         self.dots.data = dots

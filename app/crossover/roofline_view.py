@@ -66,11 +66,16 @@ class RooflineView:
         if self._drawn:
             self._again()
 
+    def _why(self, line: picture.Line, spot: picture.Spot) -> str:
+        """Why it is faster than the roof; "" where it is not."""
+        frame = self._sight.frame
+        return picture.above(frame, line, spot) if frame is not None else ""
+
     def _again(self) -> None:
         frame, n = self._sight.frame, self.size.n
         roofs = picture.roofs(frame) if frame is not None else {}
         lines = list(self._sight.measured.values())
-        drawn = self.plot.show(lines, self._looks, roofs, n)
-        html = shares(lines, n) + ("" if roofs else NO_ROOFS) + (NO_FLOPS if n and not drawn else "")
+        drawn = self.plot.show(lines, self._looks, roofs, n, self._why)
+        html = shares(lines, n, self._why) + ("" if roofs else NO_ROOFS) + (NO_FLOPS if n and not drawn else "")
         if html != self._text.object:
             self._text.object = html

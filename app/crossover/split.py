@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from html import escape
 from math import isfinite, nan
 
@@ -24,10 +24,9 @@ STYLE = """
 .transfer { background: var(--warn); }
 .split .keys { display: flex; gap: 24px; margin: 0 0 12px; font-size: var(--small, 14px); color: var(--ink); }
 .split .keys i { display: inline-block; width: 12px; height: 12px; border-radius: 2px; margin-right: 6px; }
+.split td.why { white-space: normal; color: var(--muted); font-size: var(--small, 14px); }
 .split .noisy { color: var(--warn); font-weight: 700; }
 """
-FULL = 100.0  # percent
-ABOVE = "Above 100 % data stay in a cache, or a way does less than was counted."
 ABOUT = (
     "Launching is how long the call kept the host before it returned; on a GPU computing goes on meanwhile, so what is "
     "shown as computing is what the device needed beyond that. A call on the host launches nothing."
@@ -75,20 +74,23 @@ def _row(line: Line, spot: Spot) -> str:
     return f"<tr class='{kind}'>{name}<td class='bar'><div class='track'>{bar}</div></td>{cells}</tr>"
 
 
-def shares(lines: Iterable[Line], n: int) -> str:
-    """A row for each way: what it moves and computes a second, and the percent of the roof above it."""
+def shares(lines: Iterable[Line], n: int, why: Callable[[Line, Spot], str]) -> str:
+    """A row for each way: what it moves and computes a second, and the percent of the roof above it.
+
+    why: of what is more than 100 %.
+    """
     found = [(line, spot) for line in lines for spot in line.points if spot.n == n and spot.step is not None]
     if not found:
         return ""
     head = (
         "<tr><th>Way</th><th class='num'>memory</th><th class='num'>arithmetic</th>"
-        "<th class='num'>percent of the roof</th></tr>"
+        "<th class='num'>percent of the roof</th><th></th></tr>"
     )
     rows = "".join(
         f"<tr class='{'cpu' if line.device == 'host' else 'gpu'}'><td>{escape(line.label)}</td>"
         f"<td class='num'>{rate(spot.moved, 'B/s')}</td><td class='num'>{rate(spot.flops, 'FLOP/s')}</td>"
-        f"<td class='num'>{f'{spot.percent:.3g} %' if isfinite(spot.percent) else '–'}</td></tr>"
+        f"<td class='num'>{f'{spot.percent:.3g} %' if isfinite(spot.percent) else '–'}</td>"
+        f"<td class='why'>{escape(why(line, spot))}</td></tr>"
         for line, spot in found
     )
-    above = f"<p>{ABOVE}</p>" if any(spot.percent > FULL for _, spot in found) else ""
-    return f"<div class='split'><table>{head}{rows}</table>{above}</div>"
+    return f"<div class='split'><table>{head}{rows}</table></div>"

@@ -16,7 +16,7 @@ class Rate:
     unit: of 1e9 of its work a second, for the screen; work: what that is, in the plural ("cells", "iterations"); step:
     what one time is the time of ("step", "picture"); roof: "copy" (bytes/s while copying) or "fma" (fused
     multiply-adds/s); counted: what the roof counts, in the plural; need(dtype): how many of these one cell or iteration
-    takes at least.
+    takes at least; saves: in words, how a way may do with less than that, and so exceed the roof.
     """
 
     unit: str
@@ -25,6 +25,7 @@ class Rate:
     roof: Roof
     counted: str
     need: Callable[[str], float]
+    saves: str = ""
 
     def counted_per_second(self, rate: float, dtype: str) -> float:
         """What the roof counts, a second, at `rate` cells or iterations a second."""

@@ -12,6 +12,7 @@ from typing import Any
 import numba
 
 from compute import machine
+from compute.bench.caches import above
 from compute.bench.rows import Plan, Results, Row
 from compute.files import whole
 from compute.record import SCHEMA
@@ -79,6 +80,7 @@ def entry(row: Row, results: Results, work: ModuleType) -> dict[str, Any]:
             f"{rate.work}_per_second": per_second,
             f"{rate.counted}_per_second": _finite(counted(row, work)),
             f"percent_of_{rate.roof}": _finite(percent(row, results, work)),
+            "above_roof": above_roof(row, results, work),
         }  # fmt: skip
     if row.speed_up is not None:
         speed = row.speed_up
@@ -96,6 +98,14 @@ def counted(row: Row, work: ModuleType) -> float:
 def percent(row: Row, results: Results, work: ModuleType) -> float:
     """The row's rate in percent of its device's roof; nan where it has none."""
     return 100.0 * counted(row, work) / results.roof(work.RATE.roof, row.device, row.case.dtype)
+
+
+def above_roof(row: Row, results: Results, work: ModuleType) -> str:
+    """Why the row's rate is more than 100 % of its roof, in words; "" where it is not."""
+    if row.measurement is None:
+        return ""
+    moved = counted(row, work) * row.measurement.step.median if work.RATE.roof == "copy" else math.nan
+    return above(percent(row, results, work), moved, results.caches(row.device), work.RATE.saves)
 
 
 def write_csv(record: Mapping[str, Any], path: Path) -> None:

@@ -1,6 +1,7 @@
 """The roofs of this machine for a server that itself never touches a device: a child measures them once.
 
-`python -m compute.bench.roof` is that child; it prints JSON {device: {copy: bytes/s, "fma float32": 1/s, …}} and ends.
+`python -m compute.bench.roof` is that child; it prints JSON {device: {copy: bytes/s, "fma float32": 1/s, …}} and ends;
+beside the roofs what explains the figures: "waking" in seconds on the host, "l2" in bytes of a GPU.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from math import isfinite, nan
 
 from compute.backends import BACKENDS
 from compute.bench.bandwidth import copy_bandwidth
+from compute.bench.caches import Cache, gpu_caches, host_caches
 from compute.bench.fma import DTYPES, fma_rate
 from compute.bench.rates import Roof as Kind
+from compute.bench.waking import waking_seconds
+from compute.devices import Device
 from compute.engine.worker import die_with_parent
 from compute.gpu_devices import cuda_count
 from compute.machine import ROOT
@@ -50,6 +54,17 @@ class Roof:
         """Of `device` ("host", "cuda:0" …): bytes read and written a second, or fused multiply-adds on `dtype`."""
         return self._rates.get(device, {}).get(kind if kind == "copy" else f"{kind} {dtype}", nan)
 
+    def caches(self, device: str) -> tuple[Cache, ...]:
+        """Of `device`, smallest first; () as long as they are not known, and where the system does not tell."""
+        if device == "host":
+            return host_caches()
+        return gpu_caches(self._rates.get(device, {}).get("l2", nan))
+
+    @property
+    def waking(self) -> float:
+        """Seconds that it takes to start all threads of the host once; nan as long as that is not known."""
+        return self._rates.get("host", {}).get("waking", nan)
+
     def _measure(self, then: Callable[[], object] | None) -> None:
         command = [sys.executable, "-m", "compute.bench.roof"]
         try:
@@ -79,9 +94,15 @@ def measure() -> dict[str, dict[str, float]]:
             for dtype in DTYPES:
                 fma = fma_rate(device, dtype)
                 rates[f"fma {dtype}"] = fma.rate.median if fma else nan
+            rates |= {"waking": waking_seconds()} if device.kind == "cpu" else {"l2": _l2_bytes(device)}
             found[device.name] = {kind: rate for kind, rate in rates.items() if isfinite(rate)}
             device.close()
     return found
+
+
+def _l2_bytes(device: Device) -> float:
+    """nan where the driver does not say."""
+    return float(device.describe().get("l2_bytes", nan))
 
 
 if __name__ == "__main__":

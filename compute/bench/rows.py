@@ -8,6 +8,7 @@ from math import nan
 from typing import Any, Literal
 
 from compute.bench.bandwidth import CopyBandwidth
+from compute.bench.caches import Cache, gpu_caches, host_caches
 from compute.bench.conditions import Watch
 from compute.bench.fma import FmaRate
 from compute.bench.rates import Roof
@@ -66,6 +67,7 @@ class Results:
     rows: list[Row] = field(default_factory=list)
     bandwidths: dict[str, CopyBandwidth] = field(default_factory=dict)
     fma: dict[tuple[str, str], FmaRate] = field(default_factory=dict)
+    l2: dict[str, float] = field(default_factory=dict)  # bytes of a GPU's cache, by device
     conditions: Watch = field(default_factory=Watch)
 
     def roof(self, kind: Roof, device: str, dtype: str) -> float:
@@ -74,6 +76,10 @@ class Results:
         if kind == "copy":
             measured = self.bandwidths.get(device)
         return measured.rate.median if measured else nan
+
+    def caches(self, device: str) -> tuple[Cache, ...]:
+        """Of a device, smallest first, as far as they are known."""
+        return host_caches() if device == "host" else gpu_caches(self.l2.get(device, nan))
 
 
 def with_speed_ups(rows: list[Row]) -> list[Row]:

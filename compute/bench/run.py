@@ -8,6 +8,7 @@ timed too, and reported apart.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import nan
 from typing import Any, Protocol
 
 from compute.backends import BACKENDS, Backend
@@ -93,6 +94,7 @@ class Bench:
         for backend in backends:
             device = backend.open_device()
             measure(device)
+            self.results.l2[device.name] = float(device.describe().get("l2_bytes", nan))
             device.close()
 
     def _copy(self, device: Device) -> None:

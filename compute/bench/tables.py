@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from compute.bench.report import counted, percent
+from compute.bench.report import above_roof, counted, percent
 from compute.bench.rows import Results, Row
 
 COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Ginstr/s", 1e9)}  # heading of a column, and its unit
@@ -32,7 +32,8 @@ def show(results: Results, work: ModuleType, console: Console) -> None:
     for case in dict.fromkeys(row.case for row in results.rows if row.case is not None):
         rows = [row for row in results.rows if row.case == case]
         console.print()
-        console.print(Group(_table(case, rows, results, work), *_notes(rows, work), *disturbed(results, case.title)))
+        notes = *_notes(rows, results, work), *disturbed(results, case.title)
+        console.print(Group(_table(case, rows, results, work), *notes))
     missing = [row for row in results.rows if row.status == "missing"]
     console.print()
     for row in missing:
@@ -80,9 +81,11 @@ def _cells(row: Row, results: Results, work: ModuleType) -> Iterator[str]:
     yield f"{row.difference:.1e}"
 
 
-def _notes(rows: list[Row], work: ModuleType) -> Iterator[Text]:
+def _notes(rows: list[Row], results: Results, work: ModuleType) -> Iterator[Text]:
     for row in rows:
         way = f"{row.backend} {row.variant}"
+        if row.status == "measured" and (why := above_roof(row, results, work)):
+            yield Text(f"{percent(row, results, work):.0f} {ROOFS[work.RATE.roof]}  {way}: {why}", style="dim")
         if row.status == "wrong" and row.measurement is not None:
             rate, time = row.measurement.cells_per_second / 1e9, 1e6 * row.measurement.step.median
             speed = f"{_figure(rate)} {work.RATE.unit}, {_figure(time)} us a {work.RATE.step}"

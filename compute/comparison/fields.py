@@ -128,6 +128,10 @@ class FieldRules:
         """A second grid must not be too large."""
         return self.cells(values) > (LARGEST if beside else LARGEST_APART)
 
+    def held(self, values: Values) -> float:
+        """Two grids."""
+        return 2.0 * self.cells(values) * np.dtype(self.dtype(values)).itemsize
+
     def cells(self, values: Values) -> int:
         """Of the grid."""
         return int(values["ny"]) * int(values["nx"])

@@ -74,6 +74,11 @@ class Rules(Protocol):
     def crowded(self, values: Values, beside: bool) -> bool:
         """Whether an engine should get no twin for timing; beside: the live lab runs on it."""
 
+    def held(self, values: Values) -> float:
+        """Bytes that are read over and over: a cache that holds them makes a way faster than memory. nan if no roof of
+        memory is meant.
+        """
+
     def cells(self, values: Values) -> int:
         """What Timing.cells is for a live frame at these values."""
 

@@ -20,6 +20,8 @@ from compute.timings import SpeedUp, Spread
 
 BEST_CPU, BEST_GPU = "best CPU way", "best GPU way"
 
+FAR, FLAT = 10, 1.5  # a time that grows by less than FLAT while n grows FAR-fold is not that of the work
+
 
 def commas(n: float) -> str:
     """A whole number, thousands apart."""
@@ -164,6 +166,17 @@ class Finding:
         if found is None:
             return self.n if self.ratio is not None and self.ratio.ratio > 1 else None
         return found.least if found.always else found.n
+
+    def why(self, count: Callable[[float], str] = commas) -> str:
+        """Why `fast` is the slower one at n, as far as its own curve tells; "" if it is not, or nothing tells."""
+        series, smaller = self.fast.series, [n for n in self.fast.series if n * FAR <= self.n]
+        if self.ratio is None or self.ratio.ratio >= 1 or not smaller:
+            return ""
+        n = max(smaller)
+        if series[self.n].median > FLAT * series[n].median:
+            return ""
+        cost = "launching" if self.fast.kind == "gpu" else "a call by itself"
+        return f"{cost} dominates: n = {count(n)} takes it almost as long"
 
     @property
     def words(self) -> str:

@@ -125,7 +125,7 @@ class Crossover(Settings):
 
     def snapshot(self) -> dict[str, Any]:
         """Every point of the sweep as plain values, and the values of the lab they belong to."""
-        roofs = {kind: (roof.dtype, roof.bandwidth, roof.flops) for kind, roof in self.roofs.items()}
+        roofs = {kind: (roof.dtype, roof.bandwidth, roof.flops, roof.l2) for kind, roof in self.roofs.items()}
         kept = taken_down(self.sweep)
         return {"values": self.values(), "elapsed": self.elapsed, "resting": self.resting, "roofs": roofs, **kept}
 

@@ -108,6 +108,7 @@ def show(lab: Crossover) -> Frame:
     parts |= curves(roofs_, [y for name in parts if name.endswith(" intensity") for y in parts[name].y])
     for kind, roof in roofs_.items():
         facts |= {f"roof {kind} bandwidth": roof.bandwidth, f"roof {kind} flops": roof.flops}
+        facts |= {f"roof {kind} l2": roof.l2} if isfinite(roof.l2) else {}
     lab.number += 1
     return Frame(parts, freeze(facts), lab.idle_timing(), lab.number, freeze(notes))
 
@@ -142,8 +143,18 @@ def roofs(frame: Frame) -> dict[str, Roof]:
     for kind in ("host", "cuda"):
         if f"roof {kind} bandwidth" in frame.facts:
             bandwidth, flops = (frame.facts[f"roof {kind} {what}"] for what in ("bandwidth", "flops"))
-            found[kind] = Roof(kind, frame.notes["dtype"], bandwidth, flops)
+            l2 = frame.facts.get(f"roof {kind} l2", nan)
+            found[kind] = Roof(kind, frame.notes["dtype"], bandwidth, flops, l2)
     return found
+
+
+def above(frame: Frame, line: Line, spot: Spot) -> str:
+    """Why a way is faster than its device's roof at one n, in words; "" where it is not."""
+    roof = roofs(frame).get(line.device)
+    if roof is None or spot.step is None:
+        return ""
+    in_caches = frame.facts["evict"] == 0  # between two calls
+    return roof.above(spot.percent, spot.intensity, spot.moved * spot.step.median if in_caches else nan)
 
 
 def crossing_of(frame: Frame, slow: str, fast: str, transfer: bool = False) -> Crossing | None:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from compute.bench.bandwidth import copy_bandwidth
+from compute.bench.caches import Cache, above, gpu_caches, host_caches
 from compute.bench.fma import fma_rate
 from compute.devices import Device
 from compute.frames import Curve
@@ -28,13 +29,25 @@ BESIDE = 10.0  # times farther than the outermost point: how far roofs are drawn
 class Roof:
     """What a device can do at most: `bandwidth` in bytes/s (read and written), `flops` in operations/s; inf if unknown.
 
-    Both are measured on the device by the bench, never taken from a datasheet.
+    l2: bytes of a GPU's cache, nan if unknown. Both rates are measured on the device by the bench, never taken from a
+    datasheet.
     """
 
     device: str
     dtype: str
     bandwidth: float
     flops: float
+    l2: float = nan
+
+    @property
+    def caches(self) -> tuple[Cache, ...]:
+        """Of the device, smallest first, as far as they are known."""
+        return host_caches() if self.device == "host" else gpu_caches(self.l2)
+
+    def above(self, percent: float, intensity: float, moved: float) -> str:
+        """Why a dot lies above this roof; "" if it does not. moved: bytes a call, nan if no cache may hold them."""
+        by_memory = intensity < self.ridge
+        return above(percent, moved if by_memory else nan, self.caches)
 
     def flops_at(self, intensity: float) -> float:
         """Operations a second that are possible with `intensity` operations a byte."""
@@ -50,7 +63,8 @@ def roof_of(device: Device, dtype: str) -> Roof:
     """The device's roof, measured on the first call of this process; it takes a second or two then."""
     fma = fma_rate(device, dtype)
     flops = FLOPS_OF_FMA * fma.rate.median if fma else float("inf")
-    return Roof(device.name, dtype, copy_bandwidth(device).rate.median, flops)
+    l2 = float(device.describe().get("l2_bytes", nan)) if device.kind == "gpu" else nan
+    return Roof(device.name, dtype, copy_bandwidth(device).rate.median, flops, l2)
 
 
 def curves(roofs: Mapping[str, Roof], intensities: Iterable[float]) -> dict[str, Curve]:

@@ -28,7 +28,10 @@ DTYPES = ("float32", "float64")
 TOLERANCE = {"float32": 1e-6, "float64": 1e-13}  # relative L2; right kernels show 5e-8 and 1e-15
 WRONG = {"racing": "the tutorial's kernel updates in place while neighbouring blocks still read"}
 PARAMETERS = {"r": R}
-RATE = Rate("Gcell/s", "cells", "step", "copy", "bytes", lambda dtype: 2.0 * np.dtype(dtype).itemsize)
+RATE = Rate(
+    "Gcell/s", "cells", "step", "copy", "bytes", lambda dtype: 2.0 * np.dtype(dtype).itemsize,
+    "not in a cache: a kernel may take several steps in one pass through memory, or the roof was disturbed",
+)  # fmt: skip
 INCLUDED = (
     "A time is that of the kernels alone: between two CUDA events on a GPU, wall time on the host. Copies, colour and "
     "start-up are not in it. GB/s counts one read and one write a cell and step; so kernels that take several steps in "

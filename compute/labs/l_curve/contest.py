@@ -22,7 +22,10 @@ from compute.labs.l_curve.problems import PROBLEMS
 from compute.labs.l_curve.system import OWN, settled, typical
 from compute.record import Recorded
 
-RATE = Rate("Gnz/s", "nonzeros", "curve", "copy", "bytes", lambda dtype: 2.0 + np.dtype(dtype).itemsize)
+RATE = Rate(
+    "Gnz/s", "nonzeros", "curve", "copy", "bytes", lambda dtype: 2.0 + np.dtype(dtype).itemsize,
+    "not in a cache: an entry that is read once may serve both products of a step, or the roof was disturbed",
+)  # fmt: skip
 LARGEST = 3_000_000  # non-zeros of a problem that gets a twin beside the live one: making it takes some 0.2 s
 SMALL_N = 300  # n of the random matrix on which norms are compared
 CLOSER = 1e-3  # part of the live tolerance to which the right curve is solved
@@ -103,6 +106,10 @@ class CurveRules:
     def crowded(self, values: Values, beside: bool) -> bool:  # noqa: ARG002
         """Never: `refusal` sees to it."""
         return False
+
+    def held(self, values: Values) -> float:
+        """The matrix, which every product reads."""
+        return _entries(values) * RATE.need(self.dtype(values))
 
     def cells(self, values: Values) -> int:
         """Non-zeros of a step: two products."""

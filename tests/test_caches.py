@@ -1,0 +1,69 @@
+"""Why a rate is above a roof: which cache holds the data, from a tree of files as Linux has it."""
+
+from __future__ import annotations
+
+import math
+import os
+
+import pytest
+
+from compute.bench.caches import DISTURBED, Cache, above, gpu_caches, host_caches, size
+
+CACHES = Cache("L1", 64_000), Cache("L2", 2_000_000), Cache("L3", 32 * 2**20)
+
+
+def plant(root, core, index, **values):
+    folder = root / f"cpu{core}" / "cache" / f"index{index}"
+    folder.mkdir(parents=True)
+    for name, value in values.items():
+        (folder / name).write_text(f"{value}\n", encoding="ascii")
+
+
+@pytest.fixture
+def two_cores(tmp_path, monkeypatch):
+    """Each with an L1 and an L2 of its own, both on one L3; a third core is not ours."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
+    for core in range(3):
+        plant(tmp_path, core, 0, type="Data", level=1, shared_cpu_list=core, size="48K")
+        plant(tmp_path, core, 1, type="Instruction", level=1, shared_cpu_list=core, size="32K")
+        plant(tmp_path, core, 2, type="Unified", level=2, shared_cpu_list=core, size="1M")
+        plant(tmp_path, core, 3, type="Unified", level=3, shared_cpu_list="0-2", size="32M")
+    return tmp_path
+
+
+def test_the_caches_of_all_our_cores_count_together(two_cores):
+    assert host_caches(two_cores) == (Cache("L1", 96 * 2**10), Cache("L2", 2 * 2**20), Cache("L3", 32 * 2**20))
+
+
+def test_a_machine_that_does_not_tell_has_none(tmp_path):
+    plant(tmp_path, 0, 0, type="Unified", level=2)  # a virtual machine without the sizes
+    assert host_caches(tmp_path) == ()
+    assert gpu_caches(math.nan) == gpu_caches(0) == ()
+    assert gpu_caches(50e6) == (Cache("L2", 50_000_000),)
+
+
+@pytest.mark.parametrize(
+    ("percent", "moved", "says"),
+    [
+        (134, 2e6, "in cache: 2 MB fit the L2 of 2 MB"),
+        (134, 2.1e6, "in cache: 2.1 MB fit the L3 of 34 MB"),
+        (171, 1e9, DISTURBED),
+        (171, math.nan, DISTURBED),
+        (100.4, 2e6, ""),
+        (99, 1e9, ""),
+        (math.nan, 2e6, ""),
+    ],
+)
+def test_the_reason_names_the_smallest_cache_that_holds_the_data(percent, moved, says):
+    assert above(percent, moved, CACHES) == says
+    assert above(percent, moved, reversed(CACHES)) == says
+
+
+def test_what_a_way_saves_is_said_where_no_cache_holds_the_data():
+    assert above(129, math.nan, CACHES, "three instructions for four") == "three instructions for four"
+    assert above(129, 1e5, CACHES, "three instructions for four").startswith("in cache")
+
+
+def test_sizes_in_words():
+    assert [size(n) for n in (500, 100_000, 2_097_152, 33_554_432, 268_435_456, 1.5e9)] == [
+        "500 bytes", "100 kB", "2.1 MB", "34 MB", "268 MB", "1.5 GB"]  # fmt: skip
