@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from compute.export import processes
-from compute.export.job_queue import FILE, FILM, QUICK, JobQueue, Lane
+from compute.export.job_queue import FILE, FILM, QUICK, STATE, JobQueue, Lane
 from compute.export.jobs import Job
 from compute.export.processes import ChildProcess, Pulse, exchange
 
@@ -297,6 +297,16 @@ def test_a_process_that_is_stopped_is_given_up(monkeypatch):
     assert made.text == "its process was given up: it was stopped from outside, for more than 1 s"
 
 
+def test_a_process_that_is_stopped_before_it_reads_is_given_up(monkeypatch):
+    monkeypatch.setattr(processes, "QUIET", 0.0)
+    monkeypatch.setattr(processes, "STOPPED", 1.0)
+    made = started(heavy, bytes(2**26), queue=JobQueue())
+    until(lambda: made._process is not None)
+    os.kill(made._process.pid, signal.SIGSTOP)
+    assert made.join(60)
+    assert (made.state, made.text[:28]) == ("failed", "its process was given up: it")
+
+
 def test_a_process_that_does_nothing_is_given_up(monkeypatch):
     monkeypatch.setattr(processes, "QUIET", 0.0)
     monkeypatch.setattr(processes, "SILENT", 2.0)
@@ -385,7 +395,7 @@ ONE, OTHER = Lane("one", 1), Lane("other", 1)
 def test_what_is_quick_does_not_wait_behind_films(turns):
     films = [started(count, 10_000, 0.005, lane=FILM, queue=turns) for _ in range(FILM.turns + 2)]
     assert [film.state for film in films].count("waiting") == 2
-    for lane in (QUICK, FILE):
+    for lane in (QUICK, STATE, FILE):
         quick = started(count, 1, 0.0, lane=lane, queue=turns)
         assert quick.join(60)
         assert quick.state == "done"
@@ -457,14 +467,15 @@ def test_one_client_with_many_does_not_keep_another_waiting(turns):
     assert [job for job in order if job is not other] == many
 
 
-def test_two_lanes_of_equal_size_are_two_lanes(turns):
+def test_each_lane_has_all_its_turns_whatever_the_others_do(turns):
     order = []
-    one, other = Still("a", order), Still("b", order)
-    other.lane = Lane("other", ONE.turns, ONE.deadline)
-    for job in (one, other):
-        turns.add(job)
-    turns.deal()
-    assert order == [one, other]
+    for lane in (FILM, FILE, STATE, QUICK, ONE, Lane("other", ONE.turns, ONE.deadline)):
+        for number in range(lane.turns + 1):
+            job = Still(number, order)
+            job.lane = lane
+            turns.add(job)
+        turns.deal()
+        assert sum(job.lane == lane for job in order) == lane.turns
 
 
 def test_a_process_that_was_started_ahead_is_used_once_and_one_that_died_is_not(turns):

@@ -201,3 +201,42 @@ def test_workers_that_are_ended_while_they_send_keep_nobody_waiting():
     closing.start()
     closing.join(30)
     assert not closing.is_alive()
+
+
+class Endless:
+    """Parts that never come; who makes them writes down who that is."""
+
+    count, sequential, task = 2, False, "tests.test_export_room:endless"
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def plain(self):
+        return {"folder": self.folder}
+
+
+def endless(plain, number):
+    """One part."""
+    Path(plain["folder"], str(os.getpid())).touch()
+    time.sleep(600)
+
+
+def test_workers_end_with_a_master_that_is_killed(tmp_path):
+    code = f"""if True:
+        from compute.export.render_pool import LocalPool
+        from tests.test_export_room import Endless
+        list(LocalPool(2).make(Endless({str(tmp_path)!r}), range(2)))
+    """
+    master, end = subprocess.Popen([sys.executable, "-c", code]), time.monotonic() + 120
+    try:
+        while len(list(tmp_path.iterdir())) < 2:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        below = psutil.Process(master.pid).children()
+    finally:
+        master.kill()
+        master.wait()
+    assert {str(process.pid) for process in below} == {path.name for path in tmp_path.iterdir()}
+    while any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in below):
+        assert time.monotonic() < end + 30
+        time.sleep(0.05)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from compute.backends import backend
 from compute.export import tasks
-from compute.export.job_queue import FILE, QUICK
+from compute.export.job_queue import QUICK, STATE
 from compute.export.jobs import Job
 from compute.export.scene import Scene, SceneError
 
@@ -47,8 +47,10 @@ class Restorer:
         if scene.missing:
             self._tell("warning", f"Not all of it is in the file: {scene.missing}.")
         self._scene = scene
-        goes_on = not scene.kind.ENDS
-        self._job = Job(partial(tasks.pose if goes_on else tasks.check, scene), FILE if goes_on else QUICK, client=self)
+        if scene.kind.ENDS:
+            self._job = Job(partial(tasks.check, scene), QUICK, client=self)
+        else:
+            self._job = Job(partial(tasks.pose, scene), STATE, client=self)
         self._job.start()
 
     def tick(self) -> None:

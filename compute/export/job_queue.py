@@ -38,7 +38,8 @@ class Lane:
     deadline: float = inf
 
 
-QUICK = Lane("quick", max(2, cpu_count() // 4), 120.0)  # estimates, checks of what a link or a file asks for
+QUICK = Lane("quick", max(2, cpu_count() // 4), 120.0)  # estimates, checks of what a link or a file says
+STATE = Lane("state", max(2, cpu_count() // 4), 1800.0)  # a link's or a file's state computed again, for the page
 FILE = Lane("file", max(2, cpu_count() // 4))  # one picture, the numbers of one state
 FILM = Lane("film", max(1, cpu_count() // 4))  # films, tables: minutes to hours
 

@@ -111,8 +111,9 @@ class LocalPool:
         left, losses = deque(numbers), 0
         try:
             while left or any(room.parts for room in rooms):
-                for room in rooms:
-                    room.take(work, left)
+                for most in range(1, AHEAD + 1):  # nobody gets a second one before all have a first
+                    for room in rooms:
+                        room.take(work, left, most)
                 for made in received(rooms):
                     losses = 0
                     yield made
@@ -144,9 +145,9 @@ class Workplace:
         self.process: ChildProcess | None = None
         self._environment = environment
 
-    def take(self, work: Work, left: deque[int]) -> None:
-        """Take as many of the parts that are left as it should have."""
-        while left and len(self.parts) < AHEAD:
+    def take(self, work: Work, left: deque[int], most: int) -> None:
+        """Take of the parts that are left, until it has `most`."""
+        while left and len(self.parts) < most:
             if self.process is None:
                 self.process = ChildProcess(leads=False, low=False, environment=self._environment)
             self.parts.append(left.popleft())

@@ -211,6 +211,25 @@ def test_a_film_can_be_paused_and_cancelled(lab):
     lab.until(lambda: lab.page.locator(".job.paused").count() == 0)
 
 
+def test_numbers_and_estimates_do_not_wait_behind_a_film(lab):
+    lab.open("Film")
+    lab.fill("Frames", 3000)
+    for _ in range(2):  # one of them waits, on a machine of few cores
+        lab.page.get_by_role("button", name="Make the film").click()
+    lab.until(lambda: lab.page.locator(".job.running").count() >= 1, 60)
+    lab.page.get_by_role("button", name="Estimate").click()
+    lab.until(lambda: lab.page.get_by_text("guessed from").count(), 90)
+    lab.open("Numbers")
+    lab.page.get_by_role("button", name="Save the numbers").wait_for()
+    lab.choose("Format", "NPZ (NumPy)")
+    with np.load(lab.download("Save the numbers")) as numbers:
+        assert numbers["field"].shape == (512, 512)
+    assert lab.page.locator(".job.running").count() >= 1
+    for _ in range(2):
+        lab.page.get_by_role("button", name="Cancel", exact=True).first.click()
+    lab.until(lambda: lab.page.locator(".job.running, .job.waiting").count() == 0, 30)
+
+
 def test_what_runs_is_recorded_at_every_kth_step(lab):
     lab.open("Record")
     lab.choose("Height [pixels]", "360")
