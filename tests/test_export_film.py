@@ -7,6 +7,7 @@ import os
 import re
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import av
 import numpy as np
@@ -298,9 +299,50 @@ def test_a_scheduler_elsewhere_that_gives_up_at_once_does_not_end_the_film(frame
         assert [made[number] for number in range(FILM.frames)] == frames
 
 
-def test_a_frame_that_ends_every_worker_of_a_cluster_is_given_up():
+class Killed(Exception):
+    """What Dask raises for a task that has lost one worker more than `allowed_failures`."""
+
+    allowed_failures = 1
+
+
+class LosingClient:
+    """A Dask client whose workers all die."""
+
+    def __init__(self):
+        self.submitted, self.waiting = 0, []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def scheduler_info(self, n_workers):
+        return {"workers": [1]}
+
+    def submit(self, *_, pure):
+        def result():
+            raise Killed
+
+        self.submitted += 1
+        return SimpleNamespace(key=f"part-{self.submitted}", result=result)
+
+    def as_completed(self, futures):
+        self.waiting, self.add = futures, futures.append
+        return self
+
+    def __iter__(self):
+        while self.waiting:
+            yield self.waiting.pop(0)
+
+
+def test_a_frame_that_ends_every_worker_of_a_cluster_is_given_up(monkeypatch):
+    client, cluster = LosingClient(), Cluster("tcp://elsewhere:1")
+    monkeypatch.setattr(cluster, "_client", lambda: client)
+    monkeypatch.setattr(cluster, "_dask", SimpleNamespace(KilledWorker=Killed, as_completed=client.as_completed))
     with pytest.raises(WorkerLost, match="part 0 took 6 workers with it"):
-        list(Cluster("local", 1).make(Deadly(), [0]))
+        list(cluster.make(FILM, [0]))
+    assert client.submitted == 3  # two workers each
 
 
 def test_a_film_by_the_command_line(tmp_path, capsys, monkeypatch):
