@@ -49,7 +49,7 @@ def at_work(engine: Supervisor) -> Client:
     """A running lab with a state to go on from."""
     client = Client(engine, eager=True, cost=0.001)
     client.handle.run()
-    until(lambda: client.handle._record.deposit)
+    until(lambda: client.handle._record.checkpoint)
     return client
 
 
@@ -165,7 +165,7 @@ def test_nothing_is_left_of_labs_that_are_opened_refused_killed_and_closed(engin
             lab.wait(Closed)
         for lab in labs:
             lab.handle.step(2)
-            until(lambda lab=lab: lab.handle._record.deposit)
+            until(lambda lab=lab: lab.handle._record.checkpoint)
         spare(engine)
         end(engine.pid)
         for lab in labs:
