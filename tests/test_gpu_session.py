@@ -108,6 +108,7 @@ def test_a_link_s_size_and_state_arrive_on_the_gpu(tab):
 
 def test_what_the_gpu_refuses_leaves_the_lab_on_the_host(tab):
     tab.session.step()
+    tab.until(lambda: tab.session.latest.facts["step"] == 1)
     before = tab.snapshot()
     tab.session.change(backend="gpu_cupy", variant="", device_index=63)
     tab.until(lambda: tab.count(Refused))
@@ -120,6 +121,7 @@ def test_where_the_gpu_s_engine_gives_up_the_host_goes_on(tab):
     tab.session.change(backend="gpu_cupy", variant=Diffusion.variants("gpu_cupy")[-1])
     tab.until(tab.rests)
     tab.session.step()
+    tab.until(lambda: tab.session.latest.facts["step"] == 1)
     tab.until(lambda: tab.session._handle.last_checkpoint is not None)
     time.sleep(1.5)  # a checkpoint is taken about once a second
     steps = tab.snapshot()["steps"]
