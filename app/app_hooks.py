@@ -10,12 +10,13 @@ from typing import Any
 
 def on_server_loaded(server_context: Any) -> None:
     """Called before the first request."""
-    from app import access, lobby, log_bounds, message_bounds, quiet, system
+    from app import access, admission, lobby, log_bounds, message_bounds, quiet, system
     from compute import scratch
     from compute.bench.roof import roof
 
     scratch.settle()
     access.install()
+    admission.install()
     message_bounds.install()
     log_bounds.install()
     quiet.settle()

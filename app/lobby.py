@@ -1,6 +1,7 @@
 """Who is in: one object a server process that owns the engines, counts the pages that are open and caps them.
 
-A page is admitted when its browser says that it is ready, never by a bare GET, and leaves with its session.
+A page is in when its browser says that it is ready, never by a bare GET, and leaves with its session. Who gets a page
+at all is asked before: app.admission.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Lobby:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.pages: set[Page] = set()
+        self.pages: dict[Page, str] = {}
         self._engines: EngineRoom | None = None
 
     @property
@@ -43,13 +44,18 @@ class Lobby:
         """Whether no further page may enter."""
         return len(self.pages) >= self.limit
 
-    def enter(self, page: Page) -> None:
-        """Count `page` in."""
-        self.pages.add(page)
+    @property
+    def ready(self) -> set[str]:
+        """Ids of the sessions whose pages are in."""
+        return set(self.pages.values())
+
+    def enter(self, page: Page, session: str) -> None:
+        """Count `page` in, which belongs to the session of that id."""
+        self.pages[page] = session
 
     def leave(self, page: Page) -> None:
         """Forget `page`; harmless if it never entered."""
-        self.pages.discard(page)
+        self.pages.pop(page, None)
 
 
 def session_limit() -> int:

@@ -1,9 +1,9 @@
-"""What strangers can write into the log: short lines, few of them.
+"""What strangers can write into the log: short records, few of them.
 
 Libraries log what a client sent as it is, with a traceback for each message. A filter on every handler of the process
-cuts a record to MOST_CHARACTERS and a traceback to its last lines, escapes what is no printable character, so that
-nobody forges a line, and lets a warning or an error of one place in the code through BURST times, then once in
-PAUSE seconds, with the number of those that were left out.
+cuts a record to MOST_CHARACTERS and a traceback to its last lines, indents every line but the first and escapes what is
+no printable character, so that nobody forges a record, and lets a warning or an error of one place in the code through
+BURST times, then once in PAUSE seconds, with the number of those that were left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from bokeh.util.warnings import BokehUserWarning
 
-MOST_CHARACTERS = 400  # of a message
+MOST_CHARACTERS = 1500  # of a message: Bokeh puts tracebacks of ours into some
 MOST_TRACEBACK = 3000  # characters, the last ones
 BURST, PAUSE = 10, 5.0  # records of one place at once; seconds between two of them afterwards
 MOST_PLACES = 500  # in the code that are remembered
@@ -65,16 +65,16 @@ class Bounded(logging.Filter):
             words = str(record.msg)
         if record.exc_info and record.exc_info[0] is not None:
             text = "".join(traceback.format_exception(*record.exc_info, limit=-8)).rstrip()
-            record.exc_text, record.exc_info = _shown(text, MOST_TRACEBACK, last=True, lines=True), None
+            record.exc_text, record.exc_info = f"  {_shown(text, MOST_TRACEBACK, last=True)}", None
         more = getattr(record, "left_out", 0)
         record.msg = _shown(words, MOST_CHARACTERS) + (f" [{more} more like this were left out]" if more else "")
         record.args = ()
 
 
-def _shown(text: str, most: int, last: bool = False, lines: bool = False) -> str:
-    """At most `most` characters of `text`, its first or its last ones, on one line unless `lines`."""
+def _shown(text: str, most: int, last: bool = False) -> str:
+    """At most `most` characters of `text`, its first or its last ones; lines but the first are indented."""
     cut = text if len(text) <= most else f"… {text[-most:]}" if last else f"{text[:most]}… ({len(text)} characters)"
-    return "".join(one if one.isprintable() or (lines and one == "\n") else ascii(one)[1:-1] for one in cut)
+    return "".join(one if one.isprintable() else "\n  " if one == "\n" else ascii(one)[1:-1] for one in cut)
 
 
 def install() -> None:

@@ -167,7 +167,7 @@ class Page:
         if lobby().full:
             self._main.objects = [full_house()]
         else:
-            lobby().enter(self)
+            lobby().enter(self, self.document.session_context.id)
             self._open()
 
     def _open(self) -> None:

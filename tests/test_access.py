@@ -250,13 +250,14 @@ asyncio.run(main())
 
 def test_the_lobby_is_full_at_its_limit() -> None:
     lobby, one, two = Lobby(2), object(), object()
-    lobby.enter(one)
+    lobby.enter(one, "1")
     assert not lobby.full
-    lobby.enter(two)
+    lobby.enter(two, "2")
     assert lobby.full
     lobby.leave(one)
     lobby.leave(one)
     assert not lobby.full
+    assert lobby.ready == {"2"}
 
 
 @pytest.mark.parametrize("text", ["0", "-3", "many", "1.5", ""])

@@ -56,7 +56,7 @@ def test_what_a_client_sent_is_cut(bounded):
 
 def test_a_client_writes_no_line_of_its_own(bounded):
     text = written(bounded, record("refused %s", "a\n2026-01-01 all is well\x1b[2K\u2028"))
-    assert text == "refused a\\n2026-01-01 all is well\\x1b[2K\\u2028"
+    assert text == "refused a\n  2026-01-01 all is well\\x1b[2K\\u2028"
 
 
 def test_a_traceback_keeps_its_end(bounded):
@@ -67,7 +67,7 @@ def test_a_traceback_keeps_its_end(bounded):
 
 def test_a_short_record_is_as_it_was(bounded):
     text = written(bounded, record("%d λ of %s", 3, "b", trouble=raised("why")))
-    assert text.startswith("3 λ of b\nTraceback (most recent")
+    assert text.startswith("3 λ of b\n  Traceback (most recent call last):\n    File")
     assert written(bounded, record("100 %", line=2)) == "100 %"
     assert written(bounded, record("%d", "no number", line=3)) == "%d"
 
