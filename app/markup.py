@@ -23,8 +23,9 @@ def plain(words: str, most: int = MOST) -> str:
     """
     text = re.sub(r"[\t\n\v\f\r ]+", " ", words[: 4 * most]).strip(" ")
     text = text if len(text) <= most else f"{text[: most - 1]}…"
-    seen = "".join(one if one.isprintable() or one in SPACES else "\N{REPLACEMENT CHARACTER}" for one in text)
-    return seen.replace(ICON, ": material/")
+    if not text.isprintable():
+        text = "".join(one if one.isprintable() or one in SPACES else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return text.replace(ICON, ": material/")
 
 
 def filled(template: str, **words: object) -> str:
