@@ -3,6 +3,8 @@
 import panel as pn
 
 from app.page import Page
+from app.quiet import serve_own_files
 
 pn.extension(reconnect=True)  # settings of this tab, so not at import
+serve_own_files(pn.state.curdoc)
 Page().servable()

@@ -1,0 +1,53 @@
+"""A page asks this server for its files, and no other: also one whose session began with a WebSocket."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+PULLED = """
+import asyncio, json, tornado.httpclient, tornado.websocket
+from bokeh.util.token import generate_jwt_token, generate_session_id
+from panel.io.server import get_server
+from app import access, admission, message_bounds
+access.install(); admission.install(); message_bounds.install()
+
+async def main():
+    server = get_server({"/app": "app/main.py"}, address="127.0.0.1")
+    server._tornado._websocket_origins.add(f"localhost:{server.port}")
+    server.start()
+    protocols = ["bokeh", generate_jwt_token(generate_session_id())]
+    base = f"127.0.0.1:{server.port}"
+    socket = await tornado.websocket.websocket_connect(f"ws://{base}/app/ws", subprotocols=protocols)
+    for _ in range(3):
+        await socket.read_message()
+    for text in {"msgid": "1", "msgtype": "PULL-DOC-REQ"}, {}, {}:
+        await socket.write_message(json.dumps(text))
+    parts = [await asyncio.wait_for(socket.read_message(), 60) for _ in range(3)]
+    page = await tornado.httpclient.AsyncHTTPClient().fetch(f"http://{base}/app")
+    print(json.dumps([parts[2], page.body.decode()]))
+
+asyncio.run(main())
+"""
+
+
+def urls(found: object) -> list[str]:
+    """Every address in a document."""
+    if isinstance(found, dict):
+        return [text for value in found.values() for text in urls(value)]
+    if isinstance(found, list):
+        return [text for value in found for text in urls(value)]
+    return [found] if isinstance(found, str) and found.split("?")[0].endswith((".css", ".js")) else []
+
+
+def test_a_page_that_began_with_a_websocket_has_its_files_here() -> None:
+    """As one whose laptop slept longer than its session lived."""
+    command = [sys.executable, "-c", PULLED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    document, page = json.loads(done.stdout)
+    found = urls(json.loads(document))
+    assert found
+    assert not [url for url in found if "//" in url]
+    assert "cdn." not in page
