@@ -28,9 +28,25 @@ OPTIONS = {"workloads": (), "ways": (), "sizes": (), "limit": ()}
 QUICK = ("--sizes", "10,100", "--ways", "cpu_numpy,cpu_numba", "--budget", "0.4")
 
 
+class NoMeter:
+    """Measures nothing."""
+
+    sampled = 0
+
+    def __init__(self, *what, **how):
+        pass
+
+    def sample(self):
+        NoMeter.sampled += 1
+
+    def close(self):
+        pass
+
+
 @pytest.fixture(autouse=True)
 def no_roofs(monkeypatch):
     """The roofs take seconds and have tests of their own."""
+    monkeypatch.setattr(benching, "Meter", NoMeter)
     monkeypatch.setattr(benching.Bench, "_roofs", lambda run, ways, dtype: {"host": Roof("host", dtype, 1e9, 1e9)})
 
 

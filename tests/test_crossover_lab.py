@@ -25,9 +25,25 @@ LITTLE = {"backend": "cpu_numba", "least": 10, "most": 100, "per_decade": 1, "bu
           "longest": 60.0}  # fmt: skip  # a busy machine skips nothing
 
 
+class NoMeter:
+    """Measures nothing."""
+
+    sampled = 0
+
+    def __init__(self, *what, **how):
+        pass
+
+    def sample(self):
+        NoMeter.sampled += 1
+
+    def close(self):
+        pass
+
+
 @pytest.fixture(autouse=True)
 def no_roofs(monkeypatch):
     """The roofs take seconds and have tests of their own."""
+    monkeypatch.setattr(lab, "Meter", NoMeter)
     monkeypatch.setattr(lab, "parts_of_roof", lambda device, dtype: ())
     monkeypatch.setattr(lab, "roof_of", lambda device, dtype: Roof("host", dtype, 1e9, 1e9))
 

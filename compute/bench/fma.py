@@ -7,6 +7,7 @@ processor without FMA is measured in multiply-and-add pairs. One instruction on 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ GPU_ROUNDS = 2048  # a few milliseconds on a large GPU
 ROW = 512  # numbers of a host thread: 4 KiB in float64
 CHAIN = 8  # multiply-adds between load and store, as many as cover the latency
 HOST_ROUNDS = 40_000  # some 10 ms: long against waking the threads
-RUNS, FIRST = 15, 2  # runs timed, and runs before them that are not: compilation, clocks
+RUNS, LEAST, FIRST = 15, 3, 2  # runs timed, at least on a slow device, and before them not timed: compilation, clocks
 LONGEST = 2.0  # seconds after which a slow device stops
 
 numba_threads.choose_layer()
@@ -46,39 +47,75 @@ class FmaRate:
     rate: Spread
 
 
+    @property
+    def roof(self) -> float:
+        """What counts: the upper quartile, as of the copy bandwidth."""
+        return self.rate.q3
+
+
 _known: dict[tuple[str, str], FmaRate] = {}
+_rates: dict[tuple[str, str], list[float]] = {}  # every sample of this process, by device and dtype
 
 
 def fma_rate(device: Device, dtype: str) -> FmaRate | None:
-    """The device's rate, measured on the first call of this process; None on a GPU without CuPy."""
+    """The device's rate as far as this process has measured it, more of it now if that is little; None on a GPU without
+    CuPy.
+    """
     key = device.name, dtype
-    if key not in _known:
-        if device.kind == "gpu" and backend("gpu_cupy").missing:
+    if key not in _known or _known[key].rate.n < LEAST:
+        if not measurable(device):
             return None
         with device.lock:
-            _known[key] = measure(device, dtype)
+            chains, start = Chains(device, dtype), perf_counter()
+            for number in range(RUNS):
+                if number >= LEAST and perf_counter() - start > LONGEST:
+                    break
+                note(device, dtype, chains.sample())
     return _known[key]
 
 
-def measure(device: Device, dtype: str) -> FmaRate:
-    """Run the chains on the device and time them there."""
-    if device.kind == "gpu":
-        device = backend("gpu_cupy").open_device(device.index)
-        count, run = _gpu_run(device, dtype)
-    else:
-        count, run = _host_run(dtype)
-    return FmaRate(device.name, dtype, Spread.of([count / seconds for seconds in _seconds(device, run)][FIRST:]))
+def measurable(device: Device) -> bool:
+    """Whether there is a way to measure it: on a GPU CuPy is needed."""
+    return device.kind != "gpu" or not backend("gpu_cupy").missing
 
 
-def _seconds(device: Device, run: Callable[[], None]) -> Iterator[float]:
-    start = perf_counter()
-    for number in range(FIRST + RUNS):
-        if number >= FIRST + 3 and perf_counter() - start > LONGEST:
-            return
-        stopwatch = device.stopwatch()
-        with stopwatch:
+def note(device: Device, dtype: str, rate: float) -> None:
+    """Take a sample into the device's rate."""
+    rates = _rates.setdefault((device.name, dtype), [])
+    rates.append(rate)
+    _known[device.name, dtype] = FmaRate(device.name, dtype, Spread.of(rates))
+
+
+class Chains:
+    """Chains of fused multiply-adds on a device, a sample at a time, in turn with what is compared with them."""
+
+    def __init__(self, device: Device, dtype: str) -> None:
+        self._device = backend("gpu_cupy").open_device(device.index) if device.kind == "gpu" else device
+        self._dtype = dtype
+        self._run: tuple[int, Callable[[], None]] | None = None
+
+    def prepare(self) -> Iterator[None]:
+        """Make the arrays and run FIRST times uncounted: compilation and clocks. Yields often."""
+        self._run = _gpu_run(self._device, self._dtype) if self._device.kind == "gpu" else _host_run(self._dtype)
+        for _ in range(FIRST):
+            self._run[1]()
+            self._device.synchronise()
+            yield
+
+    def sample(self) -> float:
+        """Fused multiply-adds a second."""
+        if self._run is None:
+            deque(self.prepare(), maxlen=0)
+        assert self._run is not None  # noqa: S101 made by `prepare`
+        count, run = self._run
+        stopwatch = self._device.stopwatch()
+        with self._device.lock, stopwatch:
             run()
-        yield stopwatch.seconds()
+        return count / stopwatch.seconds()
+
+    def close(self) -> None:
+        """Give the arrays back."""
+        self._run = None
 
 
 def _gpu_run(device: Device, dtype: str) -> tuple[int, Callable[[], None]]:

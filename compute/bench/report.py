@@ -48,13 +48,14 @@ def as_record(results: Results, plan: Plan, command: str, work: ModuleType) -> d
         "copy_bandwidth": {
             name: {
                 "bytes_per_second": copy.rate.median, "q1": copy.rate.q1, "q3": copy.rate.q3, "n": copy.rate.n,
-                "array_bytes": copy.array_bytes,
+                "array_bytes": copy.array_bytes, "roof": copy.roof,
             }
             for name, copy in results.bandwidths.items()
         },
         "fma": {
             f"{name} {dtype}": {
                 "instructions_per_second": fma.rate.median, "q1": fma.rate.q1, "q3": fma.rate.q3, "n": fma.rate.n,
+                "roof": fma.roof,
             }
             for (name, dtype), fma in results.fma.items()
         },

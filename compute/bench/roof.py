@@ -84,16 +84,16 @@ def roof() -> Roof:
 
 
 def measure() -> dict[str, dict[str, float]]:
-    """Measure every device that a backend of this machine can use, in this process; medians."""
+    """Measure every device that a backend of this machine can use, in this process."""
     found: dict[str, dict[str, float]] = {}
     for backend in BACKENDS:
         count = 0 if backend.missing else 1 if backend.device == "host" else cuda_count()
         for index in range(count):
             device = backend.open_device(index)
-            rates = {"copy": copy_bandwidth(device).rate.median}
+            rates = {"copy": copy_bandwidth(device).roof}
             for dtype in DTYPES:
                 fma = fma_rate(device, dtype)
-                rates[f"fma {dtype}"] = fma.rate.median if fma else nan
+                rates[f"fma {dtype}"] = fma.roof if fma else nan
             rates |= {"waking": waking_seconds()} if device.kind == "cpu" else {"l2": _l2_bytes(device)}
             found[device.name] = {kind: rate for kind, rate in rates.items() if isfinite(rate)}
             device.close()

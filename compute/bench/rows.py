@@ -75,7 +75,7 @@ class Results:
         measured: CopyBandwidth | FmaRate | None = self.fma.get((device, dtype))
         if kind == "copy":
             measured = self.bandwidths.get(device)
-        return measured.rate.median if measured else nan
+        return measured.roof if measured else nan
 
     def caches(self, device: str) -> tuple[Cache, ...]:
         """Of a device, smallest first, as far as they are known."""

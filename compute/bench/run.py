@@ -8,6 +8,7 @@ timed too, and reported apart.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from math import nan
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from compute.backends import BACKENDS, Backend
 from compute.bench.bandwidth import copy_bandwidth
 from compute.bench.case import CaseRun, Pace
 from compute.bench.fma import DTYPES, fma_rate
+from compute.bench.meter import Meter
 from compute.bench.rows import Plan, Results, Row
 from compute.bench.workload import Way, workload_of
 from compute.devices import Device
@@ -70,7 +72,20 @@ class Bench:
         for number, way in enumerate(ways):
             tell(f"checking {way.name}", CHECKING * number / len(ways))
             run.check(way)
-        run.sample(lambda part: tell("timing", CHECKING + (1 - CHECKING) * part))
+        with closing(Meter(self._devices(ways), (self._work.RATE.roof,), run.case.dtype)) as meter:
+
+            def between(part: float) -> None:
+                """Two rounds: the roof has its turn, as one more way."""
+                tell("timing", CHECKING + (1 - CHECKING) * part)
+                meter.sample()
+
+            run.sample(between)
+        for device in self._devices(ways):
+            self._roof_of(device)
+
+    def _devices(self, ways: Sequence[Way]) -> list[Device]:
+        """Where these ways compute, each once."""
+        return list({(device := way.backend.open_device()).name: device for way in ways}.values())
 
     def _backends(self) -> Iterator[Backend]:
         """Those asked for that are here; an absent one leaves a row that says why."""
@@ -90,21 +105,25 @@ class Bench:
 
     def _roofs(self, backends: Sequence[Backend]) -> None:
         """What the lab's rates are compared with, for each device."""
-        measure = {"copy": self._copy, "fma": self._fma}[self._work.RATE.roof]
         for backend in backends:
             device = backend.open_device()
-            measure(device)
+            self._roof_of(device)
             self.results.l2[device.name] = float(device.describe().get("l2_bytes", nan))
             device.close()
+
+    def _roof_of(self, device: Device) -> None:
+        """Of that kind which the lab's rates are compared with, as far as it is measured."""
+        (self._copy if self._work.RATE.roof == "copy" else self._fma)(device)
 
     def _copy(self, device: Device) -> None:
         if device.name not in self.results.bandwidths:
             self._progress(f"copy bandwidth of {device.name}")
-            self.results.bandwidths[device.name] = copy_bandwidth(device)
+        self.results.bandwidths[device.name] = copy_bandwidth(device)
 
     def _fma(self, device: Device) -> None:
         for dtype in DTYPES:
-            self._progress(f"fused multiply-adds of {device.name}, {dtype}")
+            if (device.name, dtype) not in self.results.fma:
+                self._progress(f"fused multiply-adds of {device.name}, {dtype}")
             found = fma_rate(device, dtype)
             if found is not None:
                 self.results.fma[device.name, dtype] = found

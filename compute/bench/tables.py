@@ -24,11 +24,11 @@ def show(results: Results, work: ModuleType, console: Console) -> None:
         work.show(results, console)
         return
     for name, copy in results.bandwidths.items():
-        gigabytes = _figure(copy.rate.median / 1e9)
-        console.print(f"Copy bandwidth of {name}: {gigabytes} GB/s (median of {copy.rate.n}, read + written)")
+        gigabytes = _figure(copy.roof / 1e9)
+        console.print(f"Copy bandwidth of {name}: {gigabytes} GB/s (upper quartile of {copy.rate.n}, read + written)")
     for (name, dtype), fma in results.fma.items():
-        rate = _figure(fma.rate.median / 1e12)
-        console.print(f"Fused multiply-adds of {name}, {dtype}: {rate} T/s (median of {fma.rate.n})")
+        rate = _figure(fma.roof / 1e12)
+        console.print(f"Fused multiply-adds of {name}, {dtype}: {rate} T/s (upper quartile of {fma.rate.n})")
     for case in dict.fromkeys(row.case for row in results.rows if row.case is not None):
         rows = [row for row in results.rows if row.case == case]
         console.print()

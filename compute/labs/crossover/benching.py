@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
 from math import inf
@@ -11,9 +12,11 @@ from time import perf_counter
 from compute.backends import BACKENDS
 from compute.bench.bandwidth import copy_bandwidth
 from compute.bench.fma import fma_rate
+from compute.bench.meter import Meter
 from compute.bench.rows import Plan as BenchPlan
 from compute.bench.rows import Results, Row
 from compute.bench.run import Progress as Say
+from compute.devices import Device
 from compute.labs.crossover.catalogue import Way, Workload, workload
 from compute.labs.crossover.plan import Plan
 from compute.labs.crossover.results import Case, rows
@@ -22,6 +25,7 @@ from compute.labs.crossover.sweep import CHECKS, ROUNDS, Progress, Sweep
 
 LONGEST = 6.0  # seconds that a reference or a comparison may take: larger n are skipped
 LONGEST_CALL = 2.0  # seconds that a call may take, of which there are eight at least
+ROOF_SAMPLES = 2  # of each roof after a round of a curve
 OVER = "the time for all was over"
 
 
@@ -108,9 +112,17 @@ class Bench:
                     self._tell(curve)
         except Exception as error:  # noqa: BLE001 one broken workload must not lose the figures of the others
             curve.end(" ".join(f"{type(error).__name__}: {error}".split())[:300])
+        self._measure_roofs(curve)
         if not rounds:
             curve.round_seconds = self._clock() - began
         self._results.conditions.note(curve.title)
+
+    def _measure_roofs(self, curve: Curve) -> None:
+        """Between two rounds the roofs have their turn; their arrays are not there while anything is timed."""
+        plan = curve.sweep.plan
+        with closing(Meter(self._devices(plan.ways).values(), ("copy", "fma"), plan.dtype)) as meter:
+            for _ in range(ROOF_SAMPLES):
+                meter.sample()
 
     def _tell(self, curve: Curve) -> None:
         doing = "timing" if curve.done > CHECKS else "checking"
@@ -143,15 +155,20 @@ class Bench:
     def _roofs(self, ways: Sequence[Way], dtype: str) -> dict[str, Roof]:
         """The roofs of the devices that these ways use, measured once a process; noted in the results."""
         found: dict[str, Roof] = {}
-        for way in ways:
-            kind = way.backend.device
-            if kind not in found and way.backend.name in {b.name for b in BACKENDS}:
-                device = way.backend.open_device()
-                found[kind] = roof_of(device, dtype)
-                self._results.bandwidths[device.name] = copy_bandwidth(device)
-                if fma := fma_rate(device, dtype):
-                    self._results.fma[device.name, dtype] = fma
+        for kind, device in self._devices(ways).items():
+            found[kind] = roof_of(device, dtype)
+            self._results.bandwidths[device.name] = copy_bandwidth(device)
+            if fma := fma_rate(device, dtype):
+                self._results.fma[device.name, dtype] = fma
         return found
+
+    def _devices(self, ways: Sequence[Way]) -> dict[str, Device]:
+        """By kind, those that the ways of our own backends use."""
+        known: dict[str, Device] = {}
+        for way in ways:
+            if way.backend.device not in known and way.backend.name in {b.name for b in BACKENDS}:
+                known[way.backend.device] = way.backend.open_device()
+        return known
 
 
 def ways_of(of: Workload, names: Sequence[str]) -> tuple[Way, ...]:

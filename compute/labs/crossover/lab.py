@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import param
 from numpy.typing import NDArray
 
+from compute.bench.meter import Meter
 from compute.devices import Device, Host
 from compute.frames import Frame
 from compute.lab import View
@@ -31,6 +32,8 @@ from compute.timings import Timing
 TURN = 0.008  # seconds after which others on the device have their turn
 LOST = "the times, which are measured anew where it is opened"
 NOT_BEGUN = Progress(0.0, "not begun")
+ROOFS = "measuring the roofs"
+ROOF_ROUNDS = 8  # rounds after which a roof is sampled: it is sampled as often as most ways are
 SWEEP_PART = 0.98  # of the progress; the rest is the roofs
 
 
@@ -181,7 +184,8 @@ class Crossover(Settings):
     @property
     def cold(self) -> bool:
         """Whether what comes next may compile, or measures a roof."""
-        return bool(self._traps) or not CHECKS * SWEEP_PART <= self.progress.done < SWEEP_PART
+        timing = CHECKS * SWEEP_PART <= self.progress.done < SWEEP_PART and self.progress.doing != ROOFS
+        return bool(self._traps) or not timing
 
     def advance(self, steps: int = 1) -> Timing:
         """Up to `steps` >= 1 slices of the sweep, those begun within TURN seconds; a trap that waits comes first."""
@@ -216,9 +220,15 @@ class Crossover(Settings):
         """The sweep, then the roofs that its times are compared with."""
         if any(point.status != "waiting" for point in self.sweep.points.values()):  # of one that was interrupted
             self.sweep, self.rows, self.elapsed = Sweep(self._plan()), {}, 0.0
-        with closing(self.sweep.measure()) as work:
+        meter = Meter(self._devices().values(), ("copy", "fma"), self.dtype, live=True)
+        with closing(self.sweep.measure()) as work, closing(meter):
             for progress in work:
-                yield replace(progress, done=SWEEP_PART * progress.done)
+                now = replace(progress, done=SWEEP_PART * progress.done)
+                if progress.point is None and 1 <= progress.rounds <= ROOF_ROUNDS:  # the roofs have their turn
+                    yield replace(now, doing=ROOFS)
+                    meter.sample()
+                    meter.close()  # nothing is held while a way is timed
+                yield now
         for kind, device in self._devices().items():
             for part in parts_of_roof(device, self.dtype):
                 yield Progress(SWEEP_PART, f"measuring the {part.what} of {device.name}")

@@ -60,11 +60,11 @@ class Roof:
 
 
 def roof_of(device: Device, dtype: str) -> Roof:
-    """The device's roof, measured on the first call of this process; it takes a second or two then."""
+    """The device's roof as far as this process has measured it; if not at all, it takes a second or two now."""
     fma = fma_rate(device, dtype)
-    flops = FLOPS_OF_FMA * fma.rate.median if fma else float("inf")
+    flops = FLOPS_OF_FMA * fma.roof if fma else float("inf")
     l2 = float(device.describe().get("l2_bytes", nan)) if device.kind == "gpu" else nan
-    return Roof(device.name, dtype, copy_bandwidth(device).rate.median, flops, l2)
+    return Roof(device.name, dtype, copy_bandwidth(device).roof, flops, l2)
 
 
 def curves(roofs: Mapping[str, Roof], intensities: Iterable[float]) -> dict[str, Curve]:
