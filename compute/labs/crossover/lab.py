@@ -33,7 +33,7 @@ TURN = 0.008  # seconds after which others on the device have their turn
 LOST = "the times, which are measured anew where it is opened"
 NOT_BEGUN = Progress(0.0, "not begun")
 ROOFS = "measuring the roofs"
-ROOF_ROUNDS = 8  # rounds after which a roof is sampled: it is sampled as often as most ways are
+ROOF_ROUNDS = 5  # rounds after which the roofs have their turn: all the rounds that a short sweep makes
 SWEEP_PART = 0.98  # of the progress; the rest is the roofs
 
 
