@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
+# Before NumPy comes. Threads of OpenBLAS wait for each other in a loop: 300 singular value decompositions of 130 x 130
+# take 1 s of one core, and 13 s of two cores where other processes are at work.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from compute.backends import BACKENDS, Backend
 from compute.labs.diffusion import Diffusion

@@ -8,7 +8,6 @@ green. Each half lists its slowest 20.
 from __future__ import annotations
 
 import argparse
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,15 +15,8 @@ from collections.abc import Sequence
 
 BROWSER = "tests/browser"
 STREAMS = 2     # browsers at a time, each with servers of its own: two cores are busy with two
+ASIDE = 5       # niceness of the others: a quarter of a core that a browser wants, too, so that none starves
 SLOWEST = ("--durations", "20", "--durations-min", "1")
-
-
-def aside() -> tuple[str, ...]:
-    """What makes a command compute only while nobody else wants to.
-
-    Jobs of the export card are run so, too, and the browser's tests wait for some: nothing may be between the two.
-    """
-    return ("chrt", "--idle", "0") if shutil.which("chrt") else ("nice", "-n", "19")
 
 
 def spread(processes: int) -> tuple[str, ...]:
@@ -39,7 +31,7 @@ def main(arguments: Sequence[str], pytest: Sequence[str] = (sys.executable, "-m"
     options, more = parser.parse_known_args(arguments)
     browser = [*pytest, BROWSER, *spread(STREAMS), "--no-loadscope-reorder", *SLOWEST, "-o",
                "cache_dir=.pytest_cache/browser", *more]  # fmt: skip
-    others = [*aside(), *pytest, "--ignore", BROWSER, *spread(options.jobs), *SLOWEST, *more]
+    others = ["nice", "-n", str(ASIDE), *pytest, "--ignore", BROWSER, *spread(options.jobs), *SLOWEST, *more]
     with tempfile.TemporaryFile("w+") as said:
         first = subprocess.Popen(browser, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
         second = subprocess.Popen(others)

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from functools import cache
 
 import pytest
 
@@ -95,11 +96,17 @@ def test_files_named_exist():
 
 @pytest.mark.parametrize(("subcommand", "options"), subcommands(README))
 def test_subcommands_and_options_exist(subcommand, options):
+    assert [option for option in options if option not in helped(subcommand)] == []
+
+
+@cache
+def helped(subcommand):
+    """What `fieldlab … --help` prints."""
     done = subprocess.run(
         [sys.executable, "-m", "compute", subcommand, "--help"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert [option for option in options if option not in done.stdout] == []
+    return done.stdout
 
 
 @pytest.mark.parametrize("body", blocks(README, "python"))

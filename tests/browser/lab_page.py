@@ -85,13 +85,16 @@ class LabPage(SideBar):
 
     def __init__(self, page: Page, server: Server) -> None:
         self.page, self.server = page, server
-        self.open()
+        self.load()
 
-    def open(self) -> None:
+    def load(self) -> None:
         """Load the page."""
         self.page.goto(self.server.url)
         self.until(lambda: self.step() > 0)
-        self.group(*GROUPS)  # a control is made when its group is opened first
+
+    def remember(self) -> None:
+        """Have `fresh` know what the controls hold now; each is made when its group is opened for the first time."""
+        self.group(*GROUPS)
         self.group(*GROUPS[:2])
         self.first = self.settings()
 
@@ -122,7 +125,8 @@ class LabPage(SideBar):
             self.key(" ")
             self.until(lambda: self.step() > 0)
         except (AssertionError, Error):  # of a test that failed, or that did not put back what it changed
-            self.open()
+            self.load()
+            self.remember()
 
     def ratio(self, value: float) -> None:
         """Move the slider of r there, key by key; with 0 and 0.25 at once."""

@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 
 ROOT = Path(__file__).parent.parent.parent
+PRIORITY = Path(__file__).with_name("priority")     # holds a sitecustomize.py
 START = 60.0    # s until the port must answer: imports on a busy two-core machine take a few
 STOP = 15.0     # s from SIGTERM until the last process must be gone
 # On Linux the server gets SIGTERM when the test run dies, however it dies: PR_SET_PDEATHSIG is 1 and survives exec.
@@ -108,6 +109,12 @@ def slack() -> float:
     return 2.0 * max(1.0, os.getloadavg()[0] / len(psutil.Process().cpu_affinity()))
 
 
+def environment() -> dict[str, str]:
+    """Of a server under test: its jobs do not make way for the other tests."""
+    path = [str(PRIORITY), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join(path)}
+
+
 @contextmanager
 def serve(folder: Path, arguments: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> Iterator[Server]:
     """Run the app on a free port, logging into `folder`; afterwards stop it and insist that no process survives.
@@ -119,7 +126,7 @@ def serve(folder: Path, arguments: Sequence[str] = (), environ: Mapping[str, str
     with log.open("wb") as output:
         process = psutil.Popen(
             bound(command), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **(environ or {})}, start_new_session=True,
+            env={**environment(), **(environ or {})}, start_new_session=True,
         )
     server = Server(port, process, log)
     running.append(server)

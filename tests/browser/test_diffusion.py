@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFilter
 
-from tests.browser.conftest import LAPTOP, PROJECTOR
+from tests.browser.conftest import DRAWN, LAPTOP, PROJECTOR
 from tests.browser.lab_page import LabPage
 
 TOP = 8  # px above a picture inside its figure
@@ -20,7 +20,9 @@ PICTURE = "canvas"  # bokeh's figures draw on canvases; the first two are the fi
 
 @pytest.fixture(scope="module")
 def opened(lasting, server):
-    return LabPage(lasting(), server)
+    lab = LabPage(lasting(), server)
+    lab.remember()
+    return lab
 
 
 @pytest.fixture
@@ -298,5 +300,5 @@ def test_screenshots(new_lab, screenshot):
     assert screenshot("diffusion").stat().st_size > 50_000
     lab.page.get_by_label("Toggle theme").click()
     lab.page.mouse.move(0, 500)
-    lab.page.wait_for_timeout(2500)
+    lab.page.wait_for_timeout(DRAWN)
     assert screenshot("diffusion-dark").stat().st_size > 50_000

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from compute.__main__ import main
+from tests.browser.conftest import DRAWN
 from tests.browser.export_page import ExportPage
 from tests.browser.lab_page import LabPage
 
@@ -82,7 +83,7 @@ def test_a_link_brings_the_state_to_a_new_page(lab, page, screenshot, tmp_path):
     other.open("Film")
     other.page.get_by_role("button", name="Make the film").click()
     other.until(lambda: other.page.locator(".job.running").count() == 1)
-    other.page.wait_for_timeout(3000)
+    other.page.wait_for_timeout(DRAWN)
     screenshot("export")
     other.page.get_by_role("button", name="Cancel", exact=True).click()
 

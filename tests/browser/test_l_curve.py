@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from PIL import Image
 
 from compute.labs.l_curve.problems import make
-from tests.browser.conftest import LAPTOP, PROJECTOR
+from tests.browser.conftest import DRAWN, LAPTOP, PROJECTOR
 from tests.browser.curve_page import CurvePage
 
 OVERFLOW = "[document.documentElement.scrollWidth - innerWidth, document.documentElement.scrollHeight - innerHeight]"
@@ -232,9 +232,9 @@ def test_screenshots(new_lab, screenshot):
     lab = new_lab
     if os.environ.get("UPDATE_SCREENSHOTS"):  # with the comparison done, which takes a while
         lab.until(lambda: lab.page.get_by_text("Measuring").count() == 0, 90)
-    lab.page.wait_for_timeout(1500)
+    lab.page.wait_for_timeout(DRAWN)
     assert screenshot("l_curve").stat().st_size > 50_000
     lab.page.get_by_label("Toggle theme").click()
     lab.page.mouse.move(5, 5)
-    lab.page.wait_for_timeout(2500)
+    lab.page.wait_for_timeout(DRAWN)
     assert screenshot("l_curve-dark").stat().st_size > 50_000

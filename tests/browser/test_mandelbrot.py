@@ -9,7 +9,7 @@ import time
 import pytest
 
 from app.mandelbrot.bookmarks import HOME, places
-from tests.browser.conftest import LAPTOP, PROJECTOR
+from tests.browser.conftest import DRAWN, LAPTOP, PROJECTOR
 from tests.browser.set_page import SetPage
 
 SEAHORSE = places()["Seahorses 3e5"]
@@ -274,9 +274,9 @@ def test_screenshots(new_lab, screenshot):
     lab.key("o")
     lab.key("j")
     lab.page.mouse.move(*lab.at(0.3, 0.45))
-    lab.page.wait_for_timeout(1500)
+    lab.page.wait_for_timeout(DRAWN)
     assert screenshot("mandelbrot").stat().st_size > 100_000
     lab.page.get_by_label("Toggle theme").click()
     lab.page.mouse.move(*lab.at(0.3, 0.45))
-    lab.page.wait_for_timeout(2500)
+    lab.page.wait_for_timeout(DRAWN)
     assert screenshot("mandelbrot-dark").stat().st_size > 100_000
