@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from functools import cache
+from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 import panel as pn
@@ -140,6 +141,13 @@ class Readout:
         if text != self._text.object:
             self._text.object = text
 
+    def _roof(self, engine: str, dtype: str) -> float:
+        """What rates there are compared with: as sampled in turn with the ways, until then as measured at the start."""
+        if self._comparison is None:
+            return nan
+        beside = self._comparison.roof(engine, dtype)
+        return beside if isfinite(beside) else roof().rate(engine, self._comparison.rules.rate.roof, dtype)
+
     def _evidence(self, verdict: Verdict | None) -> str:
         """The headline, the live picture's facts, and the ways with their bars."""
         if self._comparison is None:
@@ -147,7 +155,7 @@ class Readout:
         rules, values, latest = self._comparison.rules, self._session.values, self._session.latest
         dtype, step = rules.dtype(values), rules.rate.step
         names = {"cpu": "host", "gpu": f"cuda:{values.get('device_index', 0)}"}
-        rates = {kind: roof().rate(name, rules.rate.roof, dtype) for kind, name in names.items()}
+        rates = {kind: self._roof(name, dtype) for kind, name in names.items()}
         caches = {kind: roof().caches(name) for kind, name in names.items()}
         roofs = view.Roofs(rates, caches, rules.held(values))
         told = rules.facts(values, latest, rates[self._kind]) if latest else ()

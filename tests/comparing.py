@@ -13,8 +13,8 @@ class Handle:
         self.kind, self.values, self.on_event = kind, values, on_event
         asked.append((engine, values))
 
-    def sample(self, steps, repeat):
-        self.run(jobs.sample(self.kind, self.values, steps, repeat))
+    def sample(self, steps, repeat, roof="", dtype=""):
+        self.run(jobs.sample(self.kind, self.values, steps, repeat, roof, dtype))
 
     def solve(self, steps, seed):
         self.run(jobs.solve(self.kind, self.values, steps, seed))

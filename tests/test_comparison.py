@@ -40,9 +40,9 @@ class Handle:
     def __init__(self, engines, values, on_event):
         self.engines, self.values, self.on_event = engines, values, on_event
 
-    def sample(self, steps, repeat):
+    def sample(self, steps, repeat, roof="", dtype=""):
         self.engines.sampled.append(self.values["backend"])
-        self.run(jobs.sample(Diffusion, self.values, steps, repeat))
+        self.run(jobs.sample(Diffusion, self.values, steps, repeat, roof, dtype))
 
     def solve(self, steps, seed):
         self.run(jobs.solve(Diffusion, self.values, steps, seed))
@@ -410,3 +410,55 @@ def test_only_noisy_samples_are_asked_for_again(monkeypatch, spread, asks):
     bench.now += 8.0
     bench.turn()
     assert len(bench.engines.opened) == before + asks
+
+
+def test_the_roof_is_sampled_in_turn_with_the_ways_on_their_engine(monkeypatch):
+    """After each job that brings timings, in the same process; the upper quartile of what came counts."""
+    asked = []
+
+    def planted(device, kind, dtype, count):
+        asked.append((device.name, kind, dtype))
+        yield
+        return (10e9, 10e9, 20e9)[:count]
+
+    monkeypatch.setattr(jobs, "beside", planted)
+    bench = Bench()
+    assert math.isnan(bench.comparison.roof("host", "float32"))
+    bench.verdict()
+    bench.turn(20)
+    assert set(asked) == {("host", "copy", "float32")}
+    assert len(asked) >= 2
+    assert bench.comparison.roof("host", "float32") == 20e9  # of 10, 10 and 20 each time
+    assert math.isnan(bench.comparison.roof("cuda:0", "float32"))
+    assert len(bench.book.get(("roof", "host", "copy", "float32"))) <= MOST + jobs.ROOF_SAMPLES
+
+
+def test_no_more_roofs_are_asked_for_than_times(monkeypatch):
+    asked = []
+
+    def planted(device, kind, dtype, count):
+        asked.append(kind)
+        yield
+        return (1.0,) * count
+
+    monkeypatch.setattr(jobs, "beside", planted)
+    bench = Bench()
+    bench.book.put(("roof", "host", "copy", "float32"), (1.0,) * MOST)
+    bench.verdict()
+    bench.turn(10)
+    assert asked == []
+
+
+def test_a_job_brings_a_roof_with_its_timings(monkeypatch):
+    from compute.bench import bandwidth
+
+    monkeypatch.setattr(bandwidth, "LIVE_BYTES", {"cpu": 2**20})
+    monkeypatch.setattr(bandwidth, "CACHES", 0)
+    heard = []
+    handle = Handle(Engines(), VALUES, heard.append)
+    handle.sample(3, 2, "copy", "float32")
+    assert len(heard[0].timings) == 3
+    assert len(heard[0].roof) == jobs.ROOF_SAMPLES
+    assert all(rate > 0 for rate in heard[0].roof)
+    handle.sample(3, 2)
+    assert heard[1].roof == ()

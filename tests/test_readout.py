@@ -11,6 +11,7 @@ import pytest
 from app import readout_view as view
 from app.readout_chart import LONGEST, SHORTEST, chart
 from app.readout_chart import place as place_time
+from compute.bench import tables
 from compute.bench.caches import Cache
 from compute.bench.rates import Rate
 from compute.comparison.contest import Agreement, Contestant, Standing, judge
@@ -277,3 +278,8 @@ def test_a_fact_above_its_roof_has_the_reason_beside_it():
     above, below = view.facts(facts, RATE, view.Roofs({}, CACHES, 3e5)).split("<li")[2:0:-1][::-1]
     assert "(in cache: 300 kB fit the L2 of 2 MB)" in above
     assert "(" not in below
+
+
+def test_a_bench_says_a_slow_down_as_one():
+    assert tables._ratio(speed(0.25)) == "4 slower (3.636 - 4.444)"
+    assert tables._ratio(speed(5.0)) == "5 (4.5 - 5.5)"

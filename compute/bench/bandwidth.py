@@ -111,7 +111,6 @@ class Copies:
     def close(self) -> None:
         """Give the arrays back."""
         self._arrays = None
-        self._device.close()
 
     def _piece(self) -> tuple[Array, Array]:
         assert self._arrays is not None  # noqa: S101 made by `prepare`

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Generator, Iterable
+from contextlib import closing
 
 from compute.bench import bandwidth, fma
 from compute.bench.bandwidth import Copies
 from compute.bench.fma import Chains
 from compute.bench.rates import Roof as Kind
 from compute.devices import Device
+
+LIVE_PIECES = {"cpu": 8, "gpu": 1}  # of a host's arrays: a sample beside a live picture then takes some 5 ms
+
+
+def beside(device: Device, kind: Kind, dtype: str, count: int) -> Generator[None, None, tuple[float, ...]]:
+    """`count` samples of a roof beside a live picture, in short slices; () where it cannot be measured.
+
+    Before each sample one that does not count: after a rest the threads sleep.
+    """
+    if kind == "fma" and not fma.measurable(device):
+        return ()
+    pieces = LIVE_PIECES[device.kind]
+    rates = []
+    with closing(Copies(device, pieces, live=True) if kind == "copy" else Chains(device, dtype)) as probe:
+        for _ in probe.prepare():
+            yield
+        for _ in range(count):
+            probe.sample()
+            rates.append(probe.sample())
+            yield
+    return tuple(rates)
 
 
 class Meter:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from compute.bench.report import above_roof, counted, percent
 from compute.bench.rows import Results, Row
+from compute.timings import SpeedUp
 
 COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Ginstr/s", 1e9)}  # heading of a column, and its unit
 ROOFS = {"copy": "% of copy", "fma": "% of FMA"}
@@ -76,9 +77,16 @@ def _cells(row: Row, results: Results, work: ModuleType) -> Iterator[str]:
     yield _figure(counted(row, work) / size) if row.case.plain else ""
     yield f"{share:.0f}" if math.isfinite(share) else ""
     speed = row.speed_up
-    yield f"{_figure(speed.ratio)} ({_figure(speed.low)} - {_figure(speed.high)})" if speed else ""
+    yield _ratio(speed) if speed else ""
     yield f"{measurement.first_call:.3g} s"
     yield f"{row.difference:.1e}"
+
+
+def _ratio(speed: SpeedUp) -> str:
+    """How many times as fast, or, below one, how many times slower; with what the quartiles allow."""
+    if speed.ratio >= 1:
+        return f"{_figure(speed.ratio)} ({_figure(speed.low)} - {_figure(speed.high)})"
+    return f"{_figure(1 / speed.ratio)} slower ({_figure(1 / speed.high)} - {_figure(1 / speed.low)})"
 
 
 def _notes(rows: list[Row], results: Results, work: ModuleType) -> Iterator[Text]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
+from compute.bench.rates import Roof
 from compute.comparison.contest import Key
 from compute.timings import Timing
 
@@ -15,8 +16,8 @@ MOST = 45  # samples of one way at one setting; while they are noisy, newer ones
 class Handle(Protocol):
     """What is used of an engine's lab handle."""
 
-    def sample(self, steps: int, repeat: int) -> None:
-        """Ask for timings."""
+    def sample(self, steps: int, repeat: int, roof: Roof | Literal[""] = "", dtype: str = "") -> None:
+        """Ask for timings, and right after them for samples of the device's roof."""
 
     def solve(self, steps: int, seed: int) -> None:
         """Ask for a result."""
@@ -30,7 +31,9 @@ Opener = Callable[[str, dict[str, Any], Callable[[Any], None]], Handle]  # (engi
 
 @dataclass(frozen=True)
 class Job:
-    """One question to an engine. key, failed: where in the Book an answer or a failure belongs."""
+    """One question to an engine. key, failed: where in the Book an answer or a failure belongs; roof: what is sampled
+    beside timings, "" for nothing, of `dtype`.
+    """
 
     key: Key
     failed: Key
@@ -39,6 +42,8 @@ class Job:
     ask: str
     steps: int
     repeat: int
+    roof: Roof | Literal[""] = ""
+    dtype: str = ""
 
 
 @dataclass(frozen=True)

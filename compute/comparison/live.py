@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import nan
 from typing import Any
 
 from compute.backends import backend
@@ -20,7 +21,7 @@ from compute.comparison.contest import Book, Contestant, Key, Standing, Verdict,
 from compute.comparison.jobs import MOST, Handle, Job, Opener, Samples
 from compute.comparison.rules import Rules
 from compute.engine.messages import Broken, Closed, Refused, Sampled, Solved
-from compute.timings import Measurement, Spread, Timing, settled
+from compute.timings import FEW, Measurement, Spread, Timing, settled
 
 CALM = 0.7  # seconds without a change of the parameters before anything is asked for them
 REST = 0.25  # seconds between two jobs
@@ -87,6 +88,13 @@ class Comparison:
         challenger, opponent, everybody = self._ways
         return judge(challenger, opponent, tuple(self._standing(contestant) for contestant in everybody))
 
+    def roof(self, engine: str, dtype: str) -> float:
+        """What rates on `engine` are compared with, bytes or multiply-adds on `dtype` a second: the upper quartile of
+        what was sampled in turn with the ways; nan before there are FEW samples.
+        """
+        rates = self._book.get(self._roof_key(engine, dtype)) or ()
+        return Spread.of(rates).q3 if len(rates) >= FEW else nan
+
     def close(self) -> None:
         """End the job under way."""
         self._values = {}
@@ -129,12 +137,16 @@ class Comparison:
         key, warm, changes = self._timed_key(contestant), samples.warm, self.rules.sampled(self._values)
         if not samples.timings:
             return self._job_for(key, contestant, "sample", 1, changes)
+        dtype = self.rules.dtype(self._values)
         late = self._clock() - samples.at >= AGAIN
         if settled(warm) or (len(warm) >= MOST and not (late and Spread.of(warm).noisy)):
             return None
         step_seconds = warm[-1] if warm else samples.timings[-1].step_seconds
         steps, repeat = steps_for(step_seconds, SAMPLE_SECONDS), REPEAT if step_seconds < LONG else 1
-        return self._job_for(key, contestant, "sample", steps, changes, repeat)
+        job = self._job_for(key, contestant, "sample", steps, changes, repeat)
+        if len(self._book.get(self._roof_key(job.engine, dtype)) or ()) >= MOST:
+            return job
+        return replace(job, roof=self.rules.rate.roof, dtype=dtype)
 
     def _note(self, contestant: Contestant) -> str:
         """Why nothing is asked of it at this setting; empty if something may be."""
@@ -190,7 +202,7 @@ class Comparison:
         if job.ask == "solve":
             handle.solve(job.steps, SEED)
         else:
-            handle.sample(job.steps, job.repeat)
+            handle.sample(job.steps, job.repeat, job.roof, job.dtype)
 
     def _take(self, job: Job, event: Any) -> None:
         match event:
@@ -200,7 +212,10 @@ class Comparison:
             case Solved(field=field):
                 self._book.put(job.key, self.rules.agreement(self._right[1], field, job.values, job.steps))
                 self._end()
-            case Sampled(timings=timings):
+            case Sampled(timings=timings, roof=rates):
+                if rates:
+                    roof_key = self._roof_key(job.engine, job.dtype)
+                    self._book.put(roof_key, (*(self._book.get(roof_key) or ()), *rates))
                 before = self._book.get(job.key) or Samples()
                 self._book.put(job.key, before.with_more(timings, self._clock()))
                 self._end()
@@ -246,6 +261,10 @@ class Comparison:
 
     def _failed_key(self, contestant: Contestant) -> Key:
         return self._setting("failed", self.rules.checked, contestant)
+
+    def _roof_key(self, engine: str, dtype: str) -> Key:
+        """Of all labs whose rates are compared with the same."""
+        return ("roof", engine, self.rules.rate.roof, dtype)
 
     def _setting(self, kind: str, names: tuple[str, ...], contestant: Contestant) -> Key:
         """The setting is frozen at the values a job was made for: its key goes with it."""

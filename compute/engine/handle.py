@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from compute.bench.rates import Roof
 from compute.engine.ledger import Record
 from compute.engine.messages import Checkpoint, Order, View
 from compute.engine.recording import Recording
@@ -89,10 +90,13 @@ class LabHandle:
                 self._record.frames_through = number
                 self._order("frames_through", number=number)
 
-    def sample(self, steps: int, repeat: int) -> None:
-        """Time `repeat` runs of `steps` steps beside the live labs, at low duty, on a twin; answered by Sampled."""
+    def sample(self, steps: int, repeat: int, roof: Roof | Literal[""] = "", dtype: str = "") -> None:
+        """Time `repeat` runs of `steps` steps beside the live labs, at low duty, on a twin; answered by Sampled.
+
+        roof, dtype: what the device's roof is sampled of right after them, "" for nothing.
+        """
         if self._whole("steps", steps, MOST_STEPS) and self._whole("repeat", repeat, MOST_SAMPLES):
-            self._ask("sample", steps=steps, repeat=repeat)
+            self._ask("sample", steps=steps, repeat=repeat, roof=roof, dtype=dtype)
 
     def solve(self, steps: int, seed: int) -> None:
         """`steps` steps on a twin, from a field that depends on `seed` alone; answered by Solved."""

@@ -13,8 +13,10 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
+from compute.bench.meter import beside
+from compute.bench.rates import Roof
 from compute.engine.messages import Answered, Event, Refused, Sampled, Solved
 from compute.engine.pace import Tally
 from compute.engine.port import LONG, Port
@@ -23,6 +25,7 @@ from compute.spans import listening
 from compute.timings import Timing
 
 REST = 3.0  # rest after a slice, in lengths of the slice
+ROOF_SAMPLES = 3  # of the roof a job
 SAMPLE_SLICE = 0.025  # seconds a sample may run without letting others in: longer slices disturb it less
 
 Work = Generator[None, None, Event]  # yields between slices, returns the answer
@@ -80,14 +83,20 @@ class Bench:
         self._warm = False
 
 
-def sample(kind: type[Any], values: Mapping[str, Any], steps: int, repeat: int) -> Work:
+def sample(
+    kind: type[Any], values: Mapping[str, Any], steps: int, repeat: int, roof: Roof | Literal[""] = "", dtype: str = ""
+) -> Work:
     """Time `repeat` runs of `steps` steps; before them one step, which may compile and is marked first_call.
+
+    roof, dtype: what the device's roof is measured of afterwards, in the same process and on the same threads; "" for
+    nothing.
 
     Each slice begins with a little work that is not counted (`warm`): after a rest the threads sleep and the caches
     hold other data, which a lab that runs back to back never sees (16 threads, 2000 x 2000: 1720 us a step instead of
     180).
     """
-    with closing(twin_of(kind(**values))) as twin:
+    lab = kind(**values)
+    with closing(twin_of(lab)) as twin:
         yield
         first = twin.advance(1)
         while not first.steps:
@@ -105,7 +114,8 @@ def sample(kind: type[Any], values: Mapping[str, Any], steps: int, repeat: int) 
                 done += timing.steps
                 yield
             timings.append(replace(tally.total(replace(timing, spans=())), first_call=False))
-        return Sampled(tuple(timings))
+        rates = (yield from beside(lab.device, roof, dtype, ROOF_SAMPLES)) if roof else ()
+        return Sampled(tuple(timings), rates)
 
 
 def solve(kind: type[Any], values: Mapping[str, Any], steps: int, seed: int) -> Work:

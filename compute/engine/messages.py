@@ -96,9 +96,13 @@ class Broken(Event):
 
 @dataclass(frozen=True)
 class Sampled(Event):
-    """The answer to `sample`: the first entry is the warm-up (first_call), then one Timing of `steps` each."""
+    """The answer to `sample`: the first entry is the warm-up (first_call), then one Timing of `steps` each.
+
+    roof: what the device did a second of what was asked to be compared with it, taken right after; () for nothing.
+    """
 
     timings: tuple[Timing, ...]
+    roof: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

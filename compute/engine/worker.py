@@ -22,10 +22,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from math import inf
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from compute.bench.rates import Roof
 from compute.builds import watching
 from compute.engine import jobs
 from compute.engine.line import Line
@@ -186,9 +187,9 @@ class Worker:
         """Said by the server about an order it did not pass on; it comes back in its turn."""
         self._port.tell(number, Refused(text))
 
-    def _sample(self, number: int, steps: int, repeat: int) -> None:
+    def _sample(self, number: int, steps: int, repeat: int, roof: Roof | Literal[""] = "", dtype: str = "") -> None:
         lab = self._settled(number)
-        self._bench.add(number, "sample", jobs.sample(type(lab), lab.values(), steps, repeat))
+        self._bench.add(number, "sample", jobs.sample(type(lab), lab.values(), steps, repeat, roof, dtype))
 
     def _solve(self, number: int, steps: int, seed: int) -> None:
         lab = self._settled(number)
