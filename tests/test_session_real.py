@@ -150,6 +150,7 @@ def test_page_values_and_what_computes_agree_after_any_sequence(engines, monkeyp
         assert tab.session._handle._supervisor is engines[tab.session.engine]
         gate, record = tab.session.gate, tab.session._handle._record
         assert gate.under_way + record.frames_through - record.frames <= gate.window + 1
-        assert not [event for event in tab.of(Refused) if "level" not in event.text]
+        told = ("level", "given up when the engine died for the second time")  # all that may have been refused
+        assert not [event for event in tab.of(Refused) if not any(words in event.text for words in told)]
     finally:
         tab.session.close()
