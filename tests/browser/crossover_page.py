@@ -10,7 +10,7 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from tests.browser.lab_page import SideBar
+from tests.browser.lab_page import OPENING, SideBar
 from tests.browser.serving import Server
 
 MODEL = "const model = (name) => Bokeh.documents[0]?.get_model_by_name(name);"
@@ -74,7 +74,7 @@ class CrossoverPage(SideBar):
         self.page = page
         page.goto(server.url)
         page.get_by_role("tab", name="Crossover").click()
-        page.locator(".sentence").wait_for()
+        page.locator(".sentence").wait_for(timeout=1000 * OPENING)
         self.until(lambda: "Not run yet" in self.status())
         self.until(lambda: page.evaluate(f"() => {{ {MODEL} return model('crossover plot')?.inner_width > 50; }}"))
 

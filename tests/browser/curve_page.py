@@ -8,7 +8,7 @@ from typing import Any
 from playwright.sync_api import Error, Page
 
 from app.l_curve.problem import noises
-from tests.browser.lab_page import SideBar
+from tests.browser.lab_page import OPENING, SideBar
 from tests.browser.serving import Server
 
 MODEL = "const model = (name) => Bokeh.documents[0]?.get_model_by_name(name);"
@@ -54,8 +54,8 @@ class CurvePage(SideBar):
         """Load the page."""
         self.page.goto(self.server.url)
         self.page.get_by_role("tab", name="L-curve").click()
-        self.page.locator(".chosen").wait_for()
-        self.until(self.done, 90)
+        self.page.locator(".chosen").wait_for(timeout=1000 * OPENING)
+        self.until(self.done, OPENING)
         self.watch()
 
     def fresh(self) -> None:

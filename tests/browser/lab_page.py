@@ -11,6 +11,7 @@ from playwright.sync_api import Error, Page
 
 from tests.browser.serving import Server
 
+OPENING = 240.0     # s until a lab shows something: the first time all its kernels are compiled, in every server
 PATIENCE = 60.0     # s: long, as a machine that runs the other tests beside may take its time
 GROUPS = ("Field", "Physics", "Compute", "Display")
 FRAMES = "Bokeh.documents[0].get_model_by_name('frames')"
@@ -90,7 +91,7 @@ class LabPage(SideBar):
     def load(self) -> None:
         """Load the page."""
         self.page.goto(self.server.url)
-        self.until(lambda: self.step() > 0)
+        self.until(lambda: self.step() > 0, OPENING)
 
     def remember(self) -> None:
         """Have `fresh` know what the controls hold now; each is made when its group is opened for the first time."""

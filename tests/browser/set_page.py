@@ -9,7 +9,7 @@ from playwright.sync_api import Error, Page
 
 from app.mandelbrot.bookmarks import HOME
 from app.mandelbrot.goto import FIELDS
-from tests.browser.lab_page import SideBar
+from tests.browser.lab_page import OPENING, SideBar
 from tests.browser.serving import Server
 
 MODELS = """
@@ -59,8 +59,8 @@ class SetPage(SideBar):
         """Load the page."""
         self.page.goto(self.server.url)
         self.page.get_by_role("tab", name="Mandelbrot").click()
-        self.page.locator(".numbers").wait_for()
-        self.until(self.complete)
+        self.page.locator(".numbers").wait_for(timeout=1000 * OPENING)
+        self.until(self.complete, OPENING)
 
     def fresh(self) -> None:
         """The window and the whole set as they were at first, without loading the page; it is loaded if that fails.

@@ -95,7 +95,7 @@ def test_a_bad_link_gets_a_notice_and_the_usual_page(query, new_page, server, tm
     other = Diffusing.__new__(Diffusing)
     ExportPage.__init__(other, page, tmp_path)
     other.until(lambda: other.step() > 0)
-    assert "The link cannot be shown" in other.notes()
+    other.until(lambda: "The link cannot be shown" in other.notes())
 
 
 def test_what_is_no_file_of_ours_is_told(lab, tmp_path):
