@@ -9,7 +9,9 @@ import panel_material_ui as pmui
 from app.session import Session
 from app.widgets import FULL, icon
 
-KEYS = {" ": "play", "s": "step", "r": "reset"}
+UNDO = "ctrl+z"  # as app.browser writes it
+KEYS = {" ": "play", "s": "step", "r": "reset", UNDO: "undo"}
+NOTHING_LOST = "Undo (Ctrl+Z): nothing is lost"
 FASTEST = "as fast as it goes"
 SPEEDS: dict[str, int | None] = {str(n): n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)} | {FASTEST: None}
 
@@ -25,6 +27,29 @@ def run_button(session: Session, toggle: Callable[[], object]) -> pmui.Button:
     button.on_click(lambda event: toggle())
     session.param.watch(show, "playing")
     return button
+
+
+class Undo:
+    """The button that brings back what was lost last; `act` does it. It is grey while there is nothing."""
+
+    def __init__(self) -> None:
+        self.act: Callable[[], object] = _ignore
+        self.button = icon("undo", NOTHING_LOST, self.press, align="center", disabled=True)
+
+    def offer(self, what: str) -> None:
+        """What would come back, in words; "" for nothing."""
+        words = f"Undo: back to {what} (Ctrl+Z)" if what else NOTHING_LOST
+        if words != self.button.description:
+            self.button.param.update(description=words, disabled=not what)
+
+    def press(self) -> None:
+        """Bring it back, if there is something."""
+        if not self.button.disabled:
+            self.act()
+
+
+def _ignore() -> None:
+    """Nothing can come back."""
 
 
 class Transport:

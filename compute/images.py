@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import struct
 import zlib
+from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,3 +52,46 @@ def as_field(picture: Image.Image, ny: int, nx: int) -> NDArray[np.float64]:
     resized = ImageOps.fit(picture, (nx, ny), method=Image.Resampling.BOX if nx < picture.width else
                            Image.Resampling.BICUBIC)
     return np.asarray(resized, np.float64)[::-1] / 255
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The part of a picture that `as_field` takes: columns x0 to x1 and rows y0 to y1, from the top, of width x height
+    pixels, rounded to whole ones.
+    """
+
+    width: int
+    height: int
+    x0: int
+    y0: int
+    x1: int
+    y1: int
+
+    @classmethod
+    def of(cls, picture: Image.Image, ny: int, nx: int) -> Kept:
+        """The largest part in the middle with the shape of ny x nx."""
+        width, height = picture.size
+        across, down = min(width, height * nx / ny), min(height, width * ny / nx)
+        x0, y0 = round((width - across) / 2), round((height - down) / 2)
+        return cls(width, height, x0, y0, x0 + max(1, round(across)), y0 + max(1, round(down)))
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is cut off."""
+        return (self.x0, self.y0, self.x1, self.y1) == (0, 0, self.width, self.height)
+
+    @property
+    def words(self) -> str:
+        """As in "the middle 90 × 90 of 120 × 90 pixels"."""
+        if self.whole:
+            return f"all of its {self.width} × {self.height} pixels"
+        return f"the middle {self.x1 - self.x0} × {self.y1 - self.y0} of {self.width} × {self.height} pixels"
+
+
+def fingerprint(*files: bytes) -> str:
+    """Sixteen hexadecimal digits that tell these files from others, so that a frame can say what it was made of."""
+    digest = blake2b(digest_size=8)
+    for data in files:
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()

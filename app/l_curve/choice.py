@@ -34,9 +34,12 @@ class ChoiceControls(Bound):
         self.squared = pmui.Switch(label="Write α = λ² instead of λ", value=False, **FULL)
         self.squared.param.watch(lambda event: session.later(self._count), "value")
         self.lam = Typed("λ", None, self._by_hand)
-        self.tolerance = self.add("tolerance", pmui.DiscreteSlider(
-            label="Ribbon width to reach", options=TOLERANCES, value=session.values["tolerance"], size="small", **FULL
-        ))  # fmt: skip
+        self.tolerance = pmui.DiscreteSlider(
+            label="Ribbon width to reach", options=TOLERANCES, value=nearest_width(session.values["tolerance"]),
+            size="small", **FULL,
+        )  # fmt: skip
+        self._showing = False
+        self.tolerance.param.watch(lambda event: self._reach(event.new), "value")
         self.most = Typed("Steps at most", session.values["steps_at_most"], self._limit, whole=True)
         self.panel = column(self.rule, self.lam.panel, self.squared, *self._range(), self.tolerance, self.most.panel)
 
@@ -105,14 +108,20 @@ class ChoiceControls(Bound):
             raise ValueError(f"steps_at_most must be from {low} to {high}, not {steps}")
         self.session.change(steps_at_most=steps)
 
+    def _reach(self, tolerance: float) -> None:
+        if not self._showing:
+            self.session.change(tolerance=tolerance)
+
     def refresh(self) -> None:
-        """Tolerance and limit were changed by a button."""
-        self.tolerance.value = min(TOLERANCES.values(), key=lambda t: abs(t / self.session.values["tolerance"] - 1))
+        """Tolerance and limit were changed by a button: the slider shows the nearest width, and changes nothing."""
+        self._showing = True
+        self.tolerance.value = nearest_width(self.session.values["tolerance"])
+        self._showing = False
         self.most.show(self.session.values["steps_at_most"])
 
     def follow(self, values: Mapping[str, Any]) -> None:
         """Show values that the session took by itself."""
-        super().follow({name: value for name, value in values.items() if name != "tolerance"})
+        super().follow(values)
         self.refresh()
         if "lambdas" in values:
             self.automatic.value = values["lambdas"] is None
@@ -123,3 +132,8 @@ class ChoiceControls(Bound):
     def refused(self, text: str) -> bool:
         """The engine refused something, in these words; whether a field here says so now."""
         return pass_on(text, {"lam": self.lam, "lambdas": self.low, "steps_at_most": self.most})
+
+
+def nearest_width(tolerance: float) -> float:
+    """The slider's ribbon width that is nearest to `tolerance`."""
+    return min(TOLERANCES.values(), key=lambda width: abs(width / tolerance - 1))

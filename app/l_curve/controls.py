@@ -23,7 +23,9 @@ class LCurveControls(Controls):
         super().__init__(session)
         self.stage = stage
         self.steps = steps = Steps(session, stage.rest)
-        self.problem, self.chosen = ProblemControls(session, steps), ChoiceControls(session, stage)
+        self.chosen = ChoiceControls(session, stage)
+        self.problem = ProblemControls(session, steps, self.chosen.follow)
+        self.problem.problem.param.watch(lambda event: self._veil(), "value")
         self.machine = Machine(session)
         groups = {
             "Problem": self.problem.panel,
@@ -33,7 +35,9 @@ class LCurveControls(Controls):
         self.panel = column(steps.panel, accordion(groups, opened=(0, 1)))
         stage.on_picked = self.chosen.show_picked  # type: ignore[method-assign]
         steps.went_further = self.chosen.refresh
+        steps.undo.act = self.problem.undo
         self.acts = {
+            "undo": steps.undo.press,
             "play": steps.toggle,
             "step": steps.step,
             "again": steps.again,
@@ -50,6 +54,17 @@ class LCurveControls(Controls):
         super().follow(values)
         for part in (self.problem, self.chosen, self.machine):
             part.follow(values)
+
+    def tick(self) -> None:
+        """A few times a second: what frames say of files, and whether the curve is that of the chosen problem."""
+        if self.session.latest is not None:
+            self.problem.tick(self.session.latest)
+            self._veil()
+            self.steps.undo.offer(self.problem.undoable)
+
+    def _veil(self) -> None:
+        frame = self.session.latest
+        self.stage.cover(self.problem.veil(frame) if frame is not None else "")
 
     def hear(self, event: Any) -> bool:
         """An engine event; whether a field here says what it means."""

@@ -8,9 +8,10 @@ from typing import Any
 from app.l_curve.controls import LCurveControls
 from app.l_curve.facts import facts
 from app.l_curve.stage import LCurveStage
+from app.transport import UNDO
 from app.views import Parts
 
-KEYS = {" ": "play", "s": "step", "r": "again", "f": "further", "a": "squared", "c": "rule"}
+KEYS = {" ": "play", "s": "step", "r": "again", "f": "further", "a": "squared", "c": "rule", UNDO: "undo"}
 HELP = """
 | **Space** | run or pause |
 | **S** | one step |
@@ -18,6 +19,7 @@ HELP = """
 | **F** | further: half the ribbon's width to reach, or twice the steps |
 | **C** | back to the λ of the chosen rule |
 | **A** | λ or α = λ² |
+| **Ctrl+Z** | back to the problem before, with its files |
 """
 POINTER = """
 Click or drag on the L-curve to pick a λ: its solution appears below, and every view marks it. The views over λ take

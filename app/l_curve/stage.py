@@ -57,8 +57,10 @@ class LCurveStage:
         self.title = pn.pane.HTML("", stylesheets=[stylesheet(), TITLE], margin=0, sizing_mode="stretch_width")
         self._pane = pn.pane.Bokeh(self.plot.figure, margin=0)
         self._top = pn.Row(self._pane, self.rules, margin=(0, GRID, 0, 0), sizing_mode="stretch_width")
-        parts = self.title, self._top, self.shelf.chooser, self.shelf.row
-        self.panel = pn.Column(*parts, margin=(GRID, 0, 0, 0), sizing_mode="stretch_both")
+        self.veil = pn.pane.HTML("", stylesheets=[stylesheet(), VEIL], margin=0, visible=False, styles=OVER)
+        parts = self.title, self._top, self.shelf.chooser, self.shelf.row, self.veil
+        styles = {"position": "relative"}
+        self.panel = pn.Column(*parts, margin=(GRID, 0, 0, 0), sizing_mode="stretch_both", styles=styles)
         self.plot.figure.on_change("inner_width", lambda attr, old, new: self._ready("curve"))
         self._arrange()
 
@@ -105,6 +107,12 @@ class LCurveStage:
         self.tick()
         self.shelf.mark(None)
         self._mark(self.session.latest)
+
+    def cover(self, words: str) -> None:
+        """Let `words` stand in the place of everything, "" for nothing: the plots show a problem nobody has chosen."""
+        html = f"<div class='veil' role='status'>{escape(words)}</div>" if words else ""
+        if html != self.veil.object:
+            self.veil.param.update(object=html, visible=bool(words))
 
     # -- λ
 
@@ -183,6 +191,11 @@ TITLE = """
   font-size: var(--small, 14px); white-space: nowrap; overflow: hidden; }
 .chosen b { color: var(--ink); font-weight: 500; font-variant-numeric: tabular-nums; }
 .chosen b.lam { font-size: var(--title, 20px); font-weight: 700; }
+"""
+OVER = {"position": "absolute", "left": "0", "top": "0", "width": "100%", "height": "100%", "z-index": "5"}
+VEIL = """
+.veil { position: absolute; inset: 0; background: var(--paper); color: var(--ink); font-size: var(--title, 20px);
+  display: grid; place-items: center; text-align: center; padding: 0 15%; }
 """
 
 

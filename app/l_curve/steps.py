@@ -7,7 +7,7 @@ from collections.abc import Callable
 import panel_material_ui as pmui
 
 from app.session import Session
-from app.transport import run_button
+from app.transport import Undo, run_button
 from app.widgets import FULL, icon
 
 TEMPI: dict[str, float | None] = {  # words -> steps a second below 0, steps a frame above; None: as many as fit
@@ -43,6 +43,8 @@ class Steps:
             icon("replay", "Again from the first step (R)", self.again, align="center"),
             icon("fast_forward", "Further: narrower ribbons, or more steps (F)", self.further, align="center"),
         ]
+        self.undo = Undo()
+        buttons.append(self.undo.button)
         self.tempo = pmui.DiscreteSlider(label="Growth", options=TEMPI, value=1, size="small", **FULL)
         self.tempo.param.watch(lambda event: self.grow(), "value")
         self.panel = pmui.Column(

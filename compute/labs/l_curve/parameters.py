@@ -50,7 +50,7 @@ class Settings(Lab):
     rays = param.Number(default=None, bounds=(0, 2**15), allow_None=True, label="Rays [a pixel, or an angle]")
     angles = _bounded("paralleltomo", "angles", "Angles")
     dtype = param.Selector(default="float64", objects=["float32", "float64"], label="Number type")
-    noise = param.Number(default=0.0, bounds=(0, 10), label="Noise [part of |b|]")
+    noise = param.Number(default=0.0, bounds=(0, 10), label="Noise added to b [part of |b|]", doc="0: none is added.")
     noise_seed = param.Integer(default=0, bounds=(0, 2**31 - 1), label="Seed of the noise")
     reorthogonalise = param.Boolean(default=True, label="Reorthogonalise", doc="Fewer steps; the same curve.")
     lambdas = param.Tuple(default=None, length=3, allow_None=True, label="λ: lowest, highest, how many")
@@ -86,10 +86,14 @@ class Settings(Lab):
             raise ValueError("options must hold a matrix for the problem 'own': {'matrix': A, 'rhs': b}")
 
     def update(self, **values: Any) -> None:
-        """Set several parameters at once, all or none; a new problem begins with its usual n and no further options."""
+        """Set several parameters at once, all or none; a new problem begins with its usual n and no further options.
+
+        One's own data are taken as they are: noise is added to them only if it is given with them, or later.
+        """
         name = values.get("problem", self.problem)
         if name != self.problem:
-            values = {"n": typical(name), "options": {}, **values}
+            clean = {"noise": 0.0} if name == OWN else {}
+            values = {"n": typical(name), "options": {}, **clean, **values}
         super().update(**values)
 
 

@@ -10,7 +10,8 @@ facts: steps, limit, width, tolerance, done (no more steps), finished (nor rules
 products, seconds (the device's, for them), bytes_per_product, rows, columns, entries, noise (|e|), lam (of the solution
 shown), alpha (its square), and there residual and solution (norms), each with _lower and _upper, gradient, error_bound
 (of x within these steps, relative), error (from the truth, relative, nan where none is known); for each rule its λ (nan
-for none). notes: for each rule its reason; state (a sentence), shown (why this λ), spectrum (what `singular` is).
+for none). notes: for each rule its reason; state (a sentence), shown (why this λ), spectrum (what `singular` is);
+problem, files (their fingerprint, "" for none) and kept (the part of a picture that was taken), of what it was made.
 """
 
 from __future__ import annotations
@@ -174,7 +175,8 @@ def _error(lab: LCurve, lam: float) -> float:
 
 def _words(lab: LCurve, why: str) -> dict[str, str]:
     reasons = {name: choice.reason for name, choice in lab.survey.choices.items()}
-    return reasons | {"state": _state(lab), "shown": why, "spectrum": lab.survey.singular[1]}
+    source = {"problem": lab.problem, "files": lab.system.files, "kept": lab.system.kept}
+    return reasons | source | {"state": _state(lab), "shown": why, "spectrum": lab.survey.singular[1]}
 
 
 def _state(lab: LCurve) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from compute.images import as_field, read_image
+from compute.images import Kept, as_field, fingerprint, read_image
 from compute.labs.l_curve.problems import NAMES, PROBLEMS, make, require
 from compute.labs.l_curve.problems.noise import noisy
 from compute.labs.l_curve.problems.options import Option, Whole
@@ -47,6 +47,12 @@ def settled(values: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
     return require(values["problem"], values["n"], options_of(values["problem"], values))
 
 
+def files_of(options: Mapping[str, Any]) -> str:
+    """The fingerprint of the files among a problem's options; "" if there is none."""
+    files = [bytes(options[name]) for name in sorted(options) if isinstance(options[name], (bytes, bytearray))]
+    return fingerprint(*files) if files else ""
+
+
 @dataclass(frozen=True)
 class Spectrum:
     """The singular value decomposition of A. values: (r,) descending; left: (m, r), its columns the u_i."""
@@ -59,7 +65,8 @@ class Spectrum:
 class System:
     """A problem. A: (m, n) csr in the lab's type; b: (m,) float64 without noise; x: (n,) float64 or None.
 
-    side: of a picture whose pixels x holds, 0 of a line; tutorial: whether it is the tutorial's.
+    side: of a picture whose pixels x holds, 0 of a line; tutorial: whether it is the tutorial's; files: the fingerprint
+    of the files that it is made of, "" for none; kept: in words, the part that was taken of a picture among them.
     """
 
     A: sp.csr_matrix
@@ -67,6 +74,8 @@ class System:
     x: NDArray[np.float64] | None
     side: int
     tutorial: bool
+    files: str = ""
+    kept: str = ""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> System:
@@ -76,15 +85,17 @@ class System:
         """
         name, dtype = values["problem"], values["dtype"]
         options = options_of(name, values)
+        files, kept = files_of(options), ""
         if isinstance(options.get("image"), (bytes, bytearray)):
-            options["image"] = as_field(read_image(bytes(options["image"])), values["n"], values["n"])
+            picture, n = read_image(bytes(options["image"])), values["n"]
+            options["image"], kept = as_field(picture, n, n), Kept.of(picture, n, n).words
         A, b, x = make(name, None if name == OWN else values["n"], **options)
         with np.errstate(over="ignore"):
             packed = compressed(A, dtype)
         if not np.isfinite(packed.data).all():
             raise ValueError(f"A must have entries that {dtype} can hold; its largest is {abs(A).max():.3g}")
         side = int(values["n"]) if name != OWN and PROBLEMS[name].dimensions == 2 else 0
-        return cls(packed, np.asarray(b, np.float64), x, side, name == "random_sparse")
+        return cls(packed, np.asarray(b, np.float64), x, side, name == "random_sparse", files, kept)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -1,0 +1,97 @@
+"""One field for a file: it says what became of the file, and if it was not taken, why.
+
+The browser's own words end with the transfer: "Uploaded x.png" is true of a file that the lab then refuses, too. So
+the field's label is written here, from what the lab says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+import panel as pn
+import panel_material_ui as pmui
+
+from app.theme import stylesheet
+from app.widgets import FULL
+from compute.images import MAX_BYTES
+
+IDLE, READING, TAKEN, WRONG = "cloud_upload", "hourglass_empty", "check_circle", "error"  # icons
+LONGEST = 32  # characters of a file's name on the page
+LOOK = """
+.wrong, .said { font-size: var(--small, 14px); line-height: 1.4; overflow-wrap: anywhere; }
+.wrong { color: var(--bad); }
+.said { color: var(--muted); }
+"""
+
+
+class Upload:
+    """The field `panel`, at first with the words `label`; take(data, name) gets a file that is not too large.
+
+    Whoever takes it calls `taken` or `refuse` once the lab has answered; until then the field says that it is read.
+    accept: what a file may be called, as ".png,.jpg"; what: how a file that was taken is called, as in "A: shaw.npz".
+    """
+
+    def __init__(self, label: str, accept: str, what: str, take: Callable[[bytes, str], object]) -> None:
+        self._label, self._what, self._take = label, what, take
+        self.name = ""  # of the newest file
+        look = {"variant": "outlined", "size": "small", **FULL}
+        self.field = pmui.FileInput(
+            label=label, uploaded_label=label, accept=accept, max_file_size=MAX_BYTES, **look
+        )  # the browser shows uploaded_label from its first file on
+        self.field.param.watch(self._arrived, "value")
+        self.words = pn.pane.HTML(
+            "", stylesheets=[stylesheet(), LOOK], sizing_mode="stretch_width", margin=(0, 8), visible=False
+        )
+        self.panel = pmui.Column(self.field, self.words, margin=0, sizing_mode="stretch_width")
+
+    def reset(self) -> None:
+        """As if no file had been chosen."""
+        self._show(self._label, IDLE)
+        self._say("")
+
+    def ask(self, words: str) -> None:
+        """Nothing is wrong with the file, but something is still needed."""
+        self._show(f"{self._what}: {self.name}" if self.name else self._label, IDLE)
+        self._say(words, wrong=True)
+
+    def taken(self, remark: str = "", picture: str = "") -> None:
+        """The lab shows the file; remark: which part of it. picture: HTML of ours that shows the same."""
+        self._show(f"{self._what}: {self.name}" if self.name else self._label, TAKEN)
+        self._say(remark, more=picture)
+
+    def refuse(self, reason: str) -> None:
+        """The file is not used, and nothing has changed."""
+        self._show(f"Not taken: {self.name}" if self.name else self._label, WRONG)
+        self._say(reason, wrong=True)
+
+    def _arrived(self, event: Any) -> None:
+        data = event.new
+        if not data:
+            return
+        name = self.field.filename
+        self.name = short_name(name if isinstance(name, str) else "")
+        self.field.clear()
+        if not isinstance(data, bytes) or len(data) > MAX_BYTES:
+            self.refuse(f"It must be one file of at most {MAX_BYTES // 2**20} MB.")
+            return
+        self._show(f"Reading {self.name} …", READING)
+        self._say("")
+        self._take(data, self.name)
+
+    def _show(self, words: str, icon: str) -> None:
+        """icon: by name, as the browser's own is a tick after each transfer; once set it cannot be taken away again."""
+        colour = "error" if icon == WRONG else "primary"
+        self.field.param.update(label=words, uploaded_label=words, icon=icon, color=colour)
+
+    def _say(self, words: str, wrong: bool = False, more: str = "") -> None:
+        kind, role = ("wrong", "alert") if wrong else ("said", "note")
+        html = f"<div class='{kind}' role='{role}'>{more}{escape(words)}</div>" if words else ""
+        self.words.param.update(object=html, visible=bool(words))
+
+
+def short_name(name: str) -> str:
+    """A file's name for the page: its end counts most, as that says which of a series it is, and its kind."""
+    name = "".join(letter for letter in name.replace("\\", "/").rpartition("/")[2] if letter.isprintable())
+    return name if len(name) <= LONGEST else f"{name[: LONGEST // 3]}…{name[-(LONGEST - LONGEST // 3 - 1) :]}"

@@ -1,0 +1,77 @@
+"""A session without an engine: what a tab's parts see of a lab that is turned by hand, in this process."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import param
+from bokeh.document import Document
+
+from compute.engine import messages
+from compute.lab import Lab
+
+
+class DirectSession(param.Parameterized):
+    """Takes values and actions at once, and puts back what the lab refuses, as app.session does.
+
+    hear(event): whoever listens to engine events; on_values: as in Session. `see` makes the newest frame.
+    """
+
+    playing = param.Boolean(default=False)
+    state = param.String(default="paused")
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__()
+        self.live, self.lab = lab, type(lab)
+        self.values: dict[str, Any] = lab.values()
+        self.document = Document()
+        self.gate = SimpleNamespace(acknowledge=lambda *painted: None)
+        self.latest: Any = None
+        self.steps_per_frame = 1
+        self.pixels = (64, 64)
+        self.on_frame: Any = lambda number, frame: None
+        self.on_values: Any = lambda values: None
+        self.hear: Any = lambda event: None
+        self.changes: list[dict[str, Any]] = []
+
+    def change(self, **values: Any) -> None:
+        changed = {name: value for name, value in values.items() if self.values.get(name) != value}
+        if not changed:
+            return
+        self.changes.append(changed)
+        self.values.update(changed)
+        try:
+            self.live.update(**changed)
+        except ValueError as error:
+            kept = {name: self.live.values()[name] for name in changed}
+            self.values.update(kept)
+            self.on_values(kept)
+            self.hear(messages.Refused(str(error), 1, kept))
+
+    def act(self, name: str, **arguments: Any) -> None:
+        try:
+            self.live.act(name, **arguments)
+        except ValueError as error:
+            self.hear(messages.Refused(str(error)))
+
+    def see(self) -> Any:
+        """The newest frame arrives."""
+        self.latest = self.live.frame()
+        self.on_frame(self.latest.number, self.latest)
+        return self.latest
+
+    def later(self, callback: Any) -> None:
+        callback()
+
+    def play(self, playing: bool) -> None:
+        self.playing = playing
+
+    def step(self) -> None:
+        self.live.advance(1)
+
+    def pace(self, steps: int | None) -> None:
+        self.steps_per_frame = steps
+
+    def look(self, view: Any, pixels: Any) -> None:
+        self.pixels = pixels
