@@ -65,10 +65,11 @@ class Histogram:
         self.bars.fill_color = palette if coloured else self._scheme["muted"]
 
     def show(self, frame: Frame, colouring: str) -> None:
-        """Draw the frame's histogram."""
+        """Draw the frame's histogram; nothing where no pixel of it has a count."""
         histogram, share = frame.curves["histogram"], frame.curves["cumulative"]
         count, most = len(histogram.y), histogram.y.max()
         if not most > 0:
+            self._clear()
             return
         edges = np.linspace(0, 1, count + 1)
         before = np.concatenate([[0.0], share.y[:-1]])
@@ -79,7 +80,14 @@ class Histogram:
         if (colouring in ("histogram", "smooth")) != self._coloured:
             self._paint(not self._coloured)
         marks = of_counts(histogram, np.linspace(0, 1, count))
-        chosen = legible(marks, self.figure.inner_width or NARROW, self._letter)
+        self._mark(legible(marks, self.figure.inner_width or NARROW, self._letter))
+
+    def _clear(self) -> None:
+        for source in (self.source, self.shares):
+            source.data = {name: [] for name in source.data}
+        self._mark({})
+
+    def _mark(self, chosen: dict[float, str]) -> None:
         if chosen != self._marks:
             self._marks = chosen
             self.figure.xaxis[0].ticker.ticks = list(chosen)

@@ -51,7 +51,12 @@ def short(value: float) -> str:
 
 
 def of_counts(histogram: Curve, share: NDArray[np.float64]) -> dict[float, str]:
-    """Position 0 … 1 -> count: where nice counts lie when a count lies at `share` (one for each x of `histogram`)."""
+    """Position 0 … 1 -> count: where nice counts lie when a count lies at `share` (one for each x of `histogram`).
+
+    None where no pixel has a count.
+    """
+    if not histogram.y.any():
+        return {}
     values = nice(float(histogram.x[0]), float(histogram.x[-1]))
     return {float(np.interp(value, histogram.x, share)): short(value) for value in values}
 

@@ -23,7 +23,7 @@ from app.mandelbrot.viewport import scientific
 from app.plot_type import letter, set_type
 from app.plots import AROUND
 from app.session import Session
-from app.theme import GRID
+from app.theme import GRID, stylesheet
 from compute.frames import Frame
 
 SMALLEST = 128  # px of the picture
@@ -34,6 +34,12 @@ SHARP = 1.25  # a frame may bring this many pixels for each on the screen, befor
 CALM = 250  # ms after the last change of size before the lab's grid follows
 MIDDLE = (0.5, 0.5)  # of the view: where the pointer is taken to be before it has been there
 FIGURES = 3  # of zoom and spacing in words
+HINT_PLACE = {"position": "absolute", "left": "88px", "bottom": "64px", "right": "24px", "z-index": "2",
+              "pointer-events": "none"}  # fmt: skip
+HINT = """
+.hint { display: inline-block; max-width: 44em; background: rgb(0 0 0 / 70%); color: #fff; border-radius: 6px;
+  padding: 6px 12px; font-size: var(--small, 14px); line-height: 1.4; }
+"""
 Resolution: TypeAlias = float | tuple[int, int]
 
 
@@ -78,8 +84,9 @@ class MandelbrotStage:
         self._below = pn.pane.Bokeh(self.histogram.figure, margin=0, sizing_mode="stretch_width")
         self.glass.resize(*self._size())
         self._pane = pn.pane.Bokeh(plot.figure, margin=0)
+        self.hint = pn.pane.HTML("", stylesheets=[stylesheet(), HINT], margin=0, visible=False, styles=HINT_PLACE)
         picture = pn.Column(
-            self._pane, self.inset.pane, margin=(GRID, 0, 0, 0), align="center", styles={"position": "relative"}
+            self._pane, self.inset.pane, self.hint, margin=(GRID, 0, 0, 0), align="center", styles={"position": "relative"}
         )
         self._row = pn.Row(self._below, self.place, margin=0, height=self._under(True), sizing_mode="stretch_width")
         self.panel = pn.Column(picture, self._row, margin=0, sizing_mode="stretch_both")
@@ -210,6 +217,9 @@ class MandelbrotStage:
             self.bar.major_label_overrides = marks
         if self.histogram.figure.visible:
             self.histogram.show(frame, colouring)
+        hint = f"<div class='hint' role='status'>{inside(frame)}</div>" if inside(frame) else ""
+        if hint != self.hint.object:
+            self.hint.param.update(object=hint, visible=bool(hint))
 
     def _say(self) -> None:
         """Where the picture lies."""
@@ -218,6 +228,16 @@ class MandelbrotStage:
         more = "axes count from the centre" if deep else f"pixel {in_words(self.navigator.spacing)}"
         words = f"Zoom {in_words(sight.zoom)} · {more}"
         self.place.param.update(re=re, im=im, zoom=self.navigator.zoom, words=words)
+
+
+def inside(frame: Frame) -> str:
+    """What a picture means that is black all over, as HTML; "" of any other, and of one that is not done."""
+    facts = frame.facts
+    if not facts["finished"] or facts["inside"] < 1:
+        return ""
+    limit = f"{facts['limit']:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    words = f"Every point shown stays bounded for {limit} iterations, so it counts as a member."
+    return f"<b>Inside the set.</b> {words} Allow more iterations to see whether some leave later."
 
 
 def grid(height: int, width: int, factor: float) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from tests.browser.conftest import DRAWN, LAPTOP, PROJECTOR
 from tests.browser.curve_page import CurvePage
 
 OVERFLOW = "[document.documentElement.scrollWidth - innerWidth, document.documentElement.scrollHeight - innerHeight]"
-A_FILE = re.compile(r"A, or A and b|A: \S+")  # the label before and after a file was chosen
+A_FILE = re.compile(r"A, or A and b|A: \S+|Not taken: \S+")  # the label before and after a file was chosen
 B_FILE, PICTURE = re.compile(r"b \[.npy|b: \S+"), re.compile(r"Picture \[.png|Picture: \S+")
 
 
@@ -176,8 +176,11 @@ def test_a_bad_number_is_refused_beside_its_field(lab, label, text, words):
 def test_ones_own_matrix(lab):
     A, b, x = make("shaw", n=20)
     lab.choose("Problem", "Own A and b")
+    lab.page.get_by_text("No A and b are loaded yet").wait_for()  # in the place of the old problem's curve
     lab.give(A_FILE, "bad.npz", b"no matrix at all")
     lab.page.get_by_role("alert").get_by_text("matrix must be an .npz file").wait_for()
+    lab.page.get_by_text("Not taken: bad.npz").wait_for()
+    assert lab.page.get_by_text("Uploaded").count() == 0
     lab.give(A_FILE, "nan.npz", npz(A=A, b=np.full(20, np.nan)))
     lab.page.get_by_role("alert").get_by_text("b must be finite").wait_for()
     lab.give(A_FILE, "short.npz", npz(A=A, b=b[:-1]))
@@ -185,6 +188,9 @@ def test_ones_own_matrix(lab):
     lab.give(A_FILE, "shaw.npz", npz(A=A, b=b, x=x))
     lab.until(lambda: len(lab.state()["truth"]) == 20)
     assert lab.state()["truth"] == pytest.approx(x)
+    lab.page.get_by_text("A: shaw.npz").wait_for()
+    lab.until(lambda: lab.page.get_by_text("No A and b are loaded yet").count() == 0)
+    assert "none" in lab.page.get_by_text("Noise added to b").first.inner_text()
     market = io.BytesIO()
     scipy.io.mmwrite(market, sp.coo_matrix(np.diag([3.0, 2.0, 1.0])))
     lab.give(A_FILE, "diagonal.mtx", market.getvalue())
