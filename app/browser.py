@@ -15,9 +15,14 @@ class Browser(JSComponent):
     """An invisible component that reports key presses and window sizes.
 
     Of all keys only those in `wanted` are reported: their `event.key` in lower case, with "shift+" before those of
-    several letters, such as "shift+backspace". Keys typed into a text field, or with another modifier, stay the
-    field's; Space on a focused button stays the button's, arrows stay a slider's, a menu's or a dialog's. Arrows, + and
-    - are repeated while they are held.
+    several letters, such as "shift+backspace", and "ctrl+z" for Ctrl or Command with Z. Arrows, + and - are repeated
+    while they are held. A key that is reported does nothing else.
+
+    The page's keys win over whatever has the focus: a lecturer who has clicked a button, a switch or a list and then
+    presses Space means run or pause, and Enter still presses the button. They stay where they are indispensable: every
+    key in a text field and in an open list or menu; Space in a dialog, and on a switch, a file's field or a closed list
+    that somebody came to with Tab, as no other key works them; arrows on sliders, in dialogs, and on tabs and lists
+    that somebody came to with Tab.
     """
 
     wanted = param.List(default=list(KEYS), item_type=str, doc="Keys that mean something now.")
@@ -26,32 +31,48 @@ class Browser(JSComponent):
 
     _esm = """
     export function render({ model, el }) {
-      const typing = (event) => event.composedPath().some((node) =>
-        node.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(node.tagName) && node.type != 'range');
-      const within = (event, roles) => event.composedPath().some((node) => roles.includes(node.getAttribute?.('role')));
-      const pressing = (event) => within(event, ['option', 'menuitem', 'combobox']) ||
-        event.composedPath().some((node) => node.tagName == 'BUTTON');
-      const steering = (event) => within(event, ['option', 'menuitem', 'combobox', 'tab', 'tablist', 'dialog']) ||
-        event.composedPath().some((node) => node.tagName == 'INPUT');
+      const UNTYPED = ['range', 'checkbox', 'radio', 'file', 'button', 'submit', 'reset', 'color', 'image'];
+      const some = (event, test) => event.composedPath().some((node) => node instanceof Element && test(node));
+      const within = (event, ...roles) => some(event, (node) => roles.includes(node.getAttribute('role')));
+      const typing = (event) => some(event, (node) => node.isContentEditable ||
+        ['TEXTAREA', 'SELECT'].includes(node.tagName) || node.tagName == 'INPUT' && !UNTYPED.includes(node.type));
+      const listing = (event) => within(event, 'listbox', 'option', 'menu', 'menuitem');
+      const input = (event, ...types) => some(event, (node) => node.tagName == 'INPUT' && types.includes(node.type));
+      let tabbed = false, taken = false;      // who has the focus was come to with Tab; Space is down for the page
+      const essential = (event) => {
+        if (typing(event) || listing(event)) return true;
+        if (event.key == ' ') return within(event, 'dialog', 'alertdialog') ||
+          tabbed && (input(event, 'checkbox', 'radio', 'file') || within(event, 'combobox'));
+        return event.key.startsWith('Arrow') && (input(event, 'range', 'radio') || within(event, 'dialog') ||
+          tabbed && within(event, 'combobox', 'tab', 'tablist'));
+      };
+      const named = (event) => {
+        const plain = event.key.toLowerCase();
+        if (event.ctrlKey || event.metaKey) return event.shiftKey || event.altKey || plain != 'z' ? '' : 'ctrl+z';
+        return event.altKey ? '' : `${event.shiftKey && event.key.length > 1 ? 'shift+' : ''}${plain}`;
+      };
+      const take = (event) => { event.preventDefault(); event.stopPropagation(); };
       const keydown = (event) => {
-        const arrow = event.key.startsWith('Arrow');
-        if (event.ctrlKey || event.metaKey || event.altKey || typing(event)) return;
-        if (event.repeat && !arrow && !['+', '-'].includes(event.key)) return;
-        if ([' ', 'Enter'].includes(event.key) && pressing(event)) return;
-        if (arrow && steering(event)) return;
-        const shift = event.shiftKey && event.key.length > 1 ? 'shift+' : '';
-        const key = shift + event.key.toLowerCase();
-        if (!model.wanted.includes(key)) return;
-        if (key == ' ' || arrow) event.preventDefault();
+        if (event.key == 'Tab') tabbed = true;
+        const key = named(event);
+        if (!model.wanted.includes(key) || essential(event)) return;
+        take(event);
+        taken = event.key == ' ';
+        if (event.repeat && !event.key.startsWith('Arrow') && !['+', '-'].includes(event.key)) return;
         model.send_msg({ key });
       };
+      const keyup = (event) => {              // which is when a browser presses a button
+        if (event.key == ' ' && taken) take(event);
+      };
+      const pointerdown = () => { tabbed = false; };
+      const listeners = { keydown, keyup, pointerdown };
       let timer = null;
       const measure = () => model.send_msg({ width: innerWidth, height: innerHeight });
       const resize = () => { clearTimeout(timer); timer = setTimeout(measure, 150); };
-      document.addEventListener('keydown', keydown);
+      for (const [name, listener] of Object.entries(listeners)) document.addEventListener(name, listener, true);
       addEventListener('resize', resize);
       model.on('remove', () => {
-        document.removeEventListener('keydown', keydown);
+        for (const [name, listener] of Object.entries(listeners)) document.removeEventListener(name, listener, true);
         removeEventListener('resize', resize);
       });
       const dress = () => {

@@ -10,7 +10,7 @@ from app.session import Session
 from app.widgets import FULL, icon
 
 UNDO = "ctrl+z"  # as app.browser writes it
-KEYS = {" ": "play", "s": "step", "r": "reset", UNDO: "undo"}
+KEYS = {" ": "play", "s": "step", "r": "reset"}
 NOTHING_LOST = "Undo (Ctrl+Z): nothing is lost"
 FASTEST = "as fast as it goes"
 SPEEDS: dict[str, int | None] = {str(n): n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)} | {FASTEST: None}
@@ -64,7 +64,11 @@ class Transport:
             buttons.append(icon("replay", "Reset to the initial field (R)", self.reset, align="center"))
         if "checkpoint" in known and "rollback" in known:
             buttons.append(icon("bookmark_add", "Checkpoint: remember this state", self.checkpoint, align="center"))
-            buttons.append(icon("undo", "Back to the checkpoint", self.back, align="center"))
+            buttons.append(icon("settings_backup_restore", "Back to the checkpoint", self.back, align="center"))
+        self.undo = Undo()
+        self.undo.act = lambda: session.act("undo")
+        if "undo" in known:
+            buttons.append(self.undo.button)
         self.speed = pmui.DiscreteSlider(
             label="Steps a frame", options=SPEEDS, value=session.steps_per_frame, size="small", **FULL
         )

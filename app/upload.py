@@ -7,12 +7,13 @@ the field's label is written here, from what the lab says.
 from __future__ import annotations
 
 from collections.abc import Callable
-from html import escape
 from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
 
+from app.file_field import FileField
+from app.markup import filled, plain
 from app.theme import stylesheet
 from app.widgets import FULL
 from compute.images import MAX_BYTES
@@ -23,6 +24,9 @@ LOOK = """
 .wrong, .said { font-size: var(--small, 14px); line-height: 1.4; overflow-wrap: anywhere; }
 .wrong { color: var(--bad); }
 .said { color: var(--muted); }
+.kept { float: left; margin: 4px 8px 4px 0; }
+.kept .cut { fill: none; stroke: var(--muted); stroke-dasharray: 3 2; }
+.kept .in { fill: var(--accent); fill-opacity: 0.35; stroke: var(--accent); stroke-width: 1.5; }
 """
 
 
@@ -37,7 +41,7 @@ class Upload:
         self._label, self._what, self._take = label, what, take
         self.name = ""  # of the newest file
         look = {"variant": "outlined", "size": "small", **FULL}
-        self.field = pmui.FileInput(
+        self.field = FileField(
             label=label, uploaded_label=label, accept=accept, max_file_size=MAX_BYTES, **look
         )  # the browser shows uploaded_label from its first file on
         self.field.param.watch(self._arrived, "value")
@@ -87,11 +91,12 @@ class Upload:
 
     def _say(self, words: str, wrong: bool = False, more: str = "") -> None:
         kind, role = ("wrong", "alert") if wrong else ("said", "note")
-        html = f"<div class='{kind}' role='{role}'>{more}{escape(words)}</div>" if words else ""
+        text = filled("<div class='{kind}' role='{role}'>{words}</div>", kind=kind, role=role, words=words)
+        html = text.replace(">", f">{more}", 1) if words else ""
         self.words.param.update(object=html, visible=bool(words))
 
 
 def short_name(name: str) -> str:
     """A file's name for the page: its end counts most, as that says which of a series it is, and its kind."""
-    name = "".join(letter for letter in name.replace("\\", "/").rpartition("/")[2] if letter.isprintable())
+    name = plain(name.replace("\\", "/").rpartition("/")[2])
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 3]}…{name[-(LONGEST - LONGEST // 3 - 1) :]}"

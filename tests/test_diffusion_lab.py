@@ -214,3 +214,155 @@ def test_a_new_field_and_new_grids_at_once_are_one_new_field(order):
     values = {"preset": "noise", "ny": 20, "dtype": "float64", "edges": "periodic"}
     lab.update(**{name: values[name] for name in order})
     np.testing.assert_array_equal(lab.field(), Diffusion(nx=16, **values).field())
+
+
+# -- what was lost comes back
+
+
+def png(width, height):
+    """A picture, dark at the left and bright at the right."""
+    file = io.BytesIO()
+    Image.fromarray(np.uint8(np.tile(np.linspace(0, 255, width), (height, 1)))).save(file, "PNG")
+    return file.getvalue()
+
+
+LOSSES = {
+    "reset": lambda lab: lab.act("reset"),
+    "preset": lambda lab: lab.update(preset="ring", seed=3),
+    "image": lambda lab: lab.act("load_image", data=png(16, 16)),
+    "rollback": lambda lab: lab.act("rollback"),
+    "restore": lambda lab: lab.restore(Diffusion(ny=32, nx=32, preset="step").snapshot()),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_an_act_loses_comes_back_and_goes_again(loss):
+    lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
+    lab.act("checkpoint")
+    with pytest.raises(ValueError, match="undo needs a field that was lost"):
+        lab.act("undo")
+    lab.advance(7)
+    lab.act("paint", points=[(8.0, 8.0)], value=2.0, radius=3.0)
+    kept, before = lab.field(), lab.values()
+    LOSSES[loss](lab)
+    replaced = lab.field()
+    assert not np.array_equal(replaced, kept)
+    assert lab.frame().notes["undo"] == "gaussian at step 7"
+    lab.act("undo")
+    np.testing.assert_array_equal(lab.field(), kept)
+    assert (lab.steps, lab.values()) == (7, before)
+    np.testing.assert_array_equal(replayed(lab), kept)  # its history came back with it
+    lab.act("undo")
+    np.testing.assert_array_equal(lab.field(), replaced)
+    lab.act("undo")
+    lab.act("reset")  # to the gaussian, not to what was undone
+    np.testing.assert_array_equal(lab.field(), Diffusion(ny=32, nx=32, preset="gaussian").field())
+
+
+def replayed(lab):
+    """The field that the lab's own history tells, made anew."""
+    story = Diffusion.told(lab.values(), lab.snapshot())
+    twin = Diffusion(**{**story.values, "backend": "cpu_numpy"})
+    for entry in story.history:
+        if entry["step"] > twin.steps:
+            twin.advance(entry["step"] - twin.steps)
+        twin.retell(entry)
+    if story.steps > twin.steps:
+        twin.advance(story.steps - twin.steps)
+    return twin.field()
+
+
+def test_looking_through_presets_does_not_drop_what_was_computed():
+    """A slider of an option makes a new field at each of its steps; none of them is worth a lost hour."""
+    lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
+    lab.advance(9)
+    kept = lab.field()
+    lab.update(preset="single mode")
+    for p in range(4, 9):
+        lab.update(mode_p=p)
+    assert lab.frame().notes["undo"] == "gaussian at step 9"
+    lab.act("undo")
+    np.testing.assert_array_equal(lab.field(), kept)
+    assert (lab.preset, lab.mode_p) == ("gaussian", 3)
+
+
+def test_an_image_is_where_a_reset_leads_until_it_is_forgotten():
+    lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
+    lab.act("load_image", data=png(64, 64))
+    image = lab.field()
+    assert lab.frame().notes["image"] != ""
+    for how in ({"dtype": "float64"}, {"backend": "cpu_numba"}, {"r": 0.1}, {}):
+        lab.update(**how)
+        lab.advance(5)
+        lab.act("reset")
+        np.testing.assert_allclose(lab.field(), image, atol=1e-7)
+    lab.act("forget_image")
+    assert lab.frame().notes["image"] == ""
+    np.testing.assert_array_equal(lab.field(), Diffusion(ny=32, nx=32, preset="gaussian", dtype="float64").field())
+    lab.act("undo")
+    np.testing.assert_allclose(lab.field(), image, atol=1e-7)
+    assert lab.frame().notes["image"] != ""
+
+
+def test_a_checkpoint_made_before_an_image_loses_it_and_undo_brings_it_back():
+    """As it was seen: a key pressed "Back to the checkpoint" by mistake, and the uploaded image was gone."""
+    lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
+    lab.act("checkpoint")
+    lab.act("load_image", data=png(64, 64))
+    image = lab.field()
+    lab.act("rollback")
+    assert lab.frame().notes["undo"] == "your image at step 0"
+    lab.act("undo")
+    lab.act("reset")
+    np.testing.assert_array_equal(lab.field(), image)
+
+
+@pytest.mark.parametrize(
+    ("size", "grid", "kept"),
+    [
+        ((120, 90), (30, 30), (15, 0, 105, 90)),
+        ((64, 64), (32, 32), (0, 0, 64, 64)),
+        ((50, 200), (20, 40), (0, 88, 50, 113)),
+        ((200, 50), (40, 40), (75, 0, 125, 50)),
+    ],
+)
+def test_a_frame_tells_which_part_of_an_image_the_field_shows(size, grid, kept):
+    """The largest part in the middle with the grid's shape; checked on the columns and rows that the field has."""
+    lab = Diffusion(ny=grid[0], nx=grid[1], backend="cpu_numpy")
+    lab.act("load_image", data=png(*size))
+    width, height, *box = map(int, lab.frame().notes["kept"].split())
+    assert (width, height) == size
+    assert tuple(box) == kept
+    ramp = np.linspace(0, 1, width)[box[0] : box[2]]
+    row = lab.field()[grid[0] // 2]
+    assert row.min() == pytest.approx(ramp[0], abs=1.5 / min(width, grid[1]))
+    assert row.max() == pytest.approx(ramp[-1], abs=1.5 / min(width, grid[1]))
+
+
+def test_a_field_that_memory_has_no_room_for_is_not_kept(monkeypatch):
+    lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
+    lab.advance(3)
+    monkeypatch.setattr("compute.labs.diffusion.Host.free_bytes", lambda self: 4 * 32 * 32)
+    lab.act("reset")
+    assert lab.steps == 0
+    assert lab.frame().notes["undo"] == ""
+    with pytest.raises(ValueError, match="none is kept"):
+        lab.act("undo")
+
+
+def test_an_act_that_is_refused_loses_nothing():
+    lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
+    lab.advance(3)
+    lab.act("reset")
+    lab.advance(2)
+    with pytest.raises(ValueError, match="neither"):
+        lab.act("load_image", data=b"no picture")
+    assert lab.frame().notes["undo"] == "gaussian at step 3"
+
+
+def test_another_grid_keeps_no_field_of_the_old_one():
+    lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
+    lab.advance(3)
+    lab.act("reset")
+    lab.update(ny=48, nx=48)
+    assert lab.frame().notes["undo"] == ""

@@ -9,15 +9,15 @@ import panel_material_ui as pmui
 from app.controls import Controls, accordion, column
 from app.diffusion.brush import Brush
 from app.diffusion.display import Display
+from app.diffusion.source import Source
 from app.diffusion.stage import DiffusionStage
-from app.file_field import FileField
 from app.machine import Machine
 from app.notices import Notices
 from app.session import Session
 from app.transport import Transport
 from app.widgets import FULL, icon
+from compute.engine import messages
 from compute.export.scene import Look
-from compute.images import FORMATS, MAX_BYTES
 from compute.labs.diffusion.parameters import WRONG
 
 SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192)}
@@ -45,7 +45,12 @@ class DiffusionControls(Controls):
             "Compute": self._compute(),
             "Display": self.display.panel,
         }
-        self.acts = {"play": transport.toggle, "step": transport.step, "reset": transport.reset}
+        self.acts = {
+            "play": transport.toggle,
+            "step": transport.step,
+            "reset": transport.reset,
+            "undo": transport.undo.press,
+        }
         self.panel = column(transport.panel, accordion(groups, opened=(0, 1)))
 
     def look(self, part: str) -> Look:
@@ -64,44 +69,38 @@ class DiffusionControls(Controls):
     # -- field
 
     def _field(self) -> pmui.Column:
-        self.preset = preset = self.choice("preset")
-        again = icon("casino", "The same kind of field from another seed", self._reseed, align="center")
+        self.source = Source(self.session, self._show_options)
+        self.again = icon("casino", "The same kind of field from another seed", self._reseed, align="center")
         self._mode = pmui.Row(self.slider("mode_p", 1, label="p"), self.slider("mode_q", 1, label="q"), margin=0)
         self._text = self.add(
             "text", pmui.TextInput(label="Text", value=self.session.values["text"], size="small", **FULL)
         )
-        self.upload = FileField(
-            label="Image as field",
-            accept=".png,.jpg,.jpeg",
-            max_file_size=MAX_BYTES,
-            variant="outlined",
-            size="small",
-            **FULL,
-        )
-        self.upload.param.watch(self._uploaded, "value")
-        preset.param.watch(lambda event: self._show_options(event.new), "value")
-        self._show_options(preset.value)
-        first = pmui.Row(preset, again, margin=0, sizing_mode="stretch_width")
-        return column(first, self._mode, self._text, self.upload, self.brush.panel)
+        self._show_options(self.session.values["preset"])
+        first = pmui.Row(self.source.choice, self.again, margin=0, sizing_mode="stretch_width")
+        return column(first, self._mode, self._text, self.source.upload.panel, self.brush.panel)
 
     def _reseed(self) -> None:
         self.session.change(seed=(self.session.values["seed"] + 1) % SEEDS)
 
     def _show_options(self, preset: str) -> None:
+        """Those of `preset`; an image, "", has none."""
         self._mode.visible = preset == "single mode"
         self._text.visible = preset == "text"
+        self.again.disabled = not preset
 
-    def _uploaded(self, event: Any) -> None:
-        data = event.new
-        if not data:
-            return
-        if not isinstance(data, bytes) or len(data) > MAX_BYTES:
-            self.notices.tell(
-                "warning", f"The image must be one {' or '.join(FORMATS)} file of at most {MAX_BYTES // 2**20} MB."
-            )
-            return
-        self.session.act("load_image", data=data)
-        self.upload.clear()
+    def tick(self) -> None:
+        """A few times a second: what the newest frame began as, and what an undo would bring back."""
+        frame = self.session.latest
+        if frame is not None:
+            initial = self.source.tick(frame)
+            if initial:  # the lab has them already: nothing is made anew
+                self.session.change(**initial)
+                self.follow(initial)
+            self.transport.undo.offer(frame.notes["undo"])
+
+    def hear(self, event: Any) -> bool:
+        """An engine event; whether the image's field says what it means."""
+        return isinstance(event, messages.Event) and self.source.hear(event)
 
     # -- physics
 
@@ -137,6 +136,7 @@ class DiffusionControls(Controls):
     def follow(self, values: Any) -> None:
         """Show values that the session took by itself, for instance because the engine refused others."""
         super().follow(values)
+        self.source.follow(values)
         self.machine.follow(values)
         if "ny" in values:
             self.size.value = values["ny"]

@@ -13,7 +13,7 @@ from app.views import Parts
 
 KEYS = {" ": "play", "s": "step", "r": "again", "f": "further", "a": "squared", "c": "rule", UNDO: "undo"}
 HELP = """
-| **Space** | run or pause |
+| **Space** | run or pause, whatever has the focus; **Enter** presses a button |
 | **S** | one step |
 | **R** | again from the first step |
 | **F** | further: half the ribbon's width to reach, or twice the steps |

@@ -19,6 +19,7 @@ from app.l_curve.linked import Picked
 from app.l_curve.rule_list import RuleList
 from app.l_curve.shelf import Shelf
 from app.l_curve.words import NUMBERS, Strength, short
+from app.markup import filled
 from app.session import Session
 from app.theme import GRID, stylesheet
 from compute.frames import Frame
@@ -110,7 +111,7 @@ class LCurveStage:
 
     def cover(self, words: str) -> None:
         """Let `words` stand in the place of everything, "" for nothing: the plots show a problem nobody has chosen."""
-        html = f"<div class='veil' role='status'>{escape(words)}</div>" if words else ""
+        html = filled("<div class='veil' role='status'>{words}</div>", words=words) if words else ""
         if html != self.veil.object:
             self.veil.param.update(object=html, visible=bool(words))
 

@@ -9,6 +9,7 @@ from app.mandelbrot.bookmarks import HOME
 from app.mandelbrot.controls import MandelbrotControls
 from app.mandelbrot.facts import facts
 from app.mandelbrot.stage import MandelbrotStage
+from app.transport import UNDO
 from app.views import Parts
 
 KEYS = {
@@ -21,6 +22,7 @@ KEYS = {
     "-": "farther",
     "0": "home",
     "backspace": "undo",
+    UNDO: "undo",
     "shift+backspace": "redo",
     " ": "play",
     "o": "orbit",
@@ -34,7 +36,7 @@ HELP = """
 | **← → ↑ ↓** | move |
 | **+ −** | zoom in and out, twofold |
 | **0** | the whole set |
-| **Backspace**, **Shift+Backspace** | back to the last view, forward again |
+| **Backspace** or **Ctrl+Z**, **Shift+Backspace** | back to the last view, forward again |
 | **G**, **M** | go to typed coordinates, mark this place |
 | **O**, **J**, **A** | orbit and Julia set of the point under the pointer, area of the set |
 | **C** | cycle the palette |

@@ -34,8 +34,8 @@ SHARP = 1.25  # a frame may bring this many pixels for each on the screen, befor
 CALM = 250  # ms after the last change of size before the lab's grid follows
 MIDDLE = (0.5, 0.5)  # of the view: where the pointer is taken to be before it has been there
 FIGURES = 3  # of zoom and spacing in words
-HINT_PLACE = {"position": "absolute", "left": "88px", "bottom": "64px", "right": "24px", "z-index": "2",
-              "pointer-events": "none"}  # fmt: skip
+IN_PICTURE = {"left": "88px", "bottom": "64px", "right": "24px"}
+HINT_PLACE = {"position": "absolute", "z-index": "2", "pointer-events": "none", **IN_PICTURE}
 HINT = """
 .hint { display: inline-block; max-width: 44em; background: rgb(0 0 0 / 70%); color: #fff; border-radius: 6px;
   padding: 6px 12px; font-size: var(--small, 14px); line-height: 1.4; }
@@ -85,9 +85,8 @@ class MandelbrotStage:
         self.glass.resize(*self._size())
         self._pane = pn.pane.Bokeh(plot.figure, margin=0)
         self.hint = pn.pane.HTML("", stylesheets=[stylesheet(), HINT], margin=0, visible=False, styles=HINT_PLACE)
-        picture = pn.Column(
-            self._pane, self.inset.pane, self.hint, margin=(GRID, 0, 0, 0), align="center", styles={"position": "relative"}
-        )
+        look: dict[str, Any] = {"margin": (GRID, 0, 0, 0), "align": "center", "styles": {"position": "relative"}}
+        picture = pn.Column(self._pane, self.inset.pane, self.hint, **look)
         self._row = pn.Row(self._below, self.place, margin=0, height=self._under(True), sizing_mode="stretch_width")
         self.panel = pn.Column(picture, self._row, margin=0, sizing_mode="stretch_both")
         self._unseen = [plot.figure, self.histogram.figure]

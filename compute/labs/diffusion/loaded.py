@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from compute.images import as_field, read_image
+from compute.images import Kept, as_field, fingerprint, read_image
 
 WORTH_TRYING = 4  # cells for each byte allowed: a photograph in grey has about one byte for two cells
 
@@ -29,6 +30,15 @@ class Loaded:
     def field(self, ny: int, nx: int) -> NDArray[np.float64]:
         """(ny, nx) brightness, 0 … 1."""
         return as_field(self.picture, ny, nx)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Tells this file from others."""
+        return fingerprint(self.data)
+
+    def kept(self, ny: int, nx: int) -> Kept:
+        """The part of the picture that the (ny, nx) field shows."""
+        return Kept.of(self.picture, ny, nx)
 
     def small(self, ny: int, nx: int, most: int) -> bytes | None:
         """A file of at most `most` bytes that gives the same (ny, nx) field: this one, or a PNG of the field's size.

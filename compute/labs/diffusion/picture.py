@@ -47,7 +47,7 @@ def show(lab: Diffusion, view: View | None, pixels: tuple[int, int]) -> Frame:
     lab.spent = None
     lab.number += 1
     parts: dict[str, Raster | Curve] = {"field": field, "laplacian": laplacian, **curves}
-    return Frame(parts, freeze(facts), timing, lab.number, freeze({"run": lab.run}))
+    return Frame(parts, freeze(facts), timing, lab.number, freeze(lab.notes()))
 
 
 def _laplacian(lab: Diffusion, view: View | None, pixels: tuple[int, int]) -> Raster:

@@ -1,0 +1,183 @@
+"""The page's keys against whatever has the focus, in a real Chromium."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.browser.lab_page import LabPage
+
+BACK, CHECKPOINT = "Back to the checkpoint", "Checkpoint: remember this state"
+
+
+@pytest.fixture
+def lab(page, server):
+    lab = LabPage(page, server)
+    lab.pause()
+    return lab
+
+
+def png(width, height):
+    file = io.BytesIO()
+    Image.fromarray(np.uint8(np.tile(np.linspace(0, 255, width), (height, 1)))).save(file, "PNG")
+    return file.getvalue()
+
+
+def give(lab, name, data):
+    with lab.page.expect_file_chooser() as chooser:
+        lab.page.locator("label").filter(has=lab.page.locator("input[type=file]")).first.click()
+    chooser.value.set_files({"name": name, "mimeType": "image/png", "buffer": data})
+
+
+def plays(lab):
+    """Press Space: what was paused runs, and pauses again."""
+    lab.page.keyboard.press("Space")
+    lab.until(lambda: "Running" in lab.status())
+    lab.page.keyboard.press("Space")
+    lab.until(lambda: "Paused" in lab.status())
+
+
+def focused(lab):
+    """The innermost element with the focus, through every shadow root."""
+    return lab.page.evaluate("""() => {
+      let node = document.activeElement;
+      while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
+      return `${node?.tagName} ${node?.type ?? ''} ${node?.getAttribute('aria-label') ?? ''}`;
+    }""")
+
+
+def tab_to(lab, locator):
+    """Come to an element with the Tab key, as who has no pointer does."""
+    for _ in range(80):
+        lab.page.keyboard.press("Tab")
+        if locator.evaluate("""(wanted) => {
+          let node = document.activeElement;
+          while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
+          return node == wanted || wanted.contains(node);
+        }"""):
+            return
+    raise AssertionError(f"Tab does not lead there; the focus is on {focused(lab)}")
+
+
+def test_space_runs_and_pauses_whatever_button_has_the_focus_and_enter_presses_it(lab):
+    """As it was seen: after "Back to the checkpoint", Space went back once more, and threw an image away."""
+    lab.page.get_by_label(CHECKPOINT).click()
+    lab.group("Field")
+    give(lab, "ramp.png", png(64, 64))
+    lab.until(lambda: lab.field()["most"] <= 1.0 and lab.page.get_by_text("Your image (ramp.png)").count())
+    lab.page.get_by_label(BACK).focus()
+    plays(lab)
+    lab.until(lambda: lab.page.get_by_text("Your image (ramp.png)").count())
+    at = lab.step()
+    assert at > 0
+    lab.page.get_by_label(BACK).focus()
+    lab.page.keyboard.press("Enter")
+    lab.until(lambda: lab.page.get_by_text("Your image (ramp.png)").count() == 0)
+    lab.page.keyboard.press("Control+z")
+    lab.until(lambda: lab.page.get_by_text("Your image (ramp.png)").count())
+    lab.until(lambda: lab.step() == at)
+
+
+def test_space_after_a_click_is_the_page_s_and_after_tab_the_switch_s(lab):
+    lab.group("Display")
+    switch = lab.page.get_by_label("Reverse palettes").first
+    switch.click()
+    assert switch.is_checked()
+    plays(lab)
+    assert switch.is_checked()
+    lab.page.keyboard.press("Shift+Tab")
+    lab.page.keyboard.press("Tab")
+    lab.page.keyboard.press("Space")
+    lab.until(lambda: not switch.is_checked())
+    assert "Paused" in lab.status()
+
+
+def test_a_list_that_was_used_with_the_pointer_leaves_space_to_the_page(lab):
+    lab.choose("Initial field", "ring")
+    plays(lab)
+    assert lab.page.locator("ul[role=listbox], ul[role=menu]").count() == 0
+    lab.page.keyboard.press("Shift+Tab")
+    lab.page.keyboard.press("Tab")
+    lab.page.keyboard.press("Space")  # who comes with Tab opens it
+    lab.page.get_by_role("menuitem", name="gaussian", exact=True).wait_for()
+    lab.page.keyboard.press("s")  # letters look for an entry
+    lab.page.keyboard.press("Escape")
+    lab.page.get_by_role("menuitem").first.wait_for(state="detached")
+    assert "Paused" in lab.status()
+
+
+def test_sliders_keep_their_arrows_and_leave_space(lab):
+    thumb = lab.page.get_by_label("r = D Δt / Δx²").first
+    thumb.focus()
+    lab.page.keyboard.press("ArrowLeft")
+    lab.until(lambda: lab.fact("r") == 0.195)
+    plays(lab)
+
+
+def test_text_fields_keep_every_key(lab):
+    lab.choose("Initial field", "text")
+    field = lab.page.get_by_label("Text", exact=True).first
+    field.click()
+    lab.page.keyboard.press("End")
+    lab.page.keyboard.type(" rs")
+    assert field.input_value() == "Fieldlab rs"
+    lab.page.keyboard.press("Control+z")
+    assert field.input_value() != "Fieldlab rs"  # its own undo
+    assert "Paused" in lab.status()
+
+
+def test_a_dialog_keeps_space(lab):
+    lab.key("h")
+    dialog = lab.page.get_by_role("dialog").filter(has_text="Keys and pointer")
+    dialog.wait_for()
+    dialog.get_by_role("button").first.focus()
+    lab.page.keyboard.press("Space")
+    dialog.wait_for(state="hidden")
+    assert "Paused" in lab.status()
+
+
+def test_a_key_that_is_held_is_one_press(lab):
+    at = lab.step()
+    lab.page.evaluate("document.activeElement?.blur?.()")
+    lab.page.keyboard.down("s")
+    for _ in range(4):
+        lab.page.keyboard.down("s")  # Playwright marks these as repeated
+    lab.page.keyboard.up("s")
+    lab.until(lambda: lab.step() == at + 1)
+    lab.page.wait_for_timeout(500)
+    assert lab.step() == at + 1
+
+
+def test_what_a_reset_lost_comes_back(lab):
+    lab.page.keyboard.press("Space")
+    lab.until(lambda: lab.step() > 50)
+    lab.pause()
+    at = lab.step()
+    assert lab.page.get_by_label("Undo (Ctrl+Z): nothing is lost").is_disabled()
+    lab.key("r")
+    lab.until(lambda: lab.step() == 0)
+    lab.page.get_by_label("Undo: back to hot spots at step").wait_for()
+    lab.page.keyboard.press("Control+z")
+    lab.until(lambda: lab.step() == at)
+
+
+def test_a_rejected_file_says_so_and_why(lab):
+    lab.group("Field")
+    give(lab, "notimg.png", b"not a picture at all")
+    lab.page.get_by_role("alert").get_by_text("image must be a PNG or JPEG file").wait_for()
+    lab.page.get_by_text("Not taken: notimg.png").wait_for()
+    lab.page.wait_for_timeout(2500)  # the browser's own tick would stand for 2 s
+    assert lab.page.get_by_text("Uploaded").count() == 0
+    give(lab, "wide.png", png(128, 64))
+    lab.page.get_by_text("Image: wide.png").wait_for()
+    lab.page.get_by_text("the middle 64 × 64 of 128 × 64 pixels").wait_for()
+    image = lab.field()["mean"]
+    lab.key("s")
+    lab.until(lambda: lab.step() == 1)
+    lab.key("r")
+    lab.until(lambda: lab.step() == 0)
+    assert lab.field()["mean"] == pytest.approx(image, abs=1e-3)
+    assert lab.page.get_by_text("Your image (wide.png)").count()
