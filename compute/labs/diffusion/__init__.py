@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 from uuid import uuid4
 
@@ -13,7 +12,7 @@ import param
 from numpy.typing import NDArray
 
 from compute.builds import watching
-from compute.devices import Array, Host
+from compute.devices import Array
 from compute.frames import Frame
 from compute.lab import View
 from compute.labs.diffusion import brush, history, presets
@@ -24,28 +23,13 @@ from compute.labs.diffusion.loaded import Loaded
 from compute.labs.diffusion.panels import panels
 from compute.labs.diffusion.parameters import WRONG, Settings
 from compute.labs.diffusion.picture import show
+from compute.labs.diffusion.undo import Undo
 from compute.panels import Panel
 from compute.raster.camera import Camera
 from compute.story import Entry, Story
 from compute.timings import Timing
 
-UNDO_SHARE = 0.25  # of the free main memory, that a field may take which is kept for an undo
-
 _WARM: set[tuple[str, str, str]] = set()  # (backend, variant, dtype) that this process has run before
-
-
-@dataclass(frozen=True)
-class Lost:
-    """A field that was replaced. initial: the parameters of INITIAL that it began with; snapshot: the state."""
-
-    initial: Mapping[str, Any]
-    snapshot: dict[str, Any]
-
-    @property
-    def words(self) -> str:
-        """As in "gaussian at step 500"."""
-        source = "your image" if self.snapshot["image"] else self.initial["preset"]
-        return f"{source} at step {self.snapshot['steps']}"
 
 
 class Diffusion(Settings):
@@ -60,7 +44,6 @@ class Diffusion(Settings):
     TITLE = "Diffusion"
     PACKAGE = "compute.labs.diffusion"
     ACTIONS = ("reset", "paint", "checkpoint", "rollback", "load_image", "forget_image", "undo")
-    LOSING: ClassVar[tuple[str, ...]] = ("reset", "rollback", "load_image", "forget_image")
     TOLD: ClassVar[tuple[str, ...]] = (*history.DYNAMIC, "paint", "load_image")
     FIRST: ClassVar[str] = "load_image"
     RESTORES: ClassVar[bool] = True
@@ -79,12 +62,11 @@ class Diffusion(Settings):
     def __init__(self, **values: Any) -> None:
         self._image: Loaded | None = None
         self._saved: dict[str, Any] | None = None
-        self._lost: Lost | None = None
-        self._undone = ""  # names the last undo
+        self.lost = Undo(self)  # the field that was replaced last
         super().__init__(**values)
-        after = 1  # precedence: first the grids are rebuilt, if a value of the same update asks for it
-        self.param.watch(self._reseed, list(self.INITIAL), precedence=after)
-        self.param.watch(self._forget_exact, ["edges"], precedence=after)
+        # precedence: first the grids are rebuilt, if a value of the same update asks for it
+        self.param.watch(self._reseed, list(self.INITIAL), precedence=1)
+        self.param.watch(self._forget_exact, ["edges"], precedence=1)
 
     # -- state
 
@@ -98,7 +80,7 @@ class Diffusion(Settings):
         if old and old["field"].shape == shape:
             self._resume(old)
         else:
-            self._saved = self._lost = None
+            self._saved = self.lost.lost = None
             self.reset()
 
     def _release(self) -> None:
@@ -172,47 +154,16 @@ class Diffusion(Settings):
         self._resume({**self._saved, "run": uuid4().hex})
 
     def undo(self) -> None:
-        """Bring back the field that was lost last, with its preset or image; once more, and what it replaced is back.
-
-        Actions of LOSING, another preset and a restored state lose the field that was there, unless it was an initial
-        field as it is made. ValueError if none was lost, or main memory had no room for it. An undo does not outlast
-        another grid or another engine.
-        """
-        if self._lost is None:
-            raise ValueError("undo needs a field that was lost; none is kept")
-        lost, self._lost, self._undone = self._lost, self._kept(), uuid4().hex
+        """Bring back the field that was replaced last; see undo.py. ValueError if none is kept."""
+        lost = self.lost.back()
         with param.parameterized.discard_events(self):
             self._put_back(dict(lost.initial))
         self._resume(lost.snapshot)
 
     def act(self, name: str, **arguments: Any) -> Any:
         """Call one of ACTIONS by name; a field that is lost by it can be brought back by `undo`."""
-        before = self._lost
-        if name in self.LOSING:
-            self._lose()
-        try:
+        with self.lost.around(name):
             return super().act(name, **arguments)
-        except Exception:
-            self._lost = before
-            raise
-
-    def _lose(self, *events: param.parameterized.Event) -> None:
-        """Before the field is replaced, after `events`: keep it for `undo`, if the controls could not make it again."""
-        if self._worth:
-            self._lost = self._kept(*events)
-
-    def _kept(self, *events: param.parameterized.Event) -> Lost | None:
-        """The present state, made with the values before `events`; None if memory is short."""
-        before = {event.name: event.old for event in events}
-        initial = {name: before.get(name, getattr(self, name)) for name in self.INITIAL}
-        if self.ny * self.nx * np.dtype(self.dtype).itemsize > UNDO_SHARE * Host().free_bytes():
-            return None
-        return Lost(initial, self.snapshot())
-
-    @property
-    def _worth(self) -> bool:
-        """Whether more than a press of a button has gone into the field."""
-        return self._ready and bool(self.steps or self.history.entries or self.history.missing)
 
     def _note(self, names: Sequence[str]) -> None:
         """Before the field is changed: with which values."""
@@ -235,7 +186,7 @@ class Diffusion(Settings):
         """Continue from a snapshot of the same shape, in its run; the number type may differ."""
         if snapshot["field"].shape != (self.ny, self.nx):
             raise ValueError(f"snapshot must have the shape ({self.ny}, {self.nx}), not {snapshot['field'].shape}")
-        self._lose()
+        self.lost.keep()
         self._resume(snapshot)
 
     def _resume(self, snapshot: dict[str, Any]) -> None:
@@ -326,40 +277,20 @@ class Diffusion(Settings):
         """False once a frame showed NaN or inf."""
         return self.heat.nonfinite == 0
 
-    def notes(self) -> dict[str, str]:
-        """Where the field comes from; see `frame`."""
-        image = self._image
-        kept = image.kept(self.ny, self.nx) if image else None
-        return {
-            "run": self.run,
-            "image": image.fingerprint if image else "",
-            "kept": " ".join(map(str, astuple(kept))) if kept else "",
-            "initial": json.dumps({name: getattr(self, name) for name in self.INITIAL}),
-            "undo": self._lost.words if self._lost else "",
-            "undone": self._undone,
-        }
-
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
-        """Field and Laplacian as rasters, the section as curve(s), and the facts.
+        """Field and Laplacian as rasters, the section as curve(s), and the facts and notes that picture.py names.
 
         view: (x0, y0, x1, y1) in cells, None for all; pixels: largest (height, width) of the rasters.
-        facts: step, minimum, maximum, heat, heat_drift (relative, since the field was loaded or painted), nonfinite,
-        probe, probe_x, probe_y (its cell), r, limit; exact_error (relative L2 on the section) with the single-mode
-        preset; racing_error (relative L2 over at most the central 512 x 512 cells) with the racing kernel. notes: run
-        (names the unbroken run of steps; frames of different runs show fields that have nothing to do with each
-        other), image (the fingerprint of the file that the field began as, "" for a preset) and kept (which part of it,
-        six numbers of compute.images.Kept), initial (the parameters of INITIAL, as JSON), undo (what `undo` brings
-        back, "" for nothing), undone (names the last undo, which may have changed those of INITIAL).
         """
         with self.device.lock:
-            return show(self, view, pixels)
+            return show(self, self._image, view, pixels)
 
     # -- reactions to parameters
 
     def _reseed(self, *events: param.parameterized.Event) -> None:
         """Another preset, or another option of it: start from that."""
         if self._ready:
-            self._lose(*events)
+            self.lost.keep(*events)
             self._image = None
             self.reset()
 

@@ -1,8 +1,19 @@
-"""What the screen shows of a diffusion lab."""
+"""What the screen shows of a diffusion lab.
+
+facts: step, minimum, maximum, heat, heat_drift (relative, since the field was loaded or painted), nonfinite, probe,
+probe_x, probe_y (its cell), r, limit; exact_error (relative L2 on the section) with the single-mode preset;
+racing_error (relative L2 over at most the central 512 x 512 cells) with the racing kernel.
+
+notes: run (names the unbroken run of steps; frames of different runs show fields that have nothing to do with each
+other); image (the fingerprint of the file that the field began as, "" for a preset) and kept (which part of it, six
+numbers of compute.images.Kept); initial (the parameters of INITIAL, as JSON); undo (what an undo brings back, "" for
+nothing) and undone (names the last undo, which may have changed those of INITIAL).
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import astuple, replace
 from math import isfinite, nan
 from typing import TYPE_CHECKING
 
@@ -15,13 +26,14 @@ from compute.timings import Timing
 
 if TYPE_CHECKING:
     from compute.labs.diffusion import Diffusion
+    from compute.labs.diffusion.loaded import Loaded
 
 MAX_POINTS = 1024  # of a curve on the screen; a longer section shows every k-th cell
 ERROR_WINDOW = 512  # side of the square in the middle on which the racing kernel's error is taken
 
 
-def show(lab: Diffusion, view: View | None, pixels: tuple[int, int]) -> Frame:
-    """Build the frame; costs no step, and leaves the field as it is."""
+def show(lab: Diffusion, image: Loaded | None, view: View | None, pixels: tuple[int, int]) -> Frame:
+    """Build the frame; costs no step, and leaves the field as it is. image: what the field began as, if it was one."""
     camera = lab.camera
     camera.start()
     survey = camera.survey(lab.u)
@@ -47,7 +59,19 @@ def show(lab: Diffusion, view: View | None, pixels: tuple[int, int]) -> Frame:
     lab.spent = None
     lab.number += 1
     parts: dict[str, Raster | Curve] = {"field": field, "laplacian": laplacian, **curves}
-    return Frame(parts, freeze(facts), timing, lab.number, freeze(lab.notes()))
+    return Frame(parts, freeze(facts), timing, lab.number, freeze(_notes(lab, image)))
+
+
+def _notes(lab: Diffusion, image: Loaded | None) -> dict[str, str]:
+    """Where the field comes from, and what can come back."""
+    return {
+        "run": lab.run,
+        "image": image.fingerprint if image else "",
+        "kept": " ".join(map(str, astuple(image.kept(lab.ny, lab.nx)))) if image else "",
+        "initial": json.dumps({name: getattr(lab, name) for name in lab.INITIAL}),
+        "undo": lab.lost.words,
+        "undone": lab.lost.name,
+    }
 
 
 def _laplacian(lab: Diffusion, view: View | None, pixels: tuple[int, int]) -> Raster:
