@@ -52,12 +52,26 @@ class Browser(JSComponent):
         return event.altKey ? '' : `${event.shiftKey && event.key.length > 1 ? 'shift+' : ''}${plain}`;
       };
       const take = (event) => { event.preventDefault(); event.stopPropagation(); };
+      // The library's lists open at a click alone, so that nobody without a pointer could use them.
+      const unfold = (event) => {
+        const list = event.composedPath().find((node) => node.getAttribute?.('role') == 'combobox');
+        if (!tabbed || !list || list.tagName == 'INPUT' || listing(event)) return false;
+        if (![' ', 'Enter', 'ArrowDown', 'ArrowUp'].includes(event.key)) return false;
+        list.click();
+        return true;
+      };
       const keydown = (event) => {
         if (event.key == 'Tab') tabbed = true;
+        if (event.key == ' ') taken = false;
+        if (unfold(event)) {
+          take(event);
+          taken = event.key == ' ';
+          return;
+        }
         const key = named(event);
         if (!model.wanted.includes(key) || essential(event)) return;
         take(event);
-        taken = event.key == ' ';
+        taken = taken || event.key == ' ';
         if (event.repeat && !event.key.startsWith('Arrow') && !['+', '-'].includes(event.key)) return;
         model.send_msg({ key });
       };

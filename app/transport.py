@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import panel_material_ui as pmui
 
@@ -32,9 +33,9 @@ def run_button(session: Session, toggle: Callable[[], object]) -> pmui.Button:
 class Undo:
     """The button that brings back what was lost last; `act` does it. It is grey while there is nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, **look: Any) -> None:
         self.act: Callable[[], object] = _ignore
-        self.button = icon("undo", NOTHING_LOST, self.press, align="center", disabled=True)
+        self.button = icon("undo", NOTHING_LOST, self.press, disabled=True, **{"align": "center", **look})
 
     def offer(self, what: str) -> None:
         """What would come back, in words; "" for nothing."""
@@ -58,14 +59,15 @@ class Transport:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.run = run_button(session, self.toggle)
-        buttons = [icon("skip_next", "One step (S)", self.step, align="center")]
+        close: dict[str, Any] = {"align": "center", "margin": 0}  # five buttons beside a large one fill the side bar
+        buttons = [icon("skip_next", "One step (S)", self.step, **close)]
         known = session.lab.ACTIONS
         if "reset" in known:
-            buttons.append(icon("replay", "Reset to the initial field (R)", self.reset, align="center"))
+            buttons.append(icon("replay", "Reset to the initial field (R)", self.reset, **close))
         if "checkpoint" in known and "rollback" in known:
-            buttons.append(icon("bookmark_add", "Checkpoint: remember this state", self.checkpoint, align="center"))
-            buttons.append(icon("settings_backup_restore", "Back to the checkpoint", self.back, align="center"))
-        self.undo = Undo()
+            buttons.append(icon("bookmark_add", "Checkpoint: remember this state", self.checkpoint, **close))
+            buttons.append(icon("settings_backup_restore", "Back to the checkpoint", self.back, **close))
+        self.undo = Undo(**close)
         self.undo.act = lambda: session.act("undo")
         if "undo" in known:
             buttons.append(self.undo.button)

@@ -34,10 +34,9 @@ SHARP = 1.25  # a frame may bring this many pixels for each on the screen, befor
 CALM = 250  # ms after the last change of size before the lab's grid follows
 MIDDLE = (0.5, 0.5)  # of the view: where the pointer is taken to be before it has been there
 FIGURES = 3  # of zoom and spacing in words
-IN_PICTURE = {"left": "88px", "bottom": "64px", "right": "24px"}
-HINT_PLACE = {"position": "absolute", "z-index": "2", "pointer-events": "none", **IN_PICTURE}
+HINT_PLACE = {"position": "absolute", "left": "88px", "top": "24px", "z-index": "2", "pointer-events": "none"}
 HINT = """
-.hint { display: inline-block; max-width: 44em; background: rgb(0 0 0 / 70%); color: #fff; border-radius: 6px;
+.hint { display: inline-block; max-width: 26em; background: rgb(0 0 0 / 70%); color: #fff; border-radius: 6px;
   padding: 6px 12px; font-size: var(--small, 14px); line-height: 1.4; }
 """
 Resolution: TypeAlias = float | tuple[int, int]

@@ -88,8 +88,7 @@ def test_space_after_a_click_is_the_page_s_and_after_tab_the_switch_s(lab):
     assert switch.is_checked()
     plays(lab)
     assert switch.is_checked()
-    lab.page.keyboard.press("Shift+Tab")
-    lab.page.keyboard.press("Tab")
+    tab_to(lab, switch)
     lab.page.keyboard.press("Space")
     lab.until(lambda: not switch.is_checked())
     assert "Paused" in lab.status()
@@ -99,8 +98,7 @@ def test_a_list_that_was_used_with_the_pointer_leaves_space_to_the_page(lab):
     lab.choose("Initial field", "ring")
     plays(lab)
     assert lab.page.locator("ul[role=listbox], ul[role=menu]").count() == 0
-    lab.page.keyboard.press("Shift+Tab")
-    lab.page.keyboard.press("Tab")
+    tab_to(lab, lab.page.get_by_role("combobox", name="Initial field", exact=True))
     lab.page.keyboard.press("Space")  # who comes with Tab opens it
     lab.page.get_by_role("menuitem", name="gaussian", exact=True).wait_for()
     lab.page.keyboard.press("s")  # letters look for an entry
