@@ -64,8 +64,7 @@ class Diffusion(Settings):
         self._saved: dict[str, Any] | None = None
         self.lost = Undo(self)  # the field that was replaced last
         super().__init__(**values)
-        # precedence: first the grids are rebuilt, if a value of the same update asks for it
-        self.param.watch(self._reseed, list(self.INITIAL), precedence=1)
+        self.param.watch(self._reseed, list(self.INITIAL), precedence=1)  # after the grids, if they are rebuilt, too
         self.param.watch(self._forget_exact, ["edges"], precedence=1)
 
     # -- state
