@@ -60,6 +60,7 @@ def begin_anew(tab):
     lab = tab.lab
     elsewhere = Diffusion(ny=32, nx=32, backend="cpu_numpy", preset="step")
     elsewhere.advance(60)
+    tab.run(10, 10)
     lab.checkpoint()
     tab.run(10)
     return {
@@ -308,6 +309,10 @@ def test_undo_brings_the_image_or_the_preset_back_in_every_widget():
 def test_the_page_takes_no_older_value_back_while_a_slider_is_dragged():
     """Frames that say less than what was asked for meanwhile are of the past; only an undo sets values by itself."""
     tab = Sided(preset="single mode")
+    tab.session.step()
+    tab.controls.press("reset")
+    tab.controls.press("undo")
+    tab.see()
     tab.controls._mode[0].value = 4
     old = tab.session.see()
     tab.controls._mode[0].value = 9

@@ -230,6 +230,16 @@ def test_a_file_is_told_as_taken_once_the_lab_shows_it_and_as_refused_with_the_r
     assert not field.words.visible
 
 
+def test_a_refusal_is_the_file_s_though_older_frames_come_before_it(shaw, monkeypatch):
+    tab = Tab()
+    tab.choose(OWN)
+    monkeypatch.setattr(tab.session, "change", lambda **values: None)  # the engine takes its time
+    tab.give("matrix", "bad.npz", b"no matrix at all")
+    tab.see()
+    assert tab.controls.hear(Refused("matrix must be an .npz file"))
+    assert tab.controls.problem.uploads.fields["matrix"].field.uploaded_label == "Not taken: bad.npz"
+
+
 def picture(width, height):
     file = io.BytesIO()
     Image.fromarray(np.uint8(np.add.outer(np.arange(height), np.arange(width)) % 256)).save(file, "PNG")
