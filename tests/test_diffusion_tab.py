@@ -311,6 +311,7 @@ def test_the_page_takes_no_older_value_back_while_a_slider_is_dragged():
     tab = Sided(preset="single mode")
     tab.session.step()
     tab.controls.press("reset")
+    tab.see()
     tab.controls.press("undo")
     tab.see()
     tab.controls._mode[0].value = 4
