@@ -71,6 +71,7 @@ def test_space_runs_and_pauses_whatever_button_has_the_focus_and_enter_presses_i
     lab.page.get_by_label(BACK).focus()
     plays(lab)
     lab.until(lambda: lab.page.get_by_text("Your image (ramp.png)").count())
+    lab.pause()  # until it stands still
     at = lab.step()
     assert at > 0
     lab.page.get_by_label(BACK).focus()
