@@ -25,7 +25,7 @@ class ExportPage(SideBar):
     def __init__(self, page: Page, folder: Path) -> None:
         self.page, self.folder = page, folder
 
-    def open(self, section: str) -> None:
+    def show(self, section: str) -> None:
         """Show that section of the card."""
         if not self.page.get_by_text("Take it along").first.is_visible():
             self.key("e")

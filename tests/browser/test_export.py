@@ -49,7 +49,7 @@ def field_of(lab):
 
 def test_a_picture_and_what_brings_it_back(lab, new_page, server, tmp_path):
     """The PNG is made from the state itself; its text makes the same bytes again, and the same state on a page."""
-    lab.open("Picture")
+    lab.show("Picture")
     lab.choose("Height [pixels]", "720")
     path = lab.download("Save the picture")
     with Image.open(path) as picture:
@@ -71,7 +71,7 @@ def test_a_picture_and_what_brings_it_back(lab, new_page, server, tmp_path):
 
 
 def test_a_link_brings_the_state_to_a_new_page(lab, page, screenshot, tmp_path):
-    lab.open("Link")
+    lab.show("Link")
     lab.page.get_by_role("button", name="Copy the link").click()
     lab.until(lambda: "?scene=1." in lab.page.url)
     lab.until(lambda: lab.page.get_by_label("Address").input_value() == lab.page.url)
@@ -80,7 +80,7 @@ def test_a_link_brings_the_state_to_a_new_page(lab, page, screenshot, tmp_path):
     ExportPage.__init__(other, page, tmp_path)
     other.until(lambda: other.step() == lab.step(), 90)
     assert (field_of(other) == field_of(lab)).all()
-    other.open("Film")
+    other.show("Film")
     other.page.get_by_role("button", name="Make the film").click()
     other.until(lambda: other.page.locator(".job.running").count() == 1)
     other.page.wait_for_timeout(DRAWN)
@@ -107,14 +107,14 @@ def test_what_is_no_file_of_ours_is_told(lab, tmp_path):
 
 @pytest.mark.parametrize(("form", "head"), [("PNG with axes", b"\x89PNG"), ("SVG", b"<?xml"), ("PDF", b"%PDF-")])
 def test_drawings(lab, form, head):
-    lab.open("Picture")
+    lab.show("Picture")
     lab.choose("What", "Profile on the section line")
     lab.choose("Format", form)
     assert lab.download("Save the picture").read_bytes().startswith(head)
 
 
 def test_numbers_are_those_of_the_state(lab):
-    lab.open("Numbers")
+    lab.show("Numbers")
     lab.choose("Format", "NPZ (NumPy)")
     with np.load(lab.download("Save the numbers")) as numbers:
         plan = json.loads(str(numbers["fieldlab"]))
@@ -136,7 +136,7 @@ def test_numbers_are_those_of_the_state(lab):
 
 
 def test_a_table_over_parameters(lab):
-    lab.open("Numbers")
+    lab.show("Numbers")
     lab.choose("Over", "r = D Δt / Δx²")
     lab.fill("Values", "0.05, 0.1, 0.2")
     lab.fill("Steps of each row", 10)
@@ -167,7 +167,7 @@ def frames_of(path):
 
 @pytest.mark.parametrize("form", ["MP4", "WebM", "GIF", "WebP"])
 def test_a_planned_film_has_its_frames(lab, form):
-    lab.open("Film")
+    lab.show("Film")
     lab.choose("Height [pixels]", "360")
     lab.choose("Format", form)
     lab.fill("Frames", 7)
@@ -183,7 +183,7 @@ def test_a_planned_film_has_its_frames(lab, form):
     [("0", "must be from 1 to"), ("", "must be a whole number, not ''"), ("2.5", "must be a whole number, not '2.5'")],
 )
 def test_a_number_that_cannot_be_is_told_and_makes_nothing(lab, typed, wrong):
-    lab.open("Film")
+    lab.show("Film")
     lab.fill("Frames", typed)
     lab.page.locator("p.Mui-error").get_by_text(wrong).wait_for()
     lab.page.get_by_role("button", name="Make the film").click()
@@ -194,7 +194,7 @@ def test_a_number_that_cannot_be_is_told_and_makes_nothing(lab, typed, wrong):
 
 
 def test_an_estimate_comes_before_the_film(lab):
-    lab.open("Film")
+    lab.show("Film")
     lab.fill("Frames", 100)
     lab.page.get_by_role("button", name="Estimate").click()
     words = lab.until(lambda: next(iter(lab.page.get_by_text("guessed from").all_inner_texts()), ""))
@@ -202,7 +202,7 @@ def test_an_estimate_comes_before_the_film(lab):
 
 
 def test_a_film_can_be_paused_and_cancelled(lab):
-    lab.open("Film")
+    lab.show("Film")
     lab.fill("Frames", 3000)
     lab.page.get_by_role("button", name="Make the film").click()
     lab.until(lambda: lab.page.locator(".job.running").count() == 1)
@@ -213,14 +213,14 @@ def test_a_film_can_be_paused_and_cancelled(lab):
 
 
 def test_numbers_and_estimates_do_not_wait_behind_a_film(lab):
-    lab.open("Film")
+    lab.show("Film")
     lab.fill("Frames", 3000)
     for _ in range(2):  # one of them waits, on a machine of few cores
         lab.page.get_by_role("button", name="Make the film").click()
     lab.until(lambda: lab.page.locator(".job.running").count() >= 1, 60)
     lab.page.get_by_role("button", name="Estimate").click()
     lab.until(lambda: lab.page.get_by_text("guessed from").count(), 90)
-    lab.open("Numbers")
+    lab.show("Numbers")
     lab.page.get_by_role("button", name="Save the numbers").wait_for()
     lab.choose("Format", "NPZ (NumPy)")
     with np.load(lab.download("Save the numbers")) as numbers:
@@ -233,7 +233,7 @@ def test_numbers_and_estimates_do_not_wait_behind_a_film(lab):
 
 
 def test_what_runs_is_recorded_at_every_kth_step(lab):
-    lab.open("Record")
+    lab.show("Record")
     lab.choose("Height [pixels]", "360")
     lab.choose("Format", "GIF")
     lab.fill("Every k-th step", 30)

@@ -147,7 +147,7 @@ def test_the_text_in_a_dropped_picture(lab, tmp_path):
 
 def test_what_is_typed_into_a_field(lab):
     """The refusal stands below the field."""
-    ExportPage.open(lab, "Numbers")
+    lab.show("Numbers")
     field = lab.page.get_by_label("Values", exact=True).first
     field.fill(MARKUP)
     field.press("Tab")
