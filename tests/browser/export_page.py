@@ -10,6 +10,10 @@ from playwright.sync_api import TimeoutError as TimedOut
 
 from tests.browser.lab_page import SideBar
 
+ACTS = {
+    "Link": "Copy the link", "Picture": "Save the picture", "Film": "Make the film", "Record": "Record",
+    "Numbers": "Save the numbers",
+}  # fmt: skip
 LONG = 120_000  # ms: films are made at low priority, on two cores
 DROP = """([name, kind, base64]) => {
   const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)), data = new DataTransfer();
@@ -30,7 +34,8 @@ class ExportPage(SideBar):
         if not self.page.get_by_text("Take it along").first.is_visible():
             self.key("e")
         self.page.get_by_role("button", name=section, exact=True).first.click()
-        self.page.wait_for_timeout(600)  # fields come a moment later
+        self.page.get_by_role("button", name=ACTS[section], exact=True).last.wait_for()  # fields come a moment later
+        self.page.wait_for_timeout(600)
 
     def download(self, button: str, before: Callable[[], object] = lambda: None) -> Path:
         """Press the button and wait for the file."""
