@@ -33,7 +33,7 @@ serve: $(VENV)/installed$(EXTRAS)  ## run Fieldlab and print its address (PORT=5
 	@echo "Fieldlab: http://$(or $(firstword $(ORIGIN)),$(ADDRESS:0.0.0.0=localhost):$(PORT))/app   (Ctrl-C stops it)"
 	@exec $(bin)/panel serve app --address $(ADDRESS) --port $(PORT) $(addprefix --allow-websocket-origin ,$(origins))
 
-# Both halves of the tests, those in a browser and all others, at a time; ARGS goes to one pytest.
+# Both halves of the tests, those without and those in a browser; ARGS goes to one pytest.
 tests = $(if $(strip $(ARGS)),$(bin)/python -m pytest $(ARGS),$(bin)/python tests/halves.py --jobs $(JOBS))
 
 test: lint types  ## lint, types, then every test: unit, kernels, browser (ARGS="-k stream" narrows it)

@@ -1,8 +1,9 @@
-"""Runs both halves of the tests at a time: those in a browser, which mostly wait, and all others, which mostly compute.
+"""Runs both halves of the tests, one after the other: all that need no browser, then those in a browser.
 
-`python tests/halves.py --jobs 2 [more for pytest]`. The others get what the browser leaves of the processors, so that
-it is as quick as alone. They are reported while they run, the browser's when both are done. The status is 0 if both are
-green. Each half lists its slowest 20.
+`python tests/halves.py --jobs 2 [more for pytest]`. `--together` runs them at a time, which is quicker where there are
+more than two processors: on two, what the browser's tests wait for comes too late. The others then get what the browser
+leaves of the processors, and the browser's are reported when both are done. The status is 0 if both are green. Each
+half lists its slowest 20.
 """
 
 from __future__ import annotations
@@ -28,17 +29,24 @@ def main(arguments: Sequence[str], pytest: Sequence[str] = (sys.executable, "-m"
     """Run them; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2, help="processes for the tests that need no browser")
+    parser.add_argument("--together", action="store_true", help="both halves at a time")
     options, more = parser.parse_known_args(arguments)
     browser = [*pytest, BROWSER, *spread(STREAMS), "--no-loadscope-reorder", *SLOWEST, "-o",
                "cache_dir=.pytest_cache/browser", *more]  # fmt: skip
-    others = ["nice", "-n", str(ASIDE), *pytest, "--ignore", BROWSER, *spread(options.jobs), *SLOWEST, *more]
+    others = [*pytest, "--ignore", BROWSER, *spread(options.jobs), *SLOWEST, *more]
+    statuses = _together(others, browser) if options.together else [subprocess.call(others), subprocess.call(browser)]
+    return next((status for status in statuses if status), 0)
+
+
+def _together(others: Sequence[str], browser: Sequence[str]) -> list[int]:
+    """Both at a time; the browser's words come last."""
     with tempfile.TemporaryFile("w+") as said:
         first = subprocess.Popen(browser, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
-        second = subprocess.Popen(others)
+        second = subprocess.Popen(["nice", "-n", str(ASIDE), *others])
         statuses = [half.wait() for half in (second, first)]
         said.seek(0)
         print("== tests in the browser", said.read(), sep="\n", flush=True)
-    return next((status for status in statuses if status), 0)
+    return statuses
 
 
 if __name__ == "__main__":

@@ -124,17 +124,20 @@ esac
 """
 
 
+@pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize(("browser", "others"), [(0, 0), (0, 2), (3, 0), (3, 2)])
-def test_either_half_s_failure_is_told_and_both_are_run_to_the_end(tmp_path, capfd, browser, others):
+def test_either_half_s_failure_is_told_and_both_are_run_to_the_end(tmp_path, capfd, browser, others, together):
     half = tmp_path / "half"
     write_program(half, HALF.format(log=tmp_path / "log", browser=browser, others=others))
-    assert halves.main(["--jobs", "3", "-x"], [str(half)]) == (others or browser)
+    more = ["--together"] if together else []
+    assert halves.main(["--jobs", "3", *more, "-x"], [str(half)]) == (others or browser)
     calls = sorted((tmp_path / "log").read_text().splitlines())
     assert calls[0].startswith("--ignore tests/browser --numprocesses 3 --dist loadfile --durations 20")
     assert calls[1].startswith("tests/browser --numprocesses 2 --dist loadfile")
     assert all(call.endswith(" -x") for call in calls)
     said = capfd.readouterr().out
-    assert said == f"{min(19, os.nice(0) + halves.ASIDE)}\n== tests in the browser\nbrowser\n\n"
+    beside = f"{min(19, os.nice(0) + halves.ASIDE)}\n== tests in the browser\nbrowser\n\n"
+    assert said == (beside if together else f"{os.nice(0)}\nbrowser\n")
 
 
 def test_help_names_every_target():
