@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Sequence
 
 BROWSER = "tests/browser"
-STREAMS = 2     # browsers at a time, each with servers of its own: two cores are busy with two
+STREAMS = 2     # browsers at a time beside the others, each with servers of its own
 ASIDE = 5       # niceness of the others: a quarter of a core that a browser wants, too, so that none starves
 SLOWEST = ("--durations", "20", "--durations-min", "1")
 
@@ -31,8 +31,8 @@ def main(arguments: Sequence[str], pytest: Sequence[str] = (sys.executable, "-m"
     parser.add_argument("--jobs", type=int, default=2, help="processes for the tests that need no browser")
     parser.add_argument("--together", action="store_true", help="both halves at a time")
     options, more = parser.parse_known_args(arguments)
-    browser = [*pytest, BROWSER, *spread(STREAMS), "--no-loadscope-reorder", *SLOWEST, "-o",
-               "cache_dir=.pytest_cache/browser", *more]  # fmt: skip
+    streams = (*spread(STREAMS), "--no-loadscope-reorder") if options.together else ()
+    browser = [*pytest, BROWSER, *streams, *SLOWEST, "-o", "cache_dir=.pytest_cache/browser", *more]
     others = [*pytest, "--ignore", BROWSER, *spread(options.jobs), *SLOWEST, *more]
     statuses = _together(others, browser) if options.together else [subprocess.call(others), subprocess.call(browser)]
     return next((status for status in statuses if status), 0)
