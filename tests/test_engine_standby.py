@@ -112,8 +112,9 @@ def test_two_deaths_in_a_row(engine):
     until(lambda: engine.pid == second)
     end(second)
     goes_on(client)
-    assert len(client.of(Restarted)) in {1, 2}  # one, if the second died before it had opened the lab
-    assert engine.restarts == 2
+    assert engine.pid not in {first, second}
+    assert engine.restarts in {1, 2}  # one, if the second died before it was ready: then it has never lived
+    assert 1 <= len(client.of(Restarted)) <= engine.restarts
 
 
 @PROC
@@ -179,13 +180,12 @@ def test_nothing_is_left_of_labs_that_are_opened_refused_killed_and_closed(engin
     def held() -> dict[str, int]:
         witness.barrier()
         witness.events = [event for event in witness.events if isinstance(event, Restarted)]
-        gc.collect()  # snapshots are mapped memory, which holds a descriptor
+        gc.collect()  # snapshots are shared memory, each held by a descriptor
         return {
             "descriptors here": len(list(Path("/proc/self/fd").iterdir())),
             "descriptors there": len(list(Path(f"/proc/{engine.pid}/fd").iterdir())),
             "threads here": threading.active_count(),
             "children": len(psutil.Process().children(recursive=True)),
-            "shared memory": len(list(Path("/dev/shm").iterdir())),
         }
 
     cycle(1)
