@@ -26,17 +26,19 @@ from tests.browser.lab_page import LabPage
 from tests.browser.serving import serve
 
 SETUP = Path(__file__).with_name("hostile_setup.py")
-MARKUP = "<img src=x onerror=ran=1><script>window.ran=1</script>"
-SEEN = "<img src=x onerror=ran=1>"  # how it must look on the page
+SEEN = "<img src=x onerror='ran=1'>"  # as HTML and as Markdown it would run; so it must look on the page
+MARKUP = f"{SEEN}<script>window.ran=1</script>"
 # As Markdown, too; and as text that a second decoding would turn into markup.
-OTHERS = f"[a](javascript:window.ran=1) <svg onload=ran=1> &lt;img src=x onerror=ran=1&gt; `{MARKUP}`"
+OTHERS = f"[a](javascript:window.ran=1) <svg onload='ran=1'> &lt;img src=x onerror='ran=1'&gt; `{MARKUP}`"
 FOREIGN = """() => {
   const found = [];
   const walk = (root) => {
     for (const node of root.querySelectorAll('*')) {
       const names = node.getAttributeNames().filter((name) => name.startsWith('on'));
       const address = node.getAttribute('href') ?? node.getAttribute('src') ?? '';
-      if (names.length || address == 'x' || address.startsWith('javascript:')) found.push(node.outerHTML.slice(0, 200));
+      const script = node.tagName == 'SCRIPT' && node.textContent.includes('window.ran');
+      const leads = address == 'x' || address.startsWith('javascript:');
+      if (script || names.length || leads) found.push(node.outerHTML.slice(0, 200));
       if (node.shadowRoot) walk(node.shadowRoot);
     }
   };
