@@ -1,4 +1,4 @@
-"""An engine for tests of the live comparison: it answers at once, in this process."""
+"""Stand-ins of what measures: an engine for tests of the live comparison, which answers at once, and a meter."""
 
 from __future__ import annotations
 
@@ -27,6 +27,21 @@ class Handle:
             self.on_event(stop.value)
         except ValueError as error:
             self.on_event(Refused(str(error)))
+
+    def close(self):
+        pass
+
+
+class NoMeter:
+    """Measures no bandwidth, and counts how often it was asked."""
+
+    sampled = 0
+
+    def __init__(self, *what, **how):
+        pass
+
+    def sample(self):
+        NoMeter.sampled += 1
 
     def close(self):
         pass

@@ -22,25 +22,11 @@ from compute.labs.crossover.catalogue import Way, workload, workloads
 from compute.labs.crossover.conclusions import claims
 from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.sweep import Sweep
+from tests.comparing import NoMeter
 from tests.test_crossover_sweep import A, B, Clock, Scripted, broken, finish, plan
 
 OPTIONS = {"workloads": (), "ways": (), "sizes": (), "limit": ()}
 QUICK = ("--sizes", "10,100", "--ways", "cpu_numpy,cpu_numba", "--budget", "0.4")
-
-
-class NoMeter:
-    """Measures nothing."""
-
-    sampled = 0
-
-    def __init__(self, *what, **how):
-        pass
-
-    def sample(self):
-        NoMeter.sampled += 1
-
-    def close(self):
-        pass
 
 
 @pytest.fixture(autouse=True)

@@ -18,26 +18,12 @@ from compute.labs.crossover.checks import Checks
 from compute.labs.crossover.plan import Plan
 from compute.labs.crossover.point import Point
 from compute.labs.crossover.roofline import Roof
+from tests.comparing import NoMeter
 from tests.engine_faulty import Client
 from tests.test_crossover_sweep import A, B, Scripted
 
 LITTLE = {"backend": "cpu_numba", "least": 10, "most": 100, "per_decade": 1, "budget": 0.2,
           "longest": 60.0}  # fmt: skip  # a busy machine skips nothing
-
-
-class NoMeter:
-    """Measures nothing."""
-
-    sampled = 0
-
-    def __init__(self, *what, **how):
-        pass
-
-    def sample(self):
-        NoMeter.sampled += 1
-
-    def close(self):
-        pass
 
 
 @pytest.fixture(autouse=True)
