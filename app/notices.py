@@ -39,10 +39,11 @@ class Notices:
         note = pmui.Alert(  # its object would be read as Markdown; its title is shown as it is
             title=plain(text), severity=kind, closeable=True, margin=(4, 0), sizing_mode="stretch_width", sx=LOOK
         )
+        note.param.watch(partial(self._drop, note), "closed")
         self.panel.objects = [*self.panel.objects[1 - MOST :], note]
         self.document.add_timeout_callback(partial(self._drop, note), LIFE)
 
-    def _drop(self, note: pmui.Alert) -> None:
+    def _drop(self, note: pmui.Alert, *_: object) -> None:
         self.panel.objects = [other for other in self.panel.objects if other is not note]
 
     def announce(self, event: Any) -> None:

@@ -26,6 +26,27 @@ DRAWN = 2500 if os.environ.get("UPDATE_SCREENSHOTS") else 300  # ms before a scr
 LAPTOP, PROJECTOR = (1280, 720), (1920, 1080)   # pixels: what the page is laid out for
 WAIT = 60_000                                   # ms until a missing element is a failure: kernels compile
 FIRST = ("test_l_curve", "test_export", "test_life", "test_mandelbrot", "test_diffusion")   # the longest
+# A page paints as often as it can. Painted without a GPU that takes a whole processor, for which what a test does would
+# wait; most tests look at a picture a few times a second.
+CALM = """(() => {
+  const paint = window.requestAnimationFrame.bind(window), interval = 80;      // ms
+  const waiting = new Map();
+  let last = -interval, number = 0;
+  const run = (now) => {
+    last = performance.now();
+    const callbacks = [...waiting.values()];
+    waiting.clear();
+    for (const callback of callbacks) {
+      try { callback(now); } catch (error) { reportError(error); }
+    }
+  };
+  window.requestAnimationFrame = (callback) => {
+    if (!waiting.size) setTimeout(() => paint(run), Math.max(0, last + interval - performance.now()));
+    waiting.set(++number, callback);
+    return number;
+  };
+  window.cancelAnimationFrame = (which) => waiting.delete(which);
+})()"""
 FLAGS = (
     "--disable-gpu",                            # the same software rendering everywhere
     "--disable-dev-shm-usage",                  # containers give /dev/shm 64 MB
@@ -80,8 +101,8 @@ def allowed_errors() -> list[str]:
 class Tabs:
     """Opens tabs, each in its own context, and remembers what went wrong in them."""
 
-    def __init__(self, browser: Browser, viewport: tuple[int, int]) -> None:
-        self.browser = browser
+    def __init__(self, browser: Browser, viewport: tuple[int, int], calm: bool) -> None:
+        self.browser, self.calm = browser, calm
         self.size = ViewportSize(width=viewport[0], height=viewport[1])
         self.errors = ConsoleErrors()
         self.pages: list[Page] = []
@@ -90,6 +111,8 @@ class Tabs:
         """Another tab."""
         page = self.browser.new_context(viewport=self.size, device_scale_factor=1).new_page()
         page.set_default_timeout(WAIT)
+        if self.calm:
+            page.add_init_script(CALM)
         self.errors.watch(page)
         self.pages.append(page)
         return page
@@ -123,19 +146,25 @@ def pytest_runtest_teardown(item: pytest.Function) -> None:
         tabs.close()
 
 
+@pytest.fixture(scope="module")
+def calm() -> bool:
+    """Whether tabs paint only some times a second; a file in which something is computed frame by frame says False."""
+    return True
+
+
 @pytest.fixture
-def new_page(browser: Browser, viewport: tuple[int, int], allowed_errors: list[str]) -> Iterator[Tabs]:
+def new_page(browser: Browser, viewport: tuple[int, int], calm: bool, allowed_errors: list[str]) -> Iterator[Tabs]:
     """`new_page()` opens another tab. After the test every tab is closed and its errors are counted."""
-    tabs = Tabs(browser, viewport)
+    tabs = Tabs(browser, viewport, calm)
     yield tabs
     tabs.close()
     tabs.complain(allowed_errors)
 
 
 @pytest.fixture(scope="module")
-def lasting(browser: Browser) -> Iterator[Tabs]:
+def lasting(browser: Browser, calm: bool) -> Iterator[Tabs]:
     """Tabs of laptop size that all tests of a file share; a fixture tidies up between them, and calls `complain`."""
-    tabs = Tabs(browser, LAPTOP)
+    tabs = Tabs(browser, LAPTOP, calm)
     yield tabs
     tabs.close()
 

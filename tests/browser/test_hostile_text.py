@@ -76,10 +76,10 @@ class Hostile(LabPage, ExportPage):
     def close_notes(self) -> None:
         """As a reader does, one by one; some may have gone by themselves."""
         buttons = self.page.locator("[role=alert] button")
-        while buttons.count():
-            with suppress(TimedOut):
+        while count := buttons.count():  # a closed one is gone, not only hidden
+            with suppress(TimedOut, AssertionError):  # it may move while it is pressed
                 buttons.first.click(timeout=1000)
-            self.page.wait_for_timeout(300)  # it fades
+                self.until(lambda count=count: buttons.count() < count, 1)
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,11 @@ B_FILE, PICTURE = re.compile(r"b \[.npy|b: \S+"), re.compile(r"Picture \[.png|Pi
 
 
 @pytest.fixture(scope="module")
+def calm():
+    return False
+
+
+@pytest.fixture(scope="module")
 def opened(lasting, server):
     return CurvePage(lasting(), server)
 
@@ -130,7 +135,8 @@ def test_another_problem_and_a_picture(lab):
     lab.choose("Problem", "Blurred picture")
     lab.until(lambda: lab.state()["picture"] >= 48 * 48)
     lab.page.get_by_text("True picture").wait_for()
-    lab.until(lab.done, 90)
+    lab.type("n [pixels a side]", "24")
+    lab.until(lambda: lab.state()["picture"] == 24 * 24 and lab.done(), 90)
     lab.page.mouse.click(*lab.at(0.5))
     lab.until(lambda: "chosen by hand" in lab.lam())
     picture = io.BytesIO()

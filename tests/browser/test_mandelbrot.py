@@ -39,6 +39,11 @@ class MandelbrotPage(SetPage):
 
 
 @pytest.fixture(scope="module")
+def calm():
+    return False
+
+
+@pytest.fixture(scope="module")
 def opened(lasting, server):
     return MandelbrotPage(lasting(), server)
 

@@ -29,6 +29,11 @@ TURN = """([x, y, milliseconds]) => new Promise((done) => {
 
 
 @pytest.fixture(scope="module")
+def calm():
+    return False
+
+
+@pytest.fixture(scope="module")
 def opened(lasting, server):
     return SetPage(lasting(), server)
 
