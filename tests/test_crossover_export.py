@@ -146,7 +146,7 @@ def test_before_anything_is_measured_there_are_axes_and_no_numbers(tmp_path):
         assert not drawn(made, "time").lines
         with pytest.raises(SceneError, match="no raw data"):
             arrays.results(made)
-        assert Crossover.told(made.values(), made.snapshot()).missing == ""
+        assert Crossover.history_of(made.values(), made.snapshot()).missing == ""
 
 
 def test_a_drawing_and_the_numbers_of_what_the_page_has_measured(done, tmp_path, scripted):
@@ -171,9 +171,9 @@ def test_a_sweep_that_had_not_ended_is_shown_and_begins_anew():
             made.advance()
         assert 0 < made.headway < 1
         snapshot = made.snapshot()
-        story = Crossover.told(made.values(), snapshot)
-        assert (story.steps, story.history, story.values["least"]) == (0, (), 100)
-        assert "measured anew" in story.missing
+        history = Crossover.history_of(made.values(), snapshot)
+        assert (history.steps, history.entries, history.values["least"]) == (0, (), 100)
+        assert "measured anew" in history.missing
         again.restore(snapshot)
         shown = [{name: line.series() for name, line in picture.lines(of.frame()).items()} for of in (made, again)]
         assert shown[0] == shown[1]

@@ -261,14 +261,14 @@ def test_what_an_act_loses_comes_back_and_goes_again(loss):
 
 def replayed(lab):
     """The field that the lab's own history tells, made anew."""
-    story = Diffusion.told(lab.values(), lab.snapshot())
-    twin = Diffusion(**{**story.values, "backend": "cpu_numpy"})
-    for entry in story.history:
+    history = Diffusion.history_of(lab.values(), lab.snapshot())
+    twin = Diffusion(**{**history.values, "backend": "cpu_numpy"})
+    for entry in history.entries:
         if entry["step"] > twin.steps:
             twin.advance(entry["step"] - twin.steps)
-        twin.retell(entry)
-    if story.steps > twin.steps:
-        twin.advance(story.steps - twin.steps)
+        twin.replay(entry)
+    if history.steps > twin.steps:
+        twin.advance(history.steps - twin.steps)
     return twin.field()
 
 

@@ -30,8 +30,8 @@ BASE = Scene("diffusion", {"ny": 12, "nx": 9}, (12, 9), 50)
 
 def scene(lab, size=(24, 31), **more):
     """What the page makes of a live lab, through a file."""
-    told = Diffusion.told(lab.values(), pickle.loads(pickle.dumps(lab.snapshot())))
-    made = Scene("diffusion", told.values, size, told.steps, "", Look(), told.history, told.missing, **more)
+    told = Diffusion.history_of(lab.values(), pickle.loads(pickle.dumps(lab.snapshot())))
+    made = Scene("diffusion", told.values, size, told.steps, "", Look(), told.entries, told.missing, **more)
     return scene_of(read(json.dumps(made.plain())))
 
 
@@ -39,7 +39,7 @@ def again(made):
     """The lab that a scene gives."""
     made.check()
     with paint.posed(made) as lab:
-        return lab.field(), lab.laplacian(), lab.values(), lab.steps, Diffusion.told(lab.values(), lab.snapshot())
+        return lab.field(), lab.laplacian(), lab.values(), lab.steps, Diffusion.history_of(lab.values(), lab.snapshot())
 
 
 def same(lab, made):
@@ -51,7 +51,7 @@ def same(lab, made):
     assert {name: values[name] for name in ("r", "edges", "dtype", "backend", "unstable")} == {
         name: getattr(lab, name) for name in ("r", "edges", "dtype", "backend", "unstable")
     }
-    assert (dict(told.values), list(told.history)) == (dict(made.values), list(made.history))  # and so for ever
+    assert (dict(told.values), list(told.entries)) == (dict(made.values), list(made.history))  # and so for ever
 
 
 def picture(side=40, kind="PNG", seed=0):
@@ -238,12 +238,12 @@ def test_the_racing_kernel_is_not_promised(monkeypatch):
 def test_a_file_that_is_lost_is_named_and_the_present_is_shown_all_the_same():
     matrix = np.diag(np.arange(1.0, 21.0))
     lab = LCurve(problem="own", options={"matrix": matrix, "rhs": np.ones(20)})
-    told = LCurve.told(lab.values(), lab.snapshot())
+    told = LCurve.history_of(lab.values(), lab.snapshot())
     assert told.missing == "data that was loaded from elsewhere: Further options"
     kept = Scene("l_curve", told.values, missing=told.missing)
     with paint.posed(kept, paint.Present(lab.values(), lab.snapshot())) as shown:
         np.testing.assert_array_equal(shown.solve().residual_norms, lab.solve().residual_norms)
-    told = Mandelbrot.told(Mandelbrot(ny=4, nx=4, zoom="2").values())
+    told = Mandelbrot.history_of(Mandelbrot(ny=4, nx=4, zoom="2").values())
     assert told.values == {"backend": "cpu_numba", "ny": 4, "nx": 4, "zoom": "2"}
 
 
@@ -319,10 +319,10 @@ def test_an_engine_that_dies_does_not_lose_the_story(engine):
     client.handle.pause()
     client.barrier()
     snapshot = client.of(SnapshotTaken)[-1].snapshot
-    told = Diffusion.told({**Diffusion.param.values(), **record.values}, snapshot)
+    told = Diffusion.history_of({**Diffusion.param.values(), **record.values}, snapshot)
     assert told.missing == ""
-    assert any(entry["step"] and "set" in entry for entry in told.history)
-    field, _, values, steps, _ = again(Scene("diffusion", told.values, (8, 8), told.steps, history=told.history))
+    assert any(entry["step"] and "set" in entry for entry in told.entries)
+    field, _, values, steps, _ = again(Scene("diffusion", told.values, (8, 8), told.steps, history=told.entries))
     np.testing.assert_array_equal(field, snapshot["field"])
     assert (steps, values["r"], values["edges"]) == (snapshot["steps"], 0.07, "periodic")
 

@@ -102,12 +102,12 @@ class Subject:
 
         def take(snapshot: Mapping[str, Any]) -> None:
             """The engine has answered."""
-            story = self.lab.told(values, snapshot)
+            history = self.lab.history_of(values, snapshot)
             screen = self.lab.sized()
-            own = {name: value for name, value in story.values.items() if name not in screen}
+            own = {name: value for name, value in history.values.items() if name not in screen}
             scene = Scene(
-                self.lab.LAB, own, self.size(1080), story.steps, part, look,
-                history=story.history, missing=story.missing, view=view,
+                self.lab.LAB, own, self.size(1080), history.steps, part, look,
+                history=history.entries, missing=history.missing, view=view,
             )  # fmt: skip
             then(Moment(scene, Present(values, snapshot)))
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from compute.export.errors import SceneError, short
+from compute.history import MOST_CHARACTERS, MOST_ENTRIES, Entries, Entry
 from compute.lab import Lab
-from compute.story import MOST_CHARACTERS, MOST_ENTRIES, Entry, History
 
 if TYPE_CHECKING:
     from compute.export.scene import Scene
@@ -20,7 +20,7 @@ SLICE = 64  # steps of a lab in one call
 Told = Callable[[float], None]  # is told which part is done, from 0 to 1
 
 
-def checked(kind: type[Lab], document: object) -> History:
+def checked(kind: type[Lab], document: object) -> Entries:
     """A history from JSON; SceneError says which entry is wrong. Bounds of the values are for `Scene.check`."""
     if not isinstance(document, list) or len(document) > MOST_ENTRIES:
         raise SceneError(f"history must be a list of at most {MOST_ENTRIES} entries, not {short(document)}")
@@ -45,17 +45,17 @@ def _require(kind: type[Lab], entry: object, last: int, first: bool) -> int:
     if not isinstance(values, dict):
         raise SceneError(f"it must hold an object, not {short(values)}")
     names = set(values) if "set" in entry else {str(entry["do"])}
-    known = set(kind.TOLD) & set(kind.param if "set" in entry else kind.ACTIONS)
+    known = set(kind.HISTORY_NAMES) & set(kind.param if "set" in entry else kind.ACTIONS)
     if not names or not names <= known:
         raise SceneError(f"it must be of {', '.join(sorted(known)) or 'nothing'}, not {short(sorted(map(str, names)))}")
     if "do" in entry:
-        kind.require_told(entry["do"], values)
+        kind.require_entry(entry["do"], values)
         if entry["do"] == kind.FIRST and not (first and step == 0):
             raise SceneError(f"{kind.FIRST} can only be the first entry, at step 0")
     return step
 
 
-def stages(values: Mapping[str, Any], history: History) -> Iterator[dict[str, Any]]:
+def stages(values: Mapping[str, Any], history: Entries) -> Iterator[dict[str, Any]]:
     """All values after each entry that sets some."""
     now = dict(values)
     for entry in history:
@@ -72,7 +72,7 @@ def begun(scene: Scene, values: Mapping[str, Any] | None = None) -> Run:
 class Run:
     """A new lab on its way through what is to happen to it: to any step, never back."""
 
-    def __init__(self, lab: Lab, history: History = ()) -> None:
+    def __init__(self, lab: Lab, history: Entries = ()) -> None:
         self.lab, self.steps = lab, 0
         self._coming: deque[Entry] = deque(history)
 
@@ -86,7 +86,7 @@ class Run:
         while self._coming and self._coming[0]["step"] <= steps:
             entry = self._coming.popleft()
             self._advance(entry["step"], steps, progress)
-            self.lab.retell(entry)
+            self.lab.replay(entry)
         self._advance(steps, steps, progress)
 
     def _advance(self, to: int, end: int, progress: Told) -> None:

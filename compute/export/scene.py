@@ -18,9 +18,9 @@ import param
 from compute.colour.palettes import PALETTES
 from compute.export.errors import SceneError, short
 from compute.export.history import MOST_STEPS, checked, stages
+from compute.history import Entries
 from compute.lab import Lab, View
 from compute.labs import lab_class
-from compute.story import History
 
 __all__ = ["Look", "Scene", "SceneError", "read", "scene_of"]
 
@@ -58,8 +58,8 @@ class Scene:
     look: None for whichever is usual where it is shown; axes: whether it is drawn with axes and a colour bar; a part
     that is lines always has axes.
 
-    history: what happened on the way, as in story.py: `values` are those at step 0 then. missing: in words, what the
-    scene does not hold of the state it was taken from; "" if nothing.
+    history: what happened on the way, as entries of compute/history.py: `values` are those at step 0 then. missing: in
+    words, what the scene does not hold of the state it was taken from; "" if nothing.
     """
 
     lab: str
@@ -68,7 +68,7 @@ class Scene:
     steps: int = 0
     part: str = ""
     look: Look | None = None
-    history: History = ()
+    history: Entries = ()
     missing: str = ""
     view: View | None = None
     axes: bool = False

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from compute.builds import watching
 from compute.devices import Array
 from compute.frames import Frame
+from compute.history import Entry, History
 from compute.lab import View
 from compute.labs.diffusion import brush, history, presets
 from compute.labs.diffusion.exact import ExactMode
 from compute.labs.diffusion.heat import Heat
-from compute.labs.diffusion.history import History
+from compute.labs.diffusion.history import FieldHistory
 from compute.labs.diffusion.loaded import Loaded
 from compute.labs.diffusion.panels import panels
 from compute.labs.diffusion.parameters import WRONG, Settings
@@ -26,7 +27,6 @@ from compute.labs.diffusion.picture import show
 from compute.labs.diffusion.undo import Undo
 from compute.panels import Panel
 from compute.raster.camera import Camera
-from compute.story import Entry, Story
 from compute.timings import Timing
 
 _WARM: set[tuple[str, str, str]] = set()  # (backend, variant, dtype) that this process has run before
@@ -44,7 +44,7 @@ class Diffusion(Settings):
     TITLE = "Diffusion"
     PACKAGE = "compute.labs.diffusion"
     ACTIONS = ("reset", "paint", "checkpoint", "rollback", "load_image", "forget_image", "undo")
-    TOLD: ClassVar[tuple[str, ...]] = (*history.DYNAMIC, "paint", "load_image")
+    HISTORY_NAMES: ClassVar[tuple[str, ...]] = (*history.DYNAMIC, "paint", "load_image")
     FIRST: ClassVar[str] = "load_image"
     RESTORES: ClassVar[bool] = True
 
@@ -54,7 +54,7 @@ class Diffusion(Settings):
     camera: Camera
     steps: int
     run: str  # names the unbroken run of steps that the field belongs to; another field begins another run
-    history: History  # how the field came about
+    history: FieldHistory  # how the field came about
     heat: Heat
     exact_mode: ExactMode | None
     spent: Timing | None  # what was spent since the last frame
@@ -90,7 +90,7 @@ class Diffusion(Settings):
         options = presets.Options(self.seed, self.mode_p, self.mode_q, self.text, self.edges)
         image, shape = self._image, (self.ny, self.nx)
         self.load(image.field(*shape) if image else presets.make(self.preset, *shape, options))
-        self.history = History.begun(self.values(), ("ny", "nx", *self.INITIAL))
+        self.history = FieldHistory.begun(self.values(), ("ny", "nx", *self.INITIAL))
         if image:
             self.history.loaded(image, *shape)
         elif self.preset == "single mode":
@@ -107,7 +107,7 @@ class Diffusion(Settings):
         if not np.isfinite(array).all():
             raise ValueError("array must be finite; it holds NaN or inf")
         self._put(array.astype(self.dtype), 0)
-        self.history = History.begun(self.values(), ("ny", "nx", *self.INITIAL))
+        self.history = FieldHistory.begun(self.values(), ("ny", "nx", *self.INITIAL))
         self.history.lose(history.GIVEN)
 
     def _put(self, field: NDArray[Any], steps: int) -> None:
@@ -204,21 +204,21 @@ class Diffusion(Settings):
         self.heat = replace(snapshot["facts"])
 
     @classmethod
-    def told(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> Story:
+    def history_of(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> History:
         """See Lab. With a snapshot, all that happened since the reset."""
-        return snapshot["history"].story(cls, values, snapshot["steps"]) if snapshot else super().told(values)
+        return snapshot["history"].as_plain(cls, values, snapshot["steps"]) if snapshot else super().history_of(values)
 
     @classmethod
-    def require_told(cls, action: str, arguments: Mapping[str, Any]) -> None:
+    def require_entry(cls, action: str, arguments: Mapping[str, Any]) -> None:
         """See Lab."""
-        history.require_told(action, arguments)
+        history.require_entry(action, arguments)
 
-    def retell(self, entry: Entry) -> None:
+    def replay(self, entry: Entry) -> None:
         """See Lab. An image comes as text."""
         if entry.get("do") == "load_image":
             self.load_image(history.decoded(entry["with"]["data"]))
         else:
-            super().retell(entry)
+            super().replay(entry)
 
     # -- results
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from compute.history import MOST_CHARACTERS, MOST_ENTRIES, Entry, History, plain_history
 from compute.images import read_image
 from compute.lab import Lab
 from compute.labs.diffusion.brush import require
 from compute.labs.diffusion.loaded import Loaded
 from compute.labs.diffusion.parameters import WRONG
-from compute.story import MOST_CHARACTERS, MOST_ENTRIES, Entry, Story, plain_story
 
 DYNAMIC = ("backend", "device_index", "variant", "dtype", "r", "unstable", "edges")  # parameters that steps depend on
 PLACE = ("backend", "device_index")  # those that the brush depends on
@@ -27,7 +27,7 @@ LARGE = "the image that was loaded is too large for a file"
 
 
 @dataclass
-class History:
+class FieldHistory:
     """start: values at step 0, of the initial field and of DYNAMIC; now: those of DYNAMIC that the last step had;
     missing: "", or why the entries do not tell everything.
     """
@@ -39,7 +39,7 @@ class History:
     length: int = 0  # characters of the entries as JSON
 
     @classmethod
-    def begun(cls, values: Mapping[str, Any], initial: Sequence[str]) -> History:
+    def begun(cls, values: Mapping[str, Any], initial: Sequence[str]) -> FieldHistory:
         """Of a field that was made just now; `initial` names the parameters it was made of."""
         start = {name: values[name] for name in (*initial, *DYNAMIC)}
         return cls(start, {name: start[name] for name in DYNAMIC})
@@ -67,7 +67,7 @@ class History:
             self.did(0, "load_image", {"data": base64.b64encode(data).decode("ascii")})
 
     def lose(self, why: str) -> None:
-        """Something happened that cannot be told."""
+        """Something happened that cannot be written down."""
         self.missing, self.entries, self.length = self.missing or why, [], 0
 
     def _add(self, entry: Entry) -> None:
@@ -78,16 +78,16 @@ class History:
         if len(self.entries) > MOST_ENTRIES or self.length > MOST_CHARACTERS:
             self.lose(LONG)
 
-    def story(self, kind: type[Lab], values: Mapping[str, Any], steps: int) -> Story:
-        """Of a lab of that kind with the present `values`, of which some may not have been used yet."""
+    def as_plain(self, kind: type[Lab], values: Mapping[str, Any], steps: int) -> History:
+        """Return it as plain values, for a lab of that kind with the present `values`, of which some may be unused."""
         whole = self.copy()
         whole.note(steps, {name: values[name] for name in DYNAMIC})
-        told = plain_story(kind, values if whole.missing else {**values, **whole.start})
+        plain = plain_history(kind, values if whole.missing else {**values, **whole.start})
         racing = any(each.get("variant") in WRONG for each in (whole.start, whole.now, *map(_set, whole.entries)))
         missing = whole.missing or (RACING if racing else "")
-        return replace(told, steps=steps, history=tuple(whole.entries), missing=missing or told.missing)
+        return replace(plain, steps=steps, entries=tuple(whole.entries), missing=missing or plain.missing)
 
-    def copy(self) -> History:
+    def copy(self) -> FieldHistory:
         """One that goes on by itself."""
         return replace(self, start=dict(self.start), now=dict(self.now), entries=list(self.entries))
 
@@ -97,7 +97,7 @@ def _set(entry: Entry) -> Mapping[str, Any]:
     return changed
 
 
-def require_told(action: str, arguments: Mapping[str, Any]) -> None:
+def require_entry(action: str, arguments: Mapping[str, Any]) -> None:
     """Raise ValueError unless an entry of a history, which may come from anywhere, has arguments the action takes."""
     wanted = {"paint": {"points", "value", "radius"}, "load_image": {"data"}}[action]
     if set(arguments) != wanted:

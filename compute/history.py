@@ -12,36 +12,36 @@ if TYPE_CHECKING:
 MOST_ENTRIES = 5000
 MOST_CHARACTERS = 500_000  # of a history as JSON
 
-ALWAYS = ("backend",)  # said even at its default: a page opens with another one where there is a GPU
+ALWAYS = ("backend",)  # written even at its default: a page opens with another one where there is a GPU
 
 Entry = Mapping[str, Any]
-History = tuple[Entry, ...]
+Entries = tuple[Entry, ...]
 
 
 @dataclass(frozen=True)
-class Story:
+class History:
     """values: parameters that are not at their default, and those of ALWAYS; those that the history changes as they
     were at step 0; steps: done since then; missing: "" or, in words, what a file cannot hold of the state.
 
-    history: what happened on the way, in order, each entry for JSON: {"step": n, "set": {parameter: value, …}} or
+    entries: what happened on the way, in order, each entry for JSON: {"step": n, "set": {parameter: value, …}} or
     {"step": n, "do": action, "with": {argument: value, …}}.
     """
 
     values: Mapping[str, Any]
     steps: int = 0
-    history: History = ()
+    entries: Entries = ()
     missing: str = ""
 
 
-def plain_story(kind: type[Lab], values: Mapping[str, Any]) -> Story:
-    """The story of a lab that is made of its values alone. Values that JSON cannot hold, as files, are missing."""
+def plain_history(kind: type[Lab], values: Mapping[str, Any]) -> History:
+    """Return the history of a lab that its values alone make. Values that JSON cannot hold, as files, are missing."""
     changed = {
         name: value for name, value in values.items()
         if name in ALWAYS or not _same(value, kind.param[name].default)
     }  # fmt: skip
     held = {name: value for name, value in changed.items() if is_plain(value)}
     lost = ", ".join(str(kind.param[name].label) for name in changed if name not in held)
-    return Story(held, missing=f"data that was loaded from elsewhere: {lost}" if lost else "")
+    return History(held, missing=f"data that was loaded from elsewhere: {lost}" if lost else "")
 
 
 def is_plain(value: object) -> bool:
