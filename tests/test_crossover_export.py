@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
 
-from compute.export import arrays, figure
-from compute.export.errors import SceneError
-from compute.export.paint import Present
-from compute.export.scene import Scene
+from compute.export import arrays, figures
+from compute.export.render import LiveState
+from compute.export.scene import Scene, SceneError
 from compute.labs.crossover import Crossover, catalogue, lab, picture, recorded
 from compute.labs.crossover import sweep as sweeps
 from compute.labs.crossover.catalogue import workloads
@@ -48,7 +47,7 @@ def done():
 
 
 def drawn(made, part):
-    (axes,) = figure.drawn(made, made.frame(), Scene("crossover", VALUES, (300, 400), part=part)).axes
+    (axes,) = figures.drawn(made, made.frame(), Scene("crossover", VALUES, (300, 400), part=part)).axes
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     return axes
 
@@ -70,14 +69,14 @@ def test_time_against_n_with_its_crossing(done):
     said = " ".join(mark.get_label().split())
     assert re.fullmatch("Numba is faster than NumPy from n ≈ 10,00[01] on", said)  # at 10 000 they are alike
     assert len({line.get_marker() for line in ways}) == len({line.get_linestyle() for line in ways}) == 2
-    assert {line.get_color() for line in ways} == {figure.HUES["cpu"]}
+    assert {line.get_color() for line in ways} == {figures.HUES["cpu"]}
 
 
 def test_the_quartiles_are_bars(done):
     frame = done.frame()
     q1, q3 = (np.array(frame.curves[f"cpu_numpy {name}"].y) * factor for name, factor in (("q1", 0.5), ("q3", 2.0)))
     frame.curves["cpu_numpy q1"].y[:], frame.curves["cpu_numpy q3"].y[:] = q1, q3
-    (axes,) = figure.drawn(done, frame, SCENE).axes
+    (axes,) = figures.drawn(done, frame, SCENE).axes
     bars = [collection.get_segments() for collection in axes.collections]
     spans = [sorted((segment[0][1], segment[1][1]) for segment in segments) for segments in bars]
     assert any(np.allclose(span, [(0.5e-9 * n, 2e-9 * n) for n in SIZES]) for span in spans)
@@ -109,11 +108,11 @@ def test_recorded_curves_of_absent_ways_are_hollow_and_cited_figures_hatched(mon
     monkeypatch.setattr(catalogue.Way, "missing", property(lambda way: "no GPU" * (way.backend.device == "cuda")))
     values = VALUES | {"most": 10**8}
     with closing(Crossover(**values)) as made:
-        shown = figure.drawn(made, made.frame(), Scene("crossover", values, (300, 400), part="time"))
+        shown = figures.drawn(made, made.frame(), Scene("crossover", values, (300, 400), part="time"))
     (axes,) = shown.axes
     (line,) = axes.lines
     assert (line.get_label(), line.get_markerfacecolor()) == ("CuPy, recorded", "white")
-    assert line.get_color() == figure.HUES["gpu"]
+    assert line.get_color() == figures.HUES["gpu"]
     assert line.get_xydata().tolist() == [[100, 2e-5], [10**8, 2e-5]]
     *hatched, bars = sorted(axes.collections, key=lambda one: isinstance(one, LineCollection))
     assert [bar[:, 1].tolist() for bar in bars.get_segments()] == [[1e-5, 4e-5]] * 2
@@ -150,11 +149,11 @@ def test_before_anything_is_measured_there_are_axes_and_no_numbers(tmp_path):
 
 
 def test_a_drawing_and_the_numbers_of_what_the_page_has_measured(done, tmp_path, scripted):
-    present = Present(done.values(), done.snapshot())
+    present = LiveState(done.values(), done.snapshot())
     scripted.seconds = lambda way, n: 1.0  # whoever measures again is seen
-    figure.write(SCENE, tmp_path / "time.svg", present=present)
+    figures.write(SCENE, tmp_path / "time.svg", current=present)
     assert b'"lab": "crossover"' in (tmp_path / "time.svg").read_bytes()
-    arrays.write_npz(SCENE, tmp_path / "times.npz", present=present)
+    arrays.write_npz(SCENE, tmp_path / "times.npz", current=present)
     with np.load(tmp_path / "times.npz") as found:
         assert json.loads(str(found["fieldlab"]))["lab"] == "crossover"
         names = [f"{way}.{name}" for way in TRUTH for name in ("n", "median", "q1", "q3")]

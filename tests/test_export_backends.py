@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from compute.export import paint
+from compute.export import render
 from compute.export.scene import Look, Scene
 from compute.labs.mandelbrot.views import VIEWS
 
@@ -24,7 +24,7 @@ SCENES = [
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: f"{scene.lab}-{scene.part or scene.values.get('zoom', '')}")
 def test_a_picture_is_the_same_to_a_level(scene, any_backend):
     expected, found = (
-        paint.pixels(replace(scene, values={**scene.values, "backend": name}))
+        render.pixels(replace(scene, values={**scene.values, "backend": name}))
         for name in (REFERENCE, any_backend.name)
     )
     assert np.ptp(expected) > 100  # not a picture of nothing

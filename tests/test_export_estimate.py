@@ -9,7 +9,7 @@ from compute.export import estimate as guessing
 from compute.export import writers
 from compute.export.estimate import STARTING, Estimate, estimate
 from compute.export.film import Film, Key
-from compute.export.paint import pixels, png, shown
+from compute.export.render import current_pixels, pixels, png
 from compute.export.scene import Scene, SceneError
 from compute.labs.diffusion import Diffusion
 
@@ -44,9 +44,9 @@ def test_the_size_is_about_that_of_the_real_film(film, ending, tmp_path):
 def test_a_time_that_grows_evenly_is_summed_exactly(clock, monkeypatch, tmp_path):
     def slow(lab, scene):
         clock[0] += scene.values["seed"]
-        return shown(lab, scene)
+        return current_pixels(lab, scene)
 
-    monkeypatch.setattr(guessing, "shown", slow)
+    monkeypatch.setattr(guessing, "current_pixels", slow)
     film = Film(HEAT, 101, keys=(Key(0, {"seed": 0}), Key(1, {"seed": 10})), easing="even")
     total = sum(film.at(number).values["seed"] for number in range(101))
     for workers in (1, 4):
@@ -78,9 +78,9 @@ def test_a_busy_machine_does_not_change_what_it_takes_alone(film, busy, clock, m
 
     def slow(lab, scene):
         clock[0] += 3 * busy
-        return shown(lab, scene)
+        return current_pixels(lab, scene)
 
-    monkeypatch.setattr(guessing, "shown", slow)
+    monkeypatch.setattr(guessing, "current_pixels", slow)
     guess = estimate(film, tmp_path / "a.gif", budget=1e6, starting=7.0)
     assert guess.seconds == pytest.approx(7 + 30 * 3, abs=0.1)
     assert guess.slowed == pytest.approx(busy, rel=0.01)
@@ -93,9 +93,9 @@ def test_what_loads_the_kernels_is_counted_once(clock, monkeypatch, tmp_path):
 
     def slow(lab, scene):
         clock[0] += 1 + (loading.pop() if loading else 0)
-        return shown(lab, scene)
+        return current_pixels(lab, scene)
 
-    monkeypatch.setattr(guessing, "shown", slow)
+    monkeypatch.setattr(guessing, "current_pixels", slow)
     guess = estimate(APART, tmp_path / "a.gif", budget=1e6)
     assert guess.seconds == pytest.approx(STARTING + 50 + 30, abs=0.1)
 
@@ -107,9 +107,9 @@ def test_of_a_gpu_s_frames_the_clock_is_read(clock, monkeypatch, tmp_path):
 
     def slow(lab, scene):
         clock[0] += 2
-        return shown(lab, scene)
+        return current_pixels(lab, scene)
 
-    monkeypatch.setattr(guessing, "shown", slow)
+    monkeypatch.setattr(guessing, "current_pixels", slow)
     guess = estimate(APART, tmp_path / "a.gif", budget=1e6)
     assert (guess.seconds, guess.slowed) == (pytest.approx(STARTING + 60, abs=0.1), 1.0)
 

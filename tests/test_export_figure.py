@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from compute.__main__ import main
-from compute.export import figure, paint
+from compute.export import figures, render
 from compute.export.film import Film, Key
 from compute.export.render_pool import frame
 from compute.export.scene import Look, Scene, SceneError
@@ -41,7 +41,7 @@ def test_a_curve_as_svg_has_its_bounds_and_says_how_it_was_made(tmp_path):
 def test_a_pdf_is_one(tmp_path):
     path = tmp_path / "picard.pdf"
     scene = Scene("l_curve", {"problem": "shaw", "n": 32}, (300, 400), part="picard")
-    figure.write(scene, path)
+    figures.write(scene, path)
     data = path.read_bytes()
     assert data.startswith(b"%PDF-")
     assert b"/MediaBox [ 0 0 576 432 ]" in data
@@ -52,7 +52,7 @@ def test_a_picture_with_axes_has_the_field_s_values_at_its_colour_bar(tmp_path):
     with closing(HEAT.open()) as lab:
         lab.advance(20)
         frame = lab.frame()
-        made = figure.drawn(lab, frame, HEAT)
+        made = figures.drawn(lab, frame, HEAT)
         raster = frame.rasters["field"]
     picture, bar = made.axes
     assert picture.get_xlim() == (raster.extent[0], raster.extent[2])
@@ -73,7 +73,7 @@ def test_the_colour_of_what_is_not_finite_is_named_where_it_is_seen(steps, words
         lab.load(1e20 * (np.indices((30, 40)).sum(axis=0) % 2))
         if steps:
             lab.advance(steps)
-        made = figure.drawn(lab, lab.frame(), HEAT)
+        made = figures.drawn(lab, lab.frame(), HEAT)
     legend = made.axes[0].get_legend()
     assert [text.get_text() for text in (legend.get_texts() if legend else [])] == words
     if legend:
@@ -83,7 +83,7 @@ def test_the_colour_of_what_is_not_finite_is_named_where_it_is_seen(steps, words
 
 def test_a_png_with_axes_may_have_nothing_behind_it(tmp_path):
     path = tmp_path / "heat.png"
-    figure.write(HEAT, path, transparent=True)
+    figures.write(HEAT, path, transparent=True)
     with Image.open(path) as picture:
         assert picture.size == (400, 300)
         assert picture.mode == "RGBA"
@@ -96,16 +96,16 @@ def test_a_film_of_drawings_is_drawn_like_one_drawing(tmp_path):
     film = Film(scene, 3, keys=(Key(0, {"noise": 1e-4}), Key(1, {"noise": 0.1})))
     frames = [frame(film.plain(), number)[1] for number in range(3)]
     assert len({*frames}) == 3
-    figure.write(film.at(1), tmp_path / "one.png")
+    figures.write(film.at(1), tmp_path / "one.png")
     with Image.open(tmp_path / "one.png") as alone, Image.open(io.BytesIO(frames[1])) as made:
         assert made.size == (400, 302)
         np.testing.assert_array_equal(np.asarray(made), np.asarray(alone.convert("RGB")))
-    with_axes = paint.pixels(replace(HEAT, axes=True))
+    with_axes = render.pixels(replace(HEAT, axes=True))
     assert with_axes.shape == (300, 400, 3)
     assert (with_axes[0] == 255).all()  # paper around it
 
 
 def test_a_panel_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(SceneError, match="part must be one of field, laplacian"):
-        figure.write(Scene("diffusion", {"ny": 8, "nx": 8}, part="pressure"), tmp_path / "a.svg")
+        figures.write(Scene("diffusion", {"ny": 8, "nx": 8}, part="pressure"), tmp_path / "a.svg")
     assert not list(tmp_path.iterdir())

@@ -17,7 +17,7 @@ import zarr
 from PIL import Image
 
 from compute.__main__ import main
-from compute.export import benching, command, paint, processes, shoot
+from compute.export import benching, command, processes, render, shoot
 from compute.export.cluster import Cluster
 from compute.export.film import Film, Key
 from compute.export.render_pool import LocalPool, WorkerLost, frame
@@ -82,7 +82,7 @@ def test_a_picture_is_that_of_the_lab_and_can_be_made_again_from_its_file(tmp_pa
 
 
 def test_cells_that_become_larger_stay_sharp():
-    picture = paint.fitted(np.arange(12, dtype=np.uint8).reshape(2, 2, 3), (4, 6))
+    picture = render.fitted(np.arange(12, dtype=np.uint8).reshape(2, 2, 3), (4, 6))
     assert (picture[:2, :3] == [0, 1, 2]).all()
     assert (picture[2:, 3:] == [9, 10, 11]).all()
 
@@ -137,7 +137,7 @@ def test_a_video_has_its_frames_its_size_and_its_plan(ending, tmp_path):
         plan = next(text for name, text in video.metadata.items() if name.lower() == "comment")
     assert len(seen) == 9
     assert json.loads(plan) == json.loads(json.dumps(FILM.plain()))
-    truth = paint.pixels(FILM.at(8)).astype(float)
+    truth = render.pixels(FILM.at(8)).astype(float)
     assert np.abs(seen[8] - truth).mean() < 12  # colours are halved in resolution, and compressed
     assert np.abs(seen[0] - truth).mean() > 2 * np.abs(seen[8] - truth).mean()
 
@@ -150,7 +150,7 @@ def test_an_animated_picture_has_its_frames_and_its_size(ending, tmp_path):
         assert (film.n_frames, film.size) == (9, (64, 36))
         film.seek(8)
         last = np.asarray(film.convert("RGB")).astype(float)
-    assert np.abs(last - paint.pixels(FILM.at(8))).mean() < 12  # WebP halves the colours, too
+    assert np.abs(last - render.pixels(FILM.at(8))).mean() < 12  # WebP halves the colours, too
     beside = json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))
     assert (beside["frames"], beside["made"]["command"]) == (9, "the command")
     assert not path.with_name(f"{path.name}.frames").exists()
@@ -185,8 +185,8 @@ def test_a_film_of_a_field_is_a_field_that_goes_on():
     lab = Diffusion(ny=24, nx=31)
     for number in range(4):
         lab.advance(50 if number else 4)
-        truth = paint.shown(lab, film.at(number))
-        assert made[number] == paint.png(truth)
+        truth = render.current_pixels(lab, film.at(number))
+        assert made[number] == render.png(truth)
     lab.close()
 
 

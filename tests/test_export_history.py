@@ -16,7 +16,7 @@ from PIL import Image
 
 from compute.__main__ import main
 from compute.engine import Restarted, SnapshotTaken
-from compute.export import arrays, paint
+from compute.export import arrays, render
 from compute.export.film import Film, film_of
 from compute.export.render_pool import frame_after
 from compute.export.scene import Look, Scene, SceneError, read, scene_of
@@ -38,7 +38,7 @@ def scene(lab, size=(24, 31), **more):
 def again(made):
     """The lab that a scene gives."""
     made.check()
-    with paint.posed(made) as lab:
+    with render.opened_at(made) as lab:
         return lab.field(), lab.laplacian(), lab.values(), lab.steps, Diffusion.history_of(lab.values(), lab.snapshot())
 
 
@@ -119,7 +119,7 @@ def test_the_slices_of_the_live_lab_are_of_no_account(backend, dtype, tmp_path):
                 lab.advance(end - done)
             done = end
         np.testing.assert_array_equal(lab.field(), again(scene(lab))[0])
-        made.append((lab.exact_mode.amplitude, paint.png(paint.pixels(scene(lab)))))
+        made.append((lab.exact_mode.amplitude, render.png(render.pixels(scene(lab)))))
         if len(made) > 1:
             assert made[-1] == made[0]
         path = tmp_path / "field.npz"
@@ -241,7 +241,7 @@ def test_a_file_that_is_lost_is_named_and_the_present_is_shown_all_the_same():
     told = LCurve.history_of(lab.values(), lab.snapshot())
     assert told.missing == "data that was loaded from elsewhere: Further options"
     kept = Scene("l_curve", told.values, missing=told.missing)
-    with paint.posed(kept, paint.Present(lab.values(), lab.snapshot())) as shown:
+    with render.opened_at(kept, render.LiveState(lab.values(), lab.snapshot())) as shown:
         np.testing.assert_array_equal(shown.solve().residual_norms, lab.solve().residual_norms)
     told = Mandelbrot.history_of(Mandelbrot(ny=4, nx=4, zoom="2").values())
     assert told.values == {"backend": "cpu_numba", "ny": 4, "nx": 4, "zoom": "2"}
@@ -252,17 +252,18 @@ def test_the_present_is_what_is_on_the_screen(tmp_path):
     lab.load(np.random.default_rng(3).random((24, 31)))
     lab.advance(5)
     lab.update(r=0.1, edges="periodic")
-    made, present = scene(lab), paint.Present(lab.values(), pickle.loads(pickle.dumps(lab.snapshot())))
+    made, present = scene(lab), render.LiveState(lab.values(), pickle.loads(pickle.dumps(lab.snapshot())))
     path = tmp_path / "now.npz"
     arrays.write_npz(made, path, present)
     np.testing.assert_array_equal(np.load(path)["field"], lab.field())
     np.testing.assert_array_equal(np.load(path)["laplacian"], lab.laplacian())
-    np.testing.assert_array_equal(paint.pixels(made, present), paint.shown(lab, made))
+    np.testing.assert_array_equal(render.pixels(made, present), render.current_pixels(lab, made))
 
 
 def test_a_part_of_the_field_is_shown_alone():
     lab = Diffusion(ny=24, nx=31)
-    whole, part = paint.shown(lab, scene(lab)), paint.shown(lab, scene(lab, (8, 10), view=(4.0, 6.0, 14.0, 14.0)))
+    whole = render.current_pixels(lab, scene(lab))
+    part = render.current_pixels(lab, scene(lab, (8, 10), view=(4.0, 6.0, 14.0, 14.0)))
     np.testing.assert_array_equal(part, whole[24 - 14 : 24 - 6, 4:14])
 
 
@@ -273,7 +274,7 @@ def test_a_film_goes_through_the_history():
         lab.update(r=0.05 * (number + 1) - 0.01)
         if number == 2:
             lab.act("paint", points=[(5.0, 5.0)], value=2.0, radius=3.0)
-        seen.append(paint.png(paint.shown(lab, Scene("diffusion", {}, (15, 22)))))
+        seen.append(render.png(render.current_pixels(lab, Scene("diffusion", {}, (15, 22)))))
         lab.advance(10)
     told = scene(lab, (15, 22))
     film = film_of(
@@ -288,7 +289,7 @@ def test_the_way_there_can_be_watched():
     lab.update(r=0.1)
     lab.advance(100)
     parts = []
-    paint.pixels(scene(lab), progress=parts.append)
+    render.pixels(scene(lab), progress=parts.append)
     assert parts == sorted(parts)
     assert (len(parts), parts[-1]) == (4, 1.0)
 

@@ -14,7 +14,7 @@ from PIL import Image
 from compute.engine.reel import Reel
 from compute.engine.tape import Tape
 from compute.export import recording
-from compute.export.colours import coloured
+from compute.export.render import coloured
 from compute.export.scene import Look, SceneError
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve

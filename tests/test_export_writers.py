@@ -12,7 +12,7 @@ from PIL import Image
 
 from compute.export import writers
 from compute.export.animations import Colours, ticks
-from compute.export.colours import coloured
+from compute.export.render import coloured
 from compute.export.scene import Look, SceneError
 
 COMMENT = '{"palette": "Cool–warm"}' + " " * 300

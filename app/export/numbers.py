@@ -55,6 +55,6 @@ class NumbersSection:
 
         def job(moment: Moment) -> Job:
             """See Export.order."""
-            return Job(partial(tasks.numbers, moment.scene, export.path, moment.present), FILE)
+            return Job(partial(tasks.numbers, moment.scene, export.path, moment.current), FILE)
 
         export.order(self._subject, "", job)

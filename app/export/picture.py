@@ -69,7 +69,7 @@ class PictureSection:
             """See Export.order."""
             scene = replace(moment.scene, size=size)
             if plain:
-                return Job(partial(tasks.picture, scene, export.path, moment.present), FILE)
-            return Job(partial(tasks.drawing, scene, export.path, moment.present, transparent), FILE)
+                return Job(partial(tasks.picture, scene, export.path, moment.current), FILE)
+            return Job(partial(tasks.drawing, scene, export.path, moment.current, transparent), FILE)
 
         export.order(self._subject, part, job)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from compute.engine.messages import Refused, SnapshotTaken
-from compute.export.paint import Present
+from compute.export.render import LiveState
 from compute.export.scene import Scene
 from compute.frames import Frame
 from compute.lab import Lab
@@ -34,10 +34,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Moment:
-    """A lab as it was when it was asked for: `present`, and `scene`, which makes the same again from nothing."""
+    """A lab as it was when it was asked for: `current`, and `scene`, which makes the same again from nothing."""
 
     scene: Scene
-    present: Present
+    current: LiveState
 
     def sized(self, size: tuple[int, int]) -> Moment:
         """The same in (height, width) pixels; SceneError if that is too large."""
@@ -109,7 +109,7 @@ class Subject:
                 self.lab.LAB, own, self.size(1080), history.steps, part, look,
                 history=history.entries, missing=history.missing, view=view,
             )  # fmt: skip
-            then(Moment(scene, Present(values, snapshot)))
+            then(Moment(scene, LiveState(values, snapshot)))
 
         if self._closed:
             failed(GONE)

@@ -75,7 +75,7 @@ class Proposed:
 
     def plan(self, moment: Moment) -> Plan:
         """From the first values to the last."""
-        return Plan(moment.scene, keys_of(moment.scene, *self._ends(moment.present.values)))
+        return Plan(moment.scene, keys_of(moment.scene, *self._ends(moment.current.values)))
 
 
 class One:

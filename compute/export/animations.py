@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from compute.export.paint import Pixels
+from compute.export.render import Pixels
 
 QUALITY, METHOD = 90, 2  # of WebP: 0 … 100, and 0 quick … 6 small; 4 takes 2.5 times as long for a tenth fewer bytes
 COLOURS = 256  # of a GIF's table

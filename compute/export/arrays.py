@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.export.film import Film
-from compute.export.history import Told, begun
-from compute.export.paint import TEXT, Present, posed
+from compute.export.render import TEXT, LiveState, OnProgress, Replay, opened_at
 from compute.export.scene import Scene, SceneError
 from compute.files import whole_file
 from compute.lab import Lab
@@ -33,9 +32,14 @@ def results(lab: Lab) -> Arrays:
     return found
 
 
-def write_npz(scene: Scene, path: Path, present: Present | None = None, progress: Told = lambda _: None) -> None:
-    """The data of `scene` as a compressed NPZ, its plan as JSON in the entry "fieldlab". present: see paint.posed."""
-    with posed(scene, present, progress) as lab:
+def write_npz(
+    scene: Scene, path: Path, current: LiveState | None = None, progress: OnProgress = lambda _: None
+) -> None:
+    """Write the data of `scene` as a compressed NPZ, its plan as JSON in the entry "fieldlab".
+
+    current: see render.opened_at.
+    """
+    with opened_at(scene, current, progress) as lab:
         found = results(lab)
     with whole_file(path) as made, made.open("wb") as out:
         entries: dict[str, Any] = {**found, TEXT: np.array(json.dumps(scene.plain()))}
@@ -43,14 +47,14 @@ def write_npz(scene: Scene, path: Path, present: Present | None = None, progress
 
 
 def write_zarr(
-    film: Film, path: Path, progress: Callable[[int], None] = lambda _: None, present: Present | None = None
+    film: Film, path: Path, progress: Callable[[int], None] = lambda _: None, current: LiveState | None = None
 ) -> None:
     """The data of every frame as a Zarr group: an array a name, frames first; its attributes hold the plan.
 
-    present: of a film of one frame, see paint.posed. ValueError where frames have data of different shapes; SceneError
-    if the package zarr is missing.
+    current: of a film of one frame, see render.opened_at. ValueError where frames have data of different shapes;
+    SceneError if the package zarr is missing.
     """
-    if present and film.frames > 1:
+    if current and film.frames > 1:
         raise SceneError(f"what a lab holds now is one moment, not {film.frames}")
     try:
         zarr = import_module("zarr")
@@ -58,7 +62,7 @@ def write_zarr(
         raise SceneError(f"Zarr needs the package zarr: {DATA_INSTALL}") from error
     with whole_file(path) as made:
         group = zarr.open_group(str(made), mode="w", attributes={TEXT: film.plain()})
-        for number, found in enumerate(_moments(film, present)):
+        for number, found in enumerate(_moments(film, current)):
             for name, values in found.items():
                 _store(group, film.frames, number, name, values)
             progress(number + 1)
@@ -66,14 +70,14 @@ def write_zarr(
             shutil.move(path, made.with_name("older"))
 
 
-def _moments(film: Film, present: Present | None) -> Any:
+def _moments(film: Film, current: LiveState | None) -> Any:
     """The data of each frame in turn; a lab that goes on is not made anew."""
     if not film.sequential:
         for number in range(film.frames):
-            with posed(film.at(number), present) as lab:
+            with opened_at(film.at(number), current) as lab:
                 yield results(lab)
         return
-    with closing(begun(film.scene)) as run:
+    with closing(Replay.of(film.scene)) as run:
         for number in range(film.frames):
             run.to(film.at(number).steps)
             yield results(run.lab)

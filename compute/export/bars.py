@@ -9,8 +9,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from compute.export.errors import SceneError
 from compute.export.kept import Kept
+from compute.export.scene import SceneError
 from compute.machine import writable
 
 FOLDERS = (".zarr",)  # endings of what is a folder

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from compute.export import writers
-from compute.export.errors import SceneError
 from compute.export.film import Film
-from compute.export.paint import Pixels, png
-from compute.export.paint import shown as picture
+from compute.export.render import Pixels, png
+from compute.export.render import current_pixels as picture
 from compute.export.render_pool import VISIBLE, LocalPool, Made, frame
-from compute.export.scene import Scene
+from compute.export.scene import Scene, SceneError
 from compute.timings import Spread
 
 ENCODED = Film(Scene("diffusion", {}, (512, 512)), 60, every=20)
@@ -76,9 +75,9 @@ def encoders(rounds: int) -> list[Encoder]:
 
 def _frames(film: Film) -> Iterator[Pixels]:
     """Made here, one after the other."""
-    from compute.export.history import begun
+    from compute.export.render import Replay
 
-    with closing(begun(film.scene)) as run:
+    with closing(Replay.of(film.scene)) as run:
         for number in range(film.frames):
             run.to(film.at(number).steps)
             yield picture(run.lab, film.at(number))

@@ -13,12 +13,11 @@ from PIL import Image
 from rich.console import Console
 
 from compute.backends import backend
-from compute.export import arrays, bars, paint, shoot, writers
+from compute.export import arrays, bars, render, shoot, writers
 from compute.export.estimate import PLACES, estimate
 from compute.export.film import SCHEMA as FILM
 from compute.export.film import Film, Key, film_of
-from compute.export.history import Told
-from compute.export.paint import Present
+from compute.export.render import LiveState, OnProgress
 from compute.export.render_pool import RenderPool, on_gpu, pool_for
 from compute.export.scene import Scene, SceneError, read, scene_of
 from compute.export.texts import values_of
@@ -79,15 +78,15 @@ def run(chosen: argparse.Namespace, command: str) -> int:
 
 
 def picture(
-    scene: Scene, path: Path, command: str = "", present: Present | None = None, progress: Told = lambda _: None
+    scene: Scene, path: Path, command: str = "", current: LiveState | None = None, progress: OnProgress = lambda _: None
 ) -> None:
     """Write `scene` as the PNG `path`, with what is needed to make it again in it and in `<name>.json` beside it.
 
-    present: see paint.posed; progress is told which part is done.
+    current: see render.opened_at; progress is told which part is done.
     """
-    _require(scene, present)
+    _require(scene, current)
     text = json.dumps({**scene.plain(), "made": {"command": command}}, ensure_ascii=False)
-    data = paint.png(paint.pixels(scene, present, progress), text)
+    data = render.png(render.pixels(scene, current, progress), text)
     with whole_file(path) as made:
         made.write_bytes(data)
         shoot.describe(scene.plain(), path, command, 0.0, made)
@@ -98,37 +97,37 @@ def drawing(
     path: Path,
     command: str = "",
     transparent: bool = False,
-    present: Present | None = None,
-    progress: Told = lambda _: None,
+    current: LiveState | None = None,
+    progress: OnProgress = lambda _: None,
 ) -> None:
     """Write a panel of `scene` with axes as SVG, PDF or PNG, with `<name>.json` beside it. For the rest see picture."""
-    from compute.export import figure
+    from compute.export import figures
 
-    _require(scene, present)
+    _require(scene, current)
     with whole_file(path) as made:
-        figure.write(scene, made, transparent, present, progress)
+        figures.write(scene, made, transparent, current, progress)
         shoot.describe(scene.plain(), path, command, 0.0, made)
 
 
 def numbers(
-    film: Film, path: Path, command: str = "", present: Present | None = None, progress: Told = lambda _: None
+    film: Film, path: Path, command: str = "", current: LiveState | None = None, progress: OnProgress = lambda _: None
 ) -> None:
     """Write the raw results as NPZ (of the first moment) or Zarr (of all), with `<name>.json` beside a file.
 
-    present is for one moment alone; for the rest see picture.
+    current is for one moment alone; for the rest see picture.
     """
-    _require(film, present)
+    _require(film, current)
     if path.suffix.lower() == ".zarr":
-        arrays.write_zarr(film, path, lambda done: progress(done / film.frames), present)
+        arrays.write_zarr(film, path, lambda done: progress(done / film.frames), current)
         return
     with whole_file(path) as made:
-        arrays.write_npz(film.scene, made, present, progress)
+        arrays.write_npz(film.scene, made, current, progress)
         shoot.describe(film.scene.plain(), path, command, 0.0, made)
 
 
-def _require(plan: Scene | Film, present: Present | None) -> None:
+def _require(plan: Scene | Film, current: LiveState | None) -> None:
     """Check what is not known to have been shown already."""
-    if present is None:
+    if current is None:
         plan.check()
 
 
@@ -183,7 +182,7 @@ def _described(path: Path) -> Film:
         raise SceneError(f"{path} is not there")
     if path.suffix == PICTURE:
         with Image.open(path) as opened:
-            text = getattr(opened, "text", {}).get(paint.TEXT)
+            text = getattr(opened, "text", {}).get(render.TEXT)
         if text is None:
             raise SceneError(f"{path.name} does not say how it was made; only a PNG that Fieldlab has written does")
     else:

@@ -21,8 +21,7 @@ from compute import scratch
 from compute.devices import cpu_count
 from compute.export import writers
 from compute.export.film import Film
-from compute.export.history import Run, begun
-from compute.export.paint import Pixels, pixels_of, png, shown
+from compute.export.render import Pixels, Replay, current_pixels, png, read_png
 
 BUDGET = 10.0  # seconds that a guess may take, roughly
 PLACES = 3  # of a film that are looked at: its beginning, its middle, its end
@@ -154,16 +153,16 @@ def _places(frames: int) -> list[int]:
 
 def _shot(film: Film, number: int, longest: float) -> _Shot:
     scene, start = film.at(number), Cost.now()
-    with closing(begun(scene)) as run:
+    with closing(Replay.of(scene)) as run:
         part = _part(run, scene.steps, longest)
         took = Cost.since(start) * (1 / part)
         start = Cost.now()
-        picture = shown(run.lab, scene)
+        picture = current_pixels(run.lab, scene)
         png(picture)
         return _Shot(number, took + Cost.since(start), picture)
 
 
-def _part(run: Run, steps: int, longest: float) -> float:
+def _part(run: Replay, steps: int, longest: float) -> float:
     """Let it run for `longest` seconds at most; which part it has done."""
     start, done = perf_counter(), 1.0
 
@@ -181,7 +180,7 @@ def _part(run: Run, steps: int, longest: float) -> float:
 def _followed(film: Film, budget: float) -> tuple[Cost, Pairs]:
     """What leads to the first frame of a film whose frames follow from one another; neighbours as far as it goes."""
     pairs: Pairs = []
-    with closing(begun(film.at(0))) as run:
+    with closing(Replay.of(film.at(0))) as run:
         start = Cost.now()
         part = _part(run, film.scene.steps, budget / 2)
         before, end = Cost.since(start) * (1 / part), perf_counter() + budget / 2
@@ -192,14 +191,14 @@ def _followed(film: Film, budget: float) -> tuple[Cost, Pairs]:
     return before, pairs
 
 
-def _next(film: Film, run: Run, number: int) -> _Shot:
+def _next(film: Film, run: Replay, number: int) -> _Shot:
     """Frame `number`; the one after the state that there is where the first frame is too far away."""
     cut = run.steps < film.scene.steps
     before, start = run.steps, Cost.now()
     run.to(before + film.every if cut else film.at(number).steps)
     each = Cost.since(start) * (film.every / max(1, run.steps - before))
     start = Cost.now()
-    picture = shown(run.lab, film.at(number))
+    picture = current_pixels(run.lab, film.at(number))
     png(picture)
     return _Shot(number, each + Cost.since(start), picture)
 
@@ -217,7 +216,7 @@ def _encoded(film: Film, ending: str, pairs: Sequence[Sequence[bytes]]) -> tuple
             sizes = []
             for count in range(1, len(pair) + 1):
                 start = perf_counter()
-                writers.WRITERS[ending](path, map(pixels_of, pair[:count]), film.rate, plan)
+                writers.WRITERS[ending](path, map(read_png, pair[:count]), film.rate, plan)
                 seconds.append((perf_counter() - start) / count)
                 sizes.append(path.stat().st_size)
             alone.append(sizes[0])

@@ -9,8 +9,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from compute.export.errors import SceneError
 from compute.export.render_pool import Made, RenderPool, Work
+from compute.export.scene import SceneError
 from compute.files import DiskFull, size, whole, whole_file
 
 PLAN = "plan.json"

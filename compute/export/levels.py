@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from compute.engine.tape import TapeError
 from compute.export.arrays import DATA_INSTALL
-from compute.export.paint import TEXT
+from compute.export.render import TEXT
 from compute.export.scene import SceneError
 from compute.files import whole_file
 

@@ -20,10 +20,9 @@ from PIL import Image
 
 from compute.devices import cpu_count
 from compute.engine.tape import Tape, TapeError
-from compute.export import levels, paint, shoot, writers
-from compute.export.colours import coloured
+from compute.export import levels, render, shoot, writers
 from compute.export.film import RATES
-from compute.export.paint import Pixels
+from compute.export.render import Pixels, coloured
 from compute.export.render_pool import LocalPool, Made
 from compute.export.scene import Look, Scene, SceneError, scene_of
 from compute.files import whole_file
@@ -130,7 +129,7 @@ def _painted(found: Recording, painter: Painter, path: Path, rate: float, progre
     shown = _shown(painter, path, rate)
     comment = json.dumps(found.plain() | shown, ensure_ascii=False)
     if path.suffix.lower() == STILL:
-        path.write_bytes(paint.png(next(_pictures(painter, found.numbers[-1:], path, progress)), comment))
+        path.write_bytes(render.png(next(_pictures(painter, found.numbers[-1:], path, progress)), comment))
     else:
         writers.write(path, _pictures(painter, found.numbers, path, progress), rate, comment)
     return shown
@@ -158,15 +157,15 @@ class Painter:
             return None
         if self.coloured:
             shades = coloured(frame.rasters[self.scene.part].levels, self.scene.colours, self.found.kind.APART)
-            return paint.fitted(shades, self.scene.size)
+            return render.fitted(shades, self.scene.size)
         return self._drawn(frame)
 
     def _drawn(self, frame: Frame) -> Pixels | None:
-        from compute.export import figure  # heavy, and seldom needed
+        from compute.export import figures  # heavy, and seldom needed
 
         if self.scene.part not in self.found.kind.panels(frame):
             return None
-        return figure.pixels(cast(Lab, self.found.kind), frame, self.scene)  # it asks for what the class knows
+        return figures.pixels(cast(Lab, self.found.kind), frame, self.scene)  # it asks for what the class knows
 
 
 def _painter(found: Recording, look: Look, part: str, size: tuple[int, int] | None, axes: bool) -> Painter:
@@ -256,7 +255,7 @@ class Drawings:
 def drawing(plain: Mapping[str, Any], number: int) -> Made:
     """Draw one frame of `Drawings`, as PNG; no bytes if it does not show the part."""
     picture = _drawer(plain["folder"], json.dumps(plain["scene"])).pixels(number)
-    return number, b"" if picture is None else paint.png(picture)
+    return number, b"" if picture is None else render.png(picture)
 
 
 @lru_cache(maxsize=1)

@@ -21,9 +21,8 @@ from compute.backends import BACKENDS
 from compute.devices import cpu_count
 from compute.export.child import Failure, Result, Tell
 from compute.export.film import film_of
-from compute.export.history import begun
-from compute.export.paint import pixels, png, shown
 from compute.export.processes import ChildProcess, exchange
+from compute.export.render import Replay, current_pixels, pixels, png
 from compute.export.scene import SceneError
 from compute.lab import Lab
 
@@ -210,9 +209,9 @@ def frame_after(plain: Mapping[str, Any], number: int) -> Made:
     scene = film_of(plain).at(number)
     if _running.get("plain") != plain or _running["run"].steps > scene.steps:
         _close()
-        _running.update(plain=plain, run=begun(scene))
+        _running.update(plain=plain, run=Replay.of(scene))
     _running["run"].to(scene.steps)
-    return number, png(shown(_running["run"].lab, scene))
+    return number, png(current_pixels(_running["run"].lab, scene))
 
 
 def _close() -> None:

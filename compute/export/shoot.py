@@ -14,7 +14,7 @@ from compute import machine
 from compute.export import writers
 from compute.export.film import Film
 from compute.export.kept import Kept
-from compute.export.paint import Pixels, pixels_of
+from compute.export.render import Pixels, read_png
 from compute.export.render_pool import RenderPool
 from compute.files import whole, whole_file
 
@@ -67,7 +67,7 @@ class Shoot:
     def _frames(self, tell: Callable[[int, str], None]) -> Iterator[Pixels]:
         for number in range(self.film.frames):
             tell(number, "encoding")
-            yield pixels_of(self.kept.read(number))
+            yield read_png(self.kept.read(number))
 
 
 def describe(plain: dict[str, Any], path: Path, command: str, seconds: float, made: Path | None = None) -> None:

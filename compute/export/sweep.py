@@ -15,10 +15,10 @@ import numpy as np
 
 from compute.backends import BackendUnavailable
 from compute.export import tables
-from compute.export.errors import SceneError
-from compute.export.history import MOST_STEPS, Run
 from compute.export.kept import Kept
+from compute.export.render import Replay
 from compute.export.render_pool import Made, RenderPool
+from compute.export.scene import MOST_STEPS, SceneError
 from compute.export.shoot import describe
 from compute.files import whole_file
 from compute.frames import Frame
@@ -79,7 +79,7 @@ def row(plain: Mapping[str, Any], number: int) -> Made:
         kind = lab_class(sweep.lab)
         _warm(sweep, values)
         start = perf_counter()
-        with closing(Run(kind(**values))) as run:
+        with closing(Replay(kind(**values))) as run:
             found["status"] = "failed"
             run.to(sweep.steps)
             frame = run.lab.frame()
@@ -93,7 +93,7 @@ def _warm(sweep: Sweep, values: Mapping[str, Any]) -> None:
     """A first step of its own, that no row is told of: it may compile."""
     key = (sweep.lab, *(values.get(name) for name in ("backend", "variant", "dtype", "precision")))
     if key not in _WARM:
-        with closing(Run(lab_class(sweep.lab)(**values))) as run:
+        with closing(Replay(lab_class(sweep.lab)(**values))) as run:
             run.lab.advance(1)
             run.lab.frame()
         _WARM.add(key)

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from compute.export.errors import SceneError
+from compute.export.scene import SceneError
 from compute.files import whole, whole_file
 
 PARQUET_INSTALL = "pip install 'fieldlab[data]'"

@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from compute.export import command, paint, recording, shoot
+from compute.export import command, recording, render, shoot
 from compute.export.child import Tell
 from compute.export.estimate import Estimate, estimate
 from compute.export.film import Film
-from compute.export.paint import Present
+from compute.export.render import LiveState
 from compute.export.render_pool import LocalPool, on_gpu
 from compute.export.scene import Look, Scene, SceneError
 from compute.export.sweep import Sweep, Table
@@ -23,23 +23,23 @@ ENCODING = 0.9  # part of a film's progress from which it is encoded
 ZIP = ".zip"
 
 
-def picture(scene: Scene, path: Path, present: Present, tell: Tell) -> None:
+def picture(scene: Scene, path: Path, current: LiveState, tell: Tell) -> None:
     """The PNG `path`."""
-    command.picture(scene, path, COMMAND, present=present, progress=lambda part: tell(part, "computing"))
+    command.picture(scene, path, COMMAND, current=current, progress=lambda part: tell(part, "computing"))
 
 
-def drawing(scene: Scene, path: Path, present: Present, transparent: bool, tell: Tell) -> None:
+def drawing(scene: Scene, path: Path, current: LiveState, transparent: bool, tell: Tell) -> None:
     """The drawing with axes `path`: SVG, PDF or PNG."""
     command.drawing(
-        scene, path, COMMAND, transparent, present=present, progress=lambda part: tell(part, "computing")
+        scene, path, COMMAND, transparent, current=current, progress=lambda part: tell(part, "computing")
     )  # fmt: skip
 
 
-def numbers(scene: Scene, path: Path, present: Present, tell: Tell) -> None:
+def numbers(scene: Scene, path: Path, current: LiveState, tell: Tell) -> None:
     """The raw results as NPZ, or as Zarr in a ZIP file, which zarr opens as it is."""
     film = Film(scene, frames=1)
     inner = path.with_suffix("") if path.suffix == ZIP else path
-    command.numbers(film, inner, COMMAND, present=present, progress=lambda part: tell(part, "computing"))
+    command.numbers(film, inner, COMMAND, current=current, progress=lambda part: tell(part, "computing"))
     if inner == path:
         return
     with whole_file(path) as made:
@@ -90,7 +90,7 @@ def table(sweep: Sweep, path: Path, tell: Tell) -> dict[str, int]:
 
 def pose(scene: Scene, tell: Tell) -> tuple[dict[str, Any], dict[str, Any]]:
     """The values and the snapshot of a lab that has gone as far as `scene` says."""
-    with paint.posed(scene, progress=lambda part: tell(part, "computing")) as lab:
+    with render.opened_at(scene, progress=lambda part: tell(part, "computing")) as lab:
         return lab.values(), lab.snapshot()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from compute.devices import cpu_count
 from compute.export import animations
-from compute.export.paint import Pixels
+from compute.export.render import Pixels
 from compute.export.scene import SceneError
 from compute.files import whole_file
 

@@ -17,9 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from compute.export.colours import APART, coloured
-from compute.export.history import Told
-from compute.export.paint import Present, posed
+from compute.export.render import APART, LiveState, OnProgress, coloured, opened_at
 from compute.export.scene import Scene, SceneError
 from compute.files import whole_file
 from compute.frames import NOT_FINITE, Frame, Raster
@@ -51,14 +49,14 @@ def write(
     scene: Scene,
     path: Path,
     transparent: bool = False,
-    present: Present | None = None,
-    progress: Told = lambda _: None,
+    current: LiveState | None = None,
+    progress: OnProgress = lambda _: None,
 ) -> None:
     """Draw the scene's panel, its `part`, as SVG, PDF or PNG by the ending of `path`; a scene's bytes are the same.
 
-    present: see paint.posed. SceneError for a panel that the lab does not have.
+    current: see render.opened_at. SceneError for a panel that the lab does not have.
     """
-    with posed(scene, present, progress) as lab:
+    with opened_at(scene, current, progress) as lab:
         frame = lab.frame(scene.view, scene.size)
         made = drawn(lab, frame, scene)
     with whole_file(path) as target, mpl.rc_context(STEADY):
