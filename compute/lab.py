@@ -236,9 +236,9 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         return self.chosen.kernels(self.PACKAGE)
 
     @property
-    def raster(self) -> ModuleType:
+    def display(self) -> ModuleType:
         """The kernels that turn a field into a picture, in the chosen backend."""
-        return self.chosen.kernels("compute.raster")
+        return self.chosen.kernels("compute.display")
 
     @classmethod
     def backends(cls) -> tuple[Backend, ...]:

@@ -19,15 +19,14 @@ import pytest
 
 from compute import cuda_source
 from compute.bench import fma
-from compute.colour import gpu_cupy as colour
 from compute.cuda_source import CudaSourceError, check_cuda, source_text
+from compute.display import gpu_cupy as display
 from compute.labs.diffusion import gpu_cupy as diffusion
 from compute.labs.diffusion import gpu_steps
 from compute.labs.l_curve import gpu_onepass, gpu_products, gpu_vectors
 from compute.labs.mandelbrot import gpu_cupy as mandelbrot
 from compute.labs.mandelbrot import gpu_deep, gpu_table
 from compute.labs.mandelbrot.interior import gpu_cupy as interior
-from compute.raster import gpu_cupy as raster
 from tests.cuda_on_cpu import Module, resources_of, upload
 from tests.sources import ROOT
 
@@ -58,7 +57,7 @@ def builds() -> Iterator[Build]:
         yield Build(diffusion.SOURCE, {"REAL": real}, dict.fromkeys(("laplacian", "one_step", "racing_step"), 64))
     rasters = ("survey_parts", "survey_total", "block_means", "to_levels", "copy_window", "fill_disc", "copy_meeting")
     for real in ("float", "double", "int"):
-        yield Build(raster.SOURCE, {"REAL": real}, dict.fromkeys(rasters, 64))
+        yield Build(display.RASTER_SOURCE, {"REAL": real}, dict.fromkeys(rasters, 64))
     for dtype, size in product(DTYPES, (2000, 16384)):
         tiling = gpu_steps.tilings((size, size), dtype, 0)[0]
         most = REGISTERS // 32 // (-(-tiling.blocks // 4) * 4)
@@ -66,7 +65,7 @@ def builds() -> Iterator[Build]:
     for dtype in fma.DTYPES:
         yield Build(fma.SOURCE, {"REAL": fma.REAL[dtype]}, {"fma_chains": 32}, shared=0)  # 64 warps fit
     colours = ("logarithm", "clear", "histogram", "equalise", "distance", "blend", "resolve")
-    yield Build(colour.SOURCE, {}, dict.fromkeys(colours, 80))
+    yield Build(display.COLOUR_SOURCE, {}, dict.fromkeys(colours, 80))
     yield Build(interior.SOURCE, {}, {"multiplier": 80})
     yield from of_the_mandelbrot_lab()
     yield from of_the_l_curve_lab()
@@ -120,7 +119,7 @@ def test_every_source_is_compiled_here():
     assert {build.source for build in BUILDS} == set((ROOT / "compute").rglob("*.cu"))
 
 
-LAUNCHERS = (gpu_steps, diffusion, raster, colour, interior, mandelbrot, gpu_deep, gpu_table, gpu_onepass, gpu_products,
+LAUNCHERS = (gpu_steps, diffusion, display, interior, mandelbrot, gpu_deep, gpu_table, gpu_onepass, gpu_products,
              gpu_vectors)  # fmt: skip
 
 

@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
+from compute.display import cpu_numpy as raster_reference
+from compute.display import gpu_cupy as raster
 from compute.labs.diffusion import cpu_numpy, gpu_cupy, gpu_steps
 from compute.labs.diffusion.edges import EDGES
-from compute.raster import cpu_numpy as raster_reference
-from compute.raster import gpu_cupy as raster
 from tests.cuda_on_cpu import Library, upload
 
 DTYPES = ("float32", "float64")

@@ -11,7 +11,7 @@ import pytest
 from bokeh.palettes import Inferno256, Magma256, Viridis256
 
 from app.palettes import PALETTES, palette
-from compute.colour import palettes
+from compute.display import palettes
 from compute.export import render
 from compute.export.film import Film, Key, film_of
 from compute.export.scene import Look, Scene, SceneError, read, scene_of

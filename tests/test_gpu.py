@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from compute.backends import backend
+from compute.display import cpu_numpy as raster_reference
 from compute.labs.diffusion import cpu_numpy, gpu_steps
 from compute.labs.diffusion.edges import EDGES
-from compute.raster import cpu_numpy as raster_reference
 
 pytestmark = pytest.mark.gpu
 
@@ -26,7 +26,7 @@ def gpu(request):
     chosen = backend(request.param)
     if chosen.missing:
         pytest.skip(f"{chosen.name}: {chosen.missing}")
-    return chosen.open_device(), chosen.kernels("compute.labs.diffusion"), chosen.kernels("compute.raster")
+    return chosen.open_device(), chosen.kernels("compute.labs.diffusion"), chosen.kernels("compute.display")
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from compute.display import cpu_numpy as raster
 from compute.labs.mandelbrot import Mandelbrot, cpu_numba, gpu_cupy, gpu_deep, gpu_table
 from compute.labs.mandelbrot.painting import Painting
 from compute.labs.mandelbrot.state import Part
-from compute.raster import cpu_numpy as raster
 from tests.cuda_on_cpu import FakeGpu, Library, upload
 from tests.simulator import simulate
 

@@ -267,7 +267,7 @@ def prepare(device: str) -> None:
     to import it. For a GPU, CuPy is imported where it is installed.
     """
     if device == HOST:
-        kernels = import_module("compute.raster.cpu_numba")
+        kernels = import_module("compute.display.cpu_numba")
         kernels.levels(np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8), 0.0, 1.0)
     elif find_spec("cupy"):
         import_module("cupy")

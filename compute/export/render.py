@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from compute.colour.palettes import table
+from compute.display.palettes import table
 from compute.export.scene import Look, Scene
 from compute.frames import NOT_FINITE
 from compute.history import Entries, Entry

@@ -16,7 +16,7 @@ from typing import Any
 
 import param
 
-from compute.colour.palettes import PALETTES
+from compute.display.palettes import PALETTES
 from compute.history import MOST_CHARACTERS, MOST_ENTRIES, Entries
 from compute.lab import Lab, View
 from compute.labs import lab_class

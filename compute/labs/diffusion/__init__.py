@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from compute.builds import watching
 from compute.devices import Array
+from compute.display.camera import Camera
 from compute.frames import Frame
 from compute.history import Entry, History
 from compute.lab import View
@@ -26,7 +27,6 @@ from compute.labs.diffusion.parameters import WRONG, Settings
 from compute.labs.diffusion.picture import show
 from compute.labs.diffusion.undo import Undo
 from compute.panels import Panel
-from compute.raster.camera import Camera
 from compute.timings import Timing
 
 _WARM: set[tuple[str, str, str]] = set()  # (backend, variant, dtype) that this process has run before
@@ -75,7 +75,7 @@ class Diffusion(Settings):
         shape = (self.ny, self.nx)
         grids = [self.device.allocate(shape, self.dtype) for _ in range(4 if self.variant in WRONG else 2)]
         self.u, self.spare, *self.truth = grids
-        self.camera = Camera(self.device, self.raster)
+        self.camera = Camera(self.device, self.display)
         if old and old["field"].shape == shape:
             self._resume(old)
         else:
@@ -138,7 +138,7 @@ class Diffusion(Settings):
         self._note(history.PLACE)
         for u in (self.u, *self.truth[:1]):
             for x, y in discs:
-                self.raster.disc(u, y, x, radius, value)
+                self.display.disc(u, y, x, radius, value)
         self.history.did(self.steps, "paint", brush.plain(points, value, radius))
         self.exact_mode, self.heat = None, Heat()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import nan
 
-from compute.raster.camera import Survey
+from compute.display.camera import Survey
 
 
 @dataclass

@@ -24,12 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.devices import Array
+from compute.display.camera import Camera
 from compute.frames import Curve, Frame, Raster, freeze
 from compute.lab import View
 from compute.labs.l_curve.rules import RULES
 from compute.labs.l_curve.rules.minima import adaptive_weight, gcv_values, weighted_values
 from compute.labs.l_curve.small import coefficients, points
-from compute.raster.camera import Camera
 
 if TYPE_CHECKING:
     from compute.labs.l_curve import LCurve
@@ -41,7 +41,7 @@ MOST_POINTS = 2048  # of a line on the screen; a longer one shows every k-th
 
 def show(lab: LCurve, view: View | None, pixels: tuple[int, int]) -> Frame:
     """Build the frame; costs no step."""
-    camera = Camera(lab.device, lab.raster)
+    camera = Camera(lab.device, lab.display)
     lam, why = shown(lab)
     parts: dict[str, Raster | Curve] = dict(_over_lambda(lab) | _spectra(lab))
     x = lab.bidiagonal.solution(coefficients(lab.bidiagonal.small, lam))

@@ -131,7 +131,7 @@ class Mandelbrot(Lab):
         self._shown = self._drawn.shown if self._drawn else None
         if hasattr(self, "painting"):
             self._release()
-        self.painting = Painting(self.device, self.kernels, self.raster, self.backend)
+        self.painting = Painting(self.device, self.kernels, self.display, self.backend)
         self.reset()
 
     def _release(self) -> None:

@@ -13,10 +13,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from compute.display.camera import Camera
 from compute.labs.mandelbrot.painting import Painting, Task
 from compute.labs.mandelbrot.place import Place
 from compute.labs.mandelbrot.precision import PRECISIONS
-from compute.raster.camera import Camera
 from compute.timings import Timing
 
 ROWS, COLUMNS = 256, 512  # points of a pass, over -2 … 0.5 and 0 … 1.25

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.devices import Array, Device
+from compute.display.camera import Camera
 from compute.frames import Curve, Raster
 from compute.lab import View
-from compute.raster.camera import Camera
 
 COLOURINGS = ("histogram", "smooth", "distance", "interior")
 SCALES = ("log", "linear")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from compute.devices import Array
+from compute.display.camera import Camera
 from compute.frames import Curve, Frame, Raster, freeze
 from compute.lab import View
 from compute.labs.mandelbrot import pointer
@@ -26,7 +27,6 @@ from compute.labs.mandelbrot.colouring import Colourist, Look
 from compute.labs.mandelbrot.idle import Idle
 from compute.labs.mandelbrot.inner import Inner
 from compute.labs.mandelbrot.painting import Painting
-from compute.raster.camera import Camera
 from compute.timings import Timing
 
 if TYPE_CHECKING:
@@ -51,19 +51,19 @@ class Picture:
 
     def __init__(self, lab: Mandelbrot, shown: Shown | None) -> None:
         self._lab, self.shown = lab, shown
-        device, colour = lab.device, lab.chosen.kernels("compute.colour")
-        self.camera = Camera(device, lab.raster)
+        device, colour = lab.device, lab.display
+        self.camera = Camera(device, lab.display)
         self._colourist = Colourist(device, self.camera, colour)
-        self._idle = Idle(device, self._painting(), colour, lab.raster)
+        self._idle = Idle(device, self._painting(), colour, lab.display)
         self._inner = Inner(device, lab.chosen)
-        self._julia = pointer.Julia(device, self._painting(), Camera(device, lab.raster), colour)
+        self._julia = pointer.Julia(device, self._painting(), Camera(device, lab.display), colour)
         self._area = Area(self._painting(), self.camera)
         self._area_of = 0
         self._samples: dict[int, Array] = {}
 
     def _painting(self) -> Painting:
         lab = self._lab
-        return Painting(lab.device, lab.kernels, lab.raster, lab.backend)
+        return Painting(lab.device, lab.kernels, lab.display, lab.backend)
 
     def restart(self) -> None:
         """The lab begins another view."""

@@ -8,12 +8,12 @@ from types import ModuleType
 import numpy as np
 
 from compute.devices import Array, Device
+from compute.display.camera import Camera
 from compute.frames import Curve, Raster
 from compute.labs.mandelbrot.orbit import Orbit
 from compute.labs.mandelbrot.painting import Painting, Task
 from compute.labs.mandelbrot.place import Place
 from compute.labs.mandelbrot.precision import PRECISIONS
-from compute.raster.camera import Camera
 
 SIDE = 192  # pixels of the Julia set, which covers -2 … 2 in both directions
 EXTENT = (-2.0, -2.0, 2.0, 2.0)

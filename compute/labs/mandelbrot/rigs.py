@@ -46,7 +46,7 @@ class PaintingRig:
         return self._paint(way, steps)
 
     def _paint(self, way: Way, pictures: int = 1, stride: int = 1) -> Timing:
-        lab, raster = self._open(way), way.backend.kernels("compute.raster")
+        lab, raster = self._open(way), way.backend.kernels("compute.display")
         count, rows = lab.state.count, self._scene.shape[0]
         part = OneLaunch(lab.painting.task, stride).part(ALL)
         deep = (lab.painting.guide.at(lab.place),) if lab.painting.guide else ()

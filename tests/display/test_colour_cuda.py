@@ -11,14 +11,12 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from compute.colour import cpu_numpy as colour_reference
-from compute.colour import gpu_cupy as colour
+from compute.display import cpu_numpy as reference
+from compute.display import gpu_cupy as display
 from compute.labs.mandelbrot.interior import gpu_cupy as interior
-from compute.raster import cpu_numpy as raster_reference
-from compute.raster import gpu_cupy as raster
-from tests import test_colour as colours
 from tests import test_mandelbrot_interior as interiors
 from tests.cuda_on_cpu import FakeGpu, Library, upload
+from tests.display import test_colour as colours
 from tests.simulator import simulate
 
 ATOMIC = {"atomicAdd(p,v)": "(*(p)+=(v))"}  # threads run one after the other there
@@ -38,9 +36,9 @@ LARGE = [
 
 
 class Gpu(FakeGpu):
-    """With the kernels of `compute.colour`."""
+    """With the kernels of `compute.display`."""
 
-    colour = colour
+    colour = display
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +49,7 @@ def library():
 @pytest.fixture(params=[False, True], ids=["forwards", "backwards"])
 def gpu(request, library, monkeypatch):
     """A device whose CUDA C kernels run on the CPU, the first or the last block first."""
-    modules = colour, interior, raster
+    modules = display, interior
     for module in modules:
         monkeypatch.setattr(module, "compile_cuda", library)
         module._kernel.cache_clear()
@@ -76,8 +74,8 @@ def test_more_colours_in_cuda_c_on_the_cpu(gpu, shape):
 def test_levels_in_cuda_c_are_numpys_to_the_bit(gpu):
     values = colours.with_holes((57, 300), 8)
     table, truth = np.linspace(0, 1, 301, dtype=np.float32) ** 2, np.empty(values.shape, np.uint8)
-    colour_reference.equalise(values, truth, -10.0, 120.0, table)
-    got = colours.made(gpu, colour.equalise, values, np.uint8, -10.0, 120.0, table)
+    reference.equalise(values, truth, -10.0, 120.0, table)
+    got = colours.made(gpu, display.equalise, values, np.uint8, -10.0, 120.0, table)
     np.testing.assert_array_equal(got, truth)
 
 
@@ -86,8 +84,8 @@ def test_gathering_in_cuda_c_on_the_cpu(gpu, dtype):
     u = np.arange(7 * 300).reshape(7, 300).astype(dtype)
     for num, den, y0, x0 in [(1, 1, -2, 5), (2, 1, 1, -300), (1, 2, -3, 7), (2, 2, 4, 2)]:
         out, truth = upload(np.zeros((9, 290), dtype)), np.zeros((9, 290), dtype)
-        raster.gather(upload(u), out, num, den, y0, x0, -1)
-        raster_reference.gather(u, truth, num, den, y0, x0, -1)
+        display.gather(upload(u), out, num, den, y0, x0, -1)
+        reference.gather(u, truth, num, den, y0, x0, -1)
         np.testing.assert_array_equal(out, truth)
 
 
@@ -105,16 +103,16 @@ def test_the_interior_in_cuda_c_on_the_cpu(gpu):
 SIMULATED = """
 import numpy as np
 from compute.backends import backend
-from tests import test_colour_cuda as cases
+from tests.display import test_colour_cuda as cases
 chosen = backend("gpu_numba")
 assert not chosen.missing, chosen.missing
 device = chosen.open_device()
-device.colour = chosen.kernels("compute.colour")
+device.colour = chosen.kernels("compute.display")
 for case in cases.SMALL:
     case(device)
 cases.colours.test_the_logarithm_of_positive_numbers_only(device, (9, 33))
 cases.simulate_histogram(device)
-cases.simulate_gather(device, chosen.kernels("compute.raster"))
+cases.simulate_gather(device, chosen.kernels("compute.display"))
 kernel = cases.interiors.eased(device, chosen.kernels("compute.labs.mandelbrot.interior").multiplier)
 cases.interiors.test_no_cycle_no_number(kernel)
 lam = np.array([0.5, 0.9j, -1])
@@ -126,7 +124,7 @@ def simulate_histogram(device):
     """Two windows of bins, more rows than one block has."""
     values = colours.with_holes((7, 140), 9)
     truth = np.empty(3000, np.int64)
-    colour_reference.histogram(values, truth, -10.0, 120.0)
+    reference.histogram(values, truth, -10.0, 120.0)
     got = colours.made(device, device.colour.histogram, values, np.int64, -10.0, 120.0, shape=truth.shape)
     np.testing.assert_array_equal(got, truth)
 
@@ -137,7 +135,7 @@ def simulate_gather(device, kernels):
     for num, den, y0, x0 in [(1, 2, -1, -3), (2, 1, -1, 2)]:
         out, truth = device.upload(np.zeros((4, 9), np.int32)), np.zeros((4, 9), np.int32)
         kernels.gather(device.upload(u), out, num, den, y0, x0, -1)
-        raster_reference.gather(u, truth, num, den, y0, x0, -1)
+        reference.gather(u, truth, num, den, y0, x0, -1)
         np.testing.assert_array_equal(device.download(out), truth)
 
 
@@ -145,7 +143,7 @@ def test_numba_cuda_in_the_simulator():
     simulate(SIMULATED)
 
 
-@pytest.mark.parametrize("package", ["colour", "labs.mandelbrot.interior", "raster"])
+@pytest.mark.parametrize("package", ["display", "labs.mandelbrot.interior"])
 def test_every_backend_has_the_same_functions(package):
     """By name and arguments; types differ."""
     described = []

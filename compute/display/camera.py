@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.devices import Array, Device
+from compute.display.cpu_numpy import WORK_SHAPE
 from compute.frames import Raster, fit
-from compute.raster.cpu_numpy import WORK_SHAPE
 from compute.spans import note
 
 View = tuple[float, float, float, float]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compute.colour import cpu_numpy as reference
+from compute.display import cpu_numpy as reference
 
 SHAPES = [(1, 1), (1, 9), (9, 1), (33, 65), (257, 300)]
 VIEWS = {  # centre, zoom, iterations at most
@@ -18,7 +18,7 @@ VIEWS = {  # centre, zoom, iterations at most
 def device(any_backend):
     """The device of a backend, with its kernels as `.colour`."""
     device = any_backend.open_device()
-    device.colour = any_backend.kernels("compute.colour")
+    device.colour = any_backend.kernels("compute.display")
     return device
 
 

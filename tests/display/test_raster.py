@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from compute.display import cpu_numpy as reference
+from compute.display.camera import Camera
 from compute.frames import Curve, Raster, fit
 from compute.labs.diffusion import Diffusion
-from compute.raster import cpu_numpy as reference
-from compute.raster.camera import Camera
 
 
 @pytest.fixture
 def camera(any_backend):
     device = any_backend.open_device()
-    return Camera(device, any_backend.kernels("compute.raster"))
+    return Camera(device, any_backend.kernels("compute.display"))
 
 
 def upload(camera, u):

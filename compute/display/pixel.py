@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numba import njit
 
-from compute.colour.cpu_numpy import LAST_DIGIT, LN2
+from compute.display.cpu_numpy import LAST_DIGIT, LN2
 
 HALF, ONE = np.float32(0.5), np.float32(1)  # literals would turn float32 arithmetic into float64
 
