@@ -42,7 +42,7 @@ AT_WORK = ("running", "paused")  # states of a session in which something may be
 class Readout:
     """The right column of one session. `frame`, `tick`, `event` and `close` belong to the document's loop.
 
-    A lab whose folder has no workload.py is not compared: then the parts of a live frame are all there is.
+    A lab whose folder has no benchmark.py is not compared: then the parts of a live frame are all there is.
     """
 
     def __init__(self, session: Session) -> None:

@@ -13,9 +13,9 @@ from compute.backends import backend
 from compute.bench.rows import Plan
 from compute.bench.run import Bench
 from compute.bench.workload import Way, workload_of
-from compute.labs.l_curve import cpu_numba, right, rigs, workload
+from compute.labs.l_curve import benchmark, cpu_numba, right, rigs
+from compute.labs.l_curve.benchmark import Case
 from compute.labs.l_curve.right import Right, truncated
-from compute.labs.l_curve.workload import Case
 
 NUMBA = backend("cpu_numba")
 N = 300
@@ -56,22 +56,22 @@ def test_a_reference_with_a_large_gradient_is_refused(monkeypatch):
 
 def test_cases_are_those_of_the_tutorial_where_there_is_a_gpu():
     chosen = {"sizes": (), "parts": ()}
-    assert [case.title for case in workload.cases(chosen, ("float32",), gpu=True)] == [
+    assert [case.title for case in benchmark.cases(chosen, ("float32",), gpu=True)] == [
         "product  n = 15000  float32", "step  n = 15000  float32", "curve, 10 λ  n = 15000  float32",
         "curve, 200 λ  n = 15000  float32",
     ]  # fmt: skip
-    assert {case.n for case in workload.cases(chosen, workload.DTYPES, gpu=False)} == {3000}
+    assert {case.n for case in benchmark.cases(chosen, benchmark.DTYPES, gpu=False)} == {3000}
     product = Case("product", 15_000, "float32")
     assert product.entries == 22_500_000
-    assert workload.RATE.need("float32") * product.cells == 135e6
+    assert benchmark.RATE.need("float32") * product.cells == 135e6
 
 
-@pytest.mark.parametrize("kind", workload.KINDS)
-@pytest.mark.parametrize("dtype", workload.DTYPES)
+@pytest.mark.parametrize("kind", benchmark.KINDS)
+@pytest.mark.parametrize("dtype", benchmark.DTYPES)
 def test_every_way_is_right_and_timed(known, kind, dtype):
     case = Case(kind, N, dtype)
-    rig = workload.Rig(NUMBA.open_device(), case, known)
-    for name, kernel in workload.variants(NUMBA, case).items():
+    rig = benchmark.Rig(NUMBA.open_device(), case, known)
+    for name, kernel in benchmark.variants(NUMBA, case).items():
         way = Way(NUMBA, name, kernel)
         first, seconds = rig.first(way)
         assert first.compute > 0
@@ -85,9 +85,9 @@ def test_every_way_is_right_and_timed(known, kind, dtype):
 
 def test_the_baseline_is_where_lsmr_is(known):
     case = Case("curve, 10 λ", N, "float32")
-    ways = workload.variants(backend("cpu_numpy"), case)
+    ways = benchmark.variants(backend("cpu_numpy"), case)
     assert list(ways) == ["all λ at once", "as in the lab", "LSMR, stacked", "LSMR, damped"]
-    rig = workload.Rig(backend("cpu_numpy").open_device(), case, known)
+    rig = benchmark.Rig(backend("cpu_numpy").open_device(), case, known)
     way = Way(backend("cpu_numpy"), "LSMR, stacked", ways["LSMR, stacked"])
     first, seconds = rig.first(way)
     checked = rig.check(way)
@@ -141,5 +141,5 @@ def test_bad_input_is_answered_in_words(capsys, arguments, says):
 
 
 def test_the_lab_can_be_benched():
-    assert workload_of("l_curve") is workload
+    assert workload_of("l_curve") is benchmark
     assert json.dumps(Case("step", N, "float32").facts())

@@ -15,7 +15,7 @@ from compute.backends import backend
 from compute.bench.rows import Plan
 from compute.bench.run import Bench
 from compute.bench.workload import Way, workload_of
-from compute.labs.mandelbrot import cpu_numba, scenes, workload
+from compute.labs.mandelbrot import benchmark, cpu_numba, scenes
 from compute.labs.mandelbrot.rigs import PaintingRig, PanRig
 from compute.labs.mandelbrot.scenes import SCENES, OneLaunch, Right, apart, kernels_of, lab_of
 from compute.labs.mandelbrot.views import View
@@ -75,22 +75,22 @@ def test_the_scenes_are_those_that_are_stated(name, expected, shape, iterations)
 
 def test_a_pan_moves_by_whole_pixels():
     for gpu in (True, False):
-        (scene,) = workload.cases({"scenes": ("pan",)}, ("float64",), gpu=gpu)
+        (scene,) = benchmark.cases({"scenes": ("pan",)}, ("float64",), gpu=gpu)
         step = 4 / float(scene.view.zoom) / scene.shape[0]
         moved = (float(scenes.PAN[0][0]) - float(scene.view.center[0])) / step
         assert moved == pytest.approx(scene.pan_pixels, abs=1e-9)
 
 
 def test_deep_scenes_have_one_arithmetic_and_are_small_without_a_gpu():
-    large = workload.cases({"scenes": ()}, workload.DTYPES, gpu=True)
-    small = workload.cases({"scenes": ()}, workload.DTYPES, gpu=False)
+    large = benchmark.cases({"scenes": ()}, benchmark.DTYPES, gpu=True)
+    small = benchmark.cases({"scenes": ()}, benchmark.DTYPES, gpu=False)
     assert [case.name for case in large] == [case.name for case in small]
     deep = {case.name: case for case in large if case.arithmetic.deep}
     assert set(deep) == {"e14", "e113"}
     assert all(case.dtype == "float64" and case.shape == (1080, 1920) and not case.plain for case in deep.values())
     assert all("480 x 270" in case.title for case in small if case.name in deep)
     assert sum(case.name == "lesson" for case in large) == 2
-    assert workload.cases({"scenes": ("e14",)}, ("float32",), gpu=True) == []
+    assert benchmark.cases({"scenes": ("e14",)}, ("float32",), gpu=True) == []
 
 
 @pytest.mark.parametrize("shortcuts", [False, True])
@@ -152,7 +152,7 @@ def test_shortcuts_do_fewer_iterations_and_the_same_counts():
 
 
 def test_a_deep_picture_is_timed_by_the_backend_s_own_perturbation():
-    assert list(workload.variants(NUMBA, DEEP)) == ["perturbation"]
+    assert list(benchmark.variants(NUMBA, DEEP)) == ["perturbation"]
     rig = PaintingRig(NUMBA.open_device(), DEEP, Right(DEEP))
     assert rig.check(way("perturbation")).difference == 0
 
@@ -194,7 +194,7 @@ def test_a_picture_that_would_take_too_long_is_skipped_after_a_coarse_one():
 
 
 def test_a_record_of_the_lab_is_whole(capsys, tmp_path, monkeypatch):
-    for table in (scenes.SCENES, workload.SCENES):
+    for table in (scenes.SCENES, benchmark.SCENES):
         monkeypatch.setitem(table, "lesson", SMALL)
         monkeypatch.setitem(table, "e14", DEEP)
     saved = tmp_path / "record.json"
@@ -231,5 +231,5 @@ def test_bad_input_is_answered_in_words(capsys, arguments, says):
 
 
 def test_the_lab_can_be_benched():
-    assert workload_of("mandelbrot") is workload
+    assert workload_of("mandelbrot") is benchmark
     assert json.dumps(SMALL.facts())

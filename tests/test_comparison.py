@@ -16,7 +16,7 @@ from compute.comparison.live import CALM, LONGEST_JOB, REST, Comparison
 from compute.engine import jobs
 from compute.engine.messages import Refused
 from compute.labs.diffusion import Diffusion, cpu_numba, cpu_numpy
-from compute.labs.diffusion.workload import RULES
+from compute.labs.diffusion.benchmark import RULES
 from compute.timings import Measurement, Timing
 
 VALUES = {

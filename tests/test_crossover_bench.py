@@ -16,8 +16,8 @@ from compute.bench import report
 from compute.bench.rows import Plan as BenchPlan
 from compute.bench.rows import Results
 from compute.labs.crossover import benching, recorded, results, table
+from compute.labs.crossover import benchmark as work
 from compute.labs.crossover import sweep as sweeps
-from compute.labs.crossover import workload as work
 from compute.labs.crossover.catalogue import Way, workload, workloads
 from compute.labs.crossover.conclusions import claims
 from compute.labs.crossover.roofline import Roof

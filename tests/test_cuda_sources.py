@@ -22,7 +22,6 @@ from compute.bench import fma
 from compute.cuda_source import CudaSourceError, check_cuda, source_text
 from compute.display import gpu_cupy as display
 from compute.labs.diffusion import gpu_cupy as diffusion
-from compute.labs.diffusion import gpu_steps
 from compute.labs.l_curve import gpu_onepass, gpu_products, gpu_vectors
 from compute.labs.mandelbrot import gpu_cupy as mandelbrot
 from compute.labs.mandelbrot import gpu_deep, gpu_table
@@ -59,9 +58,9 @@ def builds() -> Iterator[Build]:
     for real in ("float", "double", "int"):
         yield Build(display.RASTER_SOURCE, {"REAL": real}, dict.fromkeys(rasters, 64))
     for dtype, size in product(DTYPES, (2000, 16384)):
-        tiling = gpu_steps.tilings((size, size), dtype, 0)[0]
+        tiling = diffusion.tilings((size, size), dtype, 0)[0]
         most = REGISTERS // 32 // (-(-tiling.blocks // 4) * 4)
-        yield Build(gpu_steps.SOURCE, tiling.defines(dtype), {"many_steps": most}, stacked=10**9)
+        yield Build(diffusion.STEPS_SOURCE, tiling.defines(dtype), {"many_steps": most}, stacked=10**9)
     for dtype in fma.DTYPES:
         yield Build(fma.SOURCE, {"REAL": fma.REAL[dtype]}, {"fma_chains": 32}, shared=0)  # 64 warps fit
     colours = ("logarithm", "clear", "histogram", "equalise", "distance", "blend", "resolve")
@@ -119,7 +118,7 @@ def test_every_source_is_compiled_here():
     assert {build.source for build in BUILDS} == set((ROOT / "compute").rglob("*.cu"))
 
 
-LAUNCHERS = (gpu_steps, diffusion, display, interior, mandelbrot, gpu_deep, gpu_table, gpu_onepass, gpu_products,
+LAUNCHERS = (diffusion, diffusion, display, interior, mandelbrot, gpu_deep, gpu_table, gpu_onepass, gpu_products,
              gpu_vectors)  # fmt: skip
 
 

@@ -124,7 +124,7 @@ def launches(module, source):
 
 def test_every_cuda_source_lies_beside_its_caller():
     sources = (ROOT / "compute").rglob("*.cu")
-    alone = [path for path in sources if not any(launches(beside, path) for beside in path.parent.glob("gpu_*.py"))]
+    alone = [path for path in sources if not any(launches(beside, path) for beside in path.parent.glob("*.py"))]
     assert alone == []
 
 

@@ -17,7 +17,7 @@ from compute.bench.rates import Rate
 from compute.comparison.contest import Agreement, Contestant, Standing, judge
 from compute.comparison.rules import Chart, Fact
 from compute.comparison.slower import why_slower
-from compute.labs.diffusion.workload import CITED, RATE
+from compute.labs.diffusion.benchmark import CITED, RATE
 from compute.timings import Measurement, SpeedUp, Timing
 
 

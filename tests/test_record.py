@@ -9,7 +9,7 @@ import math
 import pytest
 
 from compute import record
-from compute.labs.diffusion.workload import CITED
+from compute.labs.diffusion.benchmark import CITED
 from compute.record import RecordError, library, load, nearest, recorded, save
 
 RESULT = {

@@ -15,7 +15,7 @@ from compute.bench.rows import Plan, Results
 from compute.devices import Host, HostStopwatch
 from compute.labs.crossover import Crossover, lab
 from compute.labs.crossover.roofline import roof_of
-from compute.labs.diffusion import workload as diffusion
+from compute.labs.diffusion import benchmark as diffusion
 from compute.timings import Spread
 
 SMALL = {"cpu": 2**20, "gpu": 2**20}
@@ -108,7 +108,7 @@ def test_a_bench_samples_the_roof_between_its_rounds(monkeypatch):
     monkeypatch.setattr(run, "Meter", Spy)
     time_one = diffusion.Rig.run
     monkeypatch.setattr(diffusion.Rig, "run", lambda rig, way, steps: events.append("way") or time_one(rig, way, steps))
-    plan = Plan("diffusion", [diffusion.Case(32, "float32", "periodic")], ("cpu_numpy",), 0.05)
+    plan = Plan("diffusion", [diffusion.GridCase(32, "float32", "periodic")], ("cpu_numpy",), 0.05)
     found = run.Bench(plan).run()
     rounds = found.rows[-1].measurement.step.n
     assert events.count("roof") == rounds

@@ -20,7 +20,7 @@ from compute.comparison.contest import Agreement, Contestant, Standing, judge
 from compute.comparison.saved import Shown, as_csv, as_json, as_pyperf, as_trace
 from compute.engine import EngineRoom, FrameReady, Sampled
 from compute.labs.diffusion import Diffusion
-from compute.labs.diffusion.workload import RATE
+from compute.labs.diffusion.benchmark import RATE
 from compute.timings import Measurement, Timing, Window
 
 VALUES = {"backend": "cpu_numpy", "ny": 64, "nx": 64}

@@ -9,7 +9,7 @@ import pytest
 
 from compute.display import cpu_numpy as raster_reference
 from compute.labs.diffusion import cpu_numpy
-from compute.labs.diffusion.edges import EDGES
+from compute.labs.diffusion.scheme import EDGES
 from tests.simulator import simulate
 
 SHAPES = [(1, 1), (1, 9), (9, 1), (3, 7), (5, 34)]

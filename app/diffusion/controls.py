@@ -18,7 +18,7 @@ from app.transport import Transport
 from app.widgets import FULL, icon
 from compute.engine import messages
 from compute.export.scene import Look
-from compute.labs.diffusion.parameters import WRONG
+from compute.labs.diffusion.scheme import WRONG_VARIANTS
 
 SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192)}
 BLOW_UP = 0.26  # just beyond the stability limit of 1/4: the chequerboard grows 1.08-fold a step
@@ -27,7 +27,7 @@ SEEDS = 1000
 
 def kernel_words(name: str) -> str:
     """What the list of kernels calls the kernel `name`."""
-    return f"{name} (wrong on purpose)" if name in WRONG else name
+    return f"{name} (wrong on purpose)" if name in WRONG_VARIANTS else name
 
 
 class DiffusionControls(Controls):

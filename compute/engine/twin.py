@@ -1,6 +1,6 @@
 """What is measured beside a live lab: a second lab of its kind, as something that advances in steps and has a result.
 
-A lab whose state is a field is its own twin. Another says in its folder's workload.py, by a function `twin(lab)`, what
+A lab whose state is a field is its own twin. Another says in its folder's benchmark.py, by a function `twin(lab)`, what
 a step of it is: a whole picture, for instance.
 """
 
@@ -69,7 +69,7 @@ class Field:
 
 def twin_of(lab: Lab) -> Twin:
     """The lab as its workload wants it measured."""
-    name = f"{lab.PACKAGE}.workload"
+    name = f"{lab.PACKAGE}.benchmark"
     make = getattr(import_module(name), "twin", Field) if find_spec(name) else Field
     twin: Twin = make(lab)
     return twin

@@ -1,12 +1,19 @@
-"""What `fieldlab bench diffusion` times and what the live readout compares; right.py knows which results are right."""
+"""What `fieldlab bench diffusion` times, what the live readout compares, and which results are right.
+
+Up to REFERENCE_CELLS the result after CHECK_STEPS steps is compared with cpu_numpy in float64, from the same field of
+smooth modes and noise. Larger grids, where that reference would take minutes, start from a sum of eigenmodes of the
+discrete Laplacian, whose state after n steps is known exactly: mode k is multiplied by g_k ** n.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import pi
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from compute.backends import Backend
 from compute.bench.measure import MOST_STEPS
@@ -14,12 +21,19 @@ from compute.bench.rates import Rate
 from compute.bench.workload import Checked, Option, Way
 from compute.comparison.fields import FieldRules
 from compute.devices import Device
-from compute.labs.diffusion.edges import EDGES
-from compute.labs.diffusion.right import CHECK_STEPS, R, Reference, error, right_result
+from compute.labs.diffusion import cpu_numpy
+from compute.labs.diffusion.scheme import EDGES
 from compute.record import Recorded
 from compute.timings import Timing
 
-__all__ = ["CHECK_STEPS", "MOST_STEPS"]
+__all__ = ["MOST_STEPS"]
+
+R = 0.2  # D dt / dx^2, the lab's default
+CHECK_STEPS = 25  # no multiple of 12 or 16, so that launches of many steps show their remainder too
+REFERENCE_CELLS = 2048**2  # cpu_numpy takes a few seconds for the check at this size
+BLOCK = 2**18  # cells compared at a time: 2 MiB of float64 stay in a cache, ten times faster than in memory
+
+Field = NDArray[Any]
 
 LARGEST_SIZE = 32768  # cells a side: 4 GiB of float32
 SIZES = (512, 2000)  # cells a side, when none are asked for
@@ -43,6 +57,103 @@ CITED = (
         cited="A GPU tutorial: Numba-CUDA, 2.72 s for 10 000 steps; its kernel races",
     ),
 )  # fmt: skip
+
+
+class FieldReference(Protocol):
+    """A start, and the right result CHECK_STEPS steps later."""
+
+    name: str
+
+    def start(self, dtype: str) -> Field:
+        """The (size, size) field to start from."""
+
+    def rows(self, first: int, last: int) -> NDArray[np.float64]:
+        """Rows `first` to `last` (exclusive) of the right result."""
+
+
+def field_reference(size: int, edges: str) -> FieldReference:
+    """The reference that this size can afford."""
+    return SteppedReference(size, edges) if size**2 <= REFERENCE_CELLS else ExactModes(size, edges)
+
+
+def field_error(right: FieldReference, got: Field) -> tuple[float, float]:
+    """(relative L2, largest absolute) difference of `got` from the right result; inf if `got` is not finite."""
+    squares, difference, largest = 0.0, 0.0, 0.0
+    block = max(1, BLOCK // got.shape[1])
+    for first in range(0, got.shape[0], block):
+        want = right.rows(first, min(first + block, got.shape[0]))
+        delta = want - got[first : first + block]
+        squares += float(np.vdot(want, want))
+        difference += float(np.vdot(delta, delta))
+        largest = max(largest, float(np.abs(delta).max()))
+    if not np.isfinite(difference):
+        return float("inf"), float("inf")
+    return float(np.sqrt(difference / squares)), largest
+
+
+class ExactModes:
+    """A sum of eigenmodes and its exact future; rank 4, so that no full-size reference is ever held."""
+
+    name = f"exact modes, {CHECK_STEPS} steps"
+
+    def __init__(self, size: int, edges: str) -> None:
+        numbers = [(1, 2), (3, 1), (size // 50 + 1, size // 31 + 1), (size // 17 + 1, 1)]
+        weights = np.array((1.0, 0.5, 0.5, 0.25))
+        self._y = np.stack([eigenvector(size, p, edges) for p, _ in numbers], axis=1) * weights
+        self._x = np.stack([eigenvector(size, q, edges) for _, q in numbers])
+        self._gain = np.array([eigenvalue(size, p, q, edges) for p, q in numbers]) ** CHECK_STEPS
+
+    def start(self, dtype: str) -> Field:
+        """The modes, in blocks so that float32 does not need float64's memory."""
+        out = np.empty((self._y.shape[0], self._x.shape[1]), dtype)
+        block = max(1, BLOCK // out.shape[1])
+        for first in range(0, out.shape[0], block):
+            out[first : first + block] = self._y[first : first + block] @ self._x
+        return out
+
+    def rows(self, first: int, last: int) -> NDArray[np.float64]:
+        """The faded modes."""
+        return (self._y[first:last] * self._gain) @ self._x
+
+
+class SteppedReference:
+    """cpu_numpy in float64 from modes and noise; the start is exact in float32, so that both dtypes share it."""
+
+    name = f"cpu_numpy float64, {CHECK_STEPS} steps"
+
+    def __init__(self, size: int, edges: str) -> None:
+        noise = np.random.default_rng(size).random((size, size))
+        self._start = (ExactModes(size, edges).start("float64") + noise).astype(np.float32)
+        scratch = self._start.astype(np.float64)
+        self._result = np.empty_like(scratch)
+        cpu_numpy.step(scratch, self._result, R, edges, CHECK_STEPS)
+
+    def start(self, dtype: str) -> Field:
+        """The start as `dtype`."""
+        return self._start.astype(dtype)
+
+    def rows(self, first: int, last: int) -> NDArray[np.float64]:
+        """Rows of the stepped field."""
+        return self._result[first:last]
+
+
+def eigenvector(size: int, number: int, edges: str) -> NDArray[np.float64]:
+    """(size,) eigenvector `number` >= 1 of the second difference; whole periods are removed before pi comes in."""
+    cell = np.arange(size)
+    if edges == "zero-flux":
+        return np.cos(pi / (2 * size) * (number * (2 * cell + 1) % (4 * size)))
+    if edges == "zero-dirichlet":
+        return np.sin(pi / (size + 1) * (number * (cell + 1) % (2 * size + 2)))
+    return np.cos(2 * pi / size * (number * cell % size))
+
+
+def eigenvalue(size: int, p: int, q: int, edges: str) -> float:
+    """Factor by which one step multiplies mode (p, q): 1 - 4 R (sin^2(a / 2) + sin^2(b / 2))."""
+    unit = {"zero-flux": pi / size, "zero-dirichlet": pi / (size + 1), "periodic": 2 * pi / size}[edges]
+    return float(1 - 4 * R * (np.sin(p * unit / 2) ** 2 + np.sin(q * unit / 2) ** 2))
+
+
+# -- what is timed
 
 
 def growth(values: Mapping[str, Any]) -> float:
@@ -69,7 +180,7 @@ RULES = FieldRules(
 
 
 @dataclass(frozen=True)
-class Case:
+class GridCase:
     """One grid to time: `size` x `size` cells."""
 
     size: int
@@ -139,22 +250,22 @@ OPTIONS = (
 )
 
 
-def cases(chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[Case]:
+def cases(chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[GridCase]:
     """Every size, edge condition and dtype; small grids first."""
     sizes = chosen["sizes"] or (GPU_SIZES if gpu else SIZES)
     edges = chosen["edges"] or EDGES[:1]
-    return [Case(size, dtype, edge) for size in sorted(sizes) for edge in edges for dtype in dtypes]
+    return [GridCase(size, dtype, edge) for size in sorted(sizes) for edge in edges for dtype in dtypes]
 
 
-def variants(backend: Backend, case: Case) -> Mapping[str, Any]:  # noqa: ARG001 all of them for every grid
+def variants(backend: Backend, case: GridCase) -> Mapping[str, Any]:  # noqa: ARG001 all of them for every grid
     """The backend's steps by name."""
     found: Mapping[str, Any] = backend.kernels("compute.labs.diffusion").VARIANTS
     return found
 
 
-def reference(case: Case) -> Reference:
+def reference(case: GridCase) -> FieldReference:
     """The right result."""
-    return right_result(case.size, case.edges)
+    return field_reference(case.size, case.edges)
 
 
 def differs(difference: float, tolerance: float) -> str:
@@ -165,7 +276,7 @@ def differs(difference: float, tolerance: float) -> str:
 class Rig:
     """The pair of arrays of one backend on one grid."""
 
-    def __init__(self, device: Device, case: Case, right: Reference) -> None:
+    def __init__(self, device: Device, case: GridCase, right: FieldReference) -> None:
         self.device, self._case, self._right = device, case, right
         self._start = right.start(case.dtype)
         self._u = device.upload(self._start)
@@ -180,7 +291,7 @@ class Rig:
     def check(self, way: Way) -> Checked:
         """Go on to CHECK_STEPS steps and compare with the reference."""
         timing = self.run(way, CHECK_STEPS - 1)
-        return Checked(*error(self._right, self.device.download(self._u)), timing)
+        return Checked(*field_error(self._right, self.device.download(self._u)), timing)
 
     def run(self, way: Way, steps: int) -> Timing:
         """Advance by `steps` and time it on the device; reload first if the field has faded."""

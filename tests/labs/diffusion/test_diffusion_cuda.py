@@ -9,12 +9,12 @@ import pytest
 
 from compute.display import cpu_numpy as raster_reference
 from compute.display import gpu_cupy as raster
-from compute.labs.diffusion import cpu_numpy, gpu_cupy, gpu_steps
-from compute.labs.diffusion.edges import EDGES
+from compute.labs.diffusion import cpu_numpy, gpu_cupy
+from compute.labs.diffusion.scheme import EDGES
 from tests.cuda_on_cpu import Library, upload
 
 DTYPES = ("float32", "float64")
-FAST = {dtype: set(gpu_steps.TILINGS[dtype]) | set(gpu_steps.candidates(dtype)) for dtype in DTYPES}
+FAST = {dtype: set(gpu_cupy.TILINGS[dtype]) | set(gpu_cupy.candidates(dtype)) for dtype in DTYPES}
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +25,10 @@ def library():
 @pytest.fixture
 def on_cpu(library, monkeypatch):
     """Lets the launching code run its kernels here; call it with True to run the last block first."""
-    caches = [gpu_steps.launcher, gpu_cupy._sweep, raster._kernel]
-    for module in (gpu_steps, gpu_cupy, raster):
+    caches = [gpu_cupy.launcher, gpu_cupy._sweep, raster._kernel]
+    for module in (gpu_cupy, gpu_cupy, raster):
         monkeypatch.setattr(module, "compile_cuda", library)
-    monkeypatch.setattr(gpu_steps, "multiprocessors", lambda _: 1)
+    monkeypatch.setattr(gpu_cupy, "multiprocessors", lambda _: 1)
     for cached in caches:
         cached.cache_clear()
 
@@ -83,11 +83,11 @@ def test_many_steps_equal_single_steps_bit_for_bit_in_both_block_orders(on_cpu, 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_loop_for_inner_strips_gives_the_same_bits(on_cpu, dtype, monkeypatch):
-    first = gpu_steps.candidates(dtype)[-1]
+    first = gpu_cupy.candidates(dtype)[-1]
     assert first.inner
     shape = (60, 2 * first.width + 20)  # left, inner and right strip
     u = np.random.default_rng(3).normal(size=shape).astype(dtype)
-    monkeypatch.setattr(gpu_steps, "_TUNED", {(0, shape, dtype): first})
+    monkeypatch.setattr(gpu_cupy, "_TUNED", {(0, shape, dtype): first})
     for edges in EDGES:
         truth = run(gpu_cupy.one_step, u, 0.24, edges, 8)
         np.testing.assert_array_equal(run(gpu_cupy.step, u, 0.24, edges, 8), truth)
@@ -107,7 +107,7 @@ def test_the_racing_kernel_depends_on_the_order_of_its_blocks(on_cpu):
 @pytest.mark.parametrize("sizes", [(8, 4, 2, 1), (12, 8, 4, 2, 1)])
 def test_launches_add_up_and_are_odd_in_number(sizes):
     for steps in range(1, 300):
-        plan = gpu_steps.launches(steps, sizes)
+        plan = gpu_cupy.launches(steps, sizes)
         assert sum(plan) == steps
         assert len(plan) % 2 == 1
         assert set(plan) <= set(sizes)
@@ -121,7 +121,7 @@ def test_a_cut_covers_the_grid_with_the_warps_there_are(dtype):
         strips = -(-nx // tiling.width)
         assert warps % strips == 0
         assert (warps // strips - 1) * rows < ny <= warps // strips * rows
-        assert warps <= max(132 * tiling.warps, strips) or rows == gpu_steps.TALL
+        assert warps <= max(132 * tiling.warps, strips) or rows == gpu_cupy.TALL
         assert tiling.warps <= tiling.blocks
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compute.labs.diffusion import Diffusion, modes
+from compute.labs.diffusion import Diffusion, scheme
 from compute.labs.diffusion.cpu_numpy import laplacian, step
-from compute.labs.diffusion.edges import EDGES
+from compute.labs.diffusion.scheme import EDGES
 
 SHAPES = [(1, 1), (1, 9), (9, 1), (2, 2), (3, 7), (65, 130), (128, 96)]
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}  # relative L2 after 1000 steps
@@ -149,4 +149,4 @@ def test_numba_equals_numpy_bit_for_bit(shape, edges, steps):
 
 
 def test_mode_factor_at_the_limit_is_minus_one():
-    assert modes.factor(10, 10, 5, 5, "periodic", 0.25) == pytest.approx(-1)
+    assert scheme.growth_factor(10, 10, 5, 5, "periodic", 0.25) == pytest.approx(-1)

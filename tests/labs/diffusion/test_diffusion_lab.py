@@ -12,7 +12,7 @@ from compute.backends import BackendUnavailable, backend
 from compute.lab import OutOfMemory
 from compute.labs import LABS, lab_class
 from compute.labs.diffusion import Diffusion
-from compute.labs.diffusion.presets import PRESETS
+from compute.labs.diffusion.initial import PRESETS
 
 
 def test_beyond_the_limit_it_blows_up_and_says_so(diffusion):
@@ -342,7 +342,7 @@ def test_a_frame_tells_which_part_of_an_image_the_field_shows(size, grid, kept):
 def test_a_field_that_memory_has_no_room_for_is_not_kept(monkeypatch):
     lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
     lab.advance(3)
-    monkeypatch.setattr("compute.labs.diffusion.undo.Host.free_bytes", lambda self: 4 * 32 * 32)
+    monkeypatch.setattr("compute.labs.diffusion.history.Host.free_bytes", lambda self: 4 * 32 * 32)
     lab.act("reset")
     assert lab.steps == 0
     assert lab.frame().notes["undo"] == ""
