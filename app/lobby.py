@@ -11,7 +11,7 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING
 
-from compute.engine import EngineRoom
+from compute.engine import EnginePool
 
 if TYPE_CHECKING:
     from app.page import Page
@@ -25,13 +25,13 @@ class Lobby:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.pages: dict[Page, str] = {}
-        self._engines: EngineRoom | None = None
+        self._engines: EnginePool | None = None
 
     @property
-    def engines(self) -> EngineRoom:
+    def engines(self) -> EnginePool:
         """The engines, started when first asked for."""
         if self._engines is None:
-            self._engines = EngineRoom()
+            self._engines = EnginePool()
             atexit.register(self._engines.close)
         return self._engines
 

@@ -283,7 +283,7 @@ class Session(param.Parameterized):
                 self._handle.look(view, pixels)
 
     def ask_snapshot(self) -> None:
-        """Ask for the lab's whole state: a SnapshotTaken follows, or a Refused whose request is "snapshot"."""
+        """Ask for the lab's whole state: a SnapshotTaken follows, or a Refused whose request is TakeSnapshot."""
         self._questions += 1
         if self._handle is None or isinstance(self.state, Broken):
             self.later(lambda: self._refuse_questions("the lab cannot answer now"))
@@ -372,9 +372,9 @@ class Session(param.Parameterized):
         """An event of the lab that is shown."""
         self._hear_life(event)
         match event:
-            case messages.SnapshotTaken() | messages.Refused(request="snapshot"):
+            case messages.SnapshotTaken() | messages.Refused(request=messages.TakeSnapshot):
                 self._questions = max(0, self._questions - 1)
-            case messages.CheckpointTaken() | messages.Refused(request="take_checkpoint"):
+            case messages.CheckpointTaken() | messages.Refused(request=messages.TakeCheckpoint):
                 self._take_checkpoint(event)
                 return
             case messages.Refused(kept=kept):
@@ -462,7 +462,7 @@ class Session(param.Parameterized):
     def _refuse_questions(self, reason: str) -> None:
         """Nobody is to wait for an engine that does not answer."""
         for _ in range(self._questions):
-            self.on_event(messages.Refused(f"the engine stopped: {reason}", request="snapshot"))
+            self.on_event(messages.Refused(f"the engine stopped: {reason}", request=messages.TakeSnapshot))
         self._questions = 0
 
     # -- moving to another engine

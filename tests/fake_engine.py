@@ -216,7 +216,7 @@ class FakeLab:
         self.questions.remove("take_checkpoint")
         if self.engine.no_memory:
             self.engine.no_memory = False
-            self.hear(messages.Refused("no memory for a copy", request="take_checkpoint"))
+            self.hear(messages.Refused("no memory for a copy", request=messages.TakeCheckpoint))
         else:
             self.hear(messages.CheckpointTaken(self.kept()))  # type: ignore[arg-type]
 

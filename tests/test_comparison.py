@@ -13,7 +13,7 @@ from compute.comparison.contest import Agreement, Book, Contestant, Standing, ju
 from compute.comparison.fields import AMPLIFIED, CHECK_SIDE, amplification, relative
 from compute.comparison.jobs import MOST, Samples
 from compute.comparison.live import CALM, LONGEST_JOB, REST, Comparison
-from compute.engine import jobs
+from compute.engine import benchmark_target
 from compute.engine.messages import Refused
 from compute.labs.diffusion import Diffusion, cpu_numba, cpu_numpy
 from compute.labs.diffusion.benchmark import RULES
@@ -42,10 +42,10 @@ class Handle:
 
     def sample(self, steps, repeat, roof="", dtype=""):
         self.engines.sampled.append(self.values["backend"])
-        self.run(jobs.sample(Diffusion, self.values, steps, repeat, roof, dtype))
+        self.run(benchmark_target.sample(Diffusion, self.values, steps, repeat, roof, dtype))
 
     def solve(self, steps, seed):
-        self.run(jobs.solve(Diffusion, self.values, steps, seed))
+        self.run(benchmark_target.solve(Diffusion, self.values, steps, seed))
 
     def run(self, work):
         if not self.engines.answer:
@@ -421,7 +421,7 @@ def test_the_roof_is_sampled_in_turn_with_the_ways_on_their_engine(monkeypatch):
         yield
         return (10e9, 10e9, 20e9)[:count]
 
-    monkeypatch.setattr(jobs, "beside", planted)
+    monkeypatch.setattr(benchmark_target, "beside", planted)
     bench = Bench()
     assert math.isnan(bench.comparison.roof("host", "float32"))
     bench.verdict()
@@ -430,7 +430,7 @@ def test_the_roof_is_sampled_in_turn_with_the_ways_on_their_engine(monkeypatch):
     assert len(asked) >= 2
     assert bench.comparison.roof("host", "float32") == 20e9  # of 10, 10 and 20 each time
     assert math.isnan(bench.comparison.roof("cuda:0", "float32"))
-    assert len(bench.book.get(("roof", "host", "copy", "float32"))) <= MOST + jobs.ROOF_SAMPLES
+    assert len(bench.book.get(("roof", "host", "copy", "float32"))) <= MOST + benchmark_target.ROOF_SAMPLES
 
 
 def test_no_more_roofs_are_asked_for_than_times(monkeypatch):
@@ -441,7 +441,7 @@ def test_no_more_roofs_are_asked_for_than_times(monkeypatch):
         yield
         return (1.0,) * count
 
-    monkeypatch.setattr(jobs, "beside", planted)
+    monkeypatch.setattr(benchmark_target, "beside", planted)
     bench = Bench()
     bench.book.put(("roof", "host", "copy", "float32"), (1.0,) * MOST)
     bench.verdict()
@@ -458,7 +458,7 @@ def test_a_job_brings_a_roof_with_its_timings(monkeypatch):
     handle = Handle(Engines(), VALUES, heard.append)
     handle.sample(3, 2, "copy", "float32")
     assert len(heard[0].timings) == 3
-    assert len(heard[0].roof) == jobs.ROOF_SAMPLES
+    assert len(heard[0].roof) == benchmark_target.ROOF_SAMPLES
     assert all(rate > 0 for rate in heard[0].roof)
     handle.sample(3, 2)
     assert heard[1].roof == ()

@@ -11,7 +11,7 @@ import pytest
 from compute.comparison import contest, live
 from compute.comparison.contest import Book, Contestant
 from compute.comparison.live import CALM, Comparison
-from compute.engine.twin import Field, twin_of
+from compute.engine.benchmark_target import FieldTarget, target_of
 from compute.frames import Frame
 from compute.labs.diffusion import Diffusion
 from compute.labs.mandelbrot import Mandelbrot, cpu_numba, rules, twin
@@ -158,7 +158,7 @@ def test_agreement_is_the_share_of_pixels_and_few_pixels_allow_for_two():
 
 
 def test_a_twin_s_step_is_one_picture_of_the_iterations_it_took():
-    pictures = twin_of(Mandelbrot(ny=16, nx=16, max_iterations=60, shortcuts=False))
+    pictures = target_of(Mandelbrot(ny=16, nx=16, max_iterations=60, shortcuts=False))
     assert isinstance(pictures, Pictures)
     timing = pictures.advance(1)
     while not timing.steps:
@@ -167,12 +167,12 @@ def test_a_twin_s_step_is_one_picture_of_the_iterations_it_took():
     assert timing.compute > 0
     pictures.warm()
     pictures.close()
-    assert isinstance(twin_of(Diffusion(ny=8, nx=8)), Field)
+    assert isinstance(target_of(Diffusion(ny=8, nx=8)), FieldTarget)
 
 
 def test_a_picture_may_take_many_slices(monkeypatch):
     monkeypatch.setattr(twin, "SLICE", 0.0)
-    pictures = twin_of(Mandelbrot(ny=700, nx=700, max_iterations=500, shortcuts=False))
+    pictures = target_of(Mandelbrot(ny=700, nx=700, max_iterations=500, shortcuts=False))
     slices = [pictures.advance(3)]
     while not slices[-1].steps:
         slices.append(pictures.advance(3))

@@ -23,7 +23,7 @@ from compute.export.scene import Look, Scene, SceneError, read, scene_of
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot
-from tests.engine_faulty import Client, running
+from tests.engine.faulty import Client, running
 
 BASE = Scene("diffusion", {"ny": 12, "nx": 9}, (12, 9), 50)
 
@@ -308,7 +308,7 @@ def test_an_engine_that_dies_does_not_lose_the_story(engine):
         client.handle.act("paint", points=[(3.0 * part, 5.0)], value=1.0 - part, radius=2.5)
         seen = len(client.frames)
         client.wait_frame(lambda frame, seen=seen: frame.number > seen + 2)
-    record = engine._ledger.get(1)
+    record = engine._registry.get(1)
     end = time.monotonic() + 20
     while record.checkpoint is None and time.monotonic() < end:
         time.sleep(0.01)

@@ -11,8 +11,8 @@ import pytest
 import zarr
 from PIL import Image
 
-from compute.engine.reel import Reel
-from compute.engine.tape import Tape
+from compute.engine.recording import FrameRecorder
+from compute.engine.recording_store import RecordingStore
 from compute.export import recording
 from compute.export.render import coloured
 from compute.export.scene import Look, SceneError
@@ -24,23 +24,23 @@ LOOK = Look("Cool–warm", reverse=True)
 
 def record(lab, folder: Path, every: int, frames: int, pixels=(60, 80), changes=()):
     """What the engine does; `changes` are values by the number of the frame before which they are set."""
-    reel = Reel(lab, str(folder), every, pixels, frames)
+    recorder = FrameRecorder(lab, str(folder), every, pixels, frames)
     taken = []
     for number in range(frames):
         if number:
             lab.advance(every)
-            reel.did(every)
+            recorder.advanced(every)
         lab.update(**dict(changes).get(number, {}))
         taken.append(lab.frame(None, pixels))
-        reel.take(taken[-1], lab.values(), resting=lab.resting)
-    reel.finish()
+        recorder.take(taken[-1], lab.values(), resting=lab.resting)
+    recorder.finish()
     return taken
 
 
 @pytest.fixture(scope="module")
 def heat(tmp_path_factory):
     """Seven frames of a field of 37 x 53 cells, in which r changes before the fourth."""
-    folder = tmp_path_factory.mktemp("tape") / "heat"
+    folder = tmp_path_factory.mktemp("store") / "heat"
     lab = Diffusion(backend="cpu_numpy", ny=37, nx=53, preset="noise", dtype="float64")
     taken = record(lab, folder, 11, 7, changes={3: {"r": 0.05}}.items())
     lab.close()
@@ -94,24 +94,24 @@ def test_a_video_of_odd_size_repeats_its_last_row_and_column_and_says_so(heat, t
 
 def test_a_small_field_is_shown_larger_by_a_whole_factor_within_what_was_asked_for(tmp_path):
     lab = Diffusion(backend="cpu_numpy", ny=8, nx=10)
-    taken = record(lab, tmp_path / "tape", 1, 2, pixels=(35, 200))
+    taken = record(lab, tmp_path / "store", 1, 2, pixels=(35, 200))
     lab.close()
-    recording.write(tmp_path / "tape", tmp_path / "a.gif")
+    recording.write(tmp_path / "store", tmp_path / "a.gif")
     truth = coloured(taken[1].rasters["field"].levels, Look()).repeat(4, 0).repeat(4, 1)
     np.testing.assert_array_equal(frames_of(tmp_path / "a.gif")[1], truth)
 
 
 def test_frames_of_another_size_are_fitted_to_the_first(tmp_path):
     lab = Diffusion(backend="cpu_numpy", ny=20, nx=30)
-    taken = record(lab, tmp_path / "tape", 1, 4, (40, 60), {2: {"ny": 10, "nx": 15}}.items())
+    taken = record(lab, tmp_path / "store", 1, 4, (40, 60), {2: {"ny": 10, "nx": 15}}.items())
     lab.close()
-    recording.write(tmp_path / "tape", tmp_path / "a.gif", size=(20, 30))
+    recording.write(tmp_path / "store", tmp_path / "a.gif", size=(20, 30))
     got = frames_of(tmp_path / "a.gif")
     assert [picture.shape for picture in got] == [(20, 30, 3)] * 4
     truth = coloured(taken[3].rasters["field"].levels, Look()).repeat(2, 0).repeat(2, 1)
     np.testing.assert_array_equal(got[3], truth)
     with pytest.raises(SceneError, match=r"field of frame 2 has the shape \[10, 15\], that of the first \[20, 30\]"):
-        recording.write(tmp_path / "tape", tmp_path / "a.npz")
+        recording.write(tmp_path / "store", tmp_path / "a.npz")
 
 
 def test_the_last_picture_alone(heat, tmp_path):
@@ -144,21 +144,21 @@ def test_raw_levels_are_those_that_were_recorded(heat, tmp_path, ending):
 
 def test_lines_are_drawn_and_so_are_axes(heat, tmp_path, monkeypatch):
     lab = LCurve(backend="cpu_numpy", problem="shaw", n=24)
-    record(lab, tmp_path / "tape", 4, 3)
+    record(lab, tmp_path / "store", 4, 3)
     lab.close()
-    found = recording.recorded(tmp_path / "tape")
+    found = recording.recorded(tmp_path / "store")
     assert not found.parts
-    recording.write(tmp_path / "tape", tmp_path / "curve.webp", part=found.panels[0], size=(180, 240))
+    recording.write(tmp_path / "store", tmp_path / "curve.webp", part=found.panels[0], size=(180, 240))
     first, *_, last = frames_of(tmp_path / "curve.webp")
     assert first.shape == (180, 240, 3)
     assert (first != last).any()
     assert np.median(last) > 240  # paper
     monkeypatch.setattr(recording, "cpu_count", lambda: 4)
     monkeypatch.setattr(recording, "FEW", 1)
-    recording.write(tmp_path / "tape", tmp_path / "by two.webp", part=found.panels[0], size=(180, 240))
+    recording.write(tmp_path / "store", tmp_path / "by two.webp", part=found.panels[0], size=(180, 240))
     assert (tmp_path / "by two.webp").read_bytes() == (tmp_path / "curve.webp").read_bytes()
     with pytest.raises(SceneError, match="l_curve has no pictures"):
-        recording.write(tmp_path / "tape", tmp_path / "a.npz")
+        recording.write(tmp_path / "store", tmp_path / "a.npz")
     recording.write(heat[0], tmp_path / "axes.png", LOOK, "field", (240, 320), axes=True)
     with Image.open(tmp_path / "axes.png") as picture:
         assert picture.size == (320, 240)
@@ -168,11 +168,11 @@ def test_lines_are_drawn_and_so_are_axes(heat, tmp_path, monkeypatch):
 def test_what_cannot_be_written_is_said_and_leaves_nothing(heat, tmp_path):
     folder, _ = heat
     empty, broken = tmp_path / "empty", tmp_path / "broken"
-    Tape(empty).begin({"lab": "diffusion"})
+    RecordingStore(empty).begin({"lab": "diffusion"})
     lab = Diffusion(backend="cpu_numpy", ny=8, nx=10)
     record(lab, broken, 1, 3)
     lab.close()
-    damaged = Tape(broken).path(1)
+    damaged = RecordingStore(broken).path(1)
     damaged.write_bytes(damaged.read_bytes()[:-5])
     out = tmp_path / "out"
     for words, source, name, more in (

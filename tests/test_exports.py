@@ -11,7 +11,7 @@ from app.export.courier import Courier
 from app.export.exports import MOST_OPEN, Exports
 from app.export.subject import Subject
 from app.export.table import not_made
-from compute.engine.messages import Refused, SnapshotTaken
+from compute.engine.messages import Act, Refused, SnapshotTaken, TakeSnapshot
 
 
 class Notes(list):
@@ -115,7 +115,7 @@ def test_a_refusal_is_told_to_all_who_wait_and_the_next_one_is_answered(subject,
     heard, why = [], []
     for _ in range(2):
         subject.ask("field", heard.append, why.append)
-    subject.hear(Refused("no room for it", request="snapshot"))
+    subject.hear(Refused("no room for it", request=TakeSnapshot))
     assert (heard, why) == ([], ["the engine did not say how the lab stands: no room for it"] * 2)
     subject.ask("field", heard.append, why.append)
     assert session == ["snapshot"] * 2
@@ -124,7 +124,7 @@ def test_a_refusal_is_told_to_all_who_wait_and_the_next_one_is_answered(subject,
 
 
 @pytest.mark.parametrize(
-    "event", [Refused("r must be at most 0.25", 7), Refused("no such pen", request="act"), Refused("no such view")]
+    "event", [Refused("r must be at most 0.25", 7), Refused("no such pen", request=Act), Refused("no such view")]
 )
 def test_the_refusal_of_something_else_is_not_the_answer(event, subject):
     heard, why = [], []
@@ -162,7 +162,7 @@ def test_an_export_whose_question_is_refused_fails_and_the_next_goes_on(subject,
     first = exports.add("heat.npz")
     first.order(subject, "field", broken)
     assert first.state == "asking"
-    subject.hear(Refused("no room for it", request="snapshot"))
+    subject.hear(Refused("no room for it", request=TakeSnapshot))
     first.show()
     assert first.state == "failed"
     assert len(notes) == 1

@@ -17,7 +17,7 @@ from app import session as module
 from app.session import Session
 from app.session_states import FellBack, Live
 from compute.backends import backend
-from compute.engine import EngineRoom, Refused, SnapshotTaken
+from compute.engine import EnginePool, Refused, SnapshotTaken
 from compute.labs.diffusion import Diffusion
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(backend("gpu_cupy").missing), reason="gpu_cupy is missing here")]
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(backend("gpu_cupy").missi
 class Tab:
     """A page whose loop is turned by hand and whose browser confirms at once."""
 
-    def __init__(self, engines: EngineRoom, **values: Any) -> None:
+    def __init__(self, engines: EnginePool, **values: Any) -> None:
         self.engines = engines
         self.jobs: deque[Callable[[], object]] = deque()
         self.told: list[Any] = []
@@ -60,8 +60,8 @@ class Tab:
 
 
 @pytest.fixture(scope="module")
-def engines() -> Iterator[EngineRoom]:
-    room = EngineRoom()
+def engines() -> Iterator[EnginePool]:
+    room = EnginePool()
     yield room
     room.close()
 

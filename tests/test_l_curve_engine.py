@@ -10,7 +10,7 @@ import pytest
 
 from compute.engine import Closed, Refused, Restarted, Supervisor
 from compute.labs.l_curve import LCurve
-from tests.engine_faulty import Client
+from tests.engine.faulty import Client
 
 LABS = {"l_curve": "compute.labs.l_curve:LCurve"}
 

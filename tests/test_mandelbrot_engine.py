@@ -11,7 +11,7 @@ import pytest
 from compute.engine import Closed, FrameReady, Refused, Restarted, SnapshotTaken, Supervisor
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.views import VIEWS
-from tests.engine_faulty import Client
+from tests.engine.faulty import Client
 
 LABS = {"mandelbrot": "compute.labs.mandelbrot:Mandelbrot"}
 FAR = VIEWS["e113"]

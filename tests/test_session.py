@@ -12,7 +12,7 @@ from app import session as module
 from app.session_states import FellBack, host_values
 from compute.engine import Broken, Refused, SnapshotTaken, Supervisor
 from compute.labs.diffusion import Diffusion
-from tests.engine_faulty import running
+from tests.engine.faulty import running
 from tests.test_session_recording import Tab
 
 

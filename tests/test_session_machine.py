@@ -21,7 +21,7 @@ from app import session as module
 from app.session import Session
 from app.session_states import Broken, Live
 from compute.engine import messages
-from tests.engine_faulty import Faulty
+from tests.engine.faulty import Faulty
 from tests.fake_engine import Engines, FakeLab
 
 NAMES = ("host", "cuda:0", "cuda:1")
@@ -261,7 +261,8 @@ class Machine(RuleBasedStateMachine):
         if not session.playing:
             assert session.latest.facts["count"] == lab.count
         answers = [event for event in tab.told if isinstance(event, messages.SnapshotTaken)]
-        silent = [event for event in tab.told if isinstance(event, messages.Refused) and event.request == "snapshot"]
+        refused = [event for event in tab.told if isinstance(event, messages.Refused)]
+        silent = [event for event in refused if event.request is messages.TakeSnapshot]
         assert len(answers) + len(silent) >= self.asked
         assert session._questions == 0
         assert (lab.recording is not None) == session.recording

@@ -16,7 +16,7 @@ import pytest
 from app import session as module
 from app.session_states import Live
 from compute.engine import Refused, SnapshotTaken, Supervisor
-from tests.engine_faulty import Faulty, running
+from tests.engine.faulty import Faulty, running
 from tests.test_session_machine import Elsewhere
 
 EXAMPLES = int(os.environ.get("FIELDLAB_REAL_EXAMPLES", "12"))  # of random sequences; 200 for a thorough look
@@ -115,7 +115,7 @@ def agrees(tab: Tab) -> bool:
     return (
         isinstance(session.state, Live)
         and handle is not None
-        and not handle._record.pending
+        and not handle._lab.pending
         and session._questions == 0
         and all(engine.state in ("ready", "busy") for engine in tab.engines.values())
     )
@@ -145,10 +145,10 @@ def test_page_values_and_what_computes_agree_after_any_sequence(engines, monkeyp
         tab.until(lambda: tab.session.latest and tab.session.latest.facts["step"] == state["count"])
         assert tab.session.latest is not None
         assert tab.session.latest.facts["level"] == values["level"]
-        open_labs = [record for engine in engines.values() for record in engine._ledger.all() if not record.closing]
-        assert [record.number for record in open_labs] == [tab.session._handle._record.number]
+        open_labs = [record for engine in engines.values() for record in engine._registry.all() if not record.closing]
+        assert [record.number for record in open_labs] == [tab.session._handle._lab.number]
         assert tab.session._handle._supervisor is engines[tab.session.engine]
-        gate, record = tab.session.gate, tab.session._handle._record
+        gate, record = tab.session.gate, tab.session._handle._lab
         assert gate.under_way + record.frames_through - record.frames <= gate.window + 1
         told = ("level", "given up when the engine died for the second time")  # all that may have been refused
         assert not [event for event in tab.of(Refused) if not any(words in event.text for words in told)]

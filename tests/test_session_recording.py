@@ -14,8 +14,8 @@ import pytest
 from app import session as module
 from app.session import Session
 from compute.engine import Broken, Recorded, Refused, Supervisor
-from compute.engine.tape import Tape
-from tests.engine_faulty import Faulty, running
+from compute.engine.recording_store import RecordingStore
+from tests.engine.faulty import Faulty, running
 
 
 class Moving(Session):
@@ -72,7 +72,7 @@ def tab(engines, monkeypatch) -> Iterator[Tab]:
 
 def test_a_recording_goes_on_where_the_lab_goes(tab, tmp_path):
     folder = tmp_path / "film"
-    tape = Tape(folder)
+    tape = RecordingStore(folder)
     tab.session.record(str(folder), 7, (8, 8), 150)
     assert tab.session.recording
     tab.session.play(True)
@@ -119,7 +119,7 @@ def test_where_an_engine_gives_up_the_recording_ends_with_words(tab, tmp_path, m
 
 def test_where_the_other_engine_refuses_the_lab_the_recording_goes_on(tab, tmp_path):
     """As if nothing had been asked: no frame is missing, none is there twice, and nobody is told of an end."""
-    tape = Tape(tmp_path / "film")
+    tape = RecordingStore(tmp_path / "film")
     tab.session.record(str(tmp_path / "film"), 7, (8, 8), 150)
     tab.session.play(True)
     tab.until(lambda: len(tape.numbers()) > 20)

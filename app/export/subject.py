@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from compute.engine.messages import Refused, SnapshotTaken
+from compute.engine import messages
 from compute.export.render import LiveState
 from compute.export.scene import Scene
 from compute.frames import Frame
@@ -121,9 +121,9 @@ class Subject:
     def hear(self, event: Any) -> None:
         """An engine event of the lab."""
         match event:
-            case SnapshotTaken(snapshot=snapshot):
+            case messages.SnapshotTaken(snapshot=snapshot):
                 self._answer(lambda question: question.take(snapshot))
-            case Refused(text=text, request="snapshot"):
+            case messages.Refused(text=text, request=messages.TakeSnapshot):
                 self._answer(lambda question: question.failed(f"the engine did not say how the lab stands: {text}"))
 
     def tick(self) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.engine.tape import TapeError
+from compute.engine.recording_store import RecordingError
 from compute.export.arrays import DATA_INSTALL
 from compute.export.render import TEXT
 from compute.export.scene import SceneError
@@ -70,7 +70,7 @@ def _frames(found: Recording, name: str) -> Iterator[NDArray[np.uint8]]:
     for number in found.numbers:
         try:
             yield found.tape.get(number).frame.rasters[name].levels
-        except TapeError as error:
+        except RecordingError as error:
             raise SceneError(str(error)) from error
 
 

@@ -1,6 +1,6 @@
 """A recording made into a file: a film in the colours of a look, its last picture, or its raw levels.
 
-The frames are those that the engine has written (compute.engine.tape), at exactly the steps that were asked for.
+The frames are those that the engine has written (engine.recording_store), at exactly the steps that were asked for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 from compute.devices import cpu_count
-from compute.engine.tape import Tape, TapeError
+from compute.engine.recording_store import RecordingError, RecordingStore
 from compute.export import levels, render, shoot, writers
 from compute.export.film import RATES
 from compute.export.render import Pixels, coloured
@@ -44,7 +44,7 @@ class Recording:
     drawings, of the first and the last frame.
     """
 
-    tape: Tape
+    tape: RecordingStore
     about: Mapping[str, Any]
     numbers: tuple[int, ...]
     steps: tuple[int, ...]
@@ -70,14 +70,14 @@ class Recording:
 
 def recorded(folder: Path) -> Recording:
     """The recording in `folder`. SceneError if there is none, or no frame of it, or a damaged one."""
-    tape = Tape(folder)
+    tape = RecordingStore(folder)
     try:
         about, numbers = tape.about(), tape.numbers()
         if not numbers:
             raise SceneError("nothing was recorded: there is no frame")
         heads = [tape.head(number) for number in numbers]
         ends = [tape.get(number).frame for number in (numbers[0], numbers[-1])]
-    except TapeError as error:
+    except RecordingError as error:
         raise SceneError(str(error)) from error
     steps = tuple(head["step"] for head in heads)
     changes = [
@@ -151,7 +151,7 @@ class Painter:
         """The picture of a frame; None if it has no such part. SceneError for a damaged frame."""
         try:
             frame = self.found.tape.get(number).frame
-        except TapeError as error:
+        except RecordingError as error:
             raise SceneError(str(error)) from error
         if self.coloured and self.scene.part not in frame.rasters:
             return None

@@ -1,4 +1,8 @@
-"""A lab as the server sees it: what a client may ask, and what must be known to open it again after a restart."""
+"""What the server asks of a lab: LabHandle. Supervisor.open returns one, EnginePool has the supervisors.
+
+No call waits. A call becomes a request (messages.py), which the supervisor's queue sends to the worker; LabState keeps
+what must be known to open the lab again after a restart. Answers and errors come back as events.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,38 @@ import math
 from typing import TYPE_CHECKING, Any, Literal
 
 from compute.bench.rates import Roof
-from compute.engine.ledger import Record
-from compute.engine.messages import Checkpoint, Order, View
-from compute.engine.recording import Recording
-from compute.engine.ring import LARGEST
+from compute.engine.messages import (
+    Act,
+    Checkpoint,
+    FramesThrough,
+    Look,
+    Pause,
+    Question,
+    Record,
+    Refuse,
+    Request,
+    Run,
+    Sample,
+    SetPace,
+    Solve,
+    Step,
+    StopRecording,
+    TakeCheckpoint,
+    TakeSnapshot,
+    Update,
+    View,
+)
+from compute.engine.registry import LabState, RecordingState
+from compute.engine.shared_memory import MAX_PIXELS
 
 if TYPE_CHECKING:
     from compute.engine.supervisor import Supervisor
 
-MOST_STEPS = 10**9  # steps in one request: days, but the lab can be paused at any time
-MOST_SAMPLES = 1000
-MOST_FRAMES = 10**6  # of a recording: nine hours at 30 a second
-RECORDED = 2**24  # pixels of a recorded picture at most: it goes through no browser
-MOST_AHEAD = 64  # frames permitted beyond the last one; those under way are limited by the ring in any case
+MAX_STEPS = 10**9  # steps in one request: days, but the lab can be paused at any time
+MAX_SAMPLES = 1000
+MAX_RECORDED_FRAMES = 10**6  # of a recording: nine hours at 30 a second
+MAX_RECORDED_PIXELS = 2**24  # pixels of a recorded picture at most: it goes through no browser
+MAX_AHEAD = 64  # frames permitted beyond the last one; those under way are limited by the ring in any case
 
 
 class LabHandle:
@@ -27,8 +50,8 @@ class LabHandle:
     What a client gets wrong comes back as Refused, and changes nothing. Calls on a closed lab do nothing.
     """
 
-    def __init__(self, supervisor: Supervisor, record: Record) -> None:
-        self._supervisor, self._record = supervisor, record
+    def __init__(self, supervisor: Supervisor, lab: LabState) -> None:
+        self._supervisor, self._lab, self._number = supervisor, lab, lab.number
 
     def update(self, **values: Any) -> int:
         """Set parameters: all of one call or none. Of several calls the newest values win.
@@ -36,97 +59,97 @@ class LabHandle:
         Returns the number of the change, from 1, by which a Refused names it.
         """
         with self._supervisor.lock:
-            record = self._record
-            record.serial += 1
-            record.unsettled = [old for old in record.unsettled if not old[1].keys() <= values.keys()]
-            record.unsettled.append((record.serial, values))
-            self._order("update", serial=record.serial, values=values)
-            return record.serial
+            lab = self._lab
+            lab.serial += 1
+            lab.unapplied = [old for old in lab.unapplied if not old[1].keys() <= values.keys()]
+            lab.unapplied.append((lab.serial, values))
+            self._send(Update(self._number, lab.serial, values))
+            return lab.serial
 
     def act(self, name: str, **arguments: Any) -> None:
         """Call an action of the lab, for example "paint"; or "restore", with a `snapshot` of a lab of this shape."""
-        self._order("act", name=name, arguments=arguments)
+        self._send(Act(self._number, name, arguments))
 
     def run(self) -> None:
         """Start, or go on."""
         with self._supervisor.lock:
-            self._record.running = True
-            self._order("run")
+            self._lab.running = True
+            self._send(Run(self._number))
 
     def pause(self) -> None:
         """Stop; the state reached is shown."""
         with self._supervisor.lock:
-            self._record.running = False
-            self._order("pause")
+            self._lab.running = False
+            self._send(Pause(self._number))
 
     def step(self, n: int = 1) -> None:
         """Pause, advance `n` steps, show one frame."""
-        if self._whole("steps", n, MOST_STEPS):
+        if self._whole("steps", n, MAX_STEPS):
             with self._supervisor.lock:
-                self._record.running = False
-                self._order("step", n=n)
+                self._lab.running = False
+                self._send(Step(self._number, n))
 
     def pace(self, steps: int | None) -> None:
         """Steps per frame; None for as fast as it goes."""
-        if steps is None or self._whole("steps per frame", steps, MOST_STEPS):
+        if steps is None or self._whole("steps per frame", steps, MAX_STEPS):
             with self._supervisor.lock:
-                self._record.steps = steps
-                self._order("set_pace", steps=steps)
+                self._lab.steps = steps
+                self._send(SetPace(self._number, steps))
 
     def look(self, view: View | None, pixels: tuple[int, int]) -> None:
         """Show `view` (x0, y0, x1, y1) in cells, None for all, at most `pixels` (height, width) large."""
         if (view is None or self._is_view(view)) and self._are_pixels(pixels):
             with self._supervisor.lock:
-                self._record.view, self._record.pixels = view, pixels
-                self._order("look", view=view, pixels=pixels)
+                self._lab.view, self._lab.pixels = view, pixels
+                self._send(Look(self._number, view, pixels))
 
     def frames_through(self, number: int) -> None:
-        """Permit all frames up to this `number`, at most MOST_AHEAD beyond the last one that came.
+        """Permit all frames up to this `number`, at most MAX_AHEAD beyond the last one that came.
 
         An absolute number: saying it again changes nothing, and a restarted engine needs no other.
         """
         with self._supervisor.lock:
-            if self._whole("frames_through", number, self._record.frames + MOST_AHEAD, least=0):
-                self._record.frames_through = number
-                self._order("frames_through", number=number)
+            if self._whole("frames_through", number, self._lab.frames + MAX_AHEAD, least=0):
+                self._lab.frames_through = number
+                self._send(FramesThrough(self._number, number))
 
     def sample(self, steps: int, repeat: int, roof: Roof | Literal[""] = "", dtype: str = "") -> None:
-        """Time `repeat` runs of `steps` steps beside the live labs, at low duty, on a twin; answered by Sampled.
+        """Time `repeat` runs of `steps` steps on a lab of its own, at low duty beside the live; answered by Sampled.
 
         roof, dtype: what the device's roof is sampled of right after them, "" for nothing.
         """
-        if self._whole("steps", steps, MOST_STEPS) and self._whole("repeat", repeat, MOST_SAMPLES):
-            self._ask("sample", steps=steps, repeat=repeat, roof=roof, dtype=dtype)
+        if self._whole("steps", steps, MAX_STEPS) and self._whole("repeat", repeat, MAX_SAMPLES):
+            self._ask(Sample(self._number, steps, repeat, roof, dtype))
 
     def solve(self, steps: int, seed: int) -> None:
-        """`steps` steps on a twin, from a field that depends on `seed` alone; answered by Solved."""
-        if self._whole("steps", steps, MOST_STEPS) and self._whole("seed", seed, 2**31 - 1, least=0):
-            self._ask("solve", steps=steps, seed=seed)
+        """`steps` steps on a lab of its own, from a field that depends on `seed` alone; answered by Solved."""
+        if self._whole("steps", steps, MAX_STEPS) and self._whole("seed", seed, 2**31 - 1, least=0):
+            self._ask(Solve(self._number, steps, seed))
 
     def snapshot(self) -> None:
         """The lab's whole state; answered by SnapshotTaken."""
-        self._ask("snapshot")
+        self._ask(TakeSnapshot(self._number))
 
     def take_checkpoint(self) -> None:
         """The lab's whole state in a file that another engine can go on from; answered by CheckpointTaken."""
-        self._ask("take_checkpoint")
+        self._ask(TakeCheckpoint(self._number))
 
     @property
     def closed(self) -> bool:
         """Whether the lab is gone, because it was closed or could not be opened."""
-        return self._record.closing
+        return self._lab.closing
 
     @property
     def last_checkpoint(self) -> Checkpoint | None:
         """The last good state, of about a second ago; None if there is none yet."""
         with self._supervisor.lock:
-            return self._record.checkpoint
+            return self._lab.checkpoint
 
     @property
     def values(self) -> dict[str, Any]:
         """What was asked for and not refused: the last known values, with those that are not yet applied."""
         with self._supervisor.lock:
-            return {**self._record.values, **self._record.pending}
+            return {**self._lab.values, **self._lab.pending}
 
     def record(self, folder: str, every: int, pixels: tuple[int, int], most: int, done: int | None = None) -> None:
         """Record a frame of the whole lab, at most `pixels` (height, width), now and after every `every` steps.
@@ -135,43 +158,44 @@ class LabHandle:
         every 0: for a lab that ends, its complete pictures only; they are recorded with any other `every` too. done:
         to go on with what another engine has recorded there, its `steps` at the snapshot that this lab goes on from.
         """
-        fine = self._whole("every", every, MOST_STEPS, least=0) and self._are_pixels(pixels, RECORDED)
-        if not (fine and self._whole("most", most, MOST_FRAMES)):
+        fine = self._whole("every", every, MAX_STEPS, least=0) and self._are_pixels(pixels, MAX_RECORDED_PIXELS)
+        if not (fine and self._whole("most", most, MAX_RECORDED_FRAMES)):
             return
         with self._supervisor.lock:
             if self.recording:
                 self._refuse("this lab is being recorded already")
                 return
-            self._record.recording = Recording(str(folder), every, pixels, most, done)
-            self._order("record", **self._record.recording.order(done))
+            request = Record(self._number, str(folder), every, pixels, most, done)
+            self._lab.recording = RecordingState(request)
+            self._send(request)
 
     def stop_recording(self) -> None:
         """End the recording, if there is one; answered by the last Recorded."""
         with self._supervisor.lock:
-            if self._record.recording:
-                self._record.recording.stopping = True
-                self._order("stop_recording")
+            if self._lab.recording:
+                self._lab.recording.stopping = True
+                self._send(StopRecording(self._number))
 
     @property
     def recording(self) -> bool:
         """Whether the lab is being recorded, or is about to be."""
-        return self._record.recording is not None
+        return self._lab.recording is not None
 
     def close(self) -> None:
         """Give the lab's memory back; answered by Closed, the last event."""
-        self._supervisor.dismiss(self._record)
+        self._supervisor.close_lab(self._lab)
 
-    def _order(self, verb: str, **arguments: Any) -> None:
-        self._supervisor.order(self._record, verb, arguments)
+    def _send(self, request: Request) -> None:
+        self._supervisor.send(self._lab, request)
 
-    def _ask(self, verb: str, **arguments: Any) -> None:
-        """An order that has an answer; it is given again if the engine dies before."""
+    def _ask(self, question: Question) -> None:
+        """Send a request that has an answer; it is sent again if the engine dies before."""
         with self._supervisor.lock:
-            self._record.questions.append(Order(self._record.number, verb, arguments))
-            self._order(verb, **arguments)
+            self._lab.questions.append(question)
+            self._send(question)
 
     def _refuse(self, text: str) -> bool:
-        self._order("refuse", text=text)
+        self._send(Refuse(self._number, text))
         return False
 
     def _whole(self, name: str, value: object, most: int, least: int = 1) -> bool:
@@ -185,7 +209,7 @@ class LabHandle:
             return True
         return self._refuse(f"view must be (x0, y0, x1, y1) with x0 < x1 and y0 < y1, not {_short(view)}")
 
-    def _are_pixels(self, pixels: object, most: int = LARGEST) -> bool:
+    def _are_pixels(self, pixels: object, most: int = MAX_PIXELS) -> bool:
         whole = (
             isinstance(pixels, tuple) and len(pixels) == 2 and all(type(side) is int and side >= 1 for side in pixels)
         )

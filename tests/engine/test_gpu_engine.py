@@ -13,7 +13,7 @@ import pytest
 from compute.backends import backend
 from compute.engine import Restarted, SnapshotTaken, Solved, Supervisor
 from compute.labs.diffusion import Diffusion
-from tests.engine_faulty import Client, running
+from tests.engine.faulty import Client, running
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(backend("gpu_cupy").missing), reason="gpu_cupy is missing here")]
 GOOD = {"ny": 300, "nx": 400, "backend": "gpu_cupy", "r": 0.2}

@@ -42,19 +42,19 @@ class Tally:
 
 
 @dataclass
-class Pace:
-    """The running state of one lab.
+class FramePacer:
+    """Decides for one lab how many steps it does next, and when a frame of it is due.
 
     steps: per frame, None for as fast as it goes; frames: number of the last frame shown; frames_through: number of the
-    last frame that it may show; owed: single steps asked for; dirty: something changed that a paused lab has not shown
-    yet; seen: whether there was any frame yet; cost: seconds of one step, moving mean, 0 if not known.
+    last frame that it may show; single_steps: asked for and not done yet; dirty: something changed that a paused lab
+    has not shown yet; seen: whether there was any frame yet; cost: seconds of one step, moving mean, 0 if not known.
     """
 
     steps: int | None = 1
     running: bool = False
     frames: int = 0
     frames_through: int = 0
-    owed: int = 0
+    single_steps: int = 0
     dirty: bool = True
     seen: bool = False
     cost: float = 0.0
@@ -74,16 +74,16 @@ class Pace:
     def stop(self) -> None:
         """Pause. What was computed of an unfinished frame is still shown."""
         self.dirty = self.dirty or self.tally.steps > 0
-        self.running, self.owed = False, 0
+        self.running, self.single_steps = False, 0
 
     def fail(self) -> None:
         """Pause after an error: nothing half done is shown, so that the error is not repeated by itself."""
-        self.running, self.owed, self.dirty, self.tally = False, 0, False, Tally()
+        self.running, self.single_steps, self.dirty, self.tally = False, 0, False, Tally()
 
-    def restep(self, n: int) -> None:
+    def add_single_steps(self, n: int) -> None:
         """Pause and do `n` single steps."""
         self.running = False
-        self.owed += n
+        self.single_steps += n
 
     def next_steps(self, now: float, *, recorded: bool = False) -> int:
         """Steps for the slice that starts `now`; 0 if the lab has nothing to compute.
@@ -91,25 +91,25 @@ class Pace:
         A lab that is recorded goes on, as fast as it goes, when nobody has looked at it for GRACE.
         """
         fit = max(1, int(SLICE / self.cost)) if self.cost else 1
-        if self.owed:
-            return min(self.owed, fit)
+        if self.single_steps:
+            return min(self.single_steps, fit)
         if not self.running:
             return 0
-        if recorded and now >= self.alone_at():
+        if recorded and now >= self.unwatched_at():
             return fit
         if self.steps is None:
             return fit if self.may_show or now - self.last_permission < GRACE else 0
         return min(max(0, self.steps - self.tally.steps), fit) if self.may_show else 0
 
-    def alone_at(self) -> float:
+    def unwatched_at(self) -> float:
         """From when on nobody looks at the lab; inf while it may send a frame, or is paused."""
         return self.last_permission + GRACE if self.running and not self.may_show else inf
 
-    def did(self, timing: Timing, seconds: float) -> None:
+    def slice_done(self, timing: Timing, seconds: float) -> None:
         """Account for a slice that took `seconds` of wall time. A first call does not count: it compiled."""
         self.tally.add(timing)
-        if self.owed:
-            self.owed = max(0, self.owed - timing.steps)
+        if self.single_steps:
+            self.single_steps = max(0, self.single_steps - timing.steps)
             self.dirty = True
         if timing.first_call:
             return
@@ -119,18 +119,18 @@ class Pace:
 
     def rest(self) -> None:
         """The lab has nothing left to do: steps that were asked for singly are done, and what there is can be shown."""
-        self.dirty = self.dirty or self.tally.steps > 0 or self.owed > 0
-        self.owed = 0
+        self.dirty = self.dirty or self.tally.steps > 0 or self.single_steps > 0
+        self.single_steps = 0
 
     def frame_due(self, resting: bool = False) -> bool:
         """Whether the lab should show its state now; `resting`: it has nothing left to do."""
-        if not self.may_show or self.owed:
+        if not self.may_show or self.single_steps:
             return False
         if resting or not (self.running and self.seen):
             return self.dirty
         return self.tally.steps >= max(1, self.steps or 1)
 
-    def shown(self) -> Tally:
+    def frame_shown(self) -> Tally:
         """Count a frame, and return what led to it."""
         tally, self.tally = self.tally, Tally()
         self.frames += 1

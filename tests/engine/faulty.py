@@ -19,7 +19,7 @@ from compute.frames import Frame, Raster
 from compute.lab import Lab
 from compute.timings import Timing
 
-LABS = {"faulty": "tests.engine_faulty:Faulty"}
+LABS = {"faulty": "tests.engine.faulty:Faulty"}
 Some = TypeVar("Some", bound=Event)
 
 

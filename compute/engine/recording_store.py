@@ -23,16 +23,17 @@ from compute.timings import Timing
 SCHEMA = "fieldlab-recording/1"
 ABOUT = "recording.json"
 ENDING = ".frame"
+TIMING = ("backend", "variant", "steps", "cells", "launch", "compute", "levels", "transfer", "first_call")
 
 
-class TapeError(ValueError):
+class RecordingError(ValueError):
     """A folder or file that is no recording, or a damaged one; the text names it."""
 
 
 @dataclass(frozen=True)
-class Shot:
+class RecordedFrame:
     """A recorded frame. step: steps of the lab since the recording began; values: those of the lab's parameters that
-    have changed since the shot before, as JSON has them.
+    have changed since the frame before, as JSON has them.
     """
 
     step: int
@@ -40,28 +41,28 @@ class Shot:
     values: Mapping[str, Any]
 
 
-class Tape:
+class RecordingStore:
     """The recording in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def begin(self, about: Mapping[str, Any]) -> None:
-        """Make the folder and note what is recorded. TapeError if there is anything in it already."""
+        """Make the folder and note what is recorded. RecordingError if there is anything in it already."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if any(self.folder.iterdir()):
-            raise TapeError(f"a recording needs an empty folder, and {self.folder} is not empty")
+            raise RecordingError(f"a recording needs an empty folder, and {self.folder} is not empty")
         with whole(self.folder / ABOUT) as out:
-            json.dump({"schema": SCHEMA, **about}, out, indent=1, ensure_ascii=False, default=_words)
+            json.dump({"schema": SCHEMA, **about}, out, indent=1, ensure_ascii=False, default=_json_value)
 
     def about(self) -> dict[str, Any]:
-        """What `begin` noted. TapeError if the folder holds no recording."""
+        """What `begin` noted. RecordingError if the folder holds no recording."""
         try:
             found = json.loads((self.folder / ABOUT).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise TapeError(f"{self.folder} holds no recording: {error}") from error
+            raise RecordingError(f"{self.folder} holds no recording: {error}") from error
         if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-            raise TapeError(f"{self.folder} holds no recording of the schema {SCHEMA!r}")
+            raise RecordingError(f"{self.folder} holds no recording of the schema {SCHEMA!r}")
         return found
 
     def numbers(self) -> list[int]:
@@ -70,7 +71,7 @@ class Tape:
         return sorted(int(name) for name in names if name.isdigit())
 
     def put(self, number: int, data: bytes) -> None:
-        """Write a frame as `packed`. OSError if the disk does not take it: then there is no such file.
+        """Write a frame as encode_frame made it. OSError if the disk does not take it: then there is no such file.
 
         A folder that was deleted is not made again: nobody would delete it a second time.
         """
@@ -79,8 +80,8 @@ class Tape:
         with whole_file(self.path(number)) as made:
             made.write_bytes(data)
 
-    def get(self, number: int) -> Shot:
-        """Read a frame. TapeError if it is damaged, OSError if it is not there."""
+    def get(self, number: int) -> RecordedFrame:
+        """Read a frame. RecordingError if it is damaged, OSError if it is not there."""
         line, _, rest = self.path(number).read_bytes().partition(b"\n")
         try:
             head = json.loads(line)
@@ -91,9 +92,9 @@ class Tape:
                 raise ValueError(f"{len(rest)} bytes where {used} belong")  # noqa: TRY301 - put into words below
             timing = Timing(**head["timing"])
             frame = Frame(parts, head["facts"], timing, head["number"], head["notes"])
-            return Shot(int(head["step"]), frame, head["values"])
+            return RecordedFrame(int(head["step"]), frame, head["values"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise TapeError(f"{self.path(number)} is damaged: {error}") from error
+            raise RecordingError(f"{self.path(number)} is damaged: {error}") from error
 
     def head(self, number: int) -> dict[str, Any]:
         """What a frame's file says of it: step, values, facts, notes and what its parts are, without their bytes."""
@@ -103,7 +104,7 @@ class Tape:
             found = json.loads(line)
             return {**found, "step": int(found["step"]), "parts": dict(found["parts"]), "facts": dict(found["facts"])}
         except (ValueError, KeyError, TypeError) as error:
-            raise TapeError(f"{self.path(number)} is damaged: {error}") from error
+            raise RecordingError(f"{self.path(number)} is damaged: {error}") from error
 
     def cut(self, step: int) -> None:
         """Delete the frames that were taken after `step` steps, which the lab has gone back behind."""
@@ -117,19 +118,19 @@ class Tape:
         return self.folder / f"{number:06d}{ENDING}"
 
 
-def packed(shot: Shot) -> bytes:
+def encode_frame(recorded: RecordedFrame) -> bytes:
     """The bytes of a frame's file."""
     arrays: list[NDArray[Any]] = []
     head = {
-        "step": shot.step,
-        "values": dict(shot.values),
-        "number": shot.frame.number,
-        "facts": dict(shot.frame.facts),
-        "notes": dict(shot.frame.notes),
-        "timing": _timing(shot.frame.timing),
-        "parts": {name: _part(part, arrays) for name, part in shot.frame.parts.items()},
+        "step": recorded.step,
+        "values": dict(recorded.values),
+        "number": recorded.frame.number,
+        "facts": dict(recorded.frame.facts),
+        "notes": dict(recorded.frame.notes),
+        "timing": {name: getattr(recorded.frame.timing, name) for name in TIMING},
+        "parts": {name: _part(part, arrays) for name, part in recorded.frame.parts.items()},
     }
-    line = json.dumps(head, ensure_ascii=False, default=_words).encode() + b"\n"
+    line = json.dumps(head, ensure_ascii=False, default=_json_value).encode() + b"\n"
     return line + b"".join(array.tobytes() for array in arrays)
 
 
@@ -156,12 +157,7 @@ def _read(entry: Mapping[str, Any], data: bytes, start: int) -> tuple[Raster | C
     return Curve(both[:count], both[count:], entry["label"]), start + both.nbytes
 
 
-def _timing(timing: Timing) -> dict[str, Any]:
-    names = ("backend", "variant", "steps", "cells", "launch", "compute", "levels", "transfer", "first_call")
-    return {name: getattr(timing, name) for name in names}
-
-
-def _words(value: object) -> Any:
+def _json_value(value: object) -> Any:
     """What JSON has no form for: a number of NumPy, or an uploaded file, of which the checksum says enough."""
     if isinstance(value, np.generic):
         return value.item()

@@ -1,4 +1,4 @@
-"""Keeps a good state of every lab on the server's side, from which a restarted engine goes on."""
+"""Checkpoints of a lab, taken by the worker and kept on the server's side, from which a restarted engine goes on."""
 
 from __future__ import annotations
 
@@ -11,43 +11,47 @@ from typing import Any
 import numpy as np
 
 from compute.devices import Host
-from compute.engine.memory import NoSharedMemory, Writer
-from compute.engine.messages import Delivery
-from compute.engine.port import Port
+from compute.engine.channel import EventSender
+from compute.engine.messages import CheckpointMessage, RecordingOffset
+from compute.engine.shared_memory import BlobWriter, NoSharedMemory
 from compute.lab import Lab
-
-Mark = tuple[str, int] | None
 
 log = logging.getLogger(__name__)
 
-PERIOD = 1.0  # seconds between deposits of a running lab
-SOON = 0.1  # seconds after which a change by hand is deposited
-WAIT = 60.0  # seconds before the next attempt when there is no memory for a deposit
+PERIOD = 1.0  # seconds between checkpoints of a running lab
+AFTER_CHANGE = 0.1  # seconds after which a change by hand is taken
+RETRY = 60.0  # seconds before the next attempt when there is no memory for a checkpoint
 MARGIN = 3  # a state is copied once, written once, and the last one is still there
-SHARE = 0.02  # part of the time that deposits may cost
+SHARE = 0.02  # part of the time that checkpoints may cost
 
 
-class Keeper:
-    """Deposits one lab's snapshots, piece by piece between slices; only healthy and finite states are good.
+class Checkpointer:
+    """Sends one lab's snapshots, piece by piece between slices; only healthy and finite states are good.
 
-    mark: how far a recording was (Delivery) is kept beside the state.
+    recording_offset: how far a recording is, None without one, which is kept beside the state.
     """
 
-    def __init__(self, number: int, lab: Lab, port: Port, mark: Callable[[], Mark] = lambda: None) -> None:
-        self._number, self._lab, self._port, self._mark = number, lab, port, mark
+    def __init__(
+        self,
+        number: int,
+        lab: Lab,
+        sender: EventSender,
+        recording_offset: Callable[[], RecordingOffset | None] = lambda: None,
+    ) -> None:
+        self._number, self._lab, self._sender, self._recording_offset = number, lab, sender, recording_offset
         self._changed = False
         self._next = time.monotonic() + PERIOD
         self._rested_at = 0.0
         self._cost = 0.0
-        self._writer: Writer | None = None
+        self._writer: BlobWriter | None = None
         self._values: Mapping[str, Any] = {}
-        self._marked: Mark = None
+        self._offset: RecordingOffset | None = None
 
     def touch(self, *, by_hand: bool) -> None:
         """The state changed: by steps, or by hand (a value, paint, reset), which is worth keeping at once."""
         self._changed = True
         if by_hand:
-            self._next = min(self._next, max(time.monotonic() + SOON, self._rested_at))
+            self._next = min(self._next, max(time.monotonic() + AFTER_CHANGE, self._rested_at))
 
     def wakes_at(self) -> float:
         """When there is something to write; inf if there is not."""
@@ -61,9 +65,9 @@ class Keeper:
         try:
             self._write()
         except NoSharedMemory as error:
-            log.warning("lab %d: no deposit for a restart: %s", self._number, error)
+            log.warning("lab %d: no checkpoint for a restart: %s", self._number, error)
             self.close()
-            self._cost = WAIT * SHARE
+            self._cost = RETRY * SHARE
         now = time.monotonic()
         self._cost += now - start
         if self._writer is None:
@@ -74,8 +78,8 @@ class Keeper:
         if self._writer is None:
             self._begin()
         elif self._writer.write():
-            deposit = Delivery(self._number, "deposit", self._writer.parcel, self._values, self._marked)
-            self._port.say(deposit, [self._writer.descriptor])
+            message = CheckpointMessage(self._number, self._writer.payload, self._values, self._offset)
+            self._sender.send(message, [self._writer.descriptor])
             self.close()
 
     def _begin(self) -> None:
@@ -83,9 +87,9 @@ class Keeper:
         needed, free = self._lab.predicted_bytes(**self._lab.values()), Host().free_bytes()
         if needed > free / MARGIN:
             raise NoSharedMemory(f"{needed} bytes for a copy are too much where {free} are free")
-        if self._lab.healthy and finite(snapshot := self._lab.snapshot()):
-            self._values, self._marked = self._lab.values(), self._mark()
-            self._writer = Writer(snapshot)
+        if self._lab.healthy and all_finite(snapshot := self._lab.snapshot()):
+            self._values, self._offset = self._lab.values(), self._recording_offset()
+            self._writer = BlobWriter(snapshot)
 
     def close(self) -> None:
         """Give up what is being written."""
@@ -94,7 +98,7 @@ class Keeper:
             self._writer = None
 
 
-def finite(snapshot: Mapping[str, Any]) -> bool:
+def all_finite(snapshot: Mapping[str, Any]) -> bool:
     """Whether the arrays of a snapshot are free of NaN and inf: their float64 sums tell, in one pass."""
     arrays = [value for value in snapshot.values() if isinstance(value, np.ndarray) and value.dtype.kind == "f"]
     with np.errstate(over="ignore", invalid="ignore"):

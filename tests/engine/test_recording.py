@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 
 from compute.engine import Closed, FrameReady, Paused, Recorded, Refused, Restarted, SnapshotTaken, Supervisor
-from compute.engine.filming import Filming
-from compute.engine.reel import Reel
-from compute.engine.tape import Shot, Tape, TapeError, packed
+from compute.engine.messages import Record
+from compute.engine.recording import FrameRecorder, LabRecorder
+from compute.engine.recording_store import RecordedFrame, RecordingError, RecordingStore, encode_frame
 from compute.frames import Curve, Frame, Raster
 from compute.labs.diffusion import Diffusion
 from compute.timings import Timing
-from tests.engine_faulty import Client, Faulty, running
+from tests.engine.faulty import Client, Faulty, running
 
 Disk = namedtuple("Disk", "total used free")
 
@@ -32,14 +32,14 @@ def engine() -> Iterator[Supervisor]:
     yield from running()
 
 
-def shots(folder: Path, least: int = 0) -> list[Shot]:
+def recorded_frames(folder: Path, least: int = 0) -> list[RecordedFrame]:
     """What is on the disk, once that is so many frames: while it is recorded, the newest may be on their way."""
-    tape, end = Tape(folder), time.monotonic() + 10
-    while len(tape.numbers()) < least and time.monotonic() < end:
+    store, end = RecordingStore(folder), time.monotonic() + 10
+    while len(store.numbers()) < least and time.monotonic() < end:
         time.sleep(0.01)
-    numbers = tape.numbers()
+    numbers = store.numbers()
     assert numbers == list(range(len(numbers)))
-    return [tape.get(number) for number in numbers]
+    return [store.get(number) for number in numbers]
 
 
 def ended(client: Client, seconds: float = 20.0) -> Recorded:
@@ -91,14 +91,14 @@ def test_frames_are_those_of_exactly_every_kth_step_beside_another_lab_and_witho
         last = ended(client, 60)
         assert (last.frames, last.steps) == (12, 11 * every)
         assert "the bound of 12 frames" in last.ended
-        taken = shots(tmp_path / folder)
-        assert [shot.step for shot in taken] == [every * number for number in range(12)]
-        assert [shot.frame.facts["step"] for shot in taken] == [shot.step for shot in taken]
+        taken = recorded_frames(tmp_path / folder)
+        assert [recorded.step for recorded in taken] == [every * number for number in range(12)]
+        assert [recorded.frame.facts["step"] for recorded in taken] == [recorded.step for recorded in taken]
         lab = Diffusion(backend="cpu_numpy", **{**values, "r": r})
         truth = lab.field()
         lab.close()
-        for shot in taken:
-            raster = shot.frame.rasters["field"]
+        for recorded in taken:
+            raster = recorded.frame.rasters["field"]
             seen = raster.low + raster.levels / 254 * (raster.high - raster.low)
             np.testing.assert_allclose(seen, truth, rtol=0, atol=(raster.high - raster.low) / 254)
             truth = stepped(truth, r, every)
@@ -117,21 +117,21 @@ def test_changes_on_the_way_appear_and_a_paused_lab_records_nothing(engine, tmp_
     client.handle.update(level=0.25)
     client.handle.act("reset")
     client.barrier()
-    assert [shot.step for shot in shots(tmp_path, 3)] == [0, 5, 10]
+    assert [recorded.step for recorded in recorded_frames(tmp_path, 3)] == [0, 5, 10]
     client.handle.step(9)
     wait_for(client, 9)
     time.sleep(0.35)
     client.handle.stop_recording()
     last = ended(client)
     assert last == Recorded(5, last.bytes, 21, "stopped")
-    taken = shots(tmp_path)
-    assert [shot.step for shot in taken] == [0, 5, 10, 15, 20]
-    assert [shot.frame.facts["step"] for shot in taken] == [0, 5, 10, 3, 8]  # the reset came after 12
-    assert [shot.values for shot in taken] == [{}, {}, {}, {"level": 0.25}, {}]
-    assert Tape(tmp_path).about()["values"]["level"] == 0.5
+    taken = recorded_frames(tmp_path)
+    assert [recorded.step for recorded in taken] == [0, 5, 10, 15, 20]
+    assert [recorded.frame.facts["step"] for recorded in taken] == [0, 5, 10, 3, 8]  # the reset came after 12
+    assert [recorded.values for recorded in taken] == [{}, {}, {}, {"level": 0.25}, {}]
+    assert RecordingStore(tmp_path).about()["values"]["level"] == 0.5
     client.handle.step(20)
     wait_for(client, 29)
-    assert len(shots(tmp_path)) == 5
+    assert len(recorded_frames(tmp_path)) == 5
     assert len(client.of(Recorded)) <= 4
     close(client)
 
@@ -145,14 +145,14 @@ def test_of_a_lab_that_ends_each_complete_picture_is_recorded(engine, tmp_path):
         if change:
             client.handle.update(**change)
         end = time.monotonic() + 60
-        while len(Tape(tmp_path).numbers()) < number + 2:
+        while len(RecordingStore(tmp_path).numbers()) < number + 2:
             assert time.monotonic() < end
             time.sleep(0.01)
     client.barrier()
     client.handle.stop_recording()
     assert ended(client).frames == 4  # the present state at first, which is not complete
-    assert [shot.frame.facts["finished"] for shot in shots(tmp_path)[1:]] == [1.0] * 3
-    assert shots(tmp_path)[3].values["zoom"] == "100"
+    assert [recorded.frame.facts["finished"] for recorded in recorded_frames(tmp_path)[1:]] == [1.0] * 3
+    assert recorded_frames(tmp_path)[3].values["zoom"] == "100"
     close(client)
 
 
@@ -167,15 +167,15 @@ def test_a_killed_engine_goes_on_with_the_recording_from_its_last_good_state(tmp
         client.wait(Restarted)
         last = ended(client)
         assert (last.frames, last.steps) == (700, 3 * 699)
-        taken = shots(tmp_path)
-        assert [shot.step for shot in taken] == list(range(0, 2100, 3))
+        taken = recorded_frames(tmp_path)
+        assert [recorded.step for recorded in taken] == list(range(0, 2100, 3))
         # no step is missing and none is there twice: the state went on from where the recording did
-        assert [shot.frame.facts["value"] for shot in taken] == list(range(0, 2100, 3))
+        assert [recorded.frame.facts["value"] for recorded in taken] == list(range(0, 2100, 3))
         assert not client.handle.recording
-        record, folder = engine._ledger.get(1), str(tmp_path / "again")
+        lab, folder = engine._registry.get(1), str(tmp_path / "again")
         client.handle.record(folder, 3, (8, 8), 10**6)
         end = time.monotonic() + 20
-        while not (record.checkpoint and record.checkpoint.mark and record.checkpoint.mark[0] == folder):
+        while not (lab.checkpoint and lab.checkpoint.recording_offset and lab.checkpoint.recording_offset[0] == folder):
             assert time.monotonic() < end
             time.sleep(0.01)
         os.kill(engine.pid, signal.SIGKILL)
@@ -191,17 +191,17 @@ def test_a_recording_younger_than_the_last_good_state_ends_with_a_restart(tmp_pa
     for engine in running():
         client = Client(engine)
         client.barrier()
-        record = engine._ledger.get(1)
-        monkeypatch.setattr(record, "keep", lambda checkpoint: None)
+        record = engine._registry.get(1)
+        monkeypatch.setattr(record, "keep_checkpoint", lambda checkpoint: None)
         client.handle.record(str(tmp_path), 3, (8, 8), 1500)
         client.handle.step(4)
         client.barrier()
-        assert len(shots(tmp_path, 2)) == 2
+        assert len(recorded_frames(tmp_path, 2)) == 2
         os.kill(engine.pid, signal.SIGKILL)
         client.wait(Restarted)
         assert "restarted from a state before the recording" in ended(client).ended
         client.barrier()
-        assert [shot.step for shot in shots(tmp_path)] == [0, 3]
+        assert [recorded.step for recorded in recorded_frames(tmp_path)] == [0, 3]
         close(client)
 
 
@@ -232,7 +232,8 @@ def test_what_cannot_be_recorded_is_said(engine, tmp_path, arguments, kind, word
     client.handle.step(2)
     wait_for(client, 2)
     assert "the bound of 3 frames" in client.of(Recorded)[-1].ended
-    assert [shot.frame.rasters["field"].levels.shape for shot in shots(tmp_path / "fine")] == [(1200, 1000)] * 3
+    shapes = [one.frame.rasters["field"].levels.shape for one in recorded_frames(tmp_path / "fine")]
+    assert shapes == [(1200, 1000)] * 3
     close(client)
 
 
@@ -249,7 +250,7 @@ def test_a_lab_that_fails_keeps_what_was_recorded_and_a_frame_that_fails_ends_it
     client.handle.step(5)
     assert ended(client).ended == "a frame could not be made: ZeroDivisionError: planted"
     client.wait(Paused, 2)
-    assert [shot.step for shot in shots(tmp_path)] == [0, 2, 4]
+    assert [recorded.step for recorded in recorded_frames(tmp_path)] == [0, 2, 4]
     close(client)
 
 
@@ -269,26 +270,26 @@ def test_values_that_are_not_finite_pause_a_recorded_lab_nobody_looks_at(engine,
 
 def test_a_disk_that_is_short_ends_the_recording_and_keeps_its_reserve(tmp_path, monkeypatch):
     lab = Faulty(backend="cpu_numpy")
-    reel = Reel(lab, str(tmp_path / "a"), 1, (50, 40), 100)
+    recorder = FrameRecorder(lab, str(tmp_path / "a"), 1, (50, 40), 100)
 
     def take(free: float, total: float) -> str:
         monkeypatch.setattr(shutil, "disk_usage", lambda _: Disk(total, 0, free))
-        reel.did(1)
-        return reel.take(lab.frame(None, reel.pixels), lab.values(), resting=False)
+        recorder.advanced(1)
+        return recorder.take(lab.frame(None, recorder.pixels), lab.values(), resting=False)
 
     assert take(2**30 + 2000, 10**15) == ""
     assert "0.98 GiB of the disk are free, and 1.00 GiB are left" in take(2**30 - 2**24, 10**15)
     assert "are left to others" in take(2**30 + 1999, 10**15)
     assert take(0.05 * 10**9 + 2000, 10**9) == ""  # a small disk: 5 %
     assert "are left to others" in take(0.05 * 10**9 + 1999, 10**9)
-    assert reel.frames == 2
-    reel.finish()
-    assert [shot.step for shot in shots(tmp_path / "a")] == [1, 4]
+    assert recorder.frames == 2
+    recorder.finish()
+    assert [recorded.step for recorded in recorded_frames(tmp_path / "a")] == [1, 4]
 
 
 def test_a_disk_that_refuses_a_frame_leaves_no_part_of_it_and_none_after_it(tmp_path, monkeypatch):
     lab = Faulty(backend="cpu_numpy")
-    reel = Reel(lab, str(tmp_path / "a"), 1, (50, 40), 100)
+    recorder = FrameRecorder(lab, str(tmp_path / "a"), 1, (50, 40), 100)
     replace, tries = Path.replace, []
 
     def full(path: Path, target: Path) -> Path:
@@ -299,91 +300,91 @@ def test_a_disk_that_refuses_a_frame_leaves_no_part_of_it_and_none_after_it(tmp_
 
     monkeypatch.setattr(Path, "replace", full)
     for _ in range(3):
-        reel.take(lab.frame(None, (8, 8)), {}, resting=False)
-        reel.did(1)
-    reel.finish()
+        recorder.take(lab.frame(None, (8, 8)), {}, resting=False)
+        recorder.advanced(1)
+    recorder.finish()
     with pytest.raises(OSError, match="cannot be written: the disk is full"):
-        reel.check()
-    assert reel.news("full").frames == 1
-    assert reel.bytes == (tmp_path / "a" / "000000.frame").stat().st_size
+        recorder.check()
+    assert recorder.progress("full").frames == 1
+    assert recorder.bytes == (tmp_path / "a" / "000000.frame").stat().st_size
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["000000.frame", "recording.json"]
 
 
 def test_a_slow_disk_makes_the_lab_wait_and_no_step_is_left_out(tmp_path, monkeypatch):
     """Two frames may be on their way: the lab goes on to the third, and waits there."""
-    lab, gate, put = Faulty(backend="cpu_numpy"), threading.Event(), Tape.put
+    lab, gate, put = Faulty(backend="cpu_numpy"), threading.Event(), RecordingStore.put
 
-    def slow(tape: Tape, number: int, data: bytes) -> None:
+    def slow(store: RecordingStore, number: int, data: bytes) -> None:
         assert gate.wait(20)
-        put(tape, number, data)
+        put(store, number, data)
 
-    monkeypatch.setattr(Tape, "put", slow)
-    port = Port()
-    filming = Filming(1, lab, port, lambda _: nullcontext())
-    filming.begin(str(tmp_path / "a"), None, every=10, pixels=(8, 8), most=6)
+    monkeypatch.setattr(RecordingStore, "put", slow)
+    sender = Sender()
+    lab_recorder = LabRecorder(1, lab, sender, lambda _: nullcontext())
+    lab_recorder.begin(Record(1, str(tmp_path / "a"), 10, (8, 8), 6, None))
 
     def turn() -> None:
-        if steps := filming.limited(7):
+        if steps := lab_recorder.limited(7):
             lab.advance(steps)
-            filming.did(steps)
-        filming.turn(running=True)
+            lab_recorder.advanced(steps)
+        lab_recorder.turn(running=True)
 
     for _ in range(20):
         turn()
     assert lab.count == 10  # frames of 0 and 10 are on their way
-    assert 0 < filming.wakes_at() - time.monotonic() < 0.1
-    assert not filming.due(running=True)
+    assert 0 < lab_recorder.wakes_at() - time.monotonic() < 0.1
+    assert not lab_recorder.due(running=True)
     gate.set()
     end = time.monotonic() + 20
-    while filming.on:
+    while lab_recorder.on:
         assert time.monotonic() < end
         turn()
-    assert [shot.step for shot in shots(tmp_path / "a")] == list(range(0, 60, 10))
-    assert [shot.frame.facts["step"] for shot in shots(tmp_path / "a")] == list(range(0, 60, 10))
-    assert port.told[-1].frames == 6
+    assert [recorded.step for recorded in recorded_frames(tmp_path / "a")] == list(range(0, 60, 10))
+    assert [recorded.frame.facts["step"] for recorded in recorded_frames(tmp_path / "a")] == list(range(0, 60, 10))
+    assert sender.told[-1].frames == 6
 
 
 def test_a_folder_that_was_deleted_stays_so_and_ends_the_recording(tmp_path):
-    port = Port()
-    filming = Filming(1, Faulty(backend="cpu_numpy"), port, lambda _: nullcontext())
-    filming.begin(str(tmp_path / "a"), None, every=1, pixels=(8, 8), most=6)
+    sender = Sender()
+    lab_recorder = LabRecorder(1, Faulty(backend="cpu_numpy"), sender, lambda _: nullcontext())
+    lab_recorder.begin(Record(1, str(tmp_path / "a"), 1, (8, 8), 6, None))
     shutil.rmtree(tmp_path / "a")
-    filming.turn(running=True)
-    assert "the disk did not take a frame: FileNotFoundError" in port.told[-1].ended
-    tape = Tape(tmp_path / "a")
+    lab_recorder.turn(running=True)
+    assert "the disk did not take a frame: FileNotFoundError" in sender.told[-1].ended
+    store = RecordingStore(tmp_path / "a")
     with pytest.raises(FileNotFoundError, match="is gone"):
-        tape.put(1, b"")
-    assert not tape.folder.exists()
+        store.put(1, b"")
+    assert not store.folder.exists()
 
 
-class Port:
-    """What Filming needs of the worker's port."""
+class Sender:
+    """What LabRecorder needs of the worker's sender."""
 
     def __init__(self) -> None:
         self.told: list[Recorded] = []
 
-    def tell(self, _lab: int, event: Recorded) -> None:
+    def send_event(self, _lab: int, event: Recorded) -> None:
         self.told.append(event)
 
-    def expecting(self, *_: object) -> AbstractContextManager[None]:
+    def extended_deadline(self, *_: object) -> AbstractContextManager[None]:
         return nullcontext()
 
 
 def test_frames_lost_with_the_engine_end_the_recording(tmp_path):
     """The state to go on from is of step 25, and the frame of step 20 had not reached the disk."""
     lab, folder = Faulty(backend="cpu_numpy"), str(tmp_path / "a")
-    reel = Reel(lab, folder, 10, (8, 8), 100)
+    recorder = FrameRecorder(lab, folder, 10, (8, 8), 100)
     for _ in range(3):
-        reel.take(lab.frame(None, (8, 8)), {}, resting=False)
-        reel.did(10)
-    reel.finish()
-    assert Reel(lab, folder, 10, (8, 8), 100, done=25).left == 5
-    Tape(Path(folder)).path(2).unlink()
-    assert Reel(lab, folder, 10, (8, 8), 100, done=19).left == 1
-    waiting = Reel(lab, folder, 10, (8, 8), 100, done=20)
+        recorder.take(lab.frame(None, (8, 8)), {}, resting=False)
+        recorder.advanced(10)
+    recorder.finish()
+    assert FrameRecorder(lab, folder, 10, (8, 8), 100, done=25).steps_left == 5
+    RecordingStore(Path(folder)).path(2).unlink()
+    assert FrameRecorder(lab, folder, 10, (8, 8), 100, done=19).steps_left == 1
+    waiting = FrameRecorder(lab, folder, 10, (8, 8), 100, done=20)
     assert waiting.due(resting=False, running=True)
     with pytest.raises(ValueError, match="were lost with the engine"):
-        Reel(lab, folder, 10, (8, 8), 100, done=25)
+        FrameRecorder(lab, folder, 10, (8, 8), 100, done=25)
 
 
 def test_a_frame_is_read_back_as_it_was_and_damage_is_seen(tmp_path):
@@ -394,10 +395,10 @@ def test_a_frame_is_read_back_as_it_was_and_damage_is_seen(tmp_path):
         "none": Curve(np.empty(0), np.empty(0)),
     }
     frame = Frame(parts, {"step": 3.0, "bad": float("nan")}, Timing("cpu_numpy", "x", 4, 35, 1e-3), 9, {"a": "b\nc"})
-    tape = Tape(tmp_path / "new")
-    tape.begin({"lab": "diffusion"})
-    tape.put(4, packed(Shot(12, frame, {"r": np.float64(0.2), "data": b"abc"})))
-    again = tape.get(4)
+    store = RecordingStore(tmp_path / "new")
+    store.begin({"lab": "diffusion"})
+    store.put(4, encode_frame(RecordedFrame(12, frame, {"r": np.float64(0.2), "data": b"abc"})))
+    again = store.get(4)
     assert (again.step, again.frame.number, again.frame.notes) == (12, 9, {"a": "b\nc"})
     assert again.values["r"] == 0.2
     assert again.values["data"].startswith("3 bytes, sha256 ba7816bf")
@@ -408,12 +409,12 @@ def test_a_frame_is_read_back_as_it_was_and_damage_is_seen(tmp_path):
     np.testing.assert_array_equal([line.x, line.y], [parts["line"].x, parts["line"].y])
     assert line.label == "sö\n"
     assert again.frame.timing.steps == 4
-    data = tape.path(4).read_bytes()
+    data = store.path(4).read_bytes()
     for damaged in (data[:-1], data + b"x", data[1:], b"", b"[]\n", b'{"parts": {"a": {"raster": [1, 1]}}}\n0'):
-        tape.path(4).write_bytes(damaged)
-        with pytest.raises(TapeError, match=r"000004\.frame is damaged"):
-            tape.get(4)
-    with pytest.raises(TapeError, match="not empty"):
-        tape.begin({})
-    with pytest.raises(TapeError, match="holds no recording"):
-        Tape(tmp_path).about()
+        store.path(4).write_bytes(damaged)
+        with pytest.raises(RecordingError, match=r"000004\.frame is damaged"):
+            store.get(4)
+    with pytest.raises(RecordingError, match="not empty"):
+        store.begin({})
+    with pytest.raises(RecordingError, match="holds no recording"):
+        RecordingStore(tmp_path).about()

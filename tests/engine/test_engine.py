@@ -15,7 +15,7 @@ import pytest
 
 from compute.engine import (
     Closed,
-    EngineRoom,
+    EnginePool,
     Event,
     FrameReady,
     Paused,
@@ -27,7 +27,7 @@ from compute.engine import (
     Supervisor,
 )
 from compute.labs.diffusion import Diffusion
-from tests.engine_faulty import LABS, Client, running
+from tests.engine.faulty import LABS, Client, running
 
 
 @pytest.fixture(scope="module")
@@ -291,7 +291,7 @@ class TestRefusals:
             hear(event)
             raise RuntimeError("planted in the client")
 
-        client.handle._record.on_event = fail
+        client.handle._lab.on_event = fail
         client.credit(1)
         client.wait(FrameReady)
         client.handle.close()
@@ -417,7 +417,7 @@ def test_closed_labs_leave_nothing(engine):
     assert (open_files(me.pid), open_files(worker)) == files
     assert psutil.Process(worker).memory_info().rss < resident + 30 * 2**20
     assert set(Path("/dev/shm").iterdir()) == shared
-    assert engine._ledger.all() == []
+    assert engine._registry.all() == []
 
 
 def test_orders_to_a_closed_lab_do_nothing(engine):
@@ -434,7 +434,7 @@ def test_orders_to_a_closed_lab_do_nothing(engine):
 
 def test_the_room_starts_engines_when_asked_and_closes_them_all():
     before = set(threading.enumerate())
-    room = EngineRoom(labs=LABS)
+    room = EnginePool(labs=LABS)
     assert dict(room.list()) == {}
     engine = room.get("host")
     assert room.get("host") is engine

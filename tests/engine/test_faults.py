@@ -26,9 +26,9 @@ from compute.engine import (
     Solved,
     Supervisor,
 )
-from tests.engine_faulty import Client, running
+from tests.engine.faulty import Client, running
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ def shared_memory(engine: Supervisor) -> int:
 
 
 def kept(engine: Supervisor, number: int = 1) -> bool:
-    record = engine._ledger.get(number)
-    return record is not None and record.checkpoint is not None
+    lab = engine._registry.get(number)
+    return lab is not None and lab.checkpoint is not None
 
 
 def wait_until(good: object, seconds: float = 20.0) -> None:
@@ -96,9 +96,9 @@ def test_a_state_that_cannot_be_opened_again_leaves_nothing_open_in_the_worker(e
     witness, refused = Client(engine), [Client(engine) for _ in range(5)]
     for client in refused:
         client.handle.step(1)
-    wait_until(lambda: all(kept(engine, client.handle._record.number) for client in refused))
+    wait_until(lambda: all(kept(engine, client.handle._lab.number) for client in refused))
     for client in refused:
-        client.handle._record.checkpoint.values["level"] = 7.0
+        client.handle._lab.checkpoint.values["level"] = 7.0
     kill(engine)
     for client in refused:
         assert "level" in client.wait(Refused).text
@@ -261,7 +261,7 @@ def test_questions_are_asked_again_after_a_restart(engine):
     client.wait(SnapshotTaken, 5)
     client.barrier()
     assert [len(client.of(kind)) for kind in (Sampled, Solved, SnapshotTaken, Restarted)] == [1, 1, 9, 1]
-    wait_until(lambda: client.handle._record.questions == [])
+    wait_until(lambda: client.handle._lab.questions == [])
 
 
 def test_a_state_moves_to_another_engine(engine):
@@ -301,11 +301,11 @@ def test_closing_is_possible_at_any_moment():
 SERVER = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have had it ignored
-from compute.engine import EngineRoom
-from tests.engine_faulty import LABS
-room = EngineRoom(labs=LABS, spare=0.0)
+from compute.engine import EnginePool
+from tests.engine.faulty import LABS
+room = EnginePool(labs=LABS, spare=0.0)
 engine = room.get("host")
-from tests.engine_faulty import Client
+from tests.engine.faulty import Client
 client = Client(engine)
 client.barrier()
 while not engine.spare_pid: time.sleep(0.01)
