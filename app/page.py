@@ -15,7 +15,7 @@ from panel.util import edit_readonly
 
 from app.browser import KEYS, Browser
 from app.export.card import ExportCard
-from app.export.incoming import asked_for, scene_in
+from app.export.restore import asked_for, scene_in
 from app.lab_view import READOUT, SIDEBAR, LabView
 from app.lobby import lobby
 from app.notices import Notices

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
 
-from compute.export import arrays, figures
+from compute.export import data_files, figures
 from compute.export.render import LiveState
 from compute.export.scene import Scene, SceneError
 from compute.labs.crossover import Crossover, catalogue, lab, picture, recorded
@@ -144,7 +144,7 @@ def test_before_anything_is_measured_there_are_axes_and_no_numbers(tmp_path):
         assert list(made.panels(made.frame())) == ["time"]
         assert not drawn(made, "time").lines
         with pytest.raises(SceneError, match="no raw data"):
-            arrays.results(made)
+            data_files.results(made)
         assert Crossover.history_of(made.values(), made.snapshot()).missing == ""
 
 
@@ -153,7 +153,7 @@ def test_a_drawing_and_the_numbers_of_what_the_page_has_measured(done, tmp_path,
     scripted.seconds = lambda way, n: 1.0  # whoever measures again is seen
     figures.write(SCENE, tmp_path / "time.svg", current=present)
     assert b'"lab": "crossover"' in (tmp_path / "time.svg").read_bytes()
-    arrays.write_npz(SCENE, tmp_path / "times.npz", current=present)
+    data_files.write_npz(SCENE, tmp_path / "times.npz", current=present)
     with np.load(tmp_path / "times.npz") as found:
         assert json.loads(str(found["fieldlab"]))["lab"] == "crossover"
         names = [f"{way}.{name}" for way in TRUTH for name in ("n", "median", "q1", "q3")]

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.export import restore
-from app.export.incoming import asked_for, scene_in
+from app.export.restore import asked_for, scene_in
 from compute.export.link import CHECK, WORDS, unpacked
 from compute.export.scene import MOST_DEPTH, MOST_DIGITS, Scene, SceneError
 from compute.labs import LABS, lab_class

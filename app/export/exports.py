@@ -13,13 +13,13 @@ from typing import Any
 import panel as pn
 from bokeh.document import Document
 
-from app.export.courier import Courier
-from app.export.subject import Moment, Subject
+from app.export.download import FileDownload
+from app.export.source import ExportSource, Moment
 from app.notices import Notices
 from app.theme import stylesheet
 from app.widgets import icon
 from compute import scratch
-from compute.export.jobs import Job, ours
+from compute.export.jobs import Job, internal_error
 from compute.files import size
 
 TICK = 250  # ms
@@ -45,7 +45,7 @@ class Export:
         self.job: Job | None = None
         self.trouble = self.note = ""
         self._there = self._cancelled = self._told = False
-        self._subject: Subject | None = None
+        self._source: ExportSource | None = None
         self._note: Callable[[Any], str] = lambda result: ""
         self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=0, sizing_mode="stretch_width")
         self._hold = icon("pause", "Pause", self._toggle)
@@ -72,7 +72,11 @@ class Export:
         return self.state in ("done", "failed", "cancelled")
 
     def order(
-        self, subject: Subject, part: str, job: Callable[[Moment], Job], note: Callable[[Any], str] = lambda result: ""
+        self,
+        source: ExportSource,
+        part: str,
+        job: Callable[[Moment], Job],
+        note: Callable[[Any], str] = lambda result: "",
     ) -> None:
         """Have it made by job(how the lab stands). note(its result): what is said when the file is there. See `ask`."""
 
@@ -83,10 +87,10 @@ class Export:
             self.job.start()
 
         self._note = note
-        self.ask(subject, part, begin)
+        self.ask(source, part, begin)
 
-    def ask(self, subject: Subject, part: str, act: Callable[[Moment], object]) -> None:
-        """Call act(how the lab stands), once the engine has said that; part: as of Subject.ask.
+    def ask(self, source: ExportSource, part: str, act: Callable[[Moment], object]) -> None:
+        """Call act(how the lab stands), once the engine has said that; part: as of ExportSource.ask.
 
         If the engine does not say it, or `act` raises, that is why it failed; a ValueError is the request's fault.
         Nothing is done if it is over before.
@@ -101,12 +105,12 @@ class Export:
             except ValueError as error:
                 self.fail(str(error))
             except Exception as error:
-                self.fail(ours(f"{type(error).__name__}: {error}"))
+                self.fail(internal_error(f"{type(error).__name__}: {error}"))
                 raise
 
         if not self.over:
-            self._subject = subject
-            subject.ask(part, heard, self.fail)
+            self._source = source
+            source.ask(part, heard, self.fail)
 
     def made(self) -> None:
         """The file is there already."""
@@ -119,8 +123,8 @@ class Export:
 
     def show(self) -> None:
         """Write down how it is; once it is done, hand it over."""
-        if self.state == "asking" and self._subject is not None:
-            self._subject.tick()
+        if self.state == "asking" and self._source is not None:
+            self._source.tick()
         state = self.state
         if state == "done" and self.job is not None:
             self.note = self._note(self.job.result)
@@ -180,7 +184,7 @@ class Export:
             self.show()
 
     def _send(self, suffix: str) -> None:
-        self._exports.courier.send(Path(f"{self.path}{suffix}"), f"{self.name}{suffix}", lambda: None)
+        self._exports.download.send(Path(f"{self.path}{suffix}"), f"{self.name}{suffix}", lambda: None)
 
     def _close(self) -> None:
         self._exports.drop(self)
@@ -189,8 +193,8 @@ class Export:
 class Exports:
     """The list of one page. `panel` is shown on the card."""
 
-    def __init__(self, document: Document, courier: Courier, notices: Callable[[], Notices]) -> None:
-        self._document, self.courier, self._notices = document, courier, notices
+    def __init__(self, document: Document, download: FileDownload, notices: Callable[[], Notices]) -> None:
+        self._document, self.download, self._notices = document, download, notices
         self.panel = pn.Column(margin=0, sizing_mode="stretch_width")
         self._exports: list[Export] = []
         self._ticking: Any = None
