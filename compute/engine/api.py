@@ -10,27 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any, Literal
 
 from compute.bench.rates import Roof
-from compute.engine.messages import (
-    Act,
-    Checkpoint,
-    FramesThrough,
-    Look,
-    Pause,
-    Question,
-    Record,
-    Refuse,
-    Request,
-    Run,
-    Sample,
-    SetPace,
-    Solve,
-    Step,
-    StopRecording,
-    TakeCheckpoint,
-    TakeSnapshot,
-    Update,
-    View,
-)
+from compute.engine import messages
 from compute.engine.registry import LabState, RecordingState
 from compute.engine.shared_memory import MAX_PIXELS
 
@@ -63,45 +43,45 @@ class LabHandle:
             lab.serial += 1
             lab.unapplied = [old for old in lab.unapplied if not old[1].keys() <= values.keys()]
             lab.unapplied.append((lab.serial, values))
-            self._send(Update(self._number, lab.serial, values))
+            self._send(messages.Update(self._number, lab.serial, values))
             return lab.serial
 
     def act(self, name: str, **arguments: Any) -> None:
         """Call an action of the lab, for example "paint"; or "restore", with a `snapshot` of a lab of this shape."""
-        self._send(Act(self._number, name, arguments))
+        self._send(messages.Act(self._number, name, arguments))
 
     def run(self) -> None:
         """Start, or go on."""
         with self._supervisor.lock:
             self._lab.running = True
-            self._send(Run(self._number))
+            self._send(messages.Run(self._number))
 
     def pause(self) -> None:
         """Stop; the state reached is shown."""
         with self._supervisor.lock:
             self._lab.running = False
-            self._send(Pause(self._number))
+            self._send(messages.Pause(self._number))
 
     def step(self, n: int = 1) -> None:
         """Pause, advance `n` steps, show one frame."""
         if self._whole("steps", n, MAX_STEPS):
             with self._supervisor.lock:
                 self._lab.running = False
-                self._send(Step(self._number, n))
+                self._send(messages.Step(self._number, n))
 
     def pace(self, steps: int | None) -> None:
         """Steps per frame; None for as fast as it goes."""
         if steps is None or self._whole("steps per frame", steps, MAX_STEPS):
             with self._supervisor.lock:
                 self._lab.steps = steps
-                self._send(SetPace(self._number, steps))
+                self._send(messages.SetPace(self._number, steps))
 
-    def look(self, view: View | None, pixels: tuple[int, int]) -> None:
+    def look(self, view: messages.View | None, pixels: tuple[int, int]) -> None:
         """Show `view` (x0, y0, x1, y1) in cells, None for all, at most `pixels` (height, width) large."""
         if (view is None or self._is_view(view)) and self._are_pixels(pixels):
             with self._supervisor.lock:
                 self._lab.view, self._lab.pixels = view, pixels
-                self._send(Look(self._number, view, pixels))
+                self._send(messages.Look(self._number, view, pixels))
 
     def frames_through(self, number: int) -> None:
         """Permit all frames up to this `number`, at most MAX_AHEAD beyond the last one that came.
@@ -111,7 +91,7 @@ class LabHandle:
         with self._supervisor.lock:
             if self._whole("frames_through", number, self._lab.frames + MAX_AHEAD, least=0):
                 self._lab.frames_through = number
-                self._send(FramesThrough(self._number, number))
+                self._send(messages.FramesThrough(self._number, number))
 
     def sample(self, steps: int, repeat: int, roof: Roof | Literal[""] = "", dtype: str = "") -> None:
         """Time `repeat` runs of `steps` steps on a lab of its own, at low duty beside the live; answered by Sampled.
@@ -119,20 +99,20 @@ class LabHandle:
         roof, dtype: what the device's roof is sampled of right after them, "" for nothing.
         """
         if self._whole("steps", steps, MAX_STEPS) and self._whole("repeat", repeat, MAX_SAMPLES):
-            self._ask(Sample(self._number, steps, repeat, roof, dtype))
+            self._ask(messages.Sample(self._number, steps, repeat, roof, dtype))
 
     def solve(self, steps: int, seed: int) -> None:
         """`steps` steps on a lab of its own, from a field that depends on `seed` alone; answered by Solved."""
         if self._whole("steps", steps, MAX_STEPS) and self._whole("seed", seed, 2**31 - 1, least=0):
-            self._ask(Solve(self._number, steps, seed))
+            self._ask(messages.Solve(self._number, steps, seed))
 
     def snapshot(self) -> None:
         """The lab's whole state; answered by SnapshotTaken."""
-        self._ask(TakeSnapshot(self._number))
+        self._ask(messages.TakeSnapshot(self._number))
 
     def take_checkpoint(self) -> None:
         """The lab's whole state in a file that another engine can go on from; answered by CheckpointTaken."""
-        self._ask(TakeCheckpoint(self._number))
+        self._ask(messages.TakeCheckpoint(self._number))
 
     @property
     def closed(self) -> bool:
@@ -140,7 +120,7 @@ class LabHandle:
         return self._lab.closing
 
     @property
-    def last_checkpoint(self) -> Checkpoint | None:
+    def last_checkpoint(self) -> messages.Checkpoint | None:
         """The last good state, of about a second ago; None if there is none yet."""
         with self._supervisor.lock:
             return self._lab.checkpoint
@@ -165,7 +145,7 @@ class LabHandle:
             if self.recording:
                 self._refuse("this lab is being recorded already")
                 return
-            request = Record(self._number, str(folder), every, pixels, most, done)
+            request = messages.Record(self._number, str(folder), every, pixels, most, done)
             self._lab.recording = RecordingState(request)
             self._send(request)
 
@@ -174,7 +154,7 @@ class LabHandle:
         with self._supervisor.lock:
             if self._lab.recording:
                 self._lab.recording.stopping = True
-                self._send(StopRecording(self._number))
+                self._send(messages.StopRecording(self._number))
 
     @property
     def recording(self) -> bool:
@@ -185,17 +165,17 @@ class LabHandle:
         """Give the lab's memory back; answered by Closed, the last event."""
         self._supervisor.close_lab(self._lab)
 
-    def _send(self, request: Request) -> None:
+    def _send(self, request: messages.Request) -> None:
         self._supervisor.send(self._lab, request)
 
-    def _ask(self, question: Question) -> None:
+    def _ask(self, question: messages.Question) -> None:
         """Send a request that has an answer; it is sent again if the engine dies before."""
         with self._supervisor.lock:
             self._lab.questions.append(question)
             self._send(question)
 
     def _refuse(self, text: str) -> bool:
-        self._send(Refuse(self._number, text))
+        self._send(messages.Refuse(self._number, text))
         return False
 
     def _whole(self, name: str, value: object, most: int, least: int = 1) -> bool:

@@ -186,7 +186,7 @@ class RequestQueue:
         try:
             assert channel is not None  # noqa: S101 - waited for
             channel.send(item.request, item.descriptors)
-        except OSError as error:  # the worker has died; its watcher restarts it, and the rest waits for the next
+        except OSError as error:  # the worker has died; its supervisor restarts it, and the rest waits for the next
             log.debug("request %s was not sent: %s", item.request.words, error)
             with self._change:
                 self._channel = None
@@ -268,15 +268,11 @@ class EventSender:
             log.error("device context lost", exc_info=error)
             self.send(Fatal(lab, f"the device reported an error that only a restart cures: {error_text(error)}"))
             raise SystemExit(3)
-        if not isinstance(error, ValueError):
-            self._log(lab, error)
-        self.send_event(lab, event(error_text(error)))
-
-    def _log(self, lab: int, error: Exception) -> None:
         key, now = (lab, type(error).__name__), time.monotonic()
-        if now - self._logged.get(key, -LOG_PERIOD) >= LOG_PERIOD:
+        if not isinstance(error, ValueError) and now - self._logged.get(key, -LOG_PERIOD) >= LOG_PERIOD:
             self._logged[key] = now
             log.error("lab %d: %s", lab, error_text(error), exc_info=error)
+        self.send_event(lab, event(error_text(error)))
 
     def forget(self, lab: int) -> None:
         """Drop what is remembered of a closed lab."""

@@ -13,27 +13,9 @@ from typing import Any, assert_never
 
 from compute.backends import backend
 from compute.builds import watching
+from compute.engine import messages
 from compute.engine.channel import COMPILING, EventSender
 from compute.engine.checkpoints import Checkpointer
-from compute.engine.messages import (
-    Act,
-    FrameMessage,
-    FramesThrough,
-    HostRequest,
-    Look,
-    ParametersApplied,
-    Pause,
-    Paused,
-    Payload,
-    Record,
-    Refused,
-    Run,
-    SetPace,
-    Step,
-    StopRecording,
-    Update,
-    View,
-)
 from compute.engine.pacing import FramePacer
 from compute.engine.recording import LabRecorder
 from compute.engine.shared_memory import IN_MESSAGE, FrameRing, pack
@@ -62,53 +44,53 @@ class LabHost:
         self.number, self.lab = number, lab
         self.pacer, self.recorder = FramePacer(), LabRecorder(number, lab, sender, self._allow_time)
         self.checkpointer = Checkpointer(number, lab, sender, self.recorder.offset)
-        self.view: View | None = None
+        self.view: messages.View | None = None
         self.pixels = (512, 512)
-        self._shown: tuple[View | None, tuple[int, int]] = (None, self.pixels)
+        self._shown: tuple[messages.View | None, tuple[int, int]] = (None, self.pixels)
         self._sender, self._ring, self._engine = sender, ring, engine
-        self._updates: list[Update] = []
+        self._updates: list[messages.Update] = []
         self._sick = False
         self._measure()
 
     # -- requests
 
-    def handle(self, request: HostRequest) -> None:  # noqa: C901 - a case for each request
+    def handle(self, request: messages.HostRequest) -> None:  # noqa: C901 - a case for each request
         """Do what is asked; an Update waits until the next turn."""
         match request:
-            case Update():  # of equal values the newest win
+            case messages.Update():  # of equal values the newest win
                 self._updates = [old for old in self._updates if not old.values.keys() <= request.values.keys()]
                 self._updates.append(request)
-            case Act():
+            case messages.Act():
                 self._act(request)
-            case Run():
+            case messages.Run():
                 self.pacer.running = True
-            case Pause():
+            case messages.Pause():
                 self.pacer.stop()
-            case Step(n=n):
+            case messages.Step(n=n):
                 self.pacer.add_single_steps(n)
-            case SetPace(steps=steps):
+            case messages.SetPace(steps=steps):
                 self.pacer.steps = steps
-            case Look():
+            case messages.Look():
                 self.view, self.pixels, self.pacer.dirty = request.view, request.pixels, True
-            case FramesThrough(number=number):
+            case messages.FramesThrough(number=number):
                 self.pacer.permit(number, time.monotonic())
-            case Record():
+            case messages.Record():
                 self._record(request)
-            case StopRecording():
+            case messages.StopRecording():
                 self.recorder.end()
             case _:
                 assert_never(request)
 
-    def _act(self, request: Act) -> None:
+    def _act(self, request: messages.Act) -> None:
         """Call one of the lab's actions, or `restore`, after the values that came before it."""
         self.apply_updates()
         action = self.lab.restore if request.name == "restore" else partial(self.lab.act, request.name)
         with self._ring.at_work(), self._allow_time():
             action(**request.arguments)
         self._changed()
-        self._sender.send(ParametersApplied(self.number, 0, self.lab.values()))
+        self._sender.send(messages.ParametersApplied(self.number, 0, self.lab.values()))
 
-    def _record(self, request: Record) -> None:
+    def _record(self, request: messages.Record) -> None:
         self.apply_updates()
         self.recorder.begin(request)
         self.checkpointer.touch(by_hand=True)
@@ -133,7 +115,7 @@ class LabHost:
                 self._work(now)
         except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
             self.pacer.fail()
-            self._sender.report_error(self.number, error, Paused)
+            self._sender.report_error(self.number, error, messages.Paused)
 
     def _work(self, now: float) -> None:
         self.apply_updates()
@@ -168,8 +150,10 @@ class LabHost:
                 self._apply(update.values)
             except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
                 kept = {name: value for name, value in self.lab.values().items() if name in update.values}
-                self._sender.report_error(self.number, error, partial(Refused, change=update.serial, kept=kept))
-        self._sender.send(ParametersApplied(self.number, updates[-1].serial, self.lab.values()))
+                self._sender.report_error(
+                    self.number, error, partial(messages.Refused, change=update.serial, kept=kept)
+                )
+        self._sender.send(messages.ParametersApplied(self.number, updates[-1].serial, self.lab.values()))
 
     def _apply(self, values: Mapping[str, Any]) -> None:
         check_device(self._engine, values)
@@ -203,8 +187,8 @@ class LabHost:
         frame = replace(frame, number=self.pacer.frames, timing=timing, facts=facts, notes=notes)
         payload, buffers = pack(frame)
         if not self._ring.put(slot, buffers):
-            slot, payload = IN_MESSAGE, Payload(pickle.dumps(frame, protocol=5), ())
-        self._sender.send(FrameMessage(self.number, slot, payload))
+            slot, payload = IN_MESSAGE, messages.Payload(pickle.dumps(frame, protocol=5), ())
+        self._sender.send(messages.FrameMessage(self.number, slot, payload))
         self._examine()
 
     def _take_recorded_frame(self) -> None:
@@ -216,7 +200,7 @@ class LabHost:
         sick = not self.lab.healthy
         if sick and (self.pacer.running or not self._sick):
             self.pacer.stop()
-            self._sender.send_event(self.number, Paused(NOT_FINITE))
+            self._sender.send_event(self.number, messages.Paused(NOT_FINITE))
         self._sick = sick
 
     def _frame(self) -> Frame | None:
@@ -234,7 +218,7 @@ class LabHost:
             self.view, self.pixels = self._shown if look != self._shown else (None, self.pixels)
             self.pacer.dirty = True
             if look != self._shown:
-                self._sender.report_error(self.number, error, partial(Refused, request=Look))
+                self._sender.report_error(self.number, error, partial(messages.Refused, request=messages.Look))
             return None
         self._shown = look
         return frame

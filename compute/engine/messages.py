@@ -217,7 +217,6 @@ class OpenLab(Request):
     frames: int
 
 
-@dataclass(frozen=True)
 class CloseLab(Request):
     """Give the lab's memory back; answered by Closed."""
 
@@ -229,7 +228,6 @@ class Refuse(Request):
     text: str
 
 
-@dataclass(frozen=True)
 class Stop(Request):
     """End the process; `lab` is 0."""
 
@@ -250,12 +248,10 @@ class Act(Request):
     arguments: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
 class Run(Request):
     """Start, or go on."""
 
 
-@dataclass(frozen=True)
 class Pause(Request):
     """Stop; what was computed of an unfinished frame is shown."""
 
@@ -303,7 +299,6 @@ class Record(Request):
     done: int | None
 
 
-@dataclass(frozen=True)
 class StopRecording(Request):
     """End the recording; answered by the last Recorded."""
 
@@ -326,40 +321,37 @@ class Solve(Request):
     seed: int
 
 
-@dataclass(frozen=True)
 class TakeSnapshot(Request):
     """Answer with the lab's state."""
 
 
-@dataclass(frozen=True)
 class TakeCheckpoint(Request):
     """Answer with a Checkpoint of the lab's state."""
 
 
 Setting: TypeAlias = Update | Look | SetPace | FramesThrough  # the newest of a lab replaces an unsent one
-HostRequest: TypeAlias = Setting | Act | Run | Pause | Step | Record | StopRecording  # for a LabHost
 Question: TypeAlias = Sample | Solve | TakeSnapshot | TakeCheckpoint  # has an answer, and is asked again until it came
+HostRequest: TypeAlias = Setting | Act | Run | Pause | Step | Record | StopRecording  # for a LabHost
+WorkerRequest: TypeAlias = OpenLab | CloseLab | Question | Refuse | Stop  # for the Worker itself
 Reopened: TypeAlias = Setting | Question | OpenLab | Run | Pause | Record | StopRecording  # covered by reopening a lab
 
 
 # -- reports: what the worker says
 
 
+@dataclass(frozen=True)
 class Report:
     """Base of what the worker says. Any report is a sign of life."""
 
 
-@dataclass(frozen=True)
 class Prepared(Report):
     """The process has done what takes long and needs no Setup; what it says next comes within the usual deadline."""
 
 
-@dataclass(frozen=True)
 class Ready(Report):
     """The worker has started."""
 
 
-@dataclass(frozen=True)
 class Heartbeat(Report):
     """A sign of life, sent from the main loop between slices."""
 

@@ -25,7 +25,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Protocol
 
 from compute.engine.channel import Channel
 from compute.engine.messages import Setup
@@ -43,7 +42,7 @@ HALTED = 1.5  # seconds for which a worker may be stopped by SIGSTOP: whoever sl
 SILENT = 0.5  # seconds after which a silent worker is looked at more closely
 MAX_WAITING = 4  # deadlines that are added for a worker that waits for a processor, at most
 MAX_RESTARTS = 3
-WITHIN = 60.0  # seconds
+WITHIN = 60.0  # seconds in which restarts count
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ class WorkerProcess:
 
 
 class Standby:
-    """Keeps a spare process for an engine on `device`; after: None for never. Used by the watching thread alone."""
+    """Keeps a spare process for an engine on `device`; after: None for never. Used by the supervising thread alone."""
 
     def __init__(self, device: str, after: float | None) -> None:
         self._device, self._after = device, inf if after is None else after
@@ -183,33 +182,22 @@ class Standby:
             self._process = None
 
 
-class Watched(Protocol):
-    """What is looked at in a worker that is silent; see WorkerProcess."""
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it is stopped by a signal."""
-
-    def waits(self) -> Mapping[str, float]:
-        """Seconds for which each of its threads has waited for a processor."""
-
-
 class Watchdog:
-    """`deadline`: seconds between two signs of life at most."""
+    """Says when a worker counts as dead. deadline: seconds between two signs of life at most."""
 
     def __init__(self, deadline: float, now: float) -> None:
         self._deadline = deadline
         self._looked = now
-        self.heard(now, STARTUP)
+        self.sign_of_life(now, STARTUP)
 
-    def heard(self, now: float, extra: float = 0.0) -> None:
-        """A sign of life; the next may come `extra` seconds later than usual."""
+    def sign_of_life(self, now: float, extra: float = 0.0) -> None:
+        """Note a sign of life; the next may come `extra` seconds later than usual."""
         self.last, self._looked = now, now
         self._patience = self._deadline + extra
         self._before: Mapping[str, float] | None = None
         self._halted: float | None = None
 
-    def overdue(self, now: float, worker: Watched) -> WorkerExit | None:
+    def overdue(self, now: float, worker: WorkerProcess) -> WorkerExit | None:
         """Why the worker counts as hanging; None while it does not. A server that slept itself begins anew."""
         if now - self._looked > SERVER_SLEPT:
             self.last, self._before, self._halted = now, None, None
@@ -229,7 +217,7 @@ class Watchdog:
             return WorkerExit(f"it gave no sign of life for {silent:.1f} s", self.last)
         return None
 
-    def _waited(self, worker: Watched) -> float:
+    def _waited(self, worker: WorkerProcess) -> float:
         """Seconds of this silence that the thread which waited longest has waited for a processor."""
         before = self._before or {}
         waited = max((seconds - before.get(task, 0.0) for task, seconds in worker.waits().items()), default=0.0)
@@ -237,7 +225,7 @@ class Watchdog:
 
 
 class CircuitBreaker:
-    """Opens at a death that follows MAX_RESTARTS restarts WITHIN seconds."""
+    """Counts deaths, and opens at one that follows MAX_RESTARTS restarts within WITHIN seconds."""
 
     def __init__(self) -> None:
         self._deaths: deque[float] = deque()

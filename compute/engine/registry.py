@@ -10,44 +10,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from compute.engine import messages
 from compute.engine.channel import QueuedRequest
-from compute.engine.messages import (
-    LOST,
-    OPENING,
-    Answered,
-    BlobMessage,
-    Broken,
-    Checkpoint,
-    CheckpointMessage,
-    CheckpointTaken,
-    Closed,
-    CloseLab,
-    Event,
-    EventMessage,
-    FrameMessage,
-    FrameReady,
-    FramesThrough,
-    LabReport,
-    Look,
-    Opened,
-    OpenLab,
-    ParametersApplied,
-    Paused,
-    Question,
-    Record,
-    Recorded,
-    RecordingOffset,
-    Refuse,
-    Refused,
-    Request,
-    Restarted,
-    Restarting,
-    Run,
-    SetPace,
-    StopRecording,
-    Update,
-    View,
-)
 from compute.engine.process import WorkerExit
 from compute.engine.shared_memory import IN_MESSAGE, MAX_PIXELS, FrameRing, NoSharedMemory, duplicate, read_blob, unpack
 
@@ -59,15 +23,15 @@ TRIES = 2  # restarts that unanswered values get before they are given up as the
 class RecordingState:
     """A recording that was asked for by `request`. begun: it is on disk; stopping: it is to end."""
 
-    request: Record
+    request: messages.Record
     begun: bool = False
     stopping: bool = False
 
-    def reopening(self, offset: RecordingOffset | None) -> Record:
+    def reopening(self, offset: messages.RecordingOffset | None) -> messages.Record:
         """The request for a lab that goes on from a checkpoint with this recording offset."""
         if not self.begun and not self._on_disk():
             return self.request
-        return replace(self.request, done=offset[1] if offset and offset[0] == self.request.folder else LOST)
+        return replace(self.request, done=offset[1] if offset and offset[0] == self.request.folder else messages.LOST)
 
     def _on_disk(self) -> bool:
         """Whether it had begun when its engine died, which may not have come to say so.
@@ -89,10 +53,10 @@ class LabState:
 
     number: int
     kind: str
-    on_event: Callable[[Event], None]
+    on_event: Callable[[messages.Event], None]
     values: Mapping[str, Any]
     pixels: tuple[int, int]
-    view: View | None = None
+    view: messages.View | None = None
     running: bool = False
     steps: int | None = 1
     frames: int = 0
@@ -100,11 +64,11 @@ class LabState:
     serial: int = 0
     unapplied: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
     tries: int = 0
-    questions: list[Question] = field(default_factory=list)
+    questions: list[messages.Question] = field(default_factory=list)
     crash_times: list[float] = field(default_factory=list)
     recording: RecordingState | None = None
     ring: FrameRing | None = None
-    checkpoint: Checkpoint | None = None
+    checkpoint: messages.Checkpoint | None = None
     closing: bool = False
     told_broken: bool = False
     absent: tuple[str, float] | None = None
@@ -123,16 +87,16 @@ class LabState:
         self.close_ring()
         self.ring = ring
         values = kept.values if kept else self.values
-        opening = OpenLab(self.number, self.kind, values, kept.payload if kept else None, self.frames)
+        opening = messages.OpenLab(self.number, self.kind, values, kept.payload if kept else None, self.frames)
         changed = {name: value for name, value in self.values.items() if name not in values or values[name] != value}
-        requests: list[Request] = [Update(self.number, 0, changed)] * bool(changed)
-        requests += [Update(self.number, serial, update) for serial, update in self.unapplied]
-        requests += [Look(self.number, self.view, self.pixels), SetPace(self.number, self.steps)]
+        requests: list[messages.Request] = [messages.Update(self.number, 0, changed)] * bool(changed)
+        requests += [messages.Update(self.number, serial, update) for serial, update in self.unapplied]
+        requests += [messages.Look(self.number, self.view, self.pixels), messages.SetPace(self.number, self.steps)]
         if self.recording:
             requests.append(self.recording.reopening(kept.recording_offset if kept else None))
-            requests += [StopRecording(self.number)] * self.recording.stopping
-        requests += [Run(self.number)] * self.running
-        requests.append(FramesThrough(self.number, self.frames_through))
+            requests += [messages.StopRecording(self.number)] * self.recording.stopping
+        requests += [messages.Run(self.number)] * self.running
+        requests.append(messages.FramesThrough(self.number, self.frames_through))
         return [QueuedRequest(opening, tuple(descriptors)), *map(QueuedRequest, requests)]
 
     def parameters_applied(self, serial: int, values: Mapping[str, Any]) -> None:
@@ -141,27 +105,27 @@ class LabState:
         self.unapplied = [(other, update) for other, update in self.unapplied if other > serial]
         self.tries = 0
 
-    def answered(self, question: type[Question]) -> None:
+    def answered(self, question: type[messages.Question]) -> None:
         """The first open question of this class was answered or refused."""
         first = next((asked for asked in self.questions if isinstance(asked, question)), None)
         if first:
             self.questions.remove(first)
 
-    def note_event(self, event: Event) -> None:
+    def note_event(self, event: messages.Event) -> None:
         """Remember what an event of the worker changes."""
         match event:
-            case Paused():
+            case messages.Paused():
                 self.running = False
-            case Recorded():
+            case messages.Recorded():
                 if self.recording:
                     self.recording.begun = True
                 if event.ended:
                     self.recording = None
-            case Refused(change=int(change)) if change != OPENING:
+            case messages.Refused(change=int(change)) if change != messages.OPENING:
                 self.unapplied = [(serial, update) for serial, update in self.unapplied if serial != change]
                 self.values = {**self.values, **event.kept}
 
-    def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
+    def keep_checkpoint(self, checkpoint: messages.Checkpoint) -> None:
         """Replace the last good state."""
         self.checkpoint = checkpoint
 
@@ -170,14 +134,14 @@ class LabState:
         """The values that were asked for and are neither applied nor refused yet."""
         return {name: value for _, update in self.unapplied for name, value in update.items()}
 
-    def give_up(self, reason: str) -> list[Event]:
+    def give_up(self, reason: str) -> list[messages.Event]:
         """Forget the values and questions that may be why the process dies; what their client is told of it."""
         text = f"it was given up when the engine died for the second time ({reason})"
-        told: list[Event] = []
+        told: list[messages.Event] = []
         for serial, update in self.unapplied:
             kept = {name: self.values[name] for name in update if name in self.values}
-            told.append(Refused(text, change=serial, kept=kept))
-        told += [Refused(text, request=type(question)) for question in self.questions]
+            told.append(messages.Refused(text, change=serial, kept=kept))
+        told += [messages.Refused(text, request=type(question)) for question in self.questions]
         self.unapplied, self.questions = [], []
         return told
 
@@ -205,7 +169,7 @@ def reopening(lab: LabState) -> list[QueuedRequest]:
     try:
         return lab.opening_requests()
     except NoSharedMemory as error:
-        return [QueuedRequest(Refuse(lab.number, str(error))), QueuedRequest(CloseLab(lab.number))]
+        return [QueuedRequest(messages.Refuse(lab.number, str(error))), QueuedRequest(messages.CloseLab(lab.number))]
 
 
 class LabRegistry:
@@ -219,9 +183,9 @@ class LabRegistry:
         self,
         kind: str,
         values: Mapping[str, Any],
-        on_event: Callable[[Event], None],
+        on_event: Callable[[messages.Event], None],
         pixels: tuple[int, int],
-        checkpoint: Checkpoint | None = None,
+        checkpoint: messages.Checkpoint | None = None,
         frames: int = 0,
     ) -> LabState:
         """Return a new lab, or one that goes on from `checkpoint` and has shown `frames` frames elsewhere."""
@@ -261,59 +225,63 @@ class LabRegistry:
             self.drop(lab)
         return gone
 
-    def on_report(self, lab: LabState, report: LabReport, descriptors: list[int], now: float) -> Event | None:
+    def on_report(
+        self, lab: LabState, report: messages.LabReport, descriptors: list[int], now: float
+    ) -> messages.Event | None:
         """Note what a report changes; returns the event that the client gets, if any. Takes descriptors it keeps."""
         match report:
-            case FrameMessage():
+            case messages.FrameMessage():
                 return _frame(lab, report)
-            case ParametersApplied():
+            case messages.ParametersApplied():
                 lab.parameters_applied(report.serial, report.values)
-            case CheckpointMessage():
+            case messages.CheckpointMessage():
                 offset = report.recording_offset
-                checkpoint = Checkpoint(report.payload, descriptors.pop(), report.values, offset)
+                checkpoint = messages.Checkpoint(report.payload, descriptors.pop(), report.values, offset)
                 if report.requested:
-                    return CheckpointTaken(checkpoint)
+                    return messages.CheckpointTaken(checkpoint)
                 lab.keep_checkpoint(checkpoint)
-            case BlobMessage():
-                answer: Event = read_blob(report.payload, descriptors[0])
+            case messages.BlobMessage():
+                answer: messages.Event = read_blob(report.payload, descriptors[0])
                 return answer
-            case Answered():
+            case messages.Answered():
                 lab.answered(report.question)
-            case Opened():
+            case messages.Opened():
                 absent, lab.absent = lab.absent, None
-                return Restarted(absent[0], now - absent[1]) if absent else None
-            case EventMessage():
+                return messages.Restarted(absent[0], now - absent[1]) if absent else None
+            case messages.EventMessage():
                 lab.note_event(report.event)
-                if isinstance(report.event, Closed):
+                if isinstance(report.event, messages.Closed):
                     self.drop(lab)
                 return report.event
         return None
 
-    def on_worker_exit(self, ended: WorkerExit) -> list[tuple[LabState, Event]]:
+    def on_worker_exit(self, ended: WorkerExit) -> list[tuple[LabState, messages.Event]]:
         """The process died: note for each lab since when it is away, and give up values that may be the cause.
 
         The lab it was at work for may be the cause, and is paused at its second crash within CRASH_WINDOW, so that one
         lab does not take the others with it for ever; returns who is to be told.
         """
-        told: list[tuple[LabState, Event]] = []
+        told: list[tuple[LabState, messages.Event]] = []
         for lab in self.all():
             lab.absent = lab.absent or (ended.reason, ended.since)
             lab.tries += 1
-            told.append((lab, Restarting(ended.reason)))
+            told.append((lab, messages.Restarting(ended.reason)))
             if lab.tries >= TRIES:
                 told += [(lab, event) for event in lab.give_up(ended.reason)]
             at_work = lab.ring is not None and lab.ring.died_at_work
             if ended.natural and (at_work or lab.number == ended.lab) and lab.record_crash(ended.since):
-                told.append((lab, Paused(f"the engine failed twice while it worked for this lab: {ended.reason}")))
+                told.append(
+                    (lab, messages.Paused(f"the engine failed twice while it worked for this lab: {ended.reason}"))
+                )
         return told
 
-    def on_broken(self, reason: str) -> list[tuple[LabState, Event]]:
+    def on_broken(self, reason: str) -> list[tuple[LabState, messages.Event]]:
         """The engine stays down: returns whom to tell, each lab once. Labs to be closed are dropped."""
-        gone: list[tuple[LabState, Event]] = [(lab, Closed()) for lab in self.drop_closing()]
+        gone: list[tuple[LabState, messages.Event]] = [(lab, messages.Closed()) for lab in self.drop_closing()]
         new = [lab for lab in self.all() if not lab.told_broken]
         for lab in new:
             lab.told_broken = True
-        return gone + [(lab, Broken(reason)) for lab in new]
+        return gone + [(lab, messages.Broken(reason)) for lab in new]
 
     def on_retry(self) -> None:
         """The engine is tried again."""
@@ -321,9 +289,9 @@ class LabRegistry:
             lab.told_broken = False
 
 
-def _frame(lab: LabState, message: FrameMessage) -> FrameReady:
+def _frame(lab: LabState, message: messages.FrameMessage) -> messages.FrameReady:
     assert lab.ring is not None  # noqa: S101 - there since the lab was opened
     buffers = [] if message.slot == IN_MESSAGE else lab.ring.take(message.slot, message.payload.sizes)
     frame = unpack(message.payload, buffers)
     lab.frames = frame.number
-    return FrameReady(frame)
+    return messages.FrameReady(frame)

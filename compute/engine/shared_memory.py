@@ -42,7 +42,11 @@ def memory_file(size: int) -> int:
     Raises NoSharedMemory when descriptors or memory run out.
     """
     try:
-        descriptor = os.memfd_create("fieldlab") if hasattr(os, "memfd_create") else _unlinked_file()
+        if hasattr(os, "memfd_create"):
+            descriptor = os.memfd_create("fieldlab")
+        else:
+            with tempfile.TemporaryFile() as file:
+                descriptor = os.dup(file.fileno())
     except OSError as error:
         raise NoSharedMemory(f"no shared memory of {size} bytes: {os.strerror(error.errno or 0)}") from error
     try:
@@ -59,11 +63,6 @@ def duplicate(descriptor: int) -> int:
         return os.dup(descriptor)
     except OSError as error:
         raise NoSharedMemory(f"no further descriptor of shared memory: {os.strerror(error.errno or 0)}") from error
-
-
-def _unlinked_file() -> int:
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
 
 
 def pack(thing: object) -> tuple[Payload, list[memoryview]]:

@@ -15,28 +15,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from compute.engine import messages
 from compute.engine.api import LabHandle
 from compute.engine.channel import QueuedRequest, RequestQueue
-from compute.engine.messages import (
-    Act,
-    Busy,
-    Checkpoint,
-    Closed,
-    CloseLab,
-    DeadlineExtended,
-    Event,
-    Fatal,
-    LabReport,
-    Prepared,
-    Ready,
-    Refuse,
-    Refused,
-    Report,
-    Request,
-    Setup,
-    Step,
-    Stop,
-)
 from compute.engine.process import SPARE_AFTER, CircuitBreaker, Standby, Watchdog, WorkerExit, WorkerProcess
 from compute.engine.registry import LabRegistry, LabState, reopening
 
@@ -68,7 +49,7 @@ class Supervisor:
         self.name, self.state, self.restarts = name, "starting", 0
         self.lock = threading.RLock()
         self._wake = threading.Condition(self.lock)
-        self._deadline, self._setup = deadline, Setup(name, dict(labs or {}), deadline / HEARTBEATS)
+        self._deadline, self._setup = deadline, messages.Setup(name, dict(labs or {}), deadline / HEARTBEATS)
         self._registry = LabRegistry()
         self._breaker = CircuitBreaker()
         self._standby = Standby(name.partition(":")[0], spare)
@@ -87,7 +68,7 @@ class Supervisor:
             if self._thread or self._stopping:
                 return
             self._requests = RequestQueue(self.name, self._unsent)
-            self._thread = threading.Thread(target=self._watch, name=f"{self.name} engine", daemon=True)
+            self._thread = threading.Thread(target=self._supervise, name=f"{self.name} engine", daemon=True)
             self._thread.start()
         atexit.register(self.close)
 
@@ -95,9 +76,9 @@ class Supervisor:
         self,
         kind: str,
         values: Mapping[str, Any],
-        on_event: Callable[[Event], None],
+        on_event: Callable[[messages.Event], None],
         pixels: tuple[int, int] = (512, 512),
-        checkpoint: Checkpoint | None = None,
+        checkpoint: messages.Checkpoint | None = None,
         frames: int = 0,
     ) -> LabHandle:
         """Open a lab. Does not wait: a lab that cannot be opened gets Refused, then Closed.
@@ -135,7 +116,7 @@ class Supervisor:
         with self.lock:
             if not self._stopping:
                 self._stopping, self._stop_by = True, time.monotonic() + STOPPING
-                self._put(QueuedRequest(Stop(0)))
+                self._put(QueuedRequest(messages.Stop(0)))
                 self._wake.notify_all()
 
     def close(self) -> None:
@@ -148,15 +129,17 @@ class Supervisor:
 
     # -- for LabHandle
 
-    def send(self, lab: LabState, request: Request) -> None:
+    def send(self, lab: LabState, request: messages.Request) -> None:
         """Pass a request on; before the process is there, what the LabState does not remember waits."""
         with self.lock:
             if lab.closing or self.state == "closed":
                 return
             if self.state != "broken":
                 self._put(QueuedRequest(request))
-            elif isinstance(request, Act | Step):  # all else is remembered until the engine is tried again
-                self._emit(lab, Refused(f"the engine {self.name!r} has stopped; nothing was done"))
+            elif isinstance(
+                request, messages.Act | messages.Step
+            ):  # all else is remembered until the engine is tried again
+                self._emit(lab, messages.Refused(f"the engine {self.name!r} has stopped; nothing was done"))
 
     def close_lab(self, lab: LabState) -> None:
         """Close a lab."""
@@ -167,28 +150,31 @@ class Supervisor:
             if self._requests:
                 self._requests.forget(lab.number)
             if self._live:
-                self._put(QueuedRequest(CloseLab(lab.number)))
+                self._put(QueuedRequest(messages.CloseLab(lab.number)))
             self._wake.notify_all()
 
     def _put(self, item: QueuedRequest) -> None:
         if self._requests and not self._requests.put(item) and not self._stopping:
             log.warning("%s engine: a request (%s) was dropped, because too many wait", self.name, item.request.words)
 
-    # -- the watching thread
+    # -- on the supervising thread
 
-    def _watch(self) -> None:
+    def _supervise(self) -> None:
         while not self._stopping:
-            ended = self._one_life()
+            ended = self._run_process()
             if self._stopping:
                 break
             log.error("%s engine: %s", self.name, ended.reason)
-            self._on_worker_exit(ended)
+            with self.lock:
+                self.state = "restarting"
+                told = self._registry.on_worker_exit(ended)
+            self._emit_all(told)
             if self._breaker.died(time.monotonic()):
                 self._stay_broken(ended.reason)
             self.restarts += 1
         self._finish()
 
-    def _one_life(self) -> WorkerExit:
+    def _run_process(self) -> WorkerExit:
         """Take a process and listen until it ends. A spare that ends before it is ready has never lived."""
         try:
             process, spare = self._standby.take()
@@ -198,10 +184,10 @@ class Supervisor:
         self._process, self._lived = process, False
         self._watchdog = Watchdog(self._deadline, time.monotonic())
         process.begin(self._setup)
-        ended = self._listen_until_it_ends(process)
-        return self._one_life() if spare and not self._lived and not self._stopping else ended
+        ended = self._listen_until_exit(process)
+        return self._run_process() if spare and not self._lived and not self._stopping else ended
 
-    def _listen_until_it_ends(self, process: WorkerProcess) -> WorkerExit:
+    def _listen_until_exit(self, process: WorkerProcess) -> WorkerExit:
         try:
             return self._listen(process)
         except Exception as error:  # a fault of this package: start afresh, in the end the breaker opens
@@ -225,9 +211,9 @@ class Supervisor:
                 except (EOFError, OSError):
                     since = time.monotonic()
                     return WorkerExit(process.end(STOPPING), since, process.ended_by_itself)
-                if isinstance(report, Fatal):
+                if isinstance(report, messages.Fatal):
                     return WorkerExit(report.reason, time.monotonic(), lab=report.lab)
-                self._hear(report, descriptors)
+                self._on_report(report, descriptors)
                 continue
             now = time.monotonic()
             if ended := self._watchdog.overdue(now, process):
@@ -236,27 +222,27 @@ class Supervisor:
                 return WorkerExit("it did not stop in time", now)
             self._announce(now)
 
-    def _hear(self, report: Report, descriptors: list[int]) -> None:
+    def _on_report(self, report: messages.Report, descriptors: list[int]) -> None:
         now = time.monotonic()
-        extended = report if isinstance(report, DeadlineExtended) else None
-        self._watchdog.heard(now, extended.seconds if extended else 0.0)
-        if isinstance(report, Prepared):
+        extended = report if isinstance(report, messages.DeadlineExtended) else None
+        self._watchdog.sign_of_life(now, extended.seconds if extended else 0.0)
+        if isinstance(report, messages.Prepared):
             return
         self._busy = (extended.lab, extended.what, now) if extended and extended.what else None
-        if isinstance(report, Ready):
+        if isinstance(report, messages.Ready):
             self._lived = True
             self._connect()
             self._standby.engine_ready(now)
         self.state = "busy" if self._busy else "ready"
         lab, event = None, None
         try:
-            if isinstance(report, LabReport) and (lab := self._registry.get(report.lab)):
+            if isinstance(report, messages.LabReport) and (lab := self._registry.get(report.lab)):
                 with self.lock:
                     event = self._registry.on_report(lab, report, descriptors, now)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-        if lab and event and (not lab.closing or isinstance(event, Closed)):
+        if lab and event and (not lab.closing or isinstance(event, messages.Closed)):
             self._emit(lab, event)
 
     def _connect(self) -> None:
@@ -267,14 +253,8 @@ class Supervisor:
             self._requests.connect(self._process.channel, items, self._registry.questions())  # type: ignore[union-attr]
             self._live = True
             if self._stopping:
-                self._put(QueuedRequest(Stop(0)))
-        self._emit_all((lab, Closed()) for lab in gone)
-
-    def _on_worker_exit(self, ended: WorkerExit) -> None:
-        with self.lock:
-            self.state = "restarting"
-            told = self._registry.on_worker_exit(ended)
-        self._emit_all(told)
+                self._put(QueuedRequest(messages.Stop(0)))
+        self._emit_all((lab, messages.Closed()) for lab in gone)
 
     def _announce(self, now: float) -> None:
         """Tell a client that something long is under way, once it is."""
@@ -282,7 +262,7 @@ class Supervisor:
             number, what, _ = self._busy
             self._busy = None
             if lab := self._registry.get(number):
-                self._emit(lab, Busy(what))
+                self._emit(lab, messages.Busy(what))
 
     def _stay_broken(self, reason: str) -> None:
         """Wait for `retry` or `close`, and tell everybody who is or comes here."""
@@ -300,11 +280,13 @@ class Supervisor:
             self._registry.on_retry()
         self._breaker.reset()
 
-    def _unsent(self, request: Request, error: Exception) -> None:
+    def _unsent(self, request: messages.Request, error: Exception) -> None:
         """A request could not be pickled: a fault of the caller, who is told in turn."""
         log.error("%s engine: request %s cannot be sent", self.name, request.words, exc_info=error)
-        if not isinstance(request, Refuse):
-            self._put(QueuedRequest(Refuse(request.lab, f"{request.words} was given a value that cannot be sent")))
+        if not isinstance(request, messages.Refuse):
+            self._put(
+                QueuedRequest(messages.Refuse(request.lab, f"{request.words} was given a value that cannot be sent"))
+            )
 
     def _finish(self) -> None:
         self._standby.close()
@@ -312,15 +294,15 @@ class Supervisor:
             labs = self._registry.all()
             for lab in labs:
                 self._registry.drop(lab)
-        self._emit_all((lab, Closed()) for lab in labs)
+        self._emit_all((lab, messages.Closed()) for lab in labs)
         self._requests.close()  # type: ignore[union-attr]
         self.state = "closed"
 
-    def _emit_all(self, news: Iterable[tuple[LabState, Event]]) -> None:
+    def _emit_all(self, news: Iterable[tuple[LabState, messages.Event]]) -> None:
         for lab, event in news:
             self._emit(lab, event)
 
-    def _emit(self, lab: LabState, event: Event) -> None:
+    def _emit(self, lab: LabState, event: messages.Event) -> None:
         try:
             lab.on_event(event)
         except Exception:

@@ -21,36 +21,15 @@ from importlib import import_module
 from importlib.util import find_spec
 from math import inf
 from multiprocessing.connection import Connection
+from typing import assert_never
 
 import numpy as np
 
 from compute.builds import watching
+from compute.engine import messages
 from compute.engine.benchmark_target import BenchmarkQueue
 from compute.engine.channel import COMPILING, Channel, EventSender
 from compute.engine.lab_host import LabHost, check_device
-from compute.engine.messages import (
-    OPENING,
-    Answered,
-    CheckpointMessage,
-    Closed,
-    CloseLab,
-    HostRequest,
-    Opened,
-    OpenLab,
-    Payload,
-    Prepared,
-    Ready,
-    Refuse,
-    Refused,
-    Request,
-    Sample,
-    Setup,
-    SnapshotTaken,
-    Solve,
-    Stop,
-    TakeCheckpoint,
-    TakeSnapshot,
-)
 from compute.engine.shared_memory import FrameRing, read_blob
 from compute.lab import Lab
 from compute.labs import lab_class
@@ -63,7 +42,7 @@ HOST = "host"
 class Worker:
     """The labs of one device."""
 
-    def __init__(self, channel: Channel, setup: Setup) -> None:
+    def __init__(self, channel: Channel, setup: messages.Setup) -> None:
         self._channel, self._setup = channel, setup
         self._sender = EventSender(channel, setup.heartbeat)
         self._hosts: dict[int, LabHost] = {}
@@ -74,7 +53,7 @@ class Worker:
 
     def run(self) -> None:
         """Serve until told to stop or until the pipe ends. A kernel that must be built, whenever, is announced."""
-        self._sender.send(Ready())
+        self._sender.send(messages.Ready())
         try:
             with watching(
                 lambda: self._sender.extend_deadline(self._served, "compiling", COMPILING), self._sender.end_extension
@@ -118,48 +97,50 @@ class Worker:
                 self._open = False
                 return
             self._handle(request, descriptors)
-            if isinstance(request, OpenLab):  # took longer than a slice: those that are open get theirs first
+            if isinstance(request, messages.OpenLab):  # took longer than a slice: those that are open get theirs first
                 return
             seconds = 0.0
 
-    def _handle(self, request: Request, descriptors: list[int]) -> None:
+    def _handle(self, request: messages.HostRequest | messages.WorkerRequest, descriptors: list[int]) -> None:
         self._served = request.lab
         try:
-            if isinstance(request, HostRequest):
+            if isinstance(request, messages.HostRequest):
                 if host := self._hosts.get(request.lab):  # else it was refused or closed meanwhile
                     host.handle(request)
             else:
                 self._dispatch(request, descriptors)
         except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
-            opening = isinstance(request, OpenLab)
-            change = OPENING if opening else None
-            self._sender.report_error(request.lab, error, partial(Refused, change=change, request=type(request)))
-            if isinstance(request, Sample | Solve):
-                self._sender.send(Answered(request.lab, type(request)))
+            opening = isinstance(request, messages.OpenLab)
+            change = messages.OPENING if opening else None
+            self._sender.report_error(
+                request.lab, error, partial(messages.Refused, change=change, request=type(request))
+            )
+            if isinstance(request, messages.Sample | messages.Solve):
+                self._sender.send(messages.Answered(request.lab, type(request)))
             if opening:
-                self._sender.send_event(request.lab, Closed())
+                self._sender.send_event(request.lab, messages.Closed())
 
-    def _dispatch(self, request: Request, descriptors: list[int]) -> None:
+    def _dispatch(self, request: messages.WorkerRequest, descriptors: list[int]) -> None:
         """Do what makes, ends or measures a lab, or what is asked of the process."""
         match request:
-            case OpenLab():
+            case messages.OpenLab():
                 self._open_lab(request, *descriptors)
-            case CloseLab():
+            case messages.CloseLab():
                 self._close_lab(request.lab)
-            case Sample() | Solve():
+            case messages.Sample() | messages.Solve():
                 self._benchmarks.add(request, self._up_to_date(request.lab).lab)
-            case TakeSnapshot():
+            case messages.TakeSnapshot():
                 self._take_snapshot(request.lab)
-            case TakeCheckpoint():
+            case messages.TakeCheckpoint():
                 self._take_checkpoint(request.lab)
-            case Refuse():
-                self._sender.send_event(request.lab, Refused(request.text))
-            case Stop():
+            case messages.Refuse():
+                self._sender.send_event(request.lab, messages.Refused(request.text))
+            case messages.Stop():
                 self._open = False
             case _:
-                raise TypeError(f"{type(request).__name__} is no request to a worker")
+                assert_never(request)
 
-    def _open_lab(self, request: OpenLab, ring: int, state: int = -1) -> None:
+    def _open_lab(self, request: messages.OpenLab, ring: int, state: int = -1) -> None:
         """Open a lab. ring, state: descriptors of its frames' memory and of the state to go on from."""
         with ExitStack() as always, ExitStack() as undo:
             if request.payload:
@@ -175,14 +156,14 @@ class Worker:
             undo.pop_all()
         self._hosts[request.lab] = host
         self._turns.appendleft(host)
-        self._sender.send(Opened(request.lab, lab.values()))
+        self._sender.send(messages.Opened(request.lab, lab.values()))
 
-    def _restore(self, number: int, lab: Lab, payload: Payload, state: int) -> None:
+    def _restore(self, number: int, lab: Lab, payload: messages.Payload, state: int) -> None:
         """A state that cannot be restored leaves the lab at its initial field, and its client is told."""
         try:
             lab.restore(read_blob(payload, state))
         except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
-            self._sender.report_error(number, error, Refused)
+            self._sender.report_error(number, error, messages.Refused)
 
     def _class(self, kind: str) -> type[Lab]:
         if kind not in self._setup.labs:
@@ -193,9 +174,9 @@ class Worker:
 
     def _take_snapshot(self, number: int) -> None:
         try:
-            self._sender.send_large_event(number, SnapshotTaken(self._up_to_date(number).lab.snapshot()))
+            self._sender.send_large_event(number, messages.SnapshotTaken(self._up_to_date(number).lab.snapshot()))
         finally:
-            self._sender.send(Answered(number, TakeSnapshot))
+            self._sender.send(messages.Answered(number, messages.TakeSnapshot))
 
     def _take_checkpoint(self, number: int) -> None:
         try:
@@ -203,10 +184,10 @@ class Worker:
             values, offset = host.lab.values(), host.recorder.offset()
             self._sender.send_blob(
                 host.lab.snapshot(),
-                lambda payload: CheckpointMessage(number, payload, values, offset, requested=True),
+                lambda payload: messages.CheckpointMessage(number, payload, values, offset, requested=True),
             )
         finally:
-            self._sender.send(Answered(number, TakeCheckpoint))
+            self._sender.send(messages.Answered(number, messages.TakeCheckpoint))
 
     def _up_to_date(self, number: int) -> LabHost:
         """The lab, with the values that came before the request."""
@@ -220,7 +201,7 @@ class Worker:
             self._benchmarks.drop(number)
             host.close()
         self._sender.forget(number)
-        self._sender.send_event(number, Closed())
+        self._sender.send_event(number, messages.Closed())
 
 
 def main(descriptor: int, device: str) -> None:
@@ -234,7 +215,7 @@ def main(descriptor: int, device: str) -> None:
         if not channel.waiting(0.0):  # a spare: nobody waits for it yet
             call_itself("spare")
             prepare(device)
-            channel.send(Prepared())
+            channel.send(messages.Prepared())
         setup, _ = channel.receive()
         call_itself(setup.name)
         logging.basicConfig(format=f"{setup.name} engine: %(levelname)s %(message)s")

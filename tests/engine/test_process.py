@@ -51,7 +51,7 @@ class TestWatchdog:
     def test_a_start_takes_its_time_and_then_the_deadline_holds(self):
         dog = Watchdog(5.0, 0.0)
         assert not self.look(dog, 0.0, STARTUP)
-        dog.heard(STARTUP)
+        dog.sign_of_life(STARTUP)
         assert not self.look(dog, STARTUP, STARTUP + 4.9)
         ended = self.look(dog, STARTUP + 4.9, STARTUP + 5.3)
         assert ended is not None
@@ -60,24 +60,24 @@ class TestWatchdog:
 
     def test_what_was_announced_may_take_longer(self):
         dog = Watchdog(5.0, 0.0)
-        dog.heard(0.0, extra=115.0)
+        dog.sign_of_life(0.0, extra=115.0)
         assert not self.look(dog, 0.0, 119.0)
         assert self.look(dog, 119.0, 121.0)
 
     def test_a_server_that_slept_itself_gives_another_deadline(self):
         dog = Watchdog(5.0, 0.0)
-        dog.heard(0.0)
+        dog.sign_of_life(0.0)
         assert not dog.overdue(3600.0, self.worker)
         assert not self.look(dog, 3600.0, 3604.0)
         assert self.look(dog, 3604.0, 3606.0)
 
     def test_waiting_for_a_processor_is_no_hang_unless_it_never_ends(self):
         dog, worker = Watchdog(3.0, 0.0), Looked()
-        dog.heard(0.0)
+        dog.sign_of_life(0.0)
         for i in range(1, 101):  # it runs a fifth of the time
             worker.waited["2"] += 0.08
             assert not dog.overdue(0.1 * i, worker)
-        dog.heard(10.0)
+        dog.sign_of_life(10.0)
         for i in range(1, 300):  # not at all
             worker.waited["2"] += 0.1
             if dog.overdue(10.0 + 0.1 * i, worker):
@@ -88,13 +88,13 @@ class TestWatchdog:
         dog, worker = Watchdog(3.0, 0.0), Looked()
         for i in range(20):
             worker.waited["1"] += 10.0
-            dog.heard(float(i))
+            dog.sign_of_life(float(i))
         assert not self.look(dog, 19.1, 21.9, worker)
         assert self.look(dog, 22.0, 22.5, worker)
 
     def test_a_stopped_worker_is_found_though_long_work_was_announced(self):
         dog, worker = Watchdog(3.0, 0.0), Looked()
-        dog.heard(0.0, extra=115.0)
+        dog.sign_of_life(0.0, extra=115.0)
         worker.stopped = True
         assert not self.look(dog, 0.1, HALTED, worker)
         ended = self.look(dog, HALTED, HALTED + 1.0, worker)
@@ -104,7 +104,7 @@ class TestWatchdog:
 
     def test_a_worker_that_is_stopped_now_and_then_is_left_alone(self):
         dog, worker = Watchdog(3.0, 0.0), Looked()
-        dog.heard(0.0, extra=115.0)
+        dog.sign_of_life(0.0, extra=115.0)
         for i in range(300):
             worker.stopped = i % 10 > 0
             assert not dog.overdue(0.1 * i, worker)
