@@ -51,13 +51,13 @@ class LabHandle:
         self._send(messages.Act(self._number, name, arguments))
 
     def run(self) -> None:
-        """Start, or go on."""
+        """Start the lab, or let it go on."""
         with self._supervisor.lock:
             self._lab.running = True
             self._send(messages.Run(self._number))
 
     def pause(self) -> None:
-        """Stop; the state reached is shown."""
+        """Stop the lab; the state it has reached is shown."""
         with self._supervisor.lock:
             self._lab.running = False
             self._send(messages.Pause(self._number))
@@ -70,7 +70,7 @@ class LabHandle:
                 self._send(messages.Step(self._number, n))
 
     def pace(self, steps: int | None) -> None:
-        """Steps per frame; None for as fast as it goes."""
+        """Set the steps per frame; None for as fast as it goes."""
         if steps is None or self._whole("steps per frame", steps, MAX_STEPS):
             with self._supervisor.lock:
                 self._lab.steps = steps
@@ -102,16 +102,16 @@ class LabHandle:
             self._ask(messages.Sample(self._number, steps, repeat, roof, dtype))
 
     def solve(self, steps: int, seed: int) -> None:
-        """`steps` steps on a lab of its own, from a field that depends on `seed` alone; answered by Solved."""
+        """Compute `steps` steps on a lab of its own, from a field that depends on `seed` alone; answered by Solved."""
         if self._whole("steps", steps, MAX_STEPS) and self._whole("seed", seed, 2**31 - 1, least=0):
             self._ask(messages.Solve(self._number, steps, seed))
 
     def snapshot(self) -> None:
-        """The lab's whole state; answered by SnapshotTaken."""
+        """Ask for the lab's whole state; answered by SnapshotTaken."""
         self._ask(messages.TakeSnapshot(self._number))
 
     def take_checkpoint(self) -> None:
-        """The lab's whole state in a file that another engine can go on from; answered by CheckpointTaken."""
+        """Ask for the lab's whole state in a file that another engine can go on from; answered by CheckpointTaken."""
         self._ask(messages.TakeCheckpoint(self._number))
 
     @property

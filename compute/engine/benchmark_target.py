@@ -42,19 +42,19 @@ Work: TypeAlias = Generator[None, None, Event]  # yields between slices, returns
 
 
 class BenchmarkTarget(Protocol):
-    """A lab under measurement."""
+    """A lab under measurement: what it is timed for, and what it is compared by."""
 
     def warm(self) -> None:
-        """A little work that does not count, before a slice that does."""
+        """Do a little work that does not count, before a slice that does."""
 
     def advance(self, steps: int) -> Timing:
-        """Up to `steps` steps, as many as are finished within a slice; timing.steps says how many, perhaps none."""
+        """Do up to `steps` steps, as many as a slice has time for; timing.steps says how many, perhaps none."""
 
     def begin(self, seed: int) -> None:
-        """The state that results are compared from."""
+        """Go to the state that results are compared from; it depends on `seed` alone."""
 
     def result(self) -> NDArray[Any]:
-        """What is compared."""
+        """Return the array that is compared."""
 
     def close(self) -> None:
         """Give the memory back."""
@@ -67,20 +67,20 @@ class FieldTarget:
         self._lab = lab
 
     def warm(self) -> None:
-        """Two steps."""
+        """Do two steps."""
         self._lab.advance(WARM)
 
     def advance(self, steps: int) -> Timing:
-        """Exactly `steps` steps."""
+        """Do exactly `steps` steps."""
         timing: Timing = self._lab.advance(steps)
         return timing
 
     def begin(self, seed: int) -> None:
-        """Uniform noise in [0, 1)."""
+        """Load uniform noise in [0, 1)."""
         self._lab.load(np.random.default_rng(seed).random(self._lab.field().shape))
 
     def result(self) -> NDArray[Any]:
-        """The field."""
+        """Return the (ny, nx) field."""
         found: NDArray[Any] = self._lab.field()
         return found
 
@@ -90,7 +90,7 @@ class FieldTarget:
 
 
 def target_of(lab: Lab) -> BenchmarkTarget:
-    """The lab as its workload wants it measured."""
+    """Return the lab as its benchmark wants it measured; it is closed with the target."""
     name = f"{lab.PACKAGE}.benchmark"
     make = getattr(import_module(name), "twin", FieldTarget) if find_spec(name) else FieldTarget
     target: BenchmarkTarget = make(lab)
@@ -127,7 +127,7 @@ class BenchmarkQueue:
             item[1].close()
 
     def wakes_at(self) -> float:
-        """When the next slice may run; inf without work."""
+        """Return when the next slice may run; inf without work."""
         return self._ready_at if self._waiting else inf
 
     def turn(self) -> None:
@@ -190,7 +190,7 @@ def sample(
 
 
 def solve(kind: type[Any], values: Mapping[str, Any], steps: int, seed: int) -> Work:
-    """The result after `steps` steps from the state of `seed`: for a field noise, drawn in float64, then cast."""
+    """Compute `steps` steps from the state of `seed`, and the result: of a field, noise drawn in float64, then cast."""
     with closing(target_of(kind(**values))) as target:
         yield
         target.begin(seed)
@@ -203,7 +203,7 @@ def solve(kind: type[Any], values: Mapping[str, Any], steps: int, seed: int) -> 
 
 
 def _slice(target: BenchmarkTarget, steps: int) -> tuple[Timing, int]:
-    """Advance `steps` steps; their timing, and how many steps fit into SAMPLE_SLICE seconds by that."""
+    """Advance `steps` steps; return their timing, and how many steps fit into SAMPLE_SLICE seconds by that."""
     start = time.perf_counter()
     with listening() as heard:
         timing = replace(target.advance(steps), spans=heard.spans)

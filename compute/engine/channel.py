@@ -70,7 +70,7 @@ class Channel:
         return bool(self._poll.poll(1e3 * seconds))
 
     def receive(self) -> tuple[Any, list[int]]:
-        """The next message and its descriptors, which the caller closes. EOFError or OSError at the end."""
+        """Return the next message and its descriptors, which the caller closes. EOFError or OSError at the end."""
         message, count = self._connection.recv()
         if not count:
             return message, []
@@ -255,7 +255,7 @@ class EventSender:
         self.send(self._extensions[-1])
 
     def end_extension(self) -> None:
-        """What was announced last is over; what it was a part of goes on."""
+        """End what was announced last; what it was a part of goes on."""
         self._extensions.pop()
         self.send(self._extensions[-1] if self._extensions else Heartbeat())
 
@@ -280,7 +280,7 @@ class EventSender:
 
 
 def error_text(error: Exception) -> str:
-    """What an error says, without a traceback and of bounded length."""
+    """Return what an error says, without a traceback and of at most MAX_TEXT characters."""
     text = " ".join(str(error).split())
     if not isinstance(error, ValueError) or not text:
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__

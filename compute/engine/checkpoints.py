@@ -48,13 +48,13 @@ class Checkpointer:
         self._offset: RecordingOffset | None = None
 
     def touch(self, *, by_hand: bool) -> None:
-        """The state changed: by steps, or by hand (a value, paint, reset), which is worth keeping at once."""
+        """Note that the state changed: by steps, or by hand (a value, paint, reset), which is worth keeping at once."""
         self._changed = True
         if by_hand:
             self._next = min(self._next, max(time.monotonic() + AFTER_CHANGE, self._rested_at))
 
     def wakes_at(self) -> float:
-        """When there is something to write; inf if there is not."""
+        """Return when there is something to write; inf if there is not."""
         if self._writer:
             return 0.0
         return self._next if self._changed else inf

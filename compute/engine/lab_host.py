@@ -100,7 +100,7 @@ class LabHost:
     # -- turns
 
     def wakes_at(self, now: float) -> float:
-        """When this lab wants its next turn: 0 for at once, inf for not before a request comes."""
+        """Return when this lab wants its next turn: 0 for at once, inf for not before a request comes."""
         shows = self._frame_due()
         ready = self._ring.free() is not None if shows else self._steps(now) > 0
         if ready or self._updates or self.recorder.due(running=self.pacer.running):
@@ -204,7 +204,7 @@ class LabHost:
         self._sick = sick
 
     def _frame(self) -> Frame | None:
-        """What the lab shows; None, and another look next time, if it cannot show what was asked for.
+        """Return what the lab shows; None, and another look next time, if it cannot show what was asked for.
 
         A client that asks for a view outside the grid is refused and keeps the view it had; a view that a new size of
         the grid has left outside becomes the whole.

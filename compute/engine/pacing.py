@@ -34,7 +34,7 @@ class Tally:
         self.spans = (*self.spans, *timing.spans)[-MOST:]
 
     def total(self, timing: Timing) -> Timing:
-        """`timing`, a frame's own, with steps, launch and compute of all its slices."""
+        """Return `timing`, a frame's own, with steps, launch and compute of all its slices."""
         first_call, spans = self.first_call or timing.first_call, (*self.spans, *timing.spans)
         return replace(
             timing, steps=self.steps, launch=self.launch, compute=self.compute, first_call=first_call, spans=spans
@@ -86,7 +86,7 @@ class FramePacer:
         self.single_steps += n
 
     def next_steps(self, now: float, *, recorded: bool = False) -> int:
-        """Steps for the slice that starts `now`; 0 if the lab has nothing to compute.
+        """Return the steps for the slice that starts `now`; 0 if the lab has nothing to compute.
 
         A lab that is recorded goes on, as fast as it goes, when nobody has looked at it for GRACE.
         """
@@ -102,7 +102,7 @@ class FramePacer:
         return min(max(0, self.steps - self.tally.steps), fit) if self.may_show else 0
 
     def unwatched_at(self) -> float:
-        """From when on nobody looks at the lab; inf while it may send a frame, or is paused."""
+        """Return from when on nobody looks at the lab; inf while it may send a frame, or is paused."""
         return self.last_permission + GRACE if self.running and not self.may_show else inf
 
     def slice_done(self, timing: Timing, seconds: float) -> None:
@@ -118,7 +118,7 @@ class FramePacer:
         self.cost = cost if not self.cost else self.cost + weight * (cost - self.cost)
 
     def rest(self) -> None:
-        """The lab has nothing left to do: steps that were asked for singly are done, and what there is can be shown."""
+        """Note that the lab has nothing left to do: single steps are done, and what there is can be shown."""
         self.dirty = self.dirty or self.tally.steps > 0 or self.single_steps > 0
         self.single_steps = 0
 

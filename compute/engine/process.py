@@ -105,7 +105,7 @@ class WorkerProcess:
         return status.rpartition(")")[2].split()[0] == "T"
 
     def waits(self) -> Mapping[str, float]:
-        """Seconds that each of its threads was ready to run and had to wait; {} where the system does not tell."""
+        """Return the seconds that each of its threads has waited for a processor; {} where the system does not tell."""
         found = {}
         with suppress(OSError):
             for task in (PROC / str(self.pid) / "task").iterdir():
@@ -118,7 +118,7 @@ class WorkerProcess:
         self._process.kill()
 
     def end(self, patience: float) -> str:
-        """Wait `patience` seconds for it to end, then kill it; how it ended, in words."""
+        """Wait `patience` seconds for it to end, then kill it; return how it ended, in words."""
         try:
             code = self._process.wait(patience)
         except subprocess.TimeoutExpired:
@@ -148,7 +148,7 @@ class Standby:
         return self._process.pid if self._process else None
 
     def take(self) -> tuple[WorkerProcess, bool]:
-        """The spare if it is fit, a fresh process otherwise, and whether it is the spare. OSError if none starts."""
+        """Return the spare if it is fit, else a fresh process, and whether it is the spare. OSError if none starts."""
         spare, self._process, self._due = self._process, None, inf
         if spare and (spare.ended or spare.stopped):
             spare.close()
@@ -156,7 +156,7 @@ class Standby:
         return (spare, True) if spare else (WorkerProcess(self._device), False)
 
     def engine_ready(self, now: float) -> None:
-        """The engine is at work: a spare may be started before long."""
+        """Note that the engine is at work: its spare may be started before long."""
         self._due = now + self._after
 
     def tend(self, now: float) -> None:
@@ -198,7 +198,7 @@ class Watchdog:
         self._halted: float | None = None
 
     def overdue(self, now: float, worker: WorkerProcess) -> WorkerExit | None:
-        """Why the worker counts as hanging; None while it does not. A server that slept itself begins anew."""
+        """Return why the worker counts as dead; None while it does not. A server that slept itself begins anew."""
         if now - self._looked > SERVER_SLEPT:
             self.last, self._before, self._halted = now, None, None
         self._looked = now
@@ -218,7 +218,7 @@ class Watchdog:
         return None
 
     def _waited(self, worker: WorkerProcess) -> float:
-        """Seconds of this silence that the thread which waited longest has waited for a processor."""
+        """Return the seconds of this silence that the thread which waited longest has waited for a processor."""
         before = self._before or {}
         waited = max((seconds - before.get(task, 0.0) for task, seconds in worker.waits().items()), default=0.0)
         return min(waited, MAX_WAITING * self._deadline)

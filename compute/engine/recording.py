@@ -88,7 +88,7 @@ class FrameRecorder:
         return not self.frames or bool(self._since and self.every and not self.steps % self.every)
 
     def advanced(self, steps: int) -> None:
-        """The lab has advanced."""
+        """Count steps of the lab."""
         self.steps += steps
         self._since += steps
 
@@ -113,7 +113,7 @@ class FrameRecorder:
         return f"the bound of {self.most} frames is reached" if self.frames >= self.most else ""
 
     def _write(self, number: int, data: bytes) -> None:
-        """On the thread. After a failure nothing more is written, so that no frame is missing in between."""
+        """Write a frame, on the thread. Nothing is written after a failure, so that no frame is missing in between."""
         if self._failed:
             return
         try:
@@ -148,13 +148,13 @@ class FrameRecorder:
         return f"only {disk.free / 2**30:.2f} GiB of the disk are free, and {kept / 2**30:.2f} GiB are left to others"
 
     def progress_at(self) -> float:
-        """When there is something to report, or the disk may have gone on; inf if there is not."""
+        """Return when there is something to report, or the disk may have gone on; inf if there is not."""
         if self._writing:
             return time.monotonic() + POLL
         return self._next_report if self.frames != self._reported else inf
 
     def progress(self, ended: str = "") -> Recorded:
-        """How far it is, and why it ended."""
+        """Return how far it is, and why it ended."""
         self._reported, self._next_report = self.frames, time.monotonic() + PROGRESS_PERIOD
         return Recorded(self.frames, self.bytes, self.steps, ended)
 
@@ -198,21 +198,21 @@ class LabRecorder:
         self._recorder = None
 
     def limited(self, steps: int) -> int:
-        """At most `steps`, and none beyond the next frame, or while the disk is behind."""
+        """Return how many of `steps` steps may be done: none beyond the next frame, or while the disk is behind."""
         return min(steps, self._recorder.steps_left) if self._recorder else steps
 
     def advanced(self, steps: int) -> None:
-        """The lab has advanced."""
+        """Count steps of the lab, for the recording under way."""
         if self._recorder:
             self._recorder.advanced(steps)
 
     def changed(self) -> None:
-        """The lab was changed by hand."""
+        """Note that the lab was changed by hand."""
         if self._recorder:
             self._recorder.stale = True
 
     def offset(self) -> RecordingOffset | None:
-        """How far the recording is, for a checkpoint; None without one."""
+        """Return how far the recording is, for a checkpoint; None without one."""
         return (self._folder, self._recorder.steps) if self._recorder else None
 
     def due(self, *, running: bool) -> bool:
@@ -220,7 +220,7 @@ class LabRecorder:
         return self._recorder is not None and self._recorder.due(resting=self._lab.resting, running=running)
 
     def wakes_at(self) -> float:
-        """When there is something to report."""
+        """Return when there is something to report; inf without a recording."""
         return self._recorder.progress_at() if self._recorder else inf
 
     def turn(self, *, running: bool) -> bool:

@@ -42,7 +42,7 @@ class RecordedFrame:
 
 
 class RecordingStore:
-    """The recording in `folder`."""
+    """Reads and writes the recording in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -56,7 +56,7 @@ class RecordingStore:
             json.dump({"schema": SCHEMA, **about}, out, indent=1, ensure_ascii=False, default=_json_value)
 
     def about(self) -> dict[str, Any]:
-        """What `begin` noted. RecordingError if the folder holds no recording."""
+        """Return what `begin` noted. RecordingError if the folder holds no recording."""
         try:
             found = json.loads((self.folder / ABOUT).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -66,7 +66,7 @@ class RecordingStore:
         return found
 
     def numbers(self) -> list[int]:
-        """Numbers of the frames that are there, ascending."""
+        """Return the numbers of the frames that are there, ascending."""
         names = (path.stem for path in self.folder.glob(f"*{ENDING}"))
         return sorted(int(name) for name in names if name.isdigit())
 
@@ -97,7 +97,7 @@ class RecordingStore:
             raise RecordingError(f"{self.path(number)} is damaged: {error}") from error
 
     def head(self, number: int) -> dict[str, Any]:
-        """What a frame's file says of it: step, values, facts, notes and what its parts are, without their bytes."""
+        """Return what a frame's file says of it: step, values, facts, notes and its parts without their bytes."""
         with self.path(number).open("rb") as file:
             line = file.readline()
         try:
@@ -114,12 +114,12 @@ class RecordingStore:
             self.path(number).unlink()
 
     def path(self, number: int) -> Path:
-        """The file of a frame."""
+        """Return the path of a frame's file."""
         return self.folder / f"{number:06d}{ENDING}"
 
 
 def encode_frame(recorded: RecordedFrame) -> bytes:
-    """The bytes of a frame's file."""
+    """Return the bytes of a frame's file."""
     arrays: list[NDArray[Any]] = []
     head = {
         "step": recorded.step,
@@ -135,7 +135,7 @@ def encode_frame(recorded: RecordedFrame) -> bytes:
 
 
 def _part(part: Raster | Curve, arrays: list[NDArray[Any]]) -> dict[str, Any]:
-    """What a part is, and its arrays added to `arrays`."""
+    """Describe a part, and add its arrays to `arrays`."""
     if isinstance(part, Raster):
         arrays.append(part.levels)
         about = {"low": float(part.low), "high": float(part.high), "extent": part.extent}
@@ -145,7 +145,7 @@ def _part(part: Raster | Curve, arrays: list[NDArray[Any]]) -> dict[str, Any]:
 
 
 def _read(entry: Mapping[str, Any], data: bytes, start: int) -> tuple[Raster | Curve, int]:
-    """A part from its bytes in `data` from `start` on, and where they end. Its arrays cannot be written to."""
+    """Return a part from its bytes in `data` from `start` on, and where they end. Its arrays cannot be written to."""
     if "raster" in entry:
         rows, columns = entry["raster"]
         levels = np.frombuffer(data, np.uint8, rows * columns, start).reshape(rows, columns)
@@ -158,7 +158,7 @@ def _read(entry: Mapping[str, Any], data: bytes, start: int) -> tuple[Raster | C
 
 
 def _json_value(value: object) -> Any:
-    """What JSON has no form for: a number of NumPy, or an uploaded file, of which the checksum says enough."""
+    """Return in JSON what has no form there: a number of NumPy, or an uploaded file, by its checksum."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, bytes):

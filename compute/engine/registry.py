@@ -28,7 +28,7 @@ class RecordingState:
     stopping: bool = False
 
     def reopening(self, offset: messages.RecordingOffset | None) -> messages.Record:
-        """The request for a lab that goes on from a checkpoint with this recording offset."""
+        """Return the request for a lab that goes on from a checkpoint with this recording offset."""
         if not self.begun and not self._on_disk():
             return self.request
         return replace(self.request, done=offset[1] if offset and offset[0] == self.request.folder else messages.LOST)
@@ -100,13 +100,13 @@ class LabState:
         return [QueuedRequest(opening, tuple(descriptors)), *map(QueuedRequest, requests)]
 
     def parameters_applied(self, serial: int, values: Mapping[str, Any]) -> None:
-        """The worker has answered all updates up to `serial`."""
+        """Note that the worker has answered all updates up to `serial`."""
         self.values = values
         self.unapplied = [(other, update) for other, update in self.unapplied if other > serial]
         self.tries = 0
 
     def answered(self, question: type[messages.Question]) -> None:
-        """The first open question of this class was answered or refused."""
+        """Note that the first open question of this class was answered or refused."""
         first = next((asked for asked in self.questions if isinstance(asked, question)), None)
         if first:
             self.questions.remove(first)
@@ -135,7 +135,7 @@ class LabState:
         return {name: value for _, update in self.unapplied for name, value in update.items()}
 
     def give_up(self, reason: str) -> list[messages.Event]:
-        """Forget the values and questions that may be why the process dies; what their client is told of it."""
+        """Forget the values and questions that may be why the process dies; return what their client is told."""
         text = f"it was given up when the engine died for the second time ({reason})"
         told: list[messages.Event] = []
         for serial, update in self.unapplied:
@@ -146,7 +146,7 @@ class LabState:
         return told
 
     def record_crash(self, now: float) -> bool:
-        """The process died at work for this lab; True if that happens again while it runs, which ends its running."""
+        """Note that the process died at work for this lab; True if it has before, and is paused for it."""
         self.crash_times = [moment for moment in self.crash_times if now - moment < CRASH_WINDOW] + [now]
         again = self.running and len(self.crash_times) > 1
         self.running = self.running and not again
@@ -165,7 +165,7 @@ class LabState:
 
 
 def reopening(lab: LabState) -> list[QueuedRequest]:
-    """Requests that open a lab, for the first time or again; without memory for its frames, those that refuse it."""
+    """Return requests that open a lab, or open it again; without memory for its frames, those that refuse it."""
     try:
         return lab.opening_requests()
     except NoSharedMemory as error:
@@ -228,7 +228,7 @@ class LabRegistry:
     def on_report(
         self, lab: LabState, report: messages.LabReport, descriptors: list[int], now: float
     ) -> messages.Event | None:
-        """Note what a report changes; returns the event that the client gets, if any. Takes descriptors it keeps."""
+        """Note what a report changes; return the event that the client gets, if any. Takes descriptors it keeps."""
         match report:
             case messages.FrameMessage():
                 return _frame(lab, report)
@@ -256,7 +256,7 @@ class LabRegistry:
         return None
 
     def on_worker_exit(self, ended: WorkerExit) -> list[tuple[LabState, messages.Event]]:
-        """The process died: note for each lab since when it is away, and give up values that may be the cause.
+        """Note for each lab since when its process is away, and give up values that may be the cause.
 
         The lab it was at work for may be the cause, and is paused at its second crash within CRASH_WINDOW, so that one
         lab does not take the others with it for ever; returns who is to be told.
@@ -276,7 +276,7 @@ class LabRegistry:
         return told
 
     def on_broken(self, reason: str) -> list[tuple[LabState, messages.Event]]:
-        """The engine stays down: returns whom to tell, each lab once. Labs to be closed are dropped."""
+        """Return whom to tell that the engine stays down, each lab once. Labs to be closed are dropped."""
         gone: list[tuple[LabState, messages.Event]] = [(lab, messages.Closed()) for lab in self.drop_closing()]
         new = [lab for lab in self.all() if not lab.told_broken]
         for lab in new:
@@ -284,7 +284,7 @@ class LabRegistry:
         return gone + [(lab, messages.Broken(reason)) for lab in new]
 
     def on_retry(self) -> None:
-        """The engine is tried again."""
+        """Note that the engine is tried again."""
         for lab in self.all():
             lab.told_broken = False
 

@@ -37,7 +37,7 @@ class NoSharedMemory(MemoryError):
 
 
 def memory_file(size: int) -> int:
-    """The descriptor of an anonymous file of `size` bytes, in memory where the system can; the caller closes it.
+    """Return the descriptor of an anonymous file of `size` bytes, in memory where the system can; the caller closes it.
 
     Raises NoSharedMemory when descriptors or memory run out.
     """
@@ -58,7 +58,7 @@ def memory_file(size: int) -> int:
 
 
 def duplicate(descriptor: int) -> int:
-    """Another descriptor of the same file; the caller closes it. NoSharedMemory when descriptors run out."""
+    """Return another descriptor of the same file; the caller closes it. NoSharedMemory when descriptors run out."""
     try:
         return os.dup(descriptor)
     except OSError as error:
@@ -73,12 +73,12 @@ def pack(thing: object) -> tuple[Payload, list[memoryview]]:
 
 
 def unpack(payload: Payload, buffers: Sequence[bytes | memoryview]) -> Any:
-    """The object again; its arrays use `buffers` as their memory."""
+    """Return the object that was packed; its arrays use `buffers` as their memory."""
     return pickle.loads(payload.head, buffers=buffers)  # noqa: S301 - from our own child process
 
 
 def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Where buffers of these sizes start when each is aligned, and the bytes needed for all."""
+    """Return where buffers of these sizes start when each is aligned, and the bytes needed for all."""
     starts, end = [], 0
     for size in sizes:
         starts.append(end)
@@ -124,14 +124,14 @@ class BlobWriter:
 
 
 def read_blob(payload: Payload, descriptor: int) -> Any:
-    """The object that a BlobWriter wrote. Its arrays are private: changing them changes nothing in the file."""
+    """Return the object that a BlobWriter wrote. Its arrays are private: changing them changes nothing in the file."""
     starts, total = offsets(payload.sizes)
     mapped = memoryview(mmap.mmap(descriptor, max(total, 1), access=mmap.ACCESS_COPY))
     return unpack(payload, [mapped[start : start + size] for start, size in zip(starts, payload.sizes, strict=True)])
 
 
 class FrameRing:
-    """Maps the memory file `descriptor`, which it takes over and closes. NoSharedMemory if it cannot be mapped."""
+    """Slots for frames in the memory file `descriptor`, which is mapped and closed. NoSharedMemory if that fails."""
 
     def __init__(self, descriptor: int) -> None:
         try:
@@ -146,12 +146,12 @@ class FrameRing:
 
     @staticmethod
     def create(pixels: int = MAX_PIXELS) -> int:
-        """The descriptor of memory for frames with pictures of `pixels` pixels; NoSharedMemory if there is none."""
+        """Return the descriptor of memory for frames of `pixels` pixels a picture; NoSharedMemory if there is none."""
         slot = -(-(PICTURES * pixels + CURVE_BYTES) // ALIGNMENT) * ALIGNMENT
         return memory_file(ALIGNMENT + SLOTS * slot)
 
     def free(self) -> int | None:
-        """The lowest free slot, so that few pages are ever touched; None if all are in use."""
+        """Return the lowest free slot, so that few pages are ever touched; None if all are in use."""
         found = bytes(self._view[:SLOTS]).find(0)
         return None if found < 0 else found
 
@@ -167,7 +167,7 @@ class FrameRing:
         return True
 
     def take(self, slot: int, sizes: Sequence[int]) -> list[bytes]:
-        """Copies of the buffers in `slot`, which is free afterwards."""
+        """Return copies of the buffers in `slot`, which is free afterwards."""
         base = ALIGNMENT + slot * self._slot_bytes
         starts, _ = offsets(sizes)
         copies = [

@@ -31,7 +31,7 @@ HEARTBEATS = 10  # signs of life in one deadline
 
 
 class Supervisor:
-    """The engine of one device.
+    """Keeps the engine of one device running, and opens labs on it.
 
     name: "host", "cuda:0" …, or one of these with a suffix after a colon ("host:reference"); deadline: seconds
     without a sign of life after which it is restarted; labs: further lab classes by name, as "module:Class"; spare:
@@ -246,7 +246,7 @@ class Supervisor:
             self._emit(lab, event)
 
     def _connect(self) -> None:
-        """The process is ready: open the labs there are."""
+        """Open the labs there are, in a process that is ready."""
         with self.lock:
             gone = self._registry.drop_closing()
             items = self._registry.reopening()
@@ -281,7 +281,7 @@ class Supervisor:
         self._breaker.reset()
 
     def _unsent(self, request: messages.Request, error: Exception) -> None:
-        """A request could not be pickled: a fault of the caller, who is told in turn."""
+        """Tell the caller, in turn, that a request could not be pickled."""
         log.error("%s engine: request %s cannot be sent", self.name, request.words, exc_info=error)
         if not isinstance(request, messages.Refuse):
             self._put(
@@ -322,7 +322,7 @@ class EnginePool:
         self._closed = False
 
     def get(self, name: str) -> Supervisor:
-        """The engine of that device, started if need be. Does not wait for it. RuntimeError after `close`."""
+        """Return the engine of that device, started if need be. Does not wait for it. RuntimeError after `close`."""
         with self._lock:
             if self._closed:
                 raise RuntimeError("the engine pool is closed")
@@ -332,7 +332,7 @@ class EnginePool:
             return self._engines[name]
 
     def list(self) -> Mapping[str, Supervisor]:
-        """The engines that were started, by name."""
+        """Return the engines that were started, by name."""
         with self._lock:
             return dict(self._engines)
 

@@ -40,7 +40,7 @@ HOST = "host"
 
 
 class Worker:
-    """The labs of one device."""
+    """Serves the labs of one device in turn."""
 
     def __init__(self, channel: Channel, setup: messages.Setup) -> None:
         self._channel, self._setup = channel, setup
@@ -66,7 +66,7 @@ class Worker:
                 host.close()
 
     def _turn(self) -> bool:
-        """One slice of the next in the circle that has work; False if nobody has."""
+        """Run one slice of the next lab in turn that has work; False if none has."""
         now = time.monotonic()
         for _ in range(len(self._turns)):
             self._turns.rotate(-1)
@@ -82,7 +82,7 @@ class Worker:
         return False
 
     def _rest(self) -> float:
-        """Seconds until somebody has work again, at most one heartbeat."""
+        """Return the seconds until somebody has work again, at most one heartbeat."""
         now = time.monotonic()
         first = min([self._benchmarks.wakes_at(), *(host.wakes_at(now) for host in self._hosts.values())], default=inf)
         return min(self._setup.heartbeat, max(0.0, first - now))
@@ -159,7 +159,7 @@ class Worker:
         self._sender.send(messages.Opened(request.lab, lab.values()))
 
     def _restore(self, number: int, lab: Lab, payload: messages.Payload, state: int) -> None:
-        """A state that cannot be restored leaves the lab at its initial field, and its client is told."""
+        """Restore a state; one that cannot be leaves the lab at its initial field, and its client is told."""
         try:
             lab.restore(read_blob(payload, state))
         except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
@@ -190,7 +190,7 @@ class Worker:
             self._sender.send(messages.Answered(number, messages.TakeCheckpoint))
 
     def _up_to_date(self, number: int) -> LabHost:
-        """The lab, with the values that came before the request."""
+        """Return the lab after the values that came before the request are applied."""
         host = self._hosts[number]
         host.apply_updates()
         return host
@@ -257,6 +257,6 @@ def die_quickly() -> None:
 
 
 def call_itself(name: str) -> None:
-    """The name of this process in lists of processes: "fieldlab " and `name`."""
+    """Name this process in lists of processes: "fieldlab " and `name`."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(NAME, f"fieldlab {name}".encode())
