@@ -12,6 +12,7 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from compute.export import data_files, figures
+from compute.export.formats import write_drawing
 from compute.export.render import LiveState
 from compute.export.scene import Scene, SceneError
 from compute.labs.crossover import Crossover, catalogue, lab, picture, recorded
@@ -151,7 +152,7 @@ def test_before_anything_is_measured_there_are_axes_and_no_numbers(tmp_path):
 def test_a_drawing_and_the_numbers_of_what_the_page_has_measured(done, tmp_path, scripted):
     present = LiveState(done.values(), done.snapshot())
     scripted.seconds = lambda way, n: 1.0  # whoever measures again is seen
-    figures.write(SCENE, tmp_path / "time.svg", current=present)
+    write_drawing(SCENE, tmp_path / "time.svg", current=present)
     assert b'"lab": "crossover"' in (tmp_path / "time.svg").read_bytes()
     data_files.write_npz(SCENE, tmp_path / "times.npz", current=present)
     with np.load(tmp_path / "times.npz") as found:

@@ -19,6 +19,7 @@ from app.notices import Notices
 from app.theme import stylesheet
 from app.widgets import icon
 from compute import scratch
+from compute.export.film_renderer import seconds_words
 from compute.export.jobs import Job, internal_error
 from compute.files import size
 
@@ -247,10 +248,3 @@ def time_left(job: Job) -> str:
     if job.part < 0.02 or job.seconds < 2:
         return ""
     return f", about {seconds_words(job.seconds * (1 - job.part) / job.part)} left"
-
-
-def seconds_words(seconds: float) -> str:
-    """A time to wait, for the eye."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -11,7 +11,7 @@ import panel_material_ui as pmui
 from app.export.source import ExportSource, slide
 from app.typed import Typed
 from app.widgets import FULL
-from compute.export.formats import FILMS, Format
+from compute.export.formats import FILMS, FileFormat
 from compute.export.packages import AV
 from compute.lab import Lab
 from compute.machine import now
@@ -27,7 +27,7 @@ def heights(value: int, most: int = 4320) -> Any:
     return pmui.Select(label="Height [pixels]", options={"360": 360, **options}, value=value, size="small", **FULL)
 
 
-def format_field(label: str, formats: Sequence[Format], hint: str) -> Any:
+def format_field(label: str, formats: Sequence[FileFormat], hint: str) -> Any:
     """A drop-down whose values are endings; formats whose library is missing are greyed, and `hint` says what to do."""
     absent = [one.ending for one in formats if not one.installed]
     return pmui.Select(

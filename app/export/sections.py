@@ -28,7 +28,7 @@ from compute.export.link import packed
 from compute.export.packages import PYARROW, ZARR
 from compute.export.parameter_texts import axes_of
 from compute.export.scene import SceneError
-from compute.export.sweep import Sweep
+from compute.export.sweep import ParameterSweep
 
 NAME = "scene"  # of the entry in the address
 NONE = ""  # no second parameter of a table
@@ -211,7 +211,7 @@ class TableSection:
             steps = 0 if lab.ENDS else self.steps.value
             axes = axes_of(lab, texts)
             rest = {name: value for name, value in moment.scene.values.items() if name not in axes}
-            sweep = Sweep(lab.LAB, rest, axes, steps)
+            sweep = ParameterSweep(lab.LAB, rest, axes, steps)
             return Job(partial(tasks.table, sweep, export.path))
 
         export.order(self._source, "", job, not_made)

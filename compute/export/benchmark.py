@@ -114,11 +114,11 @@ class Trial:
 
     @property
     def task(self) -> MakePart:
-        """See Work."""
+        """See RenderWork."""
         return timed
 
     def plain(self) -> dict[str, Any]:
-        """See Work."""
+        """See RenderWork."""
         return Film(self.scene, 1).plain()
 
 

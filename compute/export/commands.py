@@ -22,7 +22,7 @@ from compute.export.formats import FOLDER_ZARR, PNG, RENDERED, TABLES, ArrayForm
 from compute.export.parameter_texts import axes_of, values_of
 from compute.export.render_pool import RenderPool, ResumableParts, on_gpu, pool_for
 from compute.export.scene import Scene, SceneError, read, scene_of
-from compute.export.sweep import MOST_ROWS, Sweep, TableMaker
+from compute.export.sweep import MOST_ROWS, ParameterSweep, TableMaker
 from compute.labs import LABS, lab_class
 from compute.machine import writable
 
@@ -169,7 +169,7 @@ def run_sweep(chosen: argparse.Namespace, command: str) -> int:
     """Make the table; 0 when it is done, 1 if rows failed. ValueError says what is wrong with the request."""
     kind = lab_class(chosen.lab)
     steps = (0 if kind.ENDS else 1000) if chosen.steps is None else chosen.steps
-    sweep = Sweep(kind.LAB, values_of(kind, chosen.set), axes_of(kind, chosen.vary), steps)
+    sweep = ParameterSweep(kind.LAB, values_of(kind, chosen.set), axes_of(kind, chosen.vary), steps)
     _require_writable(chosen.out)
     table = TableMaker(sweep, chosen.out, command)
     gpu = on_gpu(kind, (sweep.at(number).get("backend") for number in range(sweep.count)))

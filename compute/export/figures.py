@@ -17,9 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from compute.export.render import APART, LiveState, OnProgress, coloured, opened_at
-from compute.export.scene import Scene, SceneError
-from compute.files import whole_file
+from compute.export.scene import APART, Scene, SceneError, coloured
 from compute.frames import NOT_FINITE, Frame, Raster
 from compute.lab import Lab
 from compute.panels import Foreign, Line, Panel
@@ -45,22 +43,10 @@ STEADY: dict[Any, Any] = {
 }
 
 
-def write(
-    scene: Scene,
-    path: Path,
-    transparent: bool = False,
-    current: LiveState | None = None,
-    progress: OnProgress = lambda _: None,
-) -> None:
-    """Draw the scene's panel, its `part`, as SVG, PDF or PNG by the ending of `path`; a scene's bytes are the same.
-
-    current: see render.opened_at. SceneError for a panel that the lab does not have.
-    """
-    with opened_at(scene, current, progress) as lab:
-        frame = lab.frame(scene.view, scene.size)
-        made = drawn(lab, frame, scene)
-    with whole_file(path) as target, mpl.rc_context(STEADY):
-        made.savefig(target, transparent=transparent, metadata=_about(path.suffix.lower(), json.dumps(scene.plain())))
+def save(figure: Figure, scene: Scene, path: Path, transparent: bool) -> None:
+    """Write the figure of `scene` as SVG, PDF or PNG by the ending of `path`; a scene's bytes are the same."""
+    with mpl.rc_context(STEADY):
+        figure.savefig(path, transparent=transparent, metadata=_about(path.suffix.lower(), json.dumps(scene.plain())))
 
 
 def pixels(lab: Lab, frame: Frame, scene: Scene) -> NDArray[np.uint8]:

@@ -91,7 +91,7 @@ def _yuv(av: Any, frame: Pixels) -> Any:
 
 def gif(path: Path, frames: Frames, rate: float, comment: str) -> None:
     """Write a GIF. Frames of at most 256 colours each are kept exactly; others are brought to 256 of their own."""
-    colours, times = Colours(), ticks(rate, GIF_TICK)
+    colours, times = GifPalette(), ticks(rate, GIF_TICK)
     with path.open("wb") as out:
         shared: bytes | None = None
         for frame, ticks_shown in zip(frames, times, strict=False):
@@ -108,7 +108,7 @@ def gif(path: Path, frames: Frames, rate: float, comment: str) -> None:
         out.write(END)
 
 
-class Colours:
+class GifPalette:
     """Numbers for colours. The table only grows, as long as all colours of the film are at most 256."""
 
     def __init__(self) -> None:

@@ -110,8 +110,9 @@ class Estimate:
     def words(self) -> str:
         """It in a sentence."""
         made = f"{self.frames_measured} frame{'s' * (self.frames_measured != 1)}"
-        now = f" if nothing else runs, {_long(self.slowed * self.seconds)} beside what runs now," if self.busy else ""
-        return f"about {_long(self.seconds)}{now} and {self.bytes / 1e6:.3g} MB, guessed from {made}"
+        beside = seconds_words(self.slowed * self.seconds)
+        now = f" if nothing else runs, {beside} beside what runs now," if self.busy else ""
+        return f"about {seconds_words(self.seconds)}{now} and {self.bytes / 1e6:.3g} MB, guessed from {made}"
 
 
 @dataclass(frozen=True)
@@ -294,8 +295,8 @@ def _sharing(workers: int) -> Iterator[None]:
         numba.set_num_threads(before)
 
 
-def _long(seconds: float) -> str:
-    """A time in the unit that fits."""
+def seconds_words(seconds: float) -> str:
+    """Return a time to wait in the unit that fits it."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -30,7 +30,7 @@ EVEN = "its colours are kept for every second pixel, so that width and height mu
 
 
 @dataclass(frozen=True, kw_only=True)
-class Format:
+class FileFormat:
     """name: on the page; ending: of the file's name, in lower case; package: what it needs beyond Fieldlab's own."""
 
     name: str
@@ -44,7 +44,7 @@ class Format:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StillFormat(Format):
+class StillFormat(FileFormat):
     """One picture of a scene. axes: it is a drawing with axes.
 
     write(scene, path, command, current, progress, transparent): see `write_picture` and `write_drawing`.
@@ -55,14 +55,14 @@ class StillFormat(Format):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArrayFormat(Format):
+class ArrayFormat(FileFormat):
     """Raw results of a lab. write(film, path, command, current, progress): see `write_npz`."""
 
     write: Callable[[Film, Path, str, LiveState | None, OnProgress], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilmFormat(Format):
+class FilmFormat(FileFormat):
     """A film. largest: pixels a side; fastest: frames a second; even: width and height must be even.
 
     encode(path, frames, rate, comment): see film_files.py.
@@ -98,7 +98,7 @@ class FilmFormat(Format):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableFormat(Format):
+class TableFormat(FileFormat):
     """Rows with named columns. write_rows(path, rows, names, about): see data_files.py."""
 
     write_rows: Callable[[Path, Rows, list[str], str], None]
@@ -150,7 +150,9 @@ def write_drawing(
 
     _require(scene, current)
     with whole_file(path) as made:
-        figures.write(scene, made, transparent, current, progress)
+        with render.opened_at(scene, current, progress) as lab:
+            figure = figures.drawn(lab, lab.frame(scene.view, scene.size), scene)
+        figures.save(figure, scene, made, transparent)
         describe(scene.plain(), path, command, 0.0, made)
 
 
@@ -236,7 +238,7 @@ PNG = StillFormat(name="PNG", ending=".png", axes=False, write=write_picture)
 NPZ = ArrayFormat(name="NPZ (NumPy)", ending=".npz", write=write_npz)
 FOLDER_ZARR = ArrayFormat(name="Zarr", ending=".zarr", package=ZARR, write=write_zarr)
 ZIPPED_ZARR = ArrayFormat(name="Zarr, zipped", ending=".zarr.zip", package=ZARR, write=write_zipped_zarr)
-FORMATS: tuple[Format, ...] = (
+FORMATS: tuple[FileFormat, ...] = (
     PNG,
     StillFormat(name="PNG with axes", ending=".png", axes=True, write=write_drawing),
     NPZ,

@@ -24,9 +24,9 @@ from compute.export import render
 from compute.export.data_files import OnCount, write_npz_levels, write_zarr_levels
 from compute.export.film import RATES
 from compute.export.formats import FOLDER_ZARR, NPZ, PNG, describe, film_format
-from compute.export.render import Pixels, coloured
+from compute.export.render import Pixels
 from compute.export.render_pool import LocalPool, MakePart, Part
-from compute.export.scene import Look, Scene, SceneError, scene_of
+from compute.export.scene import Look, Scene, SceneError, coloured, scene_of
 from compute.files import whole_file
 from compute.frames import Frame
 from compute.lab import Lab
@@ -235,7 +235,7 @@ def _painted_in_turn(painter: Painter, numbers: tuple[int, ...]) -> Iterator[Pix
 
 @dataclass(frozen=True)
 class Drawings:
-    """Drawn frames, as a Work for a render pool."""
+    """Drawn frames, as a RenderWork for a render pool."""
 
     painter: Painter
     sequential = False

@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from compute.display.palettes import table
-from compute.export.scene import Look, Scene
-from compute.frames import NOT_FINITE
+from compute.export.scene import Scene, coloured
 from compute.history import Entries, Entry
 from compute.lab import Lab
 
@@ -30,7 +28,6 @@ OnProgress = Callable[[float], None]  # called with the part that is done, from 
 LEVEL = 1  # of a PNG's compression: 2 to 3 times as quick as the default for a tenth more bytes
 TEXT = "fieldlab"  # key of the text in a PNG, and of the like in other files
 SLICE = 64  # steps of a lab in one call
-APART = (255, 0, 200)  # red, green, blue of a level that is no number: in no palette
 
 
 @dataclass(frozen=True)
@@ -113,18 +110,6 @@ def current_pixels(lab: Lab, scene: Scene) -> Pixels:
 
         return figures.pixels(lab, frame, scene)
     return fitted(coloured(frame.rasters[name].levels, scene.colours, lab.APART), scene.size)
-
-
-def coloured(levels: NDArray[np.uint8], look: Look, apart: tuple[int, int, int] = APART) -> NDArray[np.uint8]:
-    """(height, width, 3): `levels` (height, width) in the colours of `look`, the level of no number in `apart`.
-
-    Row 0 of `levels` is the lowest, that of the result the highest, as files have it.
-    """
-    colours = table(look.palette)
-    colours = np.roll(colours[::-1] if look.reverse else colours, -round(look.offset * len(colours)), axis=0)
-    whole = np.concatenate([colours, np.array([apart], np.uint8)])
-    found: NDArray[np.uint8] = whole[np.minimum(levels[::-1], NOT_FINITE)]
-    return found
 
 
 def fitted(picture: Pixels, size: tuple[int, int]) -> Pixels:

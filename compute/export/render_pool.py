@@ -46,7 +46,7 @@ Part = tuple[int, bytes]  # its number, and its file: a frame as PNG, a row as J
 MakePart = Callable[[Mapping[str, Any], int], Part]  # makes part `number` of a plan; a function that can be imported
 
 
-class Work(Protocol):
+class RenderWork(Protocol):
     """What consists of parts that can be made from its plan and their numbers alone: a film, a table.
 
     sequential: whether a part is made by going on from the one before, so that one worker must make all.
@@ -75,7 +75,7 @@ class RenderPool(Protocol):
     def workers(self) -> int | None:
         """How many frames at a time; None where others decide."""
 
-    def make(self, work: Work, numbers: Sequence[int]) -> Generator[Part]:
+    def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[Part]:
         """The parts `numbers`, in any order. Closing the iterator stops the work."""
 
 
@@ -111,7 +111,7 @@ class LocalPool:
         if not 1 <= self.workers <= MOST_WORKERS:
             raise SceneError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
 
-    def make(self, work: Work, numbers: Sequence[int]) -> Generator[Part]:
+    def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[Part]:
         """See RenderPool. A worker that dies, or is stopped, is replaced, and its parts are made again."""
         count = 1 if work.sequential else min(self.workers, max(1, len(numbers)))
         share = max(1, cpu_count() // (1 if work.sequential else self.workers))
@@ -153,7 +153,7 @@ class WorkerSlot:
         self.process: ChildProcess | None = None
         self._environment = environment
 
-    def take(self, work: Work, left: deque[int], most: int) -> None:
+    def take(self, work: RenderWork, left: deque[int], most: int) -> None:
         """Take of the parts that are left, until it has `most`."""
         while left and len(self.parts) < most:
             if self.process is None:
@@ -211,7 +211,7 @@ class Cluster:
         self._dask: Any = DISTRIBUTED.load()
         self.address, self.workers = address, workers
 
-    def make(self, work: Work, numbers: Sequence[int]) -> Generator[Part]:
+    def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[Part]:
         """See RenderPool; a film whose frames follow from one another is refused.
 
         WorkerLost if one part has taken more than LOSSES workers with it, on a cluster of any settings.
@@ -291,7 +291,7 @@ class ResumableParts:
     what: their name; ending: of their files.
     """
 
-    def __init__(self, path: Path, work: Work, what: str, ending: str) -> None:
+    def __init__(self, path: Path, work: RenderWork, what: str, ending: str) -> None:
         self.path, self.count, self._work, self._what, self._ending = path, work.count, work, what, ending
         self.folder = path.with_name(f"{path.name}.{what}")
 

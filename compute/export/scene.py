@@ -14,9 +14,12 @@ from dataclasses import asdict, dataclass, fields
 from math import isfinite
 from typing import Any
 
+import numpy as np
 import param
+from numpy.typing import NDArray
 
-from compute.display.palettes import PALETTES
+from compute.display.palettes import PALETTES, table
+from compute.frames import NOT_FINITE
 from compute.history import MOST_CHARACTERS, MOST_ENTRIES, Entries
 from compute.lab import Lab, View
 from compute.labs import lab_class
@@ -29,6 +32,7 @@ LONGEST_TEXT = 10**6  # characters of a scene as JSON: centres of the deepest vi
 MOST_DEPTH = 24  # of objects and lists in each other: a scene of ours needs 7
 MOST_DIGITS = 40  # of a whole number
 FARTHEST = 1e9  # from 0, of a side of a view, in cells
+APART = (255, 0, 200)  # red, green, blue of a level that is no number: in no palette
 MOST_STEPS = 10**7  # of a lab that never ends
 
 
@@ -55,6 +59,18 @@ class Look:
             raise SceneError(f"palette must be one of {', '.join(PALETTES)}, not {self.palette!r}")
         if not 0 <= self.offset <= 1:
             raise SceneError(f"offset must be from 0 to 1, not {self.offset}")
+
+
+def coloured(levels: NDArray[np.uint8], look: Look, apart: tuple[int, int, int] = APART) -> NDArray[np.uint8]:
+    """(height, width, 3): `levels` (height, width) in the colours of `look`, the level of no number in `apart`.
+
+    Row 0 of `levels` is the lowest, that of the result the highest, as files have it.
+    """
+    colours = table(look.palette)
+    colours = np.roll(colours[::-1] if look.reverse else colours, -round(look.offset * len(colours)), axis=0)
+    whole = np.concatenate([colours, np.array([apart], np.uint8)])
+    found: NDArray[np.uint8] = whole[np.minimum(levels[::-1], NOT_FINITE)]
+    return found
 
 
 @dataclass(frozen=True)

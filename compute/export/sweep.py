@@ -30,7 +30,7 @@ _WARM: set[tuple[Any, ...]] = set()  # what this process has run before
 
 
 @dataclass(frozen=True)
-class Sweep:
+class ParameterSweep:
     """values: of the lab, the same in all rows; axes: values to be tried of others, the last varies fastest; steps: of
     a lab that never ends.
     """
@@ -74,7 +74,8 @@ class Sweep:
 
 def row(plain: Mapping[str, Any], number: int) -> Part:
     """Make one row of the sweep `plain`, as JSON: {"values", "facts", "timing", "status", "why"}."""
-    sweep = Sweep(plain["lab"], plain["values"], {k: tuple(v) for k, v in plain["axes"].items()}, plain["steps"])
+    axes = {name: tuple(values) for name, values in plain["axes"].items()}
+    sweep = ParameterSweep(plain["lab"], plain["values"], axes, plain["steps"])
     values = sweep.at(number)
     found: dict[str, Any] = {"values": values, "facts": {}, "timing": {}, "status": "refused", "why": ""}
     try:
@@ -91,7 +92,7 @@ def row(plain: Mapping[str, Any], number: int) -> Part:
     return number, json.dumps(found).encode()
 
 
-def _warm(sweep: Sweep, values: Mapping[str, Any]) -> None:
+def _warm(sweep: ParameterSweep, values: Mapping[str, Any]) -> None:
     """Do a first step that is timed in no row: it may compile."""
     key = (sweep.lab, *(values.get(name) for name in ("backend", "variant", "dtype", "precision")))
     if key not in _WARM:
@@ -111,7 +112,7 @@ def _timing(frame: Frame, seconds: float) -> dict[str, Any]:
 class TableMaker:
     """The making of a table of a sweep. Its rows are kept until it is there; `why`: of the first that was not made."""
 
-    def __init__(self, sweep: Sweep, path: Path, command: str = "") -> None:
+    def __init__(self, sweep: ParameterSweep, path: Path, command: str = "") -> None:
         self._format = table_format(path)
         self._format.require()
         self.sweep, self.path, self.command, self.why = sweep, path, command, ""

@@ -14,7 +14,7 @@ from compute.export.formats import ArrayFormat, StillFormat
 from compute.export.render import LiveState
 from compute.export.render_pool import LocalPool, on_gpu
 from compute.export.scene import Look, Scene, SceneError
-from compute.export.sweep import Sweep, TableMaker
+from compute.export.sweep import ParameterSweep, TableMaker
 from compute.labs import lab_class
 
 COMMAND = "fieldlab, from the page"
@@ -61,7 +61,7 @@ def recorded(
     )  # fmt: skip
 
 
-def table(sweep: Sweep, path: Path, tell: Tell) -> dict[str, int]:
+def table(sweep: ParameterSweep, path: Path, tell: Tell) -> dict[str, int]:
     """The table `path` of `sweep`; how many rows have which status. SceneError if none could be made."""
     gpu = on_gpu(lab_class(sweep.lab), (sweep.at(number).get("backend") for number in range(sweep.count)))
     making = TableMaker(sweep, path, COMMAND)

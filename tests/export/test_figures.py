@@ -16,6 +16,7 @@ from PIL import Image
 from compute.__main__ import main
 from compute.export import figures, render
 from compute.export.film import Film, Key, frame
+from compute.export.formats import write_drawing
 from compute.export.scene import Look, Scene, SceneError
 from compute.labs.diffusion import Diffusion
 
@@ -40,7 +41,7 @@ def test_a_curve_as_svg_has_its_bounds_and_says_how_it_was_made(tmp_path):
 def test_a_pdf_is_one(tmp_path):
     path = tmp_path / "picard.pdf"
     scene = Scene("l_curve", {"problem": "shaw", "n": 32}, (300, 400), part="picard")
-    figures.write(scene, path)
+    write_drawing(scene, path)
     data = path.read_bytes()
     assert data.startswith(b"%PDF-")
     assert b"/MediaBox [ 0 0 576 432 ]" in data
@@ -82,7 +83,7 @@ def test_the_colour_of_what_is_not_finite_is_named_where_it_is_seen(steps, words
 
 def test_a_png_with_axes_may_have_nothing_behind_it(tmp_path):
     path = tmp_path / "heat.png"
-    figures.write(HEAT, path, transparent=True)
+    write_drawing(HEAT, path, transparent=True)
     with Image.open(path) as picture:
         assert picture.size == (400, 300)
         assert picture.mode == "RGBA"
@@ -95,7 +96,7 @@ def test_a_film_of_drawings_is_drawn_like_one_drawing(tmp_path):
     film = Film(scene, 3, keys=(Key(0, {"noise": 1e-4}), Key(1, {"noise": 0.1})))
     frames = [frame(film.plain(), number)[1] for number in range(3)]
     assert len({*frames}) == 3
-    figures.write(film.at(1), tmp_path / "one.png")
+    write_drawing(film.at(1), tmp_path / "one.png")
     with Image.open(tmp_path / "one.png") as alone, Image.open(io.BytesIO(frames[1])) as made:
         assert made.size == (400, 302)
         np.testing.assert_array_equal(np.asarray(made), np.asarray(alone.convert("RGB")))
@@ -106,5 +107,5 @@ def test_a_film_of_drawings_is_drawn_like_one_drawing(tmp_path):
 
 def test_a_panel_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(SceneError, match="part must be one of field, laplacian"):
-        figures.write(Scene("diffusion", {"ny": 8, "nx": 8}, part="pressure"), tmp_path / "a.svg")
+        write_drawing(Scene("diffusion", {"ny": 8, "nx": 8}, part="pressure"), tmp_path / "a.svg")
     assert not list(tmp_path.iterdir())

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from compute.export.film_files import Colours, ticks
-from compute.export.formats import film_format
-from compute.export.render import coloured
-from compute.export.scene import Look, SceneError
+from compute.export.film_files import GifPalette, ticks
+from compute.export.formats import PNG, RENDERED, STILLS, film_format, render_format
+from compute.export.scene import Look, SceneError, coloured
 
 COMMENT = '{"palette": "Cool–warm"}' + " " * 300
 
@@ -79,7 +78,7 @@ def test_a_frame_of_more_colours_is_brought_to_256_of_its_own(tmp_path):
 
 
 def test_numbers_of_colours_mean_those_colours():
-    colours = Colours()
+    colours = GifPalette()
     for frame in smooth(2) + smooth(2, look=Look("Cividis", offset=0.3)):
         indices, table = colours.of(frame)
         np.testing.assert_array_equal(np.frombuffer(table, np.uint8).reshape(256, 3)[indices], frame)
@@ -150,3 +149,15 @@ def test_ticks_add_up():
         for number in range(1, 500):
             total += next(shown)
             assert abs(total - 100 * number / rate) <= 0.5
+
+
+def test_each_name_finds_its_format(tmp_path):
+    assert RENDERED == (".png", ".npz", ".zarr", ".svg", ".pdf", ".mp4", ".webm", ".gif", ".webp")
+    for ending in RENDERED:
+        assert render_format(Path(f"a{ending.upper()}"), axes=False).ending == ending
+    assert (render_format(Path("a.png"), axes=False), render_format(Path("a.png"), axes=True).name) == (
+        PNG, "PNG with axes",
+    )  # fmt: skip
+    with pytest.raises(SceneError, match=r"must end in one of \.mp4, \.webm, \.gif, \.webp, not 'a\.zarr\.zip'"):
+        render_format(Path("a.zarr.zip"), axes=False)
+    assert [one.name for one in STILLS] == ["PNG", "PNG with axes", "SVG", "PDF"]

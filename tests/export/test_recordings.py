@@ -14,8 +14,7 @@ from PIL import Image
 from compute.engine.recording import FrameRecorder
 from compute.engine.recording_store import RecordingStore
 from compute.export import recordings
-from compute.export.render import coloured
-from compute.export.scene import Look, SceneError
+from compute.export.scene import Look, SceneError, coloured
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 

@@ -18,12 +18,12 @@ from compute.export import commands, tasks
 from compute.export.formats import table_format
 from compute.export.parameter_texts import axes_of
 from compute.export.scene import SceneError
-from compute.export.sweep import MOST_ROWS, Sweep, TableMaker, row
+from compute.export.sweep import MOST_ROWS, ParameterSweep, TableMaker, row
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot
 
-HEAT = Sweep("diffusion", {"nx": 21}, {"r": (0.05, 0.2), "ny": (8, 16, 99999)}, 30)
+HEAT = ParameterSweep("diffusion", {"nx": 21}, {"r": (0.05, 0.2), "ny": (8, 16, 99999)}, 30)
 COMMAND = ["sweep", "diffusion", "--set", "nx=21", "--vary", "r=0.05,0.2", "--vary", "ny=8,16,99999", "--steps", "30"]
 
 
@@ -188,7 +188,7 @@ def test_what_was_stopped_goes_on_and_others_rows_are_not_taken(tmp_path):
     assert not path.exists()
     assert "4 of 6 rows are kept" in TableMaker(HEAT, path).parts.words
     with pytest.raises(SceneError, match="rows holds rows of another plan"):
-        TableMaker(Sweep("diffusion", {}, {"r": (0.1,)}, 30), path).run(Now())
+        TableMaker(ParameterSweep("diffusion", {}, {"r": (0.1,)}, 30), path).run(Now())
     second = Now()
     assert TableMaker(HEAT, path).run(second) == {"made": 4, "refused": 2}
     assert second.made == [4, 5]
@@ -247,9 +247,9 @@ def heard(part, words):
 
 
 def test_a_table_of_which_no_row_could_be_made_is_no_success(tmp_path):
-    sweep = Sweep("diffusion", {}, {"ny": (0, 99999)}, 1)
+    sweep = ParameterSweep("diffusion", {}, {"ny": (0, 99999)}, 1)
     with pytest.raises(SceneError, match=r"none of its 2 rows could be made; the first: .*ny' must be at least 1"):
         tasks.table(sweep, tmp_path / "t.csv", heard)
-    assert tasks.table(Sweep("diffusion", {"nx": 9}, {"ny": (9, 99999)}, 1), tmp_path / "u.csv", heard) == {
+    assert tasks.table(ParameterSweep("diffusion", {"nx": 9}, {"ny": (9, 99999)}, 1), tmp_path / "u.csv", heard) == {
         "made": 1, "refused": 1,
     }  # fmt: skip
