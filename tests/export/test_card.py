@@ -206,7 +206,7 @@ class Sudden:
 @pytest.mark.parametrize("looks", range(1, 12))
 def test_a_job_that_is_done_while_it_is_looked_at_is_handed_over(exports, monkeypatch, looks):
     sent = []
-    monkeypatch.setattr(exports.courier, "send", lambda path, name, done: sent.append(name))
+    monkeypatch.setattr(exports.download, "send", lambda path, name, done: sent.append(name))
     export = exports.add("film.mp4")
     export.path.write_bytes(b"film")
     export.order(AtOnce(), "field", lambda moment: Sudden(looks))
