@@ -1,9 +1,10 @@
 """Runs both halves of the tests, one after the other: all that need no browser, then those in a browser.
 
-`python tests/halves.py --jobs 2 [more for pytest]`. `--together` runs them at a time, which is quicker where there are
-more than two processors: on two, what the browser's tests wait for comes too late. The others then get what the browser
-leaves of the processors, and the browser's are reported when both are done. The status is 0 if both are green. Each
-half lists its slowest 20.
+`python tests/halves.py --jobs 2 [more for pytest]`. The browser's tests are run by two processes, each with a browser
+and servers of its own. `--together` runs both halves at a time, which is quicker where there are more than two
+processors: on two, what the browser's tests wait for comes too late. The others then get what the browser leaves of the
+processors, and the browser's are reported when both are done. The status is 0 if both are green. Each half lists its
+slowest 20.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import tempfile
 from collections.abc import Sequence
 
 BROWSER = "tests/browser"
-STREAMS = 2     # browsers at a time beside the others, each with servers of its own
+STREAMS = 2     # browsers at a time, each with servers of its own
 ASIDE = 5       # niceness of the others: a quarter of a core that a browser wants, too, so that none starves
 SLOWEST = ("--durations", "20", "--durations-min", "1")
 
@@ -31,8 +32,8 @@ def main(arguments: Sequence[str], pytest: Sequence[str] = (sys.executable, "-m"
     parser.add_argument("--jobs", type=int, default=2, help="processes for the tests that need no browser")
     parser.add_argument("--together", action="store_true", help="both halves at a time")
     options, more = parser.parse_known_args(arguments)
-    streams = (*spread(STREAMS), "--no-loadscope-reorder") if options.together else ()
-    browser = [*pytest, BROWSER, *streams, *SLOWEST, "-o", "cache_dir=.pytest_cache/browser", *more]
+    streams = (*spread(STREAMS), "--no-loadscope-reorder", "-o", "cache_dir=.pytest_cache/browser")
+    browser = [*pytest, BROWSER, *streams, *SLOWEST, *more]
     others = [*pytest, "--ignore", BROWSER, *spread(options.jobs), *SLOWEST, *more]
     statuses = _together(others, browser) if options.together else [subprocess.call(others), subprocess.call(browser)]
     return next((status for status in statuses if status), 0)

@@ -20,7 +20,7 @@ from app.theme import stylesheet
 from app.widgets import icon
 from compute import scratch
 from compute.export.film_renderer import seconds_words
-from compute.export.jobs import Job, internal_error
+from compute.export.jobs import OVER, Job, internal_error
 from compute.files import size
 
 TICK = 250  # ms
@@ -70,7 +70,12 @@ class Export:
     @property
     def over(self) -> bool:
         """Whether nothing more will happen."""
-        return self.state in ("done", "failed", "cancelled")
+        return self.state in OVER
+
+    @property
+    def told(self) -> bool:
+        """Whether it is over, and the page has been told so."""
+        return self._told
 
     def order(
         self,
@@ -123,7 +128,10 @@ class Export:
             self.trouble = text
 
     def show(self) -> None:
-        """Write down how it is; once it is done, hand it over."""
+        """Write down how it is; once it is done, hand it over.
+
+        Its job goes on in a thread of its own: all of this is about one moment, in which it is over or not.
+        """
         if self.state == "asking" and self._source is not None:
             self._source.tick()
         state = self.state
@@ -135,8 +143,8 @@ class Export:
             icon="play_arrow" if state == "paused" else "pause",
             description="Go on" if state == "paused" else "Pause",
         )
-        self._drop.description = "Remove from the list" if self.over else "Cancel"
-        if self.over and not self._told:
+        self._drop.description = "Remove from the list" if state in OVER else "Cancel"
+        if state in OVER and not self._told:
             self._told = True
             if state == "done":
                 self._again.visible, self._about.visible = True, self._sidecar.is_file()
@@ -176,8 +184,10 @@ class Export:
             words = self._why
         elif state == "done":
             words = f"saved, {size(self.path.stat().st_size)}{self.note and f'; {self.note}'}"
-        bar = "" if self.over else f"<progress max='1' value='{part:.3f}' aria-label='{escape(self.name)}'></progress>"
-        return f"<div class='job {state}'><b>{escape(self.name)}</b>{bar}<span>{escape(words)}</span></div>"
+        name, bar = escape(self.name), ""
+        if state not in OVER:
+            bar = f"<progress max='1' value='{part:.3f}' aria-label='{name}'></progress>"
+        return f"<div class='job {state}'><b>{name}</b>{bar}<span>{escape(words)}</span></div>"
 
     def _toggle(self) -> None:
         if self.job is not None:
@@ -238,7 +248,7 @@ class Exports:
     def _tick(self) -> None:
         for export in self._exports:
             export.show()
-        if all(export.over for export in self._exports) and self._ticking is not None:
+        if all(export.told for export in self._exports) and self._ticking is not None:
             self._document.remove_periodic_callback(self._ticking)
             self._ticking = None
 

@@ -29,7 +29,7 @@ FIRST = ("test_l_curve", "test_export", "test_life", "test_mandelbrot", "test_di
 # A page paints as often as it can. Painted without a GPU that takes a whole processor, for which what a test does would
 # wait; most tests look at a picture a few times a second.
 CALM = """(() => {
-  const paint = window.requestAnimationFrame.bind(window), interval = 80;      // ms
+  const paint = window.requestAnimationFrame.bind(window), interval = 120;     // ms
   const waiting = new Map();
   let last = -interval, number = 0;
   const run = (now) => {
@@ -55,6 +55,7 @@ FLAGS = (
     "--disable-background-networking",          # Chromium's own errands fail, and are logged, without a network
     "--disable-component-update",
     "--disable-sync",
+    "--disable-features=SpareRendererForSitePerProcess",    # one process more a tab, which nobody uses
 )
 
 

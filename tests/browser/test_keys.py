@@ -13,11 +13,19 @@ from tests.browser.lab_page import LabPage
 BACK, CHECKPOINT = "Back to the checkpoint", "Checkpoint: remember this state"
 
 
-@pytest.fixture
-def lab(page, server):
-    lab = LabPage(page, server)
-    lab.pause()
+@pytest.fixture(scope="module")
+def opened(lasting, server):
+    lab = LabPage(lasting(), server)
+    lab.remember()
     return lab
+
+
+@pytest.fixture
+def lab(opened, lasting, allowed_errors):
+    opened.fresh()
+    opened.pause()
+    yield opened
+    lasting.complain(allowed_errors)
 
 
 def png(width, height):
@@ -60,6 +68,28 @@ def tab_to(lab, locator):
         }"""):
             return
     raise AssertionError(f"Tab does not lead there; the focus is on {focused(lab)}")
+
+
+def test_a_dialog_keeps_space(lab):
+    lab.key("h")
+    dialog = lab.page.get_by_role("dialog").filter(has_text="Keys and pointer")
+    dialog.wait_for()
+    dialog.get_by_role("button").first.focus()
+    lab.page.keyboard.press("Space")
+    dialog.wait_for(state="hidden")
+    assert "Paused" in lab.status()
+
+
+def test_a_key_that_is_held_is_one_press(lab):
+    at = lab.step()
+    lab.page.evaluate("document.activeElement?.blur?.()")
+    lab.page.keyboard.down("s")
+    for _ in range(4):
+        lab.page.keyboard.down("s")  # Playwright marks these as repeated
+    lab.page.keyboard.up("s")
+    lab.until(lambda: lab.step() == at + 1)
+    lab.page.wait_for_timeout(500)
+    assert lab.step() == at + 1
 
 
 def test_space_runs_and_pauses_whatever_button_has_the_focus_and_enter_presses_it(lab):
@@ -128,29 +158,9 @@ def test_text_fields_keep_every_key(lab):
     assert "Paused" in lab.status()
 
 
-def test_a_dialog_keeps_space(lab):
-    lab.key("h")
-    dialog = lab.page.get_by_role("dialog").filter(has_text="Keys and pointer")
-    dialog.wait_for()
-    dialog.get_by_role("button").first.focus()
-    lab.page.keyboard.press("Space")
-    dialog.wait_for(state="hidden")
-    assert "Paused" in lab.status()
-
-
-def test_a_key_that_is_held_is_one_press(lab):
-    at = lab.step()
-    lab.page.evaluate("document.activeElement?.blur?.()")
-    lab.page.keyboard.down("s")
-    for _ in range(4):
-        lab.page.keyboard.down("s")  # Playwright marks these as repeated
-    lab.page.keyboard.up("s")
-    lab.until(lambda: lab.step() == at + 1)
-    lab.page.wait_for_timeout(500)
-    assert lab.step() == at + 1
-
-
-def test_what_a_reset_lost_comes_back(lab):
+def test_what_a_reset_lost_comes_back(page, server):
+    lab = LabPage(page, server)
+    lab.pause()
     lab.page.keyboard.press("Space")
     lab.until(lambda: lab.step() > 50)
     lab.pause()

@@ -181,6 +181,43 @@ def test_an_export_that_was_cancelled_before_the_answer_does_nothing(source, exp
     assert (export.state, export.job, notes) == ("cancelled", None, [])
 
 
+class Sudden:
+    """A job that is done in the middle of being looked at: its state is read `looks` times before."""
+
+    part, words, seconds, result, text, client = 0.9, "encoding", 1.0, None, "", None
+
+    def __init__(self, looks):
+        self.looks = looks
+
+    @property
+    def state(self):
+        self.looks -= 1
+        return "running" if self.looks >= 0 else "done"
+
+    def start(self):
+        pass
+
+    cancel = start
+
+    def join(self, seconds):
+        return True
+
+
+@pytest.mark.parametrize("looks", range(1, 12))
+def test_a_job_that_is_done_while_it_is_looked_at_is_handed_over(exports, monkeypatch, looks):
+    sent = []
+    monkeypatch.setattr(exports.download, "send", lambda path, name, done: sent.append(name))
+    export = exports.add("film.mp4")
+    export.path.write_bytes(b"film")
+    export.order(AtOnce(), "field", lambda moment: Sudden(looks))
+    for _ in range(12):
+        if exports._ticking is None:
+            break
+        exports._tick()
+    assert sent == ["film.mp4"]
+    assert "saved, 4 bytes" in export._words.object
+
+
 def test_one_page_has_so_many_exports_under_way(source, exports):
     for number in range(MOST_OPEN):
         exports.add(f"{number}.npz").order(source, "field", broken)
