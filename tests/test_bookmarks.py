@@ -16,9 +16,10 @@ from app.mandelbrot.goto import whole
 from app.mandelbrot.thumbnails import HEIGHT, WIDTH, renew, small, webp
 from app.palettes import palette
 from compute.frames import Frame
-from compute.labs.mandelbrot import ORBIT_SHARE, Mandelbrot
+from compute.labs.mandelbrot import Mandelbrot
+from compute.labs.mandelbrot.lab import ORBIT_SHARE
 from compute.labs.mandelbrot.place import Place
-from compute.labs.mandelbrot.views import VIEWS, View
+from compute.labs.mandelbrot.views import VIEWS, Landmark
 from compute.timings import Timing
 
 
@@ -69,7 +70,7 @@ def test_points_with_a_formula_lie_where_it_says():
 
 
 def test_thumbnails_can_be_renewed(tmp_path, monkeypatch):
-    monkeypatch.setattr("app.mandelbrot.thumbnails.places", lambda: {"One": View(("-0.75", "0.0"), "1.5", 50)})
+    monkeypatch.setattr("app.mandelbrot.thumbnails.places", lambda: {"One": Landmark(("-0.75", "0.0"), "1.5", 50)})
     (tmp_path / "stale.webp").write_bytes(b"")
     renew(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["one.webp"]

@@ -24,8 +24,6 @@ from compute.display import gpu_cupy as display
 from compute.labs.diffusion import gpu_cupy as diffusion
 from compute.labs.l_curve import gpu_onepass, gpu_products, gpu_vectors
 from compute.labs.mandelbrot import gpu_cupy as mandelbrot
-from compute.labs.mandelbrot import gpu_deep, gpu_table
-from compute.labs.mandelbrot.interior import gpu_cupy as interior
 from tests.cuda_on_cpu import Module, resources_of, upload
 from tests.sources import ROOT
 
@@ -65,7 +63,7 @@ def builds() -> Iterator[Build]:
         yield Build(fma.SOURCE, {"REAL": fma.REAL[dtype]}, {"fma_chains": 32}, shared=0)  # 64 warps fit
     colours = ("logarithm", "clear", "histogram", "equalise", "distance", "blend", "resolve")
     yield Build(display.COLOUR_SOURCE, {}, dict.fromkeys(colours, 80))
-    yield Build(interior.SOURCE, {}, {"multiplier": 80})
+    yield Build(mandelbrot.INTERIOR_SOURCE, {}, {"multiplier": 80})
     yield from of_the_mandelbrot_lab()
     yield from of_the_l_curve_lab()
 
@@ -76,9 +74,9 @@ def of_the_mandelbrot_lab() -> Iterator[Build]:
         direct = ("counts_only", "direct", "direct_shortcuts", "pick")
         yield Build(mandelbrot.SOURCE, {"REAL": real}, dict.fromkeys(direct, 128), **few)
         yield Build(mandelbrot.SLOW_SOURCE, {"REAL": real}, dict.fromkeys(("each_step", "additions"), 128), **few)
-    yield Build(gpu_deep.SOURCE, {}, dict.fromkeys(("perturbed", "far"), 128), **few)
+    yield Build(mandelbrot.DEEP_SOURCE, {}, dict.fromkeys(("perturbed", "far"), 128), **few)
     table = ("first_plain", "merge_plain", "first_far", "merge_far")
-    yield Build(gpu_table.SOURCE, {}, dict.fromkeys(table, 128), **few)
+    yield Build(mandelbrot.TABLE_SOURCE, {}, dict.fromkeys(table, 128), **few)
 
 
 def of_the_l_curve_lab() -> Iterator[Build]:
@@ -118,8 +116,7 @@ def test_every_source_is_compiled_here():
     assert {build.source for build in BUILDS} == set((ROOT / "compute").rglob("*.cu"))
 
 
-LAUNCHERS = (diffusion, diffusion, display, interior, mandelbrot, gpu_deep, gpu_table, gpu_onepass, gpu_products,
-             gpu_vectors)  # fmt: skip
+LAUNCHERS = (diffusion, display, mandelbrot, gpu_onepass, gpu_products, gpu_vectors)
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS, ids=lambda module: module.__name__)

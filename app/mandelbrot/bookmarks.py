@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from app.theme import ASSETS
 from compute.labs.mandelbrot.place import number
-from compute.labs.mandelbrot.views import VIEWS, View
+from compute.labs.mandelbrot.views import VIEWS, Landmark
 
 FOLDER = ASSETS / "thumbnails" / "mandelbrot"
-HOME = View(("-0.75", "0.0"), "1.5", 1000)  # the lab's view "home", closer: the whole set, 2.5 high, fills a screen
+HOME = Landmark(("-0.75", "0.0"), "1.5", 1000)  # the lab's view "home", closer: the whole set, 2.5 high, fills a screen
 MORE = {
     "Whole set": HOME,
-    "Triple spirals": View(("-0.0888", "0.6555"), "6e2", 2000),
-    "Scepter valley": View(("-1.2542", "0.0245"), "1.5e3", 2000),
-    "Branching point": View(("-0.10109636384562", "0.95628651080914"), "6e1", 1000),  # z_4 = -z_3 stays where it is
+    "Triple spirals": Landmark(("-0.0888", "0.6555"), "6e2", 2000),
+    "Scepter valley": Landmark(("-1.2542", "0.0245"), "1.5e3", 2000),
+    "Branching point": Landmark(("-0.10109636384562", "0.95628651080914"), "6e1", 1000),  # z_4 = -z_3 stays where it is
 }
 TITLES = {  # of the lab's views whose names say too little
     "lesson": "Lesson's scene",
@@ -32,12 +32,12 @@ class Bookmark:
     """A named place with the address of its picture; `own`: marked by the user."""
 
     title: str
-    view: View
+    view: Landmark
     picture: str
     own: bool = False
 
 
-def places() -> dict[str, View]:
+def places() -> dict[str, Landmark]:
     """All places by title, shallow first; the lab's "home" is offered as the whole set."""
     views = {TITLES.get(name, name[:1].upper() + name[1:]): view for name, view in VIEWS.items() if name != "home"}
     return dict(sorted((MORE | views).items(), key=lambda place: number("zoom", place[1].zoom)))

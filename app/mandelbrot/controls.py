@@ -20,8 +20,8 @@ from app.session import Session
 from app.transport import run_button
 from app.widgets import FULL, icon
 from compute.export.scene import Look
-from compute.labs.mandelbrot.variants import REASONS
-from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS, View
+from compute.labs.mandelbrot.scenes import REASONS
+from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS, Landmark
 
 SCREEN = 1.0  # resolution: as many pixels as on the screen
 STEP = 8  # part of the view that an arrow key moves it by
@@ -116,7 +116,7 @@ class MandelbrotControls(Controls):
         self.resolution.param.watch(lambda event: self.session.later(lambda: self.stage.resolve(event.new)), "value")
         return self.resolution
 
-    def _picked(self, view: View) -> None:
+    def _picked(self, view: Landmark) -> None:
         """The lesson's scene has a size of its own; no other place is shown in it."""
         if view == VIEWS["lesson"]:
             self.resolution.value = LESSON_SHAPE

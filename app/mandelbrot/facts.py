@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import floor, isfinite, log10
 
 from compute.frames import Frame
-from compute.labs.mandelbrot import ORBIT_SHARE
+from compute.labs.mandelbrot.lab import ORBIT_SHARE
 from compute.labs.mandelbrot.place import Scaled, number
 
 DEEP = ("perturbation", "extended")

@@ -14,7 +14,7 @@ from app.mandelbrot.goto import GoTo
 from app.mandelbrot.thumbnails import address, small, webp
 from app.palettes import palette
 from app.session import Session
-from compute.labs.mandelbrot.views import View
+from compute.labs.mandelbrot.views import Landmark
 
 MOST = 24  # marks of one's own
 DRAG = {"Move": False, "Zoom to a box": True}
@@ -32,7 +32,7 @@ class Places:
         self.goto = GoTo(session, stage.navigator)
         self._bookmarks = [Bookmark(title, view, thumbnail(title)) for title, view in places().items()]
         self._marked = 0
-        self.picked: Callable[[View], object] = _ignore
+        self.picked: Callable[[Landmark], object] = _ignore
         self.gallery = Gallery(self.pick, self.drop)
         self.gallery.show(self._bookmarks)
         go = pmui.Button(label="Go to …", icon="my_location", variant="outlined", size="small", margin=(6, 4, 6, 8))
@@ -59,7 +59,7 @@ class Places:
             return
         self._marked += 1
         notes, colours = frame.notes, palette(self.stage.colours.name, self.stage.colours.reverse)
-        view = View((notes["center_re"], notes["center_im"]), notes["zoom"], self.session.values["max_iterations"])
+        view = Landmark((notes["center_re"], notes["center_im"]), notes["zoom"], self.session.values["max_iterations"])
         picture = address(webp(small(frame.rasters["escape"].levels), colours))
         own = [bookmark for bookmark in self._bookmarks if bookmark.own]
         if len(own) >= MOST:

@@ -17,7 +17,7 @@ from app.mandelbrot.bookmarks import FOLDER, file_of, places
 from app.palettes import palette
 from compute.frames import NOT_FINITE
 from compute.labs.mandelbrot import Mandelbrot
-from compute.labs.mandelbrot.views import View
+from compute.labs.mandelbrot.views import Landmark
 
 WIDTH, HEIGHT = 256, 144  # px: twice the size on the page, for fine screens and presenter mode
 PALETTE = "Inferno"
@@ -25,7 +25,7 @@ INSIDE = "#000000"
 QUALITY = 80  # of WebP: about 6 kB a picture
 
 
-def draw(view: View) -> NDArray[np.uint8]:
+def draw(view: Landmark) -> NDArray[np.uint8]:
     """(HEIGHT, WIDTH) levels of `view`, row 0 lowest, computed with the lab on this machine's processor."""
     lab = Mandelbrot(
         backend="cpu_numba",

@@ -15,7 +15,7 @@ from compute.display import palettes
 from compute.export.film import Film, Key, film_of
 from compute.export.scene import APART, Look, Scene, SceneError, coloured, read, scene_of
 from compute.labs.mandelbrot import Mandelbrot
-from compute.labs.mandelbrot.path import center_between, zoom_between
+from compute.labs.mandelbrot.place import center_between, zoom_between
 
 SCENE = Scene(
     "mandelbrot", {"center": ("-0.75", "0.1"), "zoom": "3e0", "samples": 2}, (45, 80), look=Look("Magma", True)

@@ -1,15 +1,16 @@
-"""What the live readout compares of a Mandelbrot lab and says of it: see compute.comparison.rules.Rules.
+"""What the live readout compares of a Mandelbrot lab and says of it, and the second lab that it measures.
 
-The times are those of the present view at a reduced size, the same for all, so that no slow way holds the live picture
-up; the lesson's scene alone is timed at its own size. Counts are compared at a small size.
+See compute.comparison.rules.Rules. Of the second lab a step is a whole picture, its result are the counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf, isfinite, nan
+from time import perf_counter
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from compute.backends import BACKENDS
@@ -17,12 +18,13 @@ from compute.bench.rates import Rate
 from compute.comparison.contest import Agreement, Contestant
 from compute.comparison.rules import Chart, Fact
 from compute.frames import Frame
-from compute.labs.mandelbrot.place import Place
-from compute.labs.mandelbrot.precision import Precision, choose
-from compute.labs.mandelbrot.scenes import PACKAGE, TOLERANCE, apart, kernels_of
-from compute.labs.mandelbrot.variants import MIX, REASONS
+from compute.labs.mandelbrot.lab import Mandelbrot
+from compute.labs.mandelbrot.place import Place, Precision, choose
+from compute.labs.mandelbrot.scenes import MIX, PACKAGE, REASONS, TOLERANCE, apart, kernels_of
+from compute.labs.mandelbrot.schedule import Schedule
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
 from compute.record import Recorded
+from compute.timings import Timing
 
 STEP_INSTRUCTIONS = 4.0  # three fused multiply-adds and an addition
 RATE = Rate(
@@ -50,6 +52,10 @@ CITED = tuple(
 )  # fmt: skip
 
 Values = Mapping[str, Any]
+
+SLICE = 0.02  # seconds after which a picture lets others in
+PATIENCE = 6.0  # seconds after which a picture is given up: the live lab waits meanwhile, three quarters of the time
+LONGEST_SLICE = 2**14  # of the lab's slices in one
 
 
 class PictureRules:
@@ -218,3 +224,78 @@ def _shrunk(values: Values, rows: int, work: float) -> dict[str, Any]:
     ny, nx = values["ny"], values["nx"]
     scale = min(1.0, rows / ny, (work / (ny * nx * values["max_iterations"])) ** 0.5)
     return {"ny": max(1, round(ny * scale)), "nx": max(1, round(nx * scale))}
+
+
+# -- the second lab
+
+
+class PictureTarget:
+    """Computes the picture of a lab's view again and again, all pixels in one pass, in slices of about SLICE seconds.
+
+    A cell of a timing is an iteration that was done; its seconds are the device's for all slices of a picture, without
+    the reference orbit. A picture that takes longer than PATIENCE raises ValueError.
+    """
+
+    def __init__(self, lab: Mandelbrot) -> None:
+        self._lab = lab
+        self._pieces = 1  # of the lab's slices in one of ours
+        self._used = self._short = 0.0  # wall seconds of this picture and of the last
+        self._launch = 0.0
+        self._again()
+
+    def warm(self) -> None:
+        """A picture that does not count, if it is short and none is under way."""
+        if self._used == 0.0 and 0.0 < self._short < SLICE:
+            while not self._piece():
+                pass
+
+    def advance(self, steps: int) -> Timing:
+        """Up to `steps` pictures, as many as are finished within a slice; one that is not goes on next time."""
+        start, done, launch, compute = perf_counter(), 0, 0.0, 0.0
+        while True:
+            finished = self._piece()
+            if finished:
+                launch, compute, done = launch + finished.launch, compute + finished.compute, done + 1
+            if done == steps or perf_counter() - start >= SLICE:
+                break
+        lab = self._lab
+        return Timing(lab.backend, lab.painting.name, done, max(1, self._iterations), launch, compute)
+
+    def begin(self, seed: int) -> None:
+        """Nothing: a picture starts from fresh pixels, whatever the seed."""
+
+    def result(self) -> NDArray[np.int32]:
+        """(ny, nx) counts."""
+        return self._lab.counts()
+
+    def close(self) -> None:
+        """Close the lab."""
+        self._lab.close()
+
+    def _piece(self) -> Timing | None:
+        """Go on with the picture; its timing once it is finished."""
+        lab, start = self._lab, perf_counter()
+        if lab.finished:
+            self._again()
+        timing = lab.advance(self._pieces)
+        seconds = perf_counter() - start
+        self._launch += timing.launch
+        compiling = timing.first_call and timing.compute > 0
+        self._used += 0.0 if compiling else seconds
+        if seconds < SLICE / 3 and timing.compute > 0 and self._pieces < LONGEST_SLICE:  # of pixels, not of the orbit
+            self._pieces *= 2
+        elif seconds > SLICE:
+            self._pieces = max(1, self._pieces // 2)
+        if lab.finished:
+            self._short, self._used, self._iterations = self._used, 0.0, lab.iterations
+            return Timing(lab.backend, "", 1, 1, self._launch, lab.painting.seconds)
+        if self._used > PATIENCE:
+            raise ValueError(f"a picture of this view takes longer than {PATIENCE:.0f} s; `fieldlab bench` may time it")
+        return None
+
+    def _again(self) -> None:
+        """All pixels fresh, in one pass."""
+        lab = self._lab
+        lab.reset()
+        lab.painting.schedule = Schedule(lab.ny, lab.nx, lab.max_iterations, lab.shortcuts, (1,))
+        self._launch, self._iterations = 0.0, 0

@@ -6,8 +6,8 @@ import gmpy2
 import numpy as np
 import pytest
 
-from compute.labs.mandelbrot.interior import cpu_numpy as reference
-from compute.labs.mandelbrot.interior import cycle
+from compute.labs.mandelbrot import cpu_numpy as reference
+from compute.labs.mandelbrot import cycle
 
 TOP = 77  # count of a pixel that did not escape
 RINGS = [0.001, 0.3, 0.9, 0.99, 0.9999, 1.0]
@@ -16,7 +16,7 @@ RINGS = [0.001, 0.3, 0.9, 0.99, 0.9999, 1.0]
 @pytest.fixture
 def kernel(any_backend):
     """The kernel of each backend in turn, made easy to call."""
-    return eased(any_backend.open_device(), any_backend.kernels("compute.labs.mandelbrot.interior").multiplier)
+    return eased(any_backend.open_device(), any_backend.kernels("compute.labs.mandelbrot").multiplier)
 
 
 def eased(device, run):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.place import Place
-from compute.labs.mandelbrot.reuse import CLOSE, overlap
+from compute.labs.mandelbrot.schedule import CLOSE, overlap
 from compute.labs.mandelbrot.views import VIEWS
 
 NY, NX = 50, 80  # 4 / 50 is a finite decimal: a pan by pixels is exact

@@ -9,9 +9,8 @@ import pytest
 
 from compute.backends import BACKENDS, backend
 from compute.labs.mandelbrot import Mandelbrot, gpu_cupy
-from compute.labs.mandelbrot.scenes import PACKAGE, TOLERANCE
-from compute.labs.mandelbrot.state import Part
-from compute.labs.mandelbrot.variants import MIX, REASONS
+from compute.labs.mandelbrot.scenes import MIX, PACKAGE, REASONS, TOLERANCE
+from compute.labs.mandelbrot.state import LaunchPart
 from tests.sass import straight_runs
 
 VIEWS = {
@@ -73,7 +72,7 @@ def test_slices_change_nothing(name, variant, dtype):
             state.forget_totals(device)
             first, last = ((0, 30), (30, 61))[turn % 2]
             before = device.download(state.count)
-            kernel(state, Part(first, last, 1, (3, 21, 64)[turn % 3], top, top, shortcuts=False))
+            kernel(state, LaunchPart(first, last, 1, (3, 21, 64)[turn % 3], top, top, shortcuts=False))
             after, (did, left) = device.download(state.count), state.sums(device)
             assert left == (after[first:last] < 0).sum()
             assert did == done(after).sum() - done(before).sum()

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from compute.lab import OutOfMemory
-from compute.labs.mandelbrot import Mandelbrot, bla, orbit
-from compute.labs.mandelbrot.place import Place
-from compute.labs.mandelbrot.precision import PRECISIONS, choose
-from compute.labs.mandelbrot.state import Part
+from compute.labs.mandelbrot import Mandelbrot, bla, reference_orbit
+from compute.labs.mandelbrot.place import PRECISIONS, Place, choose
+from compute.labs.mandelbrot.state import LaunchPart
 from compute.labs.mandelbrot.views import VIEWS
 
 SEED = 20261121
@@ -96,7 +95,7 @@ def test_slices_of_any_size_give_the_same_counts(any_backend, name):
     kernel, turn, sizes = getattr(lab.kernels, lab.painting.task.arithmetic.kernel), 0, (700, 1, 333)
     lab.state.forget_totals(lab.device)
     while (lab.device.download(lab.state.count) < 0).any():
-        part = Part(0, 10, 1, sizes[turn % 3], lab.max_iterations, lab.max_iterations, shortcuts=turn % 2 == 0)
+        part = LaunchPart(0, 10, 1, sizes[turn % 3], lab.max_iterations, lab.max_iterations, shortcuts=turn % 2 == 0)
         kernel(lab.state, part, lab.painting.guide.reference)
         turn += 1
     np.testing.assert_array_equal(lab.device.download(lab.state.count), truth.counts())
@@ -106,7 +105,7 @@ def test_extended_numbers_give_the_counts_of_plain_ones(monkeypatch):
     for name in ("e14", "e113"):
         truth = lab_of(name).counts()
         with monkeypatch.context() as patch:
-            patch.setattr("compute.labs.mandelbrot.choose", lambda *_: PRECISIONS["extended"])
+            patch.setattr("compute.labs.mandelbrot.lab.choose", lambda *_: PRECISIONS["extended"])
             lab = lab_of(name)
         assert lab.painting.task.arithmetic.name == "extended"
         np.testing.assert_array_equal(lab.counts(), truth)
@@ -148,18 +147,18 @@ def test_the_arithmetic_follows_the_pixel_spacing():
 def test_a_reference_reports_and_can_be_dropped():
     seen = []
     re, im = Fraction(-1), Fraction(1, 10**30)
-    done = orbit.compute(re, im, 128, 10_000, lambda part: seen.append(part) or True)
+    done = reference_orbit.compute(re, im, 128, 10_000, lambda part: seen.append(part) or True)
     assert done.finished
     assert seen == [0.4096, 0.8192, 1.0]
     assert done.values().shape == (10_001, 2)
-    with pytest.raises(orbit.Cancelled, match="after 4096 of 10000"):
-        orbit.compute(re, im, 128, 10_000, lambda part: False)
-    assert orbit.compute(Fraction(3), im, 128, 10**8).length == 4  # it escapes
+    with pytest.raises(reference_orbit.Cancelled, match="after 4096 of 10000"):
+        reference_orbit.compute(re, im, 128, 10_000, lambda part: False)
+    assert reference_orbit.compute(Fraction(3), im, 128, 10**8).length == 4  # it escapes
 
 
 def test_a_tiny_point_of_the_orbit_keeps_its_own_exponent():
     """At a nucleus of period 2 but for 1e-400, every second Z is about that small."""
-    made = orbit.compute(-1 + Fraction(1, 10**400), Fraction(0), 3000, 4)
+    made = reference_orbit.compute(-1 + Fraction(1, 10**400), Fraction(0), 3000, 4)
     x, power = made.values()[2, 0], made.exponents()[2]
     assert made.exponents()[1] == 0
     assert np.log10(abs(x)) + power * np.log10(2) == pytest.approx(-400, abs=1e-6)

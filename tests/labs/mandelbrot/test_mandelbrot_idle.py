@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from compute.labs.mandelbrot import Mandelbrot
-from compute.labs.mandelbrot.idle import moved
 from compute.labs.mandelbrot.place import Place
+from compute.labs.mandelbrot.refinement import moved
 
 SMALL = {"ny": 45, "nx": 70, "zoom": "1.5", "max_iterations": 200}
 KNOWN_AREA = 1.50640, 1.53121  # of the set; rigorous bounds

@@ -1,7 +1,10 @@
-"""Supersampling while nothing else is to be done: the same picture again and again, its pixels moved by parts of one.
+"""What is added to a picture whose pixels all have their counts: further samples of each, and the colour of the set.
 
-A pixel becomes the geometric mean of its samples' smooth counts (a plain mean would follow the few that escape late),
-or part of the set when most of its samples are.
+Supersampling, while nothing else is to be done: the same picture again and again, its pixels moved by parts of one. A
+pixel becomes the geometric mean of its samples' smooth counts (a plain mean would follow the few that escape late), or
+part of the set when most of its samples are.
+
+The set itself is coloured by |multiplier| of the cycle that attracts an orbit, 0 at a centre, 1 at an edge.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from types import ModuleType
 
 import numpy as np
 
+from compute.backends import Backend
 from compute.devices import Array, Device
 from compute.labs.mandelbrot.painting import Painting
 from compute.labs.mandelbrot.place import Place
@@ -20,8 +24,13 @@ from compute.timings import Timing
 STEPS = Fraction(2**16), (Fraction(49472), Fraction(37345))  # 2^16 over the plastic number, and over its square
 NOTHING = -1  # samples of pixels that have none
 
+DEEPEST = -44.0  # log2 of the pixel spacing down to which float64 tells the interior's pixels apart
+SETTLE = 16384  # iterations within which a cycle is looked for
+LONGEST = 1024  # period that is looked for
+PACKAGE = "compute.labs.mandelbrot"
 
-class Idle:
+
+class Supersampler:
     """Passes over a finished picture. `samples`: in `smooth` so far, 1 while there is the picture alone."""
 
     def __init__(self, device: Device, painting: Painting, colour: ModuleType, raster: ModuleType) -> None:
@@ -74,3 +83,40 @@ def moved(place: Place, sample: int) -> Place:
     size, steps = STEPS
     right, up = ((sample * step % size + size / 2) % size / size - Fraction(1, 2) for step in steps)
     return replace(place, re=place.re + right * place.step, im=place.im + up * place.step)
+
+
+# -- the colour of the set itself
+
+
+class InteriorStrength:
+    """Computes them once a picture is finished, and keeps them until it changes."""
+
+    def __init__(self, device: Device, backend: Backend) -> None:
+        self._device, self._backend = device, backend
+        self._values: Array = None
+        self._known = False
+
+    def restart(self) -> None:
+        """Another picture: what is known does not hold any more."""
+        self._known = False
+
+    def too_deep(self, painting: Painting) -> bool:
+        """Whether float64 cannot do it for this view."""
+        return painting.task.place.spacing.log2 < DEEPEST
+
+    def values(self, painting: Painting) -> Array | None:
+        """(ny, nx) float32 on the device, NaN outside the set; None if the view is too deep."""
+        if self.too_deep(painting):
+            return None
+        if not self._known:
+            self._compute(painting)
+        return self._values
+
+    def _compute(self, painting: Painting) -> None:
+        shape = painting.task.key[0]
+        if self._values is None or tuple(self._values.shape) != shape:
+            self._values = self._device.allocate(shape, np.float32)
+        re, im = (self._device.upload(axis) for axis in painting.task.place.axes())
+        kernels = self._backend.kernels(PACKAGE)
+        kernels.multiplier(re, im, painting.state.count, self._values, painting.task.max_iterations, SETTLE, LONGEST)
+        self._known = True

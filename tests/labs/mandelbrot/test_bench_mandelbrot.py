@@ -16,9 +16,9 @@ from compute.bench.rows import Plan
 from compute.bench.run import Bench
 from compute.bench.workload import Way, workload_of
 from compute.labs.mandelbrot import benchmark, cpu_numba, scenes
-from compute.labs.mandelbrot.rigs import PaintingRig, PanRig
-from compute.labs.mandelbrot.scenes import SCENES, OneLaunch, Right, apart, kernels_of, lab_of
-from compute.labs.mandelbrot.views import View
+from compute.labs.mandelbrot.benchmark import PanFixture, SceneFixture
+from compute.labs.mandelbrot.scenes import SCENES, CountsReference, OneLaunch, apart, kernels_of, lab_of
+from compute.labs.mandelbrot.views import Landmark
 
 NUMBA = backend("cpu_numba")
 SMALL = replace(SCENES["whole set"], shape=(33, 47), view=replace(SCENES["whole set"].view, max_iterations=60))
@@ -95,13 +95,13 @@ def test_deep_scenes_have_one_arithmetic_and_are_small_without_a_gpu():
 
 @pytest.mark.parametrize("shortcuts", [False, True])
 def test_the_right_counts_are_brute_force_s(shortcuts):
-    right = Right(replace(SMALL, shortcuts=shortcuts))
+    right = CountsReference(replace(SMALL, shortcuts=shortcuts))
     np.testing.assert_array_equal(right.counts, brute(SMALL))
 
 
 def test_the_right_counts_of_a_deep_scene_are_taken_on_a_lattice(monkeypatch):
     monkeypatch.setattr(scenes, "LATTICE", 30)
-    right = Right(DEEP)
+    right = CountsReference(DEEP)
     assert right.stride == 2
     assert right.counts.shape == (5, 7)
     full = np.zeros(DEEP.shape, np.int32)
@@ -132,7 +132,7 @@ def test_one_launch_is_the_whole_picture():
 
 
 def test_a_picture_is_checked_and_its_iterations_are_those_that_were_done():
-    rig = PaintingRig(NUMBA.open_device(), SMALL, Right(SMALL))
+    rig = SceneFixture(NUMBA.open_device(), SMALL, CountsReference(SMALL))
     first, seconds = rig.first(way())
     assert first.compute > 0
     assert seconds > 0
@@ -146,20 +146,20 @@ def test_a_picture_is_checked_and_its_iterations_are_those_that_were_done():
 
 def test_shortcuts_do_fewer_iterations_and_the_same_counts():
     scene = replace(SMALL, shortcuts=True)
-    rig = PaintingRig(NUMBA.open_device(), scene, Right(scene))
+    rig = SceneFixture(NUMBA.open_device(), scene, CountsReference(scene))
     assert rig.check(way()).difference == 0
     assert rig.run(way(), 1).cells < brute(SMALL).sum()
 
 
 def test_a_deep_picture_is_timed_by_the_backend_s_own_perturbation():
     assert list(benchmark.variants(NUMBA, DEEP)) == ["perturbation"]
-    rig = PaintingRig(NUMBA.open_device(), DEEP, Right(DEEP))
+    rig = SceneFixture(NUMBA.open_device(), DEEP, CountsReference(DEEP))
     assert rig.check(way("perturbation")).difference == 0
 
 
 def test_a_pan_is_there_and_back_with_the_counts_of_the_view():
     scene = replace(SCENES["pan"], shape=(30, 40), view=replace(SCENES["pan"].view, max_iterations=50))
-    rig = PanRig(NUMBA.open_device(), scene, Right(scene))
+    rig = PanFixture(NUMBA.open_device(), scene, CountsReference(scene))
     first, seconds = rig.first(way("frame"))
     assert first.compute > 0
     assert seconds > 0
@@ -187,7 +187,7 @@ def test_a_kernel_with_wrong_counts_gets_no_time(monkeypatch, capsys):
 
 
 def test_a_picture_that_would_take_too_long_is_skipped_after_a_coarse_one():
-    slow = replace(SMALL, view=View(("-0.05", "0.0"), "10", 10**6), shape=(160, 160))
+    slow = replace(SMALL, view=Landmark(("-0.05", "0.0"), "10", 10**6), shape=(160, 160))
     rows = Bench(Plan("mandelbrot", (slow,), ("cpu_numba",), budget=1e-3)).run().rows
     assert {row.status for row in rows} == {"skipped"}
     assert "are allowed for this case" in rows[0].reason

@@ -10,12 +10,12 @@ import pytest
 
 from compute.backends import backend
 from compute.devices import Host
-from compute.labs.mandelbrot import Mandelbrot, bla, cpu_numba, gpu_table, orbit
+from compute.labs.mandelbrot import Mandelbrot, bla, cpu_numba, gpu_cupy, reference_orbit
 from compute.labs.mandelbrot.place import Place
 from compute.labs.mandelbrot.views import VIEWS
 from tests.cuda_on_cpu import Library, upload
+from tests.labs.mandelbrot.test_mandelbrot_deep import BRUTE, SEED, brute, lab_of
 from tests.simulator import simulate
-from tests.test_mandelbrot_deep import BRUTE, SEED, brute, lab_of
 
 NUCLEUS = -1 + Fraction(1, 10**170), Fraction(0)  # every second Z is about 1e-170: its square is not a float64
 OLD_BITS = {"e14": 200, "e113": 500, "dive e323": 1200, "dive e1007": 3500}
@@ -36,12 +36,12 @@ CASES = {
 def orbit_of(name):
     """Values and exponents of a real orbit; a long one is cut."""
     if name == "nucleus":
-        made = orbit.compute(*NUCLEUS, 1500, 999)
+        made = reference_orbit.compute(*NUCLEUS, 1500, 999)
     elif name.startswith("spiral"):
-        made = orbit.compute(Fraction(0), Fraction(1), 200, int(name.split()[1]))
+        made = reference_orbit.compute(Fraction(0), Fraction(1), 200, int(name.split()[1]))
     else:
         place = Place.of(VIEWS[name].center, VIEWS[name].zoom, 1080, 1920)
-        made = orbit.compute(place.re, place.im, OLD_BITS[name], min(VIEWS[name].max_iterations, 9001))
+        made = reference_orbit.compute(place.re, place.im, OLD_BITS[name], min(VIEWS[name].max_iterations, 9001))
     return made.values(), made.exponents()
 
 
@@ -102,19 +102,19 @@ def test_cuda_c_on_the_cpu_makes_the_table_of_numpy(case, monkeypatch):
         def upload(self, host):
             return upload(host)
 
-    monkeypatch.setattr(gpu_table, "compile_cuda", Library())
-    gpu_table._kernel.cache_clear()
+    monkeypatch.setattr(gpu_cupy, "compile_cuda", Library())
+    gpu_cupy._kernel.cache_clear()
     try:
-        agree(table_of(gpu_table.bla, case, FakeGpu()), table_of(bla.bla, case, Host()), case)
+        agree(table_of(gpu_cupy.bla, case, FakeGpu()), table_of(bla.bla, case, Host()), case)
     finally:
-        gpu_table._kernel.cache_clear()
+        gpu_cupy._kernel.cache_clear()
 
 
 PROGRAM = """
 import sys
 import numpy as np
 from compute.backends import backend
-from tests.test_mandelbrot_table import CASES, SIMULATED, table_of
+from tests.labs.mandelbrot.test_mandelbrot_table import CASES, SIMULATED, table_of
 chosen = backend("gpu_numba")
 device, kernels = chosen.open_device(), chosen.kernels("compute.labs.mandelbrot")
 CASES |= SIMULATED

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from compute.labs.mandelbrot import Mandelbrot
-from compute.labs.mandelbrot.state import LOOK, NEVER
+from compute.labs.mandelbrot.reference_orbit import LOOK, NEVER
 
 PERIOD_3 = ("-1.75487766624669276", "0")  # its nucleus to 17 digits
 INSIDE = ("-1.757", "0")  # of the same component

@@ -14,9 +14,8 @@ from compute.comparison.live import CALM, Comparison
 from compute.engine.benchmark_target import FieldTarget, target_of
 from compute.frames import Frame
 from compute.labs.diffusion import Diffusion
-from compute.labs.mandelbrot import Mandelbrot, cpu_numba, rules, twin
-from compute.labs.mandelbrot.rules import CITED, RULES, is_lesson
-from compute.labs.mandelbrot.twin import Pictures
+from compute.labs.mandelbrot import Mandelbrot, comparison, cpu_numba
+from compute.labs.mandelbrot.comparison import CITED, RULES, PictureTarget, is_lesson
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
 from compute.record import Recorded
 from compute.timings import Timing
@@ -52,7 +51,7 @@ class Session:
 def cpu_only(monkeypatch):
     here = [b for b in contest.BACKENDS if b.device == "host"]
     monkeypatch.setattr(contest, "BACKENDS", here)
-    monkeypatch.setattr(rules, "BACKENDS", here)
+    monkeypatch.setattr(comparison, "BACKENDS", here)
     monkeypatch.setattr(live, "AGAIN", math.inf)  # how noisy this machine is must not decide
     monkeypatch.setattr(live, "MOST", 12)
 
@@ -113,7 +112,7 @@ def test_what_does_not_change_the_counts_asks_nothing_again():
 
 
 def test_a_view_that_takes_minutes_is_given_up_in_words(monkeypatch):
-    monkeypatch.setattr(twin, "PATIENCE", 0.0)
+    monkeypatch.setattr(comparison, "PATIENCE", 0.0)
     verdict = Session(values(max_iterations=10**6)).turn(12)
     assert verdict.state == "unavailable"
     assert "takes longer than" in verdict.standings[0].note
@@ -123,8 +122,8 @@ def test_all_ways_are_timed_at_the_same_reduced_size_and_compared_small():
     large = values("e14", ny=1080, nx=1920)
     session = Session(large)
     sizes = {ask: RULES.small(large) if ask == "solve" else RULES.sampled(large) for ask in ("solve", "sample")}
-    assert sizes["sample"]["ny"] <= rules.TIMED_ROWS
-    assert sizes["solve"]["ny"] * sizes["solve"]["nx"] * large["max_iterations"] <= 1.05 * rules.DEEP_WORK
+    assert sizes["sample"]["ny"] <= comparison.TIMED_ROWS
+    assert sizes["solve"]["ny"] * sizes["solve"]["nx"] * large["max_iterations"] <= 1.05 * comparison.DEEP_WORK
     for size in sizes.values():
         assert size["nx"] / size["ny"] == pytest.approx(1920 / 1080, rel=0.05)
     session.turn()
@@ -159,7 +158,7 @@ def test_agreement_is_the_share_of_pixels_and_few_pixels_allow_for_two():
 
 def test_a_twin_s_step_is_one_picture_of_the_iterations_it_took():
     pictures = target_of(Mandelbrot(ny=16, nx=16, max_iterations=60, shortcuts=False))
-    assert isinstance(pictures, Pictures)
+    assert isinstance(pictures, PictureTarget)
     timing = pictures.advance(1)
     while not timing.steps:
         timing = pictures.advance(1)
@@ -171,7 +170,7 @@ def test_a_twin_s_step_is_one_picture_of_the_iterations_it_took():
 
 
 def test_a_picture_may_take_many_slices(monkeypatch):
-    monkeypatch.setattr(twin, "SLICE", 0.0)
+    monkeypatch.setattr(comparison, "SLICE", 0.0)
     pictures = target_of(Mandelbrot(ny=700, nx=700, max_iterations=500, shortcuts=False))
     slices = [pictures.advance(3)]
     while not slices[-1].steps:
@@ -189,7 +188,7 @@ def test_the_lesson_s_scene_is_known_by_centre_zoom_and_iterations():
     for other in ({"zoom": "4.1"}, {"max_iterations": 21}, {"center": ("-0.75", "-0.4")}):
         assert not is_lesson(lesson | other)
     assert RULES.sampled(lesson) == {"ny": 2000, "nx": 3000, "shortcuts": False}
-    assert RULES.small(lesson)["ny"] <= rules.CHECK_ROWS
+    assert RULES.small(lesson)["ny"] <= comparison.CHECK_ROWS
     assert RULES.chart(lesson | {"zoom": "5"}, ()) is None
 
 

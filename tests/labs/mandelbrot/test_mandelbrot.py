@@ -10,7 +10,7 @@ import pytest
 from compute.labs.mandelbrot import Mandelbrot, picture
 from compute.labs.mandelbrot.place import Place, Scaled
 from compute.labs.mandelbrot.schedule import Schedule
-from compute.labs.mandelbrot.state import Part
+from compute.labs.mandelbrot.state import LaunchPart
 
 HOME = {"ny": 60, "nx": 80, "max_iterations": 300}
 SEAHORSES = {"center": ("-0.7436438870371587", "0.1318259042053120"), "zoom": "3e5", **HOME}
@@ -101,7 +101,7 @@ def test_slices_of_any_size_give_the_same_counts(any_backend, sizes):
     kernel, turn = lab.kernels.direct, 0
     lab.state.forget_totals(lab.device)
     while (lab.device.download(lab.state.count) < 0).any():
-        kernel(lab.state, Part(0, 12, 1, sizes[turn % len(sizes)], 120, 120, shortcuts=turn % 2 == 0))
+        kernel(lab.state, LaunchPart(0, 12, 1, sizes[turn % len(sizes)], 120, 120, shortcuts=turn % 2 == 0))
         turn += 1
     np.testing.assert_array_equal(lab.device.download(lab.state.count), truth.counts())
     assert truth.iterations <= lab.state.sums(lab.device)[0] <= 12 * 20 * 120
@@ -165,7 +165,7 @@ def test_a_pass_is_repeated_until_no_pixel_is_left():
 def test_a_part_touches_its_own_pixels_only(any_backend):
     lab = Mandelbrot(backend=any_backend.name, **HOME)
     lab.state.forget_totals(lab.device)
-    lab.kernels.direct(lab.state, Part(2, 9, 4, 300, 300, 300, shortcuts=False))
+    lab.kernels.direct(lab.state, LaunchPart(2, 9, 4, 300, 300, 300, shortcuts=False))
     touched = np.zeros((60, 80), bool)
     touched[8:36:4, ::4] = True
     np.testing.assert_array_equal(lab.device.download(lab.state.count) >= 0, touched)

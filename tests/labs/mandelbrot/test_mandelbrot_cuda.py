@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from compute.display import cpu_numpy as raster
-from compute.labs.mandelbrot import Mandelbrot, cpu_numba, gpu_cupy, gpu_deep, gpu_table
+from compute.labs.mandelbrot import Mandelbrot, cpu_numba, gpu_cupy
 from compute.labs.mandelbrot.painting import Painting
-from compute.labs.mandelbrot.state import Part
+from compute.labs.mandelbrot.state import LaunchPart
 from tests.cuda_on_cpu import FakeGpu, Library, upload
 from tests.simulator import simulate
 
@@ -38,9 +38,8 @@ def library():
 @pytest.fixture
 def on_cpu(library, monkeypatch):
     """Makes labs on the host whose kernels are the CUDA C ones, run on the CPU."""
-    for module in (gpu_cupy, gpu_deep, gpu_table):
-        monkeypatch.setattr(module, "compile_cuda", library)
-        module._kernel.cache_clear()
+    monkeypatch.setattr(gpu_cupy, "compile_cuda", library)
+    gpu_cupy._kernel.cache_clear()
 
     def make(**values):
         monkeypatch.setattr(Mandelbrot, "kernels", gpu_cupy)
@@ -51,8 +50,7 @@ def on_cpu(library, monkeypatch):
         return lab
 
     yield make
-    for module in (gpu_cupy, gpu_deep, gpu_table):
-        module._kernel.cache_clear()
+    gpu_cupy._kernel.cache_clear()
 
 
 def agree(lab, truth):
@@ -84,7 +82,7 @@ def test_counts_without_smooth_ones_are_the_same(on_cpu):
     lab.state.smooth[:] = 7
     lab.state.forget_totals(lab.device)
     top = lab.max_iterations
-    gpu_cupy.counts_only(lab.state, Part(0, lab.ny, 1, top, top, top, shortcuts=False))
+    gpu_cupy.counts_only(lab.state, LaunchPart(0, lab.ny, 1, top, top, top, shortcuts=False))
     np.testing.assert_array_equal(lab.state.count, truth)
     assert (lab.state.smooth[truth < top] == 7).all()
     assert lab.state.sums(lab.device) == (truth.sum(), 0)
@@ -101,7 +99,7 @@ def test_cuda_c_on_the_cpu_may_be_cut_into_any_slices(on_cpu, view):
         lab.state.forget_totals(lab.device)
         first = turn % 2 * (lab.ny // 2)
         last = lab.ny if turn % 2 else lab.ny // 2
-        kernel(lab.state, Part(first, last, 1, (33, 70, 100)[turn % 3], top, top, shortcuts=turn % 4 < 2), *deep)
+        kernel(lab.state, LaunchPart(first, last, 1, (33, 70, 100)[turn % 3], top, top, shortcuts=turn % 4 < 2), *deep)
         assert lab.state.sums(lab.device)[1] == (lab.state.count[first:last] < 0).sum()
         turn += 1
     np.testing.assert_array_equal(lab.state.count, truth)
@@ -114,7 +112,7 @@ def test_a_part_touches_its_own_pixels_only_in_cuda_c(on_cpu):
             getattr(gpu_cupy, lab.painting.task.arithmetic.kernel),
             (_ready(lab),) if lab.painting.guide else (),
         )
-        kernel(lab.state, Part(1, 4, 4, 400, 400, 400, shortcuts=False), *deep)
+        kernel(lab.state, LaunchPart(1, 4, 4, 400, 400, 400, shortcuts=False), *deep)
         touched = np.zeros((21, 26), bool)
         touched[4:16:4, ::4] = True
         np.testing.assert_array_equal(lab.state.count >= 0, touched)
@@ -145,7 +143,7 @@ PROGRAM = """
 import sys
 import numpy as np
 from compute.labs.mandelbrot import Mandelbrot
-from tests.test_mandelbrot_cuda import SIMULATED
+from tests.labs.mandelbrot.test_mandelbrot_cuda import SIMULATED
 made = {}
 for name, view in SIMULATED.items():
     lab = Mandelbrot(backend="gpu_numba", **view)
