@@ -88,8 +88,8 @@ class Parts:
 
 def view_of(lab: type[Lab]) -> Parts:
     """The parts of `lab`: its own, or the plain ones."""
-    own = f"app.{lab.LAB}"
-    name = f"{own}.parts" if find_spec(own) and find_spec(f"{own}.parts") else "app.plain.parts"
+    own = f"app.labs.{lab.LAB}"
+    name = f"{own}.parts" if find_spec(own) and find_spec(f"{own}.parts") else "app.labs.plain.parts"
     parts: Parts = import_module(name).PARTS
     return parts
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.mandelbrot.bookmarks import FOLDER, file_of, places
-from app.mandelbrot.facts import facts, power, progress
-from app.mandelbrot.goto import whole
-from app.mandelbrot.thumbnails import HEIGHT, WIDTH, renew, small, webp
+from app.labs.mandelbrot.bookmarks import FOLDER, file_of, places
+from app.labs.mandelbrot.facts import facts, power, progress
+from app.labs.mandelbrot.goto import whole
+from app.labs.mandelbrot.thumbnails import HEIGHT, WIDTH, renew, small, webp
 from app.palettes import palette
 from compute.frames import Frame
 from compute.labs.mandelbrot import Mandelbrot
@@ -70,7 +70,7 @@ def test_points_with_a_formula_lie_where_it_says():
 
 
 def test_thumbnails_can_be_renewed(tmp_path, monkeypatch):
-    monkeypatch.setattr("app.mandelbrot.thumbnails.places", lambda: {"One": Landmark(("-0.75", "0.0"), "1.5", 50)})
+    monkeypatch.setattr("app.labs.mandelbrot.thumbnails.places", lambda: {"One": Landmark(("-0.75", "0.0"), "1.5", 50)})
     (tmp_path / "stale.webp").write_bytes(b"")
     renew(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["one.webp"]

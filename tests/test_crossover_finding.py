@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.crossover.finding import words
-from app.crossover.sentence import sentence
+from app.labs.crossover.finding import words
+from app.labs.crossover.sentence import sentence
 from compute.labs.crossover import panels
 from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, Line, compared, sides

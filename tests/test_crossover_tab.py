@@ -15,21 +15,21 @@ import numpy as np
 import pytest
 from bokeh.models import LogAxis, Range1d
 
-from app.crossover.code import coloured
-from app.crossover.columns import Picture, bars, cited, dots, lines
-from app.crossover.finding import doubt, words
-from app.crossover.held import held
-from app.crossover.kept import Kept, as_csv, as_json, as_pyperf, as_trace
-from app.crossover.looks import looks
-from app.crossover.readout import _headline
-from app.crossover.sentence import sentence
-from app.crossover.sight import Sight
-from app.crossover.sizes import SizeChoice
-from app.crossover.split import parts, shares, split
-from app.crossover.times import count, duration, rate
-from app.crossover.traps_view import seen
-from app.crossover.way_list import entries
-from app.crossover.ways import state
+from app.labs.crossover.code import coloured
+from app.labs.crossover.columns import Picture, bars, cited, dots, lines
+from app.labs.crossover.finding import doubt, words
+from app.labs.crossover.held import held
+from app.labs.crossover.kept import Kept, as_csv, as_json, as_pyperf, as_trace
+from app.labs.crossover.looks import looks
+from app.labs.crossover.readout import _headline
+from app.labs.crossover.sentence import sentence
+from app.labs.crossover.sight import Sight
+from app.labs.crossover.sizes import SizeChoice
+from app.labs.crossover.split import parts, shares, split
+from app.labs.crossover.times import count, duration, rate
+from app.labs.crossover.traps_view import seen
+from app.labs.crossover.way_list import entries
+from app.labs.crossover.ways import state
 from app.log_axis import LogWindow
 from app.theme import LIGHT
 from compute import record

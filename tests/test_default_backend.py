@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.crossover.sight import Sight
-from app.crossover.ways import WayControls
+from app.labs.crossover.sight import Sight
+from app.labs.crossover.ways import WayControls
 from app.machine import Machine
 from app.session import Session
 from app.views import first_values, view_of

@@ -10,9 +10,9 @@ import pytest
 from bokeh.document import Document
 from PIL import Image
 
-from app.diffusion.controls import DiffusionControls
-from app.diffusion.source import LABEL
-from app.diffusion.stage import DiffusionStage
+from app.labs.diffusion.controls import DiffusionControls
+from app.labs.diffusion.source import LABEL
+from app.labs.diffusion.stage import DiffusionStage
 from compute.labs.diffusion import Diffusion
 from tests.direct import DirectSession
 

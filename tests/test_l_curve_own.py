@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.l_curve.controls import LCurveControls
-from app.l_curve.parts import FIRST
-from app.l_curve.stage import LCurveStage
+from app.labs.l_curve.controls import LCurveControls
+from app.labs.l_curve.parts import FIRST
+from app.labs.l_curve.stage import LCurveStage
 from compute.engine import Refused
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.problems import make

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.apart import spread
-from app.l_curve.badges import beside
-from app.l_curve.facts import facts
-from app.l_curve.l_plot import LPlot
-from app.l_curve.path import Path
-from app.l_curve.problem import GROUPS, nearest, noises, titles
-from app.l_curve.view_plot import ViewPlot
-from app.l_curve.views import VIEWS
-from app.l_curve.words import HUES, NUMBERS, SHORT, Strength, reason_in_brief, short
+from app.labs.l_curve.badges import beside
+from app.labs.l_curve.facts import facts
+from app.labs.l_curve.l_plot import LPlot
+from app.labs.l_curve.path import Path
+from app.labs.l_curve.problem import GROUPS, nearest, noises, titles
+from app.labs.l_curve.view_plot import ViewPlot
+from app.labs.l_curve.views import VIEWS
+from app.labs.l_curve.words import HUES, NUMBERS, SHORT, Strength, reason_in_brief, short
 from app.log_axis import LogWindow, decades
 from app.theme import DARK, LIGHT
 from app.typed import Typed

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from app.mandelbrot.navigator import CALM, DRIFT, MOST, Navigator
-from app.mandelbrot.viewport import CENTER_DIGITS, Anchor, Sight, decimal, log10, scientific
+from app.labs.mandelbrot.navigator import CALM, DRIFT, MOST, Navigator
+from app.labs.mandelbrot.viewport import CENTER_DIGITS, Anchor, Sight, decimal, log10, scientific
 from compute.labs.mandelbrot.place import number
 from compute.labs.mandelbrot.views import VIEWS
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.mandelbrot.scale import GAP, legible, nice, short
+from app.labs.mandelbrot.scale import GAP, legible, nice, short
 
 
 def test_counts_are_written_out_while_they_are_short():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.mandelbrot.stage import MandelbrotStage
+from app.labs.mandelbrot.stage import MandelbrotStage
 from compute.labs.mandelbrot import Mandelbrot
 from tests.direct import DirectSession
 
