@@ -110,7 +110,7 @@ def _timing(frame: Frame, seconds: float) -> dict[str, Any]:
 
 
 class TableMaker:
-    """Makes the table of a sweep. Rows are kept until then; why: that of the first row not made."""
+    """Makes the table of a sweep. Rows are kept until it is there. why: the reason of the first row not made."""
 
     def __init__(self, sweep: ParameterSweep, path: Path, command: str = "") -> None:
         self._format = table_format(path)
