@@ -37,7 +37,7 @@ TICK = 250  # ms
 
 
 class ExportCard:
-    """`button` belongs into the header, `parts` into the page, both from the start.
+    """The card "Take it along" of one page. `button` belongs into its header, `parts` into its body, from the start.
 
     dropped(name, text): a file was dropped on the page.
     """
@@ -64,17 +64,17 @@ class ExportCard:
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """What belongs into the page."""
+        """The components that belong into the page."""
         return self.card, self.download, self.zone
 
     def show(self, view: LabView) -> None:
-        """The page shows this lab now."""
+        """Export from this view from now on: the page shows it."""
         self._view = view
         if self.open:
             self._fill()
 
     def forget(self, view: LabView) -> None:
-        """The view is closed for good."""
+        """Close the sections of a view that is closed for good."""
         sections = self._sections.pop(view.session.lab.LAB, None)
         if sections is not None:
             sections.close()
@@ -93,7 +93,7 @@ class ExportCard:
             self._ticking = None
 
     def close(self) -> None:
-        """The page is gone."""
+        """End all exports: the page is gone."""
         self.exports.close()
         for sections in self._sections.values():
             sections.close()
@@ -156,19 +156,19 @@ class LabExports:
         return self._record is not None and self._record.recording
 
     def tick(self) -> None:
-        """A few times a second."""
+        """Offer what there is now; called a few times a second."""
         self.source.tick()
         for one in self._made.values():
             one.tick()
 
     def hear(self, event: Any) -> None:
-        """An engine event of the lab."""
+        """Pass on an engine event of the lab."""
         self.source.hear(event)
         if self._record is not None:
             self._record.hear(event)
 
     def close(self) -> None:
-        """The lab is gone."""
+        """End what is under way: the lab is gone."""
         self.source.close()
         for title in (FilmSection.TITLE, RecordSection.TITLE):
             if section := self._made.get(title):

@@ -34,7 +34,7 @@ WORDS = {
 
 
 class Export:
-    """One file on its way. `name` is what the browser saves it as; made in a folder of its own.
+    """One file that is made by a job. `name` is what the browser saves it as; it has a folder of its own.
 
     state: that of its job; "asking" before there is one. note: what is to be said of a file that is there.
     """
@@ -45,7 +45,7 @@ class Export:
         self.path = self.folder / name
         self.job: Job | None = None
         self.trouble = self.note = ""
-        self._there = self._cancelled = self._told = False
+        self._there = self._cancelled = self._announced = False
         self._source: ExportSource | None = None
         self._note: Callable[[Any], str] = lambda result: ""
         self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=0, sizing_mode="stretch_width")
@@ -60,7 +60,7 @@ class Export:
 
     @property
     def state(self) -> str:
-        """See the class."""
+        """The state of its job, "asking" before there is one."""
         if self.trouble or self._there:
             return "failed" if self.trouble else "done"
         if self._cancelled:
@@ -73,9 +73,9 @@ class Export:
         return self.state in OVER
 
     @property
-    def told(self) -> bool:
-        """Whether it is over, and the page has been told so."""
-        return self._told
+    def announced(self) -> bool:
+        """Whether it is over, and the page has shown so."""
+        return self._announced
 
     def order(
         self,
@@ -87,7 +87,7 @@ class Export:
         """Have it made by job(how the lab stands). note(its result): what is said when the file is there. See `ask`."""
 
         def begin(moment: Moment) -> None:
-            """The engine has said it."""
+            """Start the job."""
             self.job = job(moment)
             self.job.client = self._exports
             self.job.start()
@@ -103,7 +103,7 @@ class Export:
         """
 
         def heard(moment: Moment) -> None:
-            """The engine has answered."""
+            """Act on how the lab stands."""
             if self.over:
                 return
             try:
@@ -119,16 +119,16 @@ class Export:
             source.ask(part, heard, self.fail)
 
     def made(self) -> None:
-        """The file is there already."""
+        """Say that the file is there already: no job makes it."""
         self._there = True
 
     def fail(self, text: str) -> None:
-        """It cannot be made at all."""
+        """Say why it cannot be made at all."""
         if not self.over:
             self.trouble = text
 
     def show(self) -> None:
-        """Write down how it is; once it is done, hand it over.
+        """Show how far it is; once it is done, send it to the browser.
 
         Its job goes on in a thread of its own: all of this is about one moment, in which it is over or not.
         """
@@ -144,8 +144,8 @@ class Export:
             description="Go on" if state == "paused" else "Pause",
         )
         self._drop.description = "Remove from the list" if state in OVER else "Cancel"
-        if state in OVER and not self._told:
-            self._told = True
+        if state in OVER and not self._announced:
+            self._announced = True
             if state == "done":
                 self._again.visible, self._about.visible = True, self._sidecar.is_file()
                 self._send("")
@@ -154,7 +154,7 @@ class Export:
 
     def cancel(self) -> None:
         """End it, and delete what there is of it."""
-        self._cancelled = self._told = True
+        self._cancelled = self._announced = True
         if self.job is not None:
             self.job.cancel()
         threading.Thread(target=self._clean, name="export", daemon=True).start()
@@ -202,7 +202,7 @@ class Export:
 
 
 class Exports:
-    """The list of one page. `panel` is shown on the card."""
+    """The exports of one page. `panel` lists them on the card."""
 
     def __init__(self, document: Document, download: FileDownload, notices: Callable[[], Notices]) -> None:
         self._document, self.download, self._notices = document, download, notices
@@ -216,7 +216,7 @@ class Exports:
         return self._notices()
 
     def add(self, name: str) -> Export:
-        """A new export at the top of the list; it has failed already if there are too many that are not over."""
+        """Return a new export at the top of the list; it has failed already if there are too many that are not over."""
         under_way = sum(not export.over for export in self._exports)
         export = Export(name, self)
         if under_way >= MOST_OPEN:
@@ -237,7 +237,7 @@ class Exports:
             self._arrange()
 
     def close(self) -> None:
-        """The page is gone: end everything."""
+        """End everything: the page is gone."""
         for export in self._exports:
             export.cancel()
         self._exports.clear()
@@ -248,13 +248,13 @@ class Exports:
     def _tick(self) -> None:
         for export in self._exports:
             export.show()
-        if all(export.told for export in self._exports) and self._ticking is not None:
+        if all(export.announced for export in self._exports) and self._ticking is not None:
             self._document.remove_periodic_callback(self._ticking)
             self._ticking = None
 
 
 def time_left(job: Job) -> str:
-    """How long a job will still run, by how long it has run; "" as long as nobody can tell."""
+    """Return how long a job will still run, by how long it has run; "" as long as nobody can tell."""
     if job.part < 0.02 or job.seconds < 2:
         return ""
     return f", about {seconds_words(job.seconds * (1 - job.part) / job.part)} left"

@@ -22,13 +22,13 @@ AXES = "with axes"
 
 
 def heights(value: int, most: int = 4320) -> Any:
-    """How many pixels high; the width follows from what is shown."""
+    """Return a field for the height in pixels; the width follows from what is shown."""
     options = {words: height for words, height in HEIGHTS.items() if height <= most}
     return pmui.Select(label="Height [pixels]", options={"360": 360, **options}, value=value, size="small", **FULL)
 
 
 def format_field(label: str, formats: Sequence[FileFormat], hint: str) -> Any:
-    """A drop-down whose values are endings; formats whose library is missing are greyed, and `hint` says what to do."""
+    """Return a drop-down of endings. Formats whose library is missing are greyed; `hint` says then what to install."""
     absent = [one.ending for one in formats if not one.installed]
     return pmui.Select(
         label=label, options={one.name: one.ending for one in formats}, disabled_options=absent,
@@ -38,7 +38,7 @@ def format_field(label: str, formats: Sequence[FileFormat], hint: str) -> Any:
 
 
 def film_formats() -> Any:
-    """The formats of a film."""
+    """Return the drop-down of the formats of a film."""
     return format_field("Format", FILMS, f"MP4 and WebM need: {AV.install}, and a restart of the server")
 
 
@@ -80,7 +80,7 @@ class PartSelect:
         self.field: Any = pmui.Select(label="What", options=[], size="small", **FULL)
 
     def tick(self) -> bool:
-        """Offer what there is now; whether there is anything."""
+        """Offer what there is now; return whether there is anything."""
         source, drawings = self._source, self._source.drawings()
         panels = source.panels()
         pictures = source.pictures().values()
@@ -106,19 +106,19 @@ class PartSelect:
 
 
 def file_name(lab: type[Lab], what: str, ending: str) -> str:
-    """fieldlab-<lab>-<what>-<date and time><ending>."""
+    """Return fieldlab-<lab>-<what>-<date and time><ending>."""
     words = re.sub(r"[^a-z0-9]+", "-", what.lower()).strip("-")
     stamp = re.sub(r"[^0-9T]", "", now()[:19])
     return "-".join(part for part in ("fieldlab", lab.LAB.replace("_", "-"), words, stamp) if part) + ending
 
 
 def row(*items: Any) -> Any:
-    """Fields beside each other."""
+    """Return fields beside each other."""
     return pmui.Row(*items, margin=0, sizing_mode="stretch_width")
 
 
 def button(label: str, symbol: str, click: Any, filled: bool = True) -> Any:
-    """A button with words."""
+    """Return a button with words."""
     variant = "contained" if filled else "outlined"
     made = pmui.Button(label=label, icon=symbol, variant=variant, size="small", margin=(8, 8), sx=TYPE)
     made.on_click(lambda event: click())

@@ -34,7 +34,7 @@ KEYS_TITLE, ONE_TITLE = "From state to state", "One parameter"
 
 
 class FilmSection:
-    """The fields of one lab. proposed: films that the lab proposes, by title."""
+    """The fields for a film of one lab. proposed: films that the lab proposes, by title."""
 
     TITLE = "Film"
 
@@ -65,7 +65,7 @@ class FilmSection:
         self._read()
 
     def close(self) -> None:
-        """The page is gone."""
+        """Cancel the estimate: the page is gone."""
         self._forget()
 
     # -- inside
@@ -91,7 +91,7 @@ class FilmSection:
         export = self._exports.add(self._name())
 
         def job(moment: Moment) -> Job:
-            """The job, for Export.order."""
+            """Return the job that makes the film, as the lab stands at `moment`."""
             return Job(partial(tasks.film, self._film(moment), export.path))
 
         export.order(self._source, self.what.part, job)
@@ -146,7 +146,7 @@ class FilmPlan:
     every: int = 0
 
     def film(self, frames: int, rate: float, easing: str) -> Film:
-        """The film; SceneError says what is wrong with it."""
+        """Return the film; SceneError says what is wrong with it."""
         return Film(self.scene, frames, rate, self.keys, self.every, easing)
 
 
@@ -156,7 +156,7 @@ class FilmKind(Protocol):
     panel: Any
 
     def plan(self, moment: Moment) -> FilmPlan:
-        """What is filmed, as the lab stands at `moment`; SceneError if that is nothing."""
+        """Return what is filmed, as the lab stands at `moment`; SceneError if that is nothing."""
 
 
 @dataclass
@@ -172,7 +172,7 @@ class TimeFilm:
         self.panel = column(self.every.panel)
 
     def plan(self, moment: Moment) -> FilmPlan:
-        """From the lab's beginning everything that was done to it on the way happens again."""
+        """Go on from `moment`, or repeat from the beginning all that was done to the lab."""
         scene = replace(moment.scene, steps=0) if self.begin else moment.scene
         return FilmPlan(scene, every=self.every.value)
 
@@ -186,7 +186,7 @@ class ProposedFilm:
         self._ends = ends
 
     def plan(self, moment: Moment) -> FilmPlan:
-        """From the first values to the last."""
+        """Lead from the first values to the last."""
         return FilmPlan(moment.scene, keys_of(moment.scene, *self._ends(moment.current.values)))
 
 
@@ -217,7 +217,7 @@ class ParameterFilm:
         return numbers_of(self._source)[self.name.value].bounds or (None, None)
 
     def plan(self, moment: Moment) -> FilmPlan:
-        """A whole number stays whole."""
+        """Lead from one number to the other; a whole one stays whole."""
         name = self.name.value
         first, last = (end.value for end in self.ends)
         if first is None or last is None:
@@ -249,7 +249,7 @@ class KeyStatesFilm:
         self._say()
 
     def plan(self, moment: Moment) -> FilmPlan:
-        """Evenly from each state to the next."""
+        """Lead evenly from each state to the next."""
         if len(self._kept) < 2:
             raise SceneError(f"a film from state to state needs at least two of them, not {len(self._kept)}")
         return FilmPlan(moment.scene, keys_of(moment.scene, *self._kept))
@@ -263,7 +263,7 @@ class KeyStatesFilm:
 
 
 def keys_of(scene: Scene, *states: Mapping[str, Any]) -> tuple[Key, ...]:
-    """Keys at equal distances, with the values in which the states differ, those of the screen left out.
+    """Return keys at equal distances, with the values in which the states differ, those of the screen left out.
 
     SceneError if they do not differ at all.
     """
@@ -275,13 +275,13 @@ def keys_of(scene: Scene, *states: Mapping[str, Any]) -> tuple[Key, ...]:
 
 
 def changing(states: Any) -> set[str]:
-    """Names of values that are not the same in all states."""
+    """Return the names of values that are not the same in all states."""
     first = states[0]
     return {name for state in states for name in state if state[name] != first[name]}
 
 
 def numbers_of(source: ExportSource) -> dict[str, Any]:
-    """The parameters that a film can change evenly."""
+    """Return the parameters that a film can change evenly, by name."""
     known: Mapping[str, Any] = source.lab.param.objects("existing")
     screen = source.lab.sized() | {"device_index"}
     return {name: one for name, one in known.items() if isinstance(one, param.Number) and name not in screen
@@ -289,7 +289,7 @@ def numbers_of(source: ExportSource) -> dict[str, Any]:
 
 
 def film_kinds(source: ExportSource, proposed: Mapping[str, Ends]) -> dict[str, Callable[[], FilmKind]]:
-    """The kinds of film there are for a lab, by what they are called."""
+    """Return the kinds of film that a lab has, by their titles."""
     found: dict[str, Callable[[], FilmKind]] = {title: partial(ProposedFilm, ends) for title, ends in proposed.items()}
     if not source.lab.ENDS:
         found |= {"Time, from here on": partial(TimeFilm, False), "Time, from the start": partial(TimeFilm, True)}

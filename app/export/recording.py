@@ -27,7 +27,7 @@ MOST = 20_000  # frames
 
 
 class RecordSection:
-    """The fields of one lab. Frames lie in a folder of the server until the film is there.
+    """The fields for a recording of one lab. Frames lie in a folder of the server until the film is there.
 
     changed() is called when a recording begins or ends.
     """
@@ -56,7 +56,7 @@ class RecordSection:
         return self._folder is not None
 
     def tick(self) -> None:
-        """There is nothing to record before the first frame; what the engine refused, it has said elsewhere."""
+        """Allow recording from the first frame on; end one that the engine refused, which it has said elsewhere."""
         self.button.disabled = not self.what.tick()
         if self.recording and not self._source.session.recording:
             self._finish(0)
@@ -81,7 +81,7 @@ class RecordSection:
         self._say("recording" if session.playing else "recording begins as soon as the lab runs")
 
     def hear(self, event: Any) -> None:
-        """An engine event of the lab."""
+        """Show how far the recording is; at its end, make the film."""
         if not isinstance(event, Recorded) or self._folder is None:
             return
         words = f"{event.frames} frames, {size(event.bytes)}"
@@ -92,7 +92,7 @@ class RecordSection:
         self._finish(event.frames)
 
     def close(self) -> None:
-        """The page is gone."""
+        """Delete the frames: the page is gone."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -112,7 +112,7 @@ class RecordSection:
         shutil.move(folder, kept)
 
         def job(moment: Moment) -> Job:
-            """The job, for Export.order."""
+            """Return the job that makes the film, in the colours at `moment`."""
             return Job(partial(tasks.recorded, kept, export.path, moment.scene.colours, part, axes, pixels, rate))
 
         export.order(self._source, part, job)

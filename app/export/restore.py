@@ -32,7 +32,10 @@ MOST_WORK = 10**12  # steps times cells that a link or a file may ask for: some 
 
 
 class DropZone(JSComponent):
-    """An invisible component. dropped(name of the file, its text; None if it has none that could be ours)."""
+    """Takes files that are dropped on the page; an invisible component.
+
+    dropped(name of the file, its text; None if it has none that could be ours) is called.
+    """
 
     _esm = Path(__file__).with_name("drop.js").read_text(encoding="utf-8")
 
@@ -51,7 +54,7 @@ class DropZone(JSComponent):
 
 
 def asked_for(document: Document) -> Scene | None:
-    """The scene that the page's address asks for, None if it asks for none; SceneError if it is no good."""
+    """Return the scene that the page's address asks for, None if it asks for none; SceneError if it is no good."""
     request = document.session_context.request if document.session_context else None
     values = request.arguments.get(NAME, []) if request else []
     if not values:
@@ -63,7 +66,7 @@ def asked_for(document: Document) -> Scene | None:
 
 
 def scene_in(text: str | None) -> Scene:
-    """The scene that a file tells of, a film's first moment; SceneError if there is none in it."""
+    """Return the scene in the text of a file, of a film its first; SceneError if there is none."""
     if text is None:
         raise SceneError("it does not say how it was made; pictures (PNG) and JSON of Fieldlab do")
     document = read(text)
@@ -104,7 +107,7 @@ class Restorer:
         self._job.start()
 
     def tick(self) -> None:
-        """A few times a second: a state that is being computed may be there."""
+        """Show the state once it is computed; called a few times a second."""
         job, session = self._job, self._view.session
         if job is None or self._scene is None:
             return
@@ -132,7 +135,7 @@ class Restorer:
             session.later(lambda: aim(view))
 
     def close(self) -> None:
-        """Forget what is under way."""
+        """Cancel what is under way."""
         if self._job is not None:
             self._job.cancel()
             self._job, self._waited, self._posed = None, 0, False

@@ -58,7 +58,7 @@ class LinkSection:
         self.panel = column(row(self.copy, self.save), self._words, self.address, about)
 
     def tick(self) -> None:
-        """There is a state to link to as soon as there is a frame."""
+        """Allow links as soon as there is a frame."""
         self.copy.disabled = self.save.disabled = self._source.frame is None
 
     def _part(self) -> str:
@@ -85,7 +85,7 @@ class LinkSection:
         export = self._exports.add(file_name(self._source.lab, "", ".json"))
 
         def write(moment: Moment) -> None:
-            """The plan alone; there is nothing to make."""
+            """Write the plan; there is nothing to compute."""
             export.path.write_text(json.dumps(moment.scene.plain(), indent=1, ensure_ascii=False), encoding="utf-8")
             export.made()
 
@@ -141,7 +141,7 @@ class PictureSection:
         export = self._exports.add(file_name(self._source.lab, self.what.value, form.ending))
 
         def job(moment: Moment) -> Job:
-            """The job, for Export.order."""
+            """Return the job that makes the file, as the lab stands at `moment`."""
             scene = replace(moment.scene, size=size)
             return Job(partial(tasks.still, form, scene, export.path, moment.current, transparent), FILE)
 
@@ -162,7 +162,7 @@ class NumbersSection:
         self.panel = column(words, self.form, self.save, self.table.panel)
 
     def tick(self) -> None:
-        """Numbers can be saved as soon as there is a frame."""
+        """Allow saving as soon as there is a frame."""
         self.save.disabled = self.table.save.disabled = self._source.frame is None
 
     def _save(self) -> None:
@@ -170,7 +170,7 @@ class NumbersSection:
         export = self._exports.add(file_name(self._source.lab, "", form.ending))
 
         def job(moment: Moment) -> Job:
-            """The job, for Export.order."""
+            """Return the job that makes the file, as the lab stands at `moment`."""
             return Job(partial(tasks.arrays, form, moment.scene, export.path, moment.current), FILE)
 
         export.order(self._source, "", job)
@@ -207,7 +207,7 @@ class TableSection:
         export = self._exports.add(file_name(lab, "table", self.form.value))
 
         def job(moment: Moment) -> Job:
-            """The job, for Export.order."""
+            """Return the job that makes the file, as the lab stands at `moment`."""
             steps = 0 if lab.ENDS else self.steps.value
             axes = axes_of(lab, texts)
             rest = {name: value for name, value in moment.scene.values.items() if name not in axes}
@@ -218,7 +218,7 @@ class TableSection:
 
 
 def not_made(counts: Mapping[str, int]) -> str:
-    """What is said of rows that were not made, by how many rows have which status; "" if all were."""
+    """Return what is said of rows that were not made, from how many rows have which status; "" if all were."""
     others = [f"{count} {status}" for status, count in counts.items() if status != "made"]
     return f"of {sum(counts.values())} rows {' and '.join(others)}: column why says the reason" if others else ""
 
@@ -228,7 +228,7 @@ def _close(text: str) -> str:
 
 
 def varied(source: ExportSource) -> dict[str, str]:
-    """Names of the parameters that a table may be over, by their labels: numbers and choices."""
+    """Return the names of the parameters that a table may be over, by their labels: numbers and choices."""
     known: dict[str, Any] = source.lab.param.objects("existing")
     kinds = (param.Number, param.Selector)
     return {one.label or name: name for name, one in known.items() if isinstance(one, kinds) and name != "device_index"}

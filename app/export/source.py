@@ -40,12 +40,12 @@ class Moment:
     current: LiveState
 
     def sized(self, size: tuple[int, int]) -> Moment:
-        """The same in (height, width) pixels; SceneError if that is too large."""
+        """Return the same in (height, width) pixels; SceneError if that is too large."""
         return replace(self, scene=replace(self.scene, size=size))
 
 
 class ExportSource:
-    """The lab that a view shows."""
+    """The lab that a view shows, as what is exported."""
 
     def __init__(self, view: LabView) -> None:
         self._view = view
@@ -66,22 +66,22 @@ class ExportSource:
         return self.session.latest
 
     def pictures(self) -> dict[str, str]:
-        """Names of the pictures there are now, by what they are called."""
+        """Return the names of the pictures there are now, by their labels."""
         frame = self.frame
         return {raster.label or name: name for name, raster in frame.rasters.items()} if frame else {}
 
     def drawings(self) -> dict[str, str]:
-        """Names of the drawings with axes that there are now, pictures included, by their titles."""
+        """Return the names of the drawings with axes that there are now, pictures included, by their titles."""
         return {panel.title or name: name for name, panel in self.panels().items()}
 
     def panels(self) -> Mapping[str, Panel]:
-        """What can be drawn now, by name; worked out once for a frame, as the card asks several times a second."""
+        """Return what can be drawn now, by name; worked out once a frame: the card asks several times a second."""
         if self.frame is not self._drawn_of:
             self._drawn_of, self._panels = self.frame, self.lab.panels(self.frame) if self.frame else {}
         return self._panels
 
     def size(self, height: int) -> tuple[int, int]:
-        """(height, width) in pixels of a picture of that height, in the shape it has on the screen; both even.
+        """Return (height, width) in pixels, both even, of a picture of that height, in its shape on the screen.
 
         A slide's without a picture.
         """
@@ -101,7 +101,7 @@ class ExportSource:
         look = self._view.controls.look(part)
 
         def take(snapshot: Mapping[str, Any]) -> None:
-            """The engine has answered."""
+            """Make the scene of the engine's snapshot."""
             history = self.lab.history_of(values, snapshot)
             screen = self.lab.sized()
             own = {name: value for name, value in history.values.items() if name not in screen}
@@ -119,7 +119,7 @@ class ExportSource:
             self.session.ask_snapshot()
 
     def hear(self, event: Any) -> None:
-        """An engine event of the lab."""
+        """Pass the engine's answer on to all who wait for it."""
         match event:
             case messages.SnapshotTaken(snapshot=snapshot):
                 self._answer(lambda pending: pending.take(snapshot))
@@ -127,13 +127,13 @@ class ExportSource:
                 self._answer(lambda pending: pending.failed(f"the engine did not say how the lab stands: {text}"))
 
     def tick(self) -> None:
-        """Now and then: whoever has waited too long for the engine is told."""
+        """Give up whoever has waited too long for the engine; called now and then."""
         if self._waiting and time.monotonic() > self._waiting[0].until:
             words = f"the engine has not said for {PATIENCE:.0f} s how the lab stands; try it once more"
             self._answer(lambda pending: pending.failed(words))
 
     def close(self) -> None:
-        """The lab is gone, and whoever waits for it is told."""
+        """Give up all who wait: the lab is gone."""
         self._closed = True
         self._answer(lambda pending: pending.failed(GONE))
 
@@ -145,7 +145,7 @@ class ExportSource:
 
 
 def slide(height: int) -> tuple[int, int]:
-    """(height, width) in pixels, both even, of a drawing: in the shape of a slide."""
+    """Return (height, width) in pixels, both even, of a drawing in the shape of a slide."""
     return _even(height, SLIDE)
 
 

@@ -42,7 +42,7 @@ LEAST = 3  # frames of each worker in a window, however long they take
 
 @dataclass(frozen=True)
 class Encoder:
-    """Of one format: frames a second, and bytes a frame. missing: why it was not measured, or ""."""
+    """One format: frames a second, and bytes a frame. missing: why it was not measured, or ""."""
 
     ending: str
     rate: Spread
@@ -52,7 +52,7 @@ class Encoder:
 
 @dataclass(frozen=True)
 class Pool:
-    """Of so many workers on one scene: frames a second while all of them were at work; devices: what they used."""
+    """So many workers on one scene: frames a second while all of them were at work; devices: what they used."""
 
     scene: str
     workers: int
@@ -64,7 +64,7 @@ class Pool:
 
 
 def encoders(rounds: int) -> list[Encoder]:
-    """60 frames of a field of 512 x 512 cells, by every encoder in turn, in another order each round."""
+    """Time 60 frames of a field of 512 x 512 cells, by every encoder in turn, in another order each round."""
     frames, order = list(_frames(ENCODED)), list(ENDINGS)
     rates: dict[str, list[float]] = {ending: [] for ending in order}
     sizes, missing = dict.fromkeys(order, 0), dict.fromkeys(order, "")
@@ -132,7 +132,7 @@ def timed(plain: Mapping[str, Any], number: int) -> Part:
 
 def pools(scenes: Sequence[str], counts: Sequence[int], values: Mapping[str, Any], gpu: bool, rounds: int,
           seconds: float) -> Iterator[Pool]:  # fmt: skip
-    """Frames a second by each number of workers, in another order each round.
+    """Yield frames a second by each number of workers, in another order each round.
 
     Counted is the time in which all workers are at work, of `seconds` at least; what they need to start is not.
     """
@@ -184,7 +184,7 @@ def _inside(shot: tuple[float, float], begin: float, until: float) -> float:
 
 
 def add(commands: Any) -> None:
-    """Add it to the command line's, in the place of the bench of a lab."""
+    """Add the command to the command line's, in the place of the bench of a lab."""
     parser = commands.add_parser("bench", help="time the encoders, and one worker against several")
     parser.add_argument("what", choices=[NAME])
     parser.add_argument("--backend", choices=[b.name for b in BACKENDS], help="of the workers (default: the fastest)")
@@ -198,7 +198,7 @@ def add(commands: Any) -> None:
 
 
 def run(chosen: argparse.Namespace, command: str) -> int:
-    """Measure and show; 0."""
+    """Measure, and show or save the record; return 0."""
     if chosen.rounds < 1 or chosen.seconds <= 0:
         raise ValueError(f"rounds and seconds must be above 0, not {chosen.rounds} and {chosen.seconds}")
     name = chosen.backend or next(b.name for b in reversed(BACKENDS) if not b.missing)

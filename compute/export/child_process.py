@@ -64,7 +64,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Holding:
-    """The child stands still, as hold number `number` asked it to."""
+    """The child has stopped at hold number `number`."""
 
     number: int
 
@@ -95,23 +95,23 @@ Answer = Progress | Holding | Result | Failure
 
 
 class Parent:
-    """The other end, as the child sees it. What libraries print goes to stderr, not between the answers."""
+    """The parent, as the child sees it. What libraries print goes to stderr, not between the answers."""
 
     def __init__(self, source: BinaryIO, sink: int) -> None:
         self._source, self._sink = source, sink
         self._tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._go = threading.Event()
         self._go.set()
-        self._hold, self._told = 0, -1.0
+        self._hold, self._last_sent = 0, -1.0
         threading.Thread(target=self._listen, name="parent", daemon=True).start()
 
     def serve(self) -> None:
-        """Do one task after the other. The listening thread ends the process."""
+        """Do one task after the other; never returns: the listening thread ends the process."""
         while True:
             self.send(carried_out(self._tasks.get(), self.tell))
 
     def send(self, answer: Answer) -> None:
-        """Say `answer`; if nobody hears it, end."""
+        """Send `answer`; end the process if the parent is gone."""
         try:
             data = pickle.dumps(answer, protocol=5)
         except Exception as error:  # noqa: BLE001 - whatever a result holds
@@ -124,10 +124,10 @@ class Parent:
             terminate_tree()
 
     def tell(self, part: float, words: str = "") -> None:
-        """Say how far it is; returns when it may go on."""
+        """Send how far the task is; return when it may go on."""
         now = time.monotonic()
-        if self._told < 0 or now - self._told >= OFTEN:
-            self._told = now
+        if self._last_sent < 0 or now - self._last_sent >= OFTEN:
+            self._last_sent = now
             self.send(Progress(part, words))
         while not self._go.is_set():
             self.send(Holding(self._hold))
@@ -138,7 +138,7 @@ class Parent:
             letter, size = HEAD.unpack(head)
             data = self._source.read(size)
             if letter == TASK and len(data) == size:
-                self._told = -1.0
+                self._last_sent = -1.0
                 self._tasks.put(data)
             elif letter == HOLD:
                 self._hold = int(data)
@@ -149,7 +149,7 @@ class Parent:
 
 
 def carried_out(task: bytes, tell: Tell) -> Answer:
-    """Do the pickled `task`; what came of it."""
+    """Do the pickled `task`; return its Result or Failure."""
     try:
         return Result(pickle.loads(task)(tell=tell))  # noqa: S301 - of our own parent
     except Exception as error:  # noqa: BLE001 - the parent is told
@@ -247,12 +247,12 @@ class ChildProcess:
         self._post(HOLD, b"%d" % number)
 
     def go_on(self) -> None:
-        """Have it go on."""
+        """Have it go on after a hold."""
         self._post(GO, b"")
         self._liveness.reset()
 
     def lost(self) -> str:
-        """Why nothing more is to be expected of it, "" if there is hope. For a child that has something to do."""
+        """Return why nothing more is to be expected of a child that has something to do, "" if there is hope."""
         return self._liveness.missing()
 
     def kill(self) -> None:
@@ -291,7 +291,7 @@ class ChildProcess:
                 self._to_send.clear()  # it has closed its end: reading tells
 
     def _read(self) -> list[Answer]:
-        """What it has said since."""
+        """Return what it has sent since."""
         try:
             data = os.read(self._out, CHUNK)
         except BlockingIOError:
@@ -333,7 +333,7 @@ class ChildProcess:
 
 
 def exchange(children: Sequence[ChildProcess], seconds: float) -> list[tuple[ChildProcess, Answer]]:
-    """Send what is to be sent and hear what was said, waiting `seconds` at most for the first of it.
+    """Send what is to be sent and return what was received, waiting `seconds` at most for the first of it.
 
     One that has nothing more to say is `ended` afterwards.
     """
@@ -378,12 +378,12 @@ class Liveness:
         self.reset()
 
     def reset(self) -> None:
-        """There was a sign of life."""
+        """Count from now: there was a sign of life."""
         self._quiet = self._stopped = self._silent = 0.0
         self._seen = time.monotonic()
 
     def missing(self) -> str:
-        """Why nothing more is to be expected, or ""."""
+        """Return why nothing more is to be expected, or ""."""
         now = time.monotonic()
         if now - self._seen < 1.0:
             return ""

@@ -32,13 +32,13 @@ OVER = ("done", "failed", "cancelled")
 
 
 class Queued(Protocol):
-    """What takes turns."""
+    """What waits in a JobQueue for its turn."""
 
     lane: Lane
     client: Hashable
 
     def your_turn(self) -> None:
-        """It has a turn, unless it has been removed since."""
+        """Begin or go on, unless it has been removed from the queue since."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ FILM = Lane("film", max(1, cpu_count() // 4))  # films, tables: minutes to hours
 
 
 class JobQueue:
-    """Who may run. Its lock may be taken with that of a job held, never the other way round."""
+    """Gives turns to jobs. Its lock may be taken with that of a job held, never the other way round."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -89,7 +89,7 @@ class JobQueue:
             return job in self._running
 
     def deal(self) -> None:
-        """Give the turns there are to those who wait, and tell them. Called without the lock of any job."""
+        """Give the turns there are to jobs that wait. Called without the lock of any job."""
         with self._lock:
             chosen = []
             while job := self._next():
@@ -106,7 +106,7 @@ class JobQueue:
         threading.Thread(target=self._prepare, name="spare", daemon=True).start()
 
     def process(self) -> ChildProcess:
-        """The process that was started ahead, or a new one."""
+        """Return the process that was started ahead, or a new one."""
         with self._lock:
             spare, self._spare = self._spare, None
         if spare is not None:
@@ -220,11 +220,11 @@ class Job:
         self._queue.deal()
 
     def join(self, seconds: float | None = None) -> bool:
-        """Wait until it is over and its process is gone, at most so long; whether that is so."""
+        """Wait until it is over and its process is gone, at most so many seconds; return whether that is so."""
         return self._gone.wait(seconds)
 
     def your_turn(self) -> None:
-        """Called by the queue. What is no longer wanted has been taken out of it already."""
+        """Begin or go on; called by the queue. What is no longer wanted has been taken out of it already."""
         with self._lock:
             if self.state != "waiting" or not self._queue.gave_turn(self):
                 return

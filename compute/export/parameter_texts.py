@@ -19,13 +19,14 @@ MOST_VALUES = 10_000  # of one parameter
 
 
 def values_of(kind: type[Lab], texts: Sequence[str]) -> dict[str, Any]:
-    """NAME=VALUE texts as values of the lab's parameters; SceneError names those there are."""
+    """Return NAME=VALUE texts as values of the lab's parameters; SceneError names those there are."""
     return {name: parsed(kind, name, value) for name, value in (_split(kind, text) for text in texts)}
 
 
 def parsed(kind: type[Lab], name: str, text: str) -> Any:
-    """A value from its text: as JSON for numbers and switches, comma-separated for tuples, one of the choices there
-    are, else as it stands.
+    """Return a value from its text.
+
+    It is JSON for numbers and switches, comma-separated for tuples, one of the choices there are, else as it stands.
     """
     parameter: Any = kind.param[name]
     if isinstance(parameter, param.Tuple):
@@ -54,7 +55,7 @@ def _chosen(kind: type[Lab], name: str, text: str) -> str:
 
 
 def axes_of(kind: type[Lab], texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """NAME=a,b,c texts, or NAME=lo:hi:n (even steps), NAME=lo:hi:xn (equal factors), as values to be tried.
+    """Return NAME=a,b,c texts, or NAME=lo:hi:n (even steps), NAME=lo:hi:xn (equal factors), as values to be tried.
 
     Tuples are separated by semicolons. SceneError for a name that comes twice, or for no or too many values.
     """

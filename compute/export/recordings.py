@@ -38,7 +38,7 @@ FEW = 20  # drawn frames for which no further process is started: it needs two s
 
 @dataclass(frozen=True)
 class Recording:
-    """What lies in a folder. about: lab, values at the start, every, pixels, most, began; numbers, steps: of the
+    """A recording in a folder. about: lab, values at the start, every, pixels, most, began; numbers, steps: of the
     frames; changes: {"frame", "step", "values"} where values of the lab were changed; parts: its pictures, panels: its
     drawings, of the first and the last frame.
     """
@@ -62,13 +62,13 @@ class Recording:
         return lab_class(self.about["lab"])
 
     def plain(self) -> dict[str, Any]:
-        """What it is, as values for JSON."""
+        """Return what was recorded, as values for JSON."""
         steps = {"first_step": self.steps[0], "last_step": self.steps[-1], "changes": len(self.changes)}
         return {**self.about, "frames": self.frames, **steps}
 
 
 def recorded(folder: Path) -> Recording:
-    """The recording in `folder`. SceneError if there is none, or no frame of it, or a damaged one."""
+    """Return the recording in `folder`. SceneError if there is none, or no frame of it, or a damaged one."""
     store = RecordingStore(folder)
     try:
         about, numbers = store.about(), store.numbers()
@@ -136,7 +136,7 @@ def _painted(found: Recording, painter: Painter, path: Path, rate: float, progre
 
 @dataclass(frozen=True)
 class Painter:
-    """From a recorded frame to pixels of `scene.size`."""
+    """Makes pixels, of `scene.size`, of recorded frames."""
 
     found: Recording
     scene: Scene
@@ -147,7 +147,7 @@ class Painter:
         return not self.scene.axes and self.scene.part in self.found.parts
 
     def pixels(self, number: int) -> Pixels | None:
-        """The picture of a frame; None if it has no such part. SceneError for a damaged frame."""
+        """Return the picture of a frame; None if it has no such part. SceneError for a damaged frame."""
         try:
             frame = self.found.store.get(number).frame
         except RecordingError as error:

@@ -32,7 +32,7 @@ SLICE = 64  # steps of a lab in one call
 
 @dataclass(frozen=True)
 class LiveState:
-    """A lab as it is now, elsewhere. values: all of them, also those that no scene can hold; snapshot: of its state."""
+    """The state of a lab that runs elsewhere. values: all of them, also those that no scene can hold."""
 
     values: Mapping[str, Any]
     snapshot: Mapping[str, Any] | None = None
@@ -51,7 +51,7 @@ class Replay:
         return cls(scene.opened(scene.values if values is None else values), scene.history)
 
     def to(self, steps: int, progress: OnProgress = lambda _: None) -> None:
-        """Let a lab that ends come to its end; another one go on to step `steps`, with what happened up to then."""
+        """Run a lab that ends to its end, another one to step `steps`, with what happened up to then."""
         if self.lab.ENDS:
             while not self.lab.resting:
                 self.lab.advance(SLICE)
@@ -76,14 +76,14 @@ class Replay:
 
 
 def pixels(scene: Scene, current: LiveState | None = None, progress: OnProgress = lambda _: None) -> Pixels:
-    """The picture of `scene`. ValueError for values that the lab refuses, or if it has no such picture."""
+    """Return the picture of `scene`. ValueError for values that the lab refuses, or if it has no such picture."""
     with opened_at(scene, current, progress) as lab:
         return current_pixels(lab, scene)
 
 
 @contextmanager
 def opened_at(scene: Scene, current: LiveState | None = None, progress: OnProgress = lambda _: None) -> Iterator[Lab]:
-    """A lab that has gone as far as `scene` says, closed at the end of the block.
+    """Give a lab that has gone as far as `scene` says, closed at the end of the block.
 
     With `current`, which is what the scene was taken from, it has those values, and a state that a snapshot holds is
     taken over instead of being made again.
@@ -99,7 +99,7 @@ def opened_at(scene: Scene, current: LiveState | None = None, progress: OnProgre
 
 
 def current_pixels(lab: Lab, scene: Scene) -> Pixels:
-    """What the lab shows now, in the scene's colours and exactly its size; with axes where that is asked for, or lines.
+    """Return what the lab shows now, in the scene's colours and its size; lines, and what is asked for, with axes.
 
     SceneError for a part that the lab does not have.
     """
@@ -113,7 +113,7 @@ def current_pixels(lab: Lab, scene: Scene) -> Pixels:
 
 
 def fitted(picture: Pixels, size: tuple[int, int]) -> Pixels:
-    """The picture scaled to `size` (height, width): cells stay sharp where they become larger."""
+    """Return the picture scaled to `size` (height, width): cells stay sharp where they become larger."""
     if picture.shape[:2] == size:
         return picture
     height, width = size
@@ -123,13 +123,13 @@ def fitted(picture: Pixels, size: tuple[int, int]) -> Pixels:
 
 
 def read_png(file: bytes) -> Pixels:
-    """The picture in the bytes of a PNG file."""
+    """Return the picture in the bytes of a PNG file."""
     with Image.open(io.BytesIO(file)) as picture:
         return np.asarray(picture.convert("RGB"))
 
 
 def png(picture: Pixels, text: str = "") -> bytes:
-    """The bytes of a PNG file with `text` in it; the same for the same pixels and text."""
+    """Return the bytes of a PNG file with `text` in it; the same for the same pixels and text."""
     about = PngInfo()
     if text:
         about.add_itxt(TEXT, text)

@@ -47,25 +47,25 @@ MakePart = Callable[[Mapping[str, Any], int], Part]  # makes part `number` of a 
 
 
 class RenderWork(Protocol):
-    """What consists of parts that can be made from its plan and their numbers alone: a film, a table.
+    """A work of parts that can be made from its plan and their numbers alone: a film, a table.
 
     sequential: whether a part is made by going on from the one before, so that one worker must make all.
     """
 
     @property
     def count(self) -> int:
-        """How many parts."""
+        """The number of parts."""
 
     @property
     def sequential(self) -> bool:
-        """See above."""
+        """Whether one worker must make all."""
 
     @property
     def task(self) -> MakePart:
         """The function that makes a part of the plan `plain`, in a worker."""
 
     def plain(self) -> dict[str, Any]:
-        """The plan, for JSON."""
+        """Return the plan, for JSON."""
 
 
 class RenderPool(Protocol):
@@ -76,23 +76,23 @@ class RenderPool(Protocol):
         """How many frames at a time; None where others decide."""
 
     def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[Part]:
-        """The parts `numbers`, in any order. Closing the iterator stops the work."""
+        """Yield the parts `numbers`, in any order. Closing the iterator stops the work."""
 
 
 def gpus_here() -> tuple[str, ...]:
-    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; all there are where it is not set."""
+    """Return the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; where it is not set, all."""
     allowed = tuple(name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip())
     return allowed or tuple(str(number) for number in range(max(1, len(machine.nvidia()[0]))))
 
 
 def on_gpu(lab: type[Lab], named: Iterable[str | None]) -> bool:
-    """Whether one of the backends `named`, None for the lab's default, runs on a GPU; unknown names do not."""
+    """Return whether one of the backends `named`, None for the lab's default, runs on a GPU; unknown names do not."""
     names = {name or lab.param["backend"].default for name in named}
     return any(backend.name in names and backend.device == "cuda" for backend in BACKENDS)
 
 
 def pool_for(scheduler: str | None, workers: int | None, gpu: bool) -> RenderPool:
-    """Processes of this machine, or the Dask cluster of a `scheduler`."""
+    """Return a pool: processes of this machine, or the Dask cluster of a `scheduler`."""
     if scheduler:
         return Cluster(scheduler, workers)
     return LocalPool(workers, gpu)
@@ -162,7 +162,7 @@ class WorkerSlot:
             self.process.give(partial(made_part, work.task, work.plain(), self.parts[-1]))
 
     def loss(self) -> str:
-        """Why nothing more comes from its worker, or ""."""
+        """Return why nothing more comes from its worker, or ""."""
         if self.process is None or not self.parts:
             return ""
         return self.process.lost() or ("it ended" if self.process.ended else "")
@@ -181,7 +181,7 @@ class WorkerSlot:
 
 
 def received(slots: Sequence[WorkerSlot]) -> Iterator[Part]:
-    """What workers have made since; waits for it a moment. What one could not make is raised."""
+    """Yield what workers have made, waiting for it a moment. Raise the error of one that could not."""
     busy = {slot.process: slot for slot in slots if slot.process is not None}
     for process, answer in exchange(list(busy), TICK):
         match answer:
@@ -193,7 +193,7 @@ def received(slots: Sequence[WorkerSlot]) -> Iterator[Part]:
 
 
 def made_part(task: MakePart, plain: Mapping[str, Any], number: int, tell: Tell) -> Part:
-    """Part `number` of the plan `plain`, in a worker."""
+    """Make part `number` of the plan `plain`, in a worker."""
     tell(0.0, f"part {number}")  # a sign of life
     return task(plain, number)
 
@@ -296,11 +296,11 @@ class ResumableParts:
         self.folder = path.with_name(f"{path.name}.{what}")
 
     def missing(self) -> list[int]:
-        """Numbers of the parts that are not there yet."""
+        """Return the numbers of the parts that are not there yet."""
         return [number for number in range(self.count) if not self._file(number).is_file()]
 
     def make(self, pool: RenderPool, tell: Callable[[int], None]) -> None:
-        """Make those that are missing; `tell` hears how many are there. SceneError if the folder holds others'."""
+        """Make those that are missing; tell(how many are there). SceneError if the folder holds another work's."""
         self._claim(self._work.plain())
         missing = self.missing()
         done = self.count - len(missing)
@@ -312,7 +312,7 @@ class ResumableParts:
                 tell(done)
 
     def read(self, number: int) -> bytes:
-        """Part `number`."""
+        """Return the bytes of part `number`."""
         return self._file(number).read_bytes()
 
     def clear(self) -> None:

@@ -41,7 +41,7 @@ class SceneError(ValueError):
 
 
 def short(value: object) -> str:
-    """`value` as a text of at most 60 characters."""
+    """Return `value` as a text of at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:50]}…"
 
@@ -62,7 +62,7 @@ class Look:
 
 
 def coloured(levels: NDArray[np.uint8], look: Look, apart: tuple[int, int, int] = APART) -> NDArray[np.uint8]:
-    """(height, width, 3): `levels` (height, width) in the colours of `look`, the level of no number in `apart`.
+    """Return (height, width, 3): `levels` (height, width) in the colours of `look`, those of no number in `apart`.
 
     Row 0 of `levels` is the lowest, that of the result the highest, as files have it.
     """
@@ -75,9 +75,11 @@ def coloured(levels: NDArray[np.uint8], look: Look, apart: tuple[int, int, int] 
 
 @dataclass(frozen=True)
 class Scene:
-    """values: parameters of the lab that are not at their default; size: (height, width) in pixels; steps: how far a
-    lab that never ends has gone; part: name of the picture in the lab's frames, "" for the first; view: (x0, y0, x1,
-    y1) of it, None for the whole.
+    """What makes one picture again.
+
+    values: parameters of the lab that are not at their default; size: (height, width) in pixels; steps: how far a lab
+    that never ends has gone; part: name of the picture in the lab's frames, "" for the first; view: (x0, y0, x1, y1)
+    of it, None for the whole.
 
     look: None for whichever is usual where it is shown; axes: whether it is drawn with axes and a colour bar; a part
     that is lines always has axes.
@@ -121,11 +123,11 @@ class Scene:
         return lab_class(self.lab)
 
     def open(self) -> Lab:
-        """A lab that shows this scene, at its beginning. ValueError for values that it refuses."""
+        """Return a lab that shows this scene, at its beginning. ValueError for values that it refuses."""
         return self.opened(self.values)
 
     def opened(self, values: Mapping[str, Any]) -> Lab:
-        """The lab with other values, for a picture of this size."""
+        """Return the lab with other values, for a picture of this size."""
         return self.kind(**self.kind.pictured(dict(values), self.size))
 
     def check(self) -> None:
@@ -162,7 +164,7 @@ def values_along(values: Mapping[str, Any], history: Entries) -> Iterator[dict[s
 
 
 def scene_of(document: Mapping[str, Any]) -> Scene:
-    """The scene that `plain` wrote; SceneError says which entry is wrong. "made", where and when, is not read.
+    """Return the scene that `plain` wrote; SceneError says which entry is wrong. "made", where and when, is not read.
 
     Bounds of the lab's values are for `check`.
     """
@@ -190,7 +192,7 @@ def scene_of(document: Mapping[str, Any]) -> Scene:
 
 
 def read(text: str) -> Mapping[str, Any]:
-    """A JSON object from `text`; SceneError if it is none, or longer than LONGEST_TEXT characters.
+    """Return the JSON object in `text`; SceneError if it is none, or longer than LONGEST_TEXT characters.
 
     Its numbers are finite, its texts can be written as UTF-8, and it is at most MOST_DEPTH deep.
     """
@@ -220,7 +222,7 @@ def _finite(text: str) -> float:
 
 
 def _require_plain(document: object) -> None:
-    """Not recursive: it is what makes sure that others may be."""
+    """Check depth and texts. Not recursive: it is what makes sure that others may be."""
     todo = [(document, 0)]
     while todo:
         value, depth = todo.pop()

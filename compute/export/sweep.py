@@ -52,7 +52,7 @@ class ParameterSweep:
 
     @property
     def count(self) -> int:
-        """Combinations."""
+        """The number of combinations: of rows."""
         return math.prod(len(values) for values in self.axes.values())
 
     @property
@@ -61,7 +61,7 @@ class ParameterSweep:
         return row
 
     def at(self, number: int) -> dict[str, Any]:
-        """The values of row `number`, the varied ones first."""
+        """Return the values of row `number`, the varied ones first."""
         places = np.unravel_index(number, [len(values) for values in self.axes.values()] or [1])
         varied = {name: values[place] for (name, values), place in zip(self.axes.items(), places, strict=False)}
         return {**varied, **self.values}
@@ -110,7 +110,7 @@ def _timing(frame: Frame, seconds: float) -> dict[str, Any]:
 
 
 class TableMaker:
-    """The making of a table of a sweep. Its rows are kept until it is there; `why`: of the first that was not made."""
+    """Makes the table of a sweep. Rows are kept until it is there. why: the reason of the first row not made."""
 
     def __init__(self, sweep: ParameterSweep, path: Path, command: str = "") -> None:
         self._format = table_format(path)

@@ -32,7 +32,7 @@ def arrays(form: ArrayFormat, scene: Scene, path: Path, current: LiveState, tell
 
 
 def film(film: Film, path: Path, tell: Tell) -> None:
-    """The film `path`, by as many processes as the machine has cores or GPUs for."""
+    """Make the film `path`, by as many processes as the machine has cores or GPUs for."""
 
     def show(now: FilmProgress) -> None:
         part = now.done / now.frames
@@ -45,7 +45,7 @@ def film(film: Film, path: Path, tell: Tell) -> None:
 
 
 def guess(film: Film, path: Path, tell: Tell) -> Estimate:
-    """How long `film` would take, and how large its file would be."""
+    """Return how long `film` would take, and how large its file would be."""
     tell(0.0, "trying a few frames")
     starting = 2 * time.thread_time()  # the film's process and its workers' will take as long as this one has
     return estimate(film, path, _pool(film).workers, starting=starting)
@@ -54,7 +54,7 @@ def guess(film: Film, path: Path, tell: Tell) -> Estimate:
 def recorded(
     folder: Path, path: Path, look: Look, part: str, axes: bool, size: tuple[int, int], rate: float, tell: Tell
 ) -> None:
-    """The film `path` of what was recorded in `folder`."""
+    """Make the film `path` of what was recorded in `folder`."""
     recordings.write(
         folder, path, look, part, size, rate, command=COMMAND, axes=axes,
         progress=lambda done, of: tell(done / max(1, of), f"frame {done} of {of}"),
@@ -62,7 +62,7 @@ def recorded(
 
 
 def table(sweep: ParameterSweep, path: Path, tell: Tell) -> dict[str, int]:
-    """The table `path` of `sweep`; how many rows have which status. SceneError if none could be made."""
+    """Make the table `path` of `sweep`; return how many rows have which status. SceneError if none could be made."""
     gpu = on_gpu(lab_class(sweep.lab), (sweep.at(number).get("backend") for number in range(sweep.count)))
     making = TableMaker(sweep, path, COMMAND)
     counts = making.run(LocalPool(gpu=gpu), lambda done: tell(done / sweep.count, f"row {done} of {sweep.count}"))
@@ -72,13 +72,13 @@ def table(sweep: ParameterSweep, path: Path, tell: Tell) -> dict[str, int]:
 
 
 def pose(scene: Scene, tell: Tell) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The values and the snapshot of a lab that has gone as far as `scene` says."""
+    """Return the values and the snapshot of a lab that has gone as far as `scene` says."""
     with render.opened_at(scene, progress=lambda part: tell(part, "computing")) as lab:
         return lab.values(), lab.snapshot()
 
 
 def check(scene: Scene, tell: Tell) -> tuple[dict[str, Any], None]:
-    """The values of `scene`, once they are known to be allowed: its lab needs nothing else to be shown."""
+    """Return the values of `scene` once they are known to be allowed: its lab needs nothing else to be shown."""
     tell(0.0, "checking")
     scene.check()
     return dict(scene.values), None

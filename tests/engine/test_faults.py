@@ -16,7 +16,9 @@ import pytest
 from compute.engine import (
     Broken,
     Busy,
+    CheckpointTaken,
     Closed,
+    Event,
     FrameReady,
     Paused,
     Refused,
@@ -276,6 +278,24 @@ def test_a_state_moves_to_another_engine(engine):
         client.handle.act("restore", snapshot=taken)
         client.credit(2)
         assert client.wait_frame(lambda frame: frame.facts["step"] == 9).facts["value"] == 9.0
+
+
+def test_a_checkpoint_opens_in_another_engine(engine):
+    first = Client(engine)
+    first.credit(2)
+    first.handle.step(9)
+    first.wait_frame(lambda frame: frame.facts["step"] == 9)
+    first.handle.take_checkpoint()
+    taken = first.wait(CheckpointTaken).checkpoint
+    assert (taken.values["level"], taken.recording_offset) == (0.5, None)
+    wait_until(lambda: first.handle._lab.questions == [])
+    for other in running("host:other"):
+        events: list[Event] = []
+        handle = other.open("faulty", taken.values, events.append, (8, 8), taken, frames=7)
+        handle.frames_through(8)
+        wait_until(lambda events=events: any(isinstance(event, FrameReady) for event in events))
+        (shown,) = [event.frame for event in events if isinstance(event, FrameReady)]
+        assert (shown.number, shown.facts["step"], shown.facts["value"]) == (8, 9.0, 9.0)
 
 
 def test_nobody_is_left_behind_when_the_engine_closes_while_it_hangs():
