@@ -20,7 +20,7 @@ from compute.labs.crossover.point import Point
 from compute.labs.crossover.roofline import Roof
 from tests.comparing import NoMeter
 from tests.engine.faulty import Client
-from tests.test_crossover_sweep import A, B, Scripted
+from tests.labs.crossover.test_sweep import A, B, Scripted
 
 LITTLE = {"backend": "cpu_numba", "least": 10, "most": 100, "per_decade": 1, "budget": 0.2,
           "longest": 60.0}  # fmt: skip  # a busy machine skips nothing

@@ -16,8 +16,8 @@ import pytest
 from app import session as module
 from app.session_states import Live
 from compute.engine import Refused, SnapshotTaken, Supervisor
+from tests.app.test_session_machine import Elsewhere
 from tests.engine.faulty import Faulty, running
-from tests.test_session_machine import Elsewhere
 
 EXAMPLES = int(os.environ.get("FIELDLAB_REAL_EXAMPLES", "12"))  # of random sequences; 200 for a thorough look
 ACTS = 12  # of a sequence

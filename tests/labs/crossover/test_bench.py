@@ -23,7 +23,7 @@ from compute.labs.crossover.conclusions import claims
 from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.sweep import Sweep
 from tests.comparing import NoMeter
-from tests.test_crossover_sweep import A, B, Clock, Scripted, broken, finish, plan
+from tests.labs.crossover.test_sweep import A, B, Clock, Scripted, broken, finish, plan
 
 OPTIONS = {"workloads": (), "ways": (), "sizes": (), "limit": ()}
 QUICK = ("--sizes", "10,100", "--ways", "cpu_numpy,cpu_numba", "--budget", "0.4")

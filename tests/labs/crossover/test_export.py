@@ -20,7 +20,7 @@ from compute.labs.crossover import sweep as sweeps
 from compute.labs.crossover.catalogue import workloads
 from compute.labs.crossover.roofline import Roof, curves
 from compute.timings import Spread
-from tests.test_crossover_sweep import Scripted
+from tests.labs.crossover.test_sweep import Scripted
 
 SIZES = [100, 1000, 10**4, 10**5, 10**6]
 VALUES = {"backend": "cpu_numba", "least": SIZES[0], "most": SIZES[-1], "per_decade": 1,

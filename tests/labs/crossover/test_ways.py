@@ -99,7 +99,7 @@ import json, sys, warnings
 # What numba.cuda.random says of itself in the simulator.
 warnings.filterwarnings("ignore", "(?s).*(nopython=False|xoroshiro128p|object mode|overflow encountered)")
 from compute.labs.crossover.catalogue import DTYPES, workloads
-from tests.test_crossover_ways import choices, difference, simulated
+from tests.labs.crossover.test_ways import choices, difference, simulated
 found = {}
 for way in (way for w in workloads() for way in w.ways() if way.backend.name == "gpu_numba"):
     assert not way.missing, way.missing

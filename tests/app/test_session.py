@@ -12,8 +12,8 @@ from app import session as module
 from app.session_states import FellBack, host_values
 from compute.engine import Broken, Refused, SnapshotTaken, Supervisor
 from compute.labs.diffusion import Diffusion
+from tests.app.test_session_recording import Tab
 from tests.engine.faulty import running
-from tests.test_session_recording import Tab
 
 
 @pytest.fixture(scope="module")
