@@ -32,7 +32,7 @@ from typing import Any, ClassVar, TypeAlias
 import param
 from bokeh.document import Document
 
-from app.lobby import lobby
+from app.session_limiter import session_limiter
 from app.session_states import (
     HOST,
     Broken,
@@ -49,7 +49,7 @@ from app.session_states import (
     host_values,
 )
 from app.stream import Delivered, FrameGate
-from app.taping import Taping
+from app.tab_recording import TabRecording
 from compute.backends import backend
 from compute.engine import Checkpoint, LabHandle, messages
 from compute.frames import Frame
@@ -107,7 +107,7 @@ class Session(param.Parameterized):
         self._shown, self._drawn = True, False  # whether somebody looks; whether the browser has drawn the plots
         self._questions = 0  # snapshots that were asked for and have not come
         self._checkpoints = 0  # checkpoints likewise, of the lab that is shown
-        self._taping = Taping(lambda news: self.later(lambda: self.on_event(news)))
+        self._taping = TabRecording(lambda news: self.later(lambda: self.on_event(news)))
 
     # -- what it says
 
@@ -164,7 +164,7 @@ class Session(param.Parameterized):
     ) -> Opened:
         """A lab on the engine `target` that goes on counting from `frames`."""
         self._keys += 1
-        key, supervisor = self._keys, lobby().engines.get(target)
+        key, supervisor = self._keys, session_limiter().engines.get(target)
         hear = partial(self._hear, key)
         return key, supervisor.open(self.lab.LAB, dict(values), hear, self.pixels, checkpoint, frames)
 
@@ -256,7 +256,7 @@ class Session(param.Parameterized):
         self._drive()
 
     def _try_again(self, reason: str) -> None:
-        lobby().engines.get(self._target).retry()
+        session_limiter().engines.get(self._target).retry()
         if self._handle is not None and self._handle.closed:  # it could not even be opened
             self.state = Opening()
             self._key, self._handle = self._open(self._target, self.values, self.gate.newest)

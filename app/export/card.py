@@ -23,7 +23,7 @@ from app.widgets import FULL, icon
 from compute.export.jobs import JOBS
 
 if TYPE_CHECKING:
-    from app.lab_view import LabView
+    from app.lab_tab import LabTab
 
 PLACE = CARD | {"z-index": "1250"}  # over the other card
 TITLE = "<h2 class='along'>Take it along</h2>"
@@ -50,7 +50,7 @@ class ExportCard:
         self.exports = Exports(document, self.download, notices)
         self.open = False
         self._sections: dict[str, LabExports] = {}
-        self._view: LabView | None = None
+        self._view: LabTab | None = None
         self._ticking: Any = None
         self.button = icon("ios_share", WORDS, self.toggle,
                            color="default", align="center")  # fmt: skip
@@ -67,13 +67,13 @@ class ExportCard:
         """The components that belong into the page."""
         return self.card, self.download, self.zone
 
-    def show(self, view: LabView) -> None:
+    def show(self, view: LabTab) -> None:
         """Export from this view from now on: the page shows it."""
         self._view = view
         if self.open:
             self._fill()
 
-    def forget(self, view: LabView) -> None:
+    def forget(self, view: LabTab) -> None:
         """Close the sections of a view that is closed for good."""
         sections = self._sections.pop(view.session.lab.LAB, None)
         if sections is not None:
@@ -126,7 +126,7 @@ class LabExports:
     changed(): a recording has begun or ended.
     """
 
-    def __init__(self, view: LabView, exports: Exports, download: FileDownload, changed: Callable[[], object]) -> None:
+    def __init__(self, view: LabTab, exports: Exports, download: FileDownload, changed: Callable[[], object]) -> None:
         self.source = source = ExportSource(view)
         self._makers: dict[str, Callable[[], Any]] = {
             LinkSection.TITLE: lambda: LinkSection(source, exports, download),

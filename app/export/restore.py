@@ -26,7 +26,7 @@ from compute.export.link import unpacked
 from compute.export.scene import Scene, SceneError, read, scene_of
 
 if TYPE_CHECKING:
-    from app.lab_view import LabView
+    from app.lab_tab import LabTab
 
 MOST_WORK = 10**12  # steps times cells that a link or a file may ask for: some minutes of one processor
 
@@ -76,7 +76,7 @@ def scene_in(text: str | None) -> Scene:
 class Restorer:
     """Brings the lab of one view into the state of a scene. tell(kind, text) says what came of it."""
 
-    def __init__(self, view: LabView, tell: Callable[[str, str], None]) -> None:
+    def __init__(self, view: LabTab, tell: Callable[[str, str], None]) -> None:
         self._view, self._tell = view, tell
         self._scene: Scene | None = None
         self._job: Job | None = None

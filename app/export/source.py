@@ -16,7 +16,7 @@ from compute.lab import Lab
 from compute.panels import Panel
 
 if TYPE_CHECKING:
-    from app.lab_view import LabView
+    from app.lab_tab import LabTab
 
 SLIDE = 16 / 9  # width to height of a drawing
 PATIENCE = 60.0  # s that the engine may take to say how the lab stands: it may be compiling
@@ -47,7 +47,7 @@ class Moment:
 class ExportSource:
     """The lab that a view shows, as what is exported."""
 
-    def __init__(self, view: LabView) -> None:
+    def __init__(self, view: LabTab) -> None:
         self._view = view
         self.session = view.session
         self._waiting: list[PendingSnapshot] = []

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from app.access import host_name, is_allowed, policy
-from app.lobby import Lobby, session_limit
+from app.session_limiter import SessionLimiter, session_limit
 
 ALLOWED = {"lecture.example:5006", "localhost:5006"}
 
@@ -249,15 +249,15 @@ asyncio.run(main())
 
 
 def test_the_lobby_is_full_at_its_limit() -> None:
-    lobby, one, two = Lobby(2), object(), object()
-    lobby.enter(one, "1")
-    assert not lobby.full
-    lobby.enter(two, "2")
-    assert lobby.full
-    lobby.leave(one)
-    lobby.leave(one)
-    assert not lobby.full
-    assert lobby.ready == {"2"}
+    limiter, one, two = SessionLimiter(2), object(), object()
+    limiter.add(one, "1")
+    assert not limiter.full
+    limiter.add(two, "2")
+    assert limiter.full
+    limiter.remove(one)
+    limiter.remove(one)
+    assert not limiter.full
+    assert limiter.ready == {"2"}
 
 
 @pytest.mark.parametrize("text", ["0", "-3", "many", "1.5", ""])

@@ -9,17 +9,17 @@ import sys
 import pytest
 
 from app.admission import WAITING, Admission, NoRoom
-from app.lobby import Lobby
+from app.session_limiter import SessionLimiter
 
 HALF = WAITING // 2
 
 
 class House:
-    """An admission with its lobby, and the sessions that there are."""
+    """An admission with its limiter, and the sessions that there are."""
 
     def __init__(self, limit=64):
-        self.lobby = Lobby(limit)
-        self.admission, self.alive = Admission(self.lobby), set()
+        self.limiter = SessionLimiter(limit)
+        self.admission, self.alive = Admission(self.limiter), set()
 
     def ask(self, name, address="10.0.0.1"):
         self.admission.admit(name, address, set(self.alive))
@@ -45,7 +45,7 @@ def test_who_is_ready_or_gone_waits_no_longer():
     house = House()
     for number in range(HALF):
         house.ask(f"{number}")
-    house.lobby.enter(object(), "0")
+    house.limiter.add(object(), "0")
     house.ask("next")
     house.refuses("after", "10.0.0.1")
     house.alive.discard("1")
@@ -58,8 +58,8 @@ def test_a_class_that_opens_the_page_at_once_gets_it():
     for number in range(60):
         house.ask(f"{number}", "192.168.0.1")
         if number >= HALF - 1:
-            house.lobby.enter(object(), f"{number - HALF + 1}")
-    assert len(house.lobby.pages) == 60 - HALF + 1
+            house.limiter.add(object(), f"{number - HALF + 1}")
+    assert len(house.limiter.pages) == 60 - HALF + 1
 
 
 def test_pages_that_wait_count_for_the_cap():
@@ -69,7 +69,7 @@ def test_pages_that_wait_count_for_the_cap():
     house.ask("3")
     assert house.refuses().again
     for page in "123":
-        house.lobby.enter(object(), page)
+        house.limiter.add(object(), page)
     full = house.refuses()
     assert not full.again
     assert "3 browser tabs" in full.words

@@ -68,7 +68,7 @@ def engines() -> Iterator[EnginePool]:
 
 @pytest.fixture
 def tab(engines, monkeypatch) -> Iterator[Tab]:
-    monkeypatch.setattr(module, "lobby", lambda: SimpleNamespace(engines=engines))
+    monkeypatch.setattr(module, "session_limiter", lambda: SimpleNamespace(engines=engines))
     tab = Tab(engines, backend="cpu_numba", ny=300, nx=200, r=0.2)
     tab.until(lambda: tab.session.latest)
     yield tab

@@ -25,7 +25,7 @@ def engine():
 def tab(engine, monkeypatch) -> Iterator[Tab]:
     """A tab; self.restored: what its widgets were told."""
     room = SimpleNamespace(engines=SimpleNamespace(get=lambda name: engine))
-    monkeypatch.setattr(module, "lobby", lambda: room)
+    monkeypatch.setattr(module, "session_limiter", lambda: room)
     tab = Tab(level=0.5)
     tab.restored = []
     tab.session.on_values = tab.restored.append
@@ -48,7 +48,7 @@ def two() -> Iterator[dict[str, Supervisor]]:
 def tab_on_two(two, monkeypatch) -> Iterator[Tab]:
     """A tab whose value `text` says which of two engines."""
     room = SimpleNamespace(engines=SimpleNamespace(get=two.__getitem__))
-    monkeypatch.setattr(module, "lobby", lambda: room)
+    monkeypatch.setattr(module, "session_limiter", lambda: room)
     tab = Tab(level=0.5)
     tab.restored = []
     tab.session.on_values = tab.restored.append

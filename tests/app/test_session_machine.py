@@ -48,9 +48,9 @@ class Tab:
         self.unconfirmed: deque[int] = deque()
         self.most_owed = self.snapshots = 0
         document: Any = SimpleNamespace(add_next_tick_callback=self.jobs.append)
-        module_lobby = SimpleNamespace(engines=self.engines)
+        limiter = SimpleNamespace(engines=self.engines)
         self.restore = pytest.MonkeyPatch()
-        self.restore.setattr(module, "lobby", lambda: module_lobby)
+        self.restore.setattr(module, "session_limiter", lambda: limiter)
         self.restore.setattr(module, "host_values", lambda lab, values: {"text": ""})
         self.session = Elsewhere(Faulty, document, {"backend": "cpu_numpy", **values})
         self.session.gate._clock = lambda: 0.0  # no delay, so that the window is 1

@@ -125,7 +125,8 @@ def agrees(tab: Tab) -> bool:
 def test_page_values_and_what_computes_agree_after_any_sequence(engines, monkeypatch, seed):
     for engine in engines.values():
         engine._breaker.reset()  # the sequences before are no reason to give up
-    monkeypatch.setattr(module, "lobby", lambda: SimpleNamespace(engines=SimpleNamespace(get=engines.__getitem__)))
+    pool = SimpleNamespace(get=engines.__getitem__)
+    monkeypatch.setattr(module, "session_limiter", lambda: SimpleNamespace(engines=pool))
     tab, rng = Tab(engines), random.Random(seed)
     try:
         tab.session.play(True)

@@ -64,7 +64,7 @@ def engines() -> Iterator[dict[str, Supervisor]]:
 @pytest.fixture
 def tab(engines, monkeypatch) -> Iterator[Tab]:
     room = SimpleNamespace(engines=SimpleNamespace(get=engines.__getitem__))
-    monkeypatch.setattr(module, "lobby", lambda: room)
+    monkeypatch.setattr(module, "session_limiter", lambda: room)
     tab = Tab(cost=0.0005)
     yield tab
     tab.session.close()

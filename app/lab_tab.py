@@ -22,7 +22,7 @@ SIDEBAR, READOUT, HEADER, STATUS, PADDING = 280, 320, 57, 40, 24  # px
 TICK = 250  # ms between refreshes of status, curves and readout
 
 
-class LabView:
+class LabTab:
     """Builds the parts and passes events between them. `main`, `controls` and `readout` are what the page shows.
 
     drawn: whether the browser has drawn the plots; frames come from then on. listeners hear every engine event.

@@ -1,7 +1,7 @@
-"""Who is in: one object a server process that owns the engines, counts the pages that are open and caps them.
+"""The limit on open pages: one object a server process, which counts them and owns the engines that they share.
 
-A page is in when its browser says that it is ready, never by a bare GET, and leaves with its session. Who gets a page
-at all is asked before: app.admission.
+A page counts from when its browser says that it is ready, never by a bare GET, until its session ends. Whether a page
+is built at all is decided before: app.admission.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT = 64  # one process serves about 60 clients at 14 frames/s
 
 
-class Lobby:
+class SessionLimiter:
     """The engines of this process and the pages that use them."""
 
     def __init__(self, limit: int) -> None:
@@ -41,20 +41,20 @@ class Lobby:
 
     @property
     def full(self) -> bool:
-        """Whether no further page may enter."""
+        """Whether no further page may be opened."""
         return len(self.pages) >= self.limit
 
     @property
     def ready(self) -> set[str]:
-        """Ids of the sessions whose pages are in."""
+        """Ids of the sessions whose pages are open."""
         return set(self.pages.values())
 
-    def enter(self, page: Page, session: str) -> None:
-        """Count `page` in, which belongs to the session of that id."""
+    def add(self, page: Page, session: str) -> None:
+        """Count `page`, which belongs to the session of that id, as open."""
         self.pages[page] = session
 
-    def leave(self, page: Page) -> None:
-        """Forget `page`; harmless if it never entered."""
+    def remove(self, page: Page) -> None:
+        """Forget `page`; harmless if it was never counted."""
         self.pages.pop(page, None)
 
 
@@ -67,6 +67,6 @@ def session_limit() -> int:
 
 
 @cache
-def lobby() -> Lobby:
-    """This process's lobby."""
-    return Lobby(session_limit())
+def session_limiter() -> SessionLimiter:
+    """This process's limiter."""
+    return SessionLimiter(session_limit())

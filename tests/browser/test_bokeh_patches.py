@@ -1,4 +1,4 @@
-"""What app/static/mends.js does for Panel's components, on a page that is shown."""
+"""What app/static/bokeh_patches.js does for Panel's components, on a page that is shown."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@
 
   Component.prototype._render_code = function () {
     const code = theirs.call(this);
-    if (!state.test(code)) console.error('app/static/mends.js does not know this release of Panel: see its useState');
+    if (!state.test(code)) console.error('app/static/bokeh_patches.js does not know this release of Panel: see its useState');
     return code.replace(state, '$& if (fieldlab.plain(target, prop)) return fieldlab.shared(React, target, prop);');
   };
 

@@ -15,8 +15,8 @@ MOVING = "the lab is moving to another engine just now"
 NO_LAB = "the lab could not be opened"
 
 
-class Taping:
-    """report(Recorded) tells what no engine tells. Handles are those of the engine on which the lab is."""
+class TabRecording:
+    """The recording of one tab. report(Recorded) tells what no engine tells; handles are of the engine the lab is on."""
 
     def __init__(self, report: Callable[[Recorded], None]) -> None:
         self._report = report
