@@ -16,7 +16,7 @@ NO_LAB = "the lab could not be opened"
 
 
 class TabRecording:
-    """The recording of one tab. report(Recorded) tells what no engine tells; handles are of the engine the lab is on."""
+    """The recording of one tab. report(Recorded) tells what no engine tells; handles are those of its engine."""
 
     def __init__(self, report: Callable[[Recorded], None]) -> None:
         self._report = report
