@@ -1,7 +1,7 @@
 """What the page shows of a lab: its stage, its controls, its line in the status bar, its keys.
 
-A lab has parts of its own if there is a folder app/<its name>/ with a PARTS in parts.py; any other lab gets pictures
-of its rasters and controls made from its parameters.
+A lab has parts of its own if there is a folder app/labs/<its name>/ with a PARTS in parts.py; any other lab gets
+pictures of its rasters and controls made from its parameters.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class DiffusionStage:
         ]
         for plot in self._unseen:
             plot.on_change("inner_width", lambda attr, old, new, plot=plot: self._drawn(plot))
-        self.on_ready: Callable[[], object] = _ignore
+        self.on_ready: Callable[[], object] = lambda: None
         self.resized()
 
     def _connect(self) -> None:
@@ -203,10 +203,6 @@ class DiffusionStage:
             series.pop()
         if not series or series[-1] != sample:
             series.append(sample)
-
-
-def _ignore() -> None:
-    """Nobody waits."""
 
 
 def _stretched(plot: Any) -> pn.pane.Bokeh:
