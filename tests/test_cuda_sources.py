@@ -22,7 +22,7 @@ from compute.bench import fma
 from compute.cuda_source import CudaSourceError, check_cuda, source_text
 from compute.display import gpu_cupy as display
 from compute.labs.diffusion import gpu_cupy as diffusion
-from compute.labs.l_curve import gpu_onepass, gpu_products, gpu_vectors
+from compute.labs.l_curve import gpu_launch, gpu_onepass
 from compute.labs.mandelbrot import gpu_cupy as mandelbrot
 from tests.cuda_on_cpu import Module, resources_of, upload
 from tests.sources import ROOT
@@ -82,19 +82,19 @@ def of_the_mandelbrot_lab() -> Iterator[Build]:
 def of_the_l_curve_lab() -> Iterator[Build]:
     for dtype, lanes in product(DTYPES, (32, 4, 1)):
         for column, shared in (("u16", 1), ("u16", 0), ("i32", 0)):
-            threads = gpu_products.THREADS[dtype] if shared else gpu_products.FEW_THREADS
-            defines = {"REAL": gpu_products.REAL[dtype], "THREADS": threads,
+            threads = gpu_launch.THREADS[dtype] if shared else gpu_launch.FEW_THREADS
+            defines = {"REAL": gpu_launch.REAL[dtype], "THREADS": threads,
                        "COLUMN": column, "LANES": lanes, "SHARED": shared}  # fmt: skip
             yield Build(
-                gpu_products.SOURCE, defines, {"recur": REGISTERS // threads}, shared=gpu_products.STATIC_SHARED
+                gpu_launch.PRODUCTS_SOURCE, defines, {"recur": REGISTERS // threads}, shared=gpu_launch.STATIC_SHARED
             )
     for dtype in DTYPES:
         vectors = {"squares": 128, "finish": 128, "project": 128, "subtract": 64, "combine": 64, "merge": 64}
-        yield Build(gpu_vectors.SOURCE, {"REAL": gpu_products.REAL[dtype], "LINES": gpu_vectors.LINES}, vectors)
+        yield Build(gpu_launch.VECTORS_SOURCE, {"REAL": gpu_launch.REAL[dtype], "LINES": gpu_launch.LINES}, vectors)
         warps, rows, depth = gpu_onepass.SHAPES[dtype]
-        defines = {"REAL": gpu_products.REAL[dtype], "WARPS": warps, "ROWS": rows, "DEPTH": depth}
+        defines = {"REAL": gpu_launch.REAL[dtype], "WARPS": warps, "ROWS": rows, "DEPTH": depth}
         # none is spilled where it pays most: sm_90, sm_100
-        yield Build(gpu_onepass.SOURCE, defines, {"sweep": 255}, 24, 24, gpu_products.STATIC_SHARED)
+        yield Build(gpu_onepass.SOURCE, defines, {"sweep": 255}, 24, 24, gpu_launch.STATIC_SHARED)
 
 
 BUILDS = list(builds())
@@ -116,7 +116,7 @@ def test_every_source_is_compiled_here():
     assert {build.source for build in BUILDS} == set((ROOT / "compute").rglob("*.cu"))
 
 
-LAUNCHERS = (diffusion, display, mandelbrot, gpu_onepass, gpu_products, gpu_vectors)
+LAUNCHERS = (diffusion, display, mandelbrot, gpu_onepass, gpu_launch)
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS, ids=lambda module: module.__name__)

@@ -13,9 +13,9 @@ from compute.backends import backend
 from compute.bench.rows import Plan
 from compute.bench.run import Bench
 from compute.bench.workload import Way, workload_of
-from compute.labs.l_curve import benchmark, cpu_numba, right, rigs
-from compute.labs.l_curve.benchmark import Case
-from compute.labs.l_curve.right import Right, truncated
+from compute.labs.l_curve import benchmark, cpu_numba, fixtures
+from compute.labs.l_curve.benchmark import LCurveCase
+from compute.labs.l_curve.fixtures import CurveReference, truncated
 
 NUMBA = backend("cpu_numba")
 N = 300
@@ -23,13 +23,13 @@ N = 300
 
 @pytest.fixture(scope="module")
 def known():
-    return Right(N)
+    return CurveReference(N)
 
 
 @pytest.fixture(autouse=True)
 def nothing_held():
     yield
-    rigs.forget()
+    fixtures.forget()
 
 
 def test_the_right_norms_are_those_of_a_dense_svd(known):
@@ -44,14 +44,14 @@ def test_the_right_norms_are_those_of_a_dense_svd(known):
 
 
 def test_the_steps_timed_are_the_fewest_that_are_accurate(known):
-    assert known.error(truncated(known.small, known.steps), 10)[0] <= right.ACCURACY
-    assert known.error(truncated(known.small, known.steps - 10), 10)[0] > right.ACCURACY
+    assert known.error(truncated(known.small, known.steps), 10)[0] <= fixtures.ACCURACY
+    assert known.error(truncated(known.small, known.steps - 10), 10)[0] > fixtures.ACCURACY
 
 
 def test_a_reference_with_a_large_gradient_is_refused(monkeypatch):
-    monkeypatch.setattr(right.Bidiagonalisation, "solve", lambda run, lam: np.ones(N))
+    monkeypatch.setattr(fixtures.Bidiagonalisation, "solve", lambda run, lam: np.ones(N))
     with pytest.raises(RuntimeError, match="the reference may be wrong by"):
-        _ = Right(N).small
+        _ = CurveReference(N).small
 
 
 def test_cases_are_those_of_the_tutorial_where_there_is_a_gpu():
@@ -61,7 +61,7 @@ def test_cases_are_those_of_the_tutorial_where_there_is_a_gpu():
         "curve, 200 λ  n = 15000  float32",
     ]  # fmt: skip
     assert {case.n for case in benchmark.cases(chosen, benchmark.DTYPES, gpu=False)} == {3000}
-    product = Case("product", 15_000, "float32")
+    product = LCurveCase("product", 15_000, "float32")
     assert product.entries == 22_500_000
     assert benchmark.RATE.need("float32") * product.cells == 135e6
 
@@ -69,7 +69,7 @@ def test_cases_are_those_of_the_tutorial_where_there_is_a_gpu():
 @pytest.mark.parametrize("kind", benchmark.KINDS)
 @pytest.mark.parametrize("dtype", benchmark.DTYPES)
 def test_every_way_is_right_and_timed(known, kind, dtype):
-    case = Case(kind, N, dtype)
+    case = LCurveCase(kind, N, dtype)
     rig = benchmark.Rig(NUMBA.open_device(), case, known)
     for name, kernel in benchmark.variants(NUMBA, case).items():
         way = Way(NUMBA, name, kernel)
@@ -84,7 +84,7 @@ def test_every_way_is_right_and_timed(known, kind, dtype):
 
 
 def test_the_baseline_is_where_lsmr_is(known):
-    case = Case("curve, 10 λ", N, "float32")
+    case = LCurveCase("curve, 10 λ", N, "float32")
     ways = benchmark.variants(backend("cpu_numpy"), case)
     assert list(ways) == ["all λ at once", "as in the lab", "LSMR, stacked", "LSMR, damped"]
     rig = benchmark.Rig(backend("cpu_numpy").open_device(), case, known)
@@ -104,7 +104,7 @@ def test_steps_that_are_wrong_get_no_time(monkeypatch):
     monkeypatch.setattr(cpu_numba, "VARIANTS", {"right": cpu_numba.steps, "planted": careless}, raising=False)
     rows = {
         row.variant: row
-        for row in Bench(Plan("l_curve", (Case("step", N, "float64"),), ("cpu_numba",), 2.0)).run().rows
+        for row in Bench(Plan("l_curve", (LCurveCase("step", N, "float64"),), ("cpu_numba",), 2.0)).run().rows
     }
     assert rows["planted"].status == "disagrees"
     assert rows["planted"].measurement is None
@@ -142,4 +142,4 @@ def test_bad_input_is_answered_in_words(capsys, arguments, says):
 
 def test_the_lab_can_be_benched():
     assert workload_of("l_curve") is benchmark
-    assert json.dumps(Case("step", N, "float32").facts())
+    assert json.dumps(LCurveCase("step", N, "float32").facts())

@@ -13,7 +13,7 @@ from app.labs.l_curve.words import NUMBERS
 from app.session import Session
 from app.typed import Typed, pass_on
 from app.widgets import FULL, Bound
-from compute.labs.l_curve.parameters import require_lambda, require_range
+from compute.labs.l_curve.lab import require_lambda, require_range
 from compute.labs.l_curve.rules import RULES
 
 TOLERANCES = {f"1e-{n}": 10.0**-n for n in range(1, 13)}

@@ -12,15 +12,26 @@ import numpy as np
 from compute.backends import Backend
 from compute.bench.workload import Option
 from compute.devices import Device
-from compute.labs.l_curve.contest import RATE as LIVE_RATE
-from compute.labs.l_curve.contest import RULES
+from compute.labs.l_curve.comparison import RATE as LIVE_RATE
+from compute.labs.l_curve.comparison import RULES
+from compute.labs.l_curve.comparison import CurveTarget as twin  # noqa: N813 the name that the engine asks for
+from compute.labs.l_curve.fixtures import (
+    ACCURACY,
+    COUNTS,
+    PACKAGE,
+    AllAtOnce,
+    CurveFixture,
+    CurveReference,
+    InTheLab,
+    OneByOne,
+    ProductFixture,
+    StepFixture,
+)
+from compute.labs.l_curve.fixtures import CurveBenchFixture as AnyRig
 from compute.labs.l_curve.problems import PROBLEMS
-from compute.labs.l_curve.right import ACCURACY, COUNTS, PACKAGE, Right
-from compute.labs.l_curve.rigs import AllAtOnce, CurveRig, InTheLab, OneByOne, ProductRig, StepRig
-from compute.labs.l_curve.rigs import Rig as AnyRig
-from compute.labs.l_curve.twin import Curves as twin  # noqa: N813 the name that the engine asks for
 
 __all__ = ["RULES", "twin"]
+
 
 N = 15_000  # the tutorial's
 CPU_N = 3000  # where there is no GPU: its norms take a second
@@ -51,7 +62,7 @@ TOLERANCE = {
 
 
 @dataclass(frozen=True)
-class Case:
+class LCurveCase:
     """One of KINDS at one n."""
 
     kind: str
@@ -129,14 +140,14 @@ OPTIONS = (
 )
 
 
-def cases(chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[Case]:
+def cases(chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[LCurveCase]:
     """Every size, type and kind; those of one matrix together."""
     sizes = chosen["sizes"] or ((N,) if gpu else (CPU_N,))
     kinds = chosen["parts"] or KINDS
-    return [Case(kind, n, dtype) for n in sorted(sizes) for dtype in dtypes for kind in kinds]
+    return [LCurveCase(kind, n, dtype) for n in sorted(sizes) for dtype in dtypes for kind in kinds]
 
 
-def variants(backend: Backend, case: Case) -> Mapping[str, Any]:
+def variants(backend: Backend, case: LCurveCase) -> Mapping[str, Any]:
     """The backend's ways: to multiply, to step, to get a curve."""
     kernels = backend.kernels(PACKAGE)
     if case.kind == "product":
@@ -155,9 +166,9 @@ def _baselines(backend: Backend) -> Mapping[str, OneByOne]:
     return {f"LSMR, {name}": OneByOne(solver) for name, solver in solvers.items()}
 
 
-def reference(case: Case) -> Right:
+def reference(case: LCurveCase) -> CurveReference:
     """The right curve."""
-    return Right(case.n)
+    return CurveReference(case.n)
 
 
 def differs(difference: float, tolerance: float) -> str:
@@ -165,9 +176,9 @@ def differs(difference: float, tolerance: float) -> str:
     return f"differs by {difference:.1e} (relative); the tolerance is {tolerance:.0e}"
 
 
-def Rig(device: Device, case: Case, right: Right) -> AnyRig:  # noqa: N802 a class to its caller
+def Rig(device: Device, case: LCurveCase, right: CurveReference) -> AnyRig:  # noqa: N802 a class to its caller
     """What computes the case."""
-    kinds = {"product": ProductRig, "step": StepRig}
+    kinds = {"product": ProductFixture, "step": StepFixture}
     if case.kind in kinds:
         return kinds[case.kind](device, case.dtype, right)
-    return CurveRig(device, case.dtype, right, case.count)
+    return CurveFixture(device, case.dtype, right, case.count)

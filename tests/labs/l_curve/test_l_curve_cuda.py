@@ -12,8 +12,8 @@ import pytest
 import scipy.sparse as sp
 
 from compute.devices import Host
-from compute.labs.l_curve import cpu_numpy, gpu_cupy, gpu_onepass, gpu_products, gpu_tune, gpu_vectors
-from compute.labs.l_curve.state import Rows, Work, compressed
+from compute.labs.l_curve import cpu_numpy, gpu_cupy, gpu_launch, gpu_onepass, gpu_tune
+from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Rows, compressed
 from tests.cuda_on_cpu import FakeGpu, Module, upload
 
 DTYPES = ("float32", "float64")
@@ -79,19 +79,19 @@ def library():
     return Compiled()
 
 
-CACHES = [gpu_products._product, gpu_vectors._vectors, gpu_cupy._scratch, gpu_cupy._sums, gpu_onepass._sweep]
+CACHES = [gpu_launch._product, gpu_launch._vectors, gpu_cupy._scratch, gpu_cupy._sums, gpu_onepass._sweep]
 
 
 @pytest.fixture
 def on_cpu(library, monkeypatch):
     """Lets the launching code run its kernels here; gives a context in which the last block runs first."""
-    for module in (gpu_products, gpu_vectors, gpu_onepass):
+    for module in (gpu_launch, gpu_onepass):
         monkeypatch.setattr(module, "compile_cuda", library)
-        monkeypatch.setattr(module, "facts", lambda _: gpu_products.Facts(3, POOL))
+        monkeypatch.setattr(module, "facts", lambda _: gpu_launch.Facts(3, POOL))
     monkeypatch.setattr(gpu_onepass, "_free_bytes", lambda: 2**40)
     monkeypatch.setattr(gpu_onepass, "_laid_out", laid_out)
-    monkeypatch.setattr(gpu_products, "THREADS", dict.fromkeys(DTYPES, 96))
-    monkeypatch.setattr(gpu_vectors, "LINES", 4)
+    monkeypatch.setattr(gpu_launch, "THREADS", dict.fromkeys(DTYPES, 96))
+    monkeypatch.setattr(gpu_launch, "LINES", 4)
     monkeypatch.setattr(gpu_cupy, "_empty", lambda size, dtype: upload(np.full(size, np.nan, dtype)))
     for cached in CACHES:
         cached.cache_clear()
@@ -171,7 +171,7 @@ def test_a_narrow_matrix_leaves_a_wide_one_its_shared_memory(on_cpu, monkeypatch
     monkeypatch.setattr(gpu_onepass, "BUSY", 0)
     wide, narrow = (random_matrix(40, n, 0.9, "float32") for n in (300, 150))  # of equal lanes
     works = [begun(gpu_cupy, FakeGpu(), A, vector(40), 4) for A in (wide, narrow)]
-    assert all(gpu_products.product(work.A).shared for work in works)
+    assert all(gpu_launch.product(work.A).shared for work in works)
     for work in (*works, works[0]):
         gpu_cupy.steps(work, 0, 2, True, 0.0)
         gpu_cupy.two_products(work, 2, 2, True, 0.0)
@@ -179,7 +179,7 @@ def test_a_narrow_matrix_leaves_a_wide_one_its_shared_memory(on_cpu, monkeypatch
 
 
 def begun(kernels, device, A, b, most):
-    work = Work.of(device, kernels, A, most)
+    work = BidiagonalArrays.of(device, kernels, A, most)
     work.u[:] = b
     kernels.start(work)
     return work
@@ -294,7 +294,7 @@ def test_a_projection_may_be_cut_into_slices(on_cpu, width, slices):
     rng = np.random.default_rng(6)
     V, w = rng.normal(size=(10, width)), rng.normal(size=width)
     parts, made = upload(np.full((10, slices), np.nan)), upload(np.full(1024, np.nan))
-    kernels = gpu_vectors.vectors(made)
+    kernels = gpu_launch.vectors(made)
     kernels.project(upload(V), 10, upload(w), parts, slices)
     np.testing.assert_allclose(parts.sum(axis=1), V @ w, rtol=0, atol=1e-12)
     left = upload(w)
@@ -306,15 +306,15 @@ def test_a_projection_may_be_cut_into_slices(on_cpu, width, slices):
 
 
 def test_slices_are_as_many_as_there_is_room_for_at_most(on_cpu):
-    kernels = gpu_vectors.vectors(upload(np.zeros(1)))
-    assert kernels.slices_for(1, 10**6) == gpu_vectors.SLICES
+    kernels = gpu_launch.vectors(upload(np.zeros(1)))
+    assert kernels.slices_for(1, 10**6) == gpu_launch.SLICES
     assert kernels.slices_for(1, 15) == kernels.slices_for(10**6, 10**6) == 1
-    assert 1 < kernels.slices_for(12, 10**6) <= gpu_vectors.SLICES
+    assert 1 < kernels.slices_for(12, 10**6) <= gpu_launch.SLICES
 
 
 @pytest.mark.parametrize(("mean", "lanes"), [(0.1, 1), (8, 1), (8.1, 2), (25, 4), (129, 32), (1500, 32)])
 def test_lanes_by_the_mean_length_of_a_row(mean, lanes):
-    assert gpu_products.lanes_for(mean) == lanes
+    assert gpu_launch.lanes_for(mean) == lanes
 
 
 @pytest.mark.parametrize("shape", [(2, 1, 2), (2, 2, 2), (2, 4, 4), (1, 8, 2), (4, 2, 6)], ids=str)
@@ -391,7 +391,7 @@ def test_one_pass_only_where_it_pays_and_fits(on_cpu, monkeypatch):
 
     assert pays(random_matrix(9, 1500, 0.5, "float32"))
     assert not pays(random_matrix(9, 1500, 0.3, "float32"))
-    monkeypatch.setattr(gpu_onepass, "facts", lambda _: gpu_products.Facts(132, 232_448))  # an H200
+    monkeypatch.setattr(gpu_onepass, "facts", lambda _: gpu_launch.Facts(132, 232_448))  # an H200
     assert pays(random_matrix(2, 28_000, 0.1, "float32"))
     assert not pays(random_matrix(2, 30_000, 0.1, "float32"))
     assert not pays(random_matrix(2, 15_000, 0.1, "float64"))
@@ -416,7 +416,7 @@ def test_tuning_tells_the_time_of_every_form_and_leaves_all_as_it_was(on_cpu, mo
     monkeypatch.setattr("sys.argv", ["gpu_tune", "70"])
     copied = SimpleNamespace(rate=SimpleNamespace(median=3e9))
     monkeypatch.setattr("compute.bench.bandwidth.copy_bandwidth", lambda device: copied)
-    before = dict(gpu_onepass.SHAPES), dict(gpu_products.THREADS)
+    before = dict(gpu_onepass.SHAPES), dict(gpu_launch.THREADS)
     gpu_tune.main()
     said = capsys.readouterr().out
     for words in (
@@ -428,5 +428,5 @@ def test_tuning_tells_the_time_of_every_form_and_leaves_all_as_it_was(on_cpu, mo
     ):
         assert words in said
     assert said.count("8 steps") == 4
-    after = dict(gpu_onepass.SHAPES), dict(gpu_products.THREADS)
+    after = dict(gpu_onepass.SHAPES), dict(gpu_launch.THREADS)
     assert after == before

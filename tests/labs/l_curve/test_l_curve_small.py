@@ -7,8 +7,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from compute.labs.l_curve.rounding import widened
-from compute.labs.l_curve.small import Small, coefficients, distances, largest, points, ritz_values, widest
+from compute.labs.l_curve.small_system import (
+    Small,
+    coefficients,
+    distances,
+    largest,
+    points,
+    ritz_values,
+    widened,
+    widest,
+)
 
 
 def bidiagonal(alpha, beta):

@@ -10,7 +10,7 @@ from compute.devices import Host
 from compute.labs.l_curve import cpu_numba, cpu_numpy
 from compute.labs.l_curve.bidiagonal import Bidiagonalisation, footprint, nbytes, room_for
 from compute.labs.l_curve.problems import make
-from compute.labs.l_curve.small import coefficients, points
+from compute.labs.l_curve.small_system import coefficients, points
 
 KERNELS = [cpu_numpy, cpu_numba]
 

@@ -14,9 +14,8 @@ from scipy.integrate import quad
 
 from compute.lab import OutOfMemory
 from compute.labs.l_curve.problems import NAMES, PROBLEMS, integral, make
-from compute.labs.l_curve.problems.noise import noisy
-from compute.labs.l_curve.problems.phantom import shepp_logan
-from compute.labs.l_curve.problems.rays import matrix
+from compute.labs.l_curve.problems.pictures import matrix, shepp_logan
+from compute.labs.l_curve.system import noisy
 
 # n = 64: largest singular value, |x|, |b| as Regularization Tools gives them
 PUBLISHED = {

@@ -9,10 +9,9 @@ import scipy.sparse as sp
 from compute.backends import backend
 from compute.devices import Host
 from compute.labs.l_curve import baseline, cpu_numpy
-from compute.labs.l_curve.bidiagonal import Bidiagonalisation
+from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Bidiagonalisation, Rows, compressed
 from compute.labs.l_curve.problems import make
-from compute.labs.l_curve.small import points
-from compute.labs.l_curve.state import Rows, Work, compressed
+from compute.labs.l_curve.small_system import points
 
 pytestmark = pytest.mark.gpu
 
@@ -72,7 +71,7 @@ def test_products_around_the_reach_of_a_two_byte_column(gpu, rows, n, dtype):
 
 
 def begun(device, kernels, A, b, most):
-    work = Work.of(device, kernels, A, most)
+    work = BidiagonalArrays.of(device, kernels, A, most)
     device.write(b.astype(A.dtype), work.u)
     kernels.start(work)
     return work

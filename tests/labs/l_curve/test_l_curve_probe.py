@@ -7,7 +7,7 @@ import pytest
 
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.bidiagonal import Bidiagonalisation
-from compute.labs.l_curve.probe import CLOSE, SEED, Probe
+from compute.labs.l_curve.survey import CLOSE, SEED, TraceProbe
 
 
 def quadratic(A, lambdas):
@@ -27,7 +27,7 @@ def test_the_probe_bounds_its_quadratic_form_and_is_near_the_trace(problem, n, b
     A = lab.system.A.toarray()
     lambdas = np.geomspace(1e-2, 0.5, 7) * np.linalg.norm(A, 2)
     form, trace = quadratic(A, lambdas)
-    probe = Probe(lab.bidiagonal)
+    probe = TraceProbe(lab.bidiagonal)
     while not probe.finished(lambdas, 10_000):
         probe.advance(7)
         low, high = probe._bounds(lambdas)
@@ -40,7 +40,7 @@ def test_the_probe_bounds_its_quadratic_form_and_is_near_the_trace(problem, n, b
 
 def test_the_probes_steps_are_those_of_a_plain_run():
     lab = LCurve(problem="random_sparse", n=410)
-    probe, pieces = Probe(lab.bidiagonal), Probe(lab.bidiagonal)
+    probe, pieces = TraceProbe(lab.bidiagonal), TraceProbe(lab.bidiagonal)
     run = Bidiagonalisation(lab.device, lab.kernels, lab.system.A, 50, orthogonal=False)
     run.start(np.random.default_rng(SEED).choice([-1.0, 1.0], 410))
     run.advance(50)
@@ -57,7 +57,7 @@ def test_a_probe_of_low_rank_ends_exactly():
     A = np.zeros((450, 420))
     A[[0, 5, 7], [3, 3, 9]] = 2.0, 1.0, 3.0
     lab = LCurve(problem="own", options={"matrix": A, "rhs": np.ones(450)})
-    probe = Probe(lab.bidiagonal)
+    probe = TraceProbe(lab.bidiagonal)
     probe.advance(10)
     lambdas = np.array([0.1, 1.0])
     assert probe.finished(lambdas, 10_000)
@@ -88,7 +88,7 @@ def test_gcv_of_a_large_matrix_waits_for_the_probe_and_uses_it_again():
 
 
 def test_the_probe_of_a_very_large_matrix_is_left_to_complete(monkeypatch):
-    monkeypatch.setattr("compute.labs.l_curve.PROBE_ROWS", 400)
+    monkeypatch.setattr("compute.labs.l_curve.lab.PROBE_ROWS", 400)
     lab = LCurve(problem="blur", n=21, noise=0.02, tolerance=1e-3)
     assert lab.solve().choices["gcv"].reason == "worked out when the steps are done"
     assert lab.probe is None

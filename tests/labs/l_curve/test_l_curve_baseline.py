@@ -55,7 +55,7 @@ def test_the_stacked_matrix_is_float64_though_a_is_not(monkeypatch):
     original = baseline.lsmr
     monkeypatch.setattr(baseline, "lsmr", lambda M, b: seen.append((M, b)) or original(M, b))
     A, b, _ = make("random_sparse", n=60)
-    baseline.run(baseline.Stacked(A, b), [2.0])
+    baseline.run(baseline.StackedSciPy(A, b), [2.0])
     ((stacked, right),) = seen
     assert (stacked.dtype, stacked.format, stacked.shape, right.shape) == (np.float64, "csr", (120, 60), (120,))
     assert stacked.data.nbytes + stacked.indices.nbytes == 12 * (A.nnz + 60)
@@ -66,7 +66,7 @@ def test_the_stacked_matrix_is_float64_though_a_is_not(monkeypatch):
 def test_iterations_of_the_tutorial_at_a_smaller_n():
     """They fall with λ down to two or three, as they do at n = 15 000: 858 387 156 58 21 8 4 3 2 2."""
     A, b, _ = make("random_sparse", n=1000)
-    made = baseline.run(baseline.Stacked(A, b), LAMBDAS)
+    made = baseline.run(baseline.StackedSciPy(A, b), LAMBDAS)
     iterations = made.column("iterations")
     assert (np.diff(iterations) <= 0).all()
     assert iterations[0] > 20 * iterations[5]
@@ -76,7 +76,7 @@ def test_iterations_of_the_tutorial_at_a_smaller_n():
 def test_the_residual_is_not_that_of_the_tutorial_s_broadcast():
     """n = 3000 at the smallest λ: 3.908 where (n,) - (n, 1) gives 4180."""
     A, b, _ = make("random_sparse", n=3000)
-    solver = baseline.Damped(A, b)
+    solver = baseline.DampedSciPy(A, b)
     x, _ = solver.solve(0.1)
     assert solver.norms(x)[0] == pytest.approx(3.908, rel=0.05)
     assert np.linalg.norm(A @ x - b[:, None]) == pytest.approx(4180, rel=1e-3)
@@ -98,4 +98,4 @@ def test_progress_and_cancel_between_two_lambdas(solvers):
 def test_a_lambda_that_cannot_be_is_refused_before_anything_is_solved(bad):
     A, b, _ = make("random_sparse", n=20)
     with pytest.raises(ValueError, match="lambdas must be finite and above 0, not "):
-        baseline.run(baseline.Stacked(A, b), [1.0, bad], progress=lambda *_: pytest.fail("solved"))
+        baseline.run(baseline.StackedSciPy(A, b), [1.0, bad], progress=lambda *_: pytest.fail("solved"))

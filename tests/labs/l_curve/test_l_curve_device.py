@@ -7,7 +7,7 @@ import pytest
 
 from compute.backends import backend
 from compute.labs.l_curve import LCurve
-from tests.test_l_curve import CASES, Dense, require_contained
+from tests.labs.l_curve.test_l_curve import CASES, Dense, require_contained
 
 pytestmark = pytest.mark.gpu
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from compute.labs.l_curve import LCurve
-from compute.labs.l_curve.rules import RULES, Choice, Reading, choose, minima
-from compute.labs.l_curve.rules.corners import triangle
-from compute.labs.l_curve.rules.pruning import pruning
-from tests.test_l_curve import CASES, Dense
+from compute.labs.l_curve.rules import RULES, CurveReading, RuleChoice, choose, minima
+from compute.labs.l_curve.rules.corners import pruning, triangle
+from tests.labs.l_curve.test_l_curve import CASES, Dense
 
 
 def lab_of(name, n, noise=1e-3, **others):
@@ -182,7 +181,7 @@ def test_the_tutorials_curve_has_no_corner():
     assert choices["curvature"].lam is None
     assert choices["curvature"].reason.startswith("no interior corner")
     assert choices["triangle"].lam is None
-    assert choices["discrepancy"] == Choice(None, "the noise is not known")
+    assert choices["discrepancy"] == RuleChoice(None, "the noise is not known")
 
 
 def test_a_residual_that_is_never_as_large_as_the_noise_is_said():
@@ -204,13 +203,13 @@ def test_flat_minima_and_ends_are_said():
     assert said(shallow).lam is None
     assert said(shallow).reason.startswith("flat minimum: from λ = ")
     assert said(1 + np.linspace(-1, 1, grid.size) ** 2).lam == pytest.approx(np.sqrt(grid[0] * grid[-1]), rel=0.05)
-    assert said(np.linspace(0, 1, grid.size)) == Choice(None, "no interior minimum: it falls to the lowest λ")
-    assert said(-np.linspace(0, 1, grid.size)) == Choice(None, "no interior minimum: it falls to the highest λ")
+    assert said(np.linspace(0, 1, grid.size)) == RuleChoice(None, "no interior minimum: it falls to the lowest λ")
+    assert said(-np.linspace(0, 1, grid.size)) == RuleChoice(None, "no interior minimum: it falls to the highest λ")
 
 
 def test_where_the_ribbon_is_open_nothing_is_said():
     lab = LCurve(problem="random_sparse", n=200, lambdas=(0.1, 500.0, 100))
-    assert set(lab.curve().choices.values()) == {Choice(None, "the ribbon is still open there")}
+    assert set(lab.curve().choices.values()) == {RuleChoice(None, "the ribbon is still open there")}
     lab.advance(30)
     reading = lab.survey.reading()
     assert 0 < reading.first < reading.lambdas.size
@@ -224,6 +223,6 @@ def test_above_the_largest_ritz_value_nothing_is_read():
     lab = lab_of("shaw", 40)
     lab.lambdas = (1e-4, 1e3, 300)
     lab.solve()
-    reading: Reading = lab.survey.reading()
+    reading: CurveReading = lab.survey.reading()
     assert reading.closed().lambdas[-1] <= reading.top < reading.lambdas[-1]
     assert reading.top == pytest.approx(Dense(lab).s[0], rel=1e-10)

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from compute.devices import Host
 from compute.labs.l_curve import cpu_numpy
-from compute.labs.l_curve.state import Work, compressed
+from compute.labs.l_curve.bidiagonal import BidiagonalArrays, compressed
 from tests.simulator import simulate
 
 CASES = {  # m, n, density, dtype, steps
@@ -23,8 +23,8 @@ PROGRAM = """
 import sys
 import numpy as np
 from compute.backends import backend
-from compute.labs.l_curve.state import Rows, Work, compressed
-from tests.test_l_curve_simulator import CASES, system
+from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Rows, compressed
+from tests.labs.l_curve.test_l_curve_simulator import CASES, system
 chosen = backend("gpu_numba")
 if chosen.missing:
     sys.exit("gpu_numba: " + chosen.missing)
@@ -37,7 +37,7 @@ for name, (m, n, density, dtype, steps) in CASES.items():
     made[name + " product"] = device.download(out)
     if not steps:
         continue
-    work = Work.of(device, kernels, A, steps)
+    work = BidiagonalArrays.of(device, kernels, A, steps)
     device.write(b, work.u)
     kernels.start(work)
     kernels.steps(work, 0, 1, True, 0.0)
@@ -49,7 +49,7 @@ for name, (m, n, density, dtype, steps) in CASES.items():
     kernels.combine(work.V, device.upload(y), combined)
     kernels.project(work.V, device.upload(x), projected)
     made[name + " combined"], made[name + " projected"] = device.download(combined), device.download(projected)
-work = Work.of(device, kernels, compressed(np.diag([3.0, 2, 1]), "float64"), 4)
+work = BidiagonalArrays.of(device, kernels, compressed(np.diag([3.0, 2, 1]), "float64"), 4)
 device.write(np.array([1.0, 1, 0]), work.u)
 kernels.start(work)
 kernels.steps(work, 0, 3, True, 1e-13)
@@ -90,7 +90,7 @@ def test_products_equal_scipy(made, name):
 def test_steps_equal_the_reference(made, name):
     A, b, x, y = system(name)
     steps, small = CASES[name][-1], {"float32": 1e-4, "float64": 1e-11}[A.dtype.name]
-    work = Work.of(Host(), cpu_numpy, A.astype(np.float64), steps)
+    work = BidiagonalArrays.of(Host(), cpu_numpy, A.astype(np.float64), steps)
     work.u[:] = b
     cpu_numpy.start(work)
     cpu_numpy.steps(work, 0, steps, True, 0.0)

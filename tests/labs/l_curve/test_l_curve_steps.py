@@ -8,16 +8,16 @@ import scipy.sparse as sp
 
 from compute.devices import Host
 from compute.labs.l_curve import cpu_numba, cpu_numpy
+from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Rows, compressed
 from compute.labs.l_curve.problems import make
-from compute.labs.l_curve.small import Small, points
-from compute.labs.l_curve.state import Rows, Work, compressed
+from compute.labs.l_curve.small_system import Small, points
 
 KERNELS = [cpu_numpy, cpu_numba]
 EPSILON = {"float32": 1.2e-7, "float64": 2.2e-16}
 
 
 def begun(kernels, A, b, dtype, most):
-    work = Work.of(Host(), kernels, compressed(A, dtype), most)
+    work = BidiagonalArrays.of(Host(), kernels, compressed(A, dtype), most)
     work.u[:] = b
     kernels.start(work)
     return work
