@@ -254,7 +254,7 @@ class Diffusion(Lab):
         self._resume({**self._saved, "run": uuid4().hex})
 
     def undo(self) -> None:
-        """Bring back the field that was replaced last; see undo.py. ValueError if none is kept."""
+        """Bring back the field that was replaced last; see history.py. ValueError if none is kept."""
         lost = self.lost.back()
         with param.parameterized.discard_events(self):
             self._put_back(dict(lost.initial))

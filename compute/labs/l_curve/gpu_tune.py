@@ -1,7 +1,7 @@
 """Where the time of a step goes on this GPU, and which forms of its kernels are fastest: how the constants were chosen.
 
 `python -m compute.labs.l_curve.gpu_tune [n]` prints it for the tutorial's problem in float32. Nothing is changed by it:
-the forms are constants of gpu_products.py (THREADS) and gpu_onepass.py (SHAPES).
+the forms are constants of gpu_launch.py (THREADS) and gpu_onepass.py (SHAPES).
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class SceneFixture:
         lab, raster = self._open(way), way.backend.kernels("compute.display")
         count, rows = lab.state.count, self._scene.shape[0]
         part = OneLaunch(lab.painting.task, stride).part(ALL)
-        deep = (lab.painting.guide.at(lab.place),) if lab.painting.guide else ()
+        deep = (lab.painting.builder.at(lab.place),) if lab.painting.builder else ()
         lead = LEAD if pictures > 1 else 0
         watches = [self.device.stopwatch() for _ in range(lead + pictures)]
         lab.state.forget_totals(self.device)
@@ -97,9 +97,9 @@ class SceneFixture:
     def _open(self, way: Way) -> Mandelbrot:
         if self._lab is None:
             self._lab = lab_of(self._scene, way.backend.name)
-            guide = self._lab.painting.guide
-            while guide and not guide.ready:
-                guide.advance(1000, 0)
+            builder = self._lab.painting.builder
+            while builder and not builder.ready:
+                builder.advance(1000, 0)
         return self._lab
 
 

@@ -38,7 +38,7 @@ perturb: Any = None  # deep.perturb and deep.perturb_far for the GPU, once they 
 perturb_far: Any = None
 MARGIN64 = MARGIN["float64"]
 WIDTH, BLOCK_THREADS = BLOCK[0], BLOCK[0] * BLOCK[1]  # a power of two
-first_plain: Any = None  # the functions of table.py for the GPU, once they are wanted
+first_plain: Any = None  # the functions of bla.py for the GPU, once they are wanted
 merge_plain: Any = None
 first_far: Any = None
 merge_far: Any = None
@@ -276,7 +276,7 @@ def _launch_entries(function: Any, count: int, *arguments: Any) -> None:
 
 @cache
 def _link_table() -> None:
-    """Compile the array code of table.py for the GPU and give it the names that the kernels below call."""
+    """Compile the array code of bla.py for the GPU and give it the names that the kernels below call."""
     from numba import cuda
 
     global first_plain, merge_plain, first_far, merge_far

@@ -112,7 +112,7 @@ class Mandelbrot(Lab):
 
     @classmethod
     def between(cls, first: dict[str, Any], last: dict[str, Any], part: float) -> dict[str, Any]:
-        """As for any lab, but for zoom, by equal factors, and the centre, which follows it: path.py."""
+        """As for any lab, but for zoom, by equal factors, and the centre, which follows it: place.py."""
         mixed = super().between(first, last, part)
         low, high = (values.get("zoom", cls.param["zoom"].default) for values in (first, last))
         mixed |= {"zoom": zoom_between(low, high, part)} if "zoom" in first else {}
@@ -163,16 +163,16 @@ class Mandelbrot(Lab):
         shared = overlap(self.place, place) if kept and arithmetic == self.painting.task.arithmetic else None
         self.place = shared.place if shared else place
         task = Task(self.place, arithmetic, self.max_iterations, self.shortcuts, self.variant)
-        self.painting.begin(task, self._guidance(task) if arithmetic.deep else None, shared)
+        self.painting.begin(task, self._builder_for(task) if arithmetic.deep else None, shared)
         if self._drawn:
             self._drawn.restart()
         self.spent: Timing | None = None
 
-    def _guidance(self, task: Task) -> ReferenceBuilder:
+    def _builder_for(self, task: Task) -> ReferenceBuilder:
         """The reference for the present view; an orbit that is there already is kept if it serves."""
         epsilon, far = EPSILON[self.fidelity], task.arithmetic.name == "extended"
         return ReferenceBuilder(
-            self.device, self.kernels.bla, task.place, task.max_iterations, epsilon, far, self.painting.guide
+            self.device, self.kernels.bla, task.place, task.max_iterations, epsilon, far, self.painting.builder
         )
 
     def snapshot(self) -> dict[str, Any]:
@@ -228,8 +228,8 @@ class Mandelbrot(Lab):
     @property
     def progress(self) -> float:
         """Part of the work that is done, roughly, from 0 to 1: the reference orbit, then the pixels."""
-        guide, pixels = self.painting.guide, self.painting.schedule.progress
-        return ORBIT_SHARE * guide.progress + (1 - ORBIT_SHARE) * pixels if guide else pixels
+        builder, pixels = self.painting.builder, self.painting.schedule.progress
+        return ORBIT_SHARE * builder.progress + (1 - ORBIT_SHARE) * pixels if builder else pixels
 
     @property
     def headway(self) -> float:
@@ -239,7 +239,7 @@ class Mandelbrot(Lab):
     @property
     def reference_length(self) -> int:
         """Iterations of the reference orbit that are known; 0 without perturbation."""
-        return self.painting.guide.length if self.painting.guide else 0
+        return self.painting.builder.length if self.painting.builder else 0
 
     @property
     def exhausted(self) -> bool:

@@ -54,24 +54,24 @@ class Painting:
         self._key: tuple[object, ...] = ()
         self.state: PixelArrays
         self.task: Task
-        self.guide: ReferenceBuilder | None = None
+        self.builder: ReferenceBuilder | None = None
 
     def begin(
         self,
         task: Task,
-        guide: ReferenceBuilder | None = None,
+        builder: ReferenceBuilder | None = None,
         shared: Overlap | None = None,
         strides: tuple[int, ...] = STRIDES,
     ) -> None:
-        """Start on a task; with `guide` for perturbation. `shared`: what it has in common with the present one."""
-        if shared is not None and task.key == self._key and guide_point(guide) == guide_point(self.guide):
+        """Start on a task; with `builder` for perturbation. `shared`: what it has in common with the present one."""
+        if shared is not None and task.key == self._key and builder_point(builder) == builder_point(self.builder):
             self._take_over(shared)
             strides, self.reused = shared.strides, shared.share
         else:
             self._allocate(task)
             self._clear(FRESH)
             self.reused = 0.0
-        self._start(task, guide, strides)
+        self._start(task, builder, strides)
 
     def begin_at(self, task: Task, parts: tuple[float, float], start: tuple[Array, Array]) -> None:
         """Start on z_1 = start (real, imaginary parts, (ny, nx)) with c = `parts` for all pixels: a Julia set."""
@@ -91,10 +91,10 @@ class Painting:
         while not self.finished:
             self.schedule.did(self.schedule.part(ALL), 0)
 
-    def _start(self, task: Task, guide: ReferenceBuilder | None, strides: tuple[int, ...]) -> None:
-        self.task, self.guide = task, guide
+    def _start(self, task: Task, builder: ReferenceBuilder | None, strides: tuple[int, ...]) -> None:
+        self.task, self.builder = task, builder
         place = task.place
-        axes = place.offsets(*guide.point) if guide else place.axes()
+        axes = place.offsets(*builder.point) if builder else place.axes()
         for host, array in zip(axes, (self.state.re, self.state.im), strict=True):
             self._device.write(host.astype(task.arithmetic.dtype), array)
         self.schedule = Schedule(place.ny, place.nx, task.max_iterations, task.shortcuts, strides)
@@ -138,8 +138,8 @@ class Painting:
         task = self.task
         timing = Timing(self._backend, self.name, slices, task.place.ny * task.place.nx, 0.0, 0.0)
         timing = replace(timing, first_call=self.cold)
-        if self.guide and not self.finished and not self.guide.ready:
-            budget = self.guide.advance(slices, budget)
+        if self.builder and not self.finished and not self.builder.ready:
+            budget = self.builder.advance(slices, budget)
         while budget > 0 and not self.finished:
             part = self.schedule.part(budget)
             with watching() as builds:
@@ -167,7 +167,7 @@ class Painting:
     def _launch(self, part: LaunchPart) -> tuple[float, float]:
         """One launch: host seconds to enqueue it, device seconds it took."""
         self.state.forget_totals(self._device)
-        deep = (self.guide.at(self.task.place),) if self.guide else ()
+        deep = (self.builder.at(self.task.place),) if self.builder else ()
         with self._device.lock, self._device.stopwatch() as watch:
             self._kernel(self.state, part, *deep)
         seconds = watch.seconds()
@@ -186,6 +186,6 @@ class Painting:
         return named
 
 
-def guide_point(guide: ReferenceBuilder | None) -> object:
+def builder_point(builder: ReferenceBuilder | None) -> object:
     """What deltas are relative to: the reference's point; None without perturbation."""
-    return guide.point if guide else None
+    return builder.point if builder else None

@@ -198,7 +198,7 @@ class ReferenceBuilder:
     """Computes an orbit near the centre of `place` in slices; then `reference` is there.
 
     bla: the backend's function of that name; log2_epsilon: what a jump may leave out; far: with exponents of their own;
-    old: a guide whose orbit may serve again.
+    old: a builder whose orbit may serve again.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ class ReferenceBuilder:
         self._reference = self._kept(old) if old is not None and self.orbit is old.orbit else None
 
     def _kept(self, old: ReferenceBuilder) -> ReferenceOrbit | None:
-        """The old guide's arrays, if they serve here too."""
+        """The old builder's arrays, if they serve here too."""
         same = (old._epsilon, old._far) == (self._epsilon, self._far)
         if old._reference is None or not same or not self.orbit.finished:
             return None

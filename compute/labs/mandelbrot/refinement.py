@@ -61,7 +61,7 @@ class Supersampler:
             self._clear(picture.task.key[0])
             self._fold(picture)
         place = moved(picture.task.place, self.samples)
-        self._painting.begin(replace(picture.task, place=place), picture.guide, strides=(1,))
+        self._painting.begin(replace(picture.task, place=place), picture.builder, strides=(1,))
         self._under_way = True
 
     def _fold(self, painting: Painting) -> None:

@@ -93,7 +93,7 @@ def test_cuda_c_on_the_cpu_may_be_cut_into_any_slices(on_cpu, view):
     lab = on_cpu(**VIEWS[view])
     truth, top = lab.counts(), lab.max_iterations
     lab.reset()
-    deep = (_ready(lab),) if lab.painting.guide else ()
+    deep = (_ready(lab),) if lab.painting.builder else ()
     kernel, turn = getattr(gpu_cupy, lab.painting.task.arithmetic.kernel), 0
     while (lab.state.count < 0).any():
         lab.state.forget_totals(lab.device)
@@ -110,7 +110,7 @@ def test_a_part_touches_its_own_pixels_only_in_cuda_c(on_cpu):
         lab = on_cpu(**{**VIEWS[view], "ny": 21, "nx": 26})
         kernel, deep = (
             getattr(gpu_cupy, lab.painting.task.arithmetic.kernel),
-            (_ready(lab),) if lab.painting.guide else (),
+            (_ready(lab),) if lab.painting.builder else (),
         )
         kernel(lab.state, LaunchPart(1, 4, 4, 400, 400, 400, shortcuts=False), *deep)
         touched = np.zeros((21, 26), bool)
@@ -119,9 +119,9 @@ def test_a_part_touches_its_own_pixels_only_in_cuda_c(on_cpu):
 
 
 def _ready(lab):
-    while not lab.painting.guide.ready:
-        lab.painting.guide.advance(1, 1)
-    return lab.painting.guide.reference
+    while not lab.painting.builder.ready:
+        lab.painting.builder.advance(1, 1)
+    return lab.painting.builder.reference
 
 
 def test_shortcuts_change_no_count_in_cuda_c(on_cpu):

@@ -90,13 +90,13 @@ def test_every_backend_equals_numba(any_backend, name):
 @pytest.mark.parametrize("name", ["e14", "seahorses e12", "spiral e1000"])
 def test_slices_of_any_size_give_the_same_counts(any_backend, name):
     lab, truth = (lab_of(name, any_backend.name, ny=10, nx=8) for _ in range(2))
-    while not lab.painting.guide or not lab.painting.guide.ready:
-        lab.painting.guide.advance(1, 1)
+    while not lab.painting.builder or not lab.painting.builder.ready:
+        lab.painting.builder.advance(1, 1)
     kernel, turn, sizes = getattr(lab.kernels, lab.painting.task.arithmetic.kernel), 0, (700, 1, 333)
     lab.state.forget_totals(lab.device)
     while (lab.device.download(lab.state.count) < 0).any():
         part = LaunchPart(0, 10, 1, sizes[turn % 3], lab.max_iterations, lab.max_iterations, shortcuts=turn % 2 == 0)
-        kernel(lab.state, part, lab.painting.guide.reference)
+        kernel(lab.state, part, lab.painting.builder.reference)
         turn += 1
     np.testing.assert_array_equal(lab.device.download(lab.state.count), truth.counts())
 
@@ -189,13 +189,13 @@ def test_the_reference_comes_first_and_an_orbit_is_kept_for_the_same_centre():
     assert (lab.iterations, lab.reference_length) == (0, 4096)
     assert lab.frame().rasters["escape"].levels.min() == 255
     lab.counts()
-    kept = lab.painting.guide.orbit
+    kept = lab.painting.builder.orbit
     lab.update(shortcuts=False)
-    assert lab.painting.guide.orbit is kept
+    assert lab.painting.builder.orbit is kept
     lab.update(zoom="1e100")
-    assert lab.painting.guide.orbit is kept
+    assert lab.painting.builder.orbit is kept
     lab.update(zoom="1e140")
-    assert lab.painting.guide.orbit is not kept
+    assert lab.painting.builder.orbit is not kept
     lab.update(zoom="1")
     assert lab.reference_length == 0
 

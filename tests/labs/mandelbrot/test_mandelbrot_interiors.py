@@ -21,9 +21,9 @@ def lab_of(backend, center, zoom, shortcuts=True, **values):
 
 
 def reference_of(lab):
-    while not lab.painting.guide.ready:
-        lab.painting.guide.advance(1, 1)
-    return lab.painting.guide.reference
+    while not lab.painting.builder.ready:
+        lab.painting.builder.advance(1, 1)
+    return lab.painting.builder.reference
 
 
 @pytest.mark.parametrize(("center", "period"), [(PERIOD_3, 3), (INSIDE, 3), (BUD, 4)])

@@ -123,11 +123,11 @@ def test_a_deep_pan_keeps_orbit_and_pixels(any_backend, name):
     lab = Mandelbrot(backend=any_backend.name, ny=ny, nx=nx, center=view.center, zoom=view.zoom, reuse=True,
                      max_iterations=view.max_iterations)  # fmt: skip
     lab.counts()
-    orbit = lab.painting.guide.orbit
+    orbit = lab.painting.builder.orbit
     step = lab.place.step
     near = (_decimal(lab.place.re + 5 * step), _decimal(lab.place.im - 2 * step))
     lab.update(center=near)
-    assert lab.painting.guide.orbit is orbit
+    assert lab.painting.builder.orbit is orbit
     assert lab.painting.reused > 0.7
     counts = lab.counts()
     fresh = Mandelbrot(backend=any_backend.name, ny=ny, nx=nx, center=near, zoom=view.zoom,
@@ -150,9 +150,9 @@ def test_a_table_made_for_a_deeper_view_is_not_used_far_from_its_centre():
     values = {"ny": 24, "nx": 40, "center": view.center, "max_iterations": view.max_iterations, "reuse": True}
     lab = Mandelbrot(zoom="1e40", **values)
     lab.counts()
-    orbit = lab.painting.guide.orbit
+    orbit = lab.painting.builder.orbit
     lab.update(zoom=view.zoom)
-    assert lab.painting.guide.orbit is orbit
+    assert lab.painting.builder.orbit is orbit
     np.testing.assert_array_equal(lab.counts(), Mandelbrot(zoom=view.zoom, **values).counts())
 
 
