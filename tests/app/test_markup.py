@@ -77,7 +77,7 @@ def readers_of_markup(sources):
     """Widgets that read their text as Markdown or HTML, but for a pane of HTML, whose text is made of `filled`."""
     ours = {"app/page.py", "app/labs/crossover/stage.py", "app/labs/crossover/traps_view.py"}
     known: dict[str, set[str]] = {"Markdown": ours, "StaticText": set(), "NotificationArea": set()}
-    known["Typography"] = {"app/labs/mandelbrot/goto.py"}
+    known["Typography"] = {"app/labs/mandelbrot/places.py"}
     found = []
     for source in sources:
         for node in ast.walk(source.tree):

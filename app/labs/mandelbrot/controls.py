@@ -10,10 +10,8 @@ import panel_material_ui as pmui
 
 from app.controls import Controls, accordion, column
 from app.labs.mandelbrot.bookmarks import HOME
-from app.labs.mandelbrot.display import Display
-from app.labs.mandelbrot.iteration import Iteration
-from app.labs.mandelbrot.lecture import Lecture
-from app.labs.mandelbrot.places import Places
+from app.labs.mandelbrot.control_groups import ExplainGroup, IterationGroup, MandelbrotDisplay
+from app.labs.mandelbrot.places import PlaceGroup
 from app.machine import Machine
 from app.notices import Notices
 from app.session import Session
@@ -35,13 +33,14 @@ class MandelbrotControls(Controls):
     def __init__(self, session: Session, stage: Any, notices: Notices) -> None:
         super().__init__(session)
         self.stage, self.navigator = stage, stage.navigator
-        self.places = Places(session, stage)
-        self.iteration, self.display, self.lecture = Iteration(session), Display(session, stage), Lecture(session)
+        self.places = PlaceGroup(session, stage)
+        self.iteration, self.explain = IterationGroup(session), ExplainGroup(session)
+        self.display = MandelbrotDisplay(session, stage)
         self.machine = Machine(session, reasons=REASONS)
         groups = {
             "Place": self.places.panel,
             "Iteration": self.iteration.panel,
-            "Explain": self.lecture.panel,
+            "Explain": self.explain.panel,
             "Display": self.display.panel,
             "Compute": column(*self.machine.items, self._resolution()),
         }
@@ -79,9 +78,9 @@ class MandelbrotControls(Controls):
             "home": self._home,
             "undo": self.navigator.undo,
             "redo": self.navigator.redo,
-            "orbit": partial(flip, self.lecture.orbit),
-            "julia": partial(flip, self.lecture.julia),
-            "area": partial(flip, self.lecture.area),
+            "orbit": partial(flip, self.explain.orbit),
+            "julia": partial(flip, self.explain.julia),
+            "area": partial(flip, self.explain.area),
             "cycle": self.display.turn,
             "goto": self.places.goto.open,
             "mark": self.places.mark,
@@ -126,7 +125,7 @@ class MandelbrotControls(Controls):
     def follow(self, values: Mapping[str, Any]) -> None:
         """Show values that the session took by itself, for instance because the engine refused others."""
         super().follow(values)
-        for part in (self.iteration, self.display, self.lecture, self.machine, self.navigator):
+        for part in (self.iteration, self.display, self.explain, self.machine, self.navigator):
             part.follow(values)
 
     def tick(self) -> None:
@@ -134,7 +133,7 @@ class MandelbrotControls(Controls):
         frame = self.session.latest
         if frame is not None:
             self.iteration.tick(frame)
-            self.lecture.tick(frame)
+            self.explain.tick(frame)
 
 
 def flip(switch: Any) -> None:

@@ -9,17 +9,11 @@ from typing import Any, ClassVar, TypeAlias
 import panel as pn
 from bokeh.models import FixedTicker
 
-from app.labs.mandelbrot.axes import label, relative
-from app.labs.mandelbrot.colours import Colours
-from app.labs.mandelbrot.glass import Glass
-from app.labs.mandelbrot.histogram import Histogram
-from app.labs.mandelbrot.inset import Inset
-from app.labs.mandelbrot.navigator import Navigator
-from app.labs.mandelbrot.newest import Newest
-from app.labs.mandelbrot.overlays import OrbitMark, around, counted
-from app.labs.mandelbrot.place_text import PlaceText
-from app.labs.mandelbrot.scale import bar
-from app.labs.mandelbrot.viewport import scientific
+from app.labs.mandelbrot.colour_scale import Histogram, PaletteMapper, bar_ticks
+from app.labs.mandelbrot.navigator import Navigator, Throttle, scientific
+from app.labs.mandelbrot.overlays import JuliaPlot, OrbitOverlay, around, in_anchor_units
+from app.labs.mandelbrot.pan_zoom_view import PanZoomView, label_axes, shows_offsets
+from app.labs.mandelbrot.places import PlaceText
 from app.plot_type import letter, set_type
 from app.plots import AROUND
 from app.session import Session
@@ -59,29 +53,29 @@ class MandelbrotStage:
         self._resolution: Resolution = 1.0
         self._resizing: Any = None
         later = session.document.add_timeout_callback
-        self.navigator = Navigator(Newest(session.change, later), session.values)
-        self.colours = Colours()
-        self.glass = Glass(self.navigator, self.colours.mapper, session.later)
-        self.glass.frames.serve(session)
-        self._point = Newest(session.change, later)
-        self.glass.pointed = self._pointed
-        self.orbit = OrbitMark(self.glass.plot.figure, "mandelbrot orbit")
-        self.inset = Inset(self.colours.mapper)
+        self.navigator = Navigator(Throttle(session.change, later), session.values)
+        self.colours = PaletteMapper()
+        self.picture = PanZoomView(self.navigator, self.colours.mapper, session.later)
+        self.picture.frames.serve(session)
+        self._point = Throttle(session.change, later)
+        self.picture.pointed = self._pointed
+        self.orbit = OrbitOverlay(self.picture.plot.figure, "mandelbrot orbit")
+        self.inset = JuliaPlot(self.colours.mapper)
         self._presenter = False
         self.histogram = Histogram(self.colours.mapper, self._under(True))
         self.place = PlaceText(sizing_mode="stretch_width", height=self._under(True), margin=(0, 16, 0, 8))
         self._pointer = MIDDLE
         self._marks: dict[float, str] = {}
-        self.on_ready: Callable[[], object] = _ignore
+        self.on_ready: Callable[[], object] = lambda: None
         self._build()
         session.on_frame = self._show
 
     def _build(self) -> None:
-        plot, source = self.glass.plot, self.glass.frames.source
-        label(plot.figure, source, self.glass.x_range, self.glass.y_range)
+        plot, source = self.picture.plot, self.picture.frames.source
+        label_axes(plot.figure, source, self.picture.x_range, self.picture.y_range)
         self.bar = plot.add_bar(self.colours.mapper, FixedTicker(ticks=[]))
         self._below = pn.pane.Bokeh(self.histogram.figure, margin=0, sizing_mode="stretch_width")
-        self.glass.resize(*self._size())
+        self.picture.resize(*self._size())
         self._pane = pn.pane.Bokeh(plot.figure, margin=0)
         self.hint = pn.pane.HTML("", stylesheets=[stylesheet(), HINT], margin=0, visible=False, styles=HINT_PLACE)
         look: dict[str, Any] = {"margin": (GRID, 0, 0, 0), "align": "center", "styles": {"position": "relative"}}
@@ -122,8 +116,8 @@ class MandelbrotStage:
     def _arrange(self) -> None:
         """Give everything its size on the screen; the lab's grid follows once that has come to rest."""
         width, height = self._size()
-        self.glass.resize(width, height)
-        self._pane.param.update(width=self.glass.plot.figure.width, height=self.glass.plot.figure.height)
+        self.picture.resize(width, height)
+        self._pane.param.update(width=self.picture.plot.figure.width, height=self.picture.plot.figure.height)
         self.inset.resize(height)
         under = self._under(self.histogram.figure.visible)
         self.histogram.figure.height = self._row.height = self.place.height = under
@@ -138,7 +132,7 @@ class MandelbrotStage:
         ny, nx = self._resolution if isinstance(self._resolution, tuple) else grid(height, width, self._resolution)
         self.session.look(None, grid(height, width, SHARP))
         self.session.change(ny=ny, nx=nx)
-        self.glass.hand.grain = height / ny
+        self.picture.pointer_state.grain = height / ny
 
     def _size(self) -> tuple[int, int]:
         """(width, height) in px of the picture: what the room leaves, in the grid's shape if that is fixed."""
@@ -163,13 +157,13 @@ class MandelbrotStage:
         """Follow the page's scheme and type size."""
         self._presenter = presenter
         self.fit(*self._room)
-        set_type(self.glass.plot.figure, presenter)
+        set_type(self.picture.plot.figure, presenter)
         self.histogram.dress(dark, presenter)
         self.inset.dress(dark, presenter)
 
     def box_mode(self, on: bool) -> None:
         """Dragging draws a box to be zoomed into, or it moves the picture."""
-        self.glass.hand.boxing = on
+        self.picture.pointer_state.boxing = on
 
     # -- the pointer
 
@@ -186,18 +180,18 @@ class MandelbrotStage:
     # -- frames
 
     def _show(self, number: int, frame: Frame) -> None:
-        self.glass.draw(number, frame)
+        self.picture.draw(number, frame)
         self._trace(frame)
         self.inset.show(frame, self.session.values["julia"])
 
     def _trace(self, frame: Frame) -> None:
         """The orbit over the picture."""
         curve = frame.curves.get("orbit") if self.session.values["orbit_length"] else None
-        points = counted(curve, self.glass.anchor) if curve is not None else None
+        points = in_anchor_units(curve, self.picture.anchor) if curve is not None else None
         if points is None:
             self.orbit.clear()
         else:
-            self.orbit.show(points, around(self.glass.drawn))
+            self.orbit.show(points, around(self.picture.drawn))
 
     def tick(self) -> None:
         """A few times a second: scales, histogram, and the place in words."""
@@ -208,7 +202,7 @@ class MandelbrotStage:
         if frame is None:
             return
         colouring = self.session.values["colouring"]
-        marks = bar(frame.rasters["escape"], colouring, frame.curves, self._size()[0], letter(self._presenter))
+        marks = bar_ticks(frame.rasters["escape"], colouring, frame.curves, self._size()[0], letter(self._presenter))
         if marks != self._marks:
             self._marks = marks
             self.bar.ticker.ticks = list(marks)
@@ -221,10 +215,10 @@ class MandelbrotStage:
 
     def _say(self) -> None:
         """Where the picture lies."""
-        sight, (re, im) = self.navigator.shown, self.navigator.center
-        deep = relative(self.glass.anchor.exponent)
+        shown, (re, im) = self.navigator.shown, self.navigator.center
+        deep = shows_offsets(self.picture.anchor.exponent)
         more = "axes count from the centre" if deep else f"pixel {in_words(self.navigator.spacing)}"
-        words = f"Zoom {in_words(sight.zoom)} · {more}"
+        words = f"Zoom {in_words(shown.zoom)} · {more}"
         self.place.param.update(re=re, im=im, zoom=self.navigator.zoom, words=words)
 
 
@@ -248,7 +242,3 @@ def in_words(number: Fraction) -> str:
     """To three figures: "1.5", "0.0071", "5e113"."""
     text = scientific(number, FIGURES)
     return f"{float(text):g}" if -4 <= int(text.partition("e")[2]) <= 4 else text
-
-
-def _ignore() -> None:
-    """Nobody waits."""

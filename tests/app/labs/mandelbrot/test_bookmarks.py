@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.labs.mandelbrot.bookmarks import FOLDER, file_of, places
-from app.labs.mandelbrot.facts import facts, power, progress
-from app.labs.mandelbrot.goto import whole
-from app.labs.mandelbrot.thumbnails import HEIGHT, WIDTH, renew, small, webp
+from app.labs.mandelbrot.bookmarks import FOLDER, HEIGHT, WIDTH, file_of, places, renew, small, webp
+from app.labs.mandelbrot.parts import facts, power_of_two, progress
+from app.labs.mandelbrot.places import iterations
 from app.palettes import palette
 from compute.frames import Frame
 from compute.labs.mandelbrot import Mandelbrot
@@ -70,7 +69,7 @@ def test_points_with_a_formula_lie_where_it_says():
 
 
 def test_thumbnails_can_be_renewed(tmp_path, monkeypatch):
-    monkeypatch.setattr("app.labs.mandelbrot.thumbnails.places", lambda: {"One": Landmark(("-0.75", "0.0"), "1.5", 50)})
+    monkeypatch.setattr("app.labs.mandelbrot.bookmarks.places", lambda: {"One": Landmark(("-0.75", "0.0"), "1.5", 50)})
     (tmp_path / "stale.webp").write_bytes(b"")
     renew(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["one.webp"]
@@ -96,7 +95,7 @@ def test_a_thumbnail_is_the_middle_the_right_way_up():
     ],
 )
 def test_powers_read_at_any_depth(log2, text):
-    assert power(log2) == text
+    assert power_of_two(log2) == text
 
 
 def test_the_reference_orbit_comes_first():
@@ -119,8 +118,8 @@ def test_an_exhausted_precision_is_marked_in_the_status_bar():
 @pytest.mark.parametrize("text", ["", "abc", "nan", "inf", "0", "-5", "1.5", "1e9"])
 def test_iterations_that_cannot_be_are_named(text):
     with pytest.raises(ValueError, match="max_iterations must be a whole number from 1 to 100000000"):
-        whole(text)
+        iterations(text)
 
 
 def test_iterations_may_be_written_short():
-    assert whole("1e7") == 10_000_000
+    assert iterations("1e7") == 10_000_000

@@ -8,24 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.labs.mandelbrot.scale import GAP, legible, nice, short
+from app.labs.mandelbrot.colour_scale import GAP, count_text, legible, nice
 
 
 def test_counts_are_written_out_while_they_are_short():
     thin = "\N{NARROW NO-BREAK SPACE}"
-    assert [short(value) for value in (1.5, 700.0, 22200.0, 123456.0)] == [
+    assert [count_text(value) for value in (1.5, 700.0, 22200.0, 123456.0)] == [
         "1.5",
         "700",
         f"22{thin}200",
         f"123{thin}456",
     ]
-    assert [short(value) for value in (1e6, 2.5e6, 10_000_100.0, 1e8)] == ["1e6", "2.5e6", "1.00001e7", "1e8"]
+    assert [count_text(value) for value in (1e6, 2.5e6, 10_000_100.0, 1e8)] == ["1e6", "2.5e6", "1.00001e7", "1e8"]
 
 
 @given(st.floats(1, 1e8), st.floats(1e-3, 1e3))
 def test_neighbouring_counts_have_different_names(low, part):
     values = nice(low, low * (1 + part))
-    assert len({short(value) for value in values}) == len(values)
+    assert len({count_text(value) for value in values}) == len(values)
 
 
 @given(

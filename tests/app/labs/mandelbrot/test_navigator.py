@@ -9,8 +9,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from app.labs.mandelbrot.navigator import CALM, DRIFT, MOST, Navigator
-from app.labs.mandelbrot.viewport import CENTER_DIGITS, Anchor, Sight, decimal, log10, scientific
+from app.labs.mandelbrot.navigator import (
+    CALM,
+    CENTER_DIGITS,
+    DRIFT,
+    MOST_STEPS,
+    Navigator,
+    Viewport,
+    decimal,
+    log10,
+    scientific,
+)
+from app.labs.mandelbrot.pan_zoom_view import Anchor
 from compute.labs.mandelbrot.place import number
 from compute.labs.mandelbrot.views import VIEWS
 
@@ -154,9 +164,9 @@ def test_many_steps_in_at_one_point_do_not_drift_away_from_it(shape, fx, fy):
 @checked(st.integers(0, 2000))
 def test_a_centre_has_the_digits_its_zoom_needs_and_no_more(depth):
     third = Fraction(1, 3)
-    sight = Sight(-third, third, Fraction(10) ** depth)
-    for text, exact in zip(sight.center, (-third, third), strict=True):
-        assert abs(fraction(text) - exact) < sight.height / 10**9
+    view = Viewport(-third, third, Fraction(10) ** depth)
+    for text, exact in zip(view.center, (-third, third), strict=True):
+        assert abs(fraction(text) - exact) < view.height / 10**9
         assert len(text.lstrip("-0.")) <= depth + CENTER_DIGITS
 
 
@@ -166,7 +176,7 @@ def test_wheel_steps_follow_the_numbers_of_a_browser():
     x, y, height = anchor.count(lab.navigator.aim)
     for _ in range(40):
         height /= 2**0.25
-        lab.navigator.look(Sight(*anchor.place(x, y), 4 / (Fraction(height) * anchor.unit)))
+        lab.navigator.set_view(Viewport(*anchor.place(x, y), 4 / (Fraction(height) * anchor.unit)))
     assert float(fraction(lab.values["zoom"])) == pytest.approx(2.0**10)
     assert len(lab.values["zoom"]) <= 18
 
@@ -180,7 +190,7 @@ def test_a_drag_in_a_browser_is_whole_pixels_and_stays_near_the_aim(depth, right
     x, y, height = anchor.count(lab.navigator.aim)
     for part in (0.3, 1.0, 0.7):
         place = anchor.place(x + part * right * height, y + part * up * height)
-        lab.navigator.look(Sight(*place, lab.navigator.aim.zoom))
+        lab.navigator.set_view(Viewport(*place, lab.navigator.aim.zoom))
     for moved in pixels(lab, before, lab.navigator.center):
         assert abs(moved - round(moved)) < 1e-4
     aim, shown = lab.navigator.aim, lab.navigator.shown
@@ -249,13 +259,13 @@ def state(lab):
 
 def test_a_new_move_drops_what_was_undone_and_history_has_an_end():
     lab = Lab()
-    for _ in range(MOST + 5):
+    for _ in range(MOST_STEPS + 5):
         lab.navigator.pan_pixels(1, 0)
         lab.calm()
     lab.navigator.undo()
     lab.navigator.pan_pixels(0, 1)
     assert not lab.navigator.can_redo
-    for _ in range(MOST):
+    for _ in range(MOST_STEPS):
         lab.navigator.undo()
     assert not lab.navigator.can_undo
 
@@ -317,23 +327,23 @@ def test_a_view_the_lab_refused_is_followed_back():
 
 @checked(depths, st.floats(0.01, 30), parts, parts)
 def test_an_anchor_tells_places_of_its_view_apart_at_any_depth(depth, factor, fx, fy):
-    view = Sight.read(DEEP, f"1e{depth}")
+    view = Viewport.parse(DEEP, f"1e{depth}")
     anchor = Anchor.near(view)
     right, down = view.height * Fraction(fx), view.height * Fraction(fy)
-    near = Sight(view.re + right, view.im - down, view.zoom * Fraction(factor))
+    near = Viewport(view.re + right, view.im - down, view.zoom * Fraction(factor))
     assert anchor.serves(view)
     x, y, height = anchor.count(near)
     re, im = anchor.place(x, y)
     assert max(abs(re - near.re), abs(im - near.im)) < near.height / 10**9
     assert height == pytest.approx(float(near.height / anchor.unit))
-    assert not anchor.serves(Sight(view.re, view.im, view.zoom * 2**20))
-    assert not anchor.serves(Sight(view.re, view.im, view.zoom / 100))
+    assert not anchor.serves(Viewport(view.re, view.im, view.zoom * 2**20))
+    assert not anchor.serves(Viewport(view.re, view.im, view.zoom / 100))
 
 
 @checked(depths, st.floats(-3, 3), st.floats(-3, 3), st.integers(-60, 60))
 def test_numbers_move_from_one_anchor_to_another(depth, x, y, steps):
-    here = Anchor.near(Sight.read(DEEP, f"1e{depth}"))
-    there = Anchor.near(Sight(*here.place(0.3, -1.7), Fraction(10) ** depth * Fraction(2) ** steps))
+    here = Anchor.near(Viewport.parse(DEEP, f"1e{depth}"))
+    there = Anchor.near(Viewport(*here.place(0.3, -1.7), Fraction(10) ** depth * Fraction(2) ** steps))
     step = here.step_to(there)
     if abs(steps) > 33:
         assert step is None
@@ -345,10 +355,10 @@ def test_numbers_move_from_one_anchor_to_another(depth, x, y, steps):
 
 
 def test_an_anchor_lies_on_a_multiple_of_its_unit_so_that_ticks_are_round():
-    anchor = Anchor.near(Sight.read(DEEP, "3e113"))
+    anchor = Anchor.near(Viewport.parse(DEEP, "3e113"))
     assert anchor.unit == Fraction(10) ** -112
     assert (anchor.re / anchor.unit).denominator == 1
-    assert not anchor.can_draw(Sight.read(("0", "0"), "1"))
+    assert not anchor.can_draw(Viewport.parse(("0", "0"), "1"))
 
 
 @checked(st.decimals(-8, 8, allow_nan=False, places=30), st.integers(1, 40))

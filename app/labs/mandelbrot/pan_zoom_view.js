@@ -1,8 +1,8 @@
-// The hand on the picture: it drags, zooms and boxes at once, here; the server hears where that led.
+// What the pointer does on the picture: it drags, zooms and boxes at once, here; the server hears where that led.
 //
 // What is looked at is a centre and a height in numbers of an anchor, which the server knows exactly. A frame may bring
-// another anchor; the view is then carried over, whatever the hand does meanwhile. `sight.told` is where the server
-// looks, `sight.seen` and `sight.pointer` say what happens here: the newest value, at most once in PACE milliseconds.
+// another anchor; the view is then carried over, whatever the pointer does meanwhile. `state.told` is where the server
+// looks, `state.seen` and `state.pointer` say what happens here: the newest value, at most once in PACE milliseconds.
 const PACE = 40, NOTCH = 100, STEPS = 4, SMALLEST_BOX = 8;
 let at = null, serial = 0, drag = null, model = null;
 
@@ -18,8 +18,8 @@ function paced(send) {
 }
 
 let pointed = [];
-const report = paced(() => { model.sight.seen = [serial, at.anchor, at.x, at.y, at.h]; });
-const point = paced(() => { model.sight.pointer = pointed; });
+const report = paced(() => { model.state.seen = [serial, at.anchor, at.x, at.y, at.h]; });
+const point = paced(() => { model.state.pointer = pointed; });
 
 function show() {
   const {figure, x_range, y_range} = model;
@@ -65,7 +65,7 @@ const inside = ({x, y}) => Math.abs(y - at.y) <= at.h / 2 &&
 const acts = {
   panstart(event) {
     if (!inside(event)) return;
-    const boxing = event.modifiers?.shift || model.sight.boxing;
+    const boxing = event.modifiers?.shift || model.state.boxing;
     drag = {sx: event.sx, sy: event.sy, x: event.x, y: event.y, boxing, from: {...at}};
   },
   pan(event) {
@@ -76,7 +76,7 @@ const acts = {
                       bottom: Math.min(y, event.y), top: Math.max(y, event.y), visible: true});
       return;
     }
-    const {grain} = model.sight, unit = drag.from.h / model.figure.frame_height;
+    const {grain} = model.state, unit = drag.from.h / model.figure.frame_height;
     const whole = (pixels) => Math.round(pixels / grain) * grain * unit;
     move(drag.from.x - whole(event.sx - drag.sx), drag.from.y + whole(event.sy - drag.sy), at.h);
   },
@@ -116,9 +116,9 @@ const acts = {
 
 export default (args, origin) => {
   model = args;
-  if (at === null) adopt(args.sight.told);
+  if (at === null) adopt(args.state.told);
   if (origin === args.source) reanchor(args.source.data);
-  else if (origin === args.sight) adopt(args.sight.told);
+  else if (origin === args.state) adopt(args.state.told);
   else if (origin === args.figure) show();
   else acts[origin.event_name]?.(origin);
 };
