@@ -1,7 +1,7 @@
 """The main area of the L-curve lab: the curve with its rules, the solution, and the views linked to them.
 
-A λ that is picked anywhere goes through one stream, `Picked`: every view marks it at once, and the lab is asked for its
-solution.
+A λ that is picked anywhere goes through one stream, `PickedLambda`: every view marks it at once, and the lab is asked
+for its solution.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 import panel as pn
 
-from app.labs.l_curve.l_plot import LPlot
-from app.labs.l_curve.linked import Picked
-from app.labs.l_curve.rule_list import RuleList
-from app.labs.l_curve.shelf import Shelf
-from app.labs.l_curve.words import NUMBERS, Strength, short
+from app.labs.l_curve.l_curve_plot import LCurvePlot
+from app.labs.l_curve.labels import RULE_NUMBERS, LambdaNotation, short
+from app.labs.l_curve.linked_plots import LinkedPlots
+from app.labs.l_curve.linked_view import PickedLambda
+from app.labs.l_curve.rule_markers import RuleList
 from app.markup import filled
 from app.session import Session
 from app.theme import GRID, stylesheet
@@ -34,22 +34,23 @@ SAME = ("rows", "columns", "entries")  # of a frame: with these the axes stay as
 
 
 class LCurveStage:
-    """Plots of one session, and their sizes in its window."""
+    """The plots of one session, and their sizes in its window."""
 
     def __init__(self, session: Session, room: tuple[int, int]) -> None:
         self.session, self._room = session, room
-        self.strength = Strength()
+        self.notation = LambdaNotation()
         self._look = (False, False)
-        self._drawn = {"curve": False, "shelf": False}
+        self._drawn = {"curve": False, "linked plots": False}
         self._axes: tuple[Any, ...] = ()
         self._rest = 0.0
-        self.on_ready: Callable[[], object] = _ignore
-        self.picked = Picked()
-        self.plot = LPlot(session.document, self._pick)
-        self.shelf = Shelf(session.document, self._pick, lambda: self._ready("shelf"))
+        self.on_ready: Callable[[], object] = lambda: None
+        self.on_picked: Callable[[float | None], object] = lambda lam: None  # None: the rule's λ is taken again
+        self.picked = PickedLambda()
+        self.plot = LCurvePlot(session.document, self._pick)
+        self.linked_plots = LinkedPlots(session.document, self._pick, lambda: self._ready("linked plots"))
         self.rules = RuleList(self.take_rule, sizing_mode="stretch_width")
         self.plot.frames.serve(session, self._painted)
-        for subscriber in (self.plot.mark, self.shelf.mark, self._ask):
+        for subscriber in (self.plot.mark, self.linked_plots.mark, self._ask):
             self.picked.add_subscriber(lambda lam, subscriber=subscriber: subscriber(lam))
         session.on_frame = self._show
         self._build()
@@ -59,14 +60,14 @@ class LCurveStage:
         self._pane = pn.pane.Bokeh(self.plot.figure, margin=0)
         self._top = pn.Row(self._pane, self.rules, margin=(0, GRID, 0, 0), sizing_mode="stretch_width")
         self.veil = pn.pane.HTML("", stylesheets=[stylesheet(), VEIL], margin=0, visible=False, styles=OVER)
-        parts = self.title, self._top, self.shelf.chooser, self.shelf.row, self.veil
+        parts = self.title, self._top, self.linked_plots.chooser, self.linked_plots.row, self.veil
         styles = {"position": "relative"}
         self.panel = pn.Column(*parts, margin=(GRID, 0, 0, 0), sizing_mode="stretch_both", styles=styles)
         self.plot.figure.on_change("inner_width", lambda attr, old, new: self._ready("curve"))
         self._arrange()
 
     def _ready(self, part: str) -> None:
-        """The browser has drawn it. Changing a plot before that is an error there."""
+        """Note that the browser has drawn `part`: changing a plot before that is an error there."""
         if self._drawn[part]:
             return
         self._drawn[part] = True
@@ -92,25 +93,25 @@ class LCurveStage:
         self._pane.param.update(width=width - side - GRID, height=curve)
         self.rules.height = curve
         self._top.height = curve
-        self.shelf.fit(width, height - curve)
+        self.linked_plots.fit(width, height - curve)
 
     def dress(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
         self._look = (dark, presenter)
         self.plot.dress(dark, presenter)
-        self.shelf.dress(dark, presenter)
+        self.linked_plots.dress(dark, presenter)
         self.fit(*self._room)
 
-    def count_by(self, squared: bool) -> None:
+    def set_notation(self, squared: bool) -> None:
         """Write α = λ² everywhere, or λ."""
-        self.strength = Strength(squared)
-        self.shelf.count_by(self.strength)
+        self.notation = LambdaNotation(squared)
+        self.linked_plots.set_notation(self.notation)
         self.tick()
-        self.shelf.mark(None)
+        self.linked_plots.mark(None)
         self._mark(self.session.latest)
 
     def cover(self, words: str) -> None:
-        """Let `words` stand in the place of everything, "" for nothing: the plots show a problem nobody has chosen."""
+        """Write `words` over all plots, which show a problem that is not the chosen one; "" takes them away."""
         html = filled("<div class='veil' role='status'>{words}</div>", words=words) if words else ""
         if html != self.veil.object:
             self.veil.param.update(object=html, visible=bool(words))
@@ -118,15 +119,12 @@ class LCurveStage:
     # -- λ
 
     def _pick(self, lam: float) -> None:
-        """A tap or a drag: all views mark λ, and its solution is asked for."""
+        """Mark λ in all views and ask for its solution, after a tap or a drag."""
         self.picked.event(lam=lam)
 
     def _ask(self, lam: float | None) -> None:
         self.session.change(lam=lam)
         self.on_picked(lam)
-
-    def on_picked(self, lam: float | None) -> None:
-        """A λ was picked, or the rule's is taken again; controls may listen by replacing this."""
 
     def take_rule(self, rule: str) -> None:
         """Show the λ of `rule` from now on."""
@@ -144,10 +142,10 @@ class LCurveStage:
         if axes != self._axes:
             self._axes = axes
             self.plot.forget()
-            self.shelf.forget()
+            self.linked_plots.forget()
         self.plot.show(frame)
         self.plot.mark_rules(rules_of(frame))
-        self.shelf.show_solution(frame)
+        self.linked_plots.show_solution(frame)
         self._mark(frame)
         self.plot.frames.skip(number)
 
@@ -156,7 +154,7 @@ class LCurveStage:
         self._rest = seconds
 
     def _painted(self, number: int, seconds: float) -> None:
-        """The browser has painted a frame. A rest counts as the browser's time, so that it widens no window."""
+        """Acknowledge a frame that was painted. A rest counts as the browser's time, so that it widens no window."""
         done = partial(self.session.gate.acknowledge, number, seconds + self._rest)
         if self._rest:
             self.session.document.add_timeout_callback(done, round(1000 * self._rest))
@@ -164,25 +162,25 @@ class LCurveStage:
             done()
 
     def _mark(self, frame: Frame | None) -> None:
-        """Where the solution stands: where the hand is, or where the rule is."""
+        """Mark the λ of the solution that is shown: the one that was picked, else the rule's."""
         lam = self.session.values["lam"]
         if lam is None and frame is not None:
             lam = frame.facts["lam"]
         self.plot.mark(lam)
-        self.shelf.mark(lam)
+        self.linked_plots.mark(lam)
 
     def tick(self) -> None:
-        """A few times a second: views, rules and the line of words."""
+        """Show the newest frame in the views, the rules and the line of words, a few times a second."""
         frame = self.session.latest
         if frame is None:
             return
-        self.shelf.show_views(frame, rules_of(frame))
+        self.linked_plots.show_views(frame, rules_of(frame))
         chosen = self.session.values["rule"] if self.session.values["lam"] is None else ""
-        self.rules.show(frame.facts, frame.notes, chosen, self.strength)
+        self.rules.show(frame.facts, frame.notes, chosen, self.notation)
         self._say(frame)
 
     def _say(self, frame: Frame) -> None:
-        html = title(frame, self.strength)
+        html = title(frame, self.notation)
         if html != self.title.object:
             self.title.object = html
 
@@ -201,21 +199,19 @@ VEIL = """
 
 
 def rules_of(frame: Frame) -> dict[str, float]:
-    """λ of every rule, nan for none."""
+    """Return rule -> its λ, nan for none."""
     return {name: frame.facts.get(name, nan) for name in RULES}
 
 
-def title(frame: Frame, strength: Strength) -> str:
-    """The λ that is shown, whose it is, and the norms there, as HTML."""
+def title(frame: Frame, notation: LambdaNotation) -> str:
+    """Return the λ that is shown, whose it is, and the norms there, as HTML."""
     facts = frame.facts
     rule = next((name for name in RULES if RULES[name].title == frame.notes.get("shown")), "")
-    whose = f"rule {NUMBERS[rule]}: {RULES[rule].title}" if rule else frame.notes.get("shown", "").rpartition(": ")[2]
-    items = [f"<b class='lam'>{strength.words(facts['lam'])}</b> {escape(whose)}"]
+    whose = (
+        f"rule {RULE_NUMBERS[rule]}: {RULES[rule].title}" if rule else frame.notes.get("shown", "").rpartition(": ")[2]
+    )
+    items = [f"<b class='lam'>{notation.words(facts['lam'])}</b> {escape(whose)}"]
     items += [f"‖Ax − b‖ <b>{short(facts['residual'])}</b>", f"‖x‖ <b>{short(facts['solution'])}</b>"]
     if isfinite(facts["error"]):
         items.append(f"error of x <b>{short(100 * facts['error'])} %</b>")
     return f"<div class='chosen'>{''.join(f'<span>{item}</span>' for item in items)}</div>"
-
-
-def _ignore() -> None:
-    """Nobody waits."""

@@ -1,42 +1,158 @@
-"""One linked view as a figure: its lines, the rules' λ as thin lines, and the picked λ as a dashed one."""
+"""One small plot that is linked to the L-curve, and what links them: one picked λ, set by any plot and shown by all.
+
+HoloViews draws every plot once and brings taps and drags as streams; `PickedLambda` is a stream of our own. What
+follows a frame or a pick is written into the lasting Bokeh sources, which takes a tenth of a redraw.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from math import isfinite
+from typing import Any
 
 import holoviews as hv
 import numpy as np
+import param
 from bokeh.document import Document
 from bokeh.models import BasicTicker, CustomJSTickFormatter, Range1d, Span
+from bokeh.plotting import figure
+from holoviews.streams import Draw, SingleTap, Stream
 from numpy.typing import NDArray
 
-from app.labs.l_curve.linked import Pointer, draw_linked
-from app.labs.l_curve.views import View
-from app.labs.l_curve.words import Strength, hue
+from app.labs.l_curve.labels import LambdaNotation, rule_hue
 from app.log_axis import LogWindow
-from app.plot_type import SHORT_NUMBER, set_type
+from app.plot_type import SHORT_NUMBER, keep_type, set_type
 from app.theme import colours
 from compute.frames import Frame
 
+hv.extension("bokeh")
+hv.renderer("bokeh").webgl = False
+
+
+class PickedLambda(Stream):
+    """The λ that was picked in one of the plots; None: the rule's λ is taken."""
+
+    lam = param.Number(default=None, allow_None=True, constant=True, doc="λ > 0.")
+
+
+class PlotPointer:
+    """Brings taps and drags on one plot as places (x, y) in its data, the newest one in a turn of the document's loop.
+
+    HoloViews triggers its streams without the document's lock, and hears no more once a subscriber has failed.
+    """
+
+    def __init__(self, element: hv.Element, document: Document, pointed: Callable[[float, float], None]) -> None:
+        self._document, self._pointed = document, pointed
+        self._place: tuple[float, float] | None = None
+        self.streams = [SingleTap(source=element), Draw(source=element)]
+        for stream in self.streams:
+            stream.add_subscriber(self._hear)
+
+    def _hear(self, x: Any = None, y: Any = None, **more: Any) -> None:
+        if x is not None and y is not None and isfinite(x) and isfinite(y):
+            if self._place is None:
+                self._document.add_next_tick_callback(self._pass_on)
+            self._place = float(x), float(y)
+
+    def _pass_on(self) -> None:
+        place, self._place = self._place, None
+        if place is not None:
+            self._pointed(*place)
+
+
+def draw_linked(element: hv.Element, document: Document, name: str) -> tuple[Any, figure]:
+    """Return (HoloViews plot, Bokeh figure) of `element`, whose streams live until `document`'s session ends."""
+    plot = hv.renderer("bokeh").get_plot(element, doc=document)
+    document.on_session_destroyed(lambda session_context: plot.cleanup())  # else HoloViews keeps it for good
+    drawn = plot.state
+    drawn.update(name=name, title=None, outline_line_color=None, sizing_mode="fixed", output_backend="canvas")
+    drawn.update(min_border_right=16, min_border_top=8)
+    drawn.toolbar.update(tools=[], logo=None)
+    drawn.toolbar_location = None
+    for axis in drawn.axis:
+        axis.update(minor_tick_line_color=None, axis_label_text_font_style="normal")
+    keep_type(drawn)
+    return plot, drawn
+
+
 Vector = NDArray[np.float64]
+
+SPECTRUM = "Picard's plot needs all singular values, which are worked out up to about 400 rows or columns."
+TRUTH = "No true solution is known for this problem."
+
+
+@dataclass(frozen=True)
+class LinkedView:
+    """One small plot.
+
+    title, y_label: words; curves: names of a frame's curves -> labels; over: "λ", "i" or "step", what the abscissa is;
+    points: curves that are drawn as points; log: whether the ordinate is logarithmic; rules: whose λ are marked;
+    absent: what is said when a frame lacks one of the curves; legend: its corner.
+    """
+
+    title: str
+    y_label: str
+    curves: Mapping[str, str]
+    over: str = "λ"
+    points: tuple[str, ...] = ()
+    log: bool = True
+    rules: tuple[str, ...] = ()
+    absent: str = ""
+    legend: str = "top_right"
+
+    def lines(self, frame: Frame) -> dict[str, tuple[Vector, Vector]]:
+        """Return name -> (x, y), float64 vectors, of those curves that the frame has."""
+        known = {name: frame.curves.get(name) for name in self.curves}
+        return {name: (curve.x, curve.y) for name, curve in known.items() if curve is not None}
+
+
+VIEWS: Mapping[str, LinkedView] = {
+    "curvature": LinkedView(
+        "Curvature", "curvature κ", {"curvature": "κ"}, log=False, rules=("curvature", "pruning", "triangle")
+    ),
+    "gcv": LinkedView(
+        "GCV", "GCV(λ)", {"gcv": "GCV", "weighted-gcv": "weighted"}, rules=("gcv", "weighted_gcv"), legend="top_left"
+    ),
+    "picard": LinkedView(
+        "Picard",
+        "size",
+        {"singular": "σᵢ", "picard-coefficients": "|uᵢᵀb|", "picard-ratio": "|uᵢᵀb| / σᵢ"},
+        over="i",
+        points=("picard-coefficients", "picard-ratio"),
+        absent=SPECTRUM,
+        legend="bottom_left",
+    ),
+    "singular": LinkedView("Singular values", "σᵢ", {"singular": "σᵢ"}, over="i", points=("singular",)),
+    "error": LinkedView(
+        "Error",
+        "‖x − true‖ / ‖true‖",
+        {"error": "error"},
+        rules=("curvature", "gcv", "discrepancy", "quasi_optimality", "ncp"),
+        absent=TRUTH,
+    ),
+    "quasi": LinkedView(
+        "Quasi-optimality", "|λ dx/dλ|", {"quasi-optimality": "|λ dx/dλ|"}, rules=("quasi_optimality",)
+    ),
+    "ribbon": LinkedView("Ribbon", "widest ribbon", {"history": "widest ribbon"}, over="step", points=("history",)),
+}
 
 AROUND = {False: (68, 56), True: (88, 72)}  # px left of and below the plot itself
 TICK = {False: 52, True: 72}  # px of an axis that a power of ten needs
 TALL = 28  # px of height that a tick needs
 MARGIN = 0.06  # of a linear ordinate, left free above and below
 DEEPEST, HIGHEST = 17, 6  # decades below and above the largest value of the first line that count: beyond is rounding
-HUES = ("accent", "gpu", "muted")
+LINE_COLOURS = ("accent", "gpu", "muted")
 
 
-class ViewPlot:
-    """A figure for `view`; picked(λ) hears of taps and drags on it, where they mean a λ."""
+class LinkedPlot:
+    """A figure for `view`; picked(λ) is called for taps and drags on it, where they mean a λ."""
 
-    def __init__(self, name: str, view: View, document: Document, picked: Callable[[float], None]) -> None:
+    def __init__(self, name: str, view: LinkedView, document: Document, picked: Callable[[float], None]) -> None:
         self.name, self.view, self._picked = name, view, picked
-        self.strength = Strength()
+        self.notation = LambdaNotation()
         element = self._element()
-        self._pointer = Pointer(element, document, self._pointed)
+        self._pointer = PlotPointer(element, document, self._pointed)
         self._plot, self.figure = draw_linked(element, document, f"{name} view")
         *lines, self._rules = self.figure.renderers
         self.lines = dict(zip(view.curves, lines, strict=True))
@@ -52,7 +168,7 @@ class ViewPlot:
 
     def _element(self) -> hv.Overlay:
         view, ends = self.view, np.array([1.0, 10.0])
-        x_label = self.strength.label if view.over == "λ" else view.over
+        x_label = self.notation.label if view.over == "λ" else view.over
         lines = [
             (hv.Scatter if name in view.points else hv.Curve)((ends, ends), "x", "y", label=label)
             for name, label in view.curves.items()
@@ -86,7 +202,7 @@ class ViewPlot:
         """Follow the page's scheme and type size."""
         scheme = colours(dark)
         self._dark, self._presenter = dark, presenter
-        for renderer, name in zip(self.lines.values(), HUES, strict=False):
+        for renderer, name in zip(self.lines.values(), LINE_COLOURS, strict=False):
             renderer.glyph.line_color = scheme[name]
             if "fill_color" in renderer.glyph.properties():
                 renderer.glyph.fill_color = scheme[name]
@@ -97,12 +213,12 @@ class ViewPlot:
         self.figure.update(min_border_left=AROUND[presenter][0], min_border_bottom=AROUND[presenter][1])
         set_type(self.figure, presenter)
 
-    def count_by(self, strength: Strength) -> None:
+    def set_notation(self, notation: LambdaNotation) -> None:
         """Write λ or α on the abscissa."""
-        self.strength = strength
+        self.notation = notation
         if self.x is not None:
             self.x.forget()
-            self.figure.xaxis.axis_label = strength.label
+            self.figure.xaxis.axis_label = notation.label
 
     def resize(self, width: int, height: int) -> None:
         """Take that many px in all."""
@@ -116,7 +232,7 @@ class ViewPlot:
     # -- frames
 
     def forget(self) -> None:
-        """Another problem: its axes have nothing to do with the last one's."""
+        """Let the axes begin anew: another problem's have nothing to do with the last one's."""
         for window in (self.x, self.y):
             if window is not None:
                 window.forget()
@@ -137,9 +253,9 @@ class ViewPlot:
         return True
 
     def _usable(self, x: Vector, y: Vector) -> tuple[Vector, Vector]:
-        """On the abscissa's scale, and NaN, a gap, where a logarithmic ordinate can show nothing."""
+        """Return x on the abscissa's scale, and y with NaN, a gap, where a logarithmic ordinate can show nothing."""
         y = np.where(np.isfinite(y) & (y > 0), y, np.nan) if self.view.log else np.asarray(y)
-        return (self.strength.of(x) if self._by_lambda else x), y
+        return (self.notation.of(x) if self._by_lambda else x), y
 
     def _fit(self, drawn: Mapping[str, tuple[Vector, Vector]]) -> None:
         x = np.concatenate([line[0] for line in drawn.values()])
@@ -164,20 +280,20 @@ class ViewPlot:
         known = lam is not None and lam > 0 and self.view.over != "step"
         self.hair.visible = known
         if known and lam is not None:
-            self.hair.location = self.strength.of(lam) if self._by_lambda else lam
+            self.hair.location = self.notation.of(lam) if self._by_lambda else lam
 
     def mark_rules(self, lambdas: Mapping[str, float]) -> None:
         """Draw the rules' λ, those that this view is about."""
         known = [rule for rule in self.view.rules if isfinite(lambdas.get(rule, np.nan))]
         column = next(iter(self._rules.data_source.data))
-        places = [self.strength.of(lambdas[rule]) for rule in known] if self._by_lambda else []
-        hues = [hue(rule, self._dark) for rule in known] if self._by_lambda else []
+        places = [self.notation.of(lambdas[rule]) for rule in known] if self._by_lambda else []
+        hues = [rule_hue(rule, self._dark) for rule in known] if self._by_lambda else []
         self._rules.data_source.data = {column: places, "hue": hues}
         self._rules.glyph.line_color = "hue"
         self._rules.visible = True
 
     def _pointed(self, x: float, y: float) -> None:
         if self._by_lambda and x > 0:
-            self._picked(self.strength.back(x))
+            self._picked(self.notation.back(x))
         elif self.view.over == "i" and y > 0:
             self._picked(y)

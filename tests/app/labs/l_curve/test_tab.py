@@ -14,14 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.apart import spread
-from app.labs.l_curve.badges import beside
-from app.labs.l_curve.facts import facts
-from app.labs.l_curve.l_plot import LPlot
-from app.labs.l_curve.path import Path
-from app.labs.l_curve.problem import GROUPS, nearest, noises, titles
-from app.labs.l_curve.view_plot import ViewPlot
-from app.labs.l_curve.views import VIEWS
-from app.labs.l_curve.words import HUES, NUMBERS, SHORT, Strength, reason_in_brief, short
+from app.labs.l_curve.l_curve_plot import CurvePath, LCurvePlot
+from app.labs.l_curve.labels import RULE_HUES, RULE_NAMES, RULE_NUMBERS, LambdaNotation, short, short_reason
+from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
+from app.labs.l_curve.parts import facts
+from app.labs.l_curve.problem_controls import GROUPS, nearest, noises, titles
+from app.labs.l_curve.rule_markers import beside
 from app.log_axis import LogWindow, decades
 from app.theme import DARK, LIGHT
 from app.typed import Typed
@@ -83,7 +81,7 @@ def test_badges_stand_below_a_curve_that_bends_the_other_way():
 
 def path():
     lam = np.linspace(-3, 0, 31)
-    return Path(lam, lam / 2, -lam)  # residual = λ^(1/2), solution = 1 / λ
+    return CurvePath(lam, lam / 2, -lam)  # residual = λ^(1/2), solution = 1 / λ
 
 
 def test_a_place_on_the_curve_is_its_own_lambda():
@@ -152,7 +150,7 @@ def test_every_axis_has_ticks_but_not_too_many(low, high):
 
 def test_a_session_that_ends_takes_its_plots_with_it():
     before, document = len(Callback._callbacks), Document()
-    plots = [LPlot(document, print), *(ViewPlot(name, view, document, print) for name, view in VIEWS.items())]
+    plots = [LCurvePlot(document, print), *(LinkedPlot(name, view, document, print) for name, view in VIEWS.items())]
     assert len(Callback._callbacks) == before + 2 * len(plots)  # a tap and a drag each
     for callback in document.callbacks.session_destroyed_callbacks:
         callback(session_context=None)
@@ -170,24 +168,24 @@ def test_numbers_are_short(value, text):
 
 
 def test_alpha_is_the_square_of_lambda():
-    assert Strength(squared=True).of(0.1) == pytest.approx(0.01)
-    assert Strength(squared=True).back(0.01) == pytest.approx(0.1)
-    assert Strength(squared=True).words(0.1) == "α = 0.01"
-    assert Strength().words(0.1) == "λ = 0.1"
+    assert LambdaNotation(squared=True).of(0.1) == pytest.approx(0.01)
+    assert LambdaNotation(squared=True).back(0.01) == pytest.approx(0.1)
+    assert LambdaNotation(squared=True).words(0.1) == "α = 0.01"
+    assert LambdaNotation().words(0.1) == "λ = 0.1"
 
 
 def test_every_rule_has_a_name_a_number_and_hues_that_can_be_read():
-    assert SHORT.keys() == NUMBERS.keys() == RULES.keys()
+    assert RULE_NAMES.keys() == RULE_NUMBERS.keys() == RULES.keys()
     for dark, scheme in ((False, LIGHT), (True, DARK)):
-        assert len(set(HUES[dark])) == len(RULES)
-        assert all(contrast(hue, scheme["paper"]) >= 4.5 for hue in HUES[dark])  # the number in the badge: AA
+        assert len(set(RULE_HUES[dark])) == len(RULES)
+        assert all(contrast(hue, scheme["paper"]) >= 4.5 for hue in RULE_HUES[dark])  # the number in the badge: AA
 
 
 def test_a_reason_is_told_in_brief():
     words = "no interior corner: the curvature has no positive maximum inside the range of λ"
-    assert reason_in_brief(words) == "no interior corner"
-    assert reason_in_brief("flat minimum: from λ = 1 to 100 it differs by less than 0.1 %") == "flat minimum"
-    assert reason_in_brief("") == "none"
+    assert short_reason(words) == "no interior corner"
+    assert short_reason("flat minimum: from λ = 1 to 100 it differs by less than 0.1 %") == "flat minimum"
+    assert short_reason("") == "none"
 
 
 def test_every_problem_can_be_chosen():

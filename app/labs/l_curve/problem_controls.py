@@ -1,4 +1,4 @@
-"""The problem group: which problem, how large, its options, its noise; files of one's own."""
+"""The group "Problem" of the side bar: which A and b, how large, their options and noise; files of one's own."""
 
 from __future__ import annotations
 
@@ -11,15 +11,122 @@ from typing import Any
 import panel_material_ui as pmui
 
 from app.controls import column
-from app.labs.l_curve.steps import Steps
-from app.labs.l_curve.upload import Uploads
-from app.labs.l_curve.words import short
+from app.labs.l_curve.labels import short
 from app.session import Session
 from app.typed import Typed
+from app.upload import Upload
 from app.widgets import FULL, Bound, icon
 from compute.frames import Frame
 from compute.labs.l_curve.problems import PROBLEMS
-from compute.labs.l_curve.system import OWN, settled, typical
+from compute.labs.l_curve.system import OWN, files_of, settled, typical
+
+KINDS = {  # label, what a file may be called, what it is called once it was taken
+    "matrix": ("A, or A and b [.npz, .mtx]", ".npz,.mtx", "A"),
+    "rhs": ("b [.npy, .mtx]", ".npy,.mtx", "b"),
+    "image": ("Picture [.png, .jpg]", ".png,.jpg,.jpeg", "Picture"),
+}
+WITHOUT_B, ASK_FOR_B = "rhs must be given", "This A comes without a b: choose its b."
+
+
+class ProblemFiles:
+    """The fields for a problem's files: an own A and b, or a picture. A file of A without b waits for its b.
+
+    load(files) makes one's own problem of them, picture(data) puts a picture in the place of the phantom, None for the
+    phantom again. What the lab says of it comes as `complain`, or with its next frame.
+    """
+
+    def __init__(
+        self, session: Session, load: Callable[[Mapping[str, bytes]], object], picture: Callable[[bytes | None], object]
+    ) -> None:
+        self.session, self._load, self._picture = session, load, picture
+        self._files: dict[str, bytes] = {}
+        self._sent: tuple[str, ...] = ()
+        self._awaited = self._shown = ""  # fingerprints: of what was sent last, of what the lab shows
+        self._names: dict[str, dict[str, str]] = {}  # of the files with a fingerprint, by kind
+        self.fields = {kind: Upload(*words, partial(self._arrived, kind)) for kind, words in KINDS.items()}
+        self.phantom = pmui.Button(
+            label="Phantom again", icon="restart_alt", variant="outlined", size="small", visible=False, **FULL
+        )
+        self.phantom.on_click(lambda event: self._without_picture())
+        self.panel = pmui.Column(
+            *(field.panel for field in self.fields.values()), self.phantom, margin=0, sizing_mode="stretch_width"
+        )
+
+    def show(self, problem: str, pictured: bool) -> None:
+        """Show only the fields that `problem` needs; pictured: whether its solution is a picture."""
+        for kind, field in self.fields.items():
+            field.panel.visible = pictured if kind == "image" else problem == OWN
+        self.phantom.visible = pictured and "image" in self.session.values["options"]
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the engine has not yet said what it thinks of a file."""
+        return bool(self._sent)
+
+    def complain(self, words: str) -> bool:
+        """Show that the engine refused what was sent last; False if that was no file."""
+        sent, self._sent = self._sent, ()
+        if sent == ("matrix",) and words.startswith(WITHOUT_B):
+            self.fields["rhs"].ask(ASK_FOR_B)
+            self.fields["matrix"].taken()
+        elif sent:
+            name = next((kind for kind in sent if words.startswith(kind)), None)
+            name = name or ("rhs" if words.startswith("b ") and "rhs" in sent else sent[0])
+            self.fields[name].refuse(words)
+            self._files.pop(name, None)
+            self._names.pop(self._awaited, None)
+        return bool(sent)
+
+    def tick(self, frame: Frame) -> None:
+        """Show which files were taken: a frame says it of those that were sent last, or of older ones again."""
+        shown = frame.notes["files"]
+        if self._sent and shown == self._awaited:
+            self._sent = ()
+        elif shown == self._shown:
+            return
+        self._shown = shown
+        for kind, name in self._names.get(shown, {}).items():
+            self.fields[kind].name = name
+            self.fields[kind].taken(f"Taken: {frame.notes['kept']}." if kind == "image" else "")
+        if frame.notes["problem"] == OWN:
+            options = self.session.values["options"]
+            self._files = {kind: options[kind] for kind in ("matrix", "rhs") if isinstance(options.get(kind), bytes)}
+            if "rhs" not in self._files:
+                self.fields["rhs"].reset()
+
+    def again(self) -> bool:
+        """Load the files once more that were taken before another problem was chosen; False if there are none."""
+        if "matrix" not in self._files or files_of(self._files) not in self._names:
+            return False
+        self._send(tuple(self._files), self._files)
+        self._load(dict(self._files))
+        return True
+
+    def _send(self, kinds: tuple[str, ...], files: Mapping[str, bytes]) -> None:
+        self._sent, self._awaited = kinds, files_of(files)
+        self._names[self._awaited] = {kind: self.fields[kind].name for kind in kinds}
+
+    def _arrived(self, kind: str, data: bytes, name: str) -> None:
+        if kind == "image":
+            self._send(("image",), {"image": data})
+            self.phantom.visible = True
+            self._picture(data)
+            return
+        self._files[kind] = data
+        if kind == "matrix":
+            self._files.pop("rhs", None)
+            self.fields["rhs"].reset()
+        if "matrix" not in self._files:
+            self.fields[kind].ask("Choose A first, then its b.")
+            return
+        self._send(tuple(self._files), self._files)
+        self._load(dict(self._files))
+
+    def _without_picture(self) -> None:
+        self.phantom.visible = False
+        self.fields["image"].reset()
+        self._picture(None)
+
 
 GROUPS = {
     "On a line": ("shaw", "heat", "gravity", "phillips", "deriv2", "i_laplace", "baart", "foxgood", "wing"),
@@ -39,30 +146,36 @@ NO_NOISE = 0.0  # added to one's own b, unless it is asked for
 
 
 def noises() -> dict[str, float]:
-    """Words -> noise as a part of |b|: none, then logarithmic steps up to 1."""
+    """Return words -> noise as a part of |b|: none, then logarithmic steps up to 1."""
     levels = [10 ** (i / A_DECADE) for i in range(LOWEST * A_DECADE, 1)]
     return {"none": 0.0} | {short(level): level for level in levels}
 
 
 def titles() -> dict[str, dict[str, str]]:
-    """The problems in words -> their names, in groups."""
+    """Return group -> title -> name of the problems."""
     words = {name: problem.title for name, problem in PROBLEMS.items()} | {OWN: TITLE_OF_OWN}
     return {group: {words[name]: name for name in names} for group, names in GROUPS.items()}
 
 
 class ProblemControls(Bound):
-    """Everything that makes A and b. A change that the lab would refuse is refused here, beside its field."""
+    """The fields of everything that makes A and b. A change that the lab would refuse is refused beside its field."""
 
-    def __init__(self, session: Session, steps: Steps, forgot: Callable[[Mapping[str, Any]], object]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        grow: Callable[[], object],
+        rush: Callable[[], object],
+        forgot: Callable[[Mapping[str, Any]], object],
+    ) -> None:
         """forgot(values) hears of the λ and the range that do not outlive a change of the problem."""
         super().__init__(session)
-        self._steps, self._forgot = steps, forgot
+        self._grow, self._rush, self._forgot = grow, rush, forgot
         self._following = False
         self._lost: dict[str, Any] | None = None  # values before the last change of the problem, for `undo`
         values = session.values
         own = values["problem"] == OWN
         self._noises = {own: values["noise"], not own: NO_NOISE}  # of one's own data, and of problems that are made
-        self.uploads = Uploads(session, self._load, self._picture)
+        self.uploads = ProblemFiles(session, self._load, self._picture)
         self.problem = pmui.Select(label="Problem", groups=titles(), value=values["problem"], size="small", **FULL)
         self.problem.param.watch(lambda event: self._choose(event.new), "value")
         self.fields = {"n": Typed(LABELS[False], values["n"], partial(self._set, "n"), whole=True)}
@@ -80,13 +193,13 @@ class ProblemControls(Bound):
         return self.problem.value == OWN != self.session.values["problem"]
 
     def veil(self, frame: Frame) -> str:
-        """What stands in the place of the curve of `frame`, while that is not the problem that is chosen; or ""."""
+        """Return what stands in the place of the curve of `frame` while that is not the chosen problem; "" else."""
         if self.problem.value != OWN or frame.notes["problem"] == OWN:
             return ""
         return NOTHING_YET if self.unloaded else READING
 
     def tick(self, frame: Frame) -> None:
-        """A few times a second: what a frame says of files."""
+        """Show which files the newest frame was made of, a few times a second."""
         self.uploads.tick(frame)
 
     # -- noise
@@ -109,7 +222,7 @@ class ProblemControls(Bound):
             self._make_noise(noise=level)
 
     def _make_noise(self, **values: Any) -> None:
-        self._steps.rush()
+        self._rush()
         self.session.change(**values)
 
     def _reseed(self) -> None:
@@ -122,7 +235,7 @@ class ProblemControls(Bound):
 
     @contextmanager
     def _quiet(self) -> Iterator[None]:
-        """What widgets show in the block was not chosen by anyone."""
+        """Take what widgets show in the block as chosen by nobody."""
         self._following = True
         try:
             yield
@@ -132,7 +245,7 @@ class ProblemControls(Bound):
     # -- another problem
 
     def _choose(self, name: str) -> None:
-        """Another problem, at its usual size; one's own begins with its file."""
+        """Take another problem at its usual size; one's own begins with its file."""
         self._show_options(name)
         if self._following or (name == OWN and self.session.values["problem"] == OWN):
             return
@@ -146,7 +259,7 @@ class ProblemControls(Bound):
             self.fields[field].show(self.session.values[field])
 
     def _load(self, files: Mapping[str, bytes]) -> None:
-        """One's own data, as they are: only noise that was asked for is added."""
+        """Take one's own data as they are: only noise that was asked for is added."""
         self._renew(problem=OWN, options=dict(files), noise=self._noises[True])
 
     def _picture(self, data: bytes | None) -> None:
@@ -155,9 +268,9 @@ class ProblemControls(Bound):
         self.session.change(options=options if data is None else {**options, "image": data})
 
     def _renew(self, **values: Any) -> None:
-        """Another problem: neither λ nor range of the old one has to do with it."""
+        """Set another problem; neither the λ nor the range of the old one has to do with it."""
         self._lost = self._made_of()
-        self._steps.grow()
+        self._grow()
         self.session.change(**values, lam=None, lambdas=None)
         self._forgot({name: self.session.values[name] for name in ("lam", "lambdas")})
 
@@ -165,14 +278,14 @@ class ProblemControls(Bound):
         values = self.session.values
         if values["problem"] != OWN:
             settled({**values, name: value})
-        self._steps.grow()
+        self._grow()
         self.session.change(**{name: value}, lam=None)
         self._forgot({"lam": self.session.values["lam"]})
 
     # -- back
 
     def _made_of(self) -> dict[str, Any]:
-        """The values that another problem replaces."""
+        """Return the values that another problem replaces."""
         return {name: self.session.values[name] for name in (*REPLACED, *self.fields)}
 
     @property
@@ -184,12 +297,12 @@ class ProblemControls(Bound):
         return TITLE_OF_OWN if name == OWN else PROBLEMS[name].title
 
     def undo(self) -> None:
-        """The problem before the last change of it, with its files, its noise and its λ; once more, and it is back."""
+        """Bring back the problem before its last change, with files, noise and λ; a second call undoes the first."""
         lost = self._lost
         if lost is None or not self.undoable:
             return
         self._lost = self._made_of()
-        self._steps.grow()
+        self._grow()
         self.session.change(**lost)
         self.follow(lost)
         self._forgot({name: self.session.values[name] for name in ("lam", "lambdas", "rule")})
@@ -218,7 +331,7 @@ class ProblemControls(Bound):
         self._show_options(self.problem.value)
 
     def refused(self, text: str) -> bool:
-        """The engine refused something, in these words; whether a field here says so now."""
+        """Show why the engine refused a value, beside its field; False if it is none of these fields."""
         if self.uploads.complain(text):
             return True
         name = text.split(" ", 1)[0]
@@ -229,6 +342,6 @@ class ProblemControls(Bound):
 
 
 def nearest(levels: Mapping[str, float], value: float) -> float:
-    """The slider's level that is nearest to `value`."""
+    """Return the slider's level that is nearest to `value`."""
     known = [level for level in levels.values() if level > 0]
     return min(known, key=lambda level: abs(log10(level / value))) if value > 0 else 0.0

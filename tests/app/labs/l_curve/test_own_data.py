@@ -182,7 +182,7 @@ def test_back_to_the_problem_that_was_shown_shows_its_curve_again():
 @pytest.mark.parametrize("act", ["problem", "n", "option", "own"])
 def test_a_lambda_by_hand_is_forgotten_everywhere_at_once(act, shaw):
     tab = Tab()
-    chosen = tab.controls.chosen
+    chosen = tab.controls.lambda_choice
     tab.stage.take(0.109)
     tab.see()
     assert (chosen.rule.value, float(chosen.lam.panel.value)) == ("", 0.109)
@@ -200,11 +200,11 @@ def test_a_lambda_by_hand_is_forgotten_everywhere_at_once(act, shaw):
 
 def test_a_range_that_another_problem_dropped_is_not_shown_as_set():
     tab = Tab()
-    tab.controls.chosen.automatic.value = False
+    tab.controls.lambda_choice.automatic.value = False
     assert tab.session.values["lambdas"] is not None
     tab.choose("shaw")
     assert tab.session.values["lambdas"] is None
-    assert tab.controls.chosen.automatic.value is True
+    assert tab.controls.lambda_choice.automatic.value is True
 
 
 # -- files
@@ -265,7 +265,7 @@ def test_what_was_saved_is_not_rounded_to_a_slider_s_level():
     tab.session.change(**wanted)
     tab.session.on_values(wanted)
     assert (tab.lab.tolerance, tab.lab.noise) == (3e-4, 0.033)
-    tab.controls.chosen.tolerance.value = 1e-5  # by hand
+    tab.controls.lambda_choice.tolerance.value = 1e-5  # by hand
     assert tab.lab.tolerance == 1e-5
 
 
@@ -286,7 +286,7 @@ def test_ones_own_data_come_back_with_the_problem(shaw):
     tab.controls.press("undo")
     tab.see()
     assert (tab.lab.problem, tab.lab.noise, tab.lab.lam) == (OWN, 0.1, 0.02)
-    assert (tab.controls.problem.problem.value, tab.controls.chosen.rule.value) == (OWN, "")
+    assert (tab.controls.problem.problem.value, tab.controls.lambda_choice.rule.value) == (OWN, "")
     assert tab.veil() == ""
     tab.controls.press("undo")  # what was undone
     tab.see()
@@ -314,7 +314,7 @@ def test_undo_brings_back_the_file_that_another_one_replaced(shaw):
 
 def test_undo_is_offered_where_something_was_lost_and_only_there(shaw):
     tab = Tab()
-    undo = tab.controls.steps.undo.button
+    undo = tab.controls.growth.undo.button
     assert undo.disabled
     tab.controls.press("undo")
     assert tab.session.changes == []

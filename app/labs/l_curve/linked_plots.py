@@ -1,22 +1,88 @@
-"""The small plots below the L-curve: the solution first, then as many linked views as the width holds."""
+"""The row of plots below the L-curve: the solution first, then as many linked views as the width holds.
+
+The solution is a line against the true one, or two pictures. A plot is made when it is first shown, and is changed only
+after the browser has laid it out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import panel as pn
 import panel_material_ui as pmui
 from bokeh.document import Document
+from bokeh.models import ColumnDataSource, Range1d
 
-from app.labs.l_curve.solution import BORDER, CAPTIONS, LEFT, Solution
-from app.labs.l_curve.view_plot import ViewPlot
-from app.labs.l_curve.views import VIEWS
-from app.labs.l_curve.words import Strength
+from app.curves import CurvePlot
+from app.labs.l_curve.labels import LambdaNotation
+from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
 from app.markup import filled
+from app.plot_type import set_type
+from app.plots import ImagePlot, levels_mapper
 from app.theme import GRID, heading
-from compute.frames import Frame
+from compute.frames import NOT_FINITE, Frame
+
+COLOURS = "Viridis"
+CAPTIONS = {"solution": "Solution", "truth": "True picture"}
+LEFT, BORDER = 24, 8  # px at the left of a picture, as its heading, and around it
+
+
+class SolutionPicture:
+    """The solution or the truth as a picture; both share the colours of levels."""
+
+    def __init__(self, name: str, mapper: Any) -> None:
+        blank = np.full((1, 1), NOT_FINITE, np.uint8)
+        self.source = ColumnDataSource({name: [blank], "x": [0.0], "y": [0.0], "dw": [1.0], "dh": [1.0]})
+        self.source.name = f"l-curve {name}"
+        borders = {f"min_border_{side}": BORDER for side in ("right", "top", "bottom")} | {"min_border_left": LEFT}
+        self.plot = ImagePlot(name, self.source, Range1d(0, 1), Range1d(0, 1), mapper, frame_align=False, **borders)
+        self.name, self.figure = name, self.plot.figure
+        self.figure.axis.visible = False
+        self._extent = (0.0, 0.0, 1.0, 1.0)
+
+    def show(self, frame: Frame) -> bool:
+        """Draw the frame's picture; False if it has none."""
+        raster = frame.rasters.get(self.name)
+        if raster is None:
+            return False
+        x0, y0, x1, y1 = raster.extent
+        if raster.extent != self._extent:
+            self._extent = raster.extent
+            self.figure.x_range.update(start=x0, end=x1)
+            self.figure.y_range.update(start=y0, end=y1)
+        self.source.data = {self.name: [raster.levels], "x": [x0], "y": [y0], "dw": [x1 - x0], "dh": [y1 - y0]}
+        return True
+
+
+class SolutionPlots:
+    """The solution for the λ that is shown, as a line against the true one or as two pictures."""
+
+    def __init__(self) -> None:
+        self.line = CurvePlot("t", "x(t)", ("solution", "true"))
+        self.line.figure.update(name="solution line", sizing_mode="fixed")
+        for source, name in zip(self.line.sources, ("solution", "truth"), strict=True):
+            source.name = f"l-curve {name} line"
+        self.line.show([None, None])  # until the first frame
+        mapper = levels_mapper(COLOURS)
+        self.pictures = {name: SolutionPicture(name, mapper) for name in CAPTIONS}
+
+    def dress(self, dark: bool, presenter: bool) -> None:
+        """Follow the page's scheme and type size."""
+        self.line.dress(dark)
+        set_type(self.line.figure, presenter)
+
+    def show(self, frame: Frame, drawn: Sequence[str]) -> None:
+        """Draw the frame's solution, and the truth if it is known, in those plots that the browser has `drawn`."""
+        for name, picture in self.pictures.items():
+            if name in drawn:
+                picture.show(frame)
+        if "line" in drawn:
+            curves = [frame.curves.get(name) for name in ("solution", "truth")]
+            self.line.show([(c.x, c.y) if c is not None else None for c in curves])
+
 
 NARROWEST = {False: 312, True: 400}  # px of a small plot; in presenter mode
 MOST_VIEWS = 4  # at a time
@@ -25,13 +91,13 @@ NARROW = {"& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 8p
 FIRST = ("curvature", "picard", "error", "gcv")
 
 
-class Shelf:
-    """The row, and the buttons that choose its views. ready() is called once its first plots have been drawn."""
+class LinkedPlots:
+    """The row, and the buttons that choose its views; ready() is called once its first plots have been drawn."""
 
     def __init__(self, document: Document, picked: Callable[[float], None], ready: Callable[[], None]) -> None:
         self._document, self._picked, self._ready = document, picked, ready
-        self.solution = Solution()
-        self.views: dict[str, ViewPlot] = {}
+        self.solution = SolutionPlots()
+        self.views: dict[str, LinkedPlot] = {}
         self.recent = list(FIRST)
         self._columns: dict[str, pn.Column] = {}
         self._captions: dict[str, Any] = {}
@@ -41,7 +107,7 @@ class Shelf:
         self._room = 1
         self._imaged = False
         self._lam: float | None = None
-        self._strength = Strength()
+        self._notation = LambdaNotation()
         self._first = True
         self._frame: Frame | None = None
         self._build()
@@ -67,13 +133,13 @@ class Shelf:
         figure.on_change("inner_width", partial(self._drawn, name))
 
     def _drawn(self, name: str, attr: str, old: Any, new: Any) -> None:
-        """The browser has laid a plot out for the first time. Changing a plot before that is an error there."""
+        """Fill a plot that the browser has laid out for the first time: changing it before that is an error there."""
         if name not in self._undrawn:
             return
         self._undrawn.discard(name)
         if name in self.views:
             self.views[name].dress(*self._look)
-            self.views[name].count_by(self._strength)
+            self.views[name].set_notation(self._notation)
             self.views[name].mark(self._lam)
         if not self._undrawn:
             self._arrange()
@@ -87,11 +153,11 @@ class Shelf:
 
     @property
     def shown(self) -> list[str]:
-        """Names of the views that are on the shelf."""
+        """Names of the views that are in the row."""
         return self.recent[: self._room]
 
     def _chosen(self, names: list[str]) -> None:
-        """A press adds a view in front; one that is shown stays."""
+        """Put a view that was pressed in front; one that is shown already stays."""
         added = [name for name in names if name not in self.shown]
         if added:
             self.recent = [*added, *(name for name in self.recent if name not in added)]
@@ -102,8 +168,8 @@ class Shelf:
     def _in_order(self) -> list[str]:
         return [name for name in VIEWS if name in self.shown]
 
-    def drawn_views(self) -> list[ViewPlot]:
-        """Those of the shown views whose plots the browser has."""
+    def drawn_views(self) -> list[LinkedPlot]:
+        """Return those of the shown views whose plots the browser has."""
         return [self.views[name] for name in self.shown if name in self.views and name not in self._undrawn]
 
     # -- sizes
@@ -132,9 +198,9 @@ class Shelf:
         return tuple(CAPTIONS) if self._imaged else ("line",)
 
     def _make(self, name: str) -> None:
-        """A plot is made when it is first shown."""
+        """Make a plot that is shown for the first time."""
         if name in VIEWS:
-            self.views[name] = ViewPlot(name, VIEWS[name], self._document, self._picked)
+            self.views[name] = LinkedPlot(name, VIEWS[name], self._document, self._picked)
         title = VIEWS[name].title if name in VIEWS else CAPTIONS.get(name, "Solution")
         self._add(name, title, self._figure(name))
 
@@ -189,16 +255,16 @@ class Shelf:
             if name not in self._undrawn:
                 view.dress(dark, presenter)
 
-    def count_by(self, strength: Strength) -> None:
-        """Write λ or α."""
-        self._strength = strength
+    def set_notation(self, notation: LambdaNotation) -> None:
+        """Write λ or α in every view."""
+        self._notation = notation
         for view in self.views.values():
-            view.count_by(strength)
+            view.set_notation(notation)
 
     # -- frames
 
     def show_solution(self, frame: Frame) -> None:
-        """The solution of the newest frame."""
+        """Draw the solution of the newest frame."""
         self._frame = frame
         if bool(frame.rasters) != self._imaged:
             self._imaged = bool(frame.rasters)
@@ -206,7 +272,7 @@ class Shelf:
         self.solution.show(frame, [name for name in self._solution_parts() if name not in self._undrawn])
 
     def show_views(self, frame: Frame, rules: dict[str, float]) -> None:
-        """The linked views of the newest frame."""
+        """Draw the linked views of the newest frame, and λ of each rule."""
         for view in self.drawn_views():
             shown = view.show(frame)
             view.mark_rules(rules)
@@ -226,6 +292,6 @@ class Shelf:
                 view.mark(lam)
 
     def forget(self) -> None:
-        """Another problem: axes begin anew."""
+        """Let the axes begin anew: another problem's have nothing to do with the last one's."""
         for view in self.views.values():
             view.forget()

@@ -1,8 +1,9 @@
-"""The L-curve itself: ribbons, the curve, the rules' numbered marks beside it, and the λ that is picked."""
+"""The L-curve: its ribbons, the rules' numbered badges beside it, and the ring at the λ that is picked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
@@ -10,16 +11,62 @@ import holoviews as hv
 import numpy as np
 from bokeh.document import Document
 from bokeh.models import ColumnDataSource, Span
+from numpy.typing import NDArray
 
 from app.frame_source import FrameSource
-from app.labs.l_curve.badges import Place, beside
-from app.labs.l_curve.linked import Pointer, draw_linked
-from app.labs.l_curve.path import Path
-from app.labs.l_curve.words import NUMBERS, hue
+from app.labs.l_curve.labels import RULE_NUMBERS, rule_hue
+from app.labs.l_curve.linked_view import PlotPointer, draw_linked
+from app.labs.l_curve.rule_markers import Place, beside
 from app.log_axis import LogWindow
 from app.plot_type import set_type, type_size
 from app.theme import FAMILY, colours
 from compute.frames import Frame
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CurvePath:
+    """Logarithms (base 10) of λ, ascending, of the residual norm and of the solution norm, at the same λ."""
+
+    lam: Vector
+    residual: Vector
+    solution: Vector
+
+    @classmethod
+    def of(cls, frame: Frame) -> CurvePath | None:
+        """Make a frame's path without the points that no logarithmic axis can show; None if fewer than 2 are left."""
+        curve, lambdas = frame.curves["l-curve"], frame.curves["width"].x
+        good = np.isfinite(curve.x) & np.isfinite(curve.y) & (curve.x > 0) & (curve.y > 0)
+        if np.count_nonzero(good) < 2:
+            return None
+        return cls(*(np.log10(values[good]) for values in (lambdas, curve.x, curve.y)))
+
+    def points(self) -> Vector:
+        """Return the residual and solution norms, float64 (n, 2), in the order of λ."""
+        return np.asarray(10.0 ** np.column_stack([self.residual, self.solution]))
+
+    def at(self, lam: float) -> tuple[float, float]:
+        """Return (residual norm, solution norm) for λ, by interpolation; the end of the curve for a λ beyond it."""
+        where = np.log10(lam)
+        residual, solution = (np.interp(where, self.lam, values) for values in (self.residual, self.solution))
+        return float(10**residual), float(10**solution)
+
+    def nearest(self, x: float, y: float, scale: tuple[float, float]) -> float:
+        """Return the λ whose point is nearest to (x, y) on the screen.
+
+        x, y: norms > 0; scale: px of a decade of each. Between two λ of the curve, by interpolation.
+        """
+        points = np.column_stack([self.residual * scale[0], self.solution * scale[1]])
+        place = np.array([np.log10(x) * scale[0], np.log10(y) * scale[1]])
+        starts, steps = points[:-1], np.diff(points, axis=0)
+        squares = (steps**2).sum(axis=1)
+        along = ((place - starts) * steps).sum(axis=1)
+        parts = np.clip(np.divide(along, squares, out=np.zeros_like(along), where=squares > 0), 0, 1)
+        distances = ((starts + parts[:, None] * steps - place) ** 2).sum(axis=1)
+        best = int(np.argmin(distances))
+        return float(10 ** (self.lam[best] + parts[best] * (self.lam[best + 1] - self.lam[best])))
+
 
 X_LABEL, Y_LABEL = "residual norm  ‖Ax − b‖", "solution norm  ‖x‖"
 BADGE = {False: 24, True: 32}  # px; in presenter mode
@@ -30,19 +77,19 @@ FEW = 40  # λ up to which every one has a dot
 DOT = 7  # px
 
 
-class LPlot:
-    """One figure; picked(λ) hears of taps and drags on it."""
+class LCurvePlot:
+    """The L-curve in one figure; picked(λ) is called for taps and drags on it."""
 
     def __init__(self, document: Document, picked: Callable[[float], None]) -> None:
         self._picked = picked
         element = self._element()
-        self._pointer = Pointer(element, document, self._pointed)
+        self._pointer = PlotPointer(element, document, self._pointed)
         self._plot, self.figure = draw_linked(element, document, "l-curve plot")
         found = self.figure.renderers
         self.ribbon, self.line, self.dots, self.leaders, self.badges, self.numbers, self.ring = found
         self.x = LogWindow(self.figure.x_range, self.figure.xaxis[0], 7)
         self.y = LogWindow(self.figure.y_range, self.figure.yaxis[0], 5)
-        self.path: Path | None = None
+        self.path: CurvePath | None = None
         self._rules: dict[str, float] = {}
         self._marks: tuple[Any, ...] = ()
         self._lam: float | None = None
@@ -74,7 +121,7 @@ class LPlot:
         ).opts(logx=True, logy=True, **options)
 
     def _finish(self) -> None:
-        """What HoloViews has no element for: cross hairs, and the source whose paint is acknowledged."""
+        """Add what HoloViews has no element for: cross hairs, and the source whose paint is acknowledged."""
         self.frames = FrameSource({}, "l-curve frames")
         self.figure.scatter("number", "number", source=self.frames.source, visible=False)
         self.hairs = [Span(dimension=way, location=1.0, line_width=1.5, line_dash="dashed", visible=False)
@@ -138,13 +185,13 @@ class LPlot:
     # -- frames
 
     def forget(self) -> None:
-        """Another problem: its axes have nothing to do with the last one's."""
+        """Let the axes begin anew: another problem's have nothing to do with the last one's."""
         self.x.forget()
         self.y.forget()
 
     def show(self, frame: Frame) -> None:
-        """The curve and its ribbons as they are in `frame`."""
-        self.path = Path.of(frame)
+        """Draw the curve and its ribbons as they are in `frame`."""
+        self.path = CurvePath.of(frame)
         curve = frame.curves["l-curve"]
         moved = [self.x.fit(curve.x), self.y.fit(curve.y)]
         x, y = self.x.clipped(curve.x), self.y.clipped(curve.y)
@@ -158,7 +205,7 @@ class LPlot:
             self._marks = ()
 
     def _ribbon(self, frame: Frame) -> list[Any]:
-        """The area between the lower and the upper bounds of both norms: the true curve lies within."""
+        """Return the area between the lower and the upper bounds of both norms: the true curve lies within."""
         low, high = frame.curves["ribbon-lower"], frame.curves["ribbon-upper"]
         xs = self.x.clipped(np.concatenate([low.x, high.x[::-1]]))
         ys = self.y.clipped(np.concatenate([low.y, high.y[::-1]]))
@@ -179,9 +226,9 @@ class LPlot:
         places = beside([self._px(*point) for point in known.values()], drawn, BADGE[self._presenter] + 2)
         x, y = np.array([self._norms(*place) for place in places]).reshape(-1, 2).T
         on = np.array(list(known.values())).reshape(-1, 2).T
-        names = [NUMBERS[name] for name in known]
+        names = [RULE_NUMBERS[name] for name in known]
         self.leaders.data_source.data = {"x": on[0], "y": on[1], "x1": x, "y1": y}
-        self.badges.data_source.data = {"x": x, "y": y, "hue": [hue(name, self._dark) for name in known]}
+        self.badges.data_source.data = {"x": x, "y": y, "hue": [rule_hue(name, self._dark) for name in known]}
         self._write(self.numbers, [x, y, names])
 
     def mark(self, lam: float | None) -> None:
