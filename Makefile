@@ -54,7 +54,7 @@ bench: $(VENV)/installed$(EXTRAS)  ## time the diffusion lab's backends on this 
 	@$(bin)/fieldlab bench diffusion
 
 thumbnails: $(VENV)/installed$(EXTRAS)  ## draw the pictures of the Mandelbrot lab's places anew
-	@$(bin)/python -m app.mandelbrot.thumbnails
+	@$(bin)/python -m app.labs.mandelbrot.bookmarks
 
 constraints: $(VENV)/installed-dev$(EXTRAS)  ## write constraints.txt anew from pyproject.toml
 	@$(bin)/pip install --quiet uv

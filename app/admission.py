@@ -20,8 +20,8 @@ from bokeh.server.views.autoload_js_handler import AutoloadJsHandler
 from bokeh.server.views.doc_handler import DocHandler
 from tornado.web import HTTPError, RequestHandler
 
-from app.lobby import Lobby, lobby
 from app.markup import filled
+from app.session_limiter import SessionLimiter, session_limiter
 
 WAITING = 24  # pages that are built and whose browser has not yet said that it is ready
 AGAIN = 4  # s after which a browser tries again by itself
@@ -57,7 +57,7 @@ class NoRoom(ProtocolError, HTTPError):
 class Admission:
     """The pages of one process that wait for their browser: ids of sessions, each with the address that asked."""
 
-    def __init__(self, pages: Lobby) -> None:
+    def __init__(self, pages: SessionLimiter) -> None:
         self._pages = pages
         self._waiting: dict[str, str] = {}
 
@@ -77,7 +77,7 @@ def install() -> None:
     """Ask before any session of this process is built; harmless if called twice."""
     if getattr(ApplicationContext, MARK, False):
         return
-    admission, create = Admission(lobby()), ApplicationContext.create_session_if_needed
+    admission, create = Admission(session_limiter()), ApplicationContext.create_session_if_needed
 
     async def create_if_admitted(
         context: ApplicationContext, session_id: str, request: Any = None, token: str | None = None

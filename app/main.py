@@ -3,7 +3,7 @@
 import panel as pn
 
 from app.page import Page
-from app.quiet import serve_own_files
+from app.panel_workarounds import serve_own_files
 
 pn.extension(reconnect=True)  # settings of this tab, so not at import
 serve_own_files(pn.state.curdoc)

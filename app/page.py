@@ -15,10 +15,10 @@ from panel.util import edit_readonly
 
 from app.browser import KEYS, Browser
 from app.export.card import ExportCard
-from app.export.incoming import asked_for, scene_in
-from app.lab_view import READOUT, SIDEBAR, LabView
-from app.lobby import lobby
+from app.export.restore import asked_for, scene_in
+from app.lab_tab import READOUT, SIDEBAR, LabTab
 from app.notices import Notices
+from app.session_limiter import session_limiter
 from app.status import ACROSS
 from app.system import SystemPanel
 from app.theme import ASSETS, THEME, stylesheet
@@ -29,7 +29,7 @@ from compute.labs import LABS
 
 # Asked for anew with each page: with the question mark, the "?v=" that Panel appends is no argument by which Tornado
 # has the browser keep the file for ten years.
-MENDS = "app/static/mends.js?"
+BOKEH_PATCHES = "app/static/bokeh_patches.js?"
 DRAWN = 5000  # ms that a lab has to be drawn before another may take its place
 ROOMY = 900  # px of window height from which presenter mode keeps the curves below the pictures
 HEADER_TABS = {
@@ -50,11 +50,11 @@ HELP = """
 """
 
 
-def full_house() -> pmui.Column:
+def server_full_page() -> pmui.Column:
     """What is shown instead of a lab when the server has as many sessions as it may."""
     words = (
         "<div class='full'><h1>Every seat is taken</h1>"
-        f"<p>This Fieldlab serves {lobby().limit} browser tabs at a time, so that it stays quick for each of them.</p>"
+        f"<p>This Fieldlab serves {session_limiter().limit} tabs at a time, so that it stays quick for all.</p>"
         "<p>Close a tab that is no longer needed, wait half a minute and reload this page. Who runs the server can "
         "allow more with <code>FIELDLAB_MAX_SESSIONS</code>.</p></div>"
     )
@@ -76,8 +76,8 @@ class Page:
         self.document = pn.state.curdoc
         for lab in LABS:  # a model that is defined after the page was sent is unknown to the browser
             view_of(lab)
-        self.views: dict[str, LabView] = {}
-        self.view: LabView | None = None
+        self.views: dict[str, LabTab] = {}
+        self.view: LabTab | None = None
         self.browser = Browser(self._pressed, self._resized)
         self._window = (1280, 720)
         self._waiting = False  # for the browser to draw a lab, before another is shown
@@ -123,7 +123,7 @@ class Page:
             meta_title="Fieldlab",
             meta_description="Live simulations for lectures, on CPU and GPU.",
             raw_css=[stylesheet()],
-            js_modules={"mends": MENDS},
+            js_modules={"bokeh_patches": BOKEH_PATCHES},
         )
         with edit_readonly(page):
             page.busy = Quiet().param.busy
@@ -164,10 +164,10 @@ class Page:
     def _start(self) -> None:
         """The browser is ready."""
         self.system.name_devices()
-        if lobby().full:
-            self._main.objects = [full_house()]
+        if session_limiter().full:
+            self._main.objects = [server_full_page()]
         else:
-            lobby().enter(self, self.document.session_context.id)
+            session_limiter().add(self, self.document.session_context.id)
             self._open()
 
     def _open(self) -> None:
@@ -208,7 +208,7 @@ class Page:
     def _notices(self) -> Notices:
         return self._shown_view().notices
 
-    def _shown_view(self) -> LabView:
+    def _shown_view(self) -> LabTab:
         if self.view is None:
             raise RuntimeError("no lab is shown yet")
         return self.view
@@ -234,7 +234,7 @@ class Page:
             if self.view is not self.views.get(LABS[self.tabs.active].LAB):
                 self._choose(self.tabs.active)
 
-    def _give_up_waiting(self, view: LabView) -> None:
+    def _give_up_waiting(self, view: LabTab) -> None:
         """A browser that draws nothing for so long, because its tab is hidden, say, is waited for no longer."""
         if view is self.view:
             self._choose_now()
@@ -245,7 +245,7 @@ class Page:
         if self.view is not None:
             self._leave(self.view)
         fresh = lab.LAB not in self.views
-        self.view = self.views[lab.LAB] = LabView(lab, self.document, self._window) if fresh else self.views[lab.LAB]
+        self.view = self.views[lab.LAB] = LabTab(lab, self.document, self._window) if fresh else self.views[lab.LAB]
         self._arrange()
         self._main.objects = list(self.view.main)
         self._bars[0].objects = [self.view.controls.panel]
@@ -257,7 +257,7 @@ class Page:
         else:
             self.view.show(True)
 
-    def _leave(self, view: LabView) -> None:
+    def _leave(self, view: LabTab) -> None:
         """Another lab is shown instead. One that was left before it was drawn cannot be picked up: it starts anew."""
         if view.drawn:
             view.show(False)
@@ -272,7 +272,7 @@ class Page:
             self.view.show(shown)
 
     def _destroyed(self, session_context: Any) -> None:
-        lobby().leave(self)
+        session_limiter().remove(self)
         self.system.close()
         self.export.close()
         for view in self.views.values():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from compute.colour.palettes import PERCEPTUAL, table
+from compute.display.palettes import PERCEPTUAL, table
 
 SIGNED_NAMES = ("Cool–warm", "Deep blue–red", "Dark centre")
 

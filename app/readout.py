@@ -15,10 +15,10 @@ import panel as pn
 import panel_material_ui as pmui
 
 from app import readout_view as view
-from app.lobby import lobby
 from app.readout_chart import chart
 from app.readout_plots import History
 from app.saving import FORMATS, Saves
+from app.session_limiter import session_limiter
 from app.theme import ASSETS, stylesheet
 from compute.backends import backend
 from compute.bench.roof import roof
@@ -42,7 +42,7 @@ AT_WORK = ("running", "paused")  # states of a session in which something may be
 class Readout:
     """The right column of one session. `frame`, `tick`, `event` and `close` belong to the document's loop.
 
-    A lab whose folder has no workload.py is not compared: then the parts of a live frame are all there is.
+    A lab whose folder has no benchmark.py is not compared: then the parts of a live frame are all there is.
     """
 
     def __init__(self, session: Session) -> None:
@@ -114,7 +114,7 @@ class Readout:
         return "cpu" if backend(self._session.values["backend"]).device == "host" else "gpu"
 
     def _open(self, engine: str, values: dict[str, Any], on_event: Any) -> LabHandle:
-        return lobby().engines.get(engine).open(self._session.lab.LAB, values, on_event)
+        return session_limiter().engines.get(engine).open(self._session.lab.LAB, values, on_event)
 
     def _follow(self) -> None:
         """Start the history and the window afresh when they are about something else."""

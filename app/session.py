@@ -32,7 +32,7 @@ from typing import Any, ClassVar, TypeAlias
 import param
 from bokeh.document import Document
 
-from app.lobby import lobby
+from app.session_limiter import session_limiter
 from app.session_states import (
     HOST,
     Broken,
@@ -49,7 +49,7 @@ from app.session_states import (
     host_values,
 )
 from app.stream import Delivered, FrameGate
-from app.taping import Taping
+from app.tab_recording import TabRecording
 from compute.backends import backend
 from compute.engine import Checkpoint, LabHandle, messages
 from compute.frames import Frame
@@ -107,7 +107,7 @@ class Session(param.Parameterized):
         self._shown, self._drawn = True, False  # whether somebody looks; whether the browser has drawn the plots
         self._questions = 0  # snapshots that were asked for and have not come
         self._checkpoints = 0  # checkpoints likewise, of the lab that is shown
-        self._taping = Taping(lambda news: self.later(lambda: self.on_event(news)))
+        self._taping = TabRecording(lambda news: self.later(lambda: self.on_event(news)))
 
     # -- what it says
 
@@ -164,7 +164,7 @@ class Session(param.Parameterized):
     ) -> Opened:
         """A lab on the engine `target` that goes on counting from `frames`."""
         self._keys += 1
-        key, supervisor = self._keys, lobby().engines.get(target)
+        key, supervisor = self._keys, session_limiter().engines.get(target)
         hear = partial(self._hear, key)
         return key, supervisor.open(self.lab.LAB, dict(values), hear, self.pixels, checkpoint, frames)
 
@@ -256,7 +256,7 @@ class Session(param.Parameterized):
         self._drive()
 
     def _try_again(self, reason: str) -> None:
-        lobby().engines.get(self._target).retry()
+        session_limiter().engines.get(self._target).retry()
         if self._handle is not None and self._handle.closed:  # it could not even be opened
             self.state = Opening()
             self._key, self._handle = self._open(self._target, self.values, self.gate.newest)
@@ -283,7 +283,7 @@ class Session(param.Parameterized):
                 self._handle.look(view, pixels)
 
     def ask_snapshot(self) -> None:
-        """Ask for the lab's whole state: a SnapshotTaken follows, or a Refused whose request is "snapshot"."""
+        """Ask for the lab's whole state: a SnapshotTaken follows, or a Refused whose request is TakeSnapshot."""
         self._questions += 1
         if self._handle is None or isinstance(self.state, Broken):
             self.later(lambda: self._refuse_questions("the lab cannot answer now"))
@@ -372,9 +372,9 @@ class Session(param.Parameterized):
         """An event of the lab that is shown."""
         self._hear_life(event)
         match event:
-            case messages.SnapshotTaken() | messages.Refused(request="snapshot"):
+            case messages.SnapshotTaken() | messages.Refused(request=messages.TakeSnapshot):
                 self._questions = max(0, self._questions - 1)
-            case messages.CheckpointTaken() | messages.Refused(request="take_checkpoint"):
+            case messages.CheckpointTaken() | messages.Refused(request=messages.TakeCheckpoint):
                 self._take_checkpoint(event)
                 return
             case messages.Refused(kept=kept):
@@ -462,7 +462,7 @@ class Session(param.Parameterized):
     def _refuse_questions(self, reason: str) -> None:
         """Nobody is to wait for an engine that does not answer."""
         for _ in range(self._questions):
-            self.on_event(messages.Refused(f"the engine stopped: {reason}", request="snapshot"))
+            self.on_event(messages.Refused(f"the engine stopped: {reason}", request=messages.TakeSnapshot))
         self._questions = 0
 
     # -- moving to another engine

@@ -1,7 +1,7 @@
 """What the page shows of a lab: its stage, its controls, its line in the status bar, its keys.
 
-A lab has parts of its own if there is a folder app/<its name>/ with a PARTS in parts.py; any other lab gets pictures
-of its rasters and controls made from its parameters.
+A lab has parts of its own if there is a folder app/labs/<its name>/ with a PARTS in parts.py; any other lab gets
+pictures of its rasters and controls made from its parameters.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class Parts:
 
 def view_of(lab: type[Lab]) -> Parts:
     """The parts of `lab`: its own, or the plain ones."""
-    own = f"app.{lab.LAB}"
-    name = f"{own}.parts" if find_spec(own) and find_spec(f"{own}.parts") else "app.plain.parts"
+    own = f"app.labs.{lab.LAB}"
+    name = f"{own}.parts" if find_spec(own) and find_spec(f"{own}.parts") else "app.labs.plain.parts"
     parts: Parts = import_module(name).PARTS
     return parts
 

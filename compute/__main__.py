@@ -21,9 +21,8 @@ from rich.console import Console
 
 from compute import info, machine, record
 from compute.backends import BACKENDS, BackendUnavailable, backend
-from compute.export import bench_command as export_bench
-from compute.export import command as export
-from compute.export import sweep_command as sweeps
+from compute.export import benchmark as export_benchmark
+from compute.export import commands as export_commands
 
 FILES = ("--save", "--csv", "--pyperf", "--trace", "--compare", "--out")  # options whose value is a path
 OK, DISAGREED, BAD_INPUT, INTERRUPTED, ENDED = 0, 1, 2, 130, 143
@@ -92,12 +91,12 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     about = commands.add_parser("info", help="machine, driver, versions, and why a backend is absent")
     about.add_argument("--json", action="store_true", help="as JSON")
     about.set_defaults(run=_info)
-    if arguments[:2] == ["bench", export_bench.NAME]:
-        export_bench.add(commands)
+    if arguments[:2] == ["bench", export_benchmark.NAME]:
+        export_benchmark.add(commands)
     else:
         _add_bench(commands, arguments)
-    export.add(commands)
-    sweeps.add(commands)
+    export_commands.add_render(commands)
+    export_commands.add_sweep(commands)
     return parser
 
 

@@ -20,9 +20,9 @@ from param.parameterized import ParameterizedMetaclass
 from compute.backends import BACKENDS, Backend, backend
 from compute.devices import Device
 from compute.frames import Frame
+from compute.history import Entry, History, plain_history
 from compute.mixing import mixed
 from compute.panels import Panel, plain
-from compute.story import Entry, Story, plain_story
 from compute.timings import Timing
 
 RESERVE = 0.1  # part of the free memory left to others when a grid is checked against it
@@ -47,7 +47,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     ACTIONS: ClassVar[tuple[str, ...]] = ()
     STRUCTURAL: ClassVar[tuple[str, ...]] = ("backend", "device_index")
     ENDS: ClassVar[bool] = False  # whether advancing leads to `resting`
-    TOLD: ClassVar[tuple[str, ...]] = ()  # parameters and actions that a history may have
+    HISTORY_NAMES: ClassVar[tuple[str, ...]] = ()  # parameters and actions that a history may have
     FIRST: ClassVar[str] = ""  # the one of those actions that makes the state anew: only a history's first entry
     RESTORES: ClassVar[bool] = False  # whether a snapshot holds all that is shown, not just how far the lab was
     APART: ClassVar[tuple[int, int, int]] = (255, 0, 200)  # colour in exports of what is no number
@@ -208,15 +208,15 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         return 1.0 if self.resting else 0.0
 
     @classmethod
-    def told(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> Story:  # noqa: ARG003
-        """The story of a lab with these values, of which `snapshot` was taken; of one at its beginning without it."""
-        return plain_story(cls, values)
+    def history_of(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> History:  # noqa: ARG003
+        """Return how a lab with these values came about, of which `snapshot` was taken; without it, of a new lab."""
+        return plain_history(cls, values)
 
     @classmethod
-    def require_told(cls, action: str, arguments: Mapping[str, Any]) -> None:
+    def require_entry(cls, action: str, arguments: Mapping[str, Any]) -> None:
         """Raise ValueError unless an entry of a history, which may come from anywhere, has arguments it may have."""
 
-    def retell(self, entry: Entry) -> None:
+    def replay(self, entry: Entry) -> None:
         """Do what an entry of a history says; the lab has done its steps."""
         if "set" in entry:
             self.update(**entry["set"])
@@ -236,9 +236,9 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         return self.chosen.kernels(self.PACKAGE)
 
     @property
-    def raster(self) -> ModuleType:
+    def display(self) -> ModuleType:
         """The kernels that turn a field into a picture, in the chosen backend."""
-        return self.chosen.kernels("compute.raster")
+        return self.chosen.kernels("compute.display")
 
     @classmethod
     def backends(cls) -> tuple[Backend, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compute.engine import jobs
+from compute.engine import benchmark_target
 from compute.engine.messages import Refused
 
 
@@ -14,10 +14,10 @@ class Handle:
         asked.append((engine, values))
 
     def sample(self, steps, repeat, roof="", dtype=""):
-        self.run(jobs.sample(self.kind, self.values, steps, repeat, roof, dtype))
+        self.run(benchmark_target.sample(self.kind, self.values, steps, repeat, roof, dtype))
 
     def solve(self, steps, seed):
-        self.run(jobs.solve(self.kind, self.values, steps, seed))
+        self.run(benchmark_target.solve(self.kind, self.values, steps, seed))
 
     def run(self, work):
         try:

@@ -1,6 +1,6 @@
 """An engine without a process: the same requests and events as compute.engine, done one by one when a test says so.
 
-`Engines.turn()` does one thing of one engine: an order, a step, a frame, a checkpoint. Faults are planted between
+`Engines.turn()` does one thing of one engine: a request, a step, a frame, a checkpoint. Faults are planted between
 turns. The state of a lab is a count of steps and the marks that were painted into it, so that a test can tell what
 was lost: only what an engine that died had done since its last checkpoint (`lost`).
 """
@@ -48,8 +48,8 @@ class FakeLab:
     dirty: bool = True
     serial: int = 0
     updates: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
-    orders: deque[tuple[str, tuple[Any, ...]]] = field(default_factory=deque)
-    questions: list[str] = field(default_factory=list)
+    requests: deque[messages.Request] = field(default_factory=deque)
+    questions: list[type[messages.Request]] = field(default_factory=list)
     recording: tuple[Any, ...] | None = None
     recorded: int = 0
     stopping: bool = False
@@ -71,11 +71,11 @@ class FakeLab:
     def update(self, **values: Any) -> int:
         self.serial += 1
         self.updates.append((self.serial, values))
-        self.orders.append(("update", (self.serial,)))
+        self.requests.append(messages.Update(0, self.serial, values))
         return self.serial
 
     def act(self, name: str, **arguments: Any) -> None:
-        self._order("act", name, arguments)
+        self._send(messages.Act(0, name, arguments))
 
     def run(self) -> None:
         self.running = True
@@ -85,7 +85,7 @@ class FakeLab:
 
     def step(self, n: int) -> None:
         self.running = False
-        self._order("step", n)
+        self._send(messages.Step(0, n))
 
     def pace(self, steps: int | None) -> None:
         self.steps = steps
@@ -97,10 +97,10 @@ class FakeLab:
         self.through = number
 
     def snapshot(self) -> None:
-        self._ask("snapshot")
+        self._ask(messages.TakeSnapshot(0))
 
     def take_checkpoint(self) -> None:
-        self._ask("take_checkpoint")
+        self._ask(messages.TakeCheckpoint(0))
 
     def record(self, *arguments: Any) -> None:
         if self.recording is not None:
@@ -112,27 +112,31 @@ class FakeLab:
         if self.engine.broken:
             self.stopping = True  # as soon as it is tried again
         else:
-            self._order("stop_recording")
+            self._send(messages.StopRecording(0))
 
     def close(self) -> None:
         if not self.closed:
             self.closed = True
             if self.engine.broken:  # what it had not read
-                self.engine.lost |= {order[1][1]["mark"] for order in self.orders if order[0] == "act"}
+                self.engine.lost |= self._unread()
             self.engine.labs.remove(self)
 
-    def _order(self, *order: Any) -> None:
+    def _unread(self) -> set[int]:
+        """The marks in requests that the worker has not read."""
+        return {request.arguments["mark"] for request in self.requests if isinstance(request, messages.Act)}
+
+    def _send(self, request: messages.Request) -> None:
         if self.engine.broken and not self.closed:
             self.hear(messages.Refused("the engine has stopped; nothing was done"))
-            painted = order[:2] == ("act", "paint")
-            self.engine.refused += [order[2]["mark"]] if painted else []
+            if isinstance(request, messages.Act) and request.name == "paint":
+                self.engine.refused.append(request.arguments["mark"])
         elif not self.closed:
-            self.orders.append((order[0], order[1:]))
+            self.requests.append(request)
 
-    def _ask(self, question: str) -> None:
+    def _ask(self, question: messages.Question) -> None:
         if not self.closed:
-            self.questions.append(question)
-            self.orders.append((question, ()))
+            self.questions.append(type(question))
+            self.requests.append(question)
 
     # -- the worker's part
 
@@ -140,9 +144,8 @@ class FakeLab:
         """One thing; False if there is nothing to do."""
         if not self.opened:
             return self._open()
-        if self.orders:
-            name, arguments = self.orders.popleft()
-            getattr(self, f"_do_{name}")(*arguments)
+        if self.requests:
+            self._handle(self.requests.popleft())
         elif self.dirty and self.frames < self.through:
             self._show()
         elif self.running and self.frames < self.through:
@@ -151,11 +154,31 @@ class FakeLab:
             return False
         return True
 
+    def _handle(self, request: messages.Request) -> None:
+        match request:
+            case messages.Update(serial=serial):
+                self._update(serial)
+            case messages.Act(name=name, arguments=arguments):
+                if name == "paint":
+                    self.marks.append(arguments["mark"])
+                elif name == "reset":
+                    self.count, self.marks = 0, []
+                self.dirty = True
+            case messages.Step(n=n):
+                self._advance(n)
+            case messages.TakeSnapshot():
+                self.questions.remove(messages.TakeSnapshot)
+                self.hear(messages.SnapshotTaken({"count": self.count, "marks": tuple(self.marks)}))
+            case messages.TakeCheckpoint():
+                self._take_checkpoint()
+            case messages.StopRecording():
+                self._stop_recording()
+
     def _open(self) -> bool:
         self.opened = True
         if self.engine.refusals:
             text = self.engine.refusals.pop()
-            self.engine.lost |= {order[1][1]["mark"] for order in self.orders if order[0] == "act"}
+            self.engine.lost |= self._unread()
             self.hear(messages.Refused(text, change=messages.OPENING))
             self.closed = True
             self.engine.labs.remove(self)
@@ -174,7 +197,7 @@ class FakeLab:
             self.absent = ""
         if self.stopping:
             self.stopping = False
-            self._do_stop_recording()
+            self._stop_recording()
 
     def _advance(self, n: int) -> None:
         self.count += n
@@ -186,7 +209,7 @@ class FakeLab:
         facts = {"count": float(self.count), "level": self.values_now["level"]}
         self.hear(messages.FrameReady(Frame({}, facts, TIMING, self.frames)))
 
-    def _do_update(self, serial: int) -> None:
+    def _update(self, serial: int) -> None:
         update = next((values for number, values in self.updates if number == serial), None)
         if update is None:
             return
@@ -198,29 +221,15 @@ class FakeLab:
         self.values_now |= update
         self.dirty = True
 
-    def _do_act(self, name: str, arguments: dict[str, Any]) -> None:
-        if name == "paint":
-            self.marks.append(arguments["mark"])
-        elif name == "reset":
-            self.count, self.marks = 0, []
-        self.dirty = True
-
-    def _do_step(self, n: int) -> None:
-        self._advance(n)
-
-    def _do_snapshot(self) -> None:
-        self.questions.remove("snapshot")
-        self.hear(messages.SnapshotTaken({"count": self.count, "marks": tuple(self.marks)}))
-
-    def _do_take_checkpoint(self) -> None:
-        self.questions.remove("take_checkpoint")
+    def _take_checkpoint(self) -> None:
+        self.questions.remove(messages.TakeCheckpoint)
         if self.engine.no_memory:
             self.engine.no_memory = False
-            self.hear(messages.Refused("no memory for a copy", request="take_checkpoint"))
+            self.hear(messages.Refused("no memory for a copy", request=messages.TakeCheckpoint))
         else:
             self.hear(messages.CheckpointTaken(self.kept()))  # type: ignore[arg-type]
 
-    def _do_stop_recording(self) -> None:
+    def _stop_recording(self) -> None:
         if self.recording:
             self.recording = None
             self.hear(messages.Recorded(1, 1, self.recorded, messages.STOPPED))
@@ -294,7 +303,7 @@ class FakeEngine:
                 lab.hear(messages.Broken(reason))
 
     def revive(self) -> None:
-        """The next process opens every lab from its checkpoint; orders that were not read are given again."""
+        """The next process opens every lab from its checkpoint; requests that were not read are sent again."""
         self.down = ""
         for lab in list(self.labs):
             if lab.opened:

@@ -11,7 +11,7 @@ import pytest
 
 from compute import cuda_source, gpu_numba_kernel
 from compute.builds import building, watching
-from compute.labs.diffusion import Diffusion, gpu_steps
+from compute.labs.diffusion import Diffusion, gpu_cupy
 from compute.labs.diffusion import cpu_numpy as diffusion
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve import cpu_numpy as l_curve
@@ -70,7 +70,7 @@ def cupy(monkeypatch):
 def test_cuda_c_is_built_once_for_each_set_of_defines(cupy):
     def builds(**defines: int) -> int:
         with watching() as heard:
-            cuda_source.compile_cuda(gpu_steps.SOURCE, defines=defines)
+            cuda_source.compile_cuda(gpu_cupy.STEPS_SOURCE, defines=defines)
         return heard.count
 
     assert [builds(STEPS=8), builds(STEPS=8), builds(STEPS=4), builds(STEPS=8)] == [1, 0, 1, 0]
@@ -81,11 +81,11 @@ def test_a_larger_grid_of_diffusion_needs_another_kernel(cupy):
 
     def builds(ny: int, nx: int) -> int:
         with watching() as heard:
-            for tiling in gpu_steps.tilings((ny, nx), "float32", 0):
-                cuda_source.compile_cuda(gpu_steps.SOURCE, defines=tiling.defines("float32"))
+            for tiling in gpu_cupy.tilings((ny, nx), "float32", 0):
+                cuda_source.compile_cuda(gpu_cupy.STEPS_SOURCE, defines=tiling.defines("float32"))
         return heard.count
 
-    assert builds(512, 512) == len(gpu_steps.TILINGS["float32"])
+    assert builds(512, 512) == len(gpu_cupy.TILINGS["float32"])
     assert [builds(1000, 2000), builds(2**14, 2**13 - 1), builds(2**14, 2**13), builds(2**14, 2**14)] == [0, 0, 1, 0]
 
 

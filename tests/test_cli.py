@@ -17,7 +17,7 @@ from compute.__main__ import BAD_INPUT, DISAGREED, OK, main, without_paths
 from compute.bench.rows import Plan
 from compute.bench.run import Bench
 from compute.bench.workload import workload_of
-from compute.labs.diffusion import cpu_numba, cpu_numpy, edges, right, workload
+from compute.labs.diffusion import benchmark, cpu_numba, cpu_numpy, scheme
 
 BOTH = ["--backends", "cpu_numpy,cpu_numba"]
 QUICK = ["bench", "diffusion", "--sizes", "24", *BOTH, "--dtypes", "float32", "--budget", "0.1"]
@@ -26,7 +26,7 @@ QUICK = ["bench", "diffusion", "--sizes", "24", *BOTH, "--dtypes", "float32", "-
 def plan(**changes):
     values = {"sizes": (24,), "dtypes": ("float64",), "edges": ("periodic",)}
     values |= {name: changes.pop(name) for name in list(changes) if name in values}
-    cases = workload.cases(values, values["dtypes"], gpu=False)
+    cases = benchmark.cases(values, values["dtypes"], gpu=False)
     return Plan(**({"lab": "diffusion", "backends": ("cpu_numpy", "cpu_numba"), "budget": 0.1} | changes), cases=cases)
 
 
@@ -181,16 +181,16 @@ def test_a_grid_that_would_take_too_long_is_skipped_with_the_reason():
 
 def test_the_exact_modes_are_what_the_reference_steps_to():
     """The two references are independent: a formula and the NumPy kernel. Here they must tell the same."""
-    for edge in edges.EDGES:
-        modes = right.Modes(60, edge)
+    for edge in scheme.EDGES:
+        modes = benchmark.ExactModes(60, edge)
         u = modes.start("float64")
         out = np.empty_like(u)
-        cpu_numpy.step(u, out, right.R, edge, right.CHECK_STEPS)
-        assert right.error(modes, out)[0] < 1e-14
+        cpu_numpy.step(u, out, benchmark.R, edge, benchmark.CHECK_STEPS)
+        assert benchmark.field_error(modes, out)[0] < 1e-14
 
 
 def test_large_grids_are_checked_against_the_exact_modes(monkeypatch):
-    monkeypatch.setattr(right, "REFERENCE_CELLS", 100)
+    monkeypatch.setattr(benchmark, "REFERENCE_CELLS", 100)
     rows = Bench(plan(dtypes=("float32", "float64"))).run().rows
     assert all(row.status == "measured" and row.reference.startswith("exact modes") for row in rows)
 
@@ -221,7 +221,7 @@ def test_the_commit_is_that_of_a_checkout_alone(monkeypatch, tmp_path):
 
 
 def test_only_labs_with_a_workload_can_be_benched():
-    assert workload_of("diffusion") is workload
+    assert workload_of("diffusion") is benchmark
     with pytest.raises(ValueError, match="nothing to bench"):
         workload_of("os.path")
 

@@ -19,15 +19,11 @@ import pytest
 
 from compute import cuda_source
 from compute.bench import fma
-from compute.colour import gpu_cupy as colour
 from compute.cuda_source import CudaSourceError, check_cuda, source_text
+from compute.display import gpu_cupy as display
 from compute.labs.diffusion import gpu_cupy as diffusion
-from compute.labs.diffusion import gpu_steps
-from compute.labs.l_curve import gpu_onepass, gpu_products, gpu_vectors
+from compute.labs.l_curve import gpu_launch, gpu_onepass
 from compute.labs.mandelbrot import gpu_cupy as mandelbrot
-from compute.labs.mandelbrot import gpu_deep, gpu_table
-from compute.labs.mandelbrot.interior import gpu_cupy as interior
-from compute.raster import gpu_cupy as raster
 from tests.cuda_on_cpu import Module, resources_of, upload
 from tests.sources import ROOT
 
@@ -58,16 +54,16 @@ def builds() -> Iterator[Build]:
         yield Build(diffusion.SOURCE, {"REAL": real}, dict.fromkeys(("laplacian", "one_step", "racing_step"), 64))
     rasters = ("survey_parts", "survey_total", "block_means", "to_levels", "copy_window", "fill_disc", "copy_meeting")
     for real in ("float", "double", "int"):
-        yield Build(raster.SOURCE, {"REAL": real}, dict.fromkeys(rasters, 64))
+        yield Build(display.RASTER_SOURCE, {"REAL": real}, dict.fromkeys(rasters, 64))
     for dtype, size in product(DTYPES, (2000, 16384)):
-        tiling = gpu_steps.tilings((size, size), dtype, 0)[0]
+        tiling = diffusion.tilings((size, size), dtype, 0)[0]
         most = REGISTERS // 32 // (-(-tiling.blocks // 4) * 4)
-        yield Build(gpu_steps.SOURCE, tiling.defines(dtype), {"many_steps": most}, stacked=10**9)
+        yield Build(diffusion.STEPS_SOURCE, tiling.defines(dtype), {"many_steps": most}, stacked=10**9)
     for dtype in fma.DTYPES:
         yield Build(fma.SOURCE, {"REAL": fma.REAL[dtype]}, {"fma_chains": 32}, shared=0)  # 64 warps fit
     colours = ("logarithm", "clear", "histogram", "equalise", "distance", "blend", "resolve")
-    yield Build(colour.SOURCE, {}, dict.fromkeys(colours, 80))
-    yield Build(interior.SOURCE, {}, {"multiplier": 80})
+    yield Build(display.COLOUR_SOURCE, {}, dict.fromkeys(colours, 80))
+    yield Build(mandelbrot.INTERIOR_SOURCE, {}, {"multiplier": 80})
     yield from of_the_mandelbrot_lab()
     yield from of_the_l_curve_lab()
 
@@ -78,27 +74,27 @@ def of_the_mandelbrot_lab() -> Iterator[Build]:
         direct = ("counts_only", "direct", "direct_shortcuts", "pick")
         yield Build(mandelbrot.SOURCE, {"REAL": real}, dict.fromkeys(direct, 128), **few)
         yield Build(mandelbrot.SLOW_SOURCE, {"REAL": real}, dict.fromkeys(("each_step", "additions"), 128), **few)
-    yield Build(gpu_deep.SOURCE, {}, dict.fromkeys(("perturbed", "far"), 128), **few)
+    yield Build(mandelbrot.DEEP_SOURCE, {}, dict.fromkeys(("perturbed", "far"), 128), **few)
     table = ("first_plain", "merge_plain", "first_far", "merge_far")
-    yield Build(gpu_table.SOURCE, {}, dict.fromkeys(table, 128), **few)
+    yield Build(mandelbrot.TABLE_SOURCE, {}, dict.fromkeys(table, 128), **few)
 
 
 def of_the_l_curve_lab() -> Iterator[Build]:
     for dtype, lanes in product(DTYPES, (32, 4, 1)):
         for column, shared in (("u16", 1), ("u16", 0), ("i32", 0)):
-            threads = gpu_products.THREADS[dtype] if shared else gpu_products.FEW_THREADS
-            defines = {"REAL": gpu_products.REAL[dtype], "THREADS": threads,
+            threads = gpu_launch.THREADS[dtype] if shared else gpu_launch.FEW_THREADS
+            defines = {"REAL": gpu_launch.REAL[dtype], "THREADS": threads,
                        "COLUMN": column, "LANES": lanes, "SHARED": shared}  # fmt: skip
             yield Build(
-                gpu_products.SOURCE, defines, {"recur": REGISTERS // threads}, shared=gpu_products.STATIC_SHARED
+                gpu_launch.PRODUCTS_SOURCE, defines, {"recur": REGISTERS // threads}, shared=gpu_launch.STATIC_SHARED
             )
     for dtype in DTYPES:
         vectors = {"squares": 128, "finish": 128, "project": 128, "subtract": 64, "combine": 64, "merge": 64}
-        yield Build(gpu_vectors.SOURCE, {"REAL": gpu_products.REAL[dtype], "LINES": gpu_vectors.LINES}, vectors)
+        yield Build(gpu_launch.VECTORS_SOURCE, {"REAL": gpu_launch.REAL[dtype], "LINES": gpu_launch.LINES}, vectors)
         warps, rows, depth = gpu_onepass.SHAPES[dtype]
-        defines = {"REAL": gpu_products.REAL[dtype], "WARPS": warps, "ROWS": rows, "DEPTH": depth}
+        defines = {"REAL": gpu_launch.REAL[dtype], "WARPS": warps, "ROWS": rows, "DEPTH": depth}
         # none is spilled where it pays most: sm_90, sm_100
-        yield Build(gpu_onepass.SOURCE, defines, {"sweep": 255}, 24, 24, gpu_products.STATIC_SHARED)
+        yield Build(gpu_onepass.SOURCE, defines, {"sweep": 255}, 24, 24, gpu_launch.STATIC_SHARED)
 
 
 BUILDS = list(builds())
@@ -120,8 +116,7 @@ def test_every_source_is_compiled_here():
     assert {build.source for build in BUILDS} == set((ROOT / "compute").rglob("*.cu"))
 
 
-LAUNCHERS = (gpu_steps, diffusion, raster, colour, interior, mandelbrot, gpu_deep, gpu_table, gpu_onepass, gpu_products,
-             gpu_vectors)  # fmt: skip
+LAUNCHERS = (diffusion, display, mandelbrot, gpu_onepass, gpu_launch)
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS, ids=lambda module: module.__name__)

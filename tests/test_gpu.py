@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from compute.backends import backend
-from compute.labs.diffusion import cpu_numpy, gpu_steps
-from compute.labs.diffusion.edges import EDGES
-from compute.raster import cpu_numpy as raster_reference
+from compute.display import cpu_numpy as raster_reference
+from compute.labs.diffusion import cpu_numpy, gpu_cupy
+from compute.labs.diffusion.scheme import EDGES
 
 pytestmark = pytest.mark.gpu
 
@@ -26,7 +26,7 @@ def gpu(request):
     chosen = backend(request.param)
     if chosen.missing:
         pytest.skip(f"{chosen.name}: {chosen.missing}")
-    return chosen.open_device(), chosen.kernels("compute.labs.diffusion"), chosen.kernels("compute.raster")
+    return chosen.open_device(), chosen.kernels("compute.labs.diffusion"), chosen.kernels("compute.display")
 
 
 @pytest.fixture
@@ -79,18 +79,18 @@ def test_every_tiling_gives_the_same_bits(cupy, dtype, monkeypatch):
     u = np.random.default_rng(3).normal(size=shape).astype(dtype)
     for edges in EDGES:
         truth = run(device, kernels.one_step, u, 0.2, edges, 24)
-        for tiling, warps in product(gpu_steps.candidates(dtype), (1, 5)):
-            monkeypatch.setitem(gpu_steps._TUNED, (device.index, shape, dtype), replace(tiling, warps=warps))
+        for tiling, warps in product(gpu_cupy.candidates(dtype), (1, 5)):
+            monkeypatch.setitem(gpu_cupy._TUNED, (device.index, shape, dtype), replace(tiling, warps=warps))
             np.testing.assert_array_equal(run(device, kernels.step, u, 0.2, edges, 24), truth)
 
 
 def test_tuning_chooses_a_candidate_and_changes_no_bit(cupy, monkeypatch):
     device, kernels = cupy
-    monkeypatch.setattr(gpu_steps, "_TUNED", {})
+    monkeypatch.setattr(gpu_cupy, "_TUNED", {})
     u = np.random.default_rng(4).random((500, 700)).astype(np.float32)
     before = run(device, kernels.step, u, 0.2, "periodic", 50)
-    assert gpu_steps.tune(device, 500, 700, "float32", repeat=2) in gpu_steps.candidates("float32")
-    assert len(gpu_steps._TUNED) == 1
+    assert gpu_cupy.tune(device, 500, 700, "float32", repeat=2) in gpu_cupy.candidates("float32")
+    assert len(gpu_cupy._TUNED) == 1
     np.testing.assert_array_equal(run(device, kernels.step, u, 0.2, "periodic", 50), before)
 
 

@@ -19,7 +19,7 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FROM_ENVIRONMENT = {"CHROMIUM", "UPDATE_SCREENSHOTS"}   # read by the tests
-OWN_FOLDERS = ("app", "compute", "assets", "tests", ".ci")
+OWN_FOLDERS = ("app", "compute", "assets", "tests", "docs", ".ci")
 
 
 def blocks(text, *languages):

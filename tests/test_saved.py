@@ -18,9 +18,9 @@ import pytest
 from app.stream import Delivered
 from compute.comparison.contest import Agreement, Contestant, Standing, judge
 from compute.comparison.saved import Shown, as_csv, as_json, as_pyperf, as_trace
-from compute.engine import EngineRoom, FrameReady, Sampled
+from compute.engine import EnginePool, FrameReady, Sampled
 from compute.labs.diffusion import Diffusion
-from compute.labs.diffusion.workload import RATE
+from compute.labs.diffusion.benchmark import RATE
 from compute.timings import Measurement, Timing, Window
 
 VALUES = {"backend": "cpu_numpy", "ny": 64, "nx": 64}
@@ -39,7 +39,7 @@ def wait(events, kind, count):
 @pytest.fixture(scope="module")
 def measured():
     """(frames of a live lab, samples taken beside it) by an engine; each moment is one of this process's clock."""
-    room, frames, samples = EngineRoom(), [], []
+    room, frames, samples = EnginePool(), [], []
     values = {name: Diffusion.param[name].default for name in Diffusion.param if name != "name"} | VALUES
     live = room.get("host").open("diffusion", values, frames.append)
     live.pace(STEPS)

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from compute import scratch
-from compute.export.job_queue import JobQueue
-from compute.export.jobs import Job
+from compute.export.jobs import Job, JobQueue
 
 MAKE = "from compute import scratch; print(scratch.folder('export'), flush=True); input()"
 

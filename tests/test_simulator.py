@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from compute.display import cpu_numpy as raster_reference
 from compute.labs.diffusion import cpu_numpy
-from compute.labs.diffusion.edges import EDGES
-from compute.raster import cpu_numpy as raster_reference
+from compute.labs.diffusion.scheme import EDGES
 from tests.simulator import simulate
 
 SHAPES = [(1, 1), (1, 9), (9, 1), (3, 7), (5, 34)]
@@ -24,7 +24,7 @@ chosen = backend("gpu_numba")
 if chosen.missing:
     sys.exit("gpu_numba: " + chosen.missing)
 device = chosen.open_device()
-diffusion, raster = chosen.kernels("compute.labs.diffusion"), chosen.kernels("compute.raster")
+diffusion, raster = chosen.kernels("compute.labs.diffusion"), chosen.kernels("compute.display")
 given, made = np.load(sys.argv[1]), {}
 
 def new(like):

@@ -9,17 +9,21 @@ import panel as pn
 import panel_material_ui as pmui
 from bokeh.document import Document
 
-from app.export.courier import Courier
-from app.export.drop import DropZone
+from app.controls import column
+from app.export.download import FileDownload
 from app.export.exports import Exports
-from app.export.sections import Sections
+from app.export.film import FilmSection
+from app.export.recording import RecordSection
+from app.export.restore import DropZone
+from app.export.sections import LinkSection, NumbersSection, PictureSection
+from app.export.source import ExportSource
 from app.notices import Notices
 from app.theme import CARD, stylesheet
-from app.widgets import icon
-from compute.export.job_queue import JOBS
+from app.widgets import FULL, icon
+from compute.export.jobs import JOBS
 
 if TYPE_CHECKING:
-    from app.lab_view import LabView
+    from app.lab_tab import LabTab
 
 PLACE = CARD | {"z-index": "1250"}  # over the other card
 TITLE = "<h2 class='along'>Take it along</h2>"
@@ -33,7 +37,7 @@ TICK = 250  # ms
 
 
 class ExportCard:
-    """`button` belongs into the header, `parts` into the page, both from the start.
+    """The card "Take it along" of one page. `button` belongs into its header, `parts` into its body, from the start.
 
     dropped(name, text): a file was dropped on the page.
     """
@@ -42,11 +46,11 @@ class ExportCard:
         self, document: Document, notices: Callable[[], Notices], dropped: Callable[[str, str | None], None]
     ) -> None:
         self._document = document
-        self.courier, self.zone = Courier(), DropZone(dropped)
-        self.exports = Exports(document, self.courier, notices)
+        self.download, self.zone = FileDownload(), DropZone(dropped)
+        self.exports = Exports(document, self.download, notices)
         self.open = False
-        self._sections: dict[str, Sections] = {}
-        self._view: LabView | None = None
+        self._sections: dict[str, LabExports] = {}
+        self._view: LabTab | None = None
         self._ticking: Any = None
         self.button = icon("ios_share", WORDS, self.toggle,
                            color="default", align="center")  # fmt: skip
@@ -60,17 +64,17 @@ class ExportCard:
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """What belongs into the page."""
-        return self.card, self.courier, self.zone
+        """The components that belong into the page."""
+        return self.card, self.download, self.zone
 
-    def show(self, view: LabView) -> None:
-        """The page shows this lab now."""
+    def show(self, view: LabTab) -> None:
+        """Export from this view from now on: the page shows it."""
         self._view = view
         if self.open:
             self._fill()
 
-    def forget(self, view: LabView) -> None:
-        """The view is closed for good."""
+    def forget(self, view: LabTab) -> None:
+        """Close the sections of a view that is closed for good."""
         sections = self._sections.pop(view.session.lab.LAB, None)
         if sections is not None:
             sections.close()
@@ -89,7 +93,7 @@ class ExportCard:
             self._ticking = None
 
     def close(self) -> None:
-        """The page is gone."""
+        """End all exports: the page is gone."""
         self.exports.close()
         for sections in self._sections.values():
             sections.close()
@@ -99,7 +103,7 @@ class ExportCard:
         if view is None:
             return
         if view.session.lab.LAB not in self._sections:
-            sections = self._sections[view.session.lab.LAB] = Sections(view, self.exports, self.courier, self._mark)
+            sections = self._sections[view.session.lab.LAB] = LabExports(view, self.exports, self.download, self._mark)
             view.listeners.append(sections.hear)
         self._body.objects = [self._sections[view.session.lab.LAB].panel]
         self._tick()
@@ -114,3 +118,63 @@ class ExportCard:
     def _tick(self) -> None:
         if self.open and self._view is not None:
             self._sections[self._view.session.lab.LAB].tick()
+
+
+class LabExports:
+    """All kinds of export of one view, behind one row of buttons that chooses between them; `panel` shows them.
+
+    changed(): a recording has begun or ended.
+    """
+
+    def __init__(self, view: LabTab, exports: Exports, download: FileDownload, changed: Callable[[], object]) -> None:
+        self.source = source = ExportSource(view)
+        self._makers: dict[str, Callable[[], Any]] = {
+            LinkSection.TITLE: lambda: LinkSection(source, exports, download),
+            PictureSection.TITLE: lambda: PictureSection(source, exports),
+            FilmSection.TITLE: lambda: FilmSection(source, exports, dict(view.parts.films)),
+            RecordSection.TITLE: lambda: RecordSection(source, exports, changed),
+            NumbersSection.TITLE: lambda: NumbersSection(source, exports),
+        }
+        self._made: dict[str, Any] = {}  # as they are first looked at: together they take 0.2 s
+        first, titles = PictureSection.TITLE, list(self._makers)
+        self.shown: Any = pmui.RadioButtonGroup(options=titles, value=first, size="small", **FULL)
+        self.shown.param.watch(lambda event: self._choose(), "value")
+        self._body = pmui.Column(margin=0, sizing_mode="stretch_width")
+        self.panel = column(self.shown, self._body)
+        self._choose()
+
+    def _choose(self) -> None:
+        title = self.shown.value
+        if title not in self._made:
+            self._made[title] = self._makers[title]()
+            self._made[title].tick()
+        self._body.objects = [self._made[title].panel]
+
+    @property
+    def recording(self) -> bool:
+        """Whether the lab is being recorded."""
+        return self._record is not None and self._record.recording
+
+    def tick(self) -> None:
+        """Offer what there is now; called a few times a second."""
+        self.source.tick()
+        for one in self._made.values():
+            one.tick()
+
+    def hear(self, event: Any) -> None:
+        """Pass on an engine event of the lab."""
+        self.source.hear(event)
+        if self._record is not None:
+            self._record.hear(event)
+
+    def close(self) -> None:
+        """End what is under way: the lab is gone."""
+        self.source.close()
+        for title in (FilmSection.TITLE, RecordSection.TITLE):
+            if section := self._made.get(title):
+                section.close()
+
+    @property
+    def _record(self) -> RecordSection | None:
+        """The part that records; None before it was looked at."""
+        return self._made.get(RecordSection.TITLE)

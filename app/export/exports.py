@@ -13,13 +13,14 @@ from typing import Any
 import panel as pn
 from bokeh.document import Document
 
-from app.export.courier import Courier
-from app.export.subject import Moment, Subject
+from app.export.download import FileDownload
+from app.export.source import ExportSource, Moment
 from app.notices import Notices
 from app.theme import stylesheet
 from app.widgets import icon
 from compute import scratch
-from compute.export.jobs import OVER, Job, ours
+from compute.export.film_renderer import seconds_words
+from compute.export.jobs import OVER, Job, internal_error
 from compute.files import size
 
 TICK = 250  # ms
@@ -33,7 +34,7 @@ WORDS = {
 
 
 class Export:
-    """One file on its way. `name` is what the browser saves it as; made in a folder of its own.
+    """One file that is made by a job. `name` is what the browser saves it as; it has a folder of its own.
 
     state: that of its job; "asking" before there is one. note: what is to be said of a file that is there.
     """
@@ -44,8 +45,8 @@ class Export:
         self.path = self.folder / name
         self.job: Job | None = None
         self.trouble = self.note = ""
-        self._there = self._cancelled = self._told = False
-        self._subject: Subject | None = None
+        self._there = self._cancelled = self._announced = False
+        self._source: ExportSource | None = None
         self._note: Callable[[Any], str] = lambda result: ""
         self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=0, sizing_mode="stretch_width")
         self._hold = icon("pause", "Pause", self._toggle)
@@ -59,7 +60,7 @@ class Export:
 
     @property
     def state(self) -> str:
-        """See the class."""
+        """The state of its job, "asking" before there is one."""
         if self.trouble or self._there:
             return "failed" if self.trouble else "done"
         if self._cancelled:
@@ -72,33 +73,37 @@ class Export:
         return self.state in OVER
 
     @property
-    def told(self) -> bool:
-        """Whether it is over, and the page has been told so."""
-        return self._told
+    def announced(self) -> bool:
+        """Whether it is over, and the page has shown so."""
+        return self._announced
 
     def order(
-        self, subject: Subject, part: str, job: Callable[[Moment], Job], note: Callable[[Any], str] = lambda result: ""
+        self,
+        source: ExportSource,
+        part: str,
+        job: Callable[[Moment], Job],
+        note: Callable[[Any], str] = lambda result: "",
     ) -> None:
         """Have it made by job(how the lab stands). note(its result): what is said when the file is there. See `ask`."""
 
         def begin(moment: Moment) -> None:
-            """The engine has said it."""
+            """Start the job."""
             self.job = job(moment)
             self.job.client = self._exports
             self.job.start()
 
         self._note = note
-        self.ask(subject, part, begin)
+        self.ask(source, part, begin)
 
-    def ask(self, subject: Subject, part: str, act: Callable[[Moment], object]) -> None:
-        """Call act(how the lab stands), once the engine has said that; part: as of Subject.ask.
+    def ask(self, source: ExportSource, part: str, act: Callable[[Moment], object]) -> None:
+        """Call act(how the lab stands), once the engine has said that; part: as of ExportSource.ask.
 
         If the engine does not say it, or `act` raises, that is why it failed; a ValueError is the request's fault.
         Nothing is done if it is over before.
         """
 
         def heard(moment: Moment) -> None:
-            """The engine has answered."""
+            """Act on how the lab stands."""
             if self.over:
                 return
             try:
@@ -106,29 +111,29 @@ class Export:
             except ValueError as error:
                 self.fail(str(error))
             except Exception as error:
-                self.fail(ours(f"{type(error).__name__}: {error}"))
+                self.fail(internal_error(f"{type(error).__name__}: {error}"))
                 raise
 
         if not self.over:
-            self._subject = subject
-            subject.ask(part, heard, self.fail)
+            self._source = source
+            source.ask(part, heard, self.fail)
 
     def made(self) -> None:
-        """The file is there already."""
+        """Say that the file is there already: no job makes it."""
         self._there = True
 
     def fail(self, text: str) -> None:
-        """It cannot be made at all."""
+        """Say why it cannot be made at all."""
         if not self.over:
             self.trouble = text
 
     def show(self) -> None:
-        """Write down how it is; once it is done, hand it over.
+        """Show how far it is; once it is done, send it to the browser.
 
         Its job goes on in a thread of its own: all of this is about one moment, in which it is over or not.
         """
-        if self.state == "asking" and self._subject is not None:
-            self._subject.tick()
+        if self.state == "asking" and self._source is not None:
+            self._source.tick()
         state = self.state
         if state == "done" and self.job is not None:
             self.note = self._note(self.job.result)
@@ -139,8 +144,8 @@ class Export:
             description="Go on" if state == "paused" else "Pause",
         )
         self._drop.description = "Remove from the list" if state in OVER else "Cancel"
-        if state in OVER and not self._told:
-            self._told = True
+        if state in OVER and not self._announced:
+            self._announced = True
             if state == "done":
                 self._again.visible, self._about.visible = True, self._sidecar.is_file()
                 self._send("")
@@ -149,7 +154,7 @@ class Export:
 
     def cancel(self) -> None:
         """End it, and delete what there is of it."""
-        self._cancelled = self._told = True
+        self._cancelled = self._announced = True
         if self.job is not None:
             self.job.cancel()
         threading.Thread(target=self._clean, name="export", daemon=True).start()
@@ -190,17 +195,17 @@ class Export:
             self.show()
 
     def _send(self, suffix: str) -> None:
-        self._exports.courier.send(Path(f"{self.path}{suffix}"), f"{self.name}{suffix}", lambda: None)
+        self._exports.download.send(Path(f"{self.path}{suffix}"), f"{self.name}{suffix}", lambda: None)
 
     def _close(self) -> None:
         self._exports.drop(self)
 
 
 class Exports:
-    """The list of one page. `panel` is shown on the card."""
+    """The exports of one page. `panel` lists them on the card."""
 
-    def __init__(self, document: Document, courier: Courier, notices: Callable[[], Notices]) -> None:
-        self._document, self.courier, self._notices = document, courier, notices
+    def __init__(self, document: Document, download: FileDownload, notices: Callable[[], Notices]) -> None:
+        self._document, self.download, self._notices = document, download, notices
         self.panel = pn.Column(margin=0, sizing_mode="stretch_width")
         self._exports: list[Export] = []
         self._ticking: Any = None
@@ -211,7 +216,7 @@ class Exports:
         return self._notices()
 
     def add(self, name: str) -> Export:
-        """A new export at the top of the list; it has failed already if there are too many that are not over."""
+        """Return a new export at the top of the list; it has failed already if there are too many that are not over."""
         under_way = sum(not export.over for export in self._exports)
         export = Export(name, self)
         if under_way >= MOST_OPEN:
@@ -232,7 +237,7 @@ class Exports:
             self._arrange()
 
     def close(self) -> None:
-        """The page is gone: end everything."""
+        """End everything: the page is gone."""
         for export in self._exports:
             export.cancel()
         self._exports.clear()
@@ -243,20 +248,13 @@ class Exports:
     def _tick(self) -> None:
         for export in self._exports:
             export.show()
-        if all(export.told for export in self._exports) and self._ticking is not None:
+        if all(export.announced for export in self._exports) and self._ticking is not None:
             self._document.remove_periodic_callback(self._ticking)
             self._ticking = None
 
 
 def time_left(job: Job) -> str:
-    """How long a job will still run, by how long it has run; "" as long as nobody can tell."""
+    """Return how long a job will still run, by how long it has run; "" as long as nobody can tell."""
     if job.part < 0.02 or job.seconds < 2:
         return ""
     return f", about {seconds_words(job.seconds * (1 - job.part) / job.part)} left"
-
-
-def seconds_words(seconds: float) -> str:
-    """A time to wait, for the eye."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

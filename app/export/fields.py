@@ -1,42 +1,48 @@
-"""Fields that several kinds of export share: how large, in which format, how a file is called."""
+"""Fields that several kinds of export share: what, how large, in which format, how a file is called."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from importlib.util import find_spec
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import panel_material_ui as pmui
 
+from app.export.source import ExportSource, slide
 from app.typed import Typed
 from app.widgets import FULL
-from compute.export.writers import VIDEO, VIDEO_INSTALL
+from compute.export.formats import FILMS, FileFormat
+from compute.export.packages import AV
 from compute.lab import Lab
 from compute.machine import now
 
 HEIGHTS = {"720": 720, "1080": 1080, "2160 (4K)": 2160, "4320 (8K)": 4320}
 TYPE = {"fontSize": "0.875rem"}  # of a small button's words
-FILMS = {"MP4": ".mp4", "WebM": ".webm", "GIF": ".gif", "WebP": ".webp"}
+AXES = "with axes"
 
 
 def heights(value: int, most: int = 4320) -> Any:
-    """How many pixels high; the width follows from what is shown."""
+    """Return a field for the height in pixels; the width follows from what is shown."""
     options = {words: height for words, height in HEIGHTS.items() if height <= most}
     return pmui.Select(label="Height [pixels]", options={"360": 360, **options}, value=value, size="small", **FULL)
 
 
-def film_formats() -> Any:
-    """The formats of a film; those whose library is missing are greyed, with the line that installs it."""
-    absent = [] if find_spec("av") else list(VIDEO)
-    first = next(ending for ending in FILMS.values() if ending not in absent)
-    words = f"MP4 and WebM need: {VIDEO_INSTALL}, and a restart of the server" if absent else ""
+def format_field(label: str, formats: Sequence[FileFormat], hint: str) -> Any:
+    """Return a drop-down of endings. Formats whose library is missing are greyed; `hint` says then what to install."""
+    absent = [one.ending for one in formats if not one.installed]
     return pmui.Select(
-        label="Format", options=FILMS, disabled_options=absent, value=first, helper_text=words, size="small", **FULL
+        label=label, options={one.name: one.ending for one in formats}, disabled_options=absent,
+        value=next(one.ending for one in formats if one.installed), helper_text=hint if absent else "", size="small",
+        **FULL,
     )  # fmt: skip
 
 
-class Whole:
+def film_formats() -> Any:
+    """Return the drop-down of the formats of a film."""
+    return format_field("Format", FILMS, f"MP4 and WebM need: {AV.install}, and a restart of the server")
+
+
+class IntegerField:
     """The field `panel` for a whole number from `start` to `end`. What is wrong with what was typed stands below it."""
 
     def __init__(self, label: str, value: int, start: int, end: int, hint: str = "") -> None:
@@ -66,20 +72,53 @@ def choose(field: Any, options: Mapping[str, Any] | Iterable[str]) -> None:
     field.param.update(options=options, value=field.value if field.value in known else next(iter(known), None))
 
 
+class PartSelect:
+    """A drop-down of the pictures and drawings of a lab; its values are (name of the panel, whether with axes)."""
+
+    def __init__(self, source: ExportSource) -> None:
+        self._source = source
+        self.field: Any = pmui.Select(label="What", options=[], size="small", **FULL)
+
+    def tick(self) -> bool:
+        """Offer what there is now; return whether there is anything."""
+        source, drawings = self._source, self._source.drawings()
+        panels = source.panels()
+        pictures = source.pictures().values()
+        plain = {title: (name, False) for title, name in drawings.items() if panels[name].image in pictures}
+        choose(self.field, plain | {f"{title}, {AXES}": (name, True) for title, name in drawings.items()})
+        return bool(drawings)
+
+    @property
+    def axes(self) -> bool:
+        """Whether a drawing with axes is meant."""
+        return bool(self.field.value[1])
+
+    @property
+    def part(self) -> str:
+        """The picture that is meant, or the drawing."""
+        name, axes = self.field.value
+        panel = self._source.panels().get(name)
+        return str(name if axes or panel is None else panel.image)
+
+    def size(self, height: int) -> tuple[int, int]:
+        """(height, width) in pixels, both even: in the shape of the picture, or of a slide for a drawing."""
+        return slide(height) if self.axes else self._source.size(height)
+
+
 def file_name(lab: type[Lab], what: str, ending: str) -> str:
-    """fieldlab-<lab>-<what>-<date and time><ending>."""
+    """Return fieldlab-<lab>-<what>-<date and time><ending>."""
     words = re.sub(r"[^a-z0-9]+", "-", what.lower()).strip("-")
     stamp = re.sub(r"[^0-9T]", "", now()[:19])
     return "-".join(part for part in ("fieldlab", lab.LAB.replace("_", "-"), words, stamp) if part) + ending
 
 
 def row(*items: Any) -> Any:
-    """Fields beside each other."""
+    """Return fields beside each other."""
     return pmui.Row(*items, margin=0, sizing_mode="stretch_width")
 
 
 def button(label: str, symbol: str, click: Any, filled: bool = True) -> Any:
-    """A button with words."""
+    """Return a button with words."""
     variant = "contained" if filled else "outlined"
     made = pmui.Button(label=label, icon=symbol, variant=variant, size="small", margin=(8, 8), sx=TYPE)
     made.on_click(lambda event: click())

@@ -1,46 +1,53 @@
-"""A planned film: what changes on its way, how long, how large; estimated first, then made off the page."""
+"""Planned films: what they can be of, how long, how large; estimated first, then made off the page.
+
+A film is of time, of one parameter, of the way between states, or of what the lab itself proposes: a FilmKind each,
+with fields of its own. FilmSection has the fields that all of them share.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any, Protocol
 
 import panel as pn
 import panel_material_ui as pmui
+import param
 
 from app.controls import column
 from app.export.exports import Exports
-from app.export.fields import Whole, button, file_name, film_formats, heights, row
-from app.export.subject import Moment, Subject
-from app.export.ways import Way, ways_of
-from app.export.what import What
+from app.export.fields import IntegerField, PartSelect, button, file_name, film_formats, heights, row
+from app.export.source import ExportSource, Moment
 from app.markup import quiet
 from app.theme import stylesheet
 from app.views import Ends
 from app.widgets import FULL
 from compute.export import tasks
-from compute.export.film import EASINGS, MOST_FRAMES, RATES, Film
-from compute.export.job_queue import QUICK
-from compute.export.jobs import Job
-from compute.export.scene import SceneError
+from compute.export.film import EASINGS, MOST_FRAMES, RATES, Film, Key
+from compute.export.jobs import QUICK, Job
+from compute.export.scene import Scene, SceneError
+
+MOST_KEYS = 12
+KEYS_TITLE, ONE_TITLE = "From state to state", "One parameter"
 
 
 class FilmSection:
-    """The fields of one lab. proposed: ways that the lab proposes, by title."""
+    """The fields for a film of one lab. proposed: films that the lab proposes, by title."""
 
     TITLE = "Film"
 
-    def __init__(self, subject: Subject, exports: Exports, proposed: dict[str, Ends]) -> None:
-        self._subject, self._exports = subject, exports
-        self._makers = ways_of(subject, proposed)
-        self._ways: dict[str, Way] = {}
+    def __init__(self, source: ExportSource, exports: Exports, proposed: dict[str, Ends]) -> None:
+        self._source, self._exports = source, exports
+        self._makers = film_kinds(source, proposed)
+        self._kinds: dict[str, FilmKind] = {}
         self._guess: tuple[Film, Job] | None = None
         self.of = pmui.Select(label="Film of", options=list(self._makers), size="small", **FULL)
         self.of.param.watch(lambda event: self._offer(), "value")
-        self.what = What(subject)
-        self.frames = Whole("Frames", 150, 1, MOST_FRAMES)
-        self.rate = Whole("Frames a second", 30, int(RATES[0]), int(RATES[1]))
+        self.what = PartSelect(source)
+        self.frames = IntegerField("Frames", 150, 1, MOST_FRAMES)
+        self.rate = IntegerField("Frames a second", 30, int(RATES[0]), int(RATES[1]))
         self.height, self.form = heights(720), film_formats()
         self.easing = pmui.Select(label="Pace", options=list(EASINGS), value=EASINGS[0], size="small", **FULL)
         self.estimate = button("Estimate", "timer", self._estimate, filled=False)
@@ -58,24 +65,24 @@ class FilmSection:
         self._read()
 
     def close(self) -> None:
-        """The page is gone."""
+        """Cancel the estimate: the page is gone."""
         self._forget()
 
     # -- inside
 
     @property
-    def _way(self) -> Way:
-        return self._ways.setdefault(self.of.value, self._makers[self.of.value]())
+    def _kind(self) -> FilmKind:
+        return self._kinds.setdefault(self.of.value, self._makers[self.of.value]())
 
     def _offer(self) -> None:
-        panel = self._way.panel
+        panel = self._kind.panel
         self._own.objects = [] if panel is None else [panel]
 
     def _film(self, moment: Moment) -> Film:
         """What the fields ask for; SceneError says what is wrong. Values are checked by who makes it, off the page."""
         if moment.scene.missing:
             raise SceneError(f"a film is made from parameters alone, and {moment.scene.missing}: record it instead")
-        plan = self._way.plan(moment)
+        plan = self._kind.plan(moment)
         size = self.what.size(self.height.value)
         plan = replace(plan, scene=replace(plan.scene, size=size, axes=self.what.axes))
         return plan.film(self.frames.value, float(self.rate.value), self.easing.value)
@@ -84,18 +91,18 @@ class FilmSection:
         export = self._exports.add(self._name())
 
         def job(moment: Moment) -> Job:
-            """See Export.order."""
+            """Return the job that makes the film, as the lab stands at `moment`."""
             return Job(partial(tasks.film, self._film(moment), export.path))
 
-        export.order(self._subject, self.what.part, job)
+        export.order(self._source, self.what.part, job)
 
     def _name(self) -> str:
-        return file_name(self._subject.lab, "film", self.form.value)
+        return file_name(self._source.lab, "film", self.form.value)
 
     def _estimate(self) -> None:
         self._forget()
         self._say("trying a few frames …")
-        self._subject.ask(self.what.part, self._guessed, self._say)
+        self._source.ask(self.what.part, self._guessed, self._say)
 
     def _guessed(self, moment: Moment) -> None:
         self._forget()
@@ -125,3 +132,167 @@ class FilmSection:
 
     def _say(self, words: str) -> None:
         self._words.object = quiet(words)
+
+
+# -- what a film can be of
+
+
+@dataclass(frozen=True)
+class FilmPlan:
+    """A film without what all films have: its scene, keys and steps from frame to frame."""
+
+    scene: Scene
+    keys: tuple[Key, ...] = ()
+    every: int = 0
+
+    def film(self, frames: int, rate: float, easing: str) -> Film:
+        """Return the film; SceneError says what is wrong with it."""
+        return Film(self.scene, frames, rate, self.keys, self.every, easing)
+
+
+class FilmKind(Protocol):
+    """One kind of film. `panel`: its own fields."""
+
+    panel: Any
+
+    def plan(self, moment: Moment) -> FilmPlan:
+        """Return what is filmed, as the lab stands at `moment`; SceneError if that is nothing."""
+
+
+@dataclass
+class TimeFilm:
+    """A lab that goes on by itself: from here on, or from its beginning."""
+
+    begin: bool
+    every: Any = field(init=False)
+    panel: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.every = IntegerField("Steps from frame to frame", 20, 1, 10**6)
+        self.panel = column(self.every.panel)
+
+    def plan(self, moment: Moment) -> FilmPlan:
+        """Go on from `moment`, or repeat from the beginning all that was done to the lab."""
+        scene = replace(moment.scene, steps=0) if self.begin else moment.scene
+        return FilmPlan(scene, every=self.every.value)
+
+
+class ProposedFilm:
+    """Between two states that the lab itself proposes."""
+
+    panel = None
+
+    def __init__(self, ends: Ends) -> None:
+        self._ends = ends
+
+    def plan(self, moment: Moment) -> FilmPlan:
+        """Lead from the first values to the last."""
+        return FilmPlan(moment.scene, keys_of(moment.scene, *self._ends(moment.current.values)))
+
+
+class ParameterFilm:
+    """One parameter from a value to another."""
+
+    def __init__(self, source: ExportSource) -> None:
+        self._source = source
+        known = {parameter.label or name: name for name, parameter in numbers_of(source).items()}
+        self.name = pmui.Select(
+            label="Parameter", options=known, value=next(iter(known.values())), size="small", **FULL
+        )
+        self.ends = [
+            pmui.LiteralInput(label=words, value=0.0, type=(float, int), size="small", width=176, margin=(6, 8))
+            for words in ("from", "to")
+        ]
+        self.name.param.watch(lambda event: self._fill(), "value")
+        self.panel = column(self.name, row(*self.ends))
+        self._fill()
+
+    def _fill(self) -> None:
+        """From the value it has now, or the lowest, to its upper bound."""
+        value, (low, high) = self._source.session.values[self.name.value], self._bounds()
+        first = next(number for number in (value, low, 0.0) if number is not None)
+        self.ends[0].value, self.ends[1].value = first, high if high is not None else first
+
+    def _bounds(self) -> tuple[Any, Any]:
+        return numbers_of(self._source)[self.name.value].bounds or (None, None)
+
+    def plan(self, moment: Moment) -> FilmPlan:
+        """Lead from one number to the other; a whole one stays whole."""
+        name = self.name.value
+        first, last = (end.value for end in self.ends)
+        if first is None or last is None:
+            raise SceneError(f"{name} needs two numbers, from and to")
+        return FilmPlan(moment.scene, keys_of(moment.scene, {name: first}, {name: last}))
+
+
+class KeyStatesFilm:
+    """States that were kept one by one; the film leads through all of them."""
+
+    def __init__(self, source: ExportSource) -> None:
+        self._source = source
+        self._kept: list[dict[str, Any]] = []
+        self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=(0, 8), sizing_mode="stretch_width")
+        add = button("Add what is shown now", "add", self.add, filled=False)
+        clear = button("Clear", "delete", self.clear, filled=False)
+        self.panel = column(row(add, clear), self._words)
+        self._say()
+
+    def add(self) -> None:
+        """Keep the present state as the next key."""
+        if len(self._kept) < MOST_KEYS:
+            self._kept.append(dict(self._source.session.values))
+        self._say()
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._kept.clear()
+        self._say()
+
+    def plan(self, moment: Moment) -> FilmPlan:
+        """Lead evenly from each state to the next."""
+        if len(self._kept) < 2:
+            raise SceneError(f"a film from state to state needs at least two of them, not {len(self._kept)}")
+        return FilmPlan(moment.scene, keys_of(moment.scene, *self._kept))
+
+    def _say(self) -> None:
+        words = "No state yet: set one, add it, set the next." if not self._kept else f"{len(self._kept)} states"
+        if len(self._kept) >= 2:
+            changed = sorted(changing(self._kept))
+            words += f", changing {', '.join(changed)}" if changed else ", all alike"
+        self._words.object = quiet(words)
+
+
+def keys_of(scene: Scene, *states: Mapping[str, Any]) -> tuple[Key, ...]:
+    """Return keys at equal distances, with the values in which the states differ, those of the screen left out.
+
+    SceneError if they do not differ at all.
+    """
+    names = changing(states) - scene.kind.sized()
+    if not names:
+        raise SceneError("nothing changes from the first state of the film to its last")
+    last = len(states) - 1
+    return tuple(Key(number / last, {name: state[name] for name in names}) for number, state in enumerate(states))
+
+
+def changing(states: Any) -> set[str]:
+    """Return the names of values that are not the same in all states."""
+    first = states[0]
+    return {name for state in states for name in state if state[name] != first[name]}
+
+
+def numbers_of(source: ExportSource) -> dict[str, Any]:
+    """Return the parameters that a film can change evenly, by name."""
+    known: Mapping[str, Any] = source.lab.param.objects("existing")
+    screen = source.lab.sized() | {"device_index"}
+    return {name: one for name, one in known.items() if isinstance(one, param.Number) and name not in screen
+            and not isinstance(one, param.Boolean)}  # fmt: skip
+
+
+def film_kinds(source: ExportSource, proposed: Mapping[str, Ends]) -> dict[str, Callable[[], FilmKind]]:
+    """Return the kinds of film that a lab has, by their titles."""
+    found: dict[str, Callable[[], FilmKind]] = {title: partial(ProposedFilm, ends) for title, ends in proposed.items()}
+    if not source.lab.ENDS:
+        found |= {"Time, from here on": partial(TimeFilm, False), "Time, from the start": partial(TimeFilm, True)}
+    if numbers_of(source):
+        found[ONE_TITLE] = partial(ParameterFilm, source)
+    return found | {KEYS_TITLE: partial(KeyStatesFilm, source)}

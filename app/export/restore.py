@@ -1,4 +1,8 @@
-"""From a scene back to the page: values, look and, where a lab must first go that far, its state."""
+"""What comes back to the page: the scene of its address, or of a file that is dropped; all of it is untrusted.
+
+DropZone takes a file, `asked_for` and `scene_in` find a scene, and a Restorer brings the lab there: values, look and,
+where a lab must first go that far, its state.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,73 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bokeh.document import Document
+from panel.custom import JSComponent
+
+from app.export.sections import NAME
 from compute.backends import backend
 from compute.export import tasks
-from compute.export.job_queue import QUICK, STATE
-from compute.export.jobs import Job
-from compute.export.scene import Scene, SceneError
+from compute.export.film import SCHEMA as FILM
+from compute.export.film import film_of
+from compute.export.jobs import QUICK, STATE, Job
+from compute.export.link import unpacked
+from compute.export.scene import Scene, SceneError, read, scene_of
 
 if TYPE_CHECKING:
-    from app.lab_view import LabView
+    from app.lab_tab import LabTab
 
 MOST_WORK = 10**12  # steps times cells that a link or a file may ask for: some minutes of one processor
+
+
+class DropZone(JSComponent):
+    """Takes files that are dropped on the page; an invisible component.
+
+    dropped(name of the file, its text; None if it has none that could be ours) is called.
+    """
+
+    _esm = Path(__file__).with_name("drop.js").read_text(encoding="utf-8")
+
+    def __init__(self, dropped: Callable[[str, str | None], None], **params: Any) -> None:
+        super().__init__(width=0, height=0, margin=0, **params)
+        self._dropped = dropped
+        self.on_msg(self._on_message)
+
+    def _on_message(self, message: Any) -> None:
+        data = getattr(message, "data", message)
+        if not isinstance(data, dict) or not isinstance(data.get("name"), str):
+            return
+        text = data.get("text")
+        if text is None or isinstance(text, str):
+            self._dropped(data["name"], text)
+
+
+def asked_for(document: Document) -> Scene | None:
+    """Return the scene that the page's address asks for, None if it asks for none; SceneError if it is no good."""
+    request = document.session_context.request if document.session_context else None
+    values = request.arguments.get(NAME, []) if request else []
+    if not values:
+        return None
+    try:
+        return unpacked(values[0].decode("ascii"))
+    except UnicodeDecodeError as error:
+        raise SceneError("this link is damaged") from error
+
+
+def scene_in(text: str | None) -> Scene:
+    """Return the scene in the text of a file, of a film its first; SceneError if there is none."""
+    if text is None:
+        raise SceneError("it does not say how it was made; pictures (PNG) and JSON of Fieldlab do")
+    document = read(text)
+    return film_of(document).at(0) if document.get("schema") == FILM else scene_of(document)
 
 
 class Restorer:
     """Brings the lab of one view into the state of a scene. tell(kind, text) says what came of it."""
 
-    def __init__(self, view: LabView, tell: Callable[[str, str], None]) -> None:
+    def __init__(self, view: LabTab, tell: Callable[[str, str], None]) -> None:
         self._view, self._tell = view, tell
         self._scene: Scene | None = None
         self._job: Job | None = None
@@ -54,7 +107,7 @@ class Restorer:
         self._job.start()
 
     def tick(self) -> None:
-        """A few times a second: a state that is being computed may be there."""
+        """Show the state once it is computed; called a few times a second."""
         job, session = self._job, self._view.session
         if job is None or self._scene is None:
             return
@@ -82,7 +135,7 @@ class Restorer:
             session.later(lambda: aim(view))
 
     def close(self) -> None:
-        """Forget what is under way."""
+        """Cancel what is under way."""
         if self._job is not None:
             self._job.cancel()
             self._job, self._waited, self._posed = None, 0, False

@@ -1,79 +1,234 @@
-"""All kinds of export of one lab, behind one row of buttons that chooses between them."""
+"""The short sections of the card: a link to what is seen, one picture of it, its numbers, a table over parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
+import panel as pn
 import panel_material_ui as pmui
+import param
 
 from app.controls import column
-from app.export.courier import Courier
+from app.export.download import FileDownload
 from app.export.exports import Exports
-from app.export.film import FilmSection
-from app.export.link import LinkSection
-from app.export.numbers import NumbersSection
-from app.export.picture import PictureSection
-from app.export.record import RecordSection
-from app.export.subject import Subject
+from app.export.fields import IntegerField, button, choose, file_name, format_field, heights, row
+from app.export.source import ExportSource, Moment, slide
+from app.markup import quiet
+from app.theme import stylesheet
 from app.widgets import FULL
+from compute.export import tasks
+from compute.export.formats import NPZ, PNG, STILLS, TABLES, ZIPPED_ZARR
+from compute.export.jobs import FILE, Job
+from compute.export.link import packed
+from compute.export.packages import PYARROW, ZARR
+from compute.export.parameter_texts import axes_of
+from compute.export.scene import SceneError
+from compute.export.sweep import ParameterSweep
 
-if TYPE_CHECKING:
-    from app.lab_view import LabView
+NAME = "scene"  # of the entry in the address
+NONE = ""  # no second parameter of a table
+GAPS = re.compile(r"\s*([,:])\s*")  # blanks around what separates values
+HOW = "a, b, c or low:high:5, by equal factors low:high:x5"
+ABOUT_LINK = (
+    "<p class='quiet'>A picture (PNG) or JSON that was saved here brings its state back: drop it on the page.</p>"
+)
+ABOUT_NUMBERS = """<p class='quiet'>The arrays behind the picture, every cell in full precision, with what made them.
+Timings as CSV, JSON, pyperf or trace are saved on the right, below the comparison.</p>"""
+ABOUT_TABLE = """<h3 class='along'>A table over parameters</h3>
+<p class='quiet'>A row for every combination: the facts of the status bar and what it took.</p>"""
 
 
-class Sections:
-    """The export of one view; `panel` is what the card shows of it. changed(): a recording has begun or ended."""
+class LinkSection:
+    """The link to what a lab shows, and its file; both bring the same state back."""
 
-    def __init__(self, view: LabView, exports: Exports, courier: Courier, changed: Callable[[], object]) -> None:
-        self.subject = subject = Subject(view)
-        self._makers: dict[str, Callable[[], Any]] = {
-            LinkSection.TITLE: lambda: LinkSection(subject, exports, courier),
-            PictureSection.TITLE: lambda: PictureSection(subject, exports),
-            FilmSection.TITLE: lambda: FilmSection(subject, exports, dict(view.parts.films)),
-            RecordSection.TITLE: lambda: RecordSection(subject, exports, changed),
-            NumbersSection.TITLE: lambda: NumbersSection(subject, exports),
-        }
-        self._made: dict[str, Any] = {}  # as they are first looked at: together they take 0.2 s
-        first, titles = PictureSection.TITLE, list(self._makers)
-        self.shown: Any = pmui.RadioButtonGroup(options=titles, value=first, size="small", **FULL)
-        self.shown.param.watch(lambda event: self._choose(), "value")
-        self._body = pmui.Column(margin=0, sizing_mode="stretch_width")
-        self.panel = column(self.shown, self._body)
-        self._choose()
+    TITLE = "Link"
 
-    def _choose(self) -> None:
-        title = self.shown.value
-        if title not in self._made:
-            self._made[title] = self._makers[title]()
-            self._made[title].tick()
-        self._body.objects = [self._made[title].panel]
-
-    @property
-    def recording(self) -> bool:
-        """Whether the lab is being recorded."""
-        return self._record is not None and self._record.recording
+    def __init__(self, source: ExportSource, exports: Exports, download: FileDownload) -> None:
+        self._source, self._exports, self._download = source, exports, download
+        self.address: Any = pmui.TextInput(label="Address", value="", size="small", visible=False, **FULL)
+        self.copy = button("Copy the link", "link", self._copy)
+        self.save = button("Save as JSON", "download", self._save, filled=False)
+        self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=(0, 8), sizing_mode="stretch_width")
+        about = pn.pane.HTML(ABOUT_LINK, stylesheets=[stylesheet()], margin=(0, 8), sizing_mode="stretch_width")
+        self.panel = column(row(self.copy, self.save), self._words, self.address, about)
 
     def tick(self) -> None:
-        """A few times a second."""
-        self.subject.tick()
-        for one in self._made.values():
-            one.tick()
+        """Allow links as soon as there is a frame."""
+        self.copy.disabled = self.save.disabled = self._source.frame is None
 
-    def hear(self, event: Any) -> None:
-        """An engine event of the lab."""
-        self.subject.hear(event)
-        if self._record is not None:
-            self._record.hear(event)
+    def _part(self) -> str:
+        return next(iter(self._source.pictures().values()), "")
 
-    def close(self) -> None:
-        """The lab is gone."""
-        self.subject.close()
-        for title in (FilmSection.TITLE, RecordSection.TITLE):
-            if section := self._made.get(title):
-                section.close()
+    def _copy(self) -> None:
+        self._source.ask(self._part(), self._linked, self._say)
 
-    @property
-    def _record(self) -> RecordSection | None:
-        """The part that records; None before it was looked at."""
-        return self._made.get(RecordSection.TITLE)
+    def _linked(self, moment: Moment) -> None:
+        try:
+            query = f"{NAME}={packed(moment.scene)}"
+        except SceneError as error:
+            self._say(str(error))
+            return
+        self._download.copy_link(query, lambda address, copied: self._copied(moment, address, copied))
+
+    def _copied(self, moment: Moment, address: str, copied: bool) -> None:
+        self.address.param.update(value=address, visible=True)
+        words = "The link is on the clipboard" if copied else "The browser does not allow the clipboard: copy it here"
+        lost = f"; what it cannot hold: {moment.scene.missing}" if moment.scene.missing else ""
+        self._say(f"{words}{lost}.")
+
+    def _save(self) -> None:
+        export = self._exports.add(file_name(self._source.lab, "", ".json"))
+
+        def write(moment: Moment) -> None:
+            """Write the plan; there is nothing to compute."""
+            export.path.write_text(json.dumps(moment.scene.plain(), indent=1, ensure_ascii=False), encoding="utf-8")
+            export.made()
+
+        export.ask(self._source, self._part(), write)
+
+    def _say(self, words: str) -> None:
+        self._words.object = quiet(words)
+
+
+class PictureSection:
+    """One picture of what is seen, made again at any size: PNG without or with axes, SVG, PDF."""
+
+    TITLE = "Picture"
+
+    def __init__(self, source: ExportSource, exports: Exports) -> None:
+        self._source, self._exports = source, exports
+        self._formats = {one.name: one for one in STILLS}
+        self.what = pmui.Select(label="What", options=[], size="small", **FULL)
+        self.what.param.watch(lambda event: self._offer(), "value")
+        self.form = pmui.Select(label="Format", options=list(self._formats), value=PNG.name, size="small", **FULL)
+        self.form.param.watch(lambda event: self._suit(), "value")
+        self.height = heights(1080)
+        self.transparent = pmui.Switch(label="Nothing behind the drawing", value=False, visible=False, **FULL)
+        self.save = button("Save the picture", "download", self._save)
+        self.panel = column(self.what, row(self.form, self.height), self.transparent, self.save)
+
+    def tick(self) -> None:
+        """Offer what there is now."""
+        titles = self._source.drawings()
+        choose(self.what, titles)
+        self.save.disabled = not titles
+
+    def _offer(self) -> None:
+        """Lines have no picture without axes."""
+        pictures = self._source.pictures().values()
+        panel = self._panel()
+        drawn = panel is not None and panel.image in pictures
+        choose(self.form, [one.name for one in STILLS if drawn or one.axes])
+
+    def _suit(self) -> None:
+        self.transparent.visible = self.form.value not in (None, PNG.name)
+
+    def _panel(self) -> Any:
+        return self._source.panels().get(self.what.value)
+
+    def _save(self) -> None:
+        panel = self._panel()
+        if panel is None:
+            return
+        form, height, transparent = self._formats[self.form.value], self.height.value, self.transparent.value
+        size = slide(height) if form.axes else self._source.size(height)
+        part = self.what.value if form.axes else panel.image
+        export = self._exports.add(file_name(self._source.lab, self.what.value, form.ending))
+
+        def job(moment: Moment) -> Job:
+            """Return the job that makes the file, as the lab stands at `moment`."""
+            scene = replace(moment.scene, size=size)
+            return Job(partial(tasks.still, form, scene, export.path, moment.current, transparent), FILE)
+
+        export.order(self._source, part, job)
+
+
+class NumbersSection:
+    """The raw results behind the picture, in full precision; below them a table over parameters."""
+
+    TITLE = "Numbers"
+
+    def __init__(self, source: ExportSource, exports: Exports) -> None:
+        self._source, self._exports = source, exports
+        self.form: Any = format_field("Format", (NPZ, ZIPPED_ZARR), f"Zarr: {ZARR.install}")
+        self.save = button("Save the numbers", "download", self._save)
+        words = pn.pane.HTML(ABOUT_NUMBERS, stylesheets=[stylesheet()], margin=(0, 8), sizing_mode="stretch_width")
+        self.table = TableSection(source, exports)
+        self.panel = column(words, self.form, self.save, self.table.panel)
+
+    def tick(self) -> None:
+        """Allow saving as soon as there is a frame."""
+        self.save.disabled = self.table.save.disabled = self._source.frame is None
+
+    def _save(self) -> None:
+        form = next(one for one in (NPZ, ZIPPED_ZARR) if one.ending == self.form.value)
+        export = self._exports.add(file_name(self._source.lab, "", form.ending))
+
+        def job(moment: Moment) -> Job:
+            """Return the job that makes the file, as the lab stands at `moment`."""
+            return Job(partial(tasks.arrays, form, moment.scene, export.path, moment.current), FILE)
+
+        export.order(self._source, "", job)
+
+
+class TableSection:
+    """A table of results and timings over one or two parameters, made as `fieldlab sweep` makes it."""
+
+    def __init__(self, source: ExportSource, exports: Exports) -> None:
+        self._source, self._exports = source, exports
+        names = varied(source)
+        first = next(iter(names.values()))
+        self.names = [
+            pmui.Select(label="Over", options=names, value=first, size="small", **FULL),
+            pmui.Select(label="and over", options={"nothing else": NONE, **names}, value=NONE, size="small", **FULL),
+        ]
+        self.values = [pmui.TextInput(label="Values", value="", size="small", **FULL) for _ in self.names]
+        self.values[0].helper_text = HOW
+        self.steps = IntegerField("Steps of each row", 1000, 1, 10**6)
+        self.steps.panel.visible = not source.lab.ENDS
+        self.form: Any = format_field("Format of the table", TABLES, f"Parquet: {PYARROW.install}")
+        self.save = button("Make the table", "table_chart", self._save)
+        words = pn.pane.HTML(ABOUT_TABLE, stylesheets=[stylesheet()], margin=(8, 8, 0, 8), sizing_mode="stretch_width")
+        axes = (row(name, values) for name, values in zip(self.names, self.values, strict=True))
+        self.panel = column(words, *axes, row(self.steps.panel, self.form), self.save)
+
+    def _texts(self) -> list[str]:
+        """The axes as the command line has them."""
+        pairs = zip(self.names, self.values, strict=True)
+        return [f"{name.value}={_close(values.value)}" for name, values in pairs if name.value != NONE]
+
+    def _save(self) -> None:
+        lab, texts = self._source.lab, self._texts()
+        export = self._exports.add(file_name(lab, "table", self.form.value))
+
+        def job(moment: Moment) -> Job:
+            """Return the job that makes the file, as the lab stands at `moment`."""
+            steps = 0 if lab.ENDS else self.steps.value
+            axes = axes_of(lab, texts)
+            rest = {name: value for name, value in moment.scene.values.items() if name not in axes}
+            sweep = ParameterSweep(lab.LAB, rest, axes, steps)
+            return Job(partial(tasks.table, sweep, export.path))
+
+        export.order(self._source, "", job, not_made)
+
+
+def not_made(counts: Mapping[str, int]) -> str:
+    """Return what is said of rows that were not made, from how many rows have which status; "" if all were."""
+    others = [f"{count} {status}" for status, count in counts.items() if status != "made"]
+    return f"of {sum(counts.values())} rows {' and '.join(others)}: column why says the reason" if others else ""
+
+
+def _close(text: str) -> str:
+    return GAPS.sub(r"\1", text.strip())
+
+
+def varied(source: ExportSource) -> dict[str, str]:
+    """Return the names of the parameters that a table may be over, by their labels: numbers and choices."""
+    known: dict[str, Any] = source.lab.param.objects("existing")
+    kinds = (param.Number, param.Selector)
+    return {one.label or name: name for name, one in known.items() if isinstance(one, kinds) and name != "device_index"}

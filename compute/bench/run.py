@@ -1,6 +1,6 @@
 """`fieldlab bench`: every way to compute a lab's step, checked, then timed side by side in one run.
 
-For each case that the lab's workload.py names: all ways start from the same state and are compared with the reference;
+For each case that the lab's benchmark.py names: all ways start from the same state and are compared with the reference;
 those that agree are sampled in shuffled rounds. A way that disagrees gets no time. A kernel that is wrong by design is
 timed too, and reported apart.
 """

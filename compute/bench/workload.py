@@ -1,4 +1,4 @@
-"""What `fieldlab bench` and the live comparison ask of a lab: its folder's workload.py, found by that name.
+"""What `fieldlab bench` and the live comparison ask of a lab: its folder's benchmark.py, found by that name.
 
 A bench needs, as names of that module:
 
@@ -115,7 +115,7 @@ def labs() -> tuple[str, ...]:
 
 
 def _module(lab: str) -> str:
-    return f"compute.labs.{lab}.workload"
+    return f"compute.labs.{lab}.benchmark"
 
 
 def _exists(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the live comparison must know of a lab: the attribute RULES of its workload.py is an object of this kind."""
+"""What the live comparison must know of a lab: the attribute RULES of its benchmark.py is an object of this kind."""
 
 from __future__ import annotations
 

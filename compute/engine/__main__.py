@@ -1,4 +1,4 @@
-"""`python -m compute.engine DESCRIPTOR DEVICE`: the worker process. Started by process.py only."""
+"""`python -m compute.engine DESCRIPTOR DEVICE`: the worker process. Started by WorkerProcess only."""
 
 import sys
 

@@ -1,40 +1,70 @@
-"""What travels between the server and an engine.
+"""What travels between the server and an engine: events, requests, reports.
 
-Events are what the app sees: a LabHandle's `on_event` gets one of them at a time. Orders go to the worker process,
-reports come back; both are private to this package. Seconds are of the monotonic clock of whoever measured them.
+Events are what the app sees: a LabHandle's `on_event` gets one of them at a time. Requests go to the worker process,
+reports come back; both are private to this package, and every one of them is a class here. Seconds are of the
+monotonic clock of whoever measured them.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from compute.bench.rates import Roof
 from compute.frames import Frame
 from compute.timings import Timing
 
-View = tuple[float, float, float, float]
+View: TypeAlias = tuple[float, float, float, float]
+RecordingOffset: TypeAlias = tuple[str, int]  # folder of the recording under way, the lab's steps since it began
 
 OPENING = -1  # Refused.change of a lab that could not be opened
 STOPPED = "stopped"  # how Recorded.ended says that somebody asked for it
+LOST = -1  # Record.done where the state that the lab goes on from is older than the recording
 
 
-QUESTIONS = frozenset({"sample", "solve", "snapshot", "take_checkpoint"})  # requests that have an answer
+@dataclass(frozen=True)
+class Payload:
+    """A pickled object: its head, and the sizes in bytes of the buffers that travel beside it."""
+
+    head: bytes
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A good state of a lab: what Lab.snapshot returned, in a memory file; and the lab's values then.
+
+    Nobody changes it, so it may serve several labs; the file is closed when the last of them has forgotten it.
+    recording_offset: how far a recording was, None without one.
+    """
+
+    payload: Payload
+    descriptor: int
+    values: Mapping[str, Any]
+    recording_offset: RecordingOffset | None = None
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, os.close, self.descriptor)
+
+
+# -- events: what the client of a lab is told
 
 
 class Event:
-    """Base of what a lab's client is told."""
+    """Base of what a lab's client is told, one event at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class FrameReady(Event):
-    """One frame. It owns its (read-only) memory; frame.number counts the frames of its lab from 1, or from where a lab
-    that has moved here had come to, without a gap.
+    """One frame, which owns its read-only memory. frame.number counts the frames of its lab without a gap: from 1, or
+    from where a lab that has moved here had come to.
 
     frame.timing: `steps` are all sub-steps since the frame before, `launch` and `compute` their sums over the slices
     in which they ran (nan if there were none); `levels` and `transfer` belong to this frame alone.
@@ -49,13 +79,13 @@ class Refused(Event):
 
     change: what LabHandle.update returned for it if values were refused, OPENING if the lab could not be opened with
     its first ones, None if it was anything else; kept: the values that the parameters of that change have instead;
-    request: which it was ("act", "snapshot", "sample" …), "" where the engine does not say.
+    request: its class (Act, TakeSnapshot, Sample …), None where the engine does not say.
     """
 
     text: str
     change: int | None = None
     kept: Mapping[str, Any] = field(default_factory=dict)
-    request: str = ""
+    request: type[Request] | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +97,7 @@ class Paused(Event):
 
 @dataclass(frozen=True)
 class Busy(Event):
-    """Something long has begun for this lab ("opening", "compiling", "resizing"). Any later event ends it."""
+    """Something long has begun for this lab ("opening", "compiling", "rebuilding"). Any later event ends it."""
 
     what: str
 
@@ -147,142 +177,261 @@ class Closed(Event):
     """The lab is gone; no event follows."""
 
 
+# -- requests: what the server asks of the worker
+
+
 @dataclass(frozen=True)
 class Setup:
     """First message to a worker.
 
-    name: of the engine; labs: further lab classes by name, as "module:Class"; beat: seconds between signs of life.
+    name: of the engine; labs: further lab classes by name, as "module:Class"; heartbeat: seconds between signs of life.
     """
 
     name: str
     labs: Mapping[str, str]
-    beat: float
+    heartbeat: float
 
 
 @dataclass(frozen=True)
-class Order:
-    """A request to the worker: call `verb` of lab number `lab` with `arguments`."""
+class Request:
+    """Base of what is asked of lab number `lab`."""
 
     lab: int
-    verb: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def words(self) -> str:
+        """Its name in messages to people: "update", "open_lab"."""
+        return re.sub("(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
 
 
 @dataclass(frozen=True)
-class Parcel:
-    """A pickled object: its head, and the sizes in bytes of the buffers that travel beside it."""
+class OpenLab(Request):
+    """Make a lab. The descriptors of its FrameRing and, with a payload, of the state to go on from come beside it.
 
-    head: bytes
-    sizes: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Checkpoint:
-    """A good state of a lab: a parcel in a memory file, the lab's values then, and Delivery.mark.
-
-    Nobody changes it, so it may serve several labs; the file is closed when the last of them has forgotten it.
+    kind: the lab's name; frames: how many it has shown.
     """
 
-    parcel: Parcel
-    descriptor: int
+    kind: str
     values: Mapping[str, Any]
-    mark: tuple[str, int] | None = None
-
-    def __post_init__(self) -> None:
-        weakref.finalize(self, os.close, self.descriptor)
+    payload: Payload | None
+    frames: int
 
 
-class Report:
-    """Base of what the worker says. Any report is a sign of life."""
+class CloseLab(Request):
+    """Give the lab's memory back; answered by Closed."""
 
 
 @dataclass(frozen=True)
-class Prepared(Report):
-    """The process has done what takes long and needs no Setup; what it says next comes within the usual deadline."""
+class Refuse(Request):
+    """Tell the lab's client `text`, in its turn: the server did not pass a request on."""
+
+    text: str
+
+
+class Stop(Request):
+    """End the process; `lab` is 0."""
 
 
 @dataclass(frozen=True)
-class Ready(Report):
-    """The worker has started."""
+class Update(Request):
+    """Set parameters, all or none; answered by ParametersApplied."""
 
-
-@dataclass(frozen=True)
-class Beat(Report):
-    """A sign of life, sent from the main loop between slices."""
-
-
-@dataclass(frozen=True)
-class Expect(Report):
-    """The next sign of life may come `seconds` later than usual, because lab number `lab` does `what`.
-
-    With an empty `what` the lab's client is not told.
-    """
-
-    lab: int
-    what: str
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Opened(Report):
-    """The lab exists and has these values."""
-
-    lab: int
-    values: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Settled(Report):
-    """All updates up to `serial` were applied or refused; these are the values now."""
-
-    lab: int
     serial: int
     values: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Picture(Report):
-    """A frame: its buffers lie in `slot` of the lab's ring."""
+class Act(Request):
+    """Call one of the lab's actions, or "restore"."""
 
-    lab: int
-    slot: int
-    parcel: Parcel
+    name: str
+    arguments: Mapping[str, Any]
+
+
+class Run(Request):
+    """Start, or go on."""
+
+
+class Pause(Request):
+    """Stop; what was computed of an unfinished frame is shown."""
 
 
 @dataclass(frozen=True)
-class Notice(Report):
-    """An event to hand on to the lab's client as it is."""
+class Step(Request):
+    """Pause, advance `n` steps, then show."""
+
+    n: int
+
+
+@dataclass(frozen=True)
+class SetPace(Request):
+    """Set the steps per frame; None for as fast as it goes."""
+
+    steps: int | None
+
+
+@dataclass(frozen=True)
+class Look(Request):
+    """Show `view` (x0, y0, x1, y1) in cells, None for all, at most `pixels` (height, width) large."""
+
+    view: View | None
+    pixels: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class FramesThrough(Request):
+    """Permit all frames up to `number`."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Record(Request):
+    """Record into `folder`, now and after every `every` steps, `most` frames at most (LabHandle.record).
+
+    done: None to begin; to go on in the same folder, the steps recorded when the lab was in its present state, or LOST.
+    """
+
+    folder: str
+    every: int
+    pixels: tuple[int, int]
+    most: int
+    done: int | None
+
+
+class StopRecording(Request):
+    """End the recording; answered by the last Recorded."""
+
+
+@dataclass(frozen=True)
+class Sample(Request):
+    """Time `repeat` runs of `steps` steps beside the live labs; roof, dtype: what is measured after them."""
+
+    steps: int
+    repeat: int
+    roof: Roof | Literal[""] = ""
+    dtype: str = ""
+
+
+@dataclass(frozen=True)
+class Solve(Request):
+    """Compute the field after `steps` steps from the field of `seed`."""
+
+    steps: int
+    seed: int
+
+
+class TakeSnapshot(Request):
+    """Answer with the lab's state."""
+
+
+class TakeCheckpoint(Request):
+    """Answer with a Checkpoint of the lab's state."""
+
+
+Setting: TypeAlias = Update | Look | SetPace | FramesThrough  # the newest of a lab replaces an unsent one
+Question: TypeAlias = Sample | Solve | TakeSnapshot | TakeCheckpoint  # has an answer, and is asked again until it came
+HostRequest: TypeAlias = Setting | Act | Run | Pause | Step | Record | StopRecording  # for a LabHost
+WorkerRequest: TypeAlias = OpenLab | CloseLab | Question | Refuse | Stop  # for the Worker itself
+Reopened: TypeAlias = Setting | Question | OpenLab | Run | Pause | Record | StopRecording  # covered by reopening a lab
+
+
+# -- reports: what the worker says
+
+
+@dataclass(frozen=True)
+class Report:
+    """Base of what the worker says. Any report is a sign of life."""
+
+
+class Prepared(Report):
+    """The process has done what takes long and needs no Setup; what it says next comes within the usual deadline."""
+
+
+class Ready(Report):
+    """The worker has started."""
+
+
+class Heartbeat(Report):
+    """A sign of life, sent from the main loop between slices."""
+
+
+@dataclass(frozen=True)
+class LabReport(Report):
+    """Base of what the worker says about lab number `lab`."""
 
     lab: int
+
+
+@dataclass(frozen=True)
+class DeadlineExtended(LabReport):
+    """The next sign of life may come `seconds` later than usual, because the lab does `what`.
+
+    With an empty `what` the lab's client is not told.
+    """
+
+    what: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Opened(LabReport):
+    """The lab exists and has these values."""
+
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ParametersApplied(LabReport):
+    """All updates up to `serial` were applied or refused; these are the values now."""
+
+    serial: int
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class FrameMessage(LabReport):
+    """A frame: its buffers lie in `slot` of the lab's FrameRing."""
+
+    slot: int
+    payload: Payload
+
+
+@dataclass(frozen=True)
+class EventMessage(LabReport):
+    """An event to hand on to the lab's client as it is."""
+
     event: Event
 
 
 @dataclass(frozen=True)
-class Delivery(Report):
-    """A large object in its own memory file, whose descriptor comes with the report.
+class BlobMessage(LabReport):
+    """An event with large arrays, in its own memory file, whose descriptor comes with the report."""
 
-    purpose: "deposit" (a good state to restart from, with the `values` it belongs to), "checkpoint" (the same, because
-    the client asked) or "event"; mark: of the first two, the folder of the recording under way and its steps so far.
+    payload: Payload
+
+
+@dataclass(frozen=True)
+class CheckpointMessage(BlobMessage):
+    """A Checkpoint, whose state comes in the same way.
+
+    requested: the client asked for it by TakeCheckpoint; else it is kept on the server, to restart the lab from.
     """
 
-    lab: int
-    purpose: str
-    parcel: Parcel
     values: Mapping[str, Any]
-    mark: tuple[str, int] | None = None
+    recording_offset: RecordingOffset | None
+    requested: bool = False
 
 
 @dataclass(frozen=True)
-class Answered(Report):
-    """The first `verb` (sample, solve or snapshot) that is still open for this lab has been answered or refused."""
+class Answered(LabReport):
+    """The first question of this class that is still open for the lab has been answered or refused."""
 
-    lab: int
-    verb: str
+    question: type[Question]
 
 
 @dataclass(frozen=True)
-class Fatal(Report):
-    """The worker is about to exit because its device context was lost while it worked for lab number `lab`."""
+class Fatal(LabReport):
+    """The worker is about to exit because its device context was lost while it worked for the lab."""
 
-    lab: int
     reason: str

@@ -1,24 +1,63 @@
-"""One life of an engine's process: start, line, end."""
+"""An engine's process: how it is started and ended, the spare that takes over, and when it counts as dead.
+
+A WorkerProcess is one life of it. Standby keeps a second process for each engine, started and ready, which takes over
+at once when the first one dies: starting an interpreter, importing the labs and setting Numba up take a second or two;
+with that done in advance, a lab is back within tenths of a second. The spare has no lab, no device and no field: it
+costs some 100 MB and no time.
+
+The Watchdog says when a worker must next give a sign of life, the CircuitBreaker how often it may die. Their clocks are
+passed in, always monotonic. A worker that is stopped (SIGSTOP) is found by its state, long before the deadline. The
+deadline is one of seconds in which the worker could have run: what it waited for a processor, on a machine with more to
+do than cores, is added.
+"""
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
-from compute.engine.line import Line
+from compute.engine.channel import Channel
 from compute.engine.messages import Setup
+
+log = logging.getLogger(__name__)
 
 PROC = Path("/proc")  # Linux's account of every process; nowhere else
 NANOSECOND = 1e-9
+SPARE_AFTER = 2.0  # seconds after an engine is ready until its spare is started: the labs are opened first
+SPARE_AGAIN = 30.0  # seconds until the next one when a spare has died, for example for want of memory
+SPARE_CHECK = 1.0  # seconds between two looks at whether it lives
+STARTUP = 60.0  # seconds beyond the deadline for a fresh interpreter and its imports, on a loaded machine
+SERVER_SLEPT = 1.0  # a gap in seconds between two looks longer than this: the server itself was stopped or starved
+HALTED = 1.5  # seconds for which a worker may be stopped by SIGSTOP: whoever slows it down on purpose needs less
+SILENT = 0.5  # seconds after which a silent worker is looked at more closely
+MAX_WAITING = 4  # deadlines that are added for a worker that waits for a processor, at most
+MAX_RESTARTS = 3
+WITHIN = 60.0  # seconds in which restarts count
 
 
-class Process:
+@dataclass(frozen=True)
+class WorkerExit:
+    """The end of a process: why; since when it was not well; natural if nobody from outside ended it; lab: the number
+    of the lab that it named as the cause, or 0.
+    """
+
+    reason: str
+    since: float
+    natural: bool = True
+    lab: int = 0
+
+
+class WorkerProcess:
     """A fresh interpreter (never a fork) that runs the worker; it imports nothing of the server's main module.
 
     It gets ready for an engine on `device` ("host" or "cuda") and waits until `begin` says which. Start it from a
@@ -37,7 +76,7 @@ class Process:
                 env={**os.environ, "PYTHONPATH": path},
                 process_group=0,
             )
-            self.line = Line(ours)
+            self.channel = Channel(ours)
         except OSError:
             ours.close()
             raise
@@ -48,8 +87,8 @@ class Process:
 
     def begin(self, setup: Setup) -> None:
         """Make it the worker of the engine that `setup` describes."""
-        with suppress(OSError):  # it has died: whoever listens to the line finds its end
-            self.line.send(setup)
+        with suppress(OSError):  # it has died: whoever listens to the channel finds its end
+            self.channel.send(setup)
 
     @property
     def ended(self) -> bool:
@@ -66,7 +105,7 @@ class Process:
         return status.rpartition(")")[2].split()[0] == "T"
 
     def waits(self) -> Mapping[str, float]:
-        """Seconds that each of its threads was ready to run and had to wait; {} where the system does not tell."""
+        """Return the seconds that each of its threads has waited for a processor; {} where the system does not tell."""
         found = {}
         with suppress(OSError):
             for task in (PROC / str(self.pid) / "task").iterdir():
@@ -79,7 +118,7 @@ class Process:
         self._process.kill()
 
     def end(self, patience: float) -> str:
-        """Wait `patience` seconds for it to end, then kill it; how it ended, in words."""
+        """Wait `patience` seconds for it to end, then kill it; return how it ended, in words."""
         try:
             code = self._process.wait(patience)
         except subprocess.TimeoutExpired:
@@ -89,7 +128,115 @@ class Process:
         return f"it was ended by {signal.Signals(-code).name}" if code < 0 else f"it ended with exit code {code}"
 
     def close(self) -> None:
-        """End it by force, whatever it does, and close the line."""
+        """End it by force, whatever it does, and close the channel."""
         self.kill()
         self.end(0.0)
-        self.line.close()
+        self.channel.close()
+
+
+class Standby:
+    """Keeps a spare process for an engine on `device`; after: None for never. Used by the supervising thread alone."""
+
+    def __init__(self, device: str, after: float | None) -> None:
+        self._device, self._after = device, inf if after is None else after
+        self._due = self._check_at = inf
+        self._process: WorkerProcess | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The spare's id; None while there is none."""
+        return self._process.pid if self._process else None
+
+    def take(self) -> tuple[WorkerProcess, bool]:
+        """Return the spare if it is fit, else a fresh process, and whether it is the spare. OSError if none starts."""
+        spare, self._process, self._due = self._process, None, inf
+        if spare and (spare.ended or spare.stopped):
+            spare.close()
+            spare = None
+        return (spare, True) if spare else (WorkerProcess(self._device), False)
+
+    def engine_ready(self, now: float) -> None:
+        """Note that the engine is at work: its spare may be started before long."""
+        self._due = now + self._after
+
+    def tend(self, now: float) -> None:
+        """Start the spare when it is time; replace one that has died."""
+        if self._process and now >= self._check_at:
+            self._check_at = now + SPARE_CHECK
+            if self._process.ended:
+                log.warning("the spare of the %s engine %s", self._device, self._process.end(0.0))
+                self.close()
+                self._due = now + SPARE_AGAIN
+        if self._process is None and now >= self._due:
+            self._due, self._check_at = inf, now + SPARE_CHECK
+            try:
+                self._process = WorkerProcess(self._device)
+            except OSError as error:
+                log.warning("no spare for the %s engine: %s", self._device, error)
+                self._due = now + SPARE_AGAIN
+
+    def close(self) -> None:
+        """End the spare."""
+        if self._process:
+            self._process.close()
+            self._process = None
+
+
+class Watchdog:
+    """Says when a worker counts as dead. deadline: seconds between two signs of life at most."""
+
+    def __init__(self, deadline: float, now: float) -> None:
+        self._deadline = deadline
+        self._looked = now
+        self.sign_of_life(now, STARTUP)
+
+    def sign_of_life(self, now: float, extra: float = 0.0) -> None:
+        """Note a sign of life; the next may come `extra` seconds later than usual."""
+        self.last, self._looked = now, now
+        self._patience = self._deadline + extra
+        self._before: Mapping[str, float] | None = None
+        self._halted: float | None = None
+
+    def overdue(self, now: float, worker: WorkerProcess) -> WorkerExit | None:
+        """Return why the worker counts as dead; None while it does not. A server that slept itself begins anew."""
+        if now - self._looked > SERVER_SLEPT:
+            self.last, self._before, self._halted = now, None, None
+        self._looked = now
+        silent = now - self.last
+        if silent < SILENT:
+            return None
+        if self._before is None:
+            self._before = worker.waits()
+        if not worker.stopped:
+            self._halted = None
+        elif self._halted is None:
+            self._halted = now
+        elif now - self._halted > HALTED:
+            return WorkerExit("it was stopped by SIGSTOP and did not go on", self.last, natural=False)
+        if silent > self._patience and silent > self._patience + self._waited(worker):
+            return WorkerExit(f"it gave no sign of life for {silent:.1f} s", self.last)
+        return None
+
+    def _waited(self, worker: WorkerProcess) -> float:
+        """Return the seconds of this silence that the thread which waited longest has waited for a processor."""
+        before = self._before or {}
+        waited = max((seconds - before.get(task, 0.0) for task, seconds in worker.waits().items()), default=0.0)
+        return min(waited, MAX_WAITING * self._deadline)
+
+
+class CircuitBreaker:
+    """Counts deaths, and opens at one that follows MAX_RESTARTS restarts within WITHIN seconds."""
+
+    def __init__(self) -> None:
+        self._deaths: deque[float] = deque()
+
+    def died(self, now: float) -> bool:
+        """Count a death; True if there must be no further restart."""
+        self._deaths.append(now)
+        while now - self._deaths[0] > WITHIN:
+            self._deaths.popleft()
+        return len(self._deaths) > MAX_RESTARTS
+
+    def reset(self) -> None:
+        """Forget all deaths."""
+        self._deaths.clear()

@@ -1,41 +1,251 @@
-"""A recording as the server remembers it, so that it survives the engine's process."""
+"""Recording what a lab shows, in the worker, between its slices and whoever looks on.
+
+A FrameRecorder is one recording: it knows at which steps a frame is due, and when it has to end. Steps are counted from
+the moment of recording on. After a restart the lab goes on from its last good state, and so does its recording: frames
+that were taken later than that state are deleted and taken again. A thread writes: a disk that is slow for a moment
+makes this lab wait, and no other. A LabRecorder begins, feeds and ends the recordings of one lab, and reports.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from compute.engine.reel import LOST
+from compute import machine
+from compute.engine.channel import EventSender, error_text
+from compute.engine.messages import LOST, STOPPED, Record, Recorded, RecordingOffset
+from compute.engine.recording_store import RecordedFrame, RecordingStore, encode_frame
+from compute.frames import Frame
+from compute.lab import Lab
+
+PROGRESS_PERIOD = 0.3  # seconds between two reports of how far it is
+RESERVE = 2**30  # bytes of a disk that are left free, or as much of a small one as
+SHARE = 0.05  # this part of it
+AHEAD = 2  # frames handed to the disk and not written yet, at which the lab waits, and no other lab
+POLL = 0.01  # seconds between two looks at the disk
+DISK = 30.0  # seconds beyond the usual deadline that a disk may take for a frame
+OLDER = "the engine was restarted from a state before the recording"
 
 
-@dataclass
-class Recording:
-    """A recording that was asked for, as LabHandle.record has it. begun: it is on disk; stopping: it is to end."""
+class FrameRecorder:
+    """Records what `lab` shows, at most `pixels` (height, width) large, into `folder`: now, and every `every` steps.
 
-    folder: str
-    every: int
-    pixels: tuple[int, int]
-    most: int
-    done: int | None
-    begun: bool = False
-    stopping: bool = False
+    A picture that has become complete is recorded too; `every` 0 records nothing else. most: frames at most. done:
+    None to begin; to go on in the same folder, the steps done when the lab was in its present state.
+    steps: of the lab since the beginning; frames, bytes: recorded; stale: the lab was changed since the last one.
+    ValueError for arguments that do not fit the lab, or a folder that holds anything else.
+    """
 
-    def order(self, done: int | None) -> dict[str, Any]:
-        """Arguments of the order, with `done` steps at the state that the lab is in then."""
-        arguments = {"folder": self.folder, "every": self.every, "pixels": self.pixels, "most": self.most}
-        return arguments | {"done": done}
+    def __init__(
+        self, lab: Lab, folder: str, every: int, pixels: tuple[int, int], most: int, done: int | None = None
+    ) -> None:
+        if not every and not lab.ENDS:
+            raise ValueError(f"every must be at least 1 step for {lab.LAB}, whose picture is never complete, not 0")
+        self.every, self.pixels, self.most = every, pixels, most
+        self.frames, self.bytes, self.steps = 0, 0, max(done or 0, 0)
+        self.stale = False
+        self._store, self._since = RecordingStore(Path(folder)), 0
+        self._values: Mapping[str, Any] = lab.values()
+        self._reported, self._next_report = 0, 0.0
+        self._thread = ThreadPoolExecutor(1, f"recording in {folder}")  # ends with this object
+        self._writing: list[Future[None]] = []
+        self._failed: tuple[int, Exception] | None = None
+        if done is None:
+            about = {"lab": lab.LAB, "values": lab.values(), "every": every, "pixels": pixels, "most": most}
+            self._store.begin(about | {"began": machine.now()})
+        else:
+            self._go_on(done)
 
-    def opening(self, mark: tuple[str, int] | None) -> dict[str, Any]:
-        """Arguments of the order for a lab that goes on from a deposit with this mark."""
-        if not self.begun and not self._on_disk():
-            return self.order(self.done)
-        return self.order(mark[1] if mark and mark[0] == self.folder else LOST)
+    def _go_on(self, done: int) -> None:
+        self._store.about()
+        if done != LOST:
+            self._store.cut(done)
+        numbers = self._store.numbers()
+        self.frames = self._reported = len(numbers)
+        self.bytes = sum(self._store.path(number).stat().st_size for number in numbers)
+        self._values = {}
+        if numbers:
+            self._since = self.steps - self._store.head(numbers[-1])["step"]
+        if self.every and self._since > self.every and done != LOST:
+            raise ValueError("frames that were not on the disk yet were lost with the engine")
 
-    def _on_disk(self) -> bool:
-        """Whether it had begun when its engine died, which may not have come to say so.
+    @property
+    def steps_left(self) -> int:
+        """Steps until the next frame is due; 0 while one that is due waits for the disk."""
+        if self.blocked or self._pending:
+            return 0
+        return self.every - self.steps % self.every if self.every else sys.maxsize
 
-        One that has come from another engine has frames already, and goes on with them.
+    @property
+    def _pending(self) -> bool:
+        return not self.frames or bool(self._since and self.every and not self.steps % self.every)
+
+    def advanced(self, steps: int) -> None:
+        """Count steps of the lab."""
+        self.steps += steps
+        self._since += steps
+
+    def due(self, *, resting: bool, running: bool) -> bool:
+        """Whether to take a frame now; of a lab that rests, one when it has advanced, or was changed while running."""
+        if self.blocked:
+            return False
+        if resting and (self._since or (self.stale and running)):
+            return True
+        return self._pending
+
+    def take(self, frame: Frame, values: Mapping[str, Any], *, resting: bool) -> str:
+        """Have `frame` written; returns why the recording ends here, "" if it goes on."""
+        if words := self._short_of_disk(frame):
+            return words
+        changed = {name: value for name, value in values.items() if self._values.get(name, self) != value}
+        data = encode_frame(RecordedFrame(self.steps, frame, changed))
+        self._writing.append(self._thread.submit(self._write, self.frames, data))
+        self.bytes, self.frames = self.bytes + len(data), self.frames + 1
+        self._values, self._since = dict(values), 0
+        self.stale = self.stale and not resting
+        return f"the bound of {self.most} frames is reached" if self.frames >= self.most else ""
+
+    def _write(self, number: int, data: bytes) -> None:
+        """Write a frame, on the thread. Nothing is written after a failure, so that no frame is missing in between."""
+        if self._failed:
+            return
+        try:
+            self._store.put(number, data)
+        except Exception as error:  # noqa: BLE001 - raised by `check`
+            self._failed = number, error
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the disk is behind, and the lab must not go on."""
+        self._writing = [one for one in self._writing if not one.done()]
+        return len(self._writing) >= AHEAD
+
+    def check(self) -> None:
+        """Raise the error with which a frame was not written: an OSError if the disk has refused it."""
+        if self._failed:
+            raise self._failed[1]
+
+    def finish(self) -> None:
+        """Wait until everything is on the disk, and count that."""
+        wait(self._writing)
+        if self._failed:
+            self.frames = self._failed[0]
+            self.bytes = sum(self._store.path(number).stat().st_size for number in self._store.numbers())
+
+    def _short_of_disk(self, frame: Frame) -> str:
+        disk = shutil.disk_usage(self._store.folder)
+        kept = min(RESERVE, SHARE * disk.total)
+        needed = sum(raster.levels.nbytes for raster in frame.rasters.values())
+        if disk.free - needed >= kept:
+            return ""
+        return f"only {disk.free / 2**30:.2f} GiB of the disk are free, and {kept / 2**30:.2f} GiB are left to others"
+
+    def progress_at(self) -> float:
+        """Return when there is something to report, or the disk may have gone on; inf if there is not."""
+        if self._writing:
+            return time.monotonic() + POLL
+        return self._next_report if self.frames != self._reported else inf
+
+    def progress(self, ended: str = "") -> Recorded:
+        """Return how far it is, and why it ended."""
+        self._reported, self._next_report = self.frames, time.monotonic() + PROGRESS_PERIOD
+        return Recorded(self.frames, self.bytes, self.steps, ended)
+
+
+class LabRecorder:
+    """The recordings of lab number `number`, one after the other.
+
+    allow_time: a context in which the lab may take as long as it needs to do what the argument says (LabHost).
+    """
+
+    def __init__(
+        self, number: int, lab: Lab, sender: EventSender, allow_time: Callable[[str], AbstractContextManager[None]]
+    ) -> None:
+        self._number, self._lab, self._sender, self._allow_time = number, lab, sender, allow_time
+        self._recorder: FrameRecorder | None = None
+        self._folder = ""
+
+    @property
+    def on(self) -> bool:
+        """Whether there is a recording."""
+        return self._recorder is not None
+
+    def begin(self, request: Record) -> None:
+        """Record, or go on with a recording; one that cannot begin ends at once, with words."""
+        every, pixels, most, done = request.every, request.pixels, request.most, request.done
+        try:
+            self._recorder = FrameRecorder(self._lab, request.folder, every, pixels, most, done)
+            self._folder = request.folder
+        except (ValueError, OSError) as error:
+            self._sender.send_event(self._number, Recorded(0, 0, 0, error_text(error)))
+            return
+        if done == LOST:
+            self.end(OLDER)
+
+    def end(self, why: str = STOPPED) -> None:
+        """End it, and say why, as soon as all of it is on the disk."""
+        if self._recorder:
+            with self._sender.extended_deadline(self._number, "", DISK):
+                self._recorder.finish()
+            self._sender.send_event(self._number, self._recorder.progress(why))
+        self._recorder = None
+
+    def limited(self, steps: int) -> int:
+        """Return how many of `steps` steps may be done: none beyond the next frame, or while the disk is behind."""
+        return min(steps, self._recorder.steps_left) if self._recorder else steps
+
+    def advanced(self, steps: int) -> None:
+        """Count steps of the lab, for the recording under way."""
+        if self._recorder:
+            self._recorder.advanced(steps)
+
+    def changed(self) -> None:
+        """Note that the lab was changed by hand."""
+        if self._recorder:
+            self._recorder.stale = True
+
+    def offset(self) -> RecordingOffset | None:
+        """Return how far the recording is, for a checkpoint; None without one."""
+        return (self._folder, self._recorder.steps) if self._recorder else None
+
+    def due(self, *, running: bool) -> bool:
+        """Whether a frame is to be taken now."""
+        return self._recorder is not None and self._recorder.due(resting=self._lab.resting, running=running)
+
+    def wakes_at(self) -> float:
+        """Return when there is something to report; inf without a recording."""
+        return self._recorder.progress_at() if self._recorder else inf
+
+    def turn(self, *, running: bool) -> bool:
+        """Take a frame if one is due, and report if that is; True if the lab was looked at.
+
+        What the disk refuses ends the recording and nothing else; an error of the lab is passed on.
         """
-        folder = Path(self.folder)
-        return self.done is None and folder.is_dir() and any(folder.iterdir())
+        due, ended = self.due(running=running), ""
+        if self._recorder:
+            try:
+                if due:
+                    ended = self._take(self._recorder)
+                self._recorder.check()
+            except OSError as error:
+                ended = f"the disk did not take a frame: {error_text(error)}"
+            except Exception as error:
+                self.end(f"a frame could not be made: {error_text(error)}")
+                raise
+            if ended:
+                self.end(ended)
+        if self._recorder and self._recorder.progress_at() <= time.monotonic():
+            self._sender.send_event(self._number, self._recorder.progress())
+        return due
+
+    def _take(self, recorder: FrameRecorder) -> str:
+        with self._allow_time("show"):
+            frame = self._lab.frame(None, recorder.pixels)
+        return recorder.take(frame, self._lab.values(), resting=self._lab.resting)

@@ -1,7 +1,7 @@
-"""Starts an engine's process, listens to it, and starts it again when it dies or hangs.
+"""Starts an engine's process, listens to it, and starts it again when it dies or hangs; the pool of all engines.
 
-One thread does all of that and calls every `on_event`; another sends orders (outbox.py). Death is seen at once, by
-the end of the pipe; a hang by a missing sign of life. The next process opens every lab again from its last good
+One thread does all of that and calls every `on_event`; another sends requests (RequestQueue). Death is seen at once,
+by the end of the pipe; a hang by a missing sign of life. The next process opens every lab again from its last good
 snapshot with the last values, view, pace and run state, and each client is told once.
 """
 
@@ -15,60 +15,49 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from compute.engine.handle import LabHandle
-from compute.engine.ledger import Death, Ledger, Record, reopening
-from compute.engine.messages import (
-    Busy,
-    Checkpoint,
-    Closed,
-    Event,
-    Expect,
-    Fatal,
-    Order,
-    Prepared,
-    Ready,
-    Refused,
-    Report,
-    Setup,
-)
-from compute.engine.outbox import Outbox
-from compute.engine.process import Process
-from compute.engine.standby import AFTER, Standby
-from compute.engine.watchdog import Breaker, Watchdog
+from compute.engine import messages
+from compute.engine.api import LabHandle
+from compute.engine.channel import QueuedRequest, RequestQueue
+from compute.engine.process import SPARE_AFTER, CircuitBreaker, Standby, Watchdog, WorkerExit, WorkerProcess
+from compute.engine.registry import LabRegistry, LabState, reopening
 
 log = logging.getLogger(__name__)
 
 DEADLINE = 3.0  # seconds: with the time to see it, to end it and to open the labs again, a hang is over within five
-LOOK = 0.1  # seconds between two looks at the watchdog
+POLL = 0.1  # seconds between two looks at the watchdog
 SHORT = 0.3  # seconds: what takes no longer is not announced as Busy
 STOPPING = 2.0  # seconds a worker has for ending in order
-BEATS = 10  # signs of life in one deadline
+HEARTBEATS = 10  # signs of life in one deadline
 
 
 class Supervisor:
-    """The engine of one device.
+    """Keeps the engine of one device running, and opens labs on it.
 
     name: "host", "cuda:0" …, or one of these with a suffix after a colon ("host:reference"); deadline: seconds
     without a sign of life after which it is restarted; labs: further lab classes by name, as "module:Class"; spare:
-    seconds after which a ready engine gets a spare process (standby.py), None for never.
+    seconds after which a ready engine gets a spare process (Standby), None for never.
     state: starting, ready, busy, restarting, broken or closed. restarts: since the start.
     """
 
     def __init__(
-        self, name: str, deadline: float = DEADLINE, labs: Mapping[str, str] | None = None, spare: float | None = AFTER
+        self,
+        name: str,
+        deadline: float = DEADLINE,
+        labs: Mapping[str, str] | None = None,
+        spare: float | None = SPARE_AFTER,
     ) -> None:
         self.name, self.state, self.restarts = name, "starting", 0
         self.lock = threading.RLock()
         self._wake = threading.Condition(self.lock)
-        self._deadline, self._setup = deadline, Setup(name, dict(labs or {}), deadline / BEATS)
-        self._ledger = Ledger()
-        self._breaker = Breaker()
+        self._deadline, self._setup = deadline, messages.Setup(name, dict(labs or {}), deadline / HEARTBEATS)
+        self._registry = LabRegistry()
+        self._breaker = CircuitBreaker()
         self._standby = Standby(name.partition(":")[0], spare)
-        self._process: Process | None = None
+        self._process: WorkerProcess | None = None
         self._live = self._stopping = self._retrying = False
         self._stop_by = 0.0
         self._busy: tuple[int, str, float] | None = None
-        self._outbox: Outbox | None = None
+        self._requests: RequestQueue | None = None
         self._thread: threading.Thread | None = None
 
     # -- for the app
@@ -78,8 +67,8 @@ class Supervisor:
         with self.lock:
             if self._thread or self._stopping:
                 return
-            self._outbox = Outbox(self.name, self._unsent)
-            self._thread = threading.Thread(target=self._watch, name=f"{self.name} engine", daemon=True)
+            self._requests = RequestQueue(self.name, self._unsent)
+            self._thread = threading.Thread(target=self._supervise, name=f"{self.name} engine", daemon=True)
             self._thread.start()
         atexit.register(self.close)
 
@@ -87,9 +76,9 @@ class Supervisor:
         self,
         kind: str,
         values: Mapping[str, Any],
-        on_event: Callable[[Event], None],
+        on_event: Callable[[messages.Event], None],
         pixels: tuple[int, int] = (512, 512),
-        checkpoint: Checkpoint | None = None,
+        checkpoint: messages.Checkpoint | None = None,
         frames: int = 0,
     ) -> LabHandle:
         """Open a lab. Does not wait: a lab that cannot be opened gets Refused, then Closed.
@@ -98,12 +87,12 @@ class Supervisor:
         on_event runs on this engine's reader thread and must return quickly; it may call the handle.
         """
         with self.lock:
-            record = self._ledger.add(kind, values, on_event, pixels, checkpoint, frames)
+            lab = self._registry.add(kind, values, on_event, pixels, checkpoint, frames)
             if self._live:
-                for item in reopening(record):
-                    self._put(item.order, item.descriptors)
+                for item in reopening(lab):
+                    self._put(item)
             self._wake.notify_all()
-        return LabHandle(self, record)
+        return LabHandle(self, lab)
 
     def retry(self) -> None:
         """Start a broken engine again, with the labs it had."""
@@ -127,7 +116,7 @@ class Supervisor:
         with self.lock:
             if not self._stopping:
                 self._stopping, self._stop_by = True, time.monotonic() + STOPPING
-                self._put(Order(0, "stop"))
+                self._put(QueuedRequest(messages.Stop(0)))
                 self._wake.notify_all()
 
     def close(self) -> None:
@@ -140,139 +129,140 @@ class Supervisor:
 
     # -- for LabHandle
 
-    def order(self, record: Record, verb: str, arguments: Mapping[str, Any]) -> None:
-        """Pass an order on; before the process is there, what the record does not remember waits."""
+    def send(self, lab: LabState, request: messages.Request) -> None:
+        """Pass a request on; before the process is there, what the LabState does not remember waits."""
         with self.lock:
-            if record.closing or self.state == "closed":
+            if lab.closing or self.state == "closed":
                 return
             if self.state != "broken":
-                self._put(Order(record.number, verb, arguments))
-            elif verb in {"act", "step"}:  # what else is asked for is remembered until the engine is tried again
-                self._emit(record, Refused(f"the engine {self.name!r} has stopped; nothing was done"))
+                self._put(QueuedRequest(request))
+            elif isinstance(
+                request, messages.Act | messages.Step
+            ):  # all else is remembered until the engine is tried again
+                self._emit(lab, messages.Refused(f"the engine {self.name!r} has stopped; nothing was done"))
 
-    def dismiss(self, record: Record) -> None:
+    def close_lab(self, lab: LabState) -> None:
         """Close a lab."""
         with self.lock:
-            if record.closing or self._ledger.get(record.number) is None:
+            if lab.closing or self._registry.get(lab.number) is None:
                 return
-            record.closing = True
-            if self._outbox:
-                self._outbox.forget(record.number)
+            lab.closing = True
+            if self._requests:
+                self._requests.forget(lab.number)
             if self._live:
-                self._put(Order(record.number, "close_lab"))
+                self._put(QueuedRequest(messages.CloseLab(lab.number)))
             self._wake.notify_all()
 
-    def _put(self, order: Order, descriptors: tuple[int, ...] = ()) -> None:
-        if self._outbox and not self._outbox.put(order, descriptors) and not self._stopping:
-            log.warning("%s engine: an order (%s) was dropped, because too many wait", self.name, order.verb)
+    def _put(self, item: QueuedRequest) -> None:
+        if self._requests and not self._requests.put(item) and not self._stopping:
+            log.warning("%s engine: a request (%s) was dropped, because too many wait", self.name, item.request.words)
 
-    # -- the watching thread
+    # -- on the supervising thread
 
-    def _watch(self) -> None:
+    def _supervise(self) -> None:
         while not self._stopping:
-            death = self._one_life()
+            ended = self._run_process()
             if self._stopping:
                 break
-            log.error("%s engine: %s", self.name, death.reason)
-            self._mourn(death)
+            log.error("%s engine: %s", self.name, ended.reason)
+            with self.lock:
+                self.state = "restarting"
+                told = self._registry.on_worker_exit(ended)
+            self._emit_all(told)
             if self._breaker.died(time.monotonic()):
-                self._stay_broken(death.reason)
+                self._stay_broken(ended.reason)
             self.restarts += 1
         self._finish()
 
-    def _one_life(self) -> Death:
+    def _run_process(self) -> WorkerExit:
         """Take a process and listen until it ends. A spare that ends before it is ready has never lived."""
         try:
             process, spare = self._standby.take()
         except OSError as error:
-            time.sleep(LOOK)
-            return Death(f"it could not be started: {error}", time.monotonic())
+            time.sleep(POLL)
+            return WorkerExit(f"it could not be started: {error}", time.monotonic())
         self._process, self._lived = process, False
-        self._dog = Watchdog(self._deadline, time.monotonic())
+        self._watchdog = Watchdog(self._deadline, time.monotonic())
         process.begin(self._setup)
-        death = self._listen_until_it_ends(process)
-        return self._one_life() if spare and not self._lived and not self._stopping else death
+        ended = self._listen_until_exit(process)
+        return self._run_process() if spare and not self._lived and not self._stopping else ended
 
-    def _listen_until_it_ends(self, process: Process) -> Death:
+    def _listen_until_exit(self, process: WorkerProcess) -> WorkerExit:
         try:
             return self._listen(process)
         except Exception as error:  # a fault of this package: start afresh, in the end the breaker opens
             log.exception("%s engine: a report could not be dealt with", self.name)
-            return Death(f"its report could not be dealt with: {error}", time.monotonic())
+            return WorkerExit(f"its report could not be dealt with: {error}", time.monotonic())
         finally:
             with self.lock:
                 self._live, self._busy, self._process = False, None, None
             process.kill()
             process.end(STOPPING)
-            self._outbox.disconnect()  # type: ignore[union-attr]
-            process.line.close()
+            self._requests.disconnect()  # type: ignore[union-attr]
+            process.channel.close()
 
-    def _listen(self, process: Process) -> Death:
+    def _listen(self, process: WorkerProcess) -> WorkerExit:
         while True:
             if not self._busy:
                 self._standby.tend(time.monotonic())
-            if process.line.waiting(LOOK):
+            if process.channel.waiting(POLL):
                 try:
-                    report, descriptors = process.line.receive()
+                    report, descriptors = process.channel.receive()
                 except (EOFError, OSError):
                     since = time.monotonic()
-                    return Death(process.end(STOPPING), since, process.ended_by_itself)
-                if isinstance(report, Fatal):
-                    return Death(report.reason, time.monotonic(), lab=report.lab)
-                self._hear(report, descriptors)
+                    return WorkerExit(process.end(STOPPING), since, process.ended_by_itself)
+                if isinstance(report, messages.Fatal):
+                    return WorkerExit(report.reason, time.monotonic(), lab=report.lab)
+                self._on_report(report, descriptors)
                 continue
             now = time.monotonic()
-            if death := self._dog.overdue(now, process):
-                return death
+            if ended := self._watchdog.overdue(now, process):
+                return ended
             if self._stopping and now > self._stop_by:
-                return Death("it did not stop in time", now)
+                return WorkerExit("it did not stop in time", now)
             self._announce(now)
 
-    def _hear(self, report: Report, descriptors: list[int]) -> None:
+    def _on_report(self, report: messages.Report, descriptors: list[int]) -> None:
         now = time.monotonic()
-        self._dog.heard(now, report.seconds if isinstance(report, Expect) else 0.0)
-        if isinstance(report, Prepared):
+        extended = report if isinstance(report, messages.DeadlineExtended) else None
+        self._watchdog.sign_of_life(now, extended.seconds if extended else 0.0)
+        if isinstance(report, messages.Prepared):
             return
-        self._busy = (report.lab, report.what, now) if isinstance(report, Expect) and report.what else None
-        if isinstance(report, Ready):
+        self._busy = (extended.lab, extended.what, now) if extended and extended.what else None
+        if isinstance(report, messages.Ready):
             self._lived = True
             self._connect()
-            self._standby.ready(now)
+            self._standby.engine_ready(now)
         self.state = "busy" if self._busy else "ready"
-        record = self._ledger.get(getattr(report, "lab", 0))
+        lab, event = None, None
         try:
-            with self.lock:
-                event = self._ledger.account(record, report, descriptors, now) if record else None
+            if isinstance(report, messages.LabReport) and (lab := self._registry.get(report.lab)):
+                with self.lock:
+                    event = self._registry.on_report(lab, report, descriptors, now)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-        if record and event and (not record.closing or isinstance(event, Closed)):
-            self._emit(record, event)
+        if lab and event and (not lab.closing or isinstance(event, messages.Closed)):
+            self._emit(lab, event)
 
     def _connect(self) -> None:
-        """The process is ready: open the labs there are."""
+        """Open the labs there are, in a process that is ready."""
         with self.lock:
-            gone = self._ledger.drop_closing()
-            items = self._ledger.reopening()
-            self._outbox.connect(self._process.line, items, self._ledger.questions())  # type: ignore[union-attr]
+            gone = self._registry.drop_closing()
+            items = self._registry.reopening()
+            self._requests.connect(self._process.channel, items, self._registry.questions())  # type: ignore[union-attr]
             self._live = True
             if self._stopping:
-                self._put(Order(0, "stop"))
-        self._emit_all((record, Closed()) for record in gone)
-
-    def _mourn(self, death: Death) -> None:
-        with self.lock:
-            self.state = "restarting"
-            told = self._ledger.mourn(death)
-        self._emit_all(told)
+                self._put(QueuedRequest(messages.Stop(0)))
+        self._emit_all((lab, messages.Closed()) for lab in gone)
 
     def _announce(self, now: float) -> None:
         """Tell a client that something long is under way, once it is."""
         if self._busy and now - self._busy[2] > SHORT:
-            lab, what, _ = self._busy
+            number, what, _ = self._busy
             self._busy = None
-            if record := self._ledger.get(lab):
-                self._emit(record, Busy(what))
+            if lab := self._registry.get(number):
+                self._emit(lab, messages.Busy(what))
 
     def _stay_broken(self, reason: str) -> None:
         """Wait for `retry` or `close`, and tell everybody who is or comes here."""
@@ -281,39 +271,77 @@ class Supervisor:
                 self.state = "broken"
                 if self._stopping or self._retrying:
                     break
-                news = self._ledger.news_of_breaking(
-                    f"the engine {self.name!r} failed repeatedly; the last time: {reason}"
-                )
+                news = self._registry.on_broken(f"the engine {self.name!r} failed repeatedly; the last time: {reason}")
                 if not news:
                     self._wake.wait()
             self._emit_all(news)
         with self.lock:
             self.state, self._retrying = "restarting", False
-            self._ledger.mended()
+            self._registry.on_retry()
         self._breaker.reset()
 
-    def _unsent(self, order: Order, error: Exception) -> None:
-        """An order could not be pickled: a fault of the caller, who is told in turn."""
-        log.error("%s engine: order %s cannot be sent", self.name, order.verb, exc_info=error)
-        if order.verb != "refuse":
-            self._put(Order(order.lab, "refuse", {"text": f"{order.verb} was given a value that cannot be sent"}))
+    def _unsent(self, request: messages.Request, error: Exception) -> None:
+        """Tell the caller, in turn, that a request could not be pickled."""
+        log.error("%s engine: request %s cannot be sent", self.name, request.words, exc_info=error)
+        if not isinstance(request, messages.Refuse):
+            self._put(
+                QueuedRequest(messages.Refuse(request.lab, f"{request.words} was given a value that cannot be sent"))
+            )
 
     def _finish(self) -> None:
         self._standby.close()
         with self.lock:
-            records = self._ledger.all()
-            for record in records:
-                self._ledger.drop(record)
-        self._emit_all((record, Closed()) for record in records)
-        self._outbox.close()  # type: ignore[union-attr]
+            labs = self._registry.all()
+            for lab in labs:
+                self._registry.drop(lab)
+        self._emit_all((lab, messages.Closed()) for lab in labs)
+        self._requests.close()  # type: ignore[union-attr]
         self.state = "closed"
 
-    def _emit_all(self, news: Iterable[tuple[Record, Event]]) -> None:
-        for record, event in news:
-            self._emit(record, event)
+    def _emit_all(self, news: Iterable[tuple[LabState, messages.Event]]) -> None:
+        for lab, event in news:
+            self._emit(lab, event)
 
-    def _emit(self, record: Record, event: Event) -> None:
+    def _emit(self, lab: LabState, event: messages.Event) -> None:
         try:
-            record.on_event(event)
+            lab.on_event(event)
         except Exception:
             log.exception("%s engine: a client failed to take %s", self.name, type(event).__name__)
+
+
+class EnginePool:
+    """Engines by device name ("host", "cuda:0" …), each started when it is first asked for; closed at exit.
+
+    options: passed to every Supervisor (deadline, labs).
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+        self._lock = threading.Lock()
+        self._engines: dict[str, Supervisor] = {}
+        self._closed = False
+
+    def get(self, name: str) -> Supervisor:
+        """Return the engine of that device, started if need be. Does not wait for it. RuntimeError after `close`."""
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the engine pool is closed")
+            if name not in self._engines:
+                self._engines[name] = Supervisor(name, **self._options)
+                self._engines[name].start()
+            return self._engines[name]
+
+    def list(self) -> Mapping[str, Supervisor]:
+        """Return the engines that were started, by name."""
+        with self._lock:
+            return dict(self._engines)
+
+    def close(self) -> None:
+        """End every engine's process and thread; returns when they are gone."""
+        with self._lock:
+            self._closed = True
+            engines, self._engines = list(self._engines.values()), {}
+        for engine in engines:
+            engine.ask_to_stop()
+        for engine in engines:
+            engine.close()

@@ -1,6 +1,6 @@
 """The engine's own process: one loop over all labs of one device.
 
-Orders are read between slices; every lab with work gets one slice in turn; signs of life come from this loop and
+Requests are read between slices; every lab with work gets one slice in turn; signs of life come from this loop and
 nowhere else, so a loop that hangs is seen to hang. The process ends when the pipe does.
 """
 
@@ -15,166 +15,155 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from math import inf
 from multiprocessing.connection import Connection
-from typing import Any, Literal
+from typing import assert_never
 
 import numpy as np
 
-from compute.bench.rates import Roof
 from compute.builds import watching
-from compute.engine import jobs
-from compute.engine.line import Line
-from compute.engine.memory import Writer, read
-from compute.engine.messages import (
-    OPENING,
-    Answered,
-    Closed,
-    Delivery,
-    Opened,
-    Order,
-    Parcel,
-    Prepared,
-    Ready,
-    Refused,
-    Setup,
-    SnapshotTaken,
-)
-from compute.engine.port import LONG, Port
-from compute.engine.ring import Ring
-from compute.engine.seat import Seat, belongs
+from compute.engine import messages
+from compute.engine.benchmark_target import BenchmarkQueue
+from compute.engine.channel import COMPILING, Channel, EventSender
+from compute.engine.lab_host import LabHost, check_device
+from compute.engine.shared_memory import FrameRing, read_blob
 from compute.lab import Lab
 from compute.labs import lab_class
 
-MOST_ORDERS = 64  # orders read between two slices: a flood of them must not stop the labs
+MAX_REQUESTS = 64  # read between two slices: a flood of them must not stop the labs
 DIE_WITH_PARENT, NAME = 1, 15  # PR_SET_PDEATHSIG and PR_SET_NAME of prctl(2)
 HOST = "host"
-# methods of Seat that a lab's client may call
-SEAT_ORDERS = frozenset(
-    {"update", "act", "run", "pause", "step", "set_pace", "look", "frames_through", "record", "stop_recording"}
-)
 
 
 class Worker:
-    """The labs of one device."""
+    """Serves the labs of one device in turn."""
 
-    def __init__(self, line: Line, setup: Setup) -> None:
-        self._line, self._setup = line, setup
-        self._port = Port(line, setup.beat)
-        self._seats: dict[int, Seat] = {}
-        self._bench = jobs.Bench(self._port)
-        self._circle: deque[Seat | jobs.Bench] = deque([self._bench])
+    def __init__(self, channel: Channel, setup: messages.Setup) -> None:
+        self._channel, self._setup = channel, setup
+        self._sender = EventSender(channel, setup.heartbeat)
+        self._hosts: dict[int, LabHost] = {}
+        self._benchmarks = BenchmarkQueue(self._sender)
+        self._turns: deque[LabHost | BenchmarkQueue] = deque([self._benchmarks])
         self._open = True
-        self._served = 0  # the number of the lab that has a turn or whose order is obeyed
+        self._served = 0  # the number of the lab that has a turn or whose request is carried out
 
     def run(self) -> None:
         """Serve until told to stop or until the pipe ends. A kernel that must be built, whenever, is announced."""
-        self._port.say(Ready())
+        self._sender.send(messages.Ready())
         try:
-            with watching(lambda: self._port.expect(self._served, "compiling", LONG), self._port.expected):
-                self._serve()
+            with watching(
+                lambda: self._sender.extend_deadline(self._served, "compiling", COMPILING), self._sender.end_extension
+            ):
+                while self._open:
+                    self._receive(0.0 if self._turn() else self._rest())
+                    self._sender.heartbeat()
         finally:
-            for seat in self._seats.values():
-                seat.close()
-
-    def _serve(self) -> None:
-        while self._open:
-            self._listen(0.0 if self._turn() else self._rest())
-            self._port.beat()
+            for host in self._hosts.values():
+                host.close()
 
     def _turn(self) -> bool:
-        """One slice of the next in the circle that has work; False if nobody has."""
+        """Run one slice of the next lab in turn that has work; False if none has."""
         now = time.monotonic()
-        for _ in range(len(self._circle)):
-            self._circle.rotate(-1)
-            who = self._circle[-1]
-            if isinstance(who, Seat) and who.wakes_at(now) <= now:
+        for _ in range(len(self._turns)):
+            self._turns.rotate(-1)
+            who = self._turns[-1]
+            if isinstance(who, LabHost) and who.wakes_at(now) <= now:
                 self._served = who.number
                 who.turn(now)
                 return True
-            if isinstance(who, jobs.Bench) and who.wakes_at() <= now:
+            if isinstance(who, BenchmarkQueue) and who.wakes_at() <= now:
                 self._served = who.lab
                 who.turn()
                 return True
         return False
 
     def _rest(self) -> float:
-        """Seconds until somebody has work again, at most one beat."""
+        """Return the seconds until somebody has work again, at most one heartbeat."""
         now = time.monotonic()
-        first = min([self._bench.wakes_at(), *(seat.wakes_at(now) for seat in self._seats.values())], default=inf)
-        return min(self._setup.beat, max(0.0, first - now))
+        first = min([self._benchmarks.wakes_at(), *(host.wakes_at(now) for host in self._hosts.values())], default=inf)
+        return min(self._setup.heartbeat, max(0.0, first - now))
 
-    def _listen(self, seconds: float) -> None:
-        for _ in range(MOST_ORDERS):
-            if not self._line.waiting(seconds):
+    def _receive(self, seconds: float) -> None:
+        for _ in range(MAX_REQUESTS):
+            if not self._channel.waiting(seconds):
                 return
             try:
-                order, descriptors = self._line.receive()
+                request, descriptors = self._channel.receive()
             except (EOFError, OSError):  # the server is gone
                 self._open = False
                 return
-            self._obey(order, descriptors)
-            if order.verb == "open_lab":  # took longer than a slice: those that are open get theirs first
+            self._handle(request, descriptors)
+            if isinstance(request, messages.OpenLab):  # took longer than a slice: those that are open get theirs first
                 return
             seconds = 0.0
 
-    def _obey(self, order: Order, descriptors: list[int]) -> None:
-        self._served = order.lab
+    def _handle(self, request: messages.HostRequest | messages.WorkerRequest, descriptors: list[int]) -> None:
+        self._served = request.lab
         try:
-            if order.verb in SEAT_ORDERS:
-                if seat := self._seats.get(order.lab):  # else it was refused or closed meanwhile
-                    getattr(seat, order.verb)(**order.arguments)
+            if isinstance(request, messages.HostRequest):
+                if host := self._hosts.get(request.lab):  # else it was refused or closed meanwhile
+                    host.handle(request)
             else:
-                getattr(self, f"_{order.verb}")(order.lab, *descriptors, **order.arguments)
+                self._dispatch(request, descriptors)
         except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
-            opening = order.verb == "open_lab"
-            change = OPENING if opening else None
-            self._port.trouble(order.lab, error, partial(Refused, change=change, request=order.verb))
-            if order.verb in {"sample", "solve"}:
-                self._port.say(Answered(order.lab, order.verb))
+            opening = isinstance(request, messages.OpenLab)
+            change = messages.OPENING if opening else None
+            self._sender.report_error(
+                request.lab, error, partial(messages.Refused, change=change, request=type(request))
+            )
+            if isinstance(request, messages.Sample | messages.Solve):
+                self._sender.send(messages.Answered(request.lab, type(request)))
             if opening:
-                self._port.tell(order.lab, Closed())
+                self._sender.send_event(request.lab, messages.Closed())
 
-    # -- orders that make, end or measure a lab
+    def _dispatch(self, request: messages.WorkerRequest, descriptors: list[int]) -> None:
+        """Do what makes, ends or measures a lab, or what is asked of the process."""
+        match request:
+            case messages.OpenLab():
+                self._open_lab(request, *descriptors)
+            case messages.CloseLab():
+                self._close_lab(request.lab)
+            case messages.Sample() | messages.Solve():
+                self._benchmarks.add(request, self._up_to_date(request.lab).lab)
+            case messages.TakeSnapshot():
+                self._take_snapshot(request.lab)
+            case messages.TakeCheckpoint():
+                self._take_checkpoint(request.lab)
+            case messages.Refuse():
+                self._sender.send_event(request.lab, messages.Refused(request.text))
+            case messages.Stop():
+                self._open = False
+            case _:
+                assert_never(request)
 
-    def _open_lab(
-        self,
-        number: int,
-        ring: int,
-        deposit: int = -1,
-        *,
-        kind: str,
-        values: Mapping[str, Any],
-        parcel: Parcel | None,
-        frames: int,
-    ) -> None:
+    def _open_lab(self, request: messages.OpenLab, ring: int, state: int = -1) -> None:
+        """Open a lab. ring, state: descriptors of its frames' memory and of the state to go on from."""
         with ExitStack() as always, ExitStack() as undo:
-            if parcel:
-                always.callback(os.close, deposit)
-            shared = undo.enter_context(closing(Ring(ring)))
-            belongs(self._setup.name, values)
-            with self._port.expecting(number, "opening", LONG):
-                lab = undo.enter_context(closing(self._class(kind)(**values)))
-                if parcel:
-                    self._restore(number, lab, parcel, deposit)
-            seat = Seat(number, lab, self._port, shared, self._setup.name)
-            seat.pace.frames = seat.pace.frames_through = frames
+            if request.payload:
+                always.callback(os.close, state)
+            shared = undo.enter_context(closing(FrameRing(ring)))
+            check_device(self._setup.name, request.values)
+            with self._sender.extended_deadline(request.lab, "opening", COMPILING):
+                lab = undo.enter_context(closing(self._class(request.kind)(**request.values)))
+                if request.payload:
+                    self._restore(request.lab, lab, request.payload, state)
+            host = LabHost(request.lab, lab, self._sender, shared, self._setup.name)
+            host.pacer.frames = host.pacer.frames_through = request.frames
             undo.pop_all()
-        self._seats[number] = seat
-        self._circle.appendleft(seat)
-        self._port.say(Opened(number, lab.values()))
+        self._hosts[request.lab] = host
+        self._turns.appendleft(host)
+        self._sender.send(messages.Opened(request.lab, lab.values()))
 
-    def _restore(self, number: int, lab: Lab, parcel: Parcel, deposit: int) -> None:
-        """A state that cannot be restored leaves the lab at its initial field, and its client is told."""
+    def _restore(self, number: int, lab: Lab, payload: messages.Payload, state: int) -> None:
+        """Restore a state; one that cannot be leaves the lab at its initial field, and its client is told."""
         try:
-            lab.restore(read(parcel, deposit))
+            lab.restore(read_blob(payload, state))
         except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
-            self._port.trouble(number, error, Refused)
+            self._sender.report_error(number, error, messages.Refused)
 
     def _class(self, kind: str) -> type[Lab]:
         if kind not in self._setup.labs:
@@ -183,54 +172,36 @@ class Worker:
         found: type[Lab] = getattr(import_module(module), name)
         return found
 
-    def _refuse(self, number: int, text: str) -> None:
-        """Said by the server about an order it did not pass on; it comes back in its turn."""
-        self._port.tell(number, Refused(text))
-
-    def _sample(self, number: int, steps: int, repeat: int, roof: Roof | Literal[""] = "", dtype: str = "") -> None:
-        lab = self._settled(number)
-        self._bench.add(number, "sample", jobs.sample(type(lab), lab.values(), steps, repeat, roof, dtype))
-
-    def _solve(self, number: int, steps: int, seed: int) -> None:
-        lab = self._settled(number)
-        self._bench.add(number, "solve", jobs.solve(type(lab), lab.values(), steps, seed))
-
-    def _snapshot(self, number: int) -> None:
+    def _take_snapshot(self, number: int) -> None:
         try:
-            self._port.deliver(number, SnapshotTaken(self._settled(number).snapshot()))
+            self._sender.send_large_event(number, messages.SnapshotTaken(self._up_to_date(number).lab.snapshot()))
         finally:
-            self._port.say(Answered(number, "snapshot"))
+            self._sender.send(messages.Answered(number, messages.TakeSnapshot))
 
     def _take_checkpoint(self, number: int) -> None:
         try:
-            seat = self._seats[number]
-            seat.settle()
-            writer = Writer(seat.lab.snapshot())
-            try:
-                while not writer.write():
-                    self._port.beat()
-                delivery = Delivery(number, "checkpoint", writer.parcel, seat.lab.values(), seat.filming.mark())
-                self._port.say(delivery, [writer.descriptor])
-            finally:
-                writer.close()
+            host = self._up_to_date(number)
+            values, offset = host.lab.values(), host.recorder.offset()
+            self._sender.send_blob(
+                host.lab.snapshot(),
+                lambda payload: messages.CheckpointMessage(number, payload, values, offset, requested=True),
+            )
         finally:
-            self._port.say(Answered(number, "take_checkpoint"))
+            self._sender.send(messages.Answered(number, messages.TakeCheckpoint))
 
-    def _settled(self, number: int) -> Lab:
-        seat = self._seats[number]
-        seat.settle()
-        return seat.lab
+    def _up_to_date(self, number: int) -> LabHost:
+        """Return the lab after the values that came before the request are applied."""
+        host = self._hosts[number]
+        host.apply_updates()
+        return host
 
     def _close_lab(self, number: int) -> None:
-        if seat := self._seats.pop(number, None):
-            self._circle.remove(seat)
-            self._bench.drop(number)
-            seat.close()
-        self._port.forget(number)
-        self._port.tell(number, Closed())
-
-    def _stop(self, _number: int) -> None:
-        self._open = False
+        if host := self._hosts.pop(number, None):
+            self._turns.remove(host)
+            self._benchmarks.drop(number)
+            host.close()
+        self._sender.forget(number)
+        self._sender.send_event(number, messages.Closed())
 
 
 def main(descriptor: int, device: str) -> None:
@@ -239,16 +210,16 @@ def main(descriptor: int, device: str) -> None:
     die_with_parent()
     die_quickly()
     status = 0
-    line = Line(Connection(descriptor))
+    channel = Channel(Connection(descriptor))
     try:
-        if not line.waiting(0.0):  # a spare: nobody waits for it yet
+        if not channel.waiting(0.0):  # a spare: nobody waits for it yet
             call_itself("spare")
             prepare(device)
-            line.send(Prepared())
-        setup, _ = line.receive()
+            channel.send(messages.Prepared())
+        setup, _ = channel.receive()
         call_itself(setup.name)
         logging.basicConfig(format=f"{setup.name} engine: %(levelname)s %(message)s")
-        Worker(line, setup).run()
+        Worker(channel, setup).run()
     except (EOFError, BrokenPipeError, ConnectionResetError):  # the server is gone: nobody to tell
         status = 0
     except SystemExit as stop:
@@ -267,7 +238,7 @@ def prepare(device: str) -> None:
     to import it. For a GPU, CuPy is imported where it is installed.
     """
     if device == HOST:
-        kernels = import_module("compute.raster.cpu_numba")
+        kernels = import_module("compute.display.cpu_numba")
         kernels.levels(np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8), 0.0, 1.0)
     elif find_spec("cupy"):
         import_module("cupy")
@@ -286,6 +257,6 @@ def die_quickly() -> None:
 
 
 def call_itself(name: str) -> None:
-    """The name of this process in lists of processes: "fieldlab " and `name`."""
+    """Name this process in lists of processes: "fieldlab " and `name`."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(NAME, f"fieldlab {name}".encode())

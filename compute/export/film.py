@@ -1,12 +1,18 @@
-"""A planned film: a scene, what changes on the way, and at which pace. Each frame is a scene of its own."""
+"""A planned film: a scene, what changes on the way, and at which pace. Each frame is a scene of its own.
+
+`frame` and `frame_after` make one; film_renderer.py makes the film.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from compute.export.render import Replay, current_pixels, pixels, png
+from compute.export.render_pool import MakePart, Part
 from compute.export.scene import Scene, SceneError, scene_of
 
 SCHEMA = "fieldlab-film/1"
@@ -73,9 +79,9 @@ class Film:
         return self.frames
 
     @property
-    def task(self) -> str:
-        """Who makes a part, as "module:function"."""
-        return f"compute.export.render_pool:{'frame_after' if self.sequential else 'frame'}"
+    def task(self) -> MakePart:
+        """The function that makes a part."""
+        return frame_after if self.sequential else frame
 
     def at(self, index: int) -> Scene:
         """The scene of frame `index`, from 0 on."""
@@ -103,7 +109,7 @@ class Film:
             replace(self.scene, values={**self.scene.values, **key.values}).check()
 
     def plain(self) -> dict[str, Any]:
-        """It as values for JSON."""
+        """Return the film as values for JSON; `film_of` reads them."""
         keys = [{"at": key.at, "values": dict(key.values)} for key in self.keys]
         rest = {"frames": self.frames, "rate": self.rate, "every": self.every, "easing": self.easing}
         return {"schema": SCHEMA, "scene": self.scene.plain(), "keys": keys, **rest}
@@ -115,7 +121,7 @@ def eased(moment: float, easing: str) -> float:
 
 
 def film_of(document: Mapping[str, Any]) -> Film:
-    """The film that `plain` wrote; SceneError says which entry is wrong. "made", where and when, is of no account."""
+    """The film that `plain` wrote; SceneError says which entry is wrong. "made", where and when, is not read."""
     if document.get("schema") != SCHEMA:
         raise SceneError(f"schema must be {SCHEMA!r}, not {str(document.get('schema'))[:60]!r}")
     unknown = set(document) - {"schema", "scene", "keys", "frames", "rate", "every", "easing", "made"}
@@ -151,3 +157,30 @@ def _key(scene: Scene, document: object) -> Key:
         raise SceneError('a key must be an object {"at": part of the film, "values": {…}}')
     values = scene_of({**scene.plain(), "values": document["values"]}).values
     return Key(float(_number(document, "at", 0.0)), values)
+
+
+# -- its frames
+
+
+def frame(plain: Mapping[str, Any], number: int) -> Part:
+    """Make one frame of the film `plain` from nothing."""
+    return number, png(pixels(film_of(plain).at(number)))
+
+
+_running: dict[str, Any] = {}  # of a sequential film: its plan, and the replay that has come so far
+
+
+def frame_after(plain: Mapping[str, Any], number: int) -> Part:
+    """Make one frame by going on from the last one that this process made, if that was earlier."""
+    scene = film_of(plain).at(number)
+    if _running.get("plain") != plain or _running["replay"].steps > scene.steps:
+        _close()
+        _running.update(plain=plain, replay=Replay.of(scene))
+    _running["replay"].to(scene.steps)
+    return number, png(current_pixels(_running["replay"].lab, scene))
+
+
+def _close() -> None:
+    if replay := _running.pop("replay", None):
+        with closing(replay):
+            _running.clear()

@@ -4,8 +4,9 @@ A job is a function of compute.export.tasks with its arguments. It tells how far
 cancelled, has a deadline, and if its process dies, is stopped or falls silent, it ends and says why. A job's thread
 alone talks to its process: nothing that a page calls here waits or writes.
 
-Jobs take turns (job_queue.py). A paused job gives its turn back as soon as its process stands still, and queues for
-another to go on.
+Jobs take turns in lanes, so that what is quick never waits behind a film. In a lane the client who has the fewest jobs
+running comes first, then whoever has waited longest for a turn. A paused job gives its turn back as soon as its process
+stands still, and queues for another to go on.
 
     waiting ──turn──> running ──> done | failed | cancelled      cancelled from any state; over for good
                  running <──> paused ──resume──> waiting (its process stands still) or running (it does not yet)
@@ -15,15 +16,127 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Hashable
-from typing import Any
+from contextlib import suppress
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Protocol
 
-from compute.export.child import Failure, Holding, Progress, Result, Task
-from compute.export.job_queue import FILM, JOBS, JobQueue, Lane
-from compute.export.processes import ChildProcess, exchange
+from compute.devices import cpu_count
+from compute.export import tasks
+from compute.export.child_process import ChildProcess, Failure, Holding, Progress, Result, Task, exchange
 
 TICK = 0.1  # s between looks at what is wanted of a job
 OVER = ("done", "failed", "cancelled")
+
+
+class Queued(Protocol):
+    """What waits in a JobQueue for its turn."""
+
+    lane: Lane
+    client: Hashable
+
+    def your_turn(self) -> None:
+        """Begin or go on, unless it has been removed from the queue since."""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What a job shares its turns with. turns: jobs of it that run at the same time; deadline: seconds that one may
+    run, pauses left out.
+    """
+
+    name: str
+    turns: int
+    deadline: float = inf
+
+
+QUICK = Lane("quick", max(2, cpu_count() // 4), 120.0)  # estimates, checks of what a link or a file says
+STATE = Lane("state", max(2, cpu_count() // 4), 1800.0)  # a link's or a file's state computed again, for the page
+FILE = Lane("file", max(2, cpu_count() // 4))  # one picture, the numbers of one state
+FILM = Lane("film", max(1, cpu_count() // 4))  # films, tables: minutes to hours
+
+
+class JobQueue:
+    """Gives turns to jobs. Its lock may be taken with that of a job held, never the other way round."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: list[Queued] = []
+        self._running: set[Queued] = set()
+        self._served: dict[Hashable, int] = {}  # clients of waiting or running jobs, by when they last got a turn
+        self._count = 0
+        self._spare: ChildProcess | None = None  # a process that was started ahead
+
+    def add(self, job: Queued) -> None:
+        """Let `job` wait for a turn; `deal` gives it one."""
+        with self._lock:
+            self._waiting.append(job)
+
+    def remove(self, job: Queued) -> None:
+        """Take `job` out, whether it waits or has a turn. Harmless if it does neither."""
+        with self._lock:
+            if job in self._waiting:
+                self._waiting.remove(job)
+            self._running.discard(job)
+            known = {one.client for one in (*self._waiting, *self._running)}
+            self._served = {client: when for client, when in self._served.items() if client in known}
+
+    def gave_turn(self, job: Queued) -> bool:
+        """Whether `job` has a turn."""
+        with self._lock:
+            return job in self._running
+
+    def deal(self) -> None:
+        """Give the turns there are to jobs that wait. Called without the lock of any job."""
+        with self._lock:
+            chosen = []
+            while job := self._next():
+                self._waiting.remove(job)
+                self._running.add(job)
+                self._count += 1
+                self._served[job.client] = self._count
+                chosen.append(job)
+        for job in chosen:
+            job.your_turn()
+
+    def prepare(self) -> None:
+        """Start a process ahead, so that the next job need not wait for one. Returns at once."""
+        threading.Thread(target=self._prepare, name="spare", daemon=True).start()
+
+    def process(self) -> ChildProcess:
+        """Return the process that was started ahead, or a new one."""
+        with self._lock:
+            spare, self._spare = self._spare, None
+        if spare is not None:
+            exchange([spare], 0)
+            if not spare.ended:
+                return spare
+            spare.close()
+        return ChildProcess(leads=True, low=True)
+
+    def _prepare(self) -> None:
+        if self._spare is not None:
+            return
+        with suppress(OSError):  # the next job will say so
+            made = ChildProcess(leads=True, low=True, ahead=tasks)
+            with self._lock:
+                if self._spare is None:
+                    self._spare = made
+                    return
+            made.close()  # somebody was faster
+
+    def _next(self) -> Queued | None:
+        """Who comes next, None if there is nobody or no turn."""
+        used = Counter(job.lane for job in self._running)
+        able = [job for job in self._waiting if used[job.lane] < job.lane.turns]
+        shares = Counter((job.client, job.lane) for job in self._running)
+        order = [(shares[job.client, job.lane], self._served.get(job.client, 0), at) for at, job in enumerate(able)]
+        return able[min(order)[-1]] if able else None
+
+
+JOBS = JobQueue()
 
 
 class Job:
@@ -107,11 +220,11 @@ class Job:
         self._queue.deal()
 
     def join(self, seconds: float | None = None) -> bool:
-        """Wait until it is over and its process is gone, at most so long; whether that is so."""
+        """Wait until it is over and its process is gone, at most so many seconds; return whether that is so."""
         return self._gone.wait(seconds)
 
     def your_turn(self) -> None:
-        """Called by the queue. What is no longer wanted has been taken out of it already."""
+        """Begin or go on; called by the queue. What is no longer wanted has been taken out of it already."""
         with self._lock:
             if self.state != "waiting" or not self._queue.gave_turn(self):
                 return
@@ -126,7 +239,7 @@ class Job:
         try:
             self._begin_and_follow()
         except Exception as error:  # noqa: BLE001 - whoever waits is told
-            self._end("failed", text=ours(f"{type(error).__name__}: {error}"))
+            self._end("failed", text=internal_error(f"{type(error).__name__}: {error}"))
         finally:
             with self._lock:
                 self._has_turn = False
@@ -169,7 +282,7 @@ class Job:
             case Result(value=value):
                 self._end("done", result=value)
             case Failure(text=text, expected=expected):
-                self._end("failed", text=text if expected else ours(text))
+                self._end("failed", text=text if expected else internal_error(text))
             case Holding(number=number):
                 self._stands(number)
 
@@ -199,6 +312,6 @@ class Job:
                 self.part = 1.0 if state == "done" else self.part
 
 
-def ours(text: str) -> str:
-    """What is said of an error that is not the request's fault."""
+def internal_error(text: str) -> str:
+    """Return what is said of an error that is not the request's fault."""
     return f"{text} (this is an error of Fieldlab)"

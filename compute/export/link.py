@@ -24,7 +24,7 @@ WORDS = (  # what most links have in common packs to almost nothing; part of ver
 
 
 def packed(scene: Scene) -> str:
-    """The text of `scene`; SceneError if it would be longer than LONGEST."""
+    """Return the text of `scene`; SceneError if it would be longer than LONGEST."""
     plain = scene.plain()
     usual = Scene(scene.lab, {}).plain()
     least = {name: value for name, value in plain.items() if name in ("lab", "values") or value != usual.get(name)}
@@ -40,7 +40,7 @@ def packed(scene: Scene) -> str:
 
 
 def unpacked(text: str) -> Scene:
-    """The scene of a link's text; SceneError says why it is none. Bounds of the lab's values are for Scene.check."""
+    """Return the scene of a link's text; SceneError says why it is none. Scene.check knows the bounds of its values."""
     version, dot, code = text.partition(".")
     if not text.isascii():
         raise SceneError("this link is damaged")

@@ -1,17 +1,23 @@
-"""Who makes the frames of a film, or the rows of a table: processes of this machine, by its cores or GPUs.
+"""Who makes the frames of a film, or the rows of a table: processes of this machine, or a Dask cluster.
 
 A part is made from the plan alone, wherever that happens; so the parts of a worker that was lost are simply made
-again, and the result does not depend on who made which.
+again, and the result does not depend on who made which. ResumableParts keeps what was made beside the file that it is
+for, so that what was stopped goes on where it was.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections import deque
+import shutil
+import signal
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from importlib import import_module
+from itertools import islice
+from pathlib import Path
 from typing import Any, Protocol
 
 import numba
@@ -19,12 +25,10 @@ import numba
 from compute import machine
 from compute.backends import BACKENDS
 from compute.devices import cpu_count
-from compute.export.child import Failure, Result, Tell
-from compute.export.film import film_of
-from compute.export.history import begun
-from compute.export.paint import pixels, png, shown
-from compute.export.processes import ChildProcess, exchange
+from compute.export.child_process import ChildProcess, Failure, Result, Tell, exchange
+from compute.export.packages import DISTRIBUTED
 from compute.export.scene import SceneError
+from compute.files import DiskFull, size, whole, whole_file
 from compute.lab import Lab
 
 MOST_LOSSES = 3  # workers that may be lost in a row without a frame in between: then it is the frames' fault
@@ -33,29 +37,35 @@ VISIBLE, THREADS = "CUDA_VISIBLE_DEVICES", "NUMBA_NUM_THREADS"
 AHEAD = 2  # frames handed out for each worker: the next is there when one is done
 TICK = 1.0  # s between looks at workers that say nothing
 
-Made = tuple[int, bytes]  # a part's number, and its file: a frame as PNG
+LOCAL = "local"  # instead of a scheduler's address: a cluster made here
+PATIENCE = "20s"  # to find the scheduler
+LOSSES = 5  # workers that one part may take with it before a cluster gives it up
+PLAN = "plan.json"  # beside the parts that are kept
+
+Part = tuple[int, bytes]  # its number, and its file: a frame as PNG, a row as JSON
+MakePart = Callable[[Mapping[str, Any], int], Part]  # makes part `number` of a plan; a function that can be imported
 
 
-class Work(Protocol):
-    """What consists of parts that can be made from its plan and their numbers alone: a film, a table.
+class RenderWork(Protocol):
+    """A work of parts that can be made from its plan and their numbers alone: a film, a table.
 
     sequential: whether a part is made by going on from the one before, so that one worker must make all.
     """
 
     @property
     def count(self) -> int:
-        """How many parts."""
+        """The number of parts."""
 
     @property
     def sequential(self) -> bool:
-        """See above."""
+        """Whether one worker must make all."""
 
     @property
-    def task(self) -> str:
-        """The function, as "module:function", that makes part `number` of the plan `plain` in a worker."""
+    def task(self) -> MakePart:
+        """The function that makes a part of the plan `plain`, in a worker."""
 
     def plain(self) -> dict[str, Any]:
-        """The plan, for JSON."""
+        """Return the plan, for JSON."""
 
 
 class RenderPool(Protocol):
@@ -65,27 +75,25 @@ class RenderPool(Protocol):
     def workers(self) -> int | None:
         """How many frames at a time; None where others decide."""
 
-    def make(self, work: Work, numbers: Sequence[int]) -> Generator[Made]:
-        """The parts `numbers`, in any order. Closing the iterator stops the work."""
+    def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[Part]:
+        """Yield the parts `numbers`, in any order. Closing the iterator stops the work."""
 
 
 def gpus_here() -> tuple[str, ...]:
-    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; all there are where it is not set."""
+    """Return the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them; where it is not set, all."""
     allowed = tuple(name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip())
     return allowed or tuple(str(number) for number in range(max(1, len(machine.nvidia()[0]))))
 
 
 def on_gpu(lab: type[Lab], named: Iterable[str | None]) -> bool:
-    """Whether one of the backends `named`, None for the lab's default, runs on a GPU; unknown names do not."""
+    """Return whether one of the backends `named`, None for the lab's default, runs on a GPU; unknown names do not."""
     names = {name or lab.param["backend"].default for name in named}
     return any(backend.name in names and backend.device == "cuda" for backend in BACKENDS)
 
 
 def pool_for(scheduler: str | None, workers: int | None, gpu: bool) -> RenderPool:
-    """Processes of this machine, or the Dask cluster of a `scheduler`."""
+    """Return a pool: processes of this machine, or the Dask cluster of a `scheduler`."""
     if scheduler:
-        from compute.export.cluster import Cluster
-
         return Cluster(scheduler, workers)
     return LocalPool(workers, gpu)
 
@@ -103,33 +111,33 @@ class LocalPool:
         if not 1 <= self.workers <= MOST_WORKERS:
             raise SceneError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
 
-    def make(self, work: Work, numbers: Sequence[int]) -> Generator[Made]:
+    def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[Part]:
         """See RenderPool. A worker that dies, or is stopped, is replaced, and its parts are made again."""
         count = 1 if work.sequential else min(self.workers, max(1, len(numbers)))
         share = max(1, cpu_count() // (1 if work.sequential else self.workers))
-        rooms = [Workplace(self._environment(place, share)) for place in range(count)]
+        slots = [WorkerSlot(self._environment(place, share)) for place in range(count)]
         left, losses = deque(numbers), 0
         try:
-            while left or any(room.parts for room in rooms):
+            while left or any(slot.parts for slot in slots):
                 for most in range(1, AHEAD + 1):  # nobody gets a second one before all have a first
-                    for room in rooms:
-                        room.take(work, left, most)
-                for made in received(rooms):
+                    for slot in slots:
+                        slot.take(work, left, most)
+                for made in received(slots):
                     losses = 0
                     yield made
-                for room in rooms:
-                    why = room.trouble()
+                for slot in slots:
+                    why = slot.loss()
                     if why:
                         losses += 1
-                        left.extend(room.parts)
-                        room.clear()
+                        left.extend(slot.parts)
+                        slot.clear()
                     if losses >= MOST_LOSSES:
                         raise WorkerLost(f"{losses} times in a row a worker ended without making anything: {why}")
         finally:
-            for room in rooms:  # all at once: what is being made is not waited for
-                room.kill()
-            for room in rooms:
-                room.clear()
+            for slot in slots:  # all at once: what is being made is not waited for
+                slot.kill()
+            for slot in slots:
+                slot.clear()
 
     def _environment(self, place: int, threads: int) -> dict[str, str]:
         """Variables of a worker: the cores are shared, and a GPU is one worker's."""
@@ -137,7 +145,7 @@ class LocalPool:
         return {"OMP_NUM_THREADS": str(threads), THREADS: str(min(threads, numba.config.NUMBA_NUM_THREADS))} | card
 
 
-class Workplace:
+class WorkerSlot:
     """A worker, and the parts that it is to make, in order; another worker after it is gone."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -145,7 +153,7 @@ class Workplace:
         self.process: ChildProcess | None = None
         self._environment = environment
 
-    def take(self, work: Work, left: deque[int], most: int) -> None:
+    def take(self, work: RenderWork, left: deque[int], most: int) -> None:
         """Take of the parts that are left, until it has `most`."""
         while left and len(self.parts) < most:
             if self.process is None:
@@ -153,8 +161,8 @@ class Workplace:
             self.parts.append(left.popleft())
             self.process.give(partial(made_part, work.task, work.plain(), self.parts[-1]))
 
-    def trouble(self) -> str:
-        """Why nothing more comes from its worker, or ""."""
+    def loss(self) -> str:
+        """Return why nothing more comes from its worker, or ""."""
         if self.process is None or not self.parts:
             return ""
         return self.process.lost() or ("it ended" if self.process.ended else "")
@@ -172,9 +180,9 @@ class Workplace:
             self.process = None
 
 
-def received(rooms: Sequence[Workplace]) -> Iterator[Made]:
-    """What workers have made since; waits for it a moment. What one could not make is raised."""
-    busy = {room.process: room for room in rooms if room.process is not None}
+def received(slots: Sequence[WorkerSlot]) -> Iterator[Part]:
+    """Yield what workers have made, waiting for it a moment. Raise the error of one that could not."""
+    busy = {slot.process: slot for slot in slots if slot.process is not None}
     for process, answer in exchange(list(busy), TICK):
         match answer:
             case Result(value=made):
@@ -184,38 +192,175 @@ def received(rooms: Sequence[Workplace]) -> Iterator[Made]:
                 raise error or RuntimeError(text)
 
 
-def made_part(task: str, plain: Mapping[str, Any], number: int, tell: Tell) -> Made:
-    """Part `number` of the plan `plain`, in a worker."""
+def made_part(task: MakePart, plain: Mapping[str, Any], number: int, tell: Tell) -> Part:
+    """Make part `number` of the plan `plain`, in a worker."""
     tell(0.0, f"part {number}")  # a sign of life
-    return found(task)(plain, number)
+    return task(plain, number)
 
 
-def found(task: str) -> Callable[[Mapping[str, Any], int], Made]:
-    """The function that makes a part, from "module:function"."""
-    module, _, name = task.partition(":")
-    function: Callable[[Mapping[str, Any], int], Made] = getattr(import_module(module), name)
-    return function
+# -- Dask
 
 
-def frame(plain: Mapping[str, Any], number: int) -> Made:
-    """Make one frame of the film `plain` from nothing."""
-    return number, png(pixels(film_of(plain).at(number)))
+class Cluster:
+    """The Dask cluster whose scheduler is at `address` (tcp://host:port); "local" for one of `workers` processes here.
+
+    The workers need the same Fieldlab. SceneError if Dask is not installed or nobody answers at the address.
+    """
+
+    def __init__(self, address: str, workers: int | None = None) -> None:
+        self._dask: Any = DISTRIBUTED.load()
+        self.address, self.workers = address, workers
+
+    def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[Part]:
+        """See RenderPool; a film whose frames follow from one another is refused.
+
+        WorkerLost if one part has taken more than LOSSES workers with it, on a cluster of any settings.
+        """
+        if work.sequential:
+            raise SceneError(
+                "frames that follow from one another (--every) are made on one machine: leave --scheduler out"
+            )
+        task, plain = work.task, work.plain()
+        with self._client() as client:
+            size = max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
+            coming, lost = iter(numbers), Counter[int]()
+            numbered: dict[str, int] = {}
+
+            def given(number: int) -> Any:
+                """The part as it is being made."""
+                future = client.submit(task, plain, number, pure=False)
+                numbered[future.key] = number
+                return future
+
+            waiting = self._dask.as_completed([given(number) for number in islice(coming, AHEAD * size)])
+            for done in waiting:
+                number = numbered.pop(done.key)
+                try:
+                    made = done.result()
+                except self._dask.KilledWorker as error:  # as many as the scheduler allows, which is its own affair
+                    lost[number] += 1 + error.allowed_failures
+                    if lost[number] > LOSSES:
+                        raise WorkerLost(f"part {number} took {lost[number]} workers with it") from error
+                    waiting.add(given(number))
+                    continue
+                yield made
+                done.release()
+                for following in islice(coming, 1):
+                    waiting.add(given(following))
+
+    def _client(self) -> Any:
+        if self.address == LOCAL:
+            with import_module("dask").config.set({"distributed.scheduler.allowed-failures": LOSSES}):
+                cluster = self._dask.LocalCluster(
+                    n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=None,
+                    preload=[__name__],
+                )  # fmt: skip
+            return _Owned(self._dask.Client(cluster), cluster)
+        try:
+            return self._dask.Client(self.address, timeout=PATIENCE)
+        except (OSError, ValueError) as error:
+            raise SceneError(f"no Dask scheduler answers at {self.address}: {error}") from error
 
 
-_running: dict[str, Any] = {}  # of a sequential film: its plan, and the run that has come so far
+class _Owned:
+    """A client and the cluster that was made for it."""
+
+    def __init__(self, client: Any, cluster: Any) -> None:
+        self._client, self._cluster = client, cluster
+
+    def __enter__(self) -> Any:
+        return self._client
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with suppress(OSError) if kind else nullcontext():  # workers that are gone are not why it ends
+            self._client.close()
+            self._cluster.close()
 
 
-def frame_after(plain: Mapping[str, Any], number: int) -> Made:
-    """Make one frame by going on from the last one that this process made, if that was earlier."""
-    scene = film_of(plain).at(number)
-    if _running.get("plain") != plain or _running["run"].steps > scene.steps:
-        _close()
-        _running.update(plain=plain, run=begun(scene))
-    _running["run"].to(scene.steps)
-    return number, png(shown(_running["run"].lab, scene))
+def dask_setup(_worker: object) -> None:
+    """Dask calls this in every worker made here: Ctrl-C is their master's business."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _close() -> None:
-    if run := _running.pop("run", None):
-        with closing(run):
-            _running.clear()
+# -- parts that are kept
+
+
+class ResumableParts:
+    """The `count` parts of the file `path`, kept in `folder` beside it as they are made.
+
+    what: their name; ending: of their files.
+    """
+
+    def __init__(self, path: Path, work: RenderWork, what: str, ending: str) -> None:
+        self.path, self.count, self._work, self._what, self._ending = path, work.count, work, what, ending
+        self.folder = path.with_name(f"{path.name}.{what}")
+
+    def missing(self) -> list[int]:
+        """Return the numbers of the parts that are not there yet."""
+        return [number for number in range(self.count) if not self._file(number).is_file()]
+
+    def make(self, pool: RenderPool, tell: Callable[[int], None]) -> None:
+        """Make those that are missing; tell(how many are there). SceneError if the folder holds another work's."""
+        self._claim(self._work.plain())
+        missing = self.missing()
+        done = self.count - len(missing)
+        tell(done)
+        with closing(pool.make(self._work, missing)) as coming:
+            for one in coming:
+                self._keep(one)
+                done += 1
+                tell(done)
+
+    def read(self, number: int) -> bytes:
+        """Return the bytes of part `number`."""
+        return self._file(number).read_bytes()
+
+    def clear(self) -> None:
+        """Delete all parts: the plan last, so that none is ever without it."""
+        for file in self.folder.iterdir():
+            if file.is_dir():
+                shutil.rmtree(file)
+            elif file.name != PLAN:
+                file.unlink()
+        (self.folder / PLAN).unlink()
+        self.folder.rmdir()
+
+    @contextmanager
+    def room(self) -> Iterator[None]:
+        """Say of a full disk in the block what more is needed."""
+        try:
+            yield
+        except DiskFull as error:
+            raise DiskFull(f"{self.path.name} is not finished: {error}. {self._wanted()}", error.errno or 0) from error
+
+    @property
+    def words(self) -> str:
+        """What is kept, in a sentence."""
+        there = self.count - len(self.missing())
+        return f"{there} of {self.count} {self._what} are kept: the same command goes on from there"
+
+    def _wanted(self) -> str:
+        sizes = [self._file(number).stat().st_size for number in range(self.count) if self._file(number).is_file()]
+        missing = self.count - len(sizes)
+        needed = f", about {size(missing * sum(sizes) / len(sizes))}," if missing and sizes else ""
+        what = f"{missing} more {self._what}{needed} and the file itself" if missing else "the file itself"
+        return f"Room is needed for {what}; {self.words}"
+
+    def _claim(self, wanted: Mapping[str, Any]) -> None:
+        """Use the folder for this work, or say that it holds another one's parts."""
+        plan = self.folder / PLAN
+        if not plan.is_file():
+            with whole(plan) as out:
+                json.dump(wanted, out, indent=1, ensure_ascii=False)
+        elif json.loads(plan.read_text(encoding="utf-8")) != json.loads(json.dumps(wanted)):
+            raise SceneError(
+                f"{self.folder.name} holds {self._what} of another plan; take another name, or delete that folder"
+            )
+
+    def _file(self, number: int) -> Path:
+        return self.folder / f"{number:06d}{self._ending}"
+
+    def _keep(self, made: Part) -> None:
+        number, data = made
+        with whole_file(self._file(number)) as path:
+            path.write_bytes(data)

@@ -1,28 +1,28 @@
-"""One picture, as plain values: the lab, its parameters, how far it has gone, and how it is coloured.
+"""One picture, as plain values: the lab, its parameters, what happened to it and how far it has gone, its colours.
 
-A scene is all that is needed to make the picture again. As JSON it may come from anywhere: a link, a file that somebody
-drops on the page. It is checked against the lab's own bounds before anything of it is used.
+A scene is all that is needed to make the picture again (render.py). As JSON it may come from anywhere: a link, a file
+that somebody drops on the page. `read` bounds the JSON, `scene_of` checks every entry, history included, and
+`Scene.check` the values against the lab's own bounds, before anything of it is used.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, fields
 from math import isfinite
 from typing import Any
 
+import numpy as np
 import param
+from numpy.typing import NDArray
 
-from compute.colour.palettes import PALETTES
-from compute.export.errors import SceneError, short
-from compute.export.history import MOST_STEPS, checked, stages
+from compute.display.palettes import PALETTES, table
+from compute.frames import NOT_FINITE
+from compute.history import MOST_CHARACTERS, MOST_ENTRIES, Entries
 from compute.lab import Lab, View
 from compute.labs import lab_class
-from compute.story import History
-
-__all__ = ["Look", "Scene", "SceneError", "read", "scene_of"]
 
 SCHEMA = "fieldlab-scene/1"
 MOST_PIXELS = 7680 * 4320  # of a picture: 8K
@@ -32,6 +32,18 @@ LONGEST_TEXT = 10**6  # characters of a scene as JSON: centres of the deepest vi
 MOST_DEPTH = 24  # of objects and lists in each other: a scene of ours needs 7
 MOST_DIGITS = 40  # of a whole number
 FARTHEST = 1e9  # from 0, of a side of a view, in cells
+APART = (255, 0, 200)  # red, green, blue of a level that is no number: in no palette
+MOST_STEPS = 10**7  # of a lab that never ends
+
+
+class SceneError(ValueError):
+    """A scene that cannot be used; the text names the entry and what is wrong with it."""
+
+
+def short(value: object) -> str:
+    """Return `value` as a text of at most 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:50]}…"
 
 
 @dataclass(frozen=True)
@@ -49,17 +61,31 @@ class Look:
             raise SceneError(f"offset must be from 0 to 1, not {self.offset}")
 
 
+def coloured(levels: NDArray[np.uint8], look: Look, apart: tuple[int, int, int] = APART) -> NDArray[np.uint8]:
+    """Return (height, width, 3): `levels` (height, width) in the colours of `look`, those of no number in `apart`.
+
+    Row 0 of `levels` is the lowest, that of the result the highest, as files have it.
+    """
+    colours = table(look.palette)
+    colours = np.roll(colours[::-1] if look.reverse else colours, -round(look.offset * len(colours)), axis=0)
+    whole = np.concatenate([colours, np.array([apart], np.uint8)])
+    found: NDArray[np.uint8] = whole[np.minimum(levels[::-1], NOT_FINITE)]
+    return found
+
+
 @dataclass(frozen=True)
 class Scene:
-    """values: parameters of the lab that are not at their default; size: (height, width) in pixels; steps: how far a
-    lab that never ends has gone; part: name of the picture in the lab's frames, "" for the first; view: (x0, y0, x1,
-    y1) of it, None for the whole.
+    """What makes one picture again.
+
+    values: parameters of the lab that are not at their default; size: (height, width) in pixels; steps: how far a lab
+    that never ends has gone; part: name of the picture in the lab's frames, "" for the first; view: (x0, y0, x1, y1)
+    of it, None for the whole.
 
     look: None for whichever is usual where it is shown; axes: whether it is drawn with axes and a colour bar; a part
     that is lines always has axes.
 
-    history: what happened on the way, as in story.py: `values` are those at step 0 then. missing: in words, what the
-    scene does not hold of the state it was taken from; "" if nothing.
+    history: what happened on the way, as entries of compute/history.py: `values` are those at step 0 then. missing: in
+    words, what the scene does not hold of the state it was taken from; "" if nothing.
     """
 
     lab: str
@@ -68,7 +94,7 @@ class Scene:
     steps: int = 0
     part: str = ""
     look: Look | None = None
-    history: History = ()
+    history: Entries = ()
     missing: str = ""
     view: View | None = None
     axes: bool = False
@@ -88,7 +114,7 @@ class Scene:
 
     @property
     def colours(self) -> Look:
-        """How a file shows it."""
+        """The look that a file has: `look`, or the usual one."""
         return self.look or Look()
 
     @property
@@ -97,11 +123,11 @@ class Scene:
         return lab_class(self.lab)
 
     def open(self) -> Lab:
-        """A lab that shows this scene, at its beginning. ValueError for values that it refuses."""
+        """Return a lab that shows this scene, at its beginning. ValueError for values that it refuses."""
         return self.opened(self.values)
 
     def opened(self, values: Mapping[str, Any]) -> Lab:
-        """The lab with other values, for a picture of this size."""
+        """Return the lab with other values, for a picture of this size."""
         return self.kind(**self.kind.pictured(dict(values), self.size))
 
     def check(self) -> None:
@@ -112,7 +138,7 @@ class Scene:
             raise SceneError(f"its values are not what {self.lab} takes: {short(str(error))}") from error
 
     def _check(self) -> None:
-        later = list(stages(self.values, self.history))
+        later = list(values_along(self.values, self.history))
         with closing(self.kind(**self.kind.pictured(dict(self.values), (1, 1)))) as lab:
             for values in later:
                 lab.require(**values)
@@ -122,14 +148,23 @@ class Scene:
             raise SceneError(f"this scene needs {needed / 2**30:.1f} GiB; {MOST_BYTES / 2**30:.0f} GiB are allowed")
 
     def plain(self) -> dict[str, Any]:
-        """It as values for JSON."""
+        """Return the scene as values for JSON; `scene_of` reads them."""
         own = {"values": dict(self.values), "size": list(self.size), "history": [dict(entry) for entry in self.history]}
-        told = {"schema": SCHEMA, **asdict(self), **own, "view": list(self.view) if self.view else None}
-        return told if self.look else {name: value for name, value in told.items() if name != "look"}
+        plain = {"schema": SCHEMA, **asdict(self), **own, "view": list(self.view) if self.view else None}
+        return plain if self.look else {name: value for name, value in plain.items() if name != "look"}
+
+
+def values_along(values: Mapping[str, Any], history: Entries) -> Iterator[dict[str, Any]]:
+    """Yield all values of the lab after each entry of `history` that sets some."""
+    now = dict(values)
+    for entry in history:
+        if "set" in entry:
+            now.update(entry["set"])
+            yield dict(now)
 
 
 def scene_of(document: Mapping[str, Any]) -> Scene:
-    """The scene that `plain` wrote; SceneError says which entry is wrong. "made", where and when, is of no account.
+    """Return the scene that `plain` wrote; SceneError says which entry is wrong. "made", where and when, is not read.
 
     Bounds of the lab's values are for `check`.
     """
@@ -151,13 +186,13 @@ def scene_of(document: Mapping[str, Any]) -> Scene:
         raise SceneError(str(error)) from error
     known_values = {name: _value(kind, name, value) for name, value in values.items()}
     steps, part = _typed(document, "steps", int, 0), _typed(document, "part", str, "")
-    history, missing = checked(kind, document.get("history", [])), _typed(document, "missing", str, "")
+    history, missing = _history(kind, document.get("history", [])), _typed(document, "missing", str, "")
     view, axes = _view(document.get("view")), _typed(document, "axes", bool, False)
     return Scene(lab, known_values, (size[0], size[1]), steps, part, look, history, missing, view, axes)
 
 
 def read(text: str) -> Mapping[str, Any]:
-    """A JSON object from `text`; SceneError if it is none, or longer than LONGEST_TEXT characters.
+    """Return the JSON object in `text`; SceneError if it is none, or longer than LONGEST_TEXT characters.
 
     Its numbers are finite, its texts can be written as UTF-8, and it is at most MOST_DEPTH deep.
     """
@@ -187,7 +222,7 @@ def _finite(text: str) -> float:
 
 
 def _require_plain(document: object) -> None:
-    """Not recursive: it is what makes sure that others may be."""
+    """Check depth and texts. Not recursive: it is what makes sure that others may be."""
     todo = [(document, 0)]
     while todo:
         value, depth = todo.pop()
@@ -217,6 +252,41 @@ def _view(document: object) -> View | None:
     if len(sides) != 4 or not all(isinstance(side, int | float) and not isinstance(side, bool) for side in sides):
         raise SceneError(f"view must be null or four numbers, not {short(document)}")
     return float(sides[0]), float(sides[1]), float(sides[2]), float(sides[3])
+
+
+def _history(kind: type[Lab], document: object) -> Entries:
+    """A history from JSON; SceneError says which entry is wrong. Bounds of the values are for `Scene.check`."""
+    if not isinstance(document, list) or len(document) > MOST_ENTRIES:
+        raise SceneError(f"history must be a list of at most {MOST_ENTRIES} entries, not {short(document)}")
+    if len(json.dumps(document)) > MOST_CHARACTERS + 2:
+        raise SceneError(f"history has at most {MOST_CHARACTERS:,} characters")
+    last = 0
+    for number, entry in enumerate(document):
+        try:
+            last = _entry_step(kind, entry, last, first=not number)
+        except ValueError as error:
+            raise SceneError(f"history, entry {number}: {error}") from error
+    return tuple(document)
+
+
+def _entry_step(kind: type[Lab], entry: object, last: int, first: bool) -> int:
+    """Return the step of an entry of a history; ValueError says what is wrong with it."""
+    if not isinstance(entry, dict) or set(entry) not in ({"step", "set"}, {"step", "do", "with"}):
+        raise SceneError(f"it must have a step with set, or with do and with, not {short(entry)}")
+    step, values = entry["step"], entry.get("set", entry.get("with"))
+    if type(step) is not int or not last <= step <= MOST_STEPS:
+        raise SceneError(f"step must be a whole number from {last} to {MOST_STEPS}, not {short(step)}")
+    if not isinstance(values, dict):
+        raise SceneError(f"it must hold an object, not {short(values)}")
+    names = set(values) if "set" in entry else {str(entry["do"])}
+    known = set(kind.HISTORY_NAMES) & set(kind.param if "set" in entry else kind.ACTIONS)
+    if not names or not names <= known:
+        raise SceneError(f"it must be of {', '.join(sorted(known)) or 'nothing'}, not {short(sorted(map(str, names)))}")
+    if "do" in entry:
+        kind.require_entry(entry["do"], values)
+        if entry["do"] == kind.FIRST and not (first and step == 0):
+            raise SceneError(f"{kind.FIRST} can only be the first entry, at step 0")
+    return step
 
 
 def _value(kind: type[Lab], name: str, value: object) -> Any:

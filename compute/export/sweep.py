@@ -14,12 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from compute.backends import BackendUnavailable
-from compute.export import tables
-from compute.export.errors import SceneError
-from compute.export.history import MOST_STEPS, Run
-from compute.export.kept import Kept
-from compute.export.render_pool import Made, RenderPool
-from compute.export.shoot import describe
+from compute.export.formats import describe, table_format
+from compute.export.render import Replay
+from compute.export.render_pool import MakePart, Part, RenderPool, ResumableParts
+from compute.export.scene import MOST_STEPS, SceneError
 from compute.files import whole_file
 from compute.frames import Frame
 from compute.labs import lab_class
@@ -32,7 +30,7 @@ _WARM: set[tuple[Any, ...]] = set()  # what this process has run before
 
 
 @dataclass(frozen=True)
-class Sweep:
+class ParameterSweep:
     """values: of the lab, the same in all rows; axes: values to be tried of others, the last varies fastest; steps: of
     a lab that never ends.
     """
@@ -42,7 +40,6 @@ class Sweep:
     axes: Mapping[str, tuple[Any, ...]]
     steps: int = 0
     sequential: ClassVar[bool] = False
-    task: ClassVar[str] = "compute.export.sweep:row"
 
     def __post_init__(self) -> None:
         both = sorted(set(self.values) & set(self.axes))
@@ -55,31 +52,37 @@ class Sweep:
 
     @property
     def count(self) -> int:
-        """Combinations."""
+        """The number of combinations: of rows."""
         return math.prod(len(values) for values in self.axes.values())
 
+    @property
+    def task(self) -> MakePart:
+        """The function that makes a row."""
+        return row
+
     def at(self, number: int) -> dict[str, Any]:
-        """The values of row `number`, the varied ones first."""
+        """Return the values of row `number`, the varied ones first."""
         places = np.unravel_index(number, [len(values) for values in self.axes.values()] or [1])
         varied = {name: values[place] for (name, values), place in zip(self.axes.items(), places, strict=False)}
         return {**varied, **self.values}
 
     def plain(self) -> dict[str, Any]:
-        """It as values for JSON."""
+        """Return the sweep as values for JSON."""
         axes = {name: list(values) for name, values in self.axes.items()}
         return {"schema": SCHEMA, "lab": self.lab, "values": dict(self.values), "axes": axes, "steps": self.steps}
 
 
-def row(plain: Mapping[str, Any], number: int) -> Made:
+def row(plain: Mapping[str, Any], number: int) -> Part:
     """Make one row of the sweep `plain`, as JSON: {"values", "facts", "timing", "status", "why"}."""
-    sweep = Sweep(plain["lab"], plain["values"], {k: tuple(v) for k, v in plain["axes"].items()}, plain["steps"])
+    axes = {name: tuple(values) for name, values in plain["axes"].items()}
+    sweep = ParameterSweep(plain["lab"], plain["values"], axes, plain["steps"])
     values = sweep.at(number)
     found: dict[str, Any] = {"values": values, "facts": {}, "timing": {}, "status": "refused", "why": ""}
     try:
         kind = lab_class(sweep.lab)
         _warm(sweep, values)
         start = perf_counter()
-        with closing(Run(kind(**values))) as run:
+        with closing(Replay(kind(**values))) as run:
             found["status"] = "failed"
             run.to(sweep.steps)
             frame = run.lab.frame()
@@ -89,11 +92,11 @@ def row(plain: Mapping[str, Any], number: int) -> Made:
     return number, json.dumps(found).encode()
 
 
-def _warm(sweep: Sweep, values: Mapping[str, Any]) -> None:
-    """A first step of its own, that no row is told of: it may compile."""
+def _warm(sweep: ParameterSweep, values: Mapping[str, Any]) -> None:
+    """Do a first step that is timed in no row: it may compile."""
     key = (sweep.lab, *(values.get(name) for name in ("backend", "variant", "dtype", "precision")))
     if key not in _WARM:
-        with closing(Run(lab_class(sweep.lab)(**values))) as run:
+        with closing(Replay(lab_class(sweep.lab)(**values))) as run:
             run.lab.advance(1)
             run.lab.frame()
         _WARM.add(key)
@@ -106,13 +109,14 @@ def _timing(frame: Frame, seconds: float) -> dict[str, Any]:
     return {**taken, **own, "timed_during_sweep": True}
 
 
-class Table:
-    """The making of a table of a sweep. Its rows are kept until it is there; `why`: of the first that was not made."""
+class TableMaker:
+    """Makes the table of a sweep. Rows are kept until it is there. why: the reason of the first row not made."""
 
-    def __init__(self, sweep: Sweep, path: Path, command: str = "") -> None:
-        tables.require(path)
+    def __init__(self, sweep: ParameterSweep, path: Path, command: str = "") -> None:
+        self._format = table_format(path)
+        self._format.require()
         self.sweep, self.path, self.command, self.why = sweep, path, command, ""
-        self.kept = Kept(path, sweep, "rows", ".json")
+        self.parts = ResumableParts(path, sweep, "rows", ".json")
 
     def run(self, pool: RenderPool, progress: Callable[[int], None] = lambda _: None) -> dict[str, int]:
         """Make the rows that are missing, then the table and `<name>.json` beside it; how many rows have which status.
@@ -120,14 +124,14 @@ class Table:
         What was made stays in a folder if this is interrupted or fails, and is used the next time.
         """
         start = perf_counter()
-        with self.kept.room():
-            self.kept.make(pool, progress)
-            found = [json.loads(self.kept.read(number)) for number in range(self.sweep.count)]
+        with self.parts.room():
+            self.parts.make(pool, progress)
+            found = [json.loads(self.parts.read(number)) for number in range(self.sweep.count)]
             plain = {**self.sweep.plain(), "timings": FLAG}
             with whole_file(self.path) as made:
-                tables.write(made, [_flat(each) for each in found], json.dumps(plain, ensure_ascii=False))
+                self._format.write(made, [_flat(each) for each in found], json.dumps(plain, ensure_ascii=False))
                 describe(plain, self.path, self.command, perf_counter() - start, made)
-        self.kept.clear()
+        self.parts.clear()
         statuses = [each["status"] for each in found]
         self.why = next((each["why"] for each in found if each["why"]), "")
         return {status: statuses.count(status) for status in dict.fromkeys(statuses)}

@@ -2,67 +2,50 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from pathlib import Path
 from typing import Any
 
-from compute.export import command, paint, recording, shoot
-from compute.export.child import Tell
-from compute.export.estimate import Estimate, estimate
+from compute.export import recordings, render
+from compute.export.child_process import Tell
 from compute.export.film import Film
-from compute.export.paint import Present
+from compute.export.film_renderer import Estimate, FilmProgress, FilmRenderer, estimate
+from compute.export.formats import ArrayFormat, StillFormat
+from compute.export.render import LiveState
 from compute.export.render_pool import LocalPool, on_gpu
 from compute.export.scene import Look, Scene, SceneError
-from compute.export.sweep import Sweep, Table
-from compute.files import whole_file
+from compute.export.sweep import ParameterSweep, TableMaker
 from compute.labs import lab_class
 
 COMMAND = "fieldlab, from the page"
 ENCODING = 0.9  # part of a film's progress from which it is encoded
-ZIP = ".zip"
 
 
-def picture(scene: Scene, path: Path, present: Present, tell: Tell) -> None:
-    """The PNG `path`."""
-    command.picture(scene, path, COMMAND, present=present, progress=lambda part: tell(part, "computing"))
+def still(form: StillFormat, scene: Scene, path: Path, current: LiveState, transparent: bool, tell: Tell) -> None:
+    """Write one picture or drawing of the scene."""
+    form.write(scene, path, COMMAND, current, lambda part: tell(part, "computing"), transparent)
 
 
-def drawing(scene: Scene, path: Path, present: Present, transparent: bool, tell: Tell) -> None:
-    """The drawing with axes `path`: SVG, PDF or PNG."""
-    command.drawing(
-        scene, path, COMMAND, transparent, present=present, progress=lambda part: tell(part, "computing")
-    )  # fmt: skip
-
-
-def numbers(scene: Scene, path: Path, present: Present, tell: Tell) -> None:
-    """The raw results as NPZ, or as Zarr in a ZIP file, which zarr opens as it is."""
-    film = Film(scene, frames=1)
-    inner = path.with_suffix("") if path.suffix == ZIP else path
-    command.numbers(film, inner, COMMAND, present=present, progress=lambda part: tell(part, "computing"))
-    if inner == path:
-        return
-    with whole_file(path) as made:
-        shutil.make_archive(str(made.with_suffix("")), "zip", inner)
-    shutil.rmtree(inner)
-    shoot.describe(scene.plain(), path, COMMAND, 0.0)
+def arrays(form: ArrayFormat, scene: Scene, path: Path, current: LiveState, tell: Tell) -> None:
+    """Write the raw results."""
+    form.write(Film(scene, frames=1), path, COMMAND, current, lambda part: tell(part, "computing"))
 
 
 def film(film: Film, path: Path, tell: Tell) -> None:
-    """The film `path`, by as many processes as the machine has cores or GPUs for."""
+    """Make the film `path`, by as many processes as the machine has cores or GPUs for."""
 
-    def show(now: shoot.FilmProgress) -> None:
+    def show(now: FilmProgress) -> None:
         part = now.done / now.frames
         if now.doing == "encoding":
             tell(ENCODING + (1 - ENCODING) * part, "encoding")
         else:
             tell(ENCODING * part, f"frame {now.done} of {now.frames}")
 
-    shoot.Shoot(film, path, COMMAND).run(_pool(film), show)
+    FilmRenderer(film, path, COMMAND).run(_pool(film), show)
 
 
 def guess(film: Film, path: Path, tell: Tell) -> Estimate:
-    """How long `film` would take, and how large its file would be."""
+    """Return how long `film` would take, and how large its file would be."""
     tell(0.0, "trying a few frames")
     starting = 2 * time.thread_time()  # the film's process and its workers' will take as long as this one has
     return estimate(film, path, _pool(film).workers, starting=starting)
@@ -71,17 +54,17 @@ def guess(film: Film, path: Path, tell: Tell) -> Estimate:
 def recorded(
     folder: Path, path: Path, look: Look, part: str, axes: bool, size: tuple[int, int], rate: float, tell: Tell
 ) -> None:
-    """The film `path` of what was recorded in `folder`."""
-    recording.write(
+    """Make the film `path` of what was recorded in `folder`."""
+    recordings.write(
         folder, path, look, part, size, rate, command=COMMAND, axes=axes,
         progress=lambda done, of: tell(done / max(1, of), f"frame {done} of {of}"),
     )  # fmt: skip
 
 
-def table(sweep: Sweep, path: Path, tell: Tell) -> dict[str, int]:
-    """The table `path` of `sweep`; how many rows have which status. SceneError if none could be made."""
+def table(sweep: ParameterSweep, path: Path, tell: Tell) -> dict[str, int]:
+    """Make the table `path` of `sweep`; return how many rows have which status. SceneError if none could be made."""
     gpu = on_gpu(lab_class(sweep.lab), (sweep.at(number).get("backend") for number in range(sweep.count)))
-    making = Table(sweep, path, COMMAND)
+    making = TableMaker(sweep, path, COMMAND)
     counts = making.run(LocalPool(gpu=gpu), lambda done: tell(done / sweep.count, f"row {done} of {sweep.count}"))
     if "made" not in counts:
         raise SceneError(f"none of its {sweep.count} rows could be made; the first: {making.why}")
@@ -89,13 +72,13 @@ def table(sweep: Sweep, path: Path, tell: Tell) -> dict[str, int]:
 
 
 def pose(scene: Scene, tell: Tell) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The values and the snapshot of a lab that has gone as far as `scene` says."""
-    with paint.posed(scene, progress=lambda part: tell(part, "computing")) as lab:
+    """Return the values and the snapshot of a lab that has gone as far as `scene` says."""
+    with render.opened_at(scene, progress=lambda part: tell(part, "computing")) as lab:
         return lab.values(), lab.snapshot()
 
 
 def check(scene: Scene, tell: Tell) -> tuple[dict[str, Any], None]:
-    """The values of `scene`, once they are known to be allowed: its lab needs nothing else to be shown."""
+    """Return the values of `scene` once they are known to be allowed: its lab needs nothing else to be shown."""
     tell(0.0, "checking")
     scene.check()
     return dict(scene.values), None

@@ -7,7 +7,7 @@ import signal
 def _tell(number: int, frame: object) -> None:
     gc.collect()
     alive = [type(thing).__name__ for thing in gc.get_objects()]  # not isinstance: weak proxies answer for their things
-    print(f"alive: {alive.count('LabView')} views, {alive.count('Session')} sessions", flush=True)
+    print(f"alive: {alive.count('LabTab')} views, {alive.count('Session')} sessions", flush=True)
 
 
 signal.signal(signal.SIGUSR1, _tell)

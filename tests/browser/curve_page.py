@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Error, Page
 
-from app.l_curve.problem import noises
+from app.labs.l_curve.problem_controls import noises
 from tests.browser.lab_page import OPENING, SideBar
 from tests.browser.serving import Server
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from playwright.sync_api import Error, Page
 
-from app.mandelbrot.bookmarks import HOME
-from app.mandelbrot.goto import FIELDS
+from app.labs.mandelbrot.bookmarks import HOME
+from app.labs.mandelbrot.places import FIELDS
 from tests.browser.lab_page import OPENING, SideBar
 from tests.browser.serving import Server
 

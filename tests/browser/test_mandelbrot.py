@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from app.mandelbrot.bookmarks import HOME, places
+from app.labs.mandelbrot.bookmarks import HOME, places
 from tests.browser.conftest import DRAWN, LAPTOP, PROJECTOR
 from tests.browser.set_page import SetPage
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from compute.bench.meter import Meter
 from compute.devices import Device, Host
 from compute.frames import Frame
+from compute.history import History
 from compute.lab import View
 from compute.labs.crossover import finding, panels, picture, tries
 from compute.labs.crossover.catalogue import Way
@@ -26,7 +27,6 @@ from compute.labs.crossover.state import put_back, taken_down
 from compute.labs.crossover.sweep import CHECKS, Progress, Sweep
 from compute.labs.crossover.trap import Trap, find
 from compute.panels import Panel
-from compute.story import Story
 from compute.timings import Timing
 
 TURN = 0.008  # seconds after which others on the device have their turn
@@ -144,11 +144,11 @@ class Crossover(Settings):
             self.progress = Progress(1.0, "complete")
 
     @classmethod
-    def told(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> Story:
+    def history_of(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> History:
         """The plan: times are measured anew by who opens it."""
         points = snapshot["points"].values() if snapshot else ()
         lost = any(point["status"] == "measured" for point in points)
-        return replace(super().told(values, snapshot), missing=LOST if lost else "")
+        return replace(super().history_of(values, snapshot), missing=LOST if lost else "")
 
     @classmethod
     def panels(cls, frame: Frame) -> Mapping[str, Panel]:

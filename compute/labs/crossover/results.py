@@ -90,7 +90,7 @@ def absent(sweep: Sweep) -> Iterator[Row]:
 def record_of(snapshot: Mapping[str, Any], command: str) -> dict[str, Any]:
     """The record of a lab's snapshot, in the schema of `fieldlab bench --save`. command: how to repeat it."""
     from compute.bench import report
-    from compute.labs.crossover import workload as work
+    from compute.labs.crossover import benchmark as work
 
     plan = BenchPlan("crossover", (), (), snapshot["values"]["budget"])
     return report.as_record(results_of(snapshot), plan, command, work)

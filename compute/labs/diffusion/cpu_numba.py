@@ -14,7 +14,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from compute import numba_threads
-from compute.labs.diffusion.edges import PERIODIC, ZERO_FLUX, edge_code
+from compute.labs.diffusion.scheme import PERIODIC, ZERO_FLUX, edge_code
 
 numba_threads.choose_layer()
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.diffusion.edges import PERIODIC, ZERO_FLUX, edge_code
+from compute.labs.diffusion.scheme import PERIODIC, ZERO_FLUX, edge_code
 
 Field = NDArray[Any]
 

@@ -1,12 +1,15 @@
 """Diffusion in CUDA C, launched with CuPy: many steps a launch in registers, one step a launch, and the racing kernel.
 
 The kernels are in gpu_steps.cu and gpu_cupy.cu; all use the stencil of stencil.cuh, so that their results have the same
-bits. Launches only: nothing here allocates, waits or measures.
+bits. Launches only: the functions that every backend has neither allocate, wait nor measure. A Tiling says how many
+steps a launch of gpu_steps.cu takes and how it cuts the grid: by size, as measured on an H200, or as `tune` finds on
+this GPU, which measures a few and keeps the fastest for this process.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,13 +17,150 @@ from typing import Any
 import numpy as np
 
 from compute.cuda_source import compile_cuda
-from compute.devices import Array
-from compute.labs.diffusion.edges import edge_code
-from compute.labs.diffusion.gpu_steps import REAL, WARP, launcher, launches, tilings
+from compute.devices import Array, Device
+from compute.labs.diffusion.scheme import edge_code
+
+STEPS_SOURCE = Path(__file__).with_name("gpu_steps.cu")
+REAL = {"float32": "float", "float64": "double"}
+WARP = 32
+LARGE = 2**27  # cells from which a loop of its own for inner strips pays off
+MEDIUM = 2**23  # and from which the multiprocessors are better filled up
+TALL = 400  # rows a warp writes at most on large grids: more, shorter warps even out
 
 SOURCE = Path(__file__).with_suffix(".cu")
 TILE = 16  # cells a side of a block of the racing kernel, as in gpu_cupy.cu
 RUN, WARPS = 2, 8  # rows a thread of a sweep takes, as in gpu_cupy.cu, and warps in a block, one below the other
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a launch of `steps` steps cuts the grid into strips of `columns` cells a lane, one warp each.
+
+    An SM can hold `blocks` warps (a bound on their registers); the grid is cut so that it gets `warps` of them. `inner`
+    gives strips away from the edges a loop of their own: faster once it runs, but more code.
+    """
+
+    steps: int
+    columns: int
+    blocks: int
+    warps: int
+    inner: bool = False
+
+    @property
+    def width(self) -> int:
+        """Columns a warp writes: what it reads, less the columns lost on either side in `steps` steps."""
+        lost = -(-self.steps // self.columns) * self.columns
+        return WARP * self.columns - 2 * lost
+
+    def cut(self, ny: int, nx: int, multiprocessors: int) -> tuple[int, int]:
+        """(warps in all, rows each writes) for a grid of ny x nx cells."""
+        strips = -(-nx // self.width)
+        rows = -(-ny // max(1, multiprocessors * self.warps // strips))
+        if self.inner:
+            rows = min(rows, TALL)
+        return strips * -(-ny // rows), rows
+
+    def defines(self, dtype: str) -> dict[str, int | str]:
+        """What gpu_steps.cu is compiled with."""
+        sizes = {"STEPS": self.steps, "COLUMNS": self.columns, "BLOCKS": self.blocks}
+        return {"REAL": REAL[dtype], "INNER": int(self.inner), **sizes}
+
+
+# The most steps first; each size with its half, so that a launch can be split in two.
+TILINGS = {
+    "float32": (Tiling(8, 4, 12, 8), Tiling(4, 4, 16, 12), Tiling(2, 4, 16, 12)),
+    "float64": (Tiling(8, 2, 12, 12), Tiling(4, 2, 16, 12), Tiling(2, 2, 16, 12)),
+}
+MEASURED = 96  # steps timed at once: a multiple of every candidate's
+_TUNED: dict[tuple[int, tuple[int, int], str], Tiling] = {}  # by GPU, shape and dtype: the tiling for most steps
+
+
+def tilings(shape: tuple[int, int], dtype: str, device: int) -> tuple[Tiling, ...]:
+    """The tilings for a grid, most steps first: what `tune` found, otherwise by its size."""
+    first, *others = TILINGS[dtype]
+    cells = shape[0] * shape[1]
+    if cells >= LARGE:
+        first = replace(first, inner=True, warps=first.blocks)
+    elif cells >= MEDIUM:
+        first = replace(first, warps=first.blocks)
+    return _TUNED.get((device, shape, dtype), first), *others
+
+
+def candidates(dtype: str) -> tuple[Tiling, ...]:
+    """What `tune` tries."""
+    first = TILINGS[dtype][0]
+    small = [replace(first, warps=warps) for warps in (4, 8, first.blocks)]
+    return *small, replace(first, warps=first.blocks, inner=True)
+
+
+def tune(device: Device, ny: int, nx: int, dtype: str, repeat: int = 7) -> Tiling:
+    """Measure the candidates for ny x nx cells of `dtype` on a Cuda device and use the fastest in this process.
+
+    Allocates two grids and takes some thousand steps after compiling. Call it before anything is timed; results do not
+    depend on it, bit for bit. Returns the tiling chosen.
+    """
+    field = np.random.default_rng(0).random((ny, nx)).astype(dtype)  # zeros would run faster than any real field
+    u, out = device.upload(field), device.allocate((ny, nx), dtype)
+    seconds = {tiling: _measure(device, u, out, tiling, repeat) for tiling in candidates(dtype)}
+    best = min(seconds, key=lambda tiling: seconds[tiling])
+    _TUNED[u.device.id, u.shape, dtype] = best
+    return best
+
+
+def _measure(device: Device, u: Array, out: Array, tiling: Tiling, repeat: int) -> float:
+    """Median device seconds of MEASURED steps, after a first round to compile and warm up."""
+    launch = launcher(u.shape, u.dtype.name, u.device.id, tiling)
+    arguments = (u.dtype.type(0.2), np.int32(edge_code("zero-flux")))
+    seconds = []
+    with device.lock:
+        for _ in range(repeat + 1):
+            with device.stopwatch() as watch:
+                for _ in range(MEASURED // tiling.steps):
+                    launch(u, out, *arguments)
+                    u, out = out, u
+            seconds.append(watch.seconds())
+    return float(np.median(seconds[1:]))
+
+
+def launches(steps: int, sizes: tuple[int, ...]) -> list[int]:
+    """Cut `steps` >= 1 into launches of `sizes` (descending to 1, each a sum of two smaller): few, and an odd number.
+
+    Odd, because launches alternate between two arrays and the last one must write the second.
+    """
+    plan = []
+    for size in sizes:
+        plan += [size] * (steps // size)
+        steps %= size
+    if len(plan) % 2 == 0:
+        split = min(size for size in plan if size > 1)
+        larger = next(size for size in sizes if size < split and split - size in sizes)
+        plan.remove(split)
+        plan += [larger, split - larger]
+    return sorted(plan, reverse=True)
+
+
+@cache
+def launcher(shape: tuple[int, int], dtype: str, device: int, tiling: Tiling) -> Callable[..., None]:
+    """A function (u, out, r, edge code) that launches tiling.steps steps for arrays of that shape on that GPU."""
+    warps, rows = tiling.cut(shape[0], shape[1], multiprocessors(device))
+    kernel = compile_cuda(STEPS_SOURCE, defines=tiling.defines(dtype)).get_function("many_steps")
+    ny, nx, height = (np.int32(number) for number in (*shape, rows))
+
+    def launch(u: Array, out: Array, r: np.floating[Any], edges: np.int32) -> None:
+        kernel((warps,), (WARP,), (u, out, ny, nx, r, edges, height))
+
+    return launch
+
+
+@cache
+def multiprocessors(device: int) -> int:
+    """How many SMs a GPU has."""
+    import cupy
+
+    return int(cupy.cuda.Device(device).attributes["MultiProcessorCount"])
+
+
+# -- the functions of every backend
 
 
 def step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:

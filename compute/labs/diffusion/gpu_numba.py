@@ -13,7 +13,7 @@ from numba import njit
 
 from compute.devices import Array
 from compute.gpu_numba_kernel import kernel
-from compute.labs.diffusion.edges import PERIODIC, ZERO_DIRICHLET, edge_code
+from compute.labs.diffusion.scheme import PERIODIC, ZERO_DIRICHLET, edge_code
 
 WIDTH, ROWS, DEPTH = 32, 8, 4  # threads of a block in x and y, and cells of the tile each takes, one below the other
 HEIGHT = ROWS * DEPTH

@@ -13,6 +13,7 @@ nothing) and undone (names the last undo, which may have changed those of INITIA
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import astuple, replace
 from math import isfinite, nan
 from typing import TYPE_CHECKING
@@ -22,17 +23,33 @@ from numpy.typing import NDArray
 
 from compute.frames import Curve, Frame, Raster, freeze
 from compute.lab import View
+from compute.panels import Line, Panel
 from compute.timings import Timing
 
 if TYPE_CHECKING:
-    from compute.labs.diffusion import Diffusion
-    from compute.labs.diffusion.loaded import Loaded
+    from compute.labs.diffusion.initial import LoadedImage
+    from compute.labs.diffusion.lab import Diffusion
+
+
+PANELS: Mapping[str, Panel] = {
+    "field": Panel("Field u", "x [cells]", "y [cells]", image="field"),
+    "laplacian": Panel("Laplacian ∇²u", "x [cells]", "y [cells]", image="laplacian"),
+    "profile": Panel(
+        "Profile on the section line", "cell", "u", lines=(Line("profile", "u"), Line("exact", "exact", "dashed"))
+    ),
+}
 
 MAX_POINTS = 1024  # of a curve on the screen; a longer section shows every k-th cell
 ERROR_WINDOW = 512  # side of the square in the middle on which the racing kernel's error is taken
 
 
-def show(lab: Diffusion, image: Loaded | None, view: View | None, pixels: tuple[int, int]) -> Frame:
+def panels_of(frame: Frame) -> Mapping[str, Panel]:
+    """Those that the frame has something for."""
+    names = {*frame.rasters, *frame.curves}
+    return {name: panel for name, panel in PANELS.items() if name in names}
+
+
+def show(lab: Diffusion, image: LoadedImage | None, view: View | None, pixels: tuple[int, int]) -> Frame:
     """Build the frame; costs no step, and leaves the field as it is. image: what the field began as, if it was one."""
     camera = lab.camera
     camera.start()
@@ -62,7 +79,7 @@ def show(lab: Diffusion, image: Loaded | None, view: View | None, pixels: tuple[
     return Frame(parts, freeze(facts), timing, lab.number, freeze(_notes(lab, image)))
 
 
-def _notes(lab: Diffusion, image: Loaded | None) -> dict[str, str]:
+def _notes(lab: Diffusion, image: LoadedImage | None) -> dict[str, str]:
     """Where the field comes from, and what can come back."""
     return {
         "run": lab.run,

@@ -25,7 +25,7 @@ TITLE = "LSMR for each λ"
 
 
 @dataclass(frozen=True)
-class Point:
+class BaselinePoint:
     """One λ: |A x - b|, |x|, LSMR's iterations, and seconds from the stacking to the norms."""
 
     lam: float
@@ -52,7 +52,7 @@ class Baseline:
     """The points that were finished, in the order of the λ; arrays of one value each."""
 
     title: str
-    points: tuple[Point, ...]
+    points: tuple[BaselinePoint, ...]
 
     def column(self, name: str) -> NDArray[Any]:
         """(count,) values of a Point's field: "lam", "residual_norm", "solution_norm", "iterations", "seconds"."""
@@ -67,7 +67,7 @@ class Baseline:
 def run(
     solver: Solver,
     lambdas: Sequence[float],
-    progress: Callable[[Point, int], object] = lambda _point, _count: None,
+    progress: Callable[[BaselinePoint, int], object] = lambda _point, _count: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Baseline:
     """Solve for every λ > 0 in turn; ValueError for one that is not.
@@ -77,19 +77,19 @@ def run(
     for lam in lambdas:
         if not 0 < lam < np.inf:
             raise ValueError(f"lambdas must be finite and above 0, not {lam!r}")
-    points: list[Point] = []
+    points: list[BaselinePoint] = []
     for lam in lambdas:
         if cancelled():
             break
         start = perf_counter()
         x, iterations = solver.solve(float(lam))
         norms = solver.norms(x)
-        points.append(Point(float(lam), *norms, iterations, perf_counter() - start))
+        points.append(BaselinePoint(float(lam), *norms, iterations, perf_counter() - start))
         progress(points[-1], len(points))
     return Baseline(solver.title, tuple(points))
 
 
-class Stacked:
+class StackedSciPy:
     """The tutorial's way on the CPU. A: (m, n) csr; b: (m,)."""
 
     title = f"{TITLE}, stacked in float64 (the tutorial's way), SciPy"
@@ -109,7 +109,7 @@ class Stacked:
         return float(np.linalg.norm(self._A @ x - self._b)), float(np.linalg.norm(x))
 
 
-class Damped(Stacked):
+class DampedSciPy(StackedSciPy):
     """LSMR with λ as its damping, products in A's type; the same tolerances."""
 
     title = f"{TITLE}, damped, SciPy"
@@ -130,4 +130,4 @@ class Damped(Stacked):
         return x, int(iterations)
 
 
-SOLVERS: dict[str, Callable[[sp.csr_matrix, NDArray[Any]], Solver]] = {"stacked": Stacked, "damped": Damped}
+SOLVERS: dict[str, Callable[[sp.csr_matrix, NDArray[Any]], Solver]] = {"stacked": StackedSciPy, "damped": DampedSciPy}

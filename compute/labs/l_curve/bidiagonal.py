@@ -1,4 +1,7 @@
-"""A bidiagonalisation that goes on: steps in chunks on any backend, alpha and beta on the host after each of them."""
+"""A bidiagonalisation that goes on: steps in chunks on any backend, alpha and beta on the host after each of them.
+
+BidiagonalArrays is what lies on the device meanwhile, and what the kernels of every backend are handed.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from compute.devices import Device
-from compute.labs.l_curve.small import Small, coefficients
-from compute.labs.l_curve.state import Work
+from compute.devices import Array, Device
+from compute.labs.l_curve.small_system import Small, coefficients
 
 TINY = 8  # machine epsilons of the largest coefficient: what rounding leaves where there is nothing
 LOST = 0.01  # scalar product of two columns of V from which a step is made of rounding errors alone
@@ -20,6 +22,89 @@ LOOK = 16  # steps between two looks at V: errors that feed on themselves grow b
 SPARE = 8  # steps beyond min(m, n) that rounding may ask for before the matrix is used up
 INDEX_BYTES = 8  # of one stored entry's column and, shared by a row, of where it begins; at most
 VECTORS = 6  # u, w, c and what the products of a backend allocate
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A matrix by rows, on a device: entries starts[i] to starts[i + 1] are those of row i.
+
+    starts: (rows + 1,) int32 or int64; columns: (entries,) uint16, int32 or int64, as the backend's `index_types`
+    says; values: (entries,) float32 or float64. The columns within a row differ, and ascend.
+    """
+
+    shape: tuple[int, int]
+    starts: Array
+    columns: Array
+    values: Array
+
+    @classmethod
+    def of(cls, device: Device, kernels: ModuleType, matrix: sp.csr_matrix) -> Rows:
+        """`matrix` on `device`, with the indices that `kernels` reads."""
+        starts, columns = kernels.index_types(matrix.shape[1], matrix.nnz)
+        arrays = (matrix.indptr.astype(starts), matrix.indices.astype(columns), matrix.data)
+        return cls(matrix.shape, *(device.upload(array) for array in arrays))
+
+    @property
+    def entries(self) -> int:
+        """Stored non-zeros."""
+        return int(self.values.shape[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that one product reads of it."""
+        return int(self.starts.nbytes + self.columns.nbytes + self.values.nbytes)
+
+
+@dataclass(frozen=True)
+class BidiagonalArrays:
+    """The arrays of a Golub-Kahan bidiagonalisation of A (m, n) with room for `most` steps; real: float32 or float64.
+
+    A, T: the matrix and its transpose, by rows. u: (m,) real, the newest left vector; b before the start. V: (most +
+    1, n) real, the right vectors in its rows. w: (n,) real and c: (most + 1,) real, scratch. alpha, beta: (most + 1,)
+    float64: alpha[j] couples u_j and v_j, beta[j] couples u_j and v_(j - 1), beta[0] = |b|, counted from 0.
+    """
+
+    A: Rows
+    T: Rows
+    u: Array
+    V: Array
+    w: Array
+    c: Array
+    alpha: Array
+    beta: Array
+
+    @classmethod
+    def of(cls, device: Device, kernels: ModuleType, A: sp.csr_matrix, most: int) -> BidiagonalArrays:
+        """Arrays for the matrix A, whose dtype is that of the vectors; u and V hold nothing yet."""
+        rows, transposed = Rows.of(device, kernels, A), Rows.of(device, kernels, A.T.tocsr())
+        (m, n), real = A.shape, A.dtype
+        vectors = (device.allocate(shape, real) for shape in ((m,), (most + 1, n), (n,), (most + 1,)))
+        scalars = (device.upload(np.zeros(most + 1)) for _ in range(2))
+        return cls(rows, transposed, *vectors, *scalars)
+
+    def resized(self, device: Device, most: int) -> BidiagonalArrays:
+        """The same matrix and u with other room: V holds nothing, alpha and beta are zeros."""
+        V, c = (device.allocate(shape, self.V.dtype) for shape in ((most + 1, self.V.shape[1]), (most + 1,)))
+        alpha, beta = (device.upload(np.zeros(most + 1)) for _ in range(2))
+        return BidiagonalArrays(self.A, self.T, self.u, V, self.w, c, alpha, beta)
+
+    @property
+    def most(self) -> int:
+        """Steps that there is room for."""
+        return int(self.alpha.shape[0]) - 1
+
+
+def compressed(A: Any, dtype: str) -> sp.csr_matrix:
+    """A as CSR of `dtype`, entries sorted and summed, stored zeros left out."""
+    matrix = sp.csr_matrix(A, dtype=dtype, copy=False)
+    if not matrix.has_canonical_format or (matrix.data == 0).any():
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    return matrix
+
+
+# -- step by step
 
 
 def nbytes(unknowns: int, entries: int, room: int, dtype: str) -> int:
@@ -55,7 +140,7 @@ class Bidiagonalisation:
 
     def __init__(self, device: Device, kernels: ModuleType, A: sp.csr_matrix, most: int, orthogonal: bool) -> None:
         self.device, self.kernels, self.orthogonal = device, kernels, orthogonal
-        self.work = Work.of(device, kernels, A, most)
+        self.work = BidiagonalArrays.of(device, kernels, A, most)
         self.dtype = A.dtype
         self._reset()
 

@@ -12,7 +12,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from compute import numba_threads
-from compute.labs.l_curve.state import Rows, Work
+from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Rows
 
 numba_threads.choose_layer()
 
@@ -26,12 +26,12 @@ def index_types(columns: int, entries: int) -> tuple[type, type]:
     return np.int64, np.uint16 if columns <= 2**16 else np.int32
 
 
-def start(work: Work) -> None:
+def start(work: BidiagonalArrays) -> None:
     """As in cpu_numpy."""
     _start(*_arrays(work.T), work.u, work.V, work.w, work.alpha, work.beta)
 
 
-def steps(work: Work, first: int, count: int, orthogonal: bool, tiny: float) -> None:
+def steps(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny: float) -> None:
     """As in cpu_numpy."""
     vectors = work.u, work.V, work.w, work.c
     _steps(_arrays(work.A), _arrays(work.T), vectors, work.alpha, work.beta, first, count, (orthogonal, tiny))

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from compute.labs.l_curve.state import Rows, Work
+from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Rows
 
 Vector = NDArray[np.floating]
 
@@ -17,7 +17,7 @@ def index_types(columns: int, entries: int) -> tuple[type, type]:
     return (np.int32, np.int32) if small else (np.int64, np.int64)
 
 
-def start(work: Work) -> None:
+def start(work: BidiagonalArrays) -> None:
     """beta_0 u_0 = b, alpha_0 v_0 = transpose(A) u_0, where b is read from work.u and must not be orthogonal to A.
 
     Writes beta[0], alpha[0], u = u_0 and V[0] = v_0. Norms are accumulated in float64 whatever the vectors' type.
@@ -27,7 +27,7 @@ def start(work: Work) -> None:
     work.alpha[0] = _normalise(work.w, work.V[0], 0.0)
 
 
-def steps(work: Work, first: int, count: int, orthogonal: bool, tiny: float) -> None:
+def steps(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny: float) -> None:
     """Steps number first to first + count - 1, at least one, at most to work.most; what `start` wrote is step -1.
 
     Step j: beta_(j+1) u_(j+1) = A v_j - alpha_j u_j, then alpha_(j+1) v_(j+1) = transpose(A) u_(j+1) - beta_(j+1) v_j,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from compute.labs.l_curve.baseline import TITLE, Solver
 
 
-class Stacked:
+class StackedCuPy:
     """The tutorial's way on the current GPU. A: (m, n) csr on the host; b: (m,)."""
 
     title = f"{TITLE}, stacked in float64 (the tutorial's way), CuPy"
@@ -37,7 +37,7 @@ class Stacked:
         return float(norm(self._A @ x - self._b)), float(norm(x))
 
 
-class Damped(Stacked):
+class DampedCuPy(StackedCuPy):
     """LSMR with λ as its damping, products in A's type; the same tolerances."""
 
     title = f"{TITLE}, damped, CuPy"
@@ -66,4 +66,4 @@ def _libraries() -> tuple[Any, Any, Any]:
     return cupy, sparse, linalg
 
 
-SOLVERS: dict[str, Callable[[sp.csr_matrix, NDArray[Any]], Solver]] = {"stacked": Stacked, "damped": Damped}
+SOLVERS: dict[str, Callable[[sp.csr_matrix, NDArray[Any]], Solver]] = {"stacked": StackedCuPy, "damped": DampedCuPy}

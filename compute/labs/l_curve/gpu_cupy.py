@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from compute.devices import Array
+from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Rows
+from compute.labs.l_curve.gpu_launch import MOST_BLOCKS, PLAIN, SLICES, Recurrence, product, vectors
 from compute.labs.l_curve.gpu_onepass import Tiles, sweep, tiles_of
-from compute.labs.l_curve.gpu_products import MOST_BLOCKS, PLAIN, Recurrence, product
-from compute.labs.l_curve.gpu_vectors import SLICES, vectors
-from compute.labs.l_curve.state import Rows, Work
 
 
 def index_types(columns: int, entries: int) -> tuple[type, type]:
@@ -28,7 +27,7 @@ def index_types(columns: int, entries: int) -> tuple[type, type]:
     return np.int64, np.uint16 if columns <= 2**16 else np.int32
 
 
-def start(work: Work) -> None:
+def start(work: BidiagonalArrays) -> None:
     """As in cpu_numpy."""
     with work.u.device:
         scratch, backward, kernels = _scratch_of(work), product(work.T), vectors(work.u)
@@ -39,7 +38,7 @@ def start(work: Work) -> None:
         tiles_of(work.A)  # laid out here, so that no step has to wait for it
 
 
-def steps(work: Work, first: int, count: int, orthogonal: bool, tiny: float) -> None:
+def steps(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny: float) -> None:
     """As in cpu_numpy; in one pass over A where that pays."""
     with work.u.device:
         tiles, scratch = tiles_of(work.A), _scratch_of(work)
@@ -47,7 +46,7 @@ def steps(work: Work, first: int, count: int, orthogonal: bool, tiny: float) -> 
         run.steps(first, count, orthogonal)
 
 
-def two_products(work: Work, first: int, count: int, orthogonal: bool, tiny: float) -> None:
+def two_products(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny: float) -> None:
     """As `steps`, but always with A and with its transpose."""
     with work.u.device:
         _TwoProducts(work, _scratch_of(work), tiny).steps(first, count, orthogonal)
@@ -83,7 +82,7 @@ class _Scratch:
 class _Run:
     """Steps that are launched one after the other; u and w are normalised only where the next kernel reads them."""
 
-    def __init__(self, work: Work, scratch: _Scratch, tiny: float) -> None:
+    def __init__(self, work: BidiagonalArrays, scratch: _Scratch, tiny: float) -> None:
         self._work, self._scratch, self._tiny = work, scratch, tiny
         self._vectors = vectors(work.w)
         self._counted = 0  # sums of squares of w
@@ -125,7 +124,7 @@ class _Run:
 class _TwoProducts(_Run):
     """With A and with its transpose."""
 
-    def __init__(self, work: Work, scratch: _Scratch, tiny: float) -> None:
+    def __init__(self, work: BidiagonalArrays, scratch: _Scratch, tiny: float) -> None:
         super().__init__(work, scratch, tiny)
         self._forward, self._backward = product(work.A), product(work.T)
 
@@ -142,7 +141,7 @@ class _TwoProducts(_Run):
 class _OnePass(_Run):
     """With A alone, laid out for it."""
 
-    def __init__(self, work: Work, scratch: _Scratch, tiny: float, tiles: Tiles) -> None:
+    def __init__(self, work: BidiagonalArrays, scratch: _Scratch, tiny: float, tiles: Tiles) -> None:
         super().__init__(work, scratch, tiny)
         self._tiles, self._sweep = tiles, sweep(tiles)
         room = 1 << (self._sweep.blocks * work.w.size).bit_length()
@@ -156,7 +155,7 @@ class _OnePass(_Run):
         self._counted = self._vectors.merge(sums, work.w, work.beta[j + 1 :], work.V[j], squares, self._tiny)
 
 
-def _scratch_of(work: Work) -> _Scratch:
+def _scratch_of(work: BidiagonalArrays) -> _Scratch:
     rows = 1 << int(work.alpha.size).bit_length()  # doubled, not grown step by step
     return _scratch(work.u.device.id, work.u.dtype.name, rows)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from compute.devices import Array
 from compute.gpu_numba_kernel import kernel
-from compute.labs.l_curve.state import Rows, Work
+from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Rows
 
 LANES, ROWS = 32, 4  # threads of a row, rows of a block
 THREADS = LANES * ROWS
@@ -28,7 +28,7 @@ def index_types(columns: int, entries: int) -> tuple[type, type]:
     return np.int64, np.uint16 if columns <= 2**16 else np.int32
 
 
-def start(work: Work) -> None:
+def start(work: BidiagonalArrays) -> None:
     """As in cpu_numpy."""
     squares = _scratch(max(work.u.size, work.w.size))
     count = _blocks(work.u.size, THREADS)
@@ -40,7 +40,7 @@ def start(work: Work) -> None:
     _normalise(work.w, squares, count, work.alpha, work.V[0], 0.0)
 
 
-def steps(work: Work, first: int, count: int, orthogonal: bool, tiny: float) -> None:
+def steps(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny: float) -> None:
     """As in cpu_numpy."""
     squares = _scratch(max(work.u.size, work.w.size))
     for j in range(first, first + count):

@@ -17,8 +17,8 @@ import numpy as np
 
 from compute.cuda_source import compile_cuda
 from compute.devices import Array
-from compute.labs.l_curve.gpu_products import PACK, REAL, STATIC_SHARED, WARP, Recurrence, facts
-from compute.labs.l_curve.state import Rows
+from compute.labs.l_curve.bidiagonal import Rows
+from compute.labs.l_curve.gpu_launch import PACK, REAL, STATIC_SHARED, WARP, Recurrence, facts
 
 SOURCE = Path(__file__).with_suffix(".cu")
 SHAPES = {"float32": (8, 4, 2), "float64": (8, 2, 4)}  # warps of a block, rows of a turn, turns in registers

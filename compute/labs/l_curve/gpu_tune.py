@@ -1,7 +1,7 @@
 """Where the time of a step goes on this GPU, and which forms of its kernels are fastest: how the constants were chosen.
 
 `python -m compute.labs.l_curve.gpu_tune [n]` prints it for the tutorial's problem in float32. Nothing is changed by it:
-the forms are constants of gpu_products.py (THREADS) and gpu_onepass.py (SHAPES).
+the forms are constants of gpu_launch.py (THREADS) and gpu_onepass.py (SHAPES).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from compute.backends import backend
-from compute.labs.l_curve import gpu_cupy, gpu_onepass, gpu_products, gpu_vectors
+from compute.labs.l_curve import gpu_cupy, gpu_launch, gpu_onepass
+from compute.labs.l_curve.bidiagonal import BidiagonalArrays, compressed
 from compute.labs.l_curve.problems import make
-from compute.labs.l_curve.state import Work, compressed
 
 N, REAL = 15_000, "float32"
 THREADS = (512, 640, 768, 896, 1024)
@@ -32,7 +32,7 @@ class Tuning:
         self.device = backend("gpu_cupy").open_device()
         A, self.b, _ = make("random_sparse", n=n)
         self.A = compressed(A, REAL)
-        self.work = Work.of(self.device, gpu_cupy, self.A, max(STEPS))
+        self.work = BidiagonalArrays.of(self.device, gpu_cupy, self.A, max(STEPS))
         self.begin()
 
     def begin(self) -> None:
@@ -52,15 +52,15 @@ class Tuning:
 
     def products(self) -> Iterator[str]:
         """Threads of a block that holds x; A and its transpose in turn."""
-        work, kept = self.work, dict(gpu_products.THREADS)
+        work, kept = self.work, dict(gpu_launch.THREADS)
         turns = (work.A, work.V[0], work.w), (work.T, work.u, work.w)
         for threads in THREADS:
-            gpu_products.THREADS[REAL] = threads
-            gpu_products._product.cache_clear()  # noqa: SLF001 the forms are tried by the package itself
+            gpu_launch.THREADS[REAL] = threads
+            gpu_launch._product.cache_clear()  # noqa: SLF001 the forms are tried by the package itself
             seconds = self.seconds(lambda: self.both(*turns)) / 2
             yield f"product, {threads} threads: {1e6 * seconds:.1f} us, {self.rate(seconds):.0f} GB/s"
-        gpu_products.THREADS.update(kept)
-        gpu_products._product.cache_clear()  # noqa: SLF001
+        gpu_launch.THREADS.update(kept)
+        gpu_launch._product.cache_clear()  # noqa: SLF001
 
     def both(self, *turns: Any) -> None:
         """A product with A and one with its transpose."""
@@ -86,7 +86,7 @@ class Tuning:
                 self.device.allocate((run.blocks * work.w.size,), REAL),
                 self.device.allocate((run.blocks,), "f8"),
             )
-            how = gpu_products.Recurrence(norm=self.device.upload(np.zeros(1)), made=made)
+            how = gpu_launch.Recurrence(norm=self.device.upload(np.zeros(1)), made=made)
             seconds = self.seconds(lambda: run(tiles, work.V[0], work.u, sums, how))  # noqa: B023
             apart = np.abs(self.coefficients(gpu_cupy.steps) / truth - 1).max()
             nbytes = sum(array.nbytes for array in (tiles.starts, tiles.columns, tiles.values))
@@ -99,9 +99,9 @@ class Tuning:
 
     def vectors(self) -> Iterator[str]:
         """Making w orthogonal to so many rows of V, and adding up what the blocks of a pass leave."""
-        work, kernels = self.work, gpu_vectors.vectors(self.work.w)
-        parts = self.device.allocate((gpu_vectors.SLICES * (max(STEPS) + 1),), REAL)
-        made = self.device.allocate((gpu_products.MOST_BLOCKS,), "float64")
+        work, kernels = self.work, gpu_launch.vectors(self.work.w)
+        parts = self.device.allocate((gpu_launch.SLICES * (max(STEPS) + 1),), REAL)
+        made = self.device.allocate((gpu_launch.MOST_BLOCKS,), "float64")
         for k in STEPS:
             slices = kernels.slices_for(k, work.w.size)
             one = self.seconds(lambda: kernels.project(work.V, k, work.w, parts, slices))  # noqa: B023
@@ -109,7 +109,7 @@ class Tuning:
             size = k * work.w.nbytes / 1e9
             rates = f"{size / one:.0f} and {size / two:.0f} GB/s"
             yield f"k = {k}: project {1e6 * one:.1f} us, subtract {1e6 * two:.1f} us; {rates}"
-        blocks = gpu_products.facts(0).multiprocessors
+        blocks = gpu_launch.facts(0).multiprocessors
         sums, squares = self.device.allocate((blocks * work.w.size,), REAL), (made, made)
         merge = self.seconds(lambda: kernels.merge((sums, blocks), work.w, work.beta, work.V[0], squares, 0.0))
         yield f"merge of {blocks} sums: {1e6 * merge:.1f} us"

@@ -16,6 +16,7 @@ problem, files (their fingerprint, "" for none) and kept (the part of a picture 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import nan, sqrt
 from typing import TYPE_CHECKING
@@ -24,24 +25,64 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.devices import Array
+from compute.display.camera import Camera
 from compute.frames import Curve, Frame, Raster, freeze
 from compute.lab import View
 from compute.labs.l_curve.rules import RULES
 from compute.labs.l_curve.rules.minima import adaptive_weight, gcv_values, weighted_values
-from compute.labs.l_curve.small import coefficients, points
-from compute.raster.camera import Camera
+from compute.labs.l_curve.small_system import coefficients, points
+from compute.panels import Line, Panel
 
 if TYPE_CHECKING:
-    from compute.labs.l_curve import LCurve
+    from compute.labs.l_curve.lab import LCurve
+
+
+LAMBDA = "λ"
+ALL: Mapping[str, Panel] = {
+    "l-curve": Panel(
+        "L-curve",
+        "residual norm |A x − b|",
+        "solution norm |x|",
+        "xy",
+        (Line("l-curve"), Line("ribbon-lower", "bounds", "dashed"), Line("ribbon-upper", "", "dashed")),
+    ),
+    "curvature": Panel("Curvature of the L-curve", LAMBDA, "curvature", "x", (Line("curvature"),)),
+    "gcv": Panel(
+        "Generalised cross-validation",
+        LAMBDA,
+        "GCV",
+        "xy",
+        (Line("gcv", "GCV"), Line("weighted-gcv", "weighted", "dashed")),
+    ),
+    "picard": Panel(
+        "Picard plot",
+        "i",
+        "",
+        "y",
+        (
+            Line("singular", "σᵢ"),
+            Line("picard-coefficients", "|uᵢᵀb|", "points"),
+            Line("picard-ratio", "|uᵢᵀb| / σᵢ", "points"),
+        ),
+    ),
+    "error": Panel("Error of the solution", LAMBDA, "relative error", "xy", (Line("error"),)),
+    "solution": Panel("Solution", "i", "x", "", (Line("solution", "x"), Line("truth", "true x", "dashed"))),
+}
 
 Vector = NDArray[np.float64]
 
 MOST_POINTS = 2048  # of a line on the screen; a longer one shows every k-th
 
 
+def panels_of(frame: Frame) -> Mapping[str, Panel]:
+    """Those of which the frame has a curve; solution and truth as pictures where they are some."""
+    found = {name: panel for name, panel in ALL.items() if any(line.curve in frame.curves for line in panel.lines)}
+    return found | {name: Panel(name, "x", "y", image=name) for name in frame.rasters}
+
+
 def show(lab: LCurve, view: View | None, pixels: tuple[int, int]) -> Frame:
     """Build the frame; costs no step."""
-    camera = Camera(lab.device, lab.raster)
+    camera = Camera(lab.device, lab.display)
     lam, why = shown(lab)
     parts: dict[str, Raster | Curve] = dict(_over_lambda(lab) | _spectra(lab))
     x = lab.bidiagonal.solution(coefficients(lab.bidiagonal.small, lam))

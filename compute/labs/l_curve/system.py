@@ -1,4 +1,4 @@
-"""The problem that a lab holds: A, b without noise, and what is known beside them."""
+"""The problem that a lab holds: A, b without noise, and what is known beside them; and the noise that is added to b."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from compute.images import Kept, as_field, fingerprint, read_image
+from compute.labs.l_curve.bidiagonal import compressed
 from compute.labs.l_curve.problems import NAMES, PROBLEMS, make, require
-from compute.labs.l_curve.problems.noise import noisy
-from compute.labs.l_curve.problems.options import Option, Whole
-from compute.labs.l_curve.state import compressed
+from compute.labs.l_curve.problems.checks import Option, WholeNumber
 
 OWN = NAMES[-1]
 EXACT = 400  # rows and columns up to which singular values are worked out: a tenth of a second
@@ -23,6 +22,15 @@ TYPICAL = {"random_sparse": 3000, **dict.fromkeys(("blur", "tomo", "paralleltomo
 TYPICAL_LINE = 200  # n of all others
 TUTORIAL = (0.1, 5e3, 10)  # λ of the tutorial that the random sparse matrix is from
 SPAN, COUNT = {"float64": 1e-6, "float32": 1e-4}, 200  # automatic range of λ, below |A|, and how many
+
+
+def noisy(b: NDArray[np.float64], level: float, seed: int) -> tuple[NDArray[np.float64], float]:
+    """(b + e, |e|) with white Gaussian e of exactly |e| = level |b|, level >= 0; e depends on `seed` alone."""
+    if level == 0:
+        return b, 0.0
+    e = np.random.default_rng(seed).standard_normal(b.size)
+    size = level * float(np.linalg.norm(b))
+    return b + e * (size / np.linalg.norm(e)), size
 
 
 def typical(name: str) -> int:
@@ -39,7 +47,7 @@ def options_of(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _whole(kind: Option, value: Any) -> Any:
     """A float that is a whole number as int where the option wants one: a slider knows no kinds of numbers."""
-    return int(value) if isinstance(kind, Whole) and isinstance(value, float) and value.is_integer() else value
+    return int(value) if isinstance(kind, WholeNumber) and isinstance(value, float) and value.is_integer() else value
 
 
 def settled(values: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -62,7 +70,7 @@ class Spectrum:
 
 
 @dataclass(frozen=True)
-class System:
+class HeldProblem:
     """A problem. A: (m, n) csr in the lab's type; b: (m,) float64 without noise; x: (n,) float64 or None.
 
     side: of a picture whose pixels x holds, 0 of a line; tutorial: whether it is the tutorial's; files: the fingerprint
@@ -78,7 +86,7 @@ class System:
     kept: str = ""
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> System:
+    def of(cls, values: Mapping[str, Any]) -> HeldProblem:
         """Make the problem that a lab's values name.
 
         Raises ValueError, and OutOfMemory before anything large is made.

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.devices import Array, Device
+from compute.display.camera import Camera
 from compute.frames import Curve, Raster
 from compute.lab import View
-from compute.raster.camera import Camera
 
 COLOURINGS = ("histogram", "smooth", "distance", "interior")
 SCALES = ("log", "linear")
@@ -25,31 +25,31 @@ CLOSEST, FARTHEST = -3.0, -2.0  # log2 of the distances at both ends, in pixels 
 
 ROUNDING = 1e-6  # of a logarithm in float32, which must not put the first and the last pixel outside
 
-Limits = tuple[float, float]
+ColourLimits = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Look:
+class ColourSettings:
     """How to colour: one of COLOURINGS, one of SCALES for counts, and fixed limits of the counts or None."""
 
     colouring: str
     scale: str
-    limits: Limits | None
+    limits: ColourLimits | None
 
 
 @dataclass(frozen=True)
-class Coloured:
+class ColouredPicture:
     """The raster, the curves "histogram" and "cumulative" of the smooth counts, the limits of these, and which part of
     the pixels has none.
     """
 
     raster: Raster
     curves: dict[str, Curve]
-    limits: Limits
+    limits: ColourLimits
     inside: float
 
 
-class Colourist:
+class ColourMapper:
     """Colours what lies on one device, and keeps the buffers for it."""
 
     def __init__(self, device: Device, camera: Camera, kernels: ModuleType) -> None:
@@ -59,8 +59,13 @@ class Colourist:
         self._buffers: dict[str, Array] = {}
 
     def picture(
-        self, counts: Array, look: Look, view: View | None, pixels: tuple[int, int], inner: Array | None = None
-    ) -> Coloured:
+        self,
+        counts: Array,
+        look: ColourSettings,
+        view: View | None,
+        pixels: tuple[int, int],
+        inner: Array | None = None,
+    ) -> ColouredPicture:
         """Colour the part of counts inside `view`, in at most `pixels`.
 
         counts: float32 (py, px), NaN in the set; inner: what colours the interior, 0 to 1, if that is wanted.
@@ -82,11 +87,11 @@ class Colourist:
             raster = self._camera.raster(inner, view, pixels, (0.0, 1.0), "|multiplier|")
         else:
             raster = self._camera.raster(scaled, view, pixels, ends, LABELS[scale])
-        return Coloured(raster, curves, limits, survey.nonfinite / counts.size)
+        return ColouredPicture(raster, curves, limits, survey.nonfinite / counts.size)
 
     def _scaled(
-        self, counts: Array, scale: str, limits: Limits
-    ) -> tuple[Array, Limits, Callable[[NDArray[Any]], NDArray[Any]]]:
+        self, counts: Array, scale: str, limits: ColourLimits
+    ) -> tuple[Array, ColourLimits, Callable[[NDArray[Any]], NDArray[Any]]]:
         """The counts on the scale, the limits on it, and the way back from it."""
         if scale == "linear":
             return counts, limits, lambda values: values
@@ -95,7 +100,7 @@ class Colourist:
         low, high = (float(np.log2(max(limit, 2.0**-20))) for limit in limits)
         return logs, (low - ROUNDING, high + ROUNDING), np.exp2
 
-    def _histogram(self, values: Array, ends: Limits) -> NDArray[np.int64]:
+    def _histogram(self, values: Array, ends: ColourLimits) -> NDArray[np.int64]:
         self._kernels.histogram(values, self._bins, *ends)
         return self._device.download(self._bins)
 

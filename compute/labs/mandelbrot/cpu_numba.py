@@ -1,7 +1,12 @@
-"""The Mandelbrot set in Numba, rows in parallel over all cores: the fair CPU opponent. No fastmath: NumPy's bits."""
+"""The Mandelbrot set in Numba, rows in parallel over all cores: the fair CPU opponent. No fastmath: NumPy's bits.
+
+The scalar code is that of formula.py, deep.py, bla.py and cycle.py. Last come kernels that are slow on purpose: what
+the lecture writes first, with the same counts as `direct`.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,13 +16,12 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from compute import numba_threads
+from compute.labs.mandelbrot import bla as one
+from compute.labs.mandelbrot.cycle import multiplier_at
 from compute.labs.mandelbrot.deep import normal, perturb, perturb_far
-from compute.labs.mandelbrot.formula import ESCAPED, PERIODIC, inside, iterate, smooth_count
-from compute.labs.mandelbrot.slow_cpu import SLOW
-from compute.labs.mandelbrot.state import MARGIN, Part, Reference, State
-from compute.labs.mandelbrot.table_cpu import bla
-
-__all__ = ["VARIANTS", "bla", "direct", "far", "perturbed", "pick"]
+from compute.labs.mandelbrot.formula import ESCAPED, PERIODIC, complex_power, each_step, inside, iterate, smooth_count
+from compute.labs.mandelbrot.reference_orbit import ReferenceOrbit
+from compute.labs.mandelbrot.state import MARGIN, LaunchPart, PixelArrays
 
 numba_threads.choose_layer()
 
@@ -26,8 +30,13 @@ MARGIN64 = MARGIN["float64"]
 _perturb = njit(cache=True, nogil=True)(perturb)
 _perturb_far = njit(cache=True, nogil=True)(perturb_far)
 
+_compiled = njit(cache=True, nogil=True)
+_first_plain, _merge_plain = _compiled(one.first_plain), _compiled(one.merge_plain)
+_first_far, _merge_far = _compiled(one.first_far), _compiled(one.merge_far)
+Axis = NDArray[np.float64]
 
-def direct(state: State, part: Part) -> None:
+
+def direct(state: PixelArrays, part: LaunchPart) -> None:
     """Iterate z^2 + c on the pixels of `part`, in the type of state.z (float32 or float64).
 
     Reads re and im; reads and writes z and count; writes smooth where a pixel finishes; adds to totals.
@@ -39,7 +48,7 @@ def direct(state: State, part: Part) -> None:
         _direct(arrays, state.totals, _numbers(part), constants, part.shortcuts)
 
 
-def perturbed(state: State, part: Part, reference: Reference) -> None:
+def perturbed(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -> None:
     """Iterate the pixels of `part` as differences from `reference`, in float64: pixel spacings down to 1e-290.
 
     Reads re and im (offsets in pixels); reads and writes z, place[0] and count; writes smooth; adds to totals.
@@ -51,7 +60,7 @@ def perturbed(state: State, part: Part, reference: Reference) -> None:
         _perturbed(_deep_arrays(state), state.totals, orbit, _numbers(part), (*geometry, part.shortcuts))
 
 
-def far(state: State, part: Part, reference: Reference) -> None:
+def far(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -> None:
     """As `perturbed`, with an exponent of its own for each number: any spacing. Writes place[1] too."""
     arrays = reference.exponents, reference.table, reference.powers, reference.radius, reference.reach
     geometry = (*reference.centre, reference.spacing, reference.exponent)
@@ -64,11 +73,11 @@ def pick(values: NDArray[Any], out: NDArray[Any], stride: int) -> None:
     out[...] = values[::stride, ::stride]
 
 
-def _numbers(part: Part) -> tuple[int, ...]:
+def _numbers(part: LaunchPart) -> tuple[int, ...]:
     return part.first, part.last, part.stride, part.iterations, part.limit, part.max_iterations
 
 
-def _deep_arrays(state: State) -> tuple[NDArray[Any], ...]:
+def _deep_arrays(state: PixelArrays) -> tuple[NDArray[Any], ...]:
     return state.re, state.im, state.z, state.place, state.count, state.smooth
 
 
@@ -209,4 +218,144 @@ def _far(arrays, totals, reference, numbers, geometry):  # type: ignore[no-untyp
     totals[1] += left
 
 
-VARIANTS: dict[str, Callable[[State, Part], None]] = {"block": direct, **SLOW}  # the first is the default
+# -- the table of bla.py: level by level, each in parallel
+
+
+def bla(
+    orbit: NDArray[Any],
+    exponents: NDArray[Any],
+    table: NDArray[Any],
+    powers: NDArray[Any],
+    radius: NDArray[Any],
+    log2_dc: float,
+    log2_epsilon: float,
+    far: bool,
+) -> None:
+    """Fill the table of the orbit Z_m = orbit[m] 2^exponents[m], m = 0 … M, for pixels with |dc| up to 2^log2_dc.
+
+    Arguments and results as of `bla` in bla.py.
+    """
+    if far:
+        _table_far(orbit, exponents, table, powers, radius, log2_dc, log2_epsilon)
+    else:
+        _table_plain(orbit, table, radius, math.exp2(log2_dc), math.exp2(log2_epsilon))
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _table_plain(orbit, table, radius, dc, epsilon):  # type: ignore[no-untyped-def]
+    count, level = orbit.shape[0] - 2, 1
+    for i in prange(count):
+        _first_plain(i, orbit, table, radius, dc, epsilon)
+    while count >> level > 0:
+        for i in prange(count >> level):
+            _merge_plain(i, level, table, radius, dc)
+        level += 1
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _table_far(orbit, exponents, table, powers, radius, log2_dc, log2_epsilon):  # type: ignore[no-untyped-def]
+    count, level = orbit.shape[0] - 2, 1
+    for i in prange(count):
+        _first_far(i, orbit, exponents, table, powers, radius, log2_dc, log2_epsilon)
+    while count >> level > 0:
+        for i in prange(count >> level):
+            _merge_far(i, level, table, powers, radius, log2_dc)
+        level += 1
+
+
+# -- the attracting cycle
+
+
+def multiplier(
+    re: Axis, im: Axis, count: NDArray[Any], out: NDArray[Any], max_iterations: int, settle: int, longest: int
+) -> None:
+    """out = |product of 2 z over the attracting cycle|, 0 to 1, for the pixels whose count is max_iterations.
+
+    re (nx,), im (ny,): float64, the parts of c; count: int32 (ny, nx); out: float32 (ny, nx). NaN for the other
+    pixels and where no cycle of up to `longest` points was found within `settle` iterations.
+    """
+    with numba.parallel_chunksize(ROWS_AT_ONCE):
+        _multiplier(re, im, count, out, (max_iterations, settle, longest))
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _multiplier(re, im, count, out, numbers):  # type: ignore[no-untyped-def]
+    max_iterations, settle, longest = numbers
+    for row in prange(out.shape[0]):
+        i = np.int64(row)
+        for j in range(out.shape[1]):
+            inside = count[i, j] == max_iterations
+            out[i, j] = multiplier_at(re[j], im[i], settle, longest) if inside else np.nan
+
+
+# -- slow on purpose
+
+
+def with_a_test_each_step(state: PixelArrays, part: LaunchPart) -> None:
+    """As cpu_numba.direct, with an escape test after each step and no shortcuts."""
+    _launch_slow(_each_step, state, part)
+
+
+def with_complex_numbers(state: PixelArrays, part: LaunchPart) -> None:
+    """As cpu_numba.direct, with z**2 + c and abs(z) on complex numbers and no shortcuts."""
+    _launch_slow(_complex, state, part)
+
+
+def _launch_slow(kernel: Callable[..., None], state: PixelArrays, part: LaunchPart) -> None:
+    numbers = part.first, part.last, part.stride, part.iterations, part.limit, part.max_iterations
+    arrays = state.re, state.im, state.z, state.count, state.smooth
+    with numba.parallel_chunksize(ROWS_AT_ONCE):
+        kernel(arrays, state.totals, numbers, state.z.dtype.type(4))
+
+
+def _slow(iterate: Any) -> Any:
+    """A kernel that goes over the pixels of a part with `iterate`."""
+
+    @njit(nogil=True)
+    def pixel(arrays, i, j, numbers, four):  # type: ignore[no-untyped-def]
+        re, im, z, count, smooth = arrays
+        _, _, _, iterations, limit, top = numbers
+        done = np.int64(-1 - count[i, j])
+        if done < 0 or done >= limit:
+            return 0, 0
+        x, y = z[0, i, j], z[1, i, j]
+        if done == 0:
+            x, y = four - four, four - four
+        x, y, n, found = iterate(x, y, re[j], im[i], done, min(done + iterations, limit), four)
+        if found == ESCAPED:
+            count[i, j] = n
+            smooth[i, j] = smooth_count(np.float64(x), np.float64(y), np.float64(re[j]), np.float64(im[i]), n)
+        elif n >= top:
+            count[i, j], smooth[i, j] = top, np.nan
+        else:
+            count[i, j], z[0, i, j], z[1, i, j] = -1 - n, x, y
+            return n - done, 1 if n < limit else 0
+        return n - done, 0
+
+    @njit(nogil=True, parallel=True)
+    def kernel(arrays, totals, numbers, four):  # type: ignore[no-untyped-def]
+        first, last, stride = numbers[0], numbers[1], numbers[2]
+        work = 0
+        left = 0
+        for row in prange(last - first):
+            for j in range(0, arrays[0].size, stride):
+                did, stays = pixel(arrays, (np.int64(row) + first) * stride, j, numbers, four)
+                work += did
+                left += stays
+        totals[0] += work
+        totals[1] += left
+
+    return kernel
+
+
+@njit
+def _without_constants(x, y, cr, ci, n, end, four):  # type: ignore[no-untyped-def]
+    return complex_power(x, y, cr, ci, n, end)
+
+
+_each_step, _complex = _slow(each_step), _slow(_without_constants)
+SLOW: dict[str, Callable[[PixelArrays, LaunchPart], None]] = {
+    "test each step": with_a_test_each_step,
+    "complex z**2": with_complex_numbers,
+}
+VARIANTS: dict[str, Callable[[PixelArrays, LaunchPart], None]] = {"block": direct, **SLOW}  # the first is the default

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.mandelbrot.bla import bla
+from compute.labs.mandelbrot.bla import bla, normal, plus, scaled
+from compute.labs.mandelbrot.cycle import CLOSE2, FIRST, NEWTON, SLACK, STILL2
 from compute.labs.mandelbrot.formula import BLOCK, FAR2, FAR_STEPS
-from compute.labs.mandelbrot.state import MARGIN, Part, Reference, State
-from compute.labs.mandelbrot.wide import Plain as _Plain
-from compute.labs.mandelbrot.wide import Wide as _Scaled
+from compute.labs.mandelbrot.reference_orbit import ReferenceOrbit
+from compute.labs.mandelbrot.state import MARGIN, LaunchPart, PixelArrays
 
-__all__ = ["VARIANTS", "bla", "direct", "far", "perturbed", "pick"]
+__all__ = ["bla"]
+
 
 Line = NDArray[Any]
 
+Mask = NDArray[np.bool_]
 
-def direct(state: State, part: Part) -> None:
+Axis = NDArray[np.float64]
+Points = NDArray[np.complex128]
+
+
+def direct(state: PixelArrays, part: LaunchPart) -> None:
     """Iterate z^2 + c on the pixels of `part`, in the type of state.z (float32 or float64).
 
     Reads re and im; reads and writes z and count; writes smooth where a pixel finishes; adds to totals.
@@ -37,7 +44,7 @@ def direct(state: State, part: Part) -> None:
         _run(state, part, int(begun), *chosen)
 
 
-def perturbed(state: State, part: Part, reference: Reference) -> None:
+def perturbed(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -> None:
     """Iterate the pixels of `part` as differences from `reference`, in float64: pixel spacings down to 1e-290.
 
     Reads re and im (offsets in pixels); reads and writes z, place[0] and count; writes smooth; adds to totals. Every
@@ -52,15 +59,15 @@ def perturbed(state: State, part: Part, reference: Reference) -> None:
             finish(state, i[skip], j[skip], part.max_iterations, np.nan)
             i, j, dc = i[~skip], j[~skip], dc[~skip]
         d, m, _ = _kept(state, n, i, j)
-        _follow(state, part, reference, n, i, j, _Plain(d), m, _Plain(dc))
+        _follow(state, part, reference, n, i, j, PlainNumbers(d), m, PlainNumbers(dc))
 
 
-def far(state: State, part: Part, reference: Reference) -> None:
+def far(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -> None:
     """As `perturbed`, with an exponent of its own for each number: any spacing. Writes place[1] too."""
     for n, i, j in _groups(state, part):
         d, m, power = _kept(state, n, i, j)
-        dc = _Scaled.of(_offset(state, reference, i, j), np.full(i.size, reference.exponent))
-        _follow(state, part, reference, n, i, j, _Scaled(d, power), m, dc)
+        dc = WideNumbers.of(_offset(state, reference, i, j), np.full(i.size, reference.exponent))
+        _follow(state, part, reference, n, i, j, WideNumbers(d, power), m, dc)
 
 
 def pick(values: Line, out: Line, stride: int) -> None:
@@ -68,7 +75,7 @@ def pick(values: Line, out: Line, stride: int) -> None:
     out[...] = values[::stride, ::stride]
 
 
-def unfinished(count: Line, part: Part) -> tuple[Line, Line, Line]:
+def unfinished(count: Line, part: LaunchPart) -> tuple[Line, Line, Line]:
     """Iterations done, row and column of the pixels that `part` works on."""
     rows = slice(part.first * part.stride, (part.last - 1) * part.stride + 1, part.stride)
     done = -1 - count[rows, :: part.stride].astype(np.int64)
@@ -76,13 +83,13 @@ def unfinished(count: Line, part: Part) -> tuple[Line, Line, Line]:
     return done[i, j], (i + part.first) * part.stride, j * part.stride
 
 
-def finish(state: State, i: Line, j: Line, count: Any, smooth: Any) -> None:
+def finish(state: PixelArrays, i: Line, j: Line, count: Any, smooth: Any) -> None:
     """Write the results of pixels (i, j)."""
     state.count[i, j] = count
     state.smooth[i, j] = smooth
 
 
-def leave(state: State, part: Part, i: Line, j: Line, n: int) -> bool:
+def leave(state: PixelArrays, part: LaunchPart, i: Line, j: Line, n: int) -> bool:
     """Pixels (i, j) have done n iterations without escape: note it; True if the caller must keep their state."""
     if n >= part.max_iterations:
         finish(state, i, j, part.max_iterations, np.nan)
@@ -105,7 +112,7 @@ def smooth_count(x: Line, y: Line, cr: Line, ci: Line, n: Line) -> Line:
     return n + 1 - np.log2(np.log2(x * x + y * y) * 0.5)
 
 
-def _run(state: State, part: Part, n: int, *pixels: Line) -> None:
+def _run(state: PixelArrays, part: LaunchPart, n: int, *pixels: Line) -> None:
     """Iterate pixels i, j, cr, ci, x, y that have all done n iterations; drop those that escape, block by block."""
     i, j, cr, ci, x, y = pixels
     end = min(n + part.iterations, part.limit)
@@ -126,7 +133,7 @@ def _run(state: State, part: Part, n: int, *pixels: Line) -> None:
         state.z[0, i, j], state.z[1, i, j] = x, y
 
 
-def _replay(state: State, n: int, *pixels: Line) -> None:
+def _replay(state: PixelArrays, n: int, *pixels: Line) -> None:
     """Step by step through the block in which these pixels escape."""
     i, j, cr, ci, x, y = pixels
     while i.size:
@@ -147,14 +154,14 @@ def _step(x: Line, y: Line, cr: Line, ci: Line) -> tuple[Line, Line]:
     return x * x + t, (x + x) * y + ci
 
 
-def _groups(state: State, part: Part) -> Iterator[tuple[int, Line, Line]]:
+def _groups(state: PixelArrays, part: LaunchPart) -> Iterator[tuple[int, Line, Line]]:
     """The pixels that `part` works on, by the number n of iterations they have done: (n, rows, columns)."""
     done, i, j = unfinished(state.count, part)
     for n in np.unique(done):
         yield int(n), i[done == n], j[done == n]
 
 
-def _kept(state: State, n: int, i: Line, j: Line) -> tuple[Line, Line, Line]:
+def _kept(state: PixelArrays, n: int, i: Line, j: Line) -> tuple[Line, Line, Line]:
     """Delta, index in the reference and power of pixels that have done n iterations; before the first all are 0."""
     if n == 0:
         return np.zeros(i.size, complex), np.zeros(i.size, np.int64), np.zeros(i.size, np.int64)
@@ -162,11 +169,11 @@ def _kept(state: State, n: int, i: Line, j: Line) -> tuple[Line, Line, Line]:
     return state.z[0, i, j] + 1j * state.z[1, i, j], m, power
 
 
-def _offset(state: State, reference: Reference, i: Line, j: Line) -> Line:
+def _offset(state: PixelArrays, reference: ReferenceOrbit, i: Line, j: Line) -> Line:
     return reference.spacing * (state.re[j] + 1j * state.im[i])
 
 
-def _follow(state: State, part: Part, reference: Reference, n: int, *pixels: Any) -> None:
+def _follow(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit, n: int, *pixels: Any) -> None:
     """Perturbation with rebasing for pixels i, j with deltas d on index m of the reference and offsets dc."""
     i, j, d, m, dc = pixels
     centre = complex(*reference.centre)
@@ -202,3 +209,158 @@ def _inside(cr: Line, ci: Line) -> Line:
 
 
 VARIANTS = {"block": direct}  # an escape test each block of steps; the first is the default
+
+
+# -- arrays of complex numbers: plain float64, and with an exponent beyond its range
+
+
+@dataclass(frozen=True)
+class PlainNumbers:
+    """(n,) complex128, with the operations of `Wide`."""
+
+    a: NDArray[np.complex128]
+    power: Any = 0
+
+    @classmethod
+    def orbit(cls, reference: ReferenceOrbit) -> PlainNumbers:
+        """Z_0 … Z_M."""
+        return cls(reference.orbit[:, 0] + 1j * reference.orbit[:, 1])
+
+    def __getitem__(self, which: Any) -> PlainNumbers:
+        return PlainNumbers(self.a[which])
+
+    def __add__(self, other: Self) -> PlainNumbers:
+        return PlainNumbers(self.a + other.a)
+
+    def __mul__(self, other: Self) -> PlainNumbers:
+        return PlainNumbers(self.a * other.a)
+
+    def value(self) -> NDArray[np.complex128]:
+        """In float64."""
+        return self.a
+
+    def smaller(self, other: Self) -> Mask:
+        """Where |self| < |other|, in the norm |x| + |y|."""
+        return np.asarray(_size(self.a) < _size(other.a))
+
+    def where(self, mask: Mask, other: Self) -> PlainNumbers:
+        """`other` where mask is set, else self."""
+        return PlainNumbers(np.where(mask, other.a, self.a))
+
+
+@dataclass(frozen=True)
+class WideNumbers:
+    """(n,) numbers a 2^power with |a| around 1: complex128 and int64."""
+
+    a: NDArray[np.complex128]
+    power: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, a: NDArray[np.complex128], power: NDArray[np.int64]) -> WideNumbers:
+        """a 2^power with its mantissa brought near 1."""
+        return cls(*normal(a, power))
+
+    @classmethod
+    def orbit(cls, reference: ReferenceOrbit) -> WideNumbers:
+        """Z_0 … Z_M."""
+        return cls.of(reference.orbit[:, 0] + 1j * reference.orbit[:, 1], reference.exponents.astype(np.int64))
+
+    def __getitem__(self, which: Any) -> WideNumbers:
+        return WideNumbers(self.a[which], self.power[which])
+
+    def __add__(self, other: Self) -> WideNumbers:
+        return WideNumbers(*plus(self.a, self.power, other.a, other.power))
+
+    def __mul__(self, other: Self) -> WideNumbers:
+        return WideNumbers.of(self.a * other.a, self.power + other.power)
+
+    def value(self) -> NDArray[np.complex128]:
+        """In float64; 0 where that is too small."""
+        return scaled(self.a, self.power)
+
+    def smaller(self, other: Self) -> Mask:
+        """Where |self| < |other|, in the norm |x| + |y|."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log2(_size(self.a)) + self.power < np.log2(_size(other.a)) + other.power)
+
+    def where(self, mask: Mask, other: Self) -> WideNumbers:
+        """`other` where mask is set, else self."""
+        return WideNumbers(np.where(mask, other.a, self.a), np.where(mask, other.power, self.power))
+
+
+def _size(z: NDArray[np.complex128]) -> NDArray[np.float64]:
+    return np.asarray(np.abs(z.real) + np.abs(z.imag))
+
+
+# -- the attracting cycle; cycle.py describes the algorithm
+
+
+def multiplier(
+    re: Axis, im: Axis, count: NDArray[Any], out: NDArray[Any], max_iterations: int, settle: int, longest: int
+) -> None:
+    """out = |product of 2 z over the attracting cycle|, 0 to 1, for the pixels whose count is max_iterations.
+
+    re (nx,), im (ny,): float64, the parts of c; count: int32 (ny, nx); out: float32 (ny, nx). NaN for the other
+    pixels and where no cycle of up to `longest` points was found within `settle` iterations.
+    """
+    out[...] = np.nan
+    i, j = np.nonzero(count == max_iterations)
+    c = re[j] + 1j * im[i]
+    z, n, wanted = np.zeros_like(c), 0, FIRST
+    with np.errstate(over="ignore", invalid="ignore"):
+        while n < settle and c.size:
+            for _ in range(min(wanted, settle) - n):
+                z = z * z + c
+            n, wanted = min(wanted, settle), 2 * wanted
+            stays = np.abs(z) <= 2
+            i, j, c, z = i[stays], j[stays], c[stays], z[stays]
+            size = _attraction(z, c, min(longest, n))
+            out[i, j] = size
+            left = np.isnan(size)
+            i, j, c, z = i[left], j[left], c[left], z[left]
+
+
+def _attraction(z: Points, c: Points, longest: int) -> Axis:
+    """|multiplier| of the attracting cycles near z; NaN where none was found. Tries the periods of closest return."""
+    sizes, best, w, k = np.full(c.size, np.nan), np.full(c.size, np.inf), z, np.arange(c.size)
+    for period in range(1, longest + 1):
+        w = w * w + c[k]
+        apart = np.abs(w - z[k])
+        tries = k[apart < best]
+        best = np.minimum(best, apart)
+        if tries.size:
+            sizes[tries] = _strength(_settled(z[tries], c[tries], period), c[tries], period)
+            left = np.isnan(sizes[k])
+            k, w, best = k[left], w[left], best[left]
+    return sizes
+
+
+def _settled(z: Points, c: Points, period: int) -> Points:
+    """The points near z that return after `period` steps, by Newton's method; NaN where it does not converge."""
+    z, k = z.copy(), np.arange(z.size)
+    move2 = np.full(z.size, np.inf)
+    for _ in range(NEWTON):
+        if not k.size:
+            break
+        w, slope = z[k], np.ones(k.size, complex)
+        for _ in range(period):
+            slope, w = 2 * w * slope, w * w + c[k]
+        good = (slope != 1) & (np.abs(w) <= 4)
+        move2[k[~good]] = np.inf
+        k, w, slope = k[good], w[good], slope[good]
+        move = (w - z[k]) / (slope - 1)
+        z[k] -= move
+        move2[k] = move.real**2 + move.imag**2
+        k = k[~(move2[k] <= STILL2)]
+    return np.where((move2 <= CLOSE2) & (np.abs(z) <= 2), z, np.nan)
+
+
+def _strength(z: Points, c: Points, period: int) -> Axis:
+    """|product of 2 z| over the cycles of z, whose true period divides `period`; NaN where it is above 1."""
+    w, slope, open_ = z, np.ones_like(z), np.ones(z.size, bool)
+    for _ in range(period):
+        slope = np.where(open_, 2 * w * slope, slope)
+        w = w * w + c
+        open_ &= ~(np.abs(w - z) ** 2 <= CLOSE2)
+    size = np.abs(slope)
+    return np.where(size <= 1 + SLACK, np.minimum(size, 1), np.nan)

@@ -24,8 +24,8 @@ def perturb(reference, delta, m, n, end, top, dc, periodic):  # type: ignore[no-
     """Continue z_n = Z_m + d until |z|^2 > 4, z repeats or n >= end: (dx, dy, m, n, found, zx, zy), all in float64.
 
     reference: orbit (M + 1, 2), as plain numbers table (T, 4), radius (T,) and reach of bla.py, and settled and cycle
-    of state.py. The last stretch may go beyond `end`, never beyond `top`: what a slice ends with does not depend on
-    where it is cut. With `periodic`, d is compared with an earlier one (Brent) after each rebasing and each `cycle`
+    of ReferenceOrbit. The last stretch may go beyond `end`, never beyond `top`: what a slice ends with does not depend
+    on where it is cut. With `periodic`, d is compared with an earlier one (Brent) after each rebasing and each `cycle`
     steps: where d and what is left of the orbit are equal, z repeats for ever.
     """
     orbit, table, radius, reach, settled, cycle = reference
@@ -68,9 +68,9 @@ def perturb(reference, delta, m, n, end, top, dc, periodic):  # type: ignore[no-
 def perturb_far(reference, delta, m, n, end, top, dc):  # type: ignore[no-untyped-def]
     """As `perturb`, beyond the range of float64: delta and dc are (x, y, e) for (x + iy) 2^e.
 
-    reference: orbit and exponents of orbit.py, table (T, 4) of mantissas, powers (T, 2), log2 radius and reach of
-    bla.py. Returns (x, y, e, m, n, found, zx, zy). A delta beyond reach, which no entry serves and which is far above
-    the smallest float64, goes on in plain numbers with e = 0: nearly all of the work. Looks for no period.
+    reference: orbit and exponents of reference_orbit.py, table (T, 4) of mantissas, powers (T, 2), log2 radius and
+    reach of bla.py. Returns (x, y, e, m, n, found, zx, zy). A delta beyond reach, which no entry serves and which is
+    far above the smallest float64, goes on in plain numbers with e = 0: nearly all of the work. Looks for no period.
     """
     orbit, exponents, table, powers, radius, reach = reference
     last = orbit.shape[0] - 1

@@ -1,10 +1,13 @@
-"""The Mandelbrot set in Numba-CUDA: the scalar code of formula.py and deep.py, a thread a pixel. Runs in the simulator.
+"""The Mandelbrot set in Numba-CUDA, a thread a pixel or an entry of the table. Runs in the simulator.
 
-Constants come in as arguments of z's type: a literal 4 would turn float32 arithmetic into float64.
+The scalar code is that of formula.py, deep.py, bla.py and cycle.py. Constants come in as arguments of z's type: a
+literal 4 would turn float32 arithmetic into float64. Last come kernels that are slow on purpose: what the lecture
+writes first, with the same counts as `direct`, no shortcuts.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -14,23 +17,36 @@ from numba import njit
 
 from compute.devices import Array
 from compute.gpu_numba_kernel import device_function, kernel
+from compute.labs.mandelbrot import bla as one
 from compute.labs.mandelbrot import deep
-from compute.labs.mandelbrot.formula import ESCAPED, PERIODIC, inside, iterate, smooth_count
-from compute.labs.mandelbrot.gpu_launch import BLOCK, grid
-from compute.labs.mandelbrot.gpu_numba_pixels import iterate_pixels, part_numbers
-from compute.labs.mandelbrot.gpu_numba_table import bla
-from compute.labs.mandelbrot.gpu_slow import SLOW
-from compute.labs.mandelbrot.state import MARGIN, Part, Reference, State
-
-__all__ = ["VARIANTS", "bla", "direct", "far", "perturbed", "pick"]
+from compute.labs.mandelbrot.cycle import multiplier_at
+from compute.labs.mandelbrot.formula import (
+    ESCAPED,
+    PERIODIC,
+    complex_power,
+    each_step,
+    inside,
+    iterate,
+    literals,
+    smooth_count,
+)
+from compute.labs.mandelbrot.reference_orbit import ReferenceOrbit
+from compute.labs.mandelbrot.state import BLOCK, MARGIN, LaunchPart, PixelArrays, grid
 
 cuda: Any = None  # numba.cuda, once a kernel is wanted
 perturb: Any = None  # deep.perturb and deep.perturb_far for the GPU, once they are wanted
 perturb_far: Any = None
 MARGIN64 = MARGIN["float64"]
+WIDTH, BLOCK_THREADS = BLOCK[0], BLOCK[0] * BLOCK[1]  # a power of two
+first_plain: Any = None  # the functions of bla.py for the GPU, once they are wanted
+merge_plain: Any = None
+first_far: Any = None
+merge_far: Any = None
+ENTRY_THREADS = 128
+NOTHING = np.float32(np.nan)
 
 
-def direct(state: State, part: Part) -> None:
+def direct(state: PixelArrays, part: LaunchPart) -> None:
     """Iterate z^2 + c on the pixels of `part`, in the type of state.z (float32 or float64).
 
     Reads re and im; reads and writes z and count; writes smooth where a pixel finishes; adds to totals.
@@ -38,7 +54,7 @@ def direct(state: State, part: Part) -> None:
     iterate_pixels(_iterate, state, part)
 
 
-def perturbed(state: State, part: Part, reference: Reference) -> None:
+def perturbed(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -> None:
     """Iterate the pixels of `part` as differences from `reference`, in float64: pixel spacings down to 1e-290.
 
     Reads re and im (offsets in pixels); reads and writes z, place[0] and count; writes smooth; adds to totals.
@@ -50,7 +66,7 @@ def perturbed(state: State, part: Part, reference: Reference) -> None:
     kernel(_perturbed)[grid(state, part), BLOCK](_pixels(state), state.totals, orbit, part_numbers(part), geometry)
 
 
-def far(state: State, part: Part, reference: Reference) -> None:
+def far(state: PixelArrays, part: LaunchPart, reference: ReferenceOrbit) -> None:
     """As `perturbed`, with an exponent of its own for each number: any spacing. Writes place[1] too."""
     table = reference.table, reference.powers, reference.radius, reference.reach
     orbit = reference.orbit, reference.exponents, *table
@@ -65,7 +81,7 @@ def pick(values: Array, out: Array, stride: int) -> None:
     kernel(_pick)[blocks, BLOCK](values, out, stride)
 
 
-def _pixels(state: State) -> tuple[Array, ...]:
+def _pixels(state: PixelArrays) -> tuple[Array, ...]:
     return state.re, state.im, state.z, state.place, state.count, state.smooth
 
 
@@ -155,4 +171,201 @@ def _pick(values, out, stride):  # type: ignore[no-untyped-def]
         out[i, j] = values[i * stride, j * stride]
 
 
-VARIANTS: dict[str, Callable[[State, Part], None]] = {"block": direct, **SLOW}  # the first is the default
+# -- direct iteration, for any way to iterate one pixel: the fast one and the slow ones
+
+
+def iterate_pixels(advance: Any, state: PixelArrays, part: LaunchPart) -> None:
+    """One slice of the pixels of a part: see gpu_numba.direct, whose arrays it takes.
+
+    `advance(x, y, c_re, c_im, n, end, constants, shortcuts)` continues z_n of one pixel: (x, y, n, found), as
+    formula.iterate does. constants, numbers of z's type, since a literal 4 would turn float32 arithmetic into float64:
+    0, 4, and what formula.inside takes.
+    """
+    dtype = np.dtype(state.z.dtype)
+    constants = tuple(map(dtype.type, (0, 4, 0.25, 0.0625, 1, MARGIN[dtype.name])))
+    arrays = state.re, state.im, state.z, state.count, state.smooth, state.totals
+    _pixel_kernel(advance)[grid(state, part), BLOCK](*arrays, part_numbers(part), constants)
+
+
+def part_numbers(part: LaunchPart) -> tuple[int, ...]:
+    """What a kernel needs to know of a part."""
+    numbers = part.first, part.last, part.stride, part.iterations, part.limit, part.max_iterations, part.shortcuts
+    return tuple(map(int, numbers))
+
+
+@cache
+def _pixel_kernel(advance: Any) -> Any:
+    """The kernel with this way to iterate. Totals are summed over a block first.
+
+    An atomic addition a pixel took milliseconds.
+    """
+
+    def pixels(re, im, z, count, smooth, totals, numbers, constants):  # type: ignore[no-untyped-def]
+        first, last, stride, iterations, limit, top, shortcuts = numbers
+        column, row = cuda.grid(2)
+        i, j = (row + first) * stride, column * stride
+        done = n = np.int64(-1)
+        if row + first < last and j < re.shape[0]:
+            done = n = np.int64(-1 - count[i, j])
+        left = 0
+        if 0 <= done < limit:
+            x, y = constants[0], constants[0]
+            if done > 0:
+                x, y = z[0, i, j], z[1, i, j]
+            end = min(done + iterations, limit)
+            a, b, n, found = advance(x, y, re[j], im[i], done, end, constants, shortcuts > 0)
+            if found == ESCAPED:
+                count[i, j] = n
+                smooth[i, j] = smooth_count(np.float64(a), np.float64(b), np.float64(re[j]), np.float64(im[i]), n)
+            elif found > 0 or n >= top:
+                count[i, j], smooth[i, j] = top, np.nan
+            else:
+                count[i, j], z[0, i, j], z[1, i, j] = -1 - n, a, b
+                left = 1 if n < limit else 0
+        sums = cuda.shared.array(BLOCK_THREADS, np.int64)
+        thread = cuda.threadIdx.y * WIDTH + cuda.threadIdx.x
+        sums[thread] = n - done
+        some = cuda.syncthreads_count(left)
+        half = BLOCK_THREADS // 2
+        while half > 0:
+            if thread < half:
+                sums[thread] += sums[thread + half]
+            cuda.syncthreads()
+            half //= 2
+        if thread == 0:
+            cuda.atomic.add(totals, 0, sums[0])
+            cuda.atomic.add(totals, 1, some)
+
+    return kernel(pixels)
+
+
+# -- the table of bla.py: a launch a level, a thread an entry
+
+
+def bla(
+    orbit: Array,
+    exponents: Array,
+    table: Array,
+    powers: Array,
+    radius: Array,
+    log2_dc: float,
+    log2_epsilon: float,
+    far: bool,
+) -> None:
+    """Fill the table of the orbit Z_m = orbit[m] 2^exponents[m], m = 0 … M, for pixels with |dc| up to 2^log2_dc.
+
+    Arguments and results as of `bla` in bla.py.
+    """
+    _link_table()
+    count = orbit.shape[0] - 2
+    if far:
+        _launch_entries(_first_far, count, orbit, exponents, table, powers, radius, log2_dc, log2_epsilon)
+    else:
+        _launch_entries(_first_plain, count, orbit, table, radius, math.exp2(log2_dc), math.exp2(log2_epsilon))
+    for level in range(1, count.bit_length()):
+        if far:
+            _launch_entries(_merge_far, count >> level, level, table, powers, radius, log2_dc)
+        else:
+            _launch_entries(_merge_plain, count >> level, level, table, radius, math.exp2(log2_dc))
+
+
+def _launch_entries(function: Any, count: int, *arguments: Any) -> None:
+    if count > 0:
+        kernel(function)[-(-count // ENTRY_THREADS), min(ENTRY_THREADS, count)](count, *arguments)
+
+
+@cache
+def _link_table() -> None:
+    """Compile the array code of bla.py for the GPU and give it the names that the kernels below call."""
+    from numba import cuda
+
+    global first_plain, merge_plain, first_far, merge_far
+    functions = one.first_plain, one.merge_plain, one.first_far, one.merge_far
+    first_plain, merge_plain, first_far, merge_far = (cuda.jit(device=True)(each) for each in functions)
+
+
+def _first_plain(count, orbit, table, radius, dc, epsilon):  # type: ignore[no-untyped-def]
+    i = cuda.grid(1)
+    if i < count:
+        first_plain(i, orbit, table, radius, dc, epsilon)
+
+
+def _merge_plain(count, level, table, radius, dc):  # type: ignore[no-untyped-def]
+    i = cuda.grid(1)
+    if i < count:
+        merge_plain(i, level, table, radius, dc)
+
+
+def _first_far(count, orbit, exponents, table, powers, radius, log2_dc, log2_epsilon):  # type: ignore[no-untyped-def]
+    i = cuda.grid(1)
+    if i < count:
+        first_far(i, orbit, exponents, table, powers, radius, log2_dc, log2_epsilon)
+
+
+def _merge_far(count, level, table, powers, radius, log2_dc):  # type: ignore[no-untyped-def]
+    i = cuda.grid(1)
+    if i < count:
+        merge_far(i, level, table, powers, radius, log2_dc)
+
+
+# -- the attracting cycle
+
+
+def multiplier(re: Array, im: Array, count: Array, out: Array, max_iterations: int, settle: int, longest: int) -> None:
+    """out = |product of 2 z over the attracting cycle|, 0 to 1, for the pixels whose count is max_iterations.
+
+    re (nx,), im (ny,): float64, the parts of c; count: int32 (ny, nx); out: float32 (ny, nx). NaN for the other
+    pixels and where no cycle of up to `longest` points was found within `settle` iterations.
+    """
+    grid = -(-out.shape[1] // BLOCK[0]), -(-out.shape[0] // BLOCK[1])
+    kernel(_multiplier)[grid, BLOCK](re, im, count, out, max_iterations, settle, longest)
+
+
+def _multiplier(re, im, count, out, max_iterations, settle, longest):  # type: ignore[no-untyped-def]
+    j, i = cuda.grid(2)
+    if i < out.shape[0] and j < out.shape[1]:
+        value = NOTHING
+        if count[i, j] == max_iterations:
+            value = np.float32(multiplier_at(re[j], im[i], settle, longest))
+        out[i, j] = value
+
+
+# -- slow on purpose
+
+
+def with_a_test_each_step(state: PixelArrays, part: LaunchPart) -> None:
+    """As gpu_numba.direct, with an escape test after each step."""
+    iterate_pixels(_each_step, state, part)
+
+
+def with_literals(state: PixelArrays, part: LaunchPart) -> None:
+    """As with_a_test_each_step, written with the literals 2 and 4.0: float32 pixels are computed in float64."""
+    iterate_pixels(_literals, state, part)
+
+
+def with_complex_numbers(state: PixelArrays, part: LaunchPart) -> None:
+    """As gpu_numba.direct, with z**2 + c and abs(z) on complex numbers."""
+    iterate_pixels(_complex, state, part)
+
+
+@njit
+def _each_step(x, y, cr, ci, n, end, constants, shortcuts):  # type: ignore[no-untyped-def]
+    return each_step(x, y, cr, ci, n, end, constants[1])
+
+
+@njit
+def _literals(x, y, cr, ci, n, end, constants, shortcuts):  # type: ignore[no-untyped-def]
+    return literals(x, y, cr, ci, n, end)
+
+
+@njit
+def _complex(x, y, cr, ci, n, end, constants, shortcuts):  # type: ignore[no-untyped-def]
+    return complex_power(x, y, cr, ci, n, end)
+
+
+SLOW: dict[str, Callable[[PixelArrays, LaunchPart], None]] = {
+    "test each step": with_a_test_each_step,
+    "float64 literals": with_literals,
+    "complex z**2": with_complex_numbers,
+}
+VARIANTS: dict[str, Callable[[PixelArrays, LaunchPart], None]] = {"block": direct, **SLOW}  # the first is the default

@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 
 from compute.builds import watching
 from compute.devices import Array, Device
-from compute.labs.mandelbrot.guide import Guide
-from compute.labs.mandelbrot.place import Place
-from compute.labs.mandelbrot.precision import Precision
-from compute.labs.mandelbrot.reuse import Overlap
-from compute.labs.mandelbrot.schedule import STRIDES, Schedule
-from compute.labs.mandelbrot.state import FRESH, Part, State
+from compute.labs.mandelbrot.place import Place, Precision
+from compute.labs.mandelbrot.reference_orbit import ReferenceBuilder
+from compute.labs.mandelbrot.schedule import STRIDES, Overlap, Schedule
+from compute.labs.mandelbrot.state import FRESH, LaunchPart, PixelArrays
 from compute.timings import Timing
 
 ALL = 2**62  # a budget that no picture exceeds
@@ -52,28 +50,28 @@ class Painting:
 
     def __init__(self, device: Device, kernels: ModuleType, raster: ModuleType, backend: str) -> None:
         self._device, self._kernels, self._raster, self._backend = device, kernels, raster, backend
-        self._spare: State | None = None
+        self._spare: PixelArrays | None = None
         self._key: tuple[object, ...] = ()
-        self.state: State
+        self.state: PixelArrays
         self.task: Task
-        self.guide: Guide | None = None
+        self.builder: ReferenceBuilder | None = None
 
     def begin(
         self,
         task: Task,
-        guide: Guide | None = None,
+        builder: ReferenceBuilder | None = None,
         shared: Overlap | None = None,
         strides: tuple[int, ...] = STRIDES,
     ) -> None:
-        """Start on a task; with `guide` for perturbation. `shared`: what it has in common with the present one."""
-        if shared is not None and task.key == self._key and guide_point(guide) == guide_point(self.guide):
+        """Start on a task; with `builder` for perturbation. `shared`: what it has in common with the present one."""
+        if shared is not None and task.key == self._key and builder_point(builder) == builder_point(self.builder):
             self._take_over(shared)
             strides, self.reused = shared.strides, shared.share
         else:
             self._allocate(task)
             self._clear(FRESH)
             self.reused = 0.0
-        self._start(task, guide, strides)
+        self._start(task, builder, strides)
 
     def begin_at(self, task: Task, parts: tuple[float, float], start: tuple[Array, Array]) -> None:
         """Start on z_1 = start (real, imaginary parts, (ny, nx)) with c = `parts` for all pixels: a Julia set."""
@@ -93,10 +91,10 @@ class Painting:
         while not self.finished:
             self.schedule.did(self.schedule.part(ALL), 0)
 
-    def _start(self, task: Task, guide: Guide | None, strides: tuple[int, ...]) -> None:
-        self.task, self.guide = task, guide
+    def _start(self, task: Task, builder: ReferenceBuilder | None, strides: tuple[int, ...]) -> None:
+        self.task, self.builder = task, builder
         place = task.place
-        axes = place.offsets(*guide.point) if guide else place.axes()
+        axes = place.offsets(*builder.point) if builder else place.axes()
         for host, array in zip(axes, (self.state.re, self.state.im), strict=True):
             self._device.write(host.astype(task.arithmetic.dtype), array)
         self.schedule = Schedule(place.ny, place.nx, task.max_iterations, task.shortcuts, strides)
@@ -108,7 +106,7 @@ class Painting:
             self._spare, self._key = None, ()
             if hasattr(self, "state"):
                 del self.state
-            self.state, self._key = State.allocate(self._device, *task.key), task.key
+            self.state, self._key = PixelArrays.allocate(self._device, *task.key), task.key
 
     def _clear(self, count: int) -> None:
         """Every pixel to this count, and no smooth count; on the device, as no pixel lies in the picture moved away."""
@@ -120,7 +118,7 @@ class Painting:
         """Move what both views have to where it lies in the new one."""
         old = self.state
         if self._spare is None:
-            self._spare = State.allocate(self._device, *self._key)  # type: ignore[arg-type]
+            self._spare = PixelArrays.allocate(self._device, *self._key)  # type: ignore[arg-type]
         new, where = self._spare, (shared.num, shared.den, shared.y0, shared.x0)
         pairs = [(old.count, new.count, FRESH), (old.smooth, new.smooth, np.nan)]
         pairs += [(old.z[k], new.z[k], 0) for k in range(2)]
@@ -140,8 +138,8 @@ class Painting:
         task = self.task
         timing = Timing(self._backend, self.name, slices, task.place.ny * task.place.nx, 0.0, 0.0)
         timing = replace(timing, first_call=self.cold)
-        if self.guide and not self.finished and not self.guide.ready:
-            budget = self.guide.advance(slices, budget)
+        if self.builder and not self.finished and not self.builder.ready:
+            budget = self.builder.advance(slices, budget)
         while budget > 0 and not self.finished:
             part = self.schedule.part(budget)
             with watching() as builds:
@@ -166,10 +164,10 @@ class Painting:
     def _warmth(self) -> tuple[str, str, str]:
         return self._backend, self.task.arithmetic.name, self.task.variant
 
-    def _launch(self, part: Part) -> tuple[float, float]:
+    def _launch(self, part: LaunchPart) -> tuple[float, float]:
         """One launch: host seconds to enqueue it, device seconds it took."""
         self.state.forget_totals(self._device)
-        deep = (self.guide.at(self.task.place),) if self.guide else ()
+        deep = (self.builder.at(self.task.place),) if self.builder else ()
         with self._device.lock, self._device.stopwatch() as watch:
             self._kernel(self.state, part, *deep)
         seconds = watch.seconds()
@@ -188,6 +186,6 @@ class Painting:
         return named
 
 
-def guide_point(guide: Guide | None) -> object:
+def builder_point(builder: ReferenceBuilder | None) -> object:
     """What deltas are relative to: the reference's point; None without perturbation."""
-    return guide.point if guide else None
+    return builder.point if builder else None

@@ -12,32 +12,69 @@ sentence, or empty). curves: histogram, cumulative, orbit. rasters: escape, juli
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import floor, log10
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from compute.devices import Array
+from compute.display.camera import Camera
 from compute.frames import Curve, Frame, Raster, freeze
 from compute.lab import View
-from compute.labs.mandelbrot import pointer
-from compute.labs.mandelbrot.area import MOST, Area
-from compute.labs.mandelbrot.colouring import Colourist, Look
-from compute.labs.mandelbrot.idle import Idle
-from compute.labs.mandelbrot.inner import Inner
+from compute.labs.mandelbrot import overlays
+from compute.labs.mandelbrot.colouring import ColourMapper, ColourSettings
+from compute.labs.mandelbrot.overlays import MOST, AreaEstimate
 from compute.labs.mandelbrot.painting import Painting
-from compute.raster.camera import Camera
+from compute.labs.mandelbrot.place import number
+from compute.labs.mandelbrot.refinement import InteriorStrength, Supersampler
+from compute.panels import Panel, plain
 from compute.timings import Timing
 
 if TYPE_CHECKING:
-    from compute.labs.mandelbrot import Mandelbrot
+    from compute.labs.mandelbrot.lab import Mandelbrot
 
+
+CLOSE = 10**6  # zoom from which axes count from the centre
+HALF = Fraction(1, 2)
+SHOWN = 24  # characters of a centre in an axis' name
 
 FARTHEST_OUT = 15.0  # |c| up to which every smooth count is positive: 2 - log2(log2 |c|) at n = 1
 
 
+def panels_of(frame: Frame) -> Mapping[str, Panel]:
+    """The set over its axes first, then what else the frame has."""
+    found = dict(plain(frame))
+    if "escape" in found:
+        found["escape"] = replace(found["escape"], title="Mandelbrot set")
+        if "zoom" in frame.notes:
+            x0, y0, x1, y1 = frame.rasters["escape"].extent
+            found["escape"] = _over_plane(found["escape"], frame.notes, Fraction(x1 - x0) / Fraction(y1 - y0))
+    return found
+
+
+def _over_plane(panel: Panel, notes: Mapping[str, str], aspect: Fraction) -> Panel:
+    """`panel` with axes for a view that is 4 / zoom high and `aspect` times as wide."""
+    zoom = number("zoom", notes["zoom"])
+    sides = 4 / zoom * aspect, 4 / zoom
+    if zoom < CLOSE:
+        re, im = (number("center", notes[name]) for name in ("center_re", "center_im"))
+        (x0, y0), (x1, y1) = ((float(re + part * sides[0]), float(im + part * sides[1])) for part in (-HALF, HALF))
+        return replace(panel, x="Re c", y="Im c", extent=(x0, y0, x1, y1))
+    power = floor(log10(sides[1].numerator) - log10(sides[1].denominator))
+    across, up = (float(side / Fraction(10) ** power) / 2 for side in sides)
+    x, y = f"Re c − ({_short(notes['center_re'])})", f"Im c − ({_short(notes['center_im'])})"
+    return replace(panel, x=f"{x}  [1e{power}]", y=f"{y}  [1e{power}]", extent=(-across, -up, across, up))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
 @dataclass(frozen=True)
-class Shown:
+class ShownPicture:
     """The newest picture: raster and curves, and the notes and facts that say of which view."""
 
     raster: Raster
@@ -46,24 +83,24 @@ class Shown:
     facts: dict[str, float]
 
 
-class Picture:
+class ProgressivePicture:
     """The display of one lab. shown: what was shown last, perhaps by a lab on another device."""
 
-    def __init__(self, lab: Mandelbrot, shown: Shown | None) -> None:
+    def __init__(self, lab: Mandelbrot, shown: ShownPicture | None) -> None:
         self._lab, self.shown = lab, shown
-        device, colour = lab.device, lab.chosen.kernels("compute.colour")
-        self.camera = Camera(device, lab.raster)
-        self._colourist = Colourist(device, self.camera, colour)
-        self._idle = Idle(device, self._painting(), colour, lab.raster)
-        self._inner = Inner(device, lab.chosen)
-        self._julia = pointer.Julia(device, self._painting(), Camera(device, lab.raster), colour)
-        self._area = Area(self._painting(), self.camera)
+        device, colour = lab.device, lab.display
+        self.camera = Camera(device, lab.display)
+        self._colourist = ColourMapper(device, self.camera, colour)
+        self._idle = Supersampler(device, self._painting(), colour, lab.display)
+        self._inner = InteriorStrength(device, lab.chosen)
+        self._julia = overlays.JuliaInset(device, self._painting(), Camera(device, lab.display), colour)
+        self._area = AreaEstimate(self._painting(), self.camera)
         self._area_of = 0
         self._samples: dict[int, Array] = {}
 
     def _painting(self) -> Painting:
         lab = self._lab
-        return Painting(lab.device, lab.kernels, lab.raster, lab.backend)
+        return Painting(lab.device, lab.kernels, lab.display, lab.backend)
 
     def restart(self) -> None:
         """The lab begins another view."""
@@ -124,17 +161,17 @@ class Picture:
         lab.number += 1
         return Frame(parts, freeze(facts), timing, lab.number, freeze(shown.notes | self._words()))
 
-    def _picture(self, view: View | None, pixels: tuple[int, int]) -> Shown:
+    def _picture(self, view: View | None, pixels: tuple[int, int]) -> ShownPicture:
         lab = self._lab
         stride = lab.painting.schedule.stride or lab.painting.schedule.part(1).stride
         counts = self._idle.smooth if self._idle.samples > 1 else self.sampled(stride)
-        look = Look(lab.colouring, lab.scale, lab.limits)
+        look = ColourSettings(lab.colouring, lab.scale, lab.limits)
         inner = self._inner.values(lab.painting) if lab.colouring == "interior" and lab.finished else None
         done = self._colourist.picture(counts, look, coarse(view, stride), pixels, inner)
         notes = {"center_re": lab.center[0], "center_im": lab.center[1], "zoom": lab.zoom}
         facts = {"stride": float(stride), "raster_ny": float(lab.ny), "raster_nx": float(lab.nx)}
         facts |= {"inside": done.inside, "minimum": done.limits[0], "maximum": done.limits[1]}
-        return Shown(fine(done.raster, stride), done.curves, notes, facts)
+        return ShownPicture(fine(done.raster, stride), done.curves, notes, facts)
 
     def _facts(self) -> dict[str, float]:
         lab = self._lab
@@ -158,11 +195,11 @@ class Picture:
             "area_passes": float(self._area.passes),
         }
 
-    def _point(self, point: pointer.Point, parts: dict[str, Raster | Curve]) -> dict[str, float]:
+    def _point(self, point: overlays.PointerPoint, parts: dict[str, Raster | Curve]) -> dict[str, float]:
         """Facts about the point under the pointer, and its orbit and Julia set among the parts."""
         lab = self._lab
         if lab.orbit_length:
-            parts["orbit"] = pointer.orbit(point, lab.place.bits, lab.orbit_length)
+            parts["orbit"] = overlays.orbit(point, lab.place.bits, lab.orbit_length)
         if lab.julia:
             parts["julia"] = self._julia.raster(point)
         across, up = lab.pointer or (0.0, 0.0)

@@ -1,6 +1,13 @@
 """Where a view lies: centre and zoom as decimal strings, exact at any depth, and what follows from them.
 
 A view is 4 / zoom high. Nothing is rounded to a machine number before the offset of a pixel from the centre is known.
+
+Precision: which arithmetic a view needs, direct iteration where float64 is good enough for its counts, then
+perturbation. At a spacing of 2^-50 float64 still tells pixels apart, but its rounding moves each by part of a pixel:
+measured at the Seahorse valley (20 000 iterations), 60 % of the counts are wrong at 2^-50, 7 % at 2^-38, 0.4 % at
+2^-20.
+
+Ways from one view to another, at any depth: by equal factors of zoom, towards a point that stays where it is.
 """
 
 from __future__ import annotations
@@ -8,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -24,6 +31,11 @@ DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?
 GUARD_BITS = 64  # of the reference orbit beyond the pixel spacing
 
 Line = NDArray[np.float64]
+
+GUARD = 25  # digits of a centre beyond those that tell its pixels apart
+FIGURES = 15  # of a zoom
+
+Center = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -137,3 +149,89 @@ def _sum(centre: Fraction, offsets: NDArray[Any]) -> Line:
     low = float(centre - Fraction(high))
     total: Line = high + (low + offsets)
     return total
+
+
+# -- which arithmetic a view needs
+
+
+@dataclass(frozen=True)
+class Precision:
+    """An arithmetic: `kernel` names its function in a backend's file, `dtype` the type of z and of the pixels' parts.
+
+    finest: log2 of the least pixel spacing it can draw; below that neighbouring pixels fall together. good: down to
+    which "auto" takes it, because its counts are those of exact arithmetic.
+    """
+
+    name: str
+    kernel: str
+    dtype: str
+    finest: float
+    good: float = math.inf
+    deep: bool = False
+
+
+PRECISIONS = {
+    each.name: each
+    for each in (
+        Precision("float32", "direct", "float32", -22),
+        Precision("float64", "direct", "float64", -50, good=-16),
+        Precision("perturbation", "perturbed", "float64", -963, deep=True),  # 2^-963 = 1e-290
+        Precision("extended", "far", "float64", -(2.0**30), deep=True),
+    )
+}
+CHOICES = ("auto", "float32", "float64", "perturbation")  # extended is what perturbation becomes below 1e-290
+
+
+def choose(wanted: str, place: Place) -> Precision:
+    """The arithmetic for `place` when the lab's precision is `wanted`, one of CHOICES."""
+    if wanted == "auto":
+        wanted = "float64" if place.spacing.log2 >= PRECISIONS["float64"].good else "perturbation"
+    if wanted == "perturbation" and not enough(wanted, place):
+        wanted = "extended"
+    return PRECISIONS[wanted]
+
+
+def enough(name: str, place: Place) -> bool:
+    """Whether arithmetic `name` can draw `place`."""
+    return place.spacing.log2 >= PRECISIONS[name].finest
+
+
+# -- ways from one view to another
+
+
+def zoom_between(first: str, last: str, part: float) -> str:
+    """The zoom `part` of the way, by equal factors; both ends are met exactly."""
+    if part in (0, 1):
+        return last if part else first
+    low, high = (_log10(number("zoom", text)) for text in (first, last))
+    power = low + part * (high - low)
+    exponent = math.floor(power)
+    return f"{10 ** (power - exponent):.{FIGURES}g}e{exponent}"
+
+
+def center_between(first: Center, last: Center, zooms: tuple[str, str], zoom: str, part: float) -> Center:
+    """The centre of the view at `zoom`, `part` of the way between two views with `zooms`; both ends are met exactly.
+
+    It moves in proportion to the height of the view, so that the point that lies at the same place of both views lies
+    there all the way, as under a finger; evenly between views of equal zoom.
+    """
+    if part in (0, 1):
+        return last if part else first
+    low, high, here = (1 / number("zoom", text) for text in (*zooms, zoom))
+    way = (here - low) / (high - low) if low != high else Fraction(part)
+    digits = max(0, math.ceil(-_log10(min(low, high)))) + GUARD
+    ends = [(number("center", a), number("center", b)) for a, b in zip(first, last, strict=True)]
+    re, im = (_text(a + way * (b - a), digits) for a, b in ends)
+    return re, im
+
+
+def _text(value: Fraction, digits: int) -> str:
+    with localcontext() as context:
+        context.prec = digits + 10
+        return f"{(Decimal(value.numerator) / Decimal(value.denominator)).quantize(Decimal(1).scaleb(-digits)):f}"
+
+
+def _log10(value: Fraction) -> float:
+    """log10 of any positive number, beyond the range of float64 too."""
+    shift = value.numerator.bit_length() - value.denominator.bit_length()
+    return math.log10(float(value / Fraction(2) ** shift)) + shift * math.log10(2)

@@ -3,6 +3,8 @@
 The right counts are those of cpu_numpy: in float64, or by perturbation without a table, every step done, on a lattice
 of pixels that it can afford. A result agrees if few pixels differ by more than 1: where an orbit grazes the circle
 |z| = 2, a rounding more or less decides.
+
+REASONS and MIX say what each way to write the direct kernel costs, and why the slow ones are slow.
 """
 
 from __future__ import annotations
@@ -16,12 +18,55 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.backends import Backend
-from compute.labs.mandelbrot import Mandelbrot
+from compute.labs.mandelbrot.lab import Mandelbrot
 from compute.labs.mandelbrot.painting import ALL, Task
-from compute.labs.mandelbrot.place import Place
-from compute.labs.mandelbrot.precision import PRECISIONS, Precision, choose
+from compute.labs.mandelbrot.place import PRECISIONS, Place, Precision, choose
 from compute.labs.mandelbrot.schedule import Pass, Schedule
-from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS, View
+from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS, Landmark
+
+FUSED, ADDED, REAL = "3 FMA + 1 ADD", "3 FMA + 1 integer ADD", "4 FMA"
+EACH = "2 FMA + 3 MUL + 3 ADD + 1 comparison + 3 of the loop"
+NUMBA_EACH = "3 FMA + 2 MUL + 2 ADD + 1 comparison + those of the loop"
+HOST, HOST_EACH = "3 MUL + 4 ADD", "5 MUL + 5 ADD + 1 comparison"
+POWER = "a call of pow, one of hypot"
+
+REASONS: Mapping[str, str] = {
+    "doubling by addition": (
+        "Doubles by x + x. On Hopper a float32 addition goes to one of two pipes only, and a float64 one shares the "
+        "pipe of the fused multiply-adds; 2x + 0 and an addition to the exponent do not."
+    ),
+    "test each step": (
+        "Computes |z|² and compares after each step: 12 instructions or more where 4 do the work. A test of the last "
+        "of many steps is enough, because |z| > 2 only grows. It shows where pixels stay long, little in 20 iterations."
+    ),
+    "float64 literals": (
+        "Written with 2 and 4.0, which are float64: float32 numbers are then computed in float64, at half the rate on "
+        "this kind of GPU and at 1/32 or 1/64 on others. In float64 it costs nothing."
+    ),
+    "complex z**2": (
+        "z**2 is the general complex power and abs(z) a hypotenuse: hundreds of instructions a step. z * z would do."
+    ),
+}
+"""By variant: why it is slow. The default has nothing to explain."""
+
+_BOTH = ("float32", "float64")
+MIX: Mapping[tuple[str, str, str], str] = {
+    **{("cpu_numpy", "block", dtype): f"{HOST}, each an array operation" for dtype in _BOTH},
+    **{("cpu_numba", "block", dtype): f"{HOST}, a test each 16 steps" for dtype in _BOTH},
+    **{("cpu_numba", "test each step", dtype): f"{HOST_EACH}" for dtype in _BOTH},
+    **{("cpu_numba", "complex z**2", dtype): POWER for dtype in _BOTH},
+    **{("gpu_numba", "block", dtype): f"{FUSED}, a test each 16 steps" for dtype in _BOTH},
+    **{("gpu_numba", "test each step", dtype): NUMBA_EACH for dtype in _BOTH},
+    ("gpu_numba", "float64 literals", "float32"): f"{NUMBA_EACH}, all in float64",
+    ("gpu_numba", "float64 literals", "float64"): NUMBA_EACH,
+    **{("gpu_numba", "complex z**2", dtype): POWER for dtype in _BOTH},
+    ("gpu_cupy", "block", "float32"): f"{REAL}, a test each 128 steps",
+    ("gpu_cupy", "block", "float64"): f"{ADDED}, a test each 128 steps",
+    **{("gpu_cupy", "doubling by addition", dtype): f"{FUSED}, a test each 32 steps" for dtype in _BOTH},
+    **{("gpu_cupy", "test each step", dtype): EACH for dtype in _BOTH},
+}
+"""By backend, variant and dtype: the instructions of one step, counted in the machine code for sm_90 (GPU) or in the
+source (host, where nothing is fused)."""
 
 PACKAGE = "compute.labs.mandelbrot"
 TOLERANCE = {"float64": 1e-3, "float32": 5e-3}  # share of pixels; why float32 has more, `Scene.tolerance` says
@@ -41,7 +86,7 @@ class Scene:
     """
 
     name: str
-    view: View
+    view: Landmark
     shape: tuple[int, int]
     dtype: str = "float64"
     shortcuts: bool = False
@@ -120,8 +165,8 @@ class Scene:
         }  # fmt: skip
 
 
-INTERIOR = View(("-0.05", "0.0"), "10", 4096)  # x from -0.25 to 0.15, y from -0.2 to 0.2: all of it in the cardioid
-WHOLE = View(("-0.5", "0.0"), FOUR_THIRDS, 1000)  # x from -2 to 1, y from -1.5 to 1.5
+INTERIOR = Landmark(("-0.05", "0.0"), "10", 4096)  # x from -0.25 to 0.15, y from -0.2 to 0.2: all of it in the cardioid
+WHOLE = Landmark(("-0.5", "0.0"), FOUR_THIRDS, 1000)  # x from -2 to 1, y from -1.5 to 1.5
 SCENES = {
     "lesson": Scene("lesson", VIEWS["lesson"], LESSON_SHAPE),
     "whole set": Scene("whole set", WHOLE, SQUARE),
@@ -171,7 +216,7 @@ def lab_of(scene: Scene, backend: str, **values: Any) -> Mandelbrot:
     return Mandelbrot(**(shown | values))
 
 
-class Right:
+class CountsReference:
     """The right counts of every stride-th pixel of a scene."""
 
     def __init__(self, scene: Scene) -> None:

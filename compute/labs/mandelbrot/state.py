@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from compute.devices import Array, Device
-from compute.labs.mandelbrot.bla import entries, reach
-from compute.labs.mandelbrot.orbit import Orbit
-from compute.labs.mandelbrot.place import Place
 
 FRESH = -1  # count of a pixel that was never iterated; -1 - n after n iterations, until it is finished
-LOOK = 64  # iterations after which perturbation looks for a repetition, at least
-LONGEST = 4096  # period of the reference that is looked for
 SLOTS, LINE = 64, 16  # pairs of totals, and numbers from one to the next: as in pixels.cuh
-NEVER = 2**30  # iterations that no pixel does
-Table = Callable[..., None]  # `bla` of a backend: fills a table, as in bla.py
 MARGIN = {"float32": 1e-6, "float64": 1e-13}  # from the edge of the cardioid and the disc, 16 or more ulp
+BLOCK = (8, 16)  # threads in x and y: four warps, one below the other; THREADS in pixels.cuh
 
 
 @dataclass(frozen=True)
-class State:
+class PixelArrays:
     """The arrays of ny x nx pixels, on one device.
 
     re (nx,), im (ny,): the pixels' parts of c in the arithmetic's type, or their offsets from the centre in pixels for
@@ -44,7 +35,7 @@ class State:
     totals: Array
 
     @classmethod
-    def allocate(cls, device: Device, shape: tuple[int, int], dtype: str, deep: bool) -> State:
+    def allocate(cls, device: Device, shape: tuple[int, int], dtype: str, deep: bool) -> PixelArrays:
         """Arrays for a picture of `shape` (ny, nx); contents are undefined until `clear`."""
         ny, nx = shape
         return cls(
@@ -68,7 +59,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Part:
+class LaunchPart:
     """What one launch does: pixels (stride i, stride j) with first <= i < last, all j.
 
     Each of them that is unfinished gets up to `iterations` more, up to `limit` in all; at max_iterations it is finished
@@ -84,72 +75,17 @@ class Part:
     shortcuts: bool
 
 
-@dataclass(frozen=True)
-class Reference:
-    """What perturbation follows, on the device: the orbit, its table, and where the pixels are.
-
-    orbit (M + 1, 2) float64 and exponents (M + 1,) int32: Z_m. table (T, 4) float64: A and B of bla.py, powers (T, 2)
-    int32; radius (T,) float64, none above `reach`. For the kernel `perturbed` all of them are plain numbers, so
-    exponents and powers are empty; for `far` they are mantissas and powers of two, and radius is log2 R.
-    settled, cycle: from Z_settled on the orbit repeats after `cycle` steps, which may be many of its periods; where it
-    never does, cycle is beyond every orbit. centre: C in float64; spacing: of the pixels, times 2^exponent (0 for
-    `perturbed`). The arrays serve for every view whose pixels are at most as far from C as the table was made for; `at`
-    gives the same for another spacing.
-    """
-
-    orbit: Array
-    exponents: Array
-    table: Array
-    powers: Array
-    radius: Array
-    reach: float
-    settled: int
-    cycle: int
-    centre: tuple[float, float]
-    spacing: float
-    exponent: int
-
-    @classmethod
-    def of(
-        cls, device: Device, bla: Table, orbit: Orbit, place: Place, distances: tuple[float, float], far: bool
-    ) -> Reference:
-        """Upload an orbit, `far` as mantissas and powers, else as plain float64, and let `bla` make its table.
-
-        distances: log2 of the largest |dc|, and log2 of the part that a jump may leave out.
-        """
-        values, exponents = orbit.values(), orbit.exponents()
-        if not far:
-            values, exponents = np.ldexp(values, exponents[:, None]), exponents[:1]
-        size = entries(len(values) - 1)
-        uploaded = device.upload(values), device.upload(exponents)
-        table = device.allocate((size, 4), np.float64)
-        powers = device.allocate((size if far else 1, 2), np.int32)
-        radius = device.allocate((size,), np.float64)
-        with device.lock:
-            bla(*uploaded, table, powers, radius, *distances, far)
-        centre = float(orbit.point[0]), float(orbit.point[1])
-        repeats = (len(values), NEVER) if far else _repeats(values)
-        return cls(*uploaded, table, powers, radius, reach(distances[1]), *repeats, centre, *_spacing(place, far))
-
-    def at(self, place: Place, far: bool) -> Reference:
-        """The same orbit and table for the pixels of another view."""
-        spacing, exponent = _spacing(place, far)
-        return replace(self, spacing=spacing, exponent=exponent)
+# -- how the GPU kernels are launched: a thread a pixel, a warp 8 x 4 pixels
 
 
-def _repeats(values: NDArray[np.float64]) -> tuple[int, int]:
-    """Where and how an orbit in the set, whose cycle attracts it, repeats bit for bit: (settled, cycle)."""
-    last = len(values) - 1
-    earlier = np.flatnonzero(np.all(values[max(0, last - LONGEST) : last] == values[last], axis=1))
-    if not earlier.size:
-        return len(values), NEVER
-    period = min(last, LONGEST) - int(earlier[-1])
-    changes = np.flatnonzero(np.any(values[period:] != values[:-period], axis=1))
-    settled = int(changes[-1]) + 1 if changes.size else 0
-    return settled, period * 2 ** max(0, math.ceil(math.log2(LOOK / period)))
+def grid(state: PixelArrays, part: LaunchPart) -> tuple[int, int]:
+    """Blocks in x and y that cover the pixels of `part`."""
+    columns = -(-state.count.shape[1] // part.stride)
+    return -(-columns // BLOCK[0]), -(-(part.last - part.first) // BLOCK[1])
 
 
-def _spacing(place: Place, far: bool) -> tuple[float, int]:
-    """The pixels' distance as a number and a power of two, which is 0 unless `far`."""
-    mantissa, exponent = place.spacing.mantissa, place.spacing.exponent
-    return (mantissa, exponent) if far else (math.ldexp(mantissa, exponent), 0)
+def numbers(state: PixelArrays, part: LaunchPart) -> tuple[np.int32, ...]:
+    """The last arguments of every kernel: ny, nx, and the part."""
+    ny, nx = state.count.shape
+    span = part.first, part.last, part.stride
+    return tuple(map(np.int32, (ny, nx, *span, part.iterations, part.limit, part.max_iterations, part.shortcuts)))

@@ -7,19 +7,42 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from compute.labs.l_curve.problems import integral, pictures
-from compute.labs.l_curve.problems.check import checked, require_memory
-from compute.labs.l_curve.problems.options import Angles, Choice, Number, Option, Whole
+from compute.labs.l_curve.problems.checks import (
+    Angles,
+    AnyValue,
+    Option,
+    RealNumber,
+    WholeNumber,
+    checked,
+    require_memory,
+)
 from compute.labs.l_curve.problems.own import own
-from compute.labs.l_curve.problems.sparse import random_entries, random_sparse
 
 __all__ = ["NAMES", "PROBLEMS", "Problem", "make"]
 
-SEED = Whole(1234, 0, 2**31 - 1)
-IMAGE = Choice(None, "an (n, n) array, row 0 the lowest; None for the phantom of Shepp and Logan")
+SEED = WholeNumber(1234, 0, 2**31 - 1)
+IMAGE = AnyValue(None, "an (n, n) array, row 0 the lowest; None for the phantom of Shepp and Logan")
 BUILDING = 3  # copies of a matrix that exist while it is made
+
+
+# the random sparse matrix of a GPU tutorial: the speed benchmark; it has no real corner, since b is not of A
+def random_sparse(n: int, density: float, seed: int) -> tuple[sp.csr_matrix, NDArray[np.float64], None]:
+    """A (n, n) float32 with `density` n^2 entries uniform in [0, 1), and b ~ N(3, 1), both from one generator.
+
+    The draws are the tutorial's, in its order, so that A and b are its own bit for bit; but b is (n,), not (n, 1).
+    """
+    rng = np.random.default_rng(seed)
+    A = sp.csr_matrix(sp.random(m=n, n=n, density=density, dtype=np.float32, random_state=rng))
+    return A, rng.normal(loc=3.0, scale=1.0, size=(n, 1))[:, 0], None
+
+
+def random_entries(n: int, density: float, **_others: object) -> int:
+    """Non-zeros of `random_sparse`."""
+    return round(density * n * n)
 
 
 def _full(n: int, **_options: Any) -> int:
@@ -61,15 +84,15 @@ PROBLEMS: Mapping[str, Problem] = {
     "random_sparse": Problem(
         "Random sparse (tutorial)",
         random_sparse,
-        {"density": Number(0.1, 1e-9, 1.0), "seed": SEED},
+        {"density": RealNumber(0.1, 1e-9, 1.0), "seed": SEED},
         random_entries,
         least=1,
     ),
     "shaw": Problem("Slit image (shaw)", integral.shaw, multiple=2),
     "phillips": Problem("Phillips", integral.phillips, multiple=4),
-    "gravity": Problem("Gravity survey", integral.gravity, {"depth": Number(0.25, 1e-6, 1e6)}),
+    "gravity": Problem("Gravity survey", integral.gravity, {"depth": RealNumber(0.25, 1e-6, 1e6)}),
     "deriv2": Problem("Second derivative", integral.deriv2),
-    "heat": Problem("Inverse heat equation", integral.heat, {"kappa": Number(1.0, 0.1, 100.0)}, multiple=2),
+    "heat": Problem("Inverse heat equation", integral.heat, {"kappa": RealNumber(1.0, 0.1, 100.0)}, multiple=2),
     "baart": Problem("Baart", integral.baart, multiple=2),
     "foxgood": Problem("Fox and Goodwin", integral.foxgood),
     "wing": Problem("A jump (wing)", integral.wing),
@@ -77,14 +100,14 @@ PROBLEMS: Mapping[str, Problem] = {
     "blur": Problem(
         "Blurred picture",
         pictures.blur,
-        {"band": Whole(3, 1, 2**15), "sigma": Number(0.7, 1e-3, 1e3), "image": IMAGE},
+        {"band": WholeNumber(3, 1, 2**15), "sigma": RealNumber(0.7, 1e-3, 1e3), "image": IMAGE},
         pictures.blur_entries,
         dimensions=2,
     ),
     "tomo": Problem(
         "Tomography, random rays",
         pictures.tomo,
-        {"rays": Number(1.0, 1e-3, 100.0), "seed": SEED, "image": IMAGE},
+        {"rays": RealNumber(1.0, 1e-3, 100.0), "seed": SEED, "image": IMAGE},
         pictures.tomo_entries,
         dimensions=2,
     ),
@@ -93,7 +116,7 @@ PROBLEMS: Mapping[str, Problem] = {
         pictures.paralleltomo,
         {
             "angles": Angles(45, 3600),
-            "rays": Whole(0, 0, 2**15),
+            "rays": WholeNumber(0, 0, 2**15),
             "image": IMAGE,
         },
         pictures.paralleltomo_entries,
@@ -128,7 +151,7 @@ def make(name: str, n: int | None = None, **options: Any) -> tuple[Any, NDArray[
 def require(name: str, n: Any, options: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
     """n and all options of the problem `name`, defaults filled in; ValueError if one of them cannot be."""
     chosen = problem(name)
-    n = Whole(0, chosen.least, 2**31 - 1).checked("n", n)
+    n = WholeNumber(0, chosen.least, 2**31 - 1).checked("n", n)
     if n % chosen.multiple:
         raise ValueError(f"n must be a multiple of {chosen.multiple} for {name}, not {n}")
     given = _known(name, options, tuple(chosen.options))

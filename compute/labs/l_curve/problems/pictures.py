@@ -1,6 +1,8 @@
 """Two-dimensional problems: blurred pictures and tomography. Unknowns are the pixels, row by row, row 0 the lowest.
 
 Each function returns (A, b, x): A sparse, float64; x (n * n,) the picture; b = A x.
+
+The picture to be recovered is the phantom of Shepp and Logan, or one that is given.
 """
 
 from __future__ import annotations
@@ -12,11 +14,92 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import toeplitz
 
-from compute.labs.l_curve.problems.phantom import as_picture
-from compute.labs.l_curve.problems.rays import matrix
+# grey value, half axes, centre, angle in degrees: Shepp and Logan (1974) with the contrast of Toft (1996)
+ELLIPSES = (
+    (1.0, 0.69, 0.92, 0.0, 0.0, 0.0),
+    (-0.8, 0.6624, 0.874, 0.0, -0.0184, 0.0),
+    (-0.2, 0.11, 0.31, 0.22, 0.0, -18.0),
+    (-0.2, 0.16, 0.41, -0.22, 0.0, 18.0),
+    (0.1, 0.21, 0.25, 0.0, 0.35, 0.0),
+    (0.1, 0.046, 0.046, 0.0, 0.1, 0.0),
+    (0.1, 0.046, 0.046, 0.0, -0.1, 0.0),
+    (0.1, 0.046, 0.023, -0.08, -0.605, 0.0),
+    (0.1, 0.023, 0.023, 0.0, -0.606, 0.0),
+    (0.1, 0.023, 0.046, 0.06, -0.605, 0.0),
+)
 
 Vector = NDArray[np.float64]
+SLICE = 2_000_000  # crossings worked on at once, which bounds the scratch memory
+SHORT = 1e-10  # pixels: a piece of this length is a rounding error at a corner
 Made = tuple[sp.csr_matrix, Vector, Vector]
+
+
+def shepp_logan(n: int) -> NDArray[np.float64]:
+    """(n, n) grey values 0 to 1 of the head phantom, at pixel centres of [-1, 1]^2, row 0 the lowest."""
+    at = (2 * np.arange(n) + 1 - n) / n
+    x, y = at, at[:, None]
+    picture = np.zeros((n, n))
+    for grey, a, b, x0, y0, degrees in ELLIPSES:
+        c, s = np.cos(np.deg2rad(degrees)), np.sin(np.deg2rad(degrees))
+        u, v = (x - x0) * c + (y - y0) * s, (y - y0) * c - (x - x0) * s
+        picture += grey * ((u / a) ** 2 + (v / b) ** 2 <= 1)
+    return np.maximum(picture, 0.0)  # sums of tenths: rounding may leave -1e-17
+
+
+def as_picture(image: object, n: int) -> NDArray[np.float64]:
+    """(n * n,) pixels of `image`, an (n, n) array with row 0 the lowest; of the phantom if it is None.
+
+    Raises ValueError for another shape, or values that are not finite.
+    """
+    if image is None:
+        return shepp_logan(n).ravel()
+    picture = np.asarray(image, np.float64)
+    if picture.shape != (n, n):
+        raise ValueError(f"image must have the shape ({n}, {n}), not {picture.shape}")
+    if not np.isfinite(picture).all():
+        raise ValueError("image must be finite; it holds NaN or inf")
+    return picture.ravel()
+
+
+# -- how long rays run in the pixels of a square picture
+
+
+def matrix(n: int, through: Vector, along: Vector) -> sp.csr_matrix:
+    """(rays, n * n) lengths, in pixels, of each ray in each pixel of the square [-n/2, n/2]^2; pixel i * n + j.
+
+    through, along: (rays, 2), a point and a direction of any length for each ray; row i counts upwards, column j to
+    the right. A ray along a line between pixels runs in the pixels to its right, or above it. The method is Siddon's
+    (Medical Physics 12, 1985): cut the ray at all grid lines, each piece lies in the pixel of its middle.
+    """
+    along = along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), np.finfo(float).tiny)
+    at_once = max(1, SLICE // (2 * n + 2))
+    blocks = [_block(n, through[i : i + at_once], along[i : i + at_once]) for i in range(0, len(through), at_once)]
+    return sp.vstack(blocks, format="csr") if blocks else sp.csr_matrix((0, n * n))
+
+
+def _block(n: int, through: Vector, along: Vector) -> sp.csr_matrix:
+    cuts = _cuts(n, through, along)
+    with np.errstate(invalid="ignore"):  # inf - inf, where a ray runs along the grid: those pieces are dropped
+        length, middle = np.diff(cuts, axis=1), (cuts[:, 1:] + cuts[:, :-1]) / 2
+        place = through[:, None, :] + middle[..., None] * along[:, None, :] + n / 2
+        within = np.isfinite(length) & (length > SHORT) & ((place >= 0) & (place < n)).all(axis=2)
+    ray, piece = np.nonzero(within)
+    column, row = np.floor(place[ray, piece]).astype(np.int64).T
+    entries = sp.coo_matrix((length[ray, piece], (ray, row * n + column)), shape=(len(through), n * n))
+    return entries.tocsr()
+
+
+def _cuts(n: int, through: Vector, along: Vector) -> Vector:
+    """(rays, 2 n + 2) places along each ray, sorted, at which it crosses a grid line; inf where it never does."""
+    lines = np.arange(n + 1) - n / 2
+    steep = np.abs(along) < 1e-12  # sine and cosine of a right angle are not exactly 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cuts = (lines - through[:, :, None]) / along[:, :, None]
+    cuts[steep] = np.inf
+    return np.asarray(np.sort(cuts.reshape(len(through), -1), axis=1))
+
+
+# -- the problems
 
 
 def blur(n: int, band: int, sigma: float, image: object) -> Made:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from compute.labs.l_curve.rules.corners import curvature, triangle, where_open
+from compute.labs.l_curve.rules.corners import curvature, pruning, triangle, where_open
 from compute.labs.l_curve.rules.minima import discrepancy, gcv, ncp, quasi_optimality, weighted_gcv
-from compute.labs.l_curve.rules.pruning import pruning
-from compute.labs.l_curve.rules.reading import OPEN, Choice, Reading
+from compute.labs.l_curve.rules.reading import OPEN, CurveReading, RuleChoice
 
-__all__ = ["FEWEST", "RULES", "Choice", "Reading", "Rule", "choose"]
+__all__ = ["FEWEST", "RULES", "CurveReading", "Rule", "RuleChoice", "choose"]
 
 FEWEST = 3  # λ with a closed ribbon: fewer have no inside
 
@@ -20,7 +19,7 @@ class Rule:
     """A rule: its title for the screen, and `pick`, which reads a curve whose ribbons have all closed."""
 
     title: str
-    pick: Callable[[Reading], Choice]
+    pick: Callable[[CurveReading], RuleChoice]
 
 
 RULES: Mapping[str, Rule] = {
@@ -35,9 +34,9 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-def choose(reading: Reading) -> dict[str, Choice]:
+def choose(reading: CurveReading) -> dict[str, RuleChoice]:
     """What every rule says of the part of the curve whose ribbon has closed."""
     closed = reading.closed()
     if closed.lambdas.size < FEWEST:
-        return dict.fromkeys(RULES, Choice(None, OPEN if reading.first else "there are too few λ"))
+        return dict.fromkeys(RULES, RuleChoice(None, OPEN if reading.first else "there are too few λ"))
     return {name: where_open(reading, rule.pick(closed)) for name, rule in RULES.items()}

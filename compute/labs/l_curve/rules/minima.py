@@ -7,8 +7,8 @@ from collections.abc import Callable, Generator
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.l_curve.rules.reading import Choice, Function, Reading, zoom
-from compute.labs.l_curve.small import Points, Small, points
+from compute.labs.l_curve.rules.reading import CurveReading, Function, RuleChoice, zoom
+from compute.labs.l_curve.small_system import Points, Small, points
 
 Vector = NDArray[np.float64]
 
@@ -20,31 +20,31 @@ FEWEST_ROWS = 8  # for a periodogram
 NCP_POINTS = 16  # λ at which residuals are worked out, twice
 
 
-def gcv_values(reading: Reading, at: Points) -> Vector:
+def gcv_values(reading: CurveReading, at: Points) -> Vector:
     """Generalised cross-validation: |A x - b|^2 / (m - sum of the filter factors)^2 (Golub, Heath, Wahba 1979)."""
     return np.asarray((at.residual / reading.freedom(at)) ** 2)
 
 
-def gcv(reading: Reading) -> Choice:
+def gcv(reading: CurveReading) -> RuleChoice:
     """The minimum of generalised cross-validation."""
     if not reading.traced:
-        return Choice(None, LATER)
+        return RuleChoice(None, LATER)
     choice = _minimum(reading, lambda at: gcv_values(reading, reading.at(at)))
     source = "" if reading.singular is not None else "trace from a random probe"
-    return Choice(choice.lam, "; ".join(part for part in (choice.reason, source) if part))
+    return RuleChoice(choice.lam, "; ".join(part for part in (choice.reason, source) if part))
 
 
-def weighted_values(reading: Reading, at: Points, weight: float) -> Vector:
+def weighted_values(reading: CurveReading, at: Points, weight: float) -> Vector:
     """GCV of the small system with ω on its filter factors: |B y - b|^2 / (k + 1 - ω sum)^2 (Chung et al. 2008)."""
     k = reading.small.k
     return np.asarray((at.residual / (1 + k * (1 - weight) + weight * at.free)) ** 2)
 
 
-def weighted_gcv(reading: Reading) -> Choice:
+def weighted_gcv(reading: CurveReading) -> RuleChoice:
     """The minimum of weighted GCV; the weight is the reading's, or the mean that the first steps ask for."""
     weight = adaptive_weight(reading.small) if reading.weight is None else reading.weight
     choice = _minimum(reading, lambda at: weighted_values(reading, reading.at(at), weight))
-    return Choice(choice.lam, "; ".join(part for part in (choice.reason, f"ω = {weight:.3g}") if part))
+    return RuleChoice(choice.lam, "; ".join(part for part in (choice.reason, f"ω = {weight:.3g}") if part))
 
 
 def adaptive_weight(small: Small) -> float:
@@ -68,25 +68,25 @@ def _weight(small: Small, j: int) -> float:
     return (j + 1) * growth / (filters * growth + 2 * fall * float(at.residual[0]) ** 2)
 
 
-def quasi_optimality(reading: Reading) -> Choice:
+def quasi_optimality(reading: CurveReading) -> RuleChoice:
     """The lowest minimum of |λ dx/dλ| inside the range (Morozov 1984): it falls again towards both ends."""
     return _minimum(reading, lambda at: reading.at(at).change, local=True)
 
 
-def discrepancy(reading: Reading) -> Choice:
+def discrepancy(reading: CurveReading) -> RuleChoice:
     """The λ at which the residual is 1.01 times the noise (Morozov 1966); the noise must be known."""
     if not reading.noise:
-        return Choice(None, "the noise is not known")
+        return RuleChoice(None, "the noise is not known")
     goal, residual = TAU * reading.noise, reading.points.residual
     above = int(np.searchsorted(residual, goal))
     if above in (0, residual.size):
         side = "above" if above == 0 else "below"
-        return Choice(None, f"the residual stays {side} {goal:.3g}, the noise times {TAU}, in the whole range of λ")
+        return RuleChoice(None, f"the residual stays {side} {goal:.3g}, the noise times {TAU}, in the whole range of λ")
     low, high = reading.lambdas[[above - 1, above]]
-    return Choice(zoom(lambda at: -np.abs(reading.at(at).residual - goal), low, high)[0])
+    return RuleChoice(zoom(lambda at: -np.abs(reading.at(at).residual - goal), low, high)[0])
 
 
-def ncp_search(residual: Callable[[float], Vector], lambdas: Vector) -> Generator[None, None, Choice]:
+def ncp_search(residual: Callable[[float], Vector], lambdas: Vector) -> Generator[None, None, RuleChoice]:
     """Find the λ whose residual(λ) = b - A x (m,) resembles white noise most; one product, then a pause, for each λ.
 
     By the distance of its normalised cumulative periodogram from that of white noise, at some λ of the grid, then
@@ -100,7 +100,7 @@ def ncp_search(residual: Callable[[float], Vector], lambdas: Vector) -> Generato
         return _at_the_end(low=best == 0)
     fine = np.geomspace(coarse[best - 1], coarse[best + 1], NCP_POINTS + 2)[1:-1]
     best = yield from _whitest(residual, fine)
-    return Choice(float(fine[best]))
+    return RuleChoice(float(fine[best]))
 
 
 def _whitest(residual: Callable[[float], Vector], lambdas: Vector) -> Generator[None, None, int]:
@@ -117,14 +117,14 @@ def _distance_from_white(residual: Vector) -> float:
     return float(np.linalg.norm(np.cumsum(power) / power.sum() - np.arange(1, half + 1) / half))
 
 
-def ncp(reading: Reading) -> Choice:
+def ncp(reading: CurveReading) -> RuleChoice:
     """What `ncp_search` found, once it is done."""
     if reading.rows < FEWEST_ROWS:
-        return Choice(None, f"a periodogram needs at least {FEWEST_ROWS} rows")
-    return reading.whitest or Choice(None, LATER)
+        return RuleChoice(None, f"a periodogram needs at least {FEWEST_ROWS} rows")
+    return reading.whitest or RuleChoice(None, LATER)
 
 
-def _minimum(reading: Reading, function: Function, local: bool = False) -> Choice:
+def _minimum(reading: CurveReading, function: Function, local: bool = False) -> RuleChoice:
     """The minimum of `function` of λ; with `local` the lowest one inside, though an end may be lower."""
     lambdas = reading.lambdas
     values = function(lambdas)
@@ -136,9 +136,9 @@ def _minimum(reading: Reading, function: Function, local: bool = False) -> Choic
         best = int(inside[np.argmin(values[inside])])
     near = lambdas[values <= (1 + FLAT) * values[best]]
     if near[-1] > SPREAD * near[0]:
-        return Choice(None, f"flat minimum: from λ = {near[0]:.2g} to {near[-1]:.2g} it differs by less than 0.1 %")
-    return Choice(zoom(lambda at: -function(at), lambdas[best - 1], lambdas[best + 1])[0])
+        return RuleChoice(None, f"flat minimum: from λ = {near[0]:.2g} to {near[-1]:.2g} it differs by less than 0.1 %")
+    return RuleChoice(zoom(lambda at: -function(at), lambdas[best - 1], lambdas[best + 1])[0])
 
 
-def _at_the_end(low: bool) -> Choice:
-    return Choice(None, f"no interior minimum: it falls to the {'lowest' if low else 'highest'} λ")
+def _at_the_end(low: bool) -> RuleChoice:
+    return RuleChoice(None, f"no interior minimum: it falls to the {'lowest' if low else 'highest'} λ")

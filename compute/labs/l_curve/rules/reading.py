@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.l_curve.small import Points, Small, largest, points
+from compute.labs.l_curve.small_system import Points, Small, largest, points
 
 Vector = NDArray[np.float64]
 Function = Callable[[Vector], Vector]
@@ -19,7 +19,7 @@ OPEN = "the ribbon is still open there"
 
 
 @dataclass(frozen=True)
-class Choice:
+class RuleChoice:
     """What a rule says: λ, or None and the reason; a reason beside a λ is a remark."""
 
     lam: float | None
@@ -27,7 +27,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Reading:
+class CurveReading:
     """The curve at one moment.
 
     small: the small system. points: on the grid, ascending in λ. rows: m. noise: |e| of b = A x + e, 0 if not known.
@@ -43,7 +43,7 @@ class Reading:
     singular: Vector | None = None
     probe: Function | None = None
     weight: float | None = None
-    whitest: Choice | None = None
+    whitest: RuleChoice | None = None
 
     @property
     def lambdas(self) -> Vector:
@@ -56,7 +56,7 @@ class Reading:
         open_ = np.flatnonzero(self.points.widths > CLOSED)
         return int(open_[-1]) + 1 if open_.size else 0
 
-    def closed(self) -> Reading:
+    def closed(self) -> CurveReading:
         """The same without the λ whose ribbon is open, and those above the largest Ritz value: x is nearly 0 there."""
         above = np.searchsorted(self.lambdas, self.top, side="right")
         return replace(self, points=points(self.small, self.lambdas[self.first : above]))

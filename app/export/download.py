@@ -1,0 +1,87 @@
+"""Downloads: files of any size go to the browser piece by piece, so that frames and clicks pass in between."""
+
+from __future__ import annotations
+
+import mimetypes
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import param
+from panel.custom import JSComponent
+
+PIECE = 2**20  # bytes: a few milliseconds of the server's loop
+
+
+class FileDownload(JSComponent):
+    """Sends files for the browser to save; an invisible component.
+
+    The browser acknowledges each piece; a new one is sent for it.
+
+    piece: {"file": number of the file, "number": of the piece, "of": how many, "name", "kind", "data"}.
+    """
+
+    piece = param.Dict(default={}, doc="The newest piece.")
+    query = param.Dict(default={}, doc="What follows the page's address in a link that is to be copied.")
+
+    _esm = Path(__file__).with_name("download.js").read_text(encoding="utf-8")
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__(width=0, height=0, margin=0, **params)
+        self._files: deque[tuple[Path, str, Callable[[], object]]] = deque()
+        self._number = self._next = self._count = 0
+        self._on_copied: Callable[[str, bool], object] = lambda address, ok: None
+        self.on_msg(self._on_message)
+
+    def send(self, path: Path, name: str, done: Callable[[], object]) -> None:
+        """Have the browser save the file `path` as `name`; done() is called when it has all of it.
+
+        The file must stay until then. Files go one after the other.
+        """
+        self._files.append((path, name, done))
+        if len(self._files) == 1:
+            self._begin()
+
+    def copy_link(self, query: str, done: Callable[[str, bool], object]) -> None:
+        """Put the page's address with `query` into the address bar and on the clipboard.
+
+        done(the whole address, whether the browser allowed the clipboard).
+        """
+        self._on_copied = done
+        self.query = {"text": query, "again": self.query.get("again", 0) + 1}
+
+    def _begin(self) -> None:
+        self._number += 1
+        self._next, self._count = 0, max(1, -(-self._files[0][0].stat().st_size // PIECE))
+        self._push()
+
+    def _push(self) -> None:
+        """One more piece, if there is one."""
+        if self._next >= self._count:
+            return
+        path, name, _ = self._files[0]
+        with path.open("rb") as opened:
+            opened.seek(self._next * PIECE)
+            data = opened.read(PIECE)
+        kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        number, self._next = self._next, self._next + 1
+        self.piece = {"file": self._number, "number": number, "of": self._count, "name": name, "kind": kind,
+                      "data": data}  # fmt: skip
+
+    def _on_message(self, message: Any) -> None:
+        data = getattr(message, "data", message)
+        if not isinstance(data, dict):
+            return
+        if isinstance(data.get("address"), str):
+            self._on_copied(data["address"], data.get("copied") is True)
+        if data.get("file") != self._number or data.get("number") != self._next - 1 or not self._files:
+            return
+        if self._next == self._count:
+            *_, done = self._files.popleft()
+            self.piece = {}  # the browser need not keep it
+            done()
+            if self._files:
+                self._begin()
+        else:
+            self._push()

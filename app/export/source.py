@@ -1,0 +1,153 @@
+"""What is exported: the lab of one tab as it stands, with the look it has on the screen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from compute.engine import messages
+from compute.export.render import LiveState
+from compute.export.scene import Scene
+from compute.frames import Frame
+from compute.lab import Lab
+from compute.panels import Panel
+
+if TYPE_CHECKING:
+    from app.lab_tab import LabTab
+
+SLIDE = 16 / 9  # width to height of a drawing
+PATIENCE = 60.0  # s that the engine may take to say how the lab stands: it may be compiling
+GONE = "the lab was closed before it said how it stands"
+
+
+@dataclass(frozen=True)
+class PendingSnapshot:
+    """One who waits for the engine's snapshot, until a moment of the monotonic clock."""
+
+    take: Callable[[Mapping[str, Any]], object]
+    failed: Callable[[str], object]
+    until: float
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A lab as it was when it was asked for: `current`, and `scene`, which makes the same again from nothing."""
+
+    scene: Scene
+    current: LiveState
+
+    def sized(self, size: tuple[int, int]) -> Moment:
+        """Return the same in (height, width) pixels; SceneError if that is too large."""
+        return replace(self, scene=replace(self.scene, size=size))
+
+
+class ExportSource:
+    """The lab that a view shows, as what is exported."""
+
+    def __init__(self, view: LabTab) -> None:
+        self._view = view
+        self.session = view.session
+        self._waiting: list[PendingSnapshot] = []
+        self._closed = False
+        self._drawn_of: Frame | None = None
+        self._panels: Mapping[str, Panel] = {}
+
+    @property
+    def lab(self) -> type[Lab]:
+        """The lab's class."""
+        return self.session.lab
+
+    @property
+    def frame(self) -> Frame | None:
+        """The newest frame, None before the first."""
+        return self.session.latest
+
+    def pictures(self) -> dict[str, str]:
+        """Return the names of the pictures there are now, by their labels."""
+        frame = self.frame
+        return {raster.label or name: name for name, raster in frame.rasters.items()} if frame else {}
+
+    def drawings(self) -> dict[str, str]:
+        """Return the names of the drawings with axes that there are now, pictures included, by their titles."""
+        return {panel.title or name: name for name, panel in self.panels().items()}
+
+    def panels(self) -> Mapping[str, Panel]:
+        """Return what can be drawn now, by name; worked out once a frame: the card asks several times a second."""
+        if self.frame is not self._drawn_of:
+            self._drawn_of, self._panels = self.frame, self.lab.panels(self.frame) if self.frame else {}
+        return self._panels
+
+    def size(self, height: int) -> tuple[int, int]:
+        """Return (height, width) in pixels, both even, of a picture of that height, in its shape on the screen.
+
+        A slide's without a picture.
+        """
+        raster = next(iter(self.frame.rasters.values()), None) if self.frame else None
+        if raster is None:
+            return slide(height)
+        x0, y0, x1, y1 = raster.extent
+        return _even(height, (x1 - x0) / (y1 - y0))
+
+    def ask(self, part: str, then: Callable[[Moment], object], failed: Callable[[str], object]) -> None:
+        """Call then(moment) once the engine has said how the lab stands, or failed(why) if it does not.
+
+        part: the picture that is meant. One of the two is called in any case, `failed` after PATIENCE seconds at the
+        latest as long as somebody calls `tick`.
+        """
+        values, view = dict(self.session.values), self.session.view
+        look = self._view.controls.look(part)
+
+        def take(snapshot: Mapping[str, Any]) -> None:
+            """Make the scene of the engine's snapshot."""
+            history = self.lab.history_of(values, snapshot)
+            screen = self.lab.sized()
+            own = {name: value for name, value in history.values.items() if name not in screen}
+            scene = Scene(
+                self.lab.LAB, own, self.size(1080), history.steps, part, look,
+                history=history.entries, missing=history.missing, view=view,
+            )  # fmt: skip
+            then(Moment(scene, LiveState(values, snapshot)))
+
+        if self._closed:
+            failed(GONE)
+            return
+        self._waiting.append(PendingSnapshot(take, failed, time.monotonic() + PATIENCE))
+        if len(self._waiting) == 1:
+            self.session.ask_snapshot()
+
+    def hear(self, event: Any) -> None:
+        """Pass the engine's answer on to all who wait for it."""
+        match event:
+            case messages.SnapshotTaken(snapshot=snapshot):
+                self._answer(lambda pending: pending.take(snapshot))
+            case messages.Refused(text=text, request=messages.TakeSnapshot):
+                self._answer(lambda pending: pending.failed(f"the engine did not say how the lab stands: {text}"))
+
+    def tick(self) -> None:
+        """Give up whoever has waited too long for the engine; called now and then."""
+        if self._waiting and time.monotonic() > self._waiting[0].until:
+            words = f"the engine has not said for {PATIENCE:.0f} s how the lab stands; try it once more"
+            self._answer(lambda pending: pending.failed(words))
+
+    def close(self) -> None:
+        """Give up all who wait: the lab is gone."""
+        self._closed = True
+        self._answer(lambda pending: pending.failed(GONE))
+
+    def _answer(self, give: Callable[[PendingSnapshot], object]) -> None:
+        waiting, self._waiting = self._waiting, []
+        with ExitStack() as all_of_them:  # one that fails does not take the others with it
+            for pending in reversed(waiting):
+                all_of_them.callback(give, pending)
+
+
+def slide(height: int) -> tuple[int, int]:
+    """Return (height, width) in pixels, both even, of a drawing in the shape of a slide."""
+    return _even(height, SLIDE)
+
+
+def _even(height: int, ratio: float) -> tuple[int, int]:
+    return height + height % 2, max(2, 2 * round(height * ratio / 2))

@@ -1,0 +1,122 @@
+"""What the tab knows: the curves measured here, those recorded elsewhere, and what they say of each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.labs.crossover.columns import Picture
+from app.labs.crossover.looks import looks
+from app.session import Session
+from compute.frames import Frame
+from compute.labs.crossover import picture, recorded
+from compute.labs.crossover.catalogue import Way, Workload, workload
+from compute.labs.crossover.cited import Cited, fitting
+from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, Finding, Line, beside, compared, measured, sides
+from compute.labs.crossover.settings import extent
+
+SHOWN = ("absent", "all", "none")  # of the recorded curves: those of ways that cannot run here, all, or none
+
+
+@dataclass
+class Choice:
+    """What is shown, beyond the lab's own values.
+
+    fast, slow: keys of lines, or BEST_GPU and BEST_CPU; moving: whether moving the data counts; recorded: of SHOWN;
+    cited: whether the figures of others are drawn; code: the ways whose programs are read, at most two.
+    """
+
+    fast: str = BEST_GPU
+    slow: str = BEST_CPU
+    moving: bool = False
+    recorded: str = SHOWN[0]
+    cited: bool = True
+    code: tuple[str, ...] = ()
+
+
+class Sight:
+    """Of one session. `look` takes its newest frame in."""
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.choice = session, Choice()
+        self.frame: Frame | None = None
+        self.measured: Mapping[str, picture.Line] = {}
+        self.lines: list[Line] = []
+        self.finding: Finding = compared(*sides([]))
+
+    @property
+    def workload(self) -> Workload:
+        """What is chosen."""
+        return workload(self.session.values["workload"])
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """All ways to write it."""
+        return self.workload.ways()
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The least and the largest n that are asked for."""
+        return extent(self.session.values)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The workload's settings, defaults included."""
+        chosen: Mapping[str, Any] = self.session.values["settings"]
+        return {name: chosen.get(name, allowed[0]) for name, allowed in self.workload.settings.items()}
+
+    def look(self, frame: Frame | None) -> None:
+        """Take in a frame, and all that was chosen since the last one. One of another workload says nothing."""
+        values = self.session.values
+        wanted = values["workload"], values["dtype"], self.settings
+        notes = frame.notes if frame else {}
+        fits = wanted == (notes.get("workload"), notes.get("dtype"), json.loads(notes.get("settings", "{}")))
+        self.frame = frame if fits else None
+        self.measured = picture.lines(frame) if fits and frame is not None else {}
+        self.lines = [*self._here(), *self._recorded()]
+        self.finding = compared(
+            *sides([line for line in self.lines if line.series], self.choice.slow, self.choice.fast)
+        )
+
+    def picture(self, cited: bool = True) -> Picture:
+        """What the plot of time against n shows, with the figures of others if there is room for them."""
+        code, figures = self.choice.code, self.cited if cited else ()
+        return Picture(self.lines, looks(self.ways), figures, self.finding, self.sizes, code[0] if code else "",
+                       self.workload.axis)  # fmt: skip
+
+    @property
+    def cited(self) -> Sequence[Cited]:
+        """Figures of others for this dtype, and of those that do not say theirs, within the range of n."""
+        if not self.choice.cited:
+            return ()
+        return fitting(self.workload.folder.CITED, self.session.values["dtype"], self.sizes)
+
+    @property
+    def common(self) -> list[int]:
+        """Every n at which some way has a time here."""
+        return sorted({spot.n for line in self.measured.values() for spot in line.points if spot.step is not None})
+
+    @property
+    def recorded_otherwise(self) -> list[str]:
+        """The dtypes that there are recorded curves of, where there are none of the one that is chosen."""
+        if self.choice.recorded == "none" or any(line.machine for line in self.lines):
+            return []
+        chosen = self.session.values["dtype"]
+        known = {curve.dtype for curve in recorded.curves(self.workload.name) if curve.series}
+        return sorted(known) if chosen not in known else []
+
+    # -- inside
+
+    def _here(self) -> list[Line]:
+        moving = self.choice.moving and bool(self.session.values["split"])
+        return measured(self.workload, self.measured, moving)
+
+    def _recorded(self) -> list[Line]:
+        if self.choice.recorded == "none":
+            return []
+        values, every = self.session.values, self.choice.recorded == "all"
+        return beside(
+            self.workload, self.measured, values["dtype"], self.settings, values["evict"], self.sizes, every
+        )  # fmt: skip

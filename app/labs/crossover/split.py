@@ -1,0 +1,96 @@
+"""Where the time of a call goes at one n, as bars: launching, computing, moving data. And how near the roof it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from html import escape
+from math import isfinite, nan
+
+from app.labs.crossover.times import duration, rate
+from compute.labs.crossover.picture import Line, Spot
+
+STYLE = """
+.split { padding: 0 24px 16px; color: var(--ink); font-size: var(--body, 16px); }
+.split p { margin: 0 0 16px; color: var(--muted); font-size: var(--small, 14px); line-height: 1.45; }
+.split table { width: 100%; }
+.split th { color: var(--muted); font-size: var(--small, 14px); font-weight: 500; }
+.split td, .split th { white-space: nowrap; padding: 6px 16px 6px 0 !important; font-variant-numeric: tabular-nums; }
+.split td.bar, .split th.bar { width: 45%; } .split td.num, .split th.num { text-align: right; }
+.split tr.cpu { --hue: var(--cpu); } .split tr.gpu { --hue: var(--gpu); }
+.split .track { display: flex; height: 20px; background: var(--ground); border-radius: 3px; overflow: hidden; }
+.split .track i { display: block; height: 100%; min-width: 1px; }
+.keys .compute { background: linear-gradient(90deg, var(--cpu) 50%, var(--gpu) 50%); }
+.launch { background: var(--muted); } .compute { background: var(--hue, var(--ink)); }
+.transfer { background: var(--warn); }
+.split .keys { display: flex; gap: 24px; margin: 0 0 12px; font-size: var(--small, 14px); color: var(--ink); }
+.split .keys i { display: inline-block; width: 12px; height: 12px; border-radius: 2px; margin-right: 6px; }
+.split td.why { white-space: normal; color: var(--muted); font-size: var(--small, 14px); }
+.split .noisy { color: var(--warn); font-weight: 700; }
+"""
+ABOUT = (
+    "Launching is how long the call kept the host before it returned; on a GPU computing goes on meanwhile, so what is "
+    "shown as computing is what the device needed beyond that. A call on the host launches nothing."
+)
+NO_TRANSFERS = "Transfers were not measured: switch on “Transfers too” under Measure, and run again."
+
+
+def split(lines: Iterable[Line], n: int, transfers: bool) -> str:
+    """A row for each way that has a time at n."""
+    found = [(line, spot) for line in lines for spot in line.points if spot.n == n and spot.step is not None]
+    if not found:
+        return "<div class='split'><p>Nothing is measured yet: press Run.</p></div>"
+    rows = "".join(_row(line, spot) for line, spot in found)
+    keys = "".join(f"<span><i class='{name}'></i>{words}</span>" for name, words in (
+        ("launch", "launching"), ("compute", "computing"), ("transfer", "moving there and back")))  # fmt: skip
+    head = (
+        "<tr><th>Way</th><th class='bar'>parts of the time</th><th class='num'>launch</th><th class='num'>in all</th>"
+        "<th class='num'>moving</th></tr>"
+    )
+    more = "" if transfers else f" {NO_TRANSFERS}"
+    return f"<div class='split'><div class='keys'>{keys}</div><table>{head}{rows}</table><p>{ABOUT}{more}</p></div>"
+
+
+def parts(spot: Spot, device: str) -> tuple[float, float, float]:
+    """(launching, computing beyond it, moving) in seconds; zeros for what is unknown or does not exist."""
+    total = spot.step.median if spot.step else nan
+    launch = min(spot.launch, total) if device == "cuda" and isfinite(spot.launch) else 0.0
+    moving = spot.transfer if isfinite(spot.transfer) else 0.0
+    return launch, total - launch, moving
+
+
+def _row(line: Line, spot: Spot) -> str:
+    launch, computing, moving = parts(spot, line.device)
+    total = launch + computing + moving
+    bar = "".join(
+        f"<i class='{name}' style='width:{100 * value / total:.2f}%' title='{duration(value)}'></i>"
+        for name, value in (("launch", launch), ("compute", computing), ("transfer", moving))
+        if value > 0
+    )
+    noisy = " <span class='noisy'>noisy</span>" if spot.noisy else ""
+    shown = [duration(launch) if launch else "–", duration(total), duration(moving) if moving else "–"]
+    cells = "".join(f"<td class='num'>{value}</td>" for value in shown)
+    kind = "cpu" if line.device == "host" else "gpu"
+    name = f"<td>{escape(line.label)}{noisy}</td>"
+    return f"<tr class='{kind}'>{name}<td class='bar'><div class='track'>{bar}</div></td>{cells}</tr>"
+
+
+def shares(lines: Iterable[Line], n: int, why: Callable[[Line, Spot], str]) -> str:
+    """A row for each way: what it moves and computes a second, and the percent of the roof above it.
+
+    why: of what is more than 100 %.
+    """
+    found = [(line, spot) for line in lines for spot in line.points if spot.n == n and spot.step is not None]
+    if not found:
+        return ""
+    head = (
+        "<tr><th>Way</th><th class='num'>memory</th><th class='num'>arithmetic</th>"
+        "<th class='num'>percent of the roof</th><th></th></tr>"
+    )
+    rows = "".join(
+        f"<tr class='{'cpu' if line.device == 'host' else 'gpu'}'><td>{escape(line.label)}</td>"
+        f"<td class='num'>{rate(spot.moved, 'B/s')}</td><td class='num'>{rate(spot.flops, 'FLOP/s')}</td>"
+        f"<td class='num'>{f'{spot.percent:.3g} %' if isfinite(spot.percent) else '–'}</td>"
+        f"<td class='why'>{escape(why(line, spot))}</td></tr>"
+        for line, spot in found
+    )
+    return f"<div class='split'><table>{head}{rows}</table></div>"

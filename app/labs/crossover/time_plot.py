@@ -1,0 +1,191 @@
+"""Time against n, both logarithmic: a line for each way with its quartiles, and where two of them cross.
+
+Full marks are measured here, hollow ones were recorded elsewhere, hatched ones are cited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from bokeh.models import BoxAnnotation, ColumnDataSource, HoverTool, Span, TapTool
+
+from app.apart import spread
+from app.frame_source import FrameSource
+from app.labs.crossover.columns import (
+    BARS,
+    CITED,
+    DOTS,
+    LEADERS,
+    LINES,
+    NAMES,
+    Picture,
+    append,
+    bars,
+    cited,
+    dots,
+    lines,
+    name,
+    table,
+)
+from app.labs.crossover.log_plot import LogPlot
+from app.labs.crossover.tip import TIP
+from app.plot_type import letter, type_size
+from app.theme import FAMILY, PRESENTER_SCALE, colours
+from compute.labs.crossover.finding import Finding, Line
+
+SECONDS = """
+const [size, unit] = [[1, 's'], [1e-3, 'ms'], [1e-6, 'µs'], [0, 'ns']].find(([least]) => tick >= 0.999 * least);
+return `${Number((tick / (size || 1e-9)).toPrecision(3))} ${unit}`;
+"""
+GAP = 6  # px between a line's end and its name
+EMPTY = (1e-6, 1.0)  # seconds shown before anything is known
+
+
+class TimePlot(LogPlot):
+    """One figure; chosen(key) hears of a tap on a line."""
+
+    AROUND: ClassVar = {False: (80, 56), True: (104, 72)}
+    TICK: ClassVar = {False: (64, 40), True: (88, 52)}
+
+    def __init__(self, chosen: Callable[[str], object]) -> None:
+        self._chosen = chosen
+        self._shown: Picture | None = None
+        self._axis: tuple[float, int, int] | None = None
+        super().__init__("crossover plot", ("n", "time of a call"), ((10.0, 1e6), EMPTY), (7, 5), SECONDS)
+        self.y.fit(np.array(EMPTY))
+
+    def _add_crossing(self) -> None:
+        self.band = BoxAnnotation(left=1.0, right=1.0, visible=False, level="underlay", line_width=0)
+        self.span = Span(dimension="height", location=1.0, visible=False, line_width=2.5, line_dash="dashed")
+        for mark in (self.band, self.span):
+            self.figure.add_layout(mark)
+
+    def _add_glyphs(self) -> None:
+        self._add_crossing()
+        self.frames = FrameSource({}, "crossover frames")
+        self.figure.scatter("number", "number", source=self.frames.source, visible=False)
+        add = self._source
+        self.lines = add("crossover lines", LINES)
+        self.bars = add("crossover bars", BARS)
+        self.dots = add("crossover dots", DOTS)
+        self.cited = add("crossover cited", CITED)
+        self.leaders = add("crossover leaders", LEADERS)
+        self.names = add("crossover names", NAMES)
+        draw = self.figure
+        curves = draw.multi_line(
+            "xs", "ys", source=self.lines, line_color="hue", line_dash="dash", line_width="width", line_join="round"
+        )
+        draw.segment("x", "q1", "x", "q3", source=self.bars, line_color="hue", line_width=5, line_alpha=0.45)
+        points = draw.scatter(
+            "x", "y", source=self.dots, marker="marker", size="size", line_color="hue", line_width=2,
+            fill_color="fill", fill_alpha="alpha", line_alpha=1,
+        )  # fmt: skip
+        others = draw.scatter(
+            "x", "y", source=self.cited, marker="square", size=16, line_color="hue", line_width=1.5, fill_color=None,
+            hatch_pattern="right_diagonal_line", hatch_color="hue", hatch_scale=6, hatch_weight=1.5,
+        )  # fmt: skip
+        draw.segment("x", "y", "x1", "y1", source=self.leaders, line_color="hue", line_width=1)
+        type_: dict[str, Any] = {"text_color": "hue", "text_baseline": "middle", "text_font": {"value": FAMILY}}
+        self._texts = [
+            draw.text("x", "y", "text", source=self.names, **type_),
+            draw.text("x", "y", "text", source=self.cited, text_align="right", x_offset=-14, **type_),
+        ]
+        self._react(curves, points, others)
+
+    @staticmethod
+    def _source(name: str, columns: Sequence[str]) -> ColumnDataSource:
+        return ColumnDataSource({column: [] for column in columns}, name=name)
+
+    def _react(self, curves: Any, points: Any, others: Any) -> None:
+        """Words under the pointer, and taps that choose a line; what is not chosen does not fade."""
+        for renderer in (curves, points):
+            renderer.nonselection_glyph = None
+            renderer.selection_glyph = None
+            source = renderer.data_source
+            source.selected.on_change("indices", lambda attr, old, new, source=source: self._tapped(source, new))
+        self.figure.add_tools(
+            HoverTool(renderers=[points, others], tooltips=TIP, point_policy="snap_to_data", visible=False),
+            TapTool(renderers=[curves, points], visible=False),
+        )
+
+    def _tapped(self, source: ColumnDataSource, indices: Sequence[int]) -> None:
+        keys = source.data["key"]
+        if indices and indices[0] < len(keys):
+            self._chosen(keys[indices[0]])
+
+    # -- looks
+
+    def dress(self, dark: bool, presenter: bool) -> None:
+        """Follow the page's scheme and type size."""
+        scheme = colours(dark)
+        self.span.line_color = scheme["ink"]
+        self.band.update(fill_color=scheme["muted"], fill_alpha=0.13, line_color=None)
+        super().dress(dark, presenter)
+
+    def _again(self) -> None:
+        if self._shown is not None:
+            picture, self._shown = self._shown, None
+            self.show(picture)
+
+    # -- what is drawn
+
+    def show(self, picture: Picture) -> None:
+        """Draw it, unless it is drawn already."""
+        picture = replace(picture, scale=PRESENTER_SCALE if self._look[1] else 1.0)
+        if picture == self._shown:
+            return
+        self._shown = picture
+        self.figure.xaxis[0].axis_label = picture.axis
+        self._fit(picture)
+        scheme = colours(self._look[0])
+        self.lines.data, self.bars.data = lines(picture, scheme), bars(picture, scheme)
+        self.dots.data, self.cited.data = dots(picture, scheme), cited(picture, scheme)
+        self._draw_names([line for line in picture.lines if line.series])
+        self._draw_crossing(picture.finding)
+
+    def _fit(self, picture: Picture) -> None:
+        longest = max((len(name(line)) for line in picture.lines if line.series), default=0)
+        room = min(0.4, (longest * letter(self._look[1]) + 3 * GAP) / self.inner[0])
+        least, most = picture.sizes
+        if (room, least, most) != self._axis:
+            self._axis = room, least, most
+            self.x.room = room
+            self.x.forget()
+            self._count_ticks()
+            self.x.fit(np.array([least, most], np.float64))
+        times = [t for line in picture.lines for time in line.series.values() for t in (time.q1, time.q3)]
+        times += [figure.seconds for figure in picture.cited if least <= figure.n <= most]
+        if len(times) < 2:
+            self.y.forget()
+        self.y.fit(np.array(times or EMPTY))
+
+    def _draw_names(self, drawn: Sequence[Line]) -> None:
+        """Each line's name at its end, apart from each other."""
+        scheme = colours(self._look[0])
+        width, height = self.inner
+        ends = [(n := max(line.series), line.series[n].median) for line in drawn]
+        order = sorted(range(len(drawn)), key=lambda i: ends[i][1])
+        wanted = [self.y.part(ends[i][1]) * height for i in order]
+        gap = 1.25 * type_size(self._look[1])
+        highest = height - gap / 2
+        placed = spread(wanted, gap)
+        lack = min(0.0, highest - placed[-1]) if placed else 0.0  # shift the pile into the plot
+        start = self.x.value(self.x.part(max((n for n, _ in ends), default=10)) + GAP / width)
+        names, leaders = table(NAMES), table(LEADERS)
+        for i, place in zip(order, placed, strict=True):
+            y, hue = self.y.value((place + lack) / height), scheme[drawn[i].kind]
+            x = self.x.value(self.x.part(start) + GAP / width)
+            append(names, x, y, name(drawn[i]), hue)
+            append(leaders, *ends[i], x, y, hue)
+        self.names.data, self.leaders.data = names, leaders
+
+    def _draw_crossing(self, finding: Finding | None) -> None:
+        crossing = finding.crossing if finding else None
+        known = crossing is not None and crossing.n is not None
+        self.span.visible = self.band.visible = known
+        if known and crossing is not None and crossing.n is not None:
+            self.span.location = crossing.n
+            self.band.update(left=crossing.low or crossing.least, right=crossing.high or crossing.most)

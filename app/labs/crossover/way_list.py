@@ -1,0 +1,135 @@
+"""The ways of a workload as a list: mark, name, whether it is drawn. One that cannot run here is grey and says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import param
+from panel.custom import JSComponent
+
+from app.labs.crossover.looks import looks
+from compute.labs.crossover.catalogue import Way
+
+STYLE = """
+:host { min-width: 0; }
+ul { list-style: none; margin: 0; padding: 0; font-size: var(--small, 14px); }
+label { display: flex; gap: 8px; align-items: center; padding: 4px 8px; border-radius: 6px; cursor: pointer;
+  color: var(--ink); line-height: 1.25; }
+label:hover { background: var(--ground); }
+input { width: 16px; height: 16px; margin: 0; accent-color: var(--accent); flex: none; }
+input:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+.sign { width: 16px; text-align: center; color: var(--hue); flex: none; }
+.cpu { --hue: var(--cpu); }
+.gpu { --hue: var(--gpu); }
+.name { flex: 1 1 auto; }
+.state { color: var(--muted); text-align: right; }
+.state.bad { color: var(--bad); font-weight: 700; }
+.state.noisy { color: var(--warn); font-weight: 700; }
+.off label { color: var(--muted); cursor: default; background: none; }
+.off .sign { color: var(--muted); }
+.why { color: var(--muted); padding: 0 8px 8px 32px; line-height: 1.35; }
+.why code { display: block; margin-top: 2px; padding: 4px 8px; background: var(--ground); border-radius: 4px;
+  overflow-wrap: anywhere; font-size: var(--small, 14px); color: var(--ink); user-select: all; }
+"""
+
+
+class WayList(JSComponent):
+    """Shows `items`; switched(way, on) is called when one is ticked or not."""
+
+    items = param.List(
+        default=[], item_type=dict, doc="way, name, sign, kind, on, off, state, tone, title, why, install of each."
+    )
+
+    _stylesheets: ClassVar[list[str]] = [STYLE]
+    _esm = """
+    export function render({ model, el }) {
+      const list = document.createElement('ul');
+      const part = (kind, words, tag = 'span') => {
+        const made = document.createElement(tag);
+        made.className = kind;
+        made.textContent = words;
+        return made;
+      };
+      const entries = new Map();
+      const entry = (way) => {
+        const item = document.createElement('li'), label = document.createElement('label');
+        const box = document.createElement('input'), said = part('why', '', 'div');
+        box.type = 'checkbox';
+        box.addEventListener('change', () => model.send_msg({ way, on: box.checked }));
+        item.append(label, said);
+        entries.set(way, { item, label, box, said });
+        return entries.get(way);
+      };
+      const draw = () => {
+        const shown = model.items.map((each) => {
+          const { item, label, box, said } = entries.get(each.way) ?? entry(each.way);
+          item.className = `${each.kind} ${each.off ? 'off' : ''}`;
+          box.checked = each.on;
+          box.disabled = each.off;
+          label.title = each.title;
+          label.replaceChildren(box, part('sign', each.sign), part('name', each.name),
+            part(`state ${each.tone}`, each.state));
+          said.hidden = !each.why;
+          said.replaceChildren(each.why, ...(each.install ? [part('', each.install, 'code')] : []));
+          return item;
+        });
+        if (shown.length != list.children.length || shown.some((item, i) => item != list.children[i]))
+          list.replaceChildren(...shown);
+      };
+      model.on('items', draw);
+      draw();
+      return list;
+    }
+    """
+
+    def __init__(self, switched: Callable[[str, bool], object], **params: Any) -> None:
+        super().__init__(**params)
+        self._switched = switched
+        self.on_msg(self._hear)
+
+    def show(self, items: list[dict[str, Any]]) -> None:
+        """Write the list, if it is another one."""
+        if items != self.items:
+            self.items = items
+
+    def again(self) -> None:
+        """Tick what `items` says, whatever was clicked."""
+        self.param.trigger("items")
+
+    def _hear(self, message: Any) -> None:
+        data = getattr(message, "data", message)
+        if isinstance(data, dict) and any(item["way"] == data.get("way") for item in self.items):
+            self._switched(data["way"], bool(data.get("on")))
+
+
+def entries(
+    ways: Sequence[Way], chosen: Sequence[str], states: dict[str, tuple[str, str, str]]
+) -> list[dict[str, Any]]:
+    """The items of a list. chosen: the ways that are drawn; states: (words, tone, whole reason) by way.
+
+    The reason why a library is absent stands once, below its last way; so does a line that installs several.
+    """
+    signs = looks(ways)
+    helps = {way.backend.install: way.backend for way in ways if way.missing}
+    items = []
+    for way, following in zip(ways, [*ways[1:], None], strict=True):
+        missing = way.missing or ""
+        last = following is None or following.backend != way.backend
+        words, tone, reason = states.get(way.name, ("if ticked", "", "") if way.exhibit else ("", "", ""))
+        items.append(
+            {
+                "way": way.name,
+                "name": way.label,
+                "sign": signs[way.name].sign,
+                "kind": signs[way.name].kind,
+                "on": way.name in chosen and not missing,
+                "off": bool(missing),
+                "state": "" if missing else words,
+                "tone": tone,
+                "title": missing or reason or way.exhibit or way.summary,
+                "why": missing if last else "",
+                "install": way.backend.install if last and helps.get(way.backend.install) == way.backend else "",
+            }
+        )
+    return items

@@ -1,0 +1,244 @@
+"""The side bar of the diffusion lab: transport, then four groups by what they change: field, physics, compute, display.
+
+No kernel runs for what the group Display changes: which pictures, their palettes and limits, the section's direction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import panel_material_ui as pmui
+
+from app.controls import Controls, accordion, column
+from app.labs.diffusion.source import Brush, InitialField
+from app.labs.diffusion.stage import PALETTES, DiffusionStage
+from app.machine import Machine
+from app.notices import Notices
+from app.palettes import AMOUNTS, SIGNED
+from app.session import Session
+from app.transport import Transport
+from app.widgets import FULL, Bound, icon
+from compute.engine import messages
+from compute.export.scene import Look
+from compute.labs.diffusion.scheme import WRONG_VARIANTS
+
+SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192)}
+BLOW_UP = 0.26  # just beyond the stability limit of 1/4: the chequerboard grows 1.08-fold a step
+SEEDS = 1000
+SHOWN = {"Both": ("field", "laplacian"), "Field": ("field",), "Laplacian": ("laplacian",)}
+
+
+def kernel_words(name: str) -> str:
+    """What the list of kernels calls the kernel `name`."""
+    return f"{name} (wrong on purpose)" if name in WRONG_VARIANTS else name
+
+
+class DiffusionControls(Controls):
+    """Every control of the diffusion lab, bound to one session."""
+
+    def __init__(self, session: Session, stage: DiffusionStage, notices: Notices) -> None:
+        super().__init__(session)
+        self.stage, self.notices = stage, notices
+        self.transport = transport = Transport(session)
+        self.brush = Brush(session, stage.pictures)
+        self.display = DiffusionDisplay(session, stage)
+        groups = {
+            "Field": self._field(),
+            "Physics": self._physics(),
+            "Compute": self._compute(),
+            "Display": self.display.panel,
+        }
+        self.acts = {
+            "play": transport.toggle,
+            "step": transport.step,
+            "reset": transport.reset,
+            "undo": transport.undo.press,
+        }
+        self.panel = column(transport.panel, accordion(groups, opened=(0, 1)))
+
+    def look(self, part: str) -> Look:
+        """The palette of the field or of the Laplacian."""
+        return self.display.look(part)
+
+    def wear(self, look: Look, part: str) -> None:
+        """Take over a palette."""
+        self.display.wear(look, part)
+
+    def present(self, on: bool, cramped: bool) -> None:
+        """A low window has no room for the curves beside large type."""
+        if cramped:
+            self.display.curves.value = not on
+
+    # -- field
+
+    def _field(self) -> pmui.Column:
+        self.source = InitialField(self.session, self._show_options)
+        self.again = icon("casino", "The same kind of field from another seed", self._reseed, align="center")
+        self._mode = pmui.Row(self.slider("mode_p", 1, label="p"), self.slider("mode_q", 1, label="q"), margin=0)
+        self._text = self.add(
+            "text", pmui.TextInput(label="Text", value=self.session.values["text"], size="small", **FULL)
+        )
+        self._show_options(self.session.values["preset"])
+        first = pmui.Row(self.source.choice, self.again, margin=0, sizing_mode="stretch_width")
+        return column(first, self._mode, self._text, self.source.upload.panel, self.brush.panel)
+
+    def _reseed(self) -> None:
+        self.session.change(seed=(self.session.values["seed"] + 1) % SEEDS)
+
+    def _show_options(self, preset: str) -> None:
+        """Those of `preset`; an image, "", has none."""
+        self._mode.visible = preset == "single mode"
+        self._text.visible = preset == "text"
+        self.again.disabled = not preset
+
+    def tick(self) -> None:
+        """A few times a second: what the newest frame began as, and what an undo would bring back."""
+        frame = self.session.latest
+        if frame is not None:
+            initial = self.source.tick(frame)
+            if initial:  # the lab has them already: nothing is made anew
+                self.session.change(**initial)
+                self.follow(initial)
+            self.transport.undo.offer(frame.notes["undo"])
+
+    def hear(self, event: Any) -> bool:
+        """Take an engine event; return whether the image's field says what it means."""
+        return isinstance(event, messages.Event) and self.source.hear(event)
+
+    # -- physics
+
+    def _physics(self) -> pmui.Column:
+        self.r = self.slider("r", 0.005, format="0.000")
+        self.unstable = pmui.Switch(label="See it blow up (r > ¼)", value=False, **FULL)
+        self.unstable.param.watch(self._allow_unstable, "value")
+        return column(self.r, self.unstable, self.choice("edges"))
+
+    def _allow_unstable(self, event: Any) -> None:
+        if event.new:
+            self.r.end = 0.3
+            self.session.change(unstable=True, r=BLOW_UP)
+            self.r.value = BLOW_UP
+        else:
+            self.session.change(unstable=False, r=min(self.session.values["r"], self.parameter("r").bounds[1]))
+            self.r.param.update(value=self.session.values["r"], end=self.parameter("r").bounds[1])
+
+    # -- compute
+
+    def _compute(self) -> pmui.Column:
+        self.machine = Machine(self.session, kernel_words)
+        size = pmui.Select(label="Grid [cells]", options=SIZES, value=self.session.values["ny"], size="small", **FULL)
+        size.param.watch(lambda event: self._resize(event.new), "value")
+        self.size = size
+        return column(*self.machine.items, size, self.choice("dtype"))
+
+    def _resize(self, cells: int) -> None:
+        if self.session.values["ny"] != cells:
+            self.session.change(ny=cells, nx=cells)
+            self.session.later(self.stage.resized)
+
+    def follow(self, values: Any) -> None:
+        """Show values that the session took by itself, for instance because the engine refused others."""
+        super().follow(values)
+        self.source.follow(values)
+        self.machine.follow(values)
+        if "ny" in values:
+            self.size.value = values["ny"]
+            self.session.later(self.stage.resized)
+
+
+class DiffusionDisplay(Bound):
+    """The group "Display": which pictures are shown and how they are coloured. `panel` is the group's body."""
+
+    def __init__(self, session: Session, stage: DiffusionStage) -> None:
+        super().__init__(session)
+        self.stage = stage
+        shown = pmui.RadioButtonGroup(options=list(SHOWN), value="Both", size="small", **FULL)
+        shown.param.watch(lambda event: session.later(lambda: stage.choose(SHOWN[event.new])), "value")
+        self.curves = pmui.Switch(label="Curves below the pictures", value=True, **FULL)
+        self.curves.param.watch(lambda event: session.later(lambda: stage.show_curves(event.new)), "value")
+        self.palettes = {
+            "field": self._palette("Palette of the field", list({**AMOUNTS, **SIGNED}), "field"),
+            "laplacian": self._palette("Palette of the Laplacian", list({**SIGNED, **AMOUNTS}), "laplacian"),
+        }
+        section = self.choice("section")
+        section.param.watch(lambda event: session.later(stage.turned), "value")
+        self.reverse = pmui.Switch(label="Reverse palettes", value=False, **FULL)
+        self.reverse.param.watch(lambda event: self.session.later(self._recolour), "value")
+        self.panel = pmui.Column(
+            shown,
+            self.curves,
+            *self.palettes.values(),
+            self.reverse,
+            *self._limits(),
+            section,
+            margin=0,
+            sizing_mode="stretch_width",
+        )
+
+    def _palette(self, label: str, names: list[str], name: str) -> Any:
+        select = pmui.Select(label=label, options=names, value=PALETTES[name], size="small", **FULL)
+        select.param.watch(lambda event: self.session.later(self._recolour), "value")
+        return select
+
+    def look(self, part: str) -> Look:
+        """How the picture `part` is coloured."""
+        return Look(self.palettes.get(part, self.palettes["field"]).value, self.reverse.value)
+
+    def wear(self, look: Look, part: str) -> None:
+        """Colour the picture `part`, the field for "", like that."""
+        self.palettes.get(part, self.palettes["field"]).value = look.palette
+        self.reverse.value = look.reverse
+
+    def _recolour(self) -> None:
+        for name, select in self.palettes.items():
+            self.stage.pictures.plots[name].colour(select.value, self.reverse.value)
+
+    # -- limits
+
+    def _limits(self) -> list[Any]:
+        self.automatic = pmui.Switch(label="Automatic limits", value=True, **FULL)
+        self.snap = pmui.Button(
+            label="Snap limits once", icon="center_focus_strong", variant="outlined", size="small", **FULL
+        )
+        self._ends = {name: self._pair() for name in ("field", "laplacian")}
+        self._rows = pmui.Column(*(pmui.Row(*pair, margin=0) for pair in self._ends.values()), visible=False, margin=0)
+        self._ends["field"][0].label, self._ends["field"][1].label = "field from", "to"
+        self._ends["laplacian"][0].label, self._ends["laplacian"][1].label = "Laplacian from", "to"
+        self.automatic.param.watch(self._toggle, "value")
+        self.snap.on_click(lambda event: self.snap_once())
+        return [self.automatic, self.snap, self._rows]
+
+    def _pair(self) -> tuple[Any, Any]:
+        inputs = tuple(
+            pmui.LiteralInput(value=v, type=(float, int), width=112, size="small", margin=(6, 8)) for v in (0.0, 1.0)
+        )
+        for item in inputs:
+            item.param.watch(lambda event: self._apply(), "value")
+        return inputs[0], inputs[1]
+
+    def _toggle(self, event: Any) -> None:
+        self._rows.visible = not event.new
+        if event.new:
+            self.session.change(limits_field=None, limits_laplacian=None)
+        elif self.session.values["limits_field"] is None:
+            self.snap_once()
+
+    def snap_once(self) -> None:
+        """Fix the limits to those of the newest frame."""
+        frame = self.session.latest
+        if frame is None:
+            return
+        self.automatic.value = False
+        for name, (low, high) in self._ends.items():
+            raster = frame.rasters[name]
+            low.value, high.value = float(f"{raster.low:.4g}"), float(f"{raster.high:.4g}")
+        self._apply()
+
+    def _apply(self) -> None:
+        """Use the typed limits, as soon as they are in order."""
+        if self.automatic.value:
+            return
+        limits = {f"limits_{name}": (low.value, high.value) for name, (low, high) in self._ends.items()}
+        valid = {key: pair for key, pair in limits.items() if None not in pair and pair[0] < pair[1]}
+        if valid:
+            self.session.change(**valid)

@@ -1,0 +1,44 @@
+"""What the diffusion lab's tab consists of, and the numbers of a frame that its status bar shows."""
+
+from __future__ import annotations
+
+from app.labs.diffusion.controls import DiffusionControls
+from app.labs.diffusion.stage import DiffusionStage
+from app.transport import KEYS, UNDO
+from app.views import Parts
+from compute.frames import Frame
+
+STEPS = 20  # a frame, at the start: at 512 x 512 the pace at which heat visibly spreads
+HELP = """
+| **Space** | run or pause, whatever has the focus; **Enter** presses a button |
+| **S** | one step |
+| **R** | reset to the initial field: the preset, or your image |
+| **Ctrl+Z** | bring back what a reset, a checkpoint, a preset, an image or a file replaced |
+"""
+POINTER = """
+Drag on a picture to move it, scroll to zoom; choose *Paint* to draw heat with the pointer. Drag the dashed line to
+move the section, click to place the probe.
+"""
+
+
+def facts(frame: Frame) -> list[tuple[str, str, str]]:
+    """The status bar's entries for `frame`: (label, value, kind) of each; kind is "", "warn" or "bad"."""
+    known = frame.facts
+    r, limit = known["r"], known["limit"]
+    kind = "bad" if r > limit else "warn" if r == limit else ""
+    items = [
+        ("step", f"{known['step']:,.0f}".replace(",", " "), ""),
+        ("r", f"{r:.3f} of {limit:g}", kind),
+        ("heat", f"{known['heat']:.5g}", ""),
+        ("drift", f"{known['heat_drift']:+.1e}", ""),
+    ]
+    if "exact_error" in known:
+        items.append(("error against exact", f"{known['exact_error']:.1e}", ""))
+    if "racing_error" in known:
+        items.append(("error of the race", f"{known['racing_error']:.1e}", "bad"))
+    if known["nonfinite"]:
+        items.append(("not finite", f"{known['nonfinite']:.0f} cells", "bad"))
+    return items
+
+
+PARTS = Parts(DiffusionStage, DiffusionControls, facts, {**KEYS, UNDO: "undo"}, HELP, POINTER, pace=STEPS)

@@ -1,0 +1,187 @@
+"""What the field begins as, and what the pointer adds to it: a preset, an image that somebody brought, and the brush.
+
+The list of initial fields names the one that is shown. Which it is, frames say: they tell an image by its fingerprint,
+whose file name is remembered here. So the list is right after a reset, a checkpoint, an undo, a link and a restart of
+the engine alike.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import panel_material_ui as pmui
+
+from app.pictures import Pictures, Point
+from app.session import Session
+from app.upload import Upload
+from app.widgets import FULL
+from compute.engine import messages
+from compute.frames import Frame
+from compute.images import MAX_BYTES, Kept, fingerprint
+
+IMAGE = ""  # in the list of presets: none of them
+LABEL = f"Image as field [PNG, JPEG, {MAX_BYTES // 2**20} MB]"
+RESTARTED = "The engine was restarted before it had read the file. Choose it again."
+SKETCH = 44  # px: the longer side of the drawing of what was kept
+MAX_POINTS = 1000  # of one stroke between two turns of the loop; the lab takes no more
+MODES = {"Move": "move", "Paint": "paint", "Erase": "erase"}
+
+
+class InitialField:
+    """The list `choice` and the file field `upload`. changed(preset) is called with what is shown, "" for an image."""
+
+    def __init__(self, session: Session, changed: Callable[[str], object]) -> None:
+        self.session, self._changed = session, changed
+        parameter = session.lab.param["preset"]
+        self._presets = list(parameter.objects)
+        self.choice = pmui.Select(
+            label=parameter.label, value=session.values["preset"], options=self._presets, size="small", **FULL
+        )
+        self.choice.param.watch(lambda event: self._choose(event.new), "value")
+        self.upload = Upload(LABEL, ".png,.jpg,.jpeg", "Image", self._take)
+        self._names: dict[str, str] = {}  # of the files that were brought here, by their fingerprints
+        self._image = ""  # the fingerprint of the one that is shown, "" for a preset
+        self._awaited = ""  # of the one that was sent last, until the lab has answered
+        self._kept = ""
+        self._undone = ""  # names the last undo
+        self._following = False
+
+    # -- what people do
+
+    def _choose(self, preset: str) -> None:
+        if self._following or preset == IMAGE:
+            return
+        self._changed(preset)
+        if preset != self.session.values["preset"]:
+            self.session.change(preset=preset)
+        elif self._image:
+            self.session.act("forget_image")
+
+    def _take(self, data: bytes, name: str) -> None:
+        self._awaited = fingerprint(data)
+        self._names[self._awaited] = name
+        self.session.act("load_image", data=data)
+
+    # -- what the lab says
+
+    def hear(self, event: messages.Event) -> bool:
+        """Take an engine event; return whether it is about the file, so that the file's field says it now."""
+        if not self._awaited or not isinstance(event, (messages.Refused, messages.Restarted)):
+            return False
+        if isinstance(event, messages.Restarted):
+            self._awaited = ""
+            self.upload.refuse(RESTARTED)
+            return False  # the restart itself is told, too
+        if event.change is not None or not event.text.startswith("image "):
+            return False
+        self._awaited = ""
+        self.upload.refuse(event.text)
+        return True
+
+    def tick(self, frame: Frame) -> dict[str, Any]:
+        """Show what a frame began as. Returns the parameters that an undo has set since the last frame, else {}."""
+        notes = frame.notes
+        if (notes["image"], notes["kept"]) != (self._image, self._kept) or notes["image"] == self._awaited != "":
+            self._image, self._kept = notes["image"], notes["kept"]
+            if self._image == self._awaited:
+                self._awaited = ""
+            self._show()
+        if notes["undone"] == self._undone:
+            return {}
+        self._undone = notes["undone"]
+        initial: dict[str, Any] = json.loads(notes["initial"]) if self._undone else {}
+        return initial
+
+    def follow(self, values: Mapping[str, Any]) -> None:
+        """Show a preset that the session took by itself."""
+        if "preset" in values and not self._image:
+            self._put(values["preset"])
+
+    def _show(self) -> None:
+        if not self._image:
+            self._put(self.session.values["preset"])
+            if not self._awaited:
+                self.upload.reset()
+            return
+        name = self._names.get(self._image, "")
+        kept = Kept(*map(int, self._kept.split()))
+        cells = f"{self.session.values['nx']} × {self.session.values['ny']} cells"
+        self._put(IMAGE, f"Your image ({name})" if name else "Your image")
+        if not self._awaited:
+            self.upload.name = name
+            self.upload.taken(f"Shown: {kept.words}, in grey, as {cells}.", "" if kept.whole else sketch(kept))
+
+    def _put(self, preset: str, words: str = "") -> None:
+        """Let the list show `preset`, or an image under these words, without choosing it."""
+        options = {words: IMAGE} | {name: name for name in self._presets} if words else list(self._presets)
+        self._following = True
+        self.choice.param.update(options=options, value=preset)
+        self._following = False
+        self._changed(preset)
+
+
+def sketch(kept: Kept) -> str:
+    """A small drawing as HTML: the outline of the picture, and the part of it that was kept."""
+    scale = SKETCH / max(kept.width, kept.height)
+    width, height = (max(2, round(side * scale)) for side in (kept.width, kept.height))
+    x, y, across, down = (
+        round(value * scale, 1) for value in (kept.x0, kept.y0, kept.x1 - kept.x0, kept.y1 - kept.y0)
+    )
+    return (
+        f"<svg class='kept' width='{width}' height='{height}' role='img' aria-label='The part that was kept'>"
+        f"<rect width='{width}' height='{height}' class='cut'/>"
+        f"<rect x='{x}' y='{y}' width='{across}' height='{down}' class='in'/></svg>"
+    )
+
+
+class Brush:
+    """Collects the points of a stroke and sends them once per turn of the loop, running or paused."""
+
+    def __init__(self, session: Session, pictures: Pictures) -> None:
+        self.session, self.pictures = session, pictures
+        self.mode = pmui.RadioButtonGroup(
+            label="Pointer", options=MODES, value="move", size="small", margin=(4, 8), sizing_mode="stretch_width"
+        )
+        self.value = pmui.FloatSlider(
+            label="Brush value", value=1.0, start=-1.0, end=2.0, step=0.05, size="small", **FULL
+        )
+        self.radius = pmui.IntSlider(
+            label="Brush radius [% of the side]", value=4, start=1, end=25, size="small", **FULL
+        )
+        self._options = pmui.Column(self.value, self.radius, visible=False, margin=0, sizing_mode="stretch_width")
+        self.panel = pmui.Column(self.mode, self._options, margin=0, sizing_mode="stretch_width")
+        self.mode.param.watch(self._switch, "value")
+        self._points: list[Point] = []
+        self._last: Point | None = None
+        self._scheduled = False
+        pictures.brushed = self.stroke
+
+    def _switch(self, event: object) -> None:
+        self._options.visible = self.mode.value != "move"
+        self.value.disabled = self.mode.value == "erase"
+        self.session.later(lambda: self.pictures.use_pointer_for(self.mode.value != "move"))
+
+    def stroke(self, points: list[Point], end: bool) -> None:
+        """Continue the stroke through `points` (cells); `end` lifts the brush afterwards."""
+        inside = [(x, y) for x, y in points if x is not None and y is not None]
+        if not self._points and self._last is not None:
+            self._points.append(self._last)
+        self._points.extend(inside)
+        if inside:
+            self._last = inside[-1]
+        if end:
+            self._last = None
+        if self._points and not self._scheduled:
+            self._scheduled = True
+            self.session.later(self._send)
+
+    def _send(self) -> None:
+        self._scheduled = False
+        points, self._points = self._points[-MAX_POINTS:], []
+        side = max(self.session.values["ny"], self.session.values["nx"])
+        value = 0.0 if self.mode.value == "erase" else float(self.value.value)
+        radius = max(0.5, self.radius.value / 100 * side)
+        if points:
+            self.session.act("paint", points=points, value=value, radius=radius)

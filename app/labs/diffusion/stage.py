@@ -1,0 +1,209 @@
+"""The diffusion lab's main area: its pictures, the profile on the section line, the probe over time. One a session."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import panel as pn
+
+from app.curves import CurvePlot
+from app.pictures import Pictures
+from app.plot_type import set_type
+from app.plots import AROUND
+from app.session import Session
+from app.theme import GRID, heading
+from compute.frames import Frame
+
+TITLES = {"field": "Field u", "laplacian": "Laplacian ∇²u"}
+PALETTES = {"field": "Inferno", "laplacian": "Cool–warm"}
+CURVE_TITLES = ("Profile on the section line", "At the probe")
+CURVE_HEIGHT, CURVE_HEIGHT_MOST, HEADING = 168, 320, 36  # px
+SMALLEST = 128  # px
+SHARP = 1.25  # a picture may bring this many pixels for each of the plot's, before it is reduced by a whole factor
+LOOK_DELAY = 120  # ms without a pan or zoom before the region is asked for at full resolution
+SERIES = 1200  # points of the probe's series that are kept
+
+
+class DiffusionStage:
+    """Pictures and curves of one session, and their sizes in its window."""
+
+    def __init__(self, session: Session, room: tuple[int, int]) -> None:
+        self.session = session
+        self.pictures = Pictures(tuple(TITLES), PALETTES)
+        self.profile = CurvePlot("cell", "u", ("profile", "exact"))
+        self.series = CurvePlot("step", "u", ("probe",))
+        self._series: deque[tuple[float, float]] = deque(maxlen=SERIES)
+        self._series_of: tuple[Any, ...] = ()  # run and cell of the probe that the samples belong to
+        self._look: Any = None
+        self._shown: Sequence[str] = tuple(TITLES)
+        self._room = room
+        self._panes = {name: pn.pane.Bokeh(plot.figure, margin=0) for name, plot in self.pictures.plots.items()}
+        self._columns = {
+            name: pn.Column(heading(TITLES[name]), pane, margin=(GRID, 0, 0, 0)) for name, pane in self._panes.items()
+        }
+        self._lines = [_stretched(curves.figure) for curves in (self.profile, self.series)]
+        titled = zip(CURVE_TITLES, self._lines, strict=True)
+        self._curves = pn.Row(
+            *(pn.Column(heading(words), pane, margin=0, sizing_mode="stretch_width") for words, pane in titled),
+            margin=0,
+            sizing_mode="stretch_width",
+        )
+        row = pn.Row(*self._columns.values(), margin=0, sizing_mode="stretch_width")
+        self.panel = pn.Column(row, self._curves, margin=0, sizing_mode="stretch_both")
+        self._connect()
+        self._unseen = [plot.figure for plot in self.pictures.plots.values()] + [
+            self.profile.figure,
+            self.series.figure,
+        ]
+        for plot in self._unseen:
+            plot.on_change("inner_width", lambda attr, old, new, plot=plot: self._drawn(plot))
+        self.on_ready: Callable[[], object] = lambda: None
+        self.resized()
+
+    def _connect(self) -> None:
+        pictures = self.pictures
+        pictures.frames.serve(self.session)
+        pictures.tapped = self._probe
+        pictures.viewed = self._look_soon
+        pictures.section_moved = self._move_section
+        self.session.on_frame = lambda number, frame: pictures.show(number, frame.rasters)
+
+    def _drawn(self, plot: Any) -> None:
+        """The browser has laid `plot` out for the first time. Changing a plot before that is an error there."""
+        if plot in self._unseen:
+            self._unseen.remove(plot)
+            if not self._unseen:
+                self._arrange()
+                self.on_ready()
+
+    # -- sizes
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(ny, nx) of the lab."""
+        return self.session.values["ny"], self.session.values["nx"]
+
+    def fit(self, width: int, height: int) -> None:
+        """Use a main area of width x height px, as soon as the plots are there."""
+        self._room = (width, height)
+        if not self._unseen:
+            self._arrange()
+
+    def choose(self, shown: Sequence[str]) -> None:
+        """Show only these pictures."""
+        self._shown = shown
+        for name, column in self._columns.items():
+            column.visible = self.pictures.plots[name].figure.visible = name in shown
+        self._arrange()
+
+    def show_curves(self, shown: bool) -> None:
+        """Show the curves below the pictures, or give their room to the pictures."""
+        self._curves.visible = shown
+        self._arrange()
+
+    def dress(self, dark: bool, presenter: bool) -> None:
+        """Follow the page's scheme and type size."""
+        for curves in (self.profile, self.series):
+            curves.dress(dark)
+            set_type(curves.figure, presenter)
+        for plot in self.pictures.plots.values():
+            set_type(plot.figure, presenter)
+
+    def resized(self) -> None:
+        """The lab's grid has another shape: show all of it."""
+        self.pictures.whole(self.shape)
+        self._place()
+        self._arrange()
+
+    def aim(self, view: tuple[float, float, float, float] | None) -> None:
+        """Show that part of the field, (x0, y0, x1, y1) in cells; None for all of it."""
+        self.pictures.aim(view)
+        self._look_soon()
+
+    def _arrange(self) -> None:
+        ny, nx = self.shape
+        width, height = self._room
+        room_x = max(SMALLEST, width // len(self._shown) - AROUND[0] - GRID)
+        below = CURVE_HEIGHT + HEADING if self._curves.visible else 0
+        room_y = max(SMALLEST, height - AROUND[1] - HEADING - below)
+        scale = min(room_x / nx, room_y / ny)
+        size = max(1, round(nx * scale)), max(1, round(ny * scale))
+        for name, plot in self.pictures.plots.items():
+            plot.resize(*size)
+            self._panes[name].param.update(width=plot.figure.width, height=plot.figure.height)
+        curve = max(CURVE_HEIGHT, height - size[1] - AROUND[1] - 2 * HEADING)
+        for curves, pane in zip((self.profile, self.series), self._lines, strict=True):
+            curves.figure.height = pane.height = min(curve, CURVE_HEIGHT_MOST)
+        self.session.look(self.pictures.view, (round(size[1] * SHARP), round(size[0] * SHARP)))
+
+    def _look_soon(self) -> None:
+        document = self.session.document
+        if self._look is not None:
+            document.remove_timeout_callback(self._look)
+        self._look = document.add_timeout_callback(self._look_now, LOOK_DELAY)
+
+    def _look_now(self) -> None:
+        self._look = None
+        self.session.look(self.pictures.view, self.session.pixels)
+
+    # -- section and probe
+
+    def _place(self) -> None:
+        values, (ny, nx) = self.session.values, self.shape
+        length = ny if values["section"] == "horizontal" else nx
+        probe = values["probe_x"] * nx, values["probe_y"] * ny
+        self.pictures.place(values["section"], values["section_at"] * length, probe)
+
+    def _move_section(self, location: float) -> None:
+        ny, nx = self.shape
+        length = ny if self.session.values["section"] == "horizontal" else nx
+        self.session.change(section_at=min(max(location / length, 0.0), 1.0))
+
+    def _probe(self, x: float, y: float) -> None:
+        ny, nx = self.shape
+        self.session.change(probe_x=min(max(x / nx, 0.0), 1.0), probe_y=min(max(y / ny, 0.0), 1.0))
+        self._place()
+
+    def turned(self) -> None:
+        """The section runs in the other direction now."""
+        self._place()
+
+    # -- frames
+
+    def tick(self) -> None:
+        """A few times a second: curves and colour bars of the newest frame."""
+        frame = self.session.latest
+        if frame is None:
+            return
+        self.pictures.scale(frame.rasters)
+        self._remember(frame)
+        curves = [frame.curves.get(name) for name in ("profile", "exact")]
+        self.profile.show([(c.x, c.y) if c is not None else None for c in curves])
+        steps, values = zip(*self._series, strict=True)
+        self.series.show([(np.array(steps), np.array(values))])
+
+    def _remember(self, frame: Frame) -> None:
+        """Add the probe's sample to those of the same run and the same cell; others are dropped.
+
+        The run may have gone back, when an engine died: later samples are dropped. A stroke of the brush is a step in
+        the curve: of all samples with one step number the first and the last are kept.
+        """
+        facts, series = frame.facts, self._series
+        belongs = (frame.notes["run"], facts["probe_x"], facts["probe_y"])
+        if belongs != self._series_of:
+            self._series_of = belongs
+            series.clear()
+        sample = (facts["step"], facts["probe"])
+        while series and series[-1][0] > sample[0]:
+            series.pop()
+        if len(series) > 1 and series[-2][0] == sample[0]:
+            series.pop()
+        if not series or series[-1] != sample:
+            series.append(sample)
+
+
+def _stretched(plot: Any) -> pn.pane.Bokeh:
+    return pn.pane.Bokeh(plot, margin=0, sizing_mode="stretch_width")

@@ -1,0 +1,292 @@
+"""The side bar of the L-curve lab: how the curve grows, which λ is chosen, and the groups put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import panel_material_ui as pmui
+
+from app.controls import Controls, accordion, column
+from app.labs.l_curve.labels import RULE_NUMBERS
+from app.labs.l_curve.problem_controls import ProblemControls
+from app.labs.l_curve.stage import LCurveStage
+from app.machine import Machine
+from app.notices import Notices
+from app.session import Session
+from app.transport import Undo, run_button
+from app.typed import Typed, pass_on
+from app.widgets import FULL, Bound, icon
+from compute.engine import messages
+from compute.labs.l_curve.lab import require_lambda, require_range
+from compute.labs.l_curve.rules import RULES
+
+TEMPI: dict[str, float | None] = {  # words -> steps a second below 0, steps a frame above; None: as many as fit
+    "2 steps a second": -2,
+    "5 steps a second": -5,
+    "10 steps a second": -10,
+    "1 step a frame": 1,
+    "2 steps a frame": 2,
+    "5 steps a frame": 5,
+    "20 steps a frame": 20,
+    "100 steps a frame": 100,
+    "as fast as it goes": None,
+}
+FEWEST = 16  # steps before a picture while a slider is dragged
+SMALL = 250_000  # entries of A up to which a whole curve takes a moment
+TIGHTER = 10.0  # times narrower are the ribbons to reach after `further`
+FINEST = 1e-12  # ribbon width below which nothing is narrower
+MORE = 2  # times as many steps where their limit was reached
+
+
+class GrowthControls:
+    """Run, one step, again, further, undo, and how fast the curve grows.
+
+    rest(seconds) sets how long the stage waits after each frame; went_further() is called when `further` has changed
+    the tolerance or the limit of steps.
+
+    While a slider is dragged (`rush`) a small problem is shown when it is about done.
+    """
+
+    def __init__(self, session: Session, rest: Callable[[float], None], went_further: Callable[[], object]) -> None:
+        self.session, self._rest, self._went_further = session, rest, went_further
+        self._rushing = False
+        self.run = run_button(session, self.toggle)
+        buttons = [
+            icon("skip_next", "One step (S)", self.step, align="center"),
+            icon("replay", "Again from the first step (R)", self.again, align="center"),
+            icon("fast_forward", "Further: narrower ribbons, or more steps (F)", self.further, align="center"),
+        ]
+        self.undo = Undo()
+        buttons.append(self.undo.button)
+        self.tempo = pmui.DiscreteSlider(label="Growth", options=TEMPI, value=1, size="small", **FULL)
+        self.tempo.param.watch(lambda event: self.grow(), "value")
+        self.panel = pmui.Column(
+            pmui.Row(self.run, *buttons, margin=0, sizing_mode="stretch_width"), self.tempo, margin=(8, 0, 0, 0)
+        )
+
+    def toggle(self) -> None:
+        """Run, or pause."""
+        self.session.play(not self.session.playing)
+
+    def step(self) -> None:
+        """One step, and stay paused."""
+        self.session.step()
+
+    def again(self) -> None:
+        """See the curve grow from its first step."""
+        self.grow()
+        self.session.act("reset")
+        self.session.play(True)
+
+    def grow(self) -> None:
+        """Show what comes next step by step, at the slider's pace."""
+        self._rushing = False
+        tempo = self.tempo.value
+        slow = tempo is not None and tempo < 0
+        self._rest(-1 / tempo if slow else 0.0)
+        self.session.pace(1 if slow else None if tempo is None else int(tempo))
+
+    def rush(self) -> None:
+        """Show what comes next, which follows a slider, when it is about done; while it grows if that takes long.
+
+        The next curve takes about as many steps as the present one, whose rules need not be waited for.
+        """
+        if not self._rushing:
+            self._rushing = True
+            frame = self.session.latest
+            small = frame is not None and frame.facts["entries"] <= SMALL
+            self._rest(0.0)
+            self.session.pace(max(FEWEST, int(frame.facts["steps"])) if small and frame is not None else None)
+
+    def further(self) -> None:
+        """Go on: to ribbons ten times narrower; where the steps have come to their limit, to twice as many."""
+        values, frame = self.session.values, self.session.latest
+        at_limit = frame is not None and frame.facts["steps"] >= frame.facts["limit"] and not frame.facts["exhausted"]
+        if at_limit:
+            most = self.session.lab.param["steps_at_most"].bounds[1]
+            self.session.change(steps_at_most=min(most, MORE * values["steps_at_most"]))
+        else:
+            self.session.change(tolerance=max(FINEST, values["tolerance"] / TIGHTER))
+        self._went_further()
+        self.grow()
+        self.session.play(True)
+
+
+TOLERANCES = {f"1e-{n}": 10.0**-n for n in range(1, 13)}
+BY_HAND = "by hand"
+
+
+class LambdaControls(Bound):
+    """The group "Choice of λ": by a rule or by hand; the range of the curve; tolerance and limit of steps."""
+
+    def __init__(self, session: Session, stage: LCurveStage) -> None:
+        super().__init__(session)
+        self.stage = stage
+        rules = {f"{RULE_NUMBERS[name]}  {rule.title}": name for name, rule in RULES.items()}
+        self.rule = pmui.Select(
+            label="λ chosen by", options={**rules, BY_HAND: ""}, value=session.values["rule"], size="small", **FULL
+        )
+        self.rule.param.watch(lambda event: self._by_rule(event.new), "value")
+        self.squared = pmui.Switch(label="Write α = λ² instead of λ", value=False, **FULL)
+        self.squared.param.watch(lambda event: session.later(self._count), "value")
+        self.lam = Typed("λ", None, self._by_hand)
+        self.tolerance = pmui.DiscreteSlider(
+            label="Ribbon width to reach", options=TOLERANCES, value=nearest_width(session.values["tolerance"]),
+            size="small", **FULL,
+        )  # fmt: skip
+        self._showing = False
+        self.tolerance.param.watch(lambda event: self._reach(event.new), "value")
+        self.most = Typed("Steps at most", session.values["steps_at_most"], self._limit, whole=True)
+        self.panel = column(self.rule, self.lam.panel, self.squared, *self._range(), self.tolerance, self.most.panel)
+
+    # -- one λ
+
+    def _by_rule(self, rule: str) -> None:
+        if rule and (rule != self.session.values["rule"] or self.session.values["lam"] is not None):
+            self.stage.take_rule(rule)
+
+    def _by_hand(self, value: float) -> None:
+        self.stage.take(require_lambda(self.stage.notation.back(value) if value > 0 else value))
+
+    def show_picked(self, lam: float | None) -> None:
+        """Show that a λ was picked in the stage, or None: its rule's λ is taken again."""
+        self.rule.value = self.session.values["rule"] if lam is None else ""
+        self.lam.show(None if lam is None else self.stage.notation.of(lam))
+
+    def _count(self) -> None:
+        """Write λ or α in every label."""
+        self.stage.set_notation(self.squared.value)
+        self.lam.panel.label = self.stage.notation.label
+        self.show_picked(self.session.values["lam"])
+        self._show_range()
+
+    # -- the curve's λ
+
+    def _range(self) -> list[Any]:
+        self.automatic = pmui.Switch(label="Automatic range of λ", value=True, **FULL)
+        self.automatic.param.watch(lambda event: self._toggle(event.new), "value")
+        half: dict[str, Any] = {"width": 112, "sizing_mode": "fixed"}
+        self.low = Typed("from", None, lambda value: self._between(0, value), **half)
+        self.high = Typed("to", None, lambda value: self._between(1, value), **half)
+        self.count = Typed("How many", None, lambda value: self._between(2, value), whole=True)
+        ends = pmui.Row(self.low.panel, self.high.panel, margin=0)
+        self._ends = pmui.Column(ends, self.count.panel, margin=0, visible=False, sizing_mode="stretch_width")
+        return [self.automatic, self._ends]
+
+    def _toggle(self, automatic: bool) -> None:
+        self._ends.visible = not automatic
+        if automatic:
+            self.session.change(lambdas=None)
+        elif self.session.values["lambdas"] is None and self.session.latest is not None:
+            grid = self.session.latest.curves["width"].x
+            self.session.change(lambdas=(float(f"{grid[0]:.4g}"), float(f"{grid[-1]:.4g}"), len(grid)))
+        self._show_range()
+
+    def _between(self, place: int, value: float) -> None:
+        given = list(self.session.values["lambdas"] or (0.0, 0.0, 0))
+        given[place] = value if place == 2 or value <= 0 else self.stage.notation.back(value)
+        require_range(tuple(given))
+        self.session.change(lambdas=tuple(given))
+
+    def _show_range(self) -> None:
+        given = self.session.values["lambdas"]
+        if given is not None:
+            notation = self.stage.notation
+            for field, value in zip((self.low, self.high, self.count), (*map(notation.of, given[:2]), given[2]),
+                                    strict=True):  # fmt: skip
+                field.show(value)
+
+    # -- how exactly
+
+    def _limit(self, steps: int) -> None:
+        low, high = self.parameter("steps_at_most").bounds
+        if not low <= steps <= high:
+            raise ValueError(f"steps_at_most must be from {low} to {high}, not {steps}")
+        self.session.change(steps_at_most=steps)
+
+    def _reach(self, tolerance: float) -> None:
+        if not self._showing:
+            self.session.change(tolerance=tolerance)
+
+    def refresh(self) -> None:
+        """Show the tolerance and limit a button has set; the slider shows the nearest width and changes nothing."""
+        self._showing = True
+        self.tolerance.value = nearest_width(self.session.values["tolerance"])
+        self._showing = False
+        self.most.show(self.session.values["steps_at_most"])
+
+    def follow(self, values: Mapping[str, Any]) -> None:
+        """Show values that the session took by itself, for instance because the engine refused others."""
+        super().follow(values)
+        self.refresh()
+        if "lambdas" in values:
+            self.automatic.value = values["lambdas"] is None
+            self._show_range()
+        if "lam" in values or "rule" in values:
+            self.show_picked(self.session.values["lam"])
+
+    def refused(self, text: str) -> bool:
+        """Show why the engine refused a value, beside its field; False if it is none of these fields."""
+        return pass_on(text, {"lam": self.lam, "lambdas": self.low, "steps_at_most": self.most})
+
+
+def nearest_width(tolerance: float) -> float:
+    """Return the slider's ribbon width that is nearest to `tolerance`."""
+    return min(TOLERANCES.values(), key=lambda width: abs(width / tolerance - 1))
+
+
+class LCurveControls(Controls):
+    """Every control of the L-curve lab, bound to one session."""
+
+    def __init__(self, session: Session, stage: LCurveStage, notices: Notices) -> None:
+        super().__init__(session)
+        self.stage = stage
+        self.lambda_choice = LambdaControls(session, stage)
+        self.growth = growth = GrowthControls(session, stage.rest, self.lambda_choice.refresh)
+        self.problem = ProblemControls(session, growth.grow, growth.rush, self.lambda_choice.follow)
+        self.problem.problem.param.watch(lambda event: self._veil(), "value")
+        self.machine = Machine(session)
+        groups = {
+            "Problem": self.problem.panel,
+            "Choice of λ": self.lambda_choice.panel,
+            "Compute": column(*self.machine.items, self.choice("dtype"), self.switch("reorthogonalise")),
+        }
+        self.panel = column(growth.panel, accordion(groups, opened=(0, 1)))
+        stage.on_picked = self.lambda_choice.show_picked
+        growth.undo.act = self.problem.undo
+        self.acts = {
+            "undo": growth.undo.press,
+            "play": growth.toggle,
+            "step": growth.step,
+            "again": growth.again,
+            "further": growth.further,
+            "squared": self._square,
+            "rule": lambda: stage.take_rule(session.values["rule"]),
+        }
+
+    def _square(self) -> None:
+        self.lambda_choice.squared.value = not self.lambda_choice.squared.value
+
+    def follow(self, values: Mapping[str, Any]) -> None:
+        """Show values that the session took by itself, for instance because the engine refused others."""
+        super().follow(values)
+        for part in (self.problem, self.lambda_choice, self.machine):
+            part.follow(values)
+
+    def tick(self) -> None:
+        """Show, a few times a second, the newest frame's files and whether its curve is that of the chosen problem."""
+        if self.session.latest is not None:
+            self.problem.tick(self.session.latest)
+            self._veil()
+            self.growth.undo.offer(self.problem.undoable)
+
+    def _veil(self) -> None:
+        frame = self.session.latest
+        self.stage.cover(self.problem.veil(frame) if frame is not None else "")
+
+    def hear(self, event: Any) -> bool:
+        """Show an engine event beside the field that it is about; False if it is about none here."""
+        if isinstance(event, messages.Refused):
+            return self.problem.refused(event.text) or self.lambda_choice.refused(event.text)
+        return False

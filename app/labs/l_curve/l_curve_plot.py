@@ -1,0 +1,265 @@
+"""The L-curve: its ribbons, the rules' numbered badges beside it, and the ring at the λ that is picked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import holoviews as hv
+import numpy as np
+from bokeh.document import Document
+from bokeh.models import ColumnDataSource, Span
+from numpy.typing import NDArray
+
+from app.frame_source import FrameSource
+from app.labs.l_curve.labels import RULE_NUMBERS, rule_hue
+from app.labs.l_curve.linked_view import PlotPointer, draw_linked
+from app.labs.l_curve.rule_markers import Place, beside
+from app.log_axis import LogWindow
+from app.plot_type import set_type, type_size
+from app.theme import FAMILY, colours
+from compute.frames import Frame
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CurvePath:
+    """Logarithms (base 10) of λ, ascending, of the residual norm and of the solution norm, at the same λ."""
+
+    lam: Vector
+    residual: Vector
+    solution: Vector
+
+    @classmethod
+    def of(cls, frame: Frame) -> CurvePath | None:
+        """Make a frame's path without the points that no logarithmic axis can show; None if fewer than 2 are left."""
+        curve, lambdas = frame.curves["l-curve"], frame.curves["width"].x
+        good = np.isfinite(curve.x) & np.isfinite(curve.y) & (curve.x > 0) & (curve.y > 0)
+        if np.count_nonzero(good) < 2:
+            return None
+        return cls(*(np.log10(values[good]) for values in (lambdas, curve.x, curve.y)))
+
+    def points(self) -> Vector:
+        """Return the residual and solution norms, float64 (n, 2), in the order of λ."""
+        return np.asarray(10.0 ** np.column_stack([self.residual, self.solution]))
+
+    def at(self, lam: float) -> tuple[float, float]:
+        """Return (residual norm, solution norm) for λ, by interpolation; the end of the curve for a λ beyond it."""
+        where = np.log10(lam)
+        residual, solution = (np.interp(where, self.lam, values) for values in (self.residual, self.solution))
+        return float(10**residual), float(10**solution)
+
+    def nearest(self, x: float, y: float, scale: tuple[float, float]) -> float:
+        """Return the λ whose point is nearest to (x, y) on the screen.
+
+        x, y: norms > 0; scale: px of a decade of each. Between two λ of the curve, by interpolation.
+        """
+        points = np.column_stack([self.residual * scale[0], self.solution * scale[1]])
+        place = np.array([np.log10(x) * scale[0], np.log10(y) * scale[1]])
+        starts, steps = points[:-1], np.diff(points, axis=0)
+        squares = (steps**2).sum(axis=1)
+        along = ((place - starts) * steps).sum(axis=1)
+        parts = np.clip(np.divide(along, squares, out=np.zeros_like(along), where=squares > 0), 0, 1)
+        distances = ((starts + parts[:, None] * steps - place) ** 2).sum(axis=1)
+        best = int(np.argmin(distances))
+        return float(10 ** (self.lam[best] + parts[best] * (self.lam[best + 1] - self.lam[best])))
+
+
+X_LABEL, Y_LABEL = "residual norm  ‖Ax − b‖", "solution norm  ‖x‖"
+BADGE = {False: 24, True: 32}  # px; in presenter mode
+TICK = {False: (64, 36), True: (88, 48)}  # px of the axes that a power of ten needs
+AROUND = {False: (64, 56), True: (84, 72)}  # px left of and below the plot itself
+RING = 18  # px
+FEW = 40  # λ up to which every one has a dot
+DOT = 7  # px
+
+
+class LCurvePlot:
+    """The L-curve in one figure; picked(λ) is called for taps and drags on it."""
+
+    def __init__(self, document: Document, picked: Callable[[float], None]) -> None:
+        self._picked = picked
+        element = self._element()
+        self._pointer = PlotPointer(element, document, self._pointed)
+        self._plot, self.figure = draw_linked(element, document, "l-curve plot")
+        found = self.figure.renderers
+        self.ribbon, self.line, self.dots, self.leaders, self.badges, self.numbers, self.ring = found
+        self.x = LogWindow(self.figure.x_range, self.figure.xaxis[0], 7)
+        self.y = LogWindow(self.figure.y_range, self.figure.yaxis[0], 5)
+        self.path: CurvePath | None = None
+        self._rules: dict[str, float] = {}
+        self._marks: tuple[Any, ...] = ()
+        self._lam: float | None = None
+        self._finish()
+        self.dress(dark=False, presenter=False)
+
+    @staticmethod
+    def _element() -> hv.Overlay:
+        """Everything that is drawn, in this order, with something harmless to begin with."""
+        ends = np.array([1.0, 10.0])
+        names = (ends, ends, ["", ""])
+        options: dict[str, object] = {
+            "xlabel": X_LABEL,
+            "ylabel": Y_LABEL,
+            "toolbar": None,
+            "default_tools": [],
+            "show_legend": False,
+        }
+        return hv.Overlay(
+            [
+                hv.Polygons([{"x": [1, 10, 10], "y": [1, 1, 10]}], ["x", "y"]).opts(line_width=0),
+                hv.Curve((ends, ends), "x", "y").opts(line_width=4),
+                hv.Points((ends, ends), ["x", "y"]).opts(size=DOT),
+                hv.Segments((ends, ends, ends, 2 * ends), ["x", "y", "x1", "y1"]).opts(line_width=1.5),
+                hv.Points((ends, ends), ["x", "y"]).opts(size=1),
+                hv.Labels(names, ["x", "y"], "name"),
+                hv.Points((ends, ends), ["x", "y"]).opts(size=RING),
+            ]
+        ).opts(logx=True, logy=True, **options)
+
+    def _finish(self) -> None:
+        """Add what HoloViews has no element for: cross hairs, and the source whose paint is acknowledged."""
+        self.frames = FrameSource({}, "l-curve frames")
+        self.figure.scatter("number", "number", source=self.frames.source, visible=False)
+        self.hairs = [Span(dimension=way, location=1.0, line_width=1.5, line_dash="dashed", visible=False)
+                      for way in ("height", "width")]  # fmt: skip
+        for hair in self.hairs:
+            self.figure.add_layout(hair)
+        for name, renderer in (("l-curve", self.line), ("ribbon", self.ribbon), ("picked", self.ring),
+                               ("badges", self.badges)):  # fmt: skip
+            renderer.data_source.name = name
+        self.numbers.glyph.update(text_align="center", text_baseline="middle", text_font={"value": FAMILY})
+        for renderer in (self.dots, self.numbers, self.ring, self.leaders):
+            self._write(renderer, [])
+        self._write(self.ribbon, [])
+        self.line.visible = False  # until the first frame
+        self.badges.data_source.data = {"x": [], "y": [], "hue": []}
+        self.badges.glyph.fill_color = "hue"
+
+    @staticmethod
+    def _write(renderer: Any, columns: list[Any]) -> None:
+        """Put `columns` into a renderer's source in the order of its columns; [] empties it."""
+        source: ColumnDataSource = renderer.data_source
+        names = list(source.data)
+        source.data = dict(zip(names, columns or [[] for _ in names], strict=True))
+
+    # -- looks
+
+    def dress(self, dark: bool, presenter: bool) -> None:
+        """Follow the page's scheme and type size."""
+        scheme = colours(dark)
+        self._dark, self._presenter = dark, presenter
+        self.ribbon.glyph.update(fill_color=scheme["accent"], fill_alpha=0.22, line_alpha=0)
+        self.line.glyph.update(line_color=scheme["accent"], line_width=5 if presenter else 4)
+        self.dots.glyph.update(fill_color=scheme["accent"], line_color=scheme["paper"])
+        self.leaders.glyph.line_color = scheme["muted"]
+        self.badges.glyph.update(size=BADGE[presenter], line_color=scheme["paper"], fill_alpha=1, line_width=1)
+        self.numbers.glyph.update(
+            text_color=scheme["paper"], text_font_size=f"{type_size(presenter)}px", text_font_style="bold"
+        )
+        self.ring.glyph.update(line_color=scheme["ink"], line_width=3.5, fill_color=scheme["paper"], fill_alpha=0.5)
+        for hair in self.hairs:
+            hair.update(line_color=scheme["ink"], line_alpha=0.65)
+        self.figure.update(min_border_left=AROUND[presenter][0], min_border_bottom=AROUND[presenter][1])
+        set_type(self.figure, presenter)
+        self._marks = ()
+        self.mark_rules(self._rules)
+
+    def resize(self, width: int, height: int) -> None:
+        """Take that many px in all."""
+        self.figure.update(width=width, height=height)
+        for window, length, tick in zip((self.x, self.y), self.inner, TICK[self._presenter], strict=True):
+            window.ticks(max(2, int(length // tick)))
+        self._marks = ()
+        self.mark_rules(self._rules)
+
+    @property
+    def inner(self) -> tuple[float, float]:
+        """(width, height) in px of what the axes enclose."""
+        left, below = AROUND[self._presenter]
+        return max(1.0, (self.figure.width or 600) - left - 16), max(1.0, (self.figure.height or 400) - below - 8)
+
+    # -- frames
+
+    def forget(self) -> None:
+        """Let the axes begin anew: another problem's have nothing to do with the last one's."""
+        self.x.forget()
+        self.y.forget()
+
+    def show(self, frame: Frame) -> None:
+        """Draw the curve and its ribbons as they are in `frame`."""
+        self.path = CurvePath.of(frame)
+        curve = frame.curves["l-curve"]
+        moved = [self.x.fit(curve.x), self.y.fit(curve.y)]
+        x, y = self.x.clipped(curve.x), self.y.clipped(curve.y)
+        self._write(self.ribbon, self._ribbon(frame))
+        self._write(self.line, [x, y])
+        self.line.visible = True
+        few = len(x) <= FEW
+        if few or len(self.dots.data_source.data["x"]):
+            self._write(self.dots, [x, y] if few else [])
+        if any(moved):
+            self._marks = ()
+
+    def _ribbon(self, frame: Frame) -> list[Any]:
+        """Return the area between the lower and the upper bounds of both norms: the true curve lies within."""
+        low, high = frame.curves["ribbon-lower"], frame.curves["ribbon-upper"]
+        xs = self.x.clipped(np.concatenate([low.x, high.x[::-1]]))
+        ys = self.y.clipped(np.concatenate([low.y, high.y[::-1]]))
+        return [[[[xs]]], [[[ys]]]]
+
+    def mark_rules(self, lambdas: Mapping[str, float]) -> None:
+        """Put each rule's number beside the curve at its λ; nan for none."""
+        self._rules = dict(lambdas)
+        if self.path is None:
+            return
+        path = self.path
+        known = {name: path.at(lam) for name, lam in lambdas.items() if isfinite(lam) and lam > 0}
+        marks = tuple((name, round(x, 12), round(y, 12)) for name, (x, y) in known.items())
+        if marks == self._marks:
+            return
+        self._marks = marks
+        drawn = np.array([self._px(*point) for point in path.points()])
+        places = beside([self._px(*point) for point in known.values()], drawn, BADGE[self._presenter] + 2)
+        x, y = np.array([self._norms(*place) for place in places]).reshape(-1, 2).T
+        on = np.array(list(known.values())).reshape(-1, 2).T
+        names = [RULE_NUMBERS[name] for name in known]
+        self.leaders.data_source.data = {"x": on[0], "y": on[1], "x1": x, "y1": y}
+        self.badges.data_source.data = {"x": x, "y": y, "hue": [rule_hue(name, self._dark) for name in known]}
+        self._write(self.numbers, [x, y, names])
+
+    def mark(self, lam: float | None) -> None:
+        """Put the ring and the cross hairs at λ."""
+        self._lam = lam
+        known = self.path is not None and lam is not None and lam > 0
+        for hair in self.hairs:
+            hair.visible = known
+        if not known or self.path is None or lam is None:
+            self._write(self.ring, [])
+            return
+        x, y = self.path.at(lam)
+        self._write(self.ring, [[x], [y]])
+        for hair, location in zip(self.hairs, (x, y), strict=True):
+            hair.location = location
+
+    # -- px
+
+    def _px(self, x: float, y: float) -> Place:
+        width, height = self.inner
+        return self.x.part(x) * width, self.y.part(y) * height
+
+    def _norms(self, px: float, py: float) -> Place:
+        width, height = self.inner
+        inside = BADGE[self._presenter] / 2
+        px, py = min(max(px, inside), width - inside), min(max(py, inside), height - inside)
+        return self.x.value(px / width), self.y.value(py / height)
+
+    def _pointed(self, x: float, y: float) -> None:
+        if self.path is None or x <= 0 or y <= 0:
+            return
+        (x0, x1), (y0, y1) = self.x.shown, self.y.shown
+        width, height = self.inner
+        self._picked(self.path.nearest(x, y, (width / (x1 - x0), height / (y1 - y0))))

@@ -1,0 +1,297 @@
+"""The row of plots below the L-curve: the solution first, then as many linked views as the width holds.
+
+The solution is a line against the true one, or two pictures. A plot is made when it is first shown, and is changed only
+after the browser has laid it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import panel as pn
+import panel_material_ui as pmui
+from bokeh.document import Document
+from bokeh.models import ColumnDataSource, Range1d
+
+from app.curves import CurvePlot
+from app.labs.l_curve.labels import LambdaNotation
+from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
+from app.markup import filled
+from app.plot_type import set_type
+from app.plots import ImagePlot, levels_mapper
+from app.theme import GRID, heading
+from compute.frames import NOT_FINITE, Frame
+
+COLOURS = "Viridis"
+CAPTIONS = {"solution": "Solution", "truth": "True picture"}
+LEFT, BORDER = 24, 8  # px at the left of a picture, as its heading, and around it
+
+
+class SolutionPicture:
+    """The solution or the truth as a picture; both share the colours of levels."""
+
+    def __init__(self, name: str, mapper: Any) -> None:
+        blank = np.full((1, 1), NOT_FINITE, np.uint8)
+        self.source = ColumnDataSource({name: [blank], "x": [0.0], "y": [0.0], "dw": [1.0], "dh": [1.0]})
+        self.source.name = f"l-curve {name}"
+        borders = {f"min_border_{side}": BORDER for side in ("right", "top", "bottom")} | {"min_border_left": LEFT}
+        self.plot = ImagePlot(name, self.source, Range1d(0, 1), Range1d(0, 1), mapper, frame_align=False, **borders)
+        self.name, self.figure = name, self.plot.figure
+        self.figure.axis.visible = False
+        self._extent = (0.0, 0.0, 1.0, 1.0)
+
+    def show(self, frame: Frame) -> bool:
+        """Draw the frame's picture; False if it has none."""
+        raster = frame.rasters.get(self.name)
+        if raster is None:
+            return False
+        x0, y0, x1, y1 = raster.extent
+        if raster.extent != self._extent:
+            self._extent = raster.extent
+            self.figure.x_range.update(start=x0, end=x1)
+            self.figure.y_range.update(start=y0, end=y1)
+        self.source.data = {self.name: [raster.levels], "x": [x0], "y": [y0], "dw": [x1 - x0], "dh": [y1 - y0]}
+        return True
+
+
+class SolutionPlots:
+    """The solution for the λ that is shown, as a line against the true one or as two pictures."""
+
+    def __init__(self) -> None:
+        self.line = CurvePlot("t", "x(t)", ("solution", "true"))
+        self.line.figure.update(name="solution line", sizing_mode="fixed")
+        for source, name in zip(self.line.sources, ("solution", "truth"), strict=True):
+            source.name = f"l-curve {name} line"
+        self.line.show([None, None])  # until the first frame
+        mapper = levels_mapper(COLOURS)
+        self.pictures = {name: SolutionPicture(name, mapper) for name in CAPTIONS}
+
+    def dress(self, dark: bool, presenter: bool) -> None:
+        """Follow the page's scheme and type size."""
+        self.line.dress(dark)
+        set_type(self.line.figure, presenter)
+
+    def show(self, frame: Frame, drawn: Sequence[str]) -> None:
+        """Draw the frame's solution, and the truth if it is known, in those plots that the browser has `drawn`."""
+        for name, picture in self.pictures.items():
+            if name in drawn:
+                picture.show(frame)
+        if "line" in drawn:
+            curves = [frame.curves.get(name) for name in ("solution", "truth")]
+            self.line.show([(c.x, c.y) if c is not None else None for c in curves])
+
+
+NARROWEST = {False: 312, True: 400}  # px of a small plot; in presenter mode
+MOST_VIEWS = 4  # at a time
+HEADING = {False: 28, True: 34}  # px
+NARROW = {"& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 8px", "lineHeight": 1.2}}
+FIRST = ("curvature", "picard", "error", "gcv")
+
+
+class LinkedPlots:
+    """The row, and the buttons that choose its views; ready() is called once its first plots have been drawn."""
+
+    def __init__(self, document: Document, picked: Callable[[float], None], ready: Callable[[], None]) -> None:
+        self._document, self._picked, self._ready = document, picked, ready
+        self.solution = SolutionPlots()
+        self.views: dict[str, LinkedPlot] = {}
+        self.recent = list(FIRST)
+        self._columns: dict[str, pn.Column] = {}
+        self._captions: dict[str, Any] = {}
+        self._undrawn: set[str] = set()
+        self._look: tuple[bool, bool] = (False, False)
+        self._size = (656, 240)
+        self._room = 1
+        self._imaged = False
+        self._lam: float | None = None
+        self._notation = LambdaNotation()
+        self._first = True
+        self._frame: Frame | None = None
+        self._build()
+
+    def _build(self) -> None:
+        self.row = pn.Row(margin=0, sizing_mode="stretch_width")
+        self.chooser = pmui.CheckButtonGroup(
+            options={view.title: name for name, view in VIEWS.items()},
+            value=[],
+            size="small",
+            margin=(0, 8, 0, 24),
+            sx=NARROW,
+        )
+        self.chooser.param.watch(lambda event: self._chosen(list(event.new)), "value")
+
+    def _add(self, name: str, title: str, figure: Any) -> None:
+        pane = pn.pane.Bokeh(figure, margin=0)
+        self._captions[name] = heading(title)
+        self._columns[name] = pn.Column(
+            self._captions[name], pane, margin=0, sizing_mode="fixed", width=NARROWEST[False], height=240
+        )
+        self._undrawn.add(name)
+        figure.on_change("inner_width", partial(self._drawn, name))
+
+    def _drawn(self, name: str, attr: str, old: Any, new: Any) -> None:
+        """Fill a plot that the browser has laid out for the first time: changing it before that is an error there."""
+        if name not in self._undrawn:
+            return
+        self._undrawn.discard(name)
+        if name in self.views:
+            self.views[name].dress(*self._look)
+            self.views[name].set_notation(self._notation)
+            self.views[name].mark(self._lam)
+        if not self._undrawn:
+            self._arrange()
+            if self._frame is not None:
+                self.show_solution(self._frame)  # a curve that is done brings no further frame
+            if self._first:
+                self._first = False
+                self._ready()
+
+    # -- which
+
+    @property
+    def shown(self) -> list[str]:
+        """Names of the views that are in the row."""
+        return self.recent[: self._room]
+
+    def _chosen(self, names: list[str]) -> None:
+        """Put a view that was pressed in front; one that is shown already stays."""
+        added = [name for name in names if name not in self.shown]
+        if added:
+            self.recent = [*added, *(name for name in self.recent if name not in added)]
+            self._document.add_next_tick_callback(self._arrange)
+        elif set(names) != set(self.shown):
+            self.chooser.value = self._in_order()
+
+    def _in_order(self) -> list[str]:
+        return [name for name in VIEWS if name in self.shown]
+
+    def drawn_views(self) -> list[LinkedPlot]:
+        """Return those of the shown views whose plots the browser has."""
+        return [self.views[name] for name in self.shown if name in self.views and name not in self._undrawn]
+
+    # -- sizes
+
+    def fit(self, width: int, height: int) -> None:
+        """Take that many px in all, headings included."""
+        self._size = (width, height)
+        if self._first:
+            self._plan()
+        else:
+            self._arrange()
+
+    def _plan(self) -> int:
+        """Decide how many views there is room for, and make those that are missing; returns the cells in the row."""
+        cells = max(2, self._size[0] // NARROWEST[self._look[1]])
+        self._room = min(MOST_VIEWS, cells - (2 if self._imaged and cells > 2 else 1))
+        missing = [name for name in (*self._solution_parts(), *self.shown) if name not in self._columns]
+        for name in missing:
+            self._make(name)
+        if missing:
+            self.row.objects = self._order()
+        self.chooser.value = self._in_order()
+        return cells
+
+    def _solution_parts(self) -> tuple[str, ...]:
+        return tuple(CAPTIONS) if self._imaged else ("line",)
+
+    def _make(self, name: str) -> None:
+        """Make a plot that is shown for the first time."""
+        if name in VIEWS:
+            self.views[name] = LinkedPlot(name, VIEWS[name], self._document, self._picked)
+        title = VIEWS[name].title if name in VIEWS else CAPTIONS.get(name, "Solution")
+        self._add(name, title, self._figure(name))
+
+    def _arrange(self) -> None:
+        width, height = self._size
+        cells = self._plan()
+        parts = self._room + 1 + (1 if self._imaged and cells > 2 else 0.4 if self._imaged else 0)
+        cell = int((width - GRID) / parts)
+        inner = height - HEADING[self._look[1]]
+        wanted = (*self._solution_parts(), *self.shown)
+        for name, column in self._columns.items():
+            if name not in self._undrawn:
+                self._figure(name).visible = column.visible = name in wanted
+        side = min((width - self._room * cell) // 2 - GRID, inner + LEFT - BORDER)
+        for name in wanted:
+            self._place(name, *((side, side) if name in CAPTIONS else (cell, inner)))
+
+    def _order(self) -> list[Any]:
+        names = ("line", *CAPTIONS, *VIEWS)
+        return [self._columns[name] for name in names if name in self._columns]
+
+    def _figure(self, name: str) -> Any:
+        if name in self.views:
+            return self.views[name].figure
+        return self.solution.line.figure if name == "line" else self.solution.pictures[name].figure
+
+    def _place(self, name: str, width: int, height: int) -> None:
+        if name in self._undrawn:
+            return
+        width, height = max(120, width), max(96, height)
+        if name in self.views:
+            self.views[name].resize(width, height)
+        elif name == "line":
+            self.solution.line.figure.update(width=width, height=height)
+        else:
+            inner = max(1, width - LEFT - BORDER)
+            height = inner + 2 * BORDER
+            self.solution.pictures[name].figure.update(
+                width=width, height=height, frame_width=inner, frame_height=inner
+            )
+        pane = self._columns[name].objects[1]
+        pane.param.update(width=width, height=height)
+        self._columns[name].param.update(width=width, height=height + HEADING[self._look[1]])
+
+    # -- looks
+
+    def dress(self, dark: bool, presenter: bool) -> None:
+        """Follow the page's scheme and type size."""
+        self._look = (dark, presenter)
+        self.solution.dress(dark, presenter)
+        for name, view in self.views.items():
+            if name not in self._undrawn:
+                view.dress(dark, presenter)
+
+    def set_notation(self, notation: LambdaNotation) -> None:
+        """Write λ or α in every view."""
+        self._notation = notation
+        for view in self.views.values():
+            view.set_notation(notation)
+
+    # -- frames
+
+    def show_solution(self, frame: Frame) -> None:
+        """Draw the solution of the newest frame."""
+        self._frame = frame
+        if bool(frame.rasters) != self._imaged:
+            self._imaged = bool(frame.rasters)
+            self._arrange()
+        self.solution.show(frame, [name for name in self._solution_parts() if name not in self._undrawn])
+
+    def show_views(self, frame: Frame, rules: dict[str, float]) -> None:
+        """Draw the linked views of the newest frame, and λ of each rule."""
+        for view in self.drawn_views():
+            shown = view.show(frame)
+            view.mark_rules(rules)
+            self._caption(view.name, "" if shown else view.view.absent)
+
+    def _caption(self, name: str, remark: str) -> None:
+        words = VIEWS[name].title if not remark else f"{VIEWS[name].title}: {remark}"
+        html = filled("<h2 title='{words}'>{words}</h2>", words=words)
+        if self._captions[name].object != html:
+            self._captions[name].object = html
+
+    def mark(self, lam: float | None) -> None:
+        """Mark the picked λ in all views."""
+        if lam != self._lam:
+            self._lam = lam
+            for view in self.drawn_views():
+                view.mark(lam)
+
+    def forget(self) -> None:
+        """Let the axes begin anew: another problem's have nothing to do with the last one's."""
+        for view in self.views.values():
+            view.forget()

@@ -1,0 +1,67 @@
+"""What the L-curve lab's tab consists of: its stage and controls, its keys, its numbers in the status bar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.labs.l_curve.controls import LCurveControls
+from app.labs.l_curve.labels import short
+from app.labs.l_curve.stage import LCurveStage
+from app.transport import UNDO
+from app.views import Parts
+from compute.frames import Frame
+
+KEYS = {" ": "play", "s": "step", "r": "again", "f": "further", "a": "squared", "c": "rule", UNDO: "undo"}
+HELP = """
+| **Space** | run or pause, whatever has the focus; **Enter** presses a button |
+| **S** | one step |
+| **R** | again from the first step |
+| **F** | further: half the ribbon's width to reach, or twice the steps |
+| **C** | back to the λ of the chosen rule |
+| **A** | λ or α = λ² |
+| **Ctrl+Z** | back to the problem before, with its files |
+"""
+POINTER = """
+Click or drag on the L-curve to pick a λ: its solution appears below, and every view marks it. The views over λ take
+clicks too; among the singular values a click takes λ = σ. A click on a rule takes its λ.
+"""
+FIRST = {"problem": "heat", "n": 200, "noise": 1e-2, "tolerance": 1e-3}
+MOST_NOISE = 0.1  # part of |b|
+
+
+def over_noise(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the first and the last values of a planned film from clean data to noisy ones."""
+    return {"noise": 0.0}, {"noise": max(MOST_NOISE, values["noise"])}
+
+
+def facts(frame: Frame) -> list[tuple[str, str, str]]:
+    """Return (label, value, kind) of each number in the status bar; kind is "", "warn" or "bad"."""
+    known = frame.facts
+    open_ = known["width"] > known["tolerance"]
+    width = f"{short(known['width'])} of {short(known['tolerance'])}"
+    items = [
+        ("step", f"{known['steps']:,.0f}".replace(",", " "), ""),
+        ("ribbon", "exact" if known["exhausted"] else width, "warn" if open_ and known["done"] else ""),
+    ]
+    if known["seconds"] > 0 and known["products"] > 0:
+        rate = known["products"] / known["seconds"]
+        items.append(("products/s", short(rate), ""))
+        items.append(("GB/s", short(rate * known["bytes_per_product"] / 1e9), ""))
+    items.append(("λ", short(known["lam"]), ""))
+    items.append(("‖Ax−b‖", short(known["residual"]), ""))
+    items.append(("‖x‖", short(known["solution"]), ""))
+    return items
+
+
+PARTS = Parts(
+    LCurveStage,
+    LCurveControls,
+    facts,
+    KEYS,
+    HELP,
+    POINTER,
+    values=FIRST,
+    pace=1,
+    films={"More and more noise": over_noise},
+)

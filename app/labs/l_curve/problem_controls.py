@@ -1,0 +1,347 @@
+"""The group "Problem" of the side bar: which A and b, how large, their options and noise; files of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from math import log10
+from typing import Any
+
+import panel_material_ui as pmui
+
+from app.controls import column
+from app.labs.l_curve.labels import short
+from app.session import Session
+from app.typed import Typed
+from app.upload import Upload
+from app.widgets import FULL, Bound, icon
+from compute.frames import Frame
+from compute.labs.l_curve.problems import PROBLEMS
+from compute.labs.l_curve.system import OWN, files_of, settled, typical
+
+KINDS = {  # label, what a file may be called, what it is called once it was taken
+    "matrix": ("A, or A and b [.npz, .mtx]", ".npz,.mtx", "A"),
+    "rhs": ("b [.npy, .mtx]", ".npy,.mtx", "b"),
+    "image": ("Picture [.png, .jpg]", ".png,.jpg,.jpeg", "Picture"),
+}
+WITHOUT_B, ASK_FOR_B = "rhs must be given", "This A comes without a b: choose its b."
+
+
+class ProblemFiles:
+    """The fields for a problem's files: an own A and b, or a picture. A file of A without b waits for its b.
+
+    load(files) makes one's own problem of them, picture(data) puts a picture in the place of the phantom, None for the
+    phantom again. What the lab says of it comes as `complain`, or with its next frame.
+    """
+
+    def __init__(
+        self, session: Session, load: Callable[[Mapping[str, bytes]], object], picture: Callable[[bytes | None], object]
+    ) -> None:
+        self.session, self._load, self._picture = session, load, picture
+        self._files: dict[str, bytes] = {}
+        self._sent: tuple[str, ...] = ()
+        self._awaited = self._shown = ""  # fingerprints: of what was sent last, of what the lab shows
+        self._names: dict[str, dict[str, str]] = {}  # of the files with a fingerprint, by kind
+        self.fields = {kind: Upload(*words, partial(self._arrived, kind)) for kind, words in KINDS.items()}
+        self.phantom = pmui.Button(
+            label="Phantom again", icon="restart_alt", variant="outlined", size="small", visible=False, **FULL
+        )
+        self.phantom.on_click(lambda event: self._without_picture())
+        self.panel = pmui.Column(
+            *(field.panel for field in self.fields.values()), self.phantom, margin=0, sizing_mode="stretch_width"
+        )
+
+    def show(self, problem: str, pictured: bool) -> None:
+        """Show only the fields that `problem` needs; pictured: whether its solution is a picture."""
+        for kind, field in self.fields.items():
+            field.panel.visible = pictured if kind == "image" else problem == OWN
+        self.phantom.visible = pictured and "image" in self.session.values["options"]
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the engine has not yet said what it thinks of a file."""
+        return bool(self._sent)
+
+    def complain(self, words: str) -> bool:
+        """Show that the engine refused what was sent last; False if that was no file."""
+        sent, self._sent = self._sent, ()
+        if sent == ("matrix",) and words.startswith(WITHOUT_B):
+            self.fields["rhs"].ask(ASK_FOR_B)
+            self.fields["matrix"].taken()
+        elif sent:
+            name = next((kind for kind in sent if words.startswith(kind)), None)
+            name = name or ("rhs" if words.startswith("b ") and "rhs" in sent else sent[0])
+            self.fields[name].refuse(words)
+            self._files.pop(name, None)
+            self._names.pop(self._awaited, None)
+        return bool(sent)
+
+    def tick(self, frame: Frame) -> None:
+        """Show which files were taken: a frame says it of those that were sent last, or of older ones again."""
+        shown = frame.notes["files"]
+        if self._sent and shown == self._awaited:
+            self._sent = ()
+        elif shown == self._shown:
+            return
+        self._shown = shown
+        for kind, name in self._names.get(shown, {}).items():
+            self.fields[kind].name = name
+            self.fields[kind].taken(f"Taken: {frame.notes['kept']}." if kind == "image" else "")
+        if frame.notes["problem"] == OWN:
+            options = self.session.values["options"]
+            self._files = {kind: options[kind] for kind in ("matrix", "rhs") if isinstance(options.get(kind), bytes)}
+            if "rhs" not in self._files:
+                self.fields["rhs"].reset()
+
+    def again(self) -> bool:
+        """Load the files once more that were taken before another problem was chosen; False if there are none."""
+        if "matrix" not in self._files or files_of(self._files) not in self._names:
+            return False
+        self._send(tuple(self._files), self._files)
+        self._load(dict(self._files))
+        return True
+
+    def _send(self, kinds: tuple[str, ...], files: Mapping[str, bytes]) -> None:
+        self._sent, self._awaited = kinds, files_of(files)
+        self._names[self._awaited] = {kind: self.fields[kind].name for kind in kinds}
+
+    def _arrived(self, kind: str, data: bytes, name: str) -> None:
+        if kind == "image":
+            self._send(("image",), {"image": data})
+            self.phantom.visible = True
+            self._picture(data)
+            return
+        self._files[kind] = data
+        if kind == "matrix":
+            self._files.pop("rhs", None)
+            self.fields["rhs"].reset()
+        if "matrix" not in self._files:
+            self.fields[kind].ask("Choose A first, then its b.")
+            return
+        self._send(tuple(self._files), self._files)
+        self._load(dict(self._files))
+
+    def _without_picture(self) -> None:
+        self.phantom.visible = False
+        self.fields["image"].reset()
+        self._picture(None)
+
+
+GROUPS = {
+    "On a line": ("shaw", "heat", "gravity", "phillips", "deriv2", "i_laplace", "baart", "foxgood", "wing"),
+    "Pictures": ("blur", "paralleltomo", "tomo"),
+    "Benchmark": ("random_sparse",),
+    "Your own": (OWN,),
+}
+TITLE_OF_OWN = "Own A and b"
+LOWEST, A_DECADE = -6, 10  # noise: decades below |b|, and steps in each
+SEEDS = 1000
+LABELS = {False: "n  [samples]", True: "n  [pixels a side]"}
+WHOLE = ("seed", "band", "angles")
+NOTHING_YET = "No A and b are loaded yet. Choose the file of A, or of A and b, in the side bar: their curve comes then."
+READING = "Reading your A and b …"
+REPLACED = ("problem", "options", "noise", "lam", "lambdas")
+NO_NOISE = 0.0  # added to one's own b, unless it is asked for
+
+
+def noises() -> dict[str, float]:
+    """Return words -> noise as a part of |b|: none, then logarithmic steps up to 1."""
+    levels = [10 ** (i / A_DECADE) for i in range(LOWEST * A_DECADE, 1)]
+    return {"none": 0.0} | {short(level): level for level in levels}
+
+
+def titles() -> dict[str, dict[str, str]]:
+    """Return group -> title -> name of the problems."""
+    words = {name: problem.title for name, problem in PROBLEMS.items()} | {OWN: TITLE_OF_OWN}
+    return {group: {words[name]: name for name in names} for group, names in GROUPS.items()}
+
+
+class ProblemControls(Bound):
+    """The fields of everything that makes A and b. A change that the lab would refuse is refused beside its field."""
+
+    def __init__(
+        self,
+        session: Session,
+        grow: Callable[[], object],
+        rush: Callable[[], object],
+        forgot: Callable[[Mapping[str, Any]], object],
+    ) -> None:
+        """forgot(values) hears of the λ and the range that do not outlive a change of the problem."""
+        super().__init__(session)
+        self._grow, self._rush, self._forgot = grow, rush, forgot
+        self._following = False
+        self._lost: dict[str, Any] | None = None  # values before the last change of the problem, for `undo`
+        values = session.values
+        own = values["problem"] == OWN
+        self._noises = {own: values["noise"], not own: NO_NOISE}  # of one's own data, and of problems that are made
+        self.uploads = ProblemFiles(session, self._load, self._picture)
+        self.problem = pmui.Select(label="Problem", groups=titles(), value=values["problem"], size="small", **FULL)
+        self.problem.param.watch(lambda event: self._choose(event.new), "value")
+        self.fields = {"n": Typed(LABELS[False], values["n"], partial(self._set, "n"), whole=True)}
+        for name in ("density", "depth", "kappa", "band", "sigma", "rays", "angles", "seed"):
+            label, take = str(self.parameter(name).label), partial(self._set, name)
+            self.fields[name] = Typed(label, values[name], take, whole=name in WHOLE, optional=name == "rays")
+        self.panel = column(
+            self.problem, *(field.panel for field in self.fields.values()), self.uploads.panel, self._noise()
+        )
+        self._show_options(values["problem"])
+
+    @property
+    def unloaded(self) -> bool:
+        """Whether one's own problem is chosen, and its files have not come."""
+        return self.problem.value == OWN != self.session.values["problem"]
+
+    def veil(self, frame: Frame) -> str:
+        """Return what stands in the place of the curve of `frame` while that is not the chosen problem; "" else."""
+        if self.problem.value != OWN or frame.notes["problem"] == OWN:
+            return ""
+        return NOTHING_YET if self.unloaded else READING
+
+    def tick(self, frame: Frame) -> None:
+        """Show which files the newest frame was made of, a few times a second."""
+        self.uploads.tick(frame)
+
+    # -- noise
+
+    def _noise(self) -> Any:
+        levels = noises()
+        value = nearest(levels, self.session.values["noise"])
+        self.noise = pmui.DiscreteSlider(
+            label="Noise added to b  [part of ‖b‖]", options=levels, value=value, size="small", **FULL
+        )
+        self.noise.param.watch(lambda event: self._take_noise(event.new), "value")
+        again = icon("casino", "Other noise of the same size", self._reseed, align="center")
+        return pmui.Row(self.noise, again, margin=0, sizing_mode="stretch_width")
+
+    def _take_noise(self, level: float) -> None:
+        if self._following:
+            return
+        self._noises[self.problem.value == OWN] = level
+        if not self.unloaded:  # else it is meant for the files that are still to come
+            self._make_noise(noise=level)
+
+    def _make_noise(self, **values: Any) -> None:
+        self._rush()
+        self.session.change(**values)
+
+    def _reseed(self) -> None:
+        self._make_noise(noise_seed=(self.session.values["noise_seed"] + 1) % SEEDS)
+
+    def _show_noise(self, level: float) -> None:
+        """Put the slider at the level that is nearest to `level`, which stays what it is."""
+        with self._quiet():
+            self.noise.value = nearest(noises(), level)
+
+    @contextmanager
+    def _quiet(self) -> Iterator[None]:
+        """Take what widgets show in the block as chosen by nobody."""
+        self._following = True
+        try:
+            yield
+        finally:
+            self._following = False
+
+    # -- another problem
+
+    def _choose(self, name: str) -> None:
+        """Take another problem at its usual size; one's own begins with its file."""
+        self._show_options(name)
+        if self._following or (name == OWN and self.session.values["problem"] == OWN):
+            return
+        self._show_noise(self._noises[name == OWN])
+        if name == OWN:
+            self.uploads.again()
+        if name in (OWN, self.session.values["problem"]):
+            return
+        self._renew(problem=name, n=typical(name), options={}, rays=None, noise=self._noises[False])
+        for field in ("n", "rays"):
+            self.fields[field].show(self.session.values[field])
+
+    def _load(self, files: Mapping[str, bytes]) -> None:
+        """Take one's own data as they are: only noise that was asked for is added."""
+        self._renew(problem=OWN, options=dict(files), noise=self._noises[True])
+
+    def _picture(self, data: bytes | None) -> None:
+        self._lost = self._made_of()
+        options = {name: value for name, value in self.session.values["options"].items() if name != "image"}
+        self.session.change(options=options if data is None else {**options, "image": data})
+
+    def _renew(self, **values: Any) -> None:
+        """Set another problem; neither the λ nor the range of the old one has to do with it."""
+        self._lost = self._made_of()
+        self._grow()
+        self.session.change(**values, lam=None, lambdas=None)
+        self._forgot({name: self.session.values[name] for name in ("lam", "lambdas")})
+
+    def _set(self, name: str, value: Any) -> None:
+        values = self.session.values
+        if values["problem"] != OWN:
+            settled({**values, name: value})
+        self._grow()
+        self.session.change(**{name: value}, lam=None)
+        self._forgot({"lam": self.session.values["lam"]})
+
+    # -- back
+
+    def _made_of(self) -> dict[str, Any]:
+        """Return the values that another problem replaces."""
+        return {name: self.session.values[name] for name in (*REPLACED, *self.fields)}
+
+    @property
+    def undoable(self) -> str:
+        """In words, what `undo` brings back; "" if there is nothing."""
+        if self._lost is None or self._lost == self._made_of():
+            return ""
+        name = self._lost["problem"]
+        return TITLE_OF_OWN if name == OWN else PROBLEMS[name].title
+
+    def undo(self) -> None:
+        """Bring back the problem before its last change, with files, noise and λ; a second call undoes the first."""
+        lost = self._lost
+        if lost is None or not self.undoable:
+            return
+        self._lost = self._made_of()
+        self._grow()
+        self.session.change(**lost)
+        self.follow(lost)
+        self._forgot({name: self.session.values[name] for name in ("lam", "lambdas", "rule")})
+
+    def _show_options(self, name: str) -> None:
+        known = PROBLEMS[name].options if name in PROBLEMS else {}
+        for field, typed in self.fields.items():
+            typed.panel.visible = field in known or (field == "n" and name != OWN)
+        pictured = name in PROBLEMS and PROBLEMS[name].dimensions == 2
+        self.fields["n"].panel.label = LABELS[pictured]
+        self.uploads.show(name, pictured)
+
+    def follow(self, values: Mapping[str, Any]) -> None:
+        """Show values that the session took by itself, for instance because the engine refused others."""
+        super().follow(values)
+        with self._quiet():
+            if "problem" in values and not self.uploads.waiting:  # else the fields, and what is wrong, would be hidden
+                self.problem.value = values["problem"]
+        for name, field in self.fields.items():
+            if name in values and not field.panel.error_state:
+                field.show(values[name])
+        if "noise" in values:
+            self._noises[self.session.values["problem"] == OWN] = values["noise"]
+            if not self.unloaded:
+                self._show_noise(values["noise"])
+        self._show_options(self.problem.value)
+
+    def refused(self, text: str) -> bool:
+        """Show why the engine refused a value, beside its field; False if it is none of these fields."""
+        if self.uploads.complain(text):
+            return True
+        name = text.split(" ", 1)[0]
+        name = name if name in self.fields else "n" if "GiB" in text else ""
+        if name:
+            self.fields[name].complain(text)
+        return bool(name)
+
+
+def nearest(levels: Mapping[str, float], value: float) -> float:
+    """Return the slider's level that is nearest to `value`."""
+    known = [level for level in levels.values() if level > 0]
+    return min(known, key=lambda level: abs(log10(level / value))) if value > 0 else 0.0

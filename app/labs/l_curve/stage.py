@@ -1,0 +1,217 @@
+"""The main area of the L-curve lab: the curve with its rules, the solution, and the views linked to them.
+
+A λ that is picked anywhere goes through one stream, `PickedLambda`: every view marks it at once, and the lab is asked
+for its solution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from html import escape
+from math import isfinite, nan
+from typing import Any
+
+import panel as pn
+
+from app.labs.l_curve.l_curve_plot import LCurvePlot
+from app.labs.l_curve.labels import RULE_NUMBERS, LambdaNotation, short
+from app.labs.l_curve.linked_plots import LinkedPlots
+from app.labs.l_curve.linked_view import PickedLambda
+from app.labs.l_curve.rule_markers import RuleList
+from app.markup import filled
+from app.session import Session
+from app.theme import GRID, stylesheet
+from compute.frames import Frame
+from compute.labs.l_curve.rules import RULES
+
+RULES_WIDE = {False: 232, True: 320}  # px of the list beside the curve; in presenter mode
+SHARE = 0.56  # of the height that the curve takes
+TITLE_HIGH = {False: 32, True: 40}  # px of the line above it
+LEAST = 200  # px of its height
+CHOOSER = {False: 28, True: 36}  # px of the line that chooses the views
+SAME = ("rows", "columns", "entries")  # of a frame: with these the axes stay as they are
+
+
+class LCurveStage:
+    """The plots of one session, and their sizes in its window."""
+
+    def __init__(self, session: Session, room: tuple[int, int]) -> None:
+        self.session, self._room = session, room
+        self.notation = LambdaNotation()
+        self._look = (False, False)
+        self._drawn = {"curve": False, "linked plots": False}
+        self._axes: tuple[Any, ...] = ()
+        self._rest = 0.0
+        self.on_ready: Callable[[], object] = lambda: None
+        self.on_picked: Callable[[float | None], object] = lambda lam: None  # None: the rule's λ is taken again
+        self.picked = PickedLambda()
+        self.plot = LCurvePlot(session.document, self._pick)
+        self.linked_plots = LinkedPlots(session.document, self._pick, lambda: self._ready("linked plots"))
+        self.rules = RuleList(self.take_rule, sizing_mode="stretch_width")
+        self.plot.frames.serve(session, self._painted)
+        for subscriber in (self.plot.mark, self.linked_plots.mark, self._ask):
+            self.picked.add_subscriber(lambda lam, subscriber=subscriber: subscriber(lam))
+        session.on_frame = self._show
+        self._build()
+
+    def _build(self) -> None:
+        self.title = pn.pane.HTML("", stylesheets=[stylesheet(), TITLE], margin=0, sizing_mode="stretch_width")
+        self._pane = pn.pane.Bokeh(self.plot.figure, margin=0)
+        self._top = pn.Row(self._pane, self.rules, margin=(0, GRID, 0, 0), sizing_mode="stretch_width")
+        self.veil = pn.pane.HTML("", stylesheets=[stylesheet(), VEIL], margin=0, visible=False, styles=OVER)
+        parts = self.title, self._top, self.linked_plots.chooser, self.linked_plots.row, self.veil
+        styles = {"position": "relative"}
+        self.panel = pn.Column(*parts, margin=(GRID, 0, 0, 0), sizing_mode="stretch_both", styles=styles)
+        self.plot.figure.on_change("inner_width", lambda attr, old, new: self._ready("curve"))
+        self._arrange()
+
+    def _ready(self, part: str) -> None:
+        """Note that the browser has drawn `part`: changing a plot before that is an error there."""
+        if self._drawn[part]:
+            return
+        self._drawn[part] = True
+        if all(self._drawn.values()):
+            self._arrange()
+            self.on_ready()
+
+    # -- sizes
+
+    def fit(self, width: int, height: int) -> None:
+        """Use a main area of width x height px, as soon as the plots are there."""
+        self._room = (width, height)
+        if all(self._drawn.values()):
+            self._arrange()
+
+    def _arrange(self) -> None:
+        width, height = self._room
+        presenter = self._look[1]
+        height -= TITLE_HIGH[presenter] + CHOOSER[presenter] + GRID
+        curve = max(LEAST, round(SHARE * height))
+        side = RULES_WIDE[presenter]
+        self.plot.resize(width - side - GRID, curve)
+        self._pane.param.update(width=width - side - GRID, height=curve)
+        self.rules.height = curve
+        self._top.height = curve
+        self.linked_plots.fit(width, height - curve)
+
+    def dress(self, dark: bool, presenter: bool) -> None:
+        """Follow the page's scheme and type size."""
+        self._look = (dark, presenter)
+        self.plot.dress(dark, presenter)
+        self.linked_plots.dress(dark, presenter)
+        self.fit(*self._room)
+
+    def set_notation(self, squared: bool) -> None:
+        """Write α = λ² everywhere, or λ."""
+        self.notation = LambdaNotation(squared)
+        self.linked_plots.set_notation(self.notation)
+        self.tick()
+        self.linked_plots.mark(None)
+        self._mark(self.session.latest)
+
+    def cover(self, words: str) -> None:
+        """Write `words` over all plots, which show a problem that is not the chosen one; "" takes them away."""
+        html = filled("<div class='veil' role='status'>{words}</div>", words=words) if words else ""
+        if html != self.veil.object:
+            self.veil.param.update(object=html, visible=bool(words))
+
+    # -- λ
+
+    def _pick(self, lam: float) -> None:
+        """Mark λ in all views and ask for its solution, after a tap or a drag."""
+        self.picked.event(lam=lam)
+
+    def _ask(self, lam: float | None) -> None:
+        self.session.change(lam=lam)
+        self.on_picked(lam)
+
+    def take_rule(self, rule: str) -> None:
+        """Show the λ of `rule` from now on."""
+        self.session.change(rule=rule, lam=None)
+        self.on_picked(None)
+
+    def take(self, lam: float) -> None:
+        """Show the solution for λ."""
+        self._pick(lam)
+
+    # -- frames
+
+    def _show(self, number: int, frame: Frame) -> None:
+        axes = (self.session.values["problem"], *(frame.facts[name] for name in SAME))
+        if axes != self._axes:
+            self._axes = axes
+            self.plot.forget()
+            self.linked_plots.forget()
+        self.plot.show(frame)
+        self.plot.mark_rules(rules_of(frame))
+        self.linked_plots.show_solution(frame)
+        self._mark(frame)
+        self.plot.frames.skip(number)
+
+    def rest(self, seconds: float) -> None:
+        """Wait so long after each frame before the next one may come: a slow growth."""
+        self._rest = seconds
+
+    def _painted(self, number: int, seconds: float) -> None:
+        """Acknowledge a frame that was painted. A rest counts as the browser's time, so that it widens no window."""
+        done = partial(self.session.gate.acknowledge, number, seconds + self._rest)
+        if self._rest:
+            self.session.document.add_timeout_callback(done, round(1000 * self._rest))
+        else:
+            done()
+
+    def _mark(self, frame: Frame | None) -> None:
+        """Mark the λ of the solution that is shown: the one that was picked, else the rule's."""
+        lam = self.session.values["lam"]
+        if lam is None and frame is not None:
+            lam = frame.facts["lam"]
+        self.plot.mark(lam)
+        self.linked_plots.mark(lam)
+
+    def tick(self) -> None:
+        """Show the newest frame in the views, the rules and the line of words, a few times a second."""
+        frame = self.session.latest
+        if frame is None:
+            return
+        self.linked_plots.show_views(frame, rules_of(frame))
+        chosen = self.session.values["rule"] if self.session.values["lam"] is None else ""
+        self.rules.show(frame.facts, frame.notes, chosen, self.notation)
+        self._say(frame)
+
+    def _say(self, frame: Frame) -> None:
+        html = title(frame, self.notation)
+        if html != self.title.object:
+            self.title.object = html
+
+
+TITLE = """
+.chosen { display: flex; gap: 24px; align-items: baseline; padding: 0 8px 0 24px; color: var(--muted); min-height: 32px;
+  font-size: var(--small, 14px); white-space: nowrap; overflow: hidden; }
+.chosen b { color: var(--ink); font-weight: 500; font-variant-numeric: tabular-nums; }
+.chosen b.lam { font-size: var(--title, 20px); font-weight: 700; }
+"""
+OVER = {"position": "absolute", "left": "0", "top": "0", "width": "100%", "height": "100%", "z-index": "5"}
+VEIL = """
+.veil { position: absolute; inset: 0; background: var(--paper); color: var(--ink); font-size: var(--title, 20px);
+  display: grid; place-items: center; text-align: center; padding: 0 15%; }
+"""
+
+
+def rules_of(frame: Frame) -> dict[str, float]:
+    """Return rule -> its λ, nan for none."""
+    return {name: frame.facts.get(name, nan) for name in RULES}
+
+
+def title(frame: Frame, notation: LambdaNotation) -> str:
+    """Return the λ that is shown, whose it is, and the norms there, as HTML."""
+    facts = frame.facts
+    rule = next((name for name in RULES if RULES[name].title == frame.notes.get("shown")), "")
+    whose = (
+        f"rule {RULE_NUMBERS[rule]}: {RULES[rule].title}" if rule else frame.notes.get("shown", "").rpartition(": ")[2]
+    )
+    items = [f"<b class='lam'>{notation.words(facts['lam'])}</b> {escape(whose)}"]
+    items += [f"‖Ax − b‖ <b>{short(facts['residual'])}</b>", f"‖x‖ <b>{short(facts['solution'])}</b>"]
+    if isfinite(facts["error"]):
+        items.append(f"error of x <b>{short(100 * facts['error'])} %</b>")
+    return f"<div class='chosen'>{''.join(f'<span>{item}</span>' for item in items)}</div>"

@@ -1,0 +1,219 @@
+"""What a colour stands for: the palette, the ticks of the colour bar, and the histogram below the picture.
+
+One mapper serves everything that is coloured; the browser itself turns its palette (colours.js). The histogram shows
+how often which smooth count occurs, in the picture's colours, and the share of pixels below each count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from bokeh.core.properties import Float, String
+from bokeh.core.properties import List as ListOf
+from bokeh.model import DataModel
+from bokeh.models import ColumnDataSource, CustomJS, FixedTicker, LinearColorMapper, NumeralTickFormatter, Range1d
+from bokeh.plotting import figure
+from numpy.typing import NDArray
+
+from app.palettes import line_colour, palette
+from app.plot_type import keep_type, letter, set_type
+from app.plots import levels_mapper
+from app.theme import colours
+from compute.frames import TOP_LEVEL, Curve, Frame, Raster
+
+PALETTE_CODE = (Path(__file__).parent / "colours.js").read_text(encoding="utf-8")
+PALETTE = "Inferno"
+INSIDE = "#000000"  # the set, and what is not known yet
+GAP = 14.0  # px between two labels at least
+PLAIN = 1e6  # counts below this are written out
+STEPS = (1, 1.5, 2, 3, 5, 7)
+LEFT = {False: 56, True: 72}  # px for the labels at the left; in presenter mode
+NARROW = 200  # px of the axis until the browser has said how long it is
+TOP = 1.06  # of the axis; the highest bar is 1
+
+
+class PaletteState(DataModel):
+    """The palette as chosen, how far it is turned (1 is once around), and turns a second."""
+
+    colours = ListOf(String, default=[])
+    offset = Float(default=0.0)
+    speed = Float(default=0.0)
+
+
+class PaletteMapper:
+    """Which palette, turned how far. `mapper` may be shared by any number of glyphs and bars."""
+
+    def __init__(self) -> None:
+        self.name, self.reverse = PALETTE, False
+        self.mapper = levels_mapper(PALETTE, INSIDE, syncable=False)  # what turns in the browser stays there
+        self._wheel = PaletteState(colours=palette(PALETTE))
+        code = CustomJS(args={"mapper": self.mapper, "wheel": self._wheel}, code=PALETTE_CODE)
+        for name in ("colours", "offset", "speed"):
+            self._wheel.js_on_change(name, code)
+        self.mapper.tags = [self._wheel]  # reachable from what is drawn, so that it exists in the browser
+
+    def choose(self, name: str, reverse: bool) -> None:
+        """Take another palette by name, reversed or not; ValueError if there is none."""
+        self._wheel.colours = palette(name, reverse)
+        self.name, self.reverse = name, reverse
+
+    def offset(self, turns: float) -> None:
+        """Turn the palette that far; 1 leads there and back again."""
+        self._wheel.offset = turns
+
+    def cycle(self, turns: float) -> None:
+        """Keep turning, so many times a second; 0 stands still."""
+        self._wheel.speed = turns
+
+    @property
+    def line(self) -> str:
+        """The colour of a line that shows on the picture."""
+        return line_colour(palette(self.name, self.reverse))
+
+
+def nice(low: float, high: float) -> list[float]:
+    """1, 1.5, 2, 3, 5, 7, 10, … between two positive numbers, finer where that gives fewer than four."""
+    if not 0 < low <= high:
+        return []
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    values = [step * 10.0**power for power in powers for step in STEPS]
+    found = [value for value in values if low <= value <= high]
+    if len(found) >= 4:
+        return found
+    step = 10.0 ** np.floor(np.log10(max((high - low) / 3, 1e-9)))
+    return [float(v) for v in np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step]
+
+
+def legible(marks: Mapping[float, str], length: float, letter: float) -> dict[float, str]:
+    """Those of `marks` (position 0 … 1 -> label) that have room beside each other on `length` px, the first ones first.
+
+    letter: the width of one, in px.
+    """
+    chosen: dict[float, str] = {}
+    end = -np.inf
+    for position in sorted(marks):
+        half = len(marks[position]) * letter / 2
+        if length * position - half >= end + GAP:
+            chosen[position] = marks[position]
+            end = length * position + half
+    return chosen
+
+
+def count_text(value: float) -> str:
+    """A count in words: "22 200", "2.5e6"."""
+    if value < PLAIN:
+        return f"{value:,.7g}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    exponent = int(np.floor(np.log10(value)))
+    return f"{value / 10.0**exponent:.7g}e{exponent}"
+
+
+def count_ticks(histogram: Curve, share: NDArray[np.float64]) -> dict[float, str]:
+    """Position 0 … 1 -> count: where nice counts lie when a count lies at `share` (one for each x of `histogram`).
+
+    {} where no pixel has a count.
+    """
+    if not histogram.y.any():
+        return {}
+    values = nice(float(histogram.x[0]), float(histogram.x[-1]))
+    return {float(np.interp(value, histogram.x, share)): count_text(value) for value in values}
+
+
+def bar_ticks(
+    raster: Raster, colouring: str, curves: Mapping[str, Curve], length: float, letter: float
+) -> dict[float, str]:
+    """Level -> label of the ticks of a colour bar, `length` px long, in type whose digits are `letter` px wide."""
+    if colouring == "interior":
+        marks = {part: f"{part:g}" for part in (0.0, 0.25, 0.5, 0.75, 1.0)}
+    elif colouring == "distance":
+        span = raster.high - raster.low
+        marks = {(k - raster.low) / span: pixel_distance(k) for k in range(int(raster.low), int(raster.high) + 1, 2)}
+    elif colouring == "histogram":
+        marks = count_ticks(curves["histogram"], curves["cumulative"].y)
+    else:
+        marks = count_ticks(curves["histogram"], np.linspace(0, 1, len(curves["histogram"].x)))
+    return {TOP_LEVEL * position: words for position, words in legible(marks, length, letter).items()}
+
+
+def pixel_distance(exponent: int) -> str:
+    """2^exponent pixels in words: "1/4 px", "16 px"."""
+    return f"{2**exponent} px" if exponent >= 0 else f"1/{2**-exponent} px"
+
+
+class Histogram:
+    """A figure whose bars are those of the newest frame; the tallest fills it."""
+
+    def __init__(self, mapper: LinearColorMapper, height: int) -> None:
+        self._mapper = mapper
+        self.source = ColumnDataSource({"left": [], "right": [], "top": [], "level": []}, name="mandelbrot histogram")
+        self.shares = ColumnDataSource({"x": [], "y": []})
+        self.figure = figure(
+            x_range=Range1d(0, 1),
+            y_range=Range1d(0, TOP),
+            name="histogram",
+            toolbar_location=None,
+            tools=[],
+            output_backend="canvas",
+            height=height,
+            sizing_mode="stretch_width",
+            min_border_left=LEFT[False],
+            min_border_right=16,
+        )
+        self.figure.grid.visible = False
+        self.figure.outline_line_color = None
+        self.figure.xaxis.ticker = FixedTicker(ticks=[])
+        self.figure.yaxis.ticker = FixedTicker(ticks=[0, 0.5, 1])
+        self.figure.yaxis.formatter = NumeralTickFormatter(format="0%")
+        self.figure.axis.minor_tick_line_color = None
+        edges = {"left": "left", "right": "right", "top": "top", "bottom": 0}
+        self.bars = self.figure.quad(**edges, source=self.source, line_color=None).glyph
+        self.line = self.figure.line("x", "y", source=self.shares, line_width=2).glyph
+        self._coloured = False
+        self._marks: dict[float, str] = {}
+        keep_type(self.figure)
+        self.dress(dark=False, presenter=False)
+
+    def dress(self, dark: bool, presenter: bool) -> None:
+        """Follow the page's scheme and type size."""
+        self._scheme = colours(dark)
+        self.line.line_color = self._scheme["accent"]
+        self._letter = letter(presenter)
+        self.figure.min_border_left = LEFT[presenter]
+        self._paint(self._coloured)
+        set_type(self.figure, presenter)
+
+    def _paint(self, coloured: bool) -> None:
+        """In the picture's colours, or plain where the picture colours something else than counts."""
+        self._coloured = coloured
+        palette = {"field": "level", "transform": self._mapper}
+        self.bars.fill_color = palette if coloured else self._scheme["muted"]
+
+    def show(self, frame: Frame, colouring: str) -> None:
+        """Draw the frame's histogram; nothing where no pixel of it has a count."""
+        histogram, share = frame.curves["histogram"], frame.curves["cumulative"]
+        count, most = len(histogram.y), histogram.y.max()
+        if not most > 0:
+            self._clear()
+            return
+        edges = np.linspace(0, 1, count + 1)
+        before = np.concatenate([[0.0], share.y[:-1]])
+        equal = colouring == "histogram"
+        level = TOP_LEVEL * ((before + share.y) / 2 if equal else (edges[1:] + edges[:-1]) / 2)
+        self.source.data = {"left": edges[:-1], "right": edges[1:], "top": histogram.y / most, "level": level}
+        self.shares.data = {"x": edges, "y": np.concatenate([[0.0], share.y])}
+        if (colouring in ("histogram", "smooth")) != self._coloured:
+            self._paint(not self._coloured)
+        marks = count_ticks(histogram, np.linspace(0, 1, count))
+        self._mark(legible(marks, self.figure.inner_width or NARROW, self._letter))
+
+    def _clear(self) -> None:
+        for source in (self.source, self.shares):
+            source.data = {name: [] for name in source.data}
+        self._mark({})
+
+    def _mark(self, chosen: dict[float, str]) -> None:
+        if chosen != self._marks:
+            self._marks = chosen
+            self.figure.xaxis[0].ticker.ticks = list(chosen)
+            self.figure.xaxis[0].major_label_overrides = chosen

@@ -1,0 +1,255 @@
+"""The groups "Iteration", "Explain" and "Display" of the side bar.
+
+Iteration: how many, in which arithmetic, with which shortcuts, how many samples a pixel. Explain, for a lecture: the
+orbit of a point, its Julia set, the area of the set. Display: which number is coloured and how, and what is drawn
+beside the picture; nothing is iterated for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite, log10
+from typing import Any
+
+import panel as pn
+import panel_material_ui as pmui
+
+from app.controls import column
+from app.labs.mandelbrot.places import iterations
+from app.palettes import AMOUNTS, SIGNED
+from app.session import Session
+from app.theme import stylesheet
+from app.widgets import FULL, Bound
+from compute.export.scene import Look
+from compute.frames import Frame
+
+FEWEST, MOST = 1, 7  # log10 of the slider's ends; more can be typed
+SAMPLES = {"1": 1, "4": 4, "8": 8, "16": 16}
+REASONS = {
+    "float32": "float32: 24 bits, enough down to a pixel spacing of 2⁻²²",
+    "float64": "float64: its counts are right down to a spacing of 2⁻¹⁶, its pixels apart down to 2⁻⁵⁰",
+    "perturbation": "perturbation: float64 differences from one orbit in many digits",
+    "extended": "perturbation with exponents of its own, as float64 ends at 1e-290",
+}
+ORBIT = 100  # iterations of the orbit when it is switched on
+KNOWN = "known: 1.50640 to 1.53121"  # of the area of the Mandelbrot set
+PALETTES = list({**AMOUNTS, **SIGNED})
+COLOURINGS = {  # the lab's colourings in words
+    "histogram": "equal shares (histogram)",
+    "smooth": "smooth count",
+    "distance": "distance to the set",
+    "interior": "inside, how strongly it attracts",
+}
+FASTEST = 1.0  # turns of the palette a second
+CYCLE = 0.1  # turns a second when the key starts it
+
+
+class IterationGroup(Bound):
+    """The widgets of one session; `panel` is the group's body."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        most = session.values["max_iterations"]
+        self._position, self._shown = slider_position(most), most
+        label = self.parameter("max_iterations").label
+        self.slider_most = pmui.FloatSlider(
+            label=label,
+            start=FEWEST,
+            end=MOST,
+            step=0.05,
+            value=self._position,
+            value_label=thousands(most),
+            size="small",
+            **FULL,
+        )
+        self.slider_most.param.watch(lambda event: self._slide(event.new), "value")
+        self.typed = pmui.TextInput(label=f"{label}, typed", value=thousands(most), size="small", **FULL)
+        self.typed.param.watch(lambda event: self._type(event.new), "value")
+        self.precision = self.choice("precision")
+        self.samples = self.choice("samples", SAMPLES, description=self.parameter("samples").doc)
+        items = (self.slider_most, self.typed, self.precision, self.choice("fidelity"), self.switch("shortcuts"))
+        self.panel = column(*items, self.samples)
+
+    def _slide(self, exponent: float) -> None:
+        if exponent != self._position:  # moved by hand
+            self._set(int(float(f"{10**exponent:.2g}")))
+
+    def _type(self, text: str) -> None:
+        """Take what was typed, "5000" or "1e7"; what is wrong with it stands below the field, and nothing changes."""
+        try:
+            count = iterations("".join(text.split()))
+        except ValueError as error:
+            self.typed.param.update(error_state=True, helper_text=str(error))
+        else:
+            self._set(count)
+
+    def _set(self, count: int) -> None:
+        self.session.change(max_iterations=count)
+        self.show()
+
+    def show(self) -> None:
+        """Let both widgets show the session's value; the slider stops at its end."""
+        most = self.session.values["max_iterations"]
+        self._position, self._shown = slider_position(most), most
+        self.typed.param.update(value=thousands(most), error_state=False, helper_text="")
+        self.slider_most.param.update(value=self._position, value_label=thousands(most))
+
+    def follow(self, values: Mapping[str, Any]) -> None:
+        """Show `values`, which the session took without these widgets."""
+        super().follow(values)
+        self.show()
+
+    def tick(self, frame: Frame) -> None:
+        """Say which arithmetic is at work, and why."""
+        if self._shown != self.session.values["max_iterations"]:
+            self.show()  # a bookmark, or a step back
+        reason = REASONS.get(frame.notes["precision"], "")
+        if self.precision.helper_text != reason:
+            self.precision.helper_text = reason
+
+
+def slider_position(count: int) -> float:
+    """Where the slider stands for so many; at its end for those beyond."""
+    return min(max(log10(max(count, 1)), FEWEST), MOST)
+
+
+def thousands(count: int) -> str:
+    """A whole number with its thousands apart."""
+    return f"{count:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+class ExplainGroup(Bound):
+    """The widgets of one session; `panel` is the group's body."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.orbit = pmui.Switch(label="Orbit of the point under the pointer (O)", value=False, **FULL)
+        self.orbit.param.watch(lambda event: self._draw_orbit(event.new), "value")
+        self.length = pmui.IntSlider(
+            label=self.parameter("orbit_length").label,
+            value=ORBIT,
+            start=1,
+            end=self.parameter("orbit_length").bounds[1],
+            visible=False,
+            size="small",
+            **FULL,
+        )
+        self.length.param.watch(lambda event: self._draw_orbit(self.orbit.value), "value")
+        self.julia = self.switch("julia", description=self.parameter("julia").doc)
+        self.area = self.switch("area", description=self.parameter("area").doc)
+        self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=(0, 16), visible=False)
+        self.panel = column(self.orbit, self.length, self.julia, self.area, self._words)
+
+    def _draw_orbit(self, shown: bool) -> None:
+        self.length.visible = shown
+        self.session.change(orbit_length=self.length.value if shown else 0)
+
+    def follow(self, values: Mapping[str, Any]) -> None:
+        """Show `values`, which the session took without these widgets."""
+        super().follow(values)
+        if "orbit_length" in values:
+            self.orbit.value = values["orbit_length"] > 0
+
+    def tick(self, frame: Frame) -> None:
+        """Show the area so far."""
+        wanted = self.session.values["area"]
+        if wanted != self._words.visible:
+            self._words.visible = wanted
+        html = f"<div class='area'>{area_html(frame.facts)}</div>"
+        if wanted and html != self._words.object:
+            self._words.object = html
+
+
+def area_html(facts: Mapping[str, float]) -> str:
+    """The estimate with its standard error, as HTML."""
+    mean, error, passes = facts["area"], facts["area_error"], facts["area_passes"]
+    if not isfinite(mean) or not isfinite(error):
+        return "<p>measured once the picture is complete</p>"
+    return f"<b>{mean:.5f} ± {error:.5f}</b><p>after {passes:.0f} passes; {KNOWN}</p>"
+
+
+class MandelbrotDisplay(Bound):
+    """The widgets of one session; `panel` is the group's body. `stage.colours` colours in the browser."""
+
+    def __init__(self, session: Session, stage: Any) -> None:
+        super().__init__(session)
+        self.colours = colours = stage.colours
+        colourings = {COLOURINGS.get(name, name): name for name in self._known("colouring")}
+        self.colouring = self.choice("colouring", colourings)
+        scale = self.choice("scale", self._known("scale"))
+        self.palette = pmui.Select(label="Palette", options=PALETTES, value=colours.name, size="small", **FULL)
+        self.reverse = pmui.Switch(label="Reverse palette", value=colours.reverse, **FULL)
+        for widget in (self.palette, self.reverse):
+            widget.param.watch(lambda event: session.later(self._recolour), "value")
+        self.offset = offset = pmui.FloatSlider(
+            label="Palette offset [turns]", value=0.0, start=0.0, end=1.0, step=0.005, size="small", **FULL
+        )
+        offset.param.watch(lambda event: session.later(lambda: colours.offset(event.new)), "value")
+        self.cycle = pmui.FloatSlider(
+            label="Cycle the palette [turns/s]", value=0.0, start=0.0, end=FASTEST, step=0.01, size="small", **FULL
+        )
+        self.cycle.param.watch(lambda event: session.later(lambda: colours.cycle(event.new)), "value")
+        self.histogram = pmui.Switch(label="Histogram below the picture", value=True, **FULL)
+        self.histogram.param.watch(lambda event: session.later(lambda: stage.show_histogram(event.new)), "value")
+        items = (self.colouring, scale, self.palette, self.reverse, offset, self.cycle, *self._limits())
+        self.panel = column(*items, self.histogram)
+
+    def _known(self, name: str) -> list[str]:
+        return list(self.session.lab.param[name].objects)
+
+    def _recolour(self) -> None:
+        self.colours.choose(self.palette.value, self.reverse.value)
+
+    def look(self) -> Look:
+        """The palette, and how far it is turned where it stands still."""
+        return Look(self.palette.value, self.reverse.value, float(self.offset.value))
+
+    def wear(self, look: Look) -> None:
+        """Take over a palette, standing still."""
+        self.cycle.value = 0.0
+        self.palette.value, self.reverse.value, self.offset.value = look.palette, look.reverse, look.offset
+
+    def turn(self) -> None:
+        """Start or stop cycling the palette."""
+        self.cycle.value = 0.0 if self.cycle.value else CYCLE
+
+    # -- limits
+
+    def _limits(self) -> list[Any]:
+        self.automatic = pmui.Switch(label="Automatic limits", value=True, **FULL)
+        self.automatic.param.watch(lambda event: self._toggle(event.new), "value")
+        self._ends = [
+            pmui.LiteralInput(label=label, value=value, type=(float, int), width=112, size="small", margin=(6, 8))
+            for label, value in (("count from", 1.0), ("to", 1000.0))
+        ]
+        for end in self._ends:
+            end.param.watch(lambda event: self._apply(), "value")
+        self._row = pmui.Row(*self._ends, visible=False, margin=0)
+        return [self.automatic, self._row]
+
+    def _toggle(self, automatic: bool) -> None:
+        self._row.visible = not automatic
+        if automatic:
+            self.session.change(limits=None)
+            return
+        frame = self.session.latest
+        if frame is not None:
+            for end, name in zip(self._ends, ("minimum", "maximum"), strict=True):
+                end.value = float(f"{frame.facts[name]:.4g}")
+        self._apply()
+
+    def _apply(self) -> None:
+        """Use the typed limits; what the lab refuses is said and put back."""
+        low, high = (end.value for end in self._ends)
+        if not self.automatic.value and low is not None and high is not None:
+            self.session.change(limits=(low, high))
+
+    def follow(self, values: Mapping[str, Any]) -> None:
+        """Show `values`, which the session took without these widgets."""
+        super().follow(values)
+        limits = values.get("limits")
+        if limits is not None:
+            for end, value in zip(self._ends, limits, strict=True):
+                end.value = value
+        elif "limits" in values:
+            self.automatic.value = True

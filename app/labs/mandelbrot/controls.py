@@ -1,0 +1,141 @@
+"""The side bar of the Mandelbrot lab: steps through the views, then groups by what they change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import panel_material_ui as pmui
+
+from app.controls import Controls, accordion, column
+from app.labs.mandelbrot.bookmarks import HOME
+from app.labs.mandelbrot.control_groups import ExplainGroup, IterationGroup, MandelbrotDisplay
+from app.labs.mandelbrot.places import PlaceGroup
+from app.machine import Machine
+from app.notices import Notices
+from app.session import Session
+from app.transport import run_button
+from app.widgets import FULL, icon
+from compute.export.scene import Look
+from compute.labs.mandelbrot.scenes import REASONS
+from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS, Landmark
+
+SCREEN = 1.0  # resolution: as many pixels as on the screen
+STEP = 8  # part of the view that an arrow key moves it by
+PAN = {"left": (-1, 0), "right": (1, 0), "up": (0, 1), "down": (0, -1)}
+ZOOM = {"closer": 2.0, "farther": 0.5}
+
+
+class MandelbrotControls(Controls):
+    """Every control of the lab, bound to one session."""
+
+    def __init__(self, session: Session, stage: Any, notices: Notices) -> None:
+        super().__init__(session)
+        self.stage, self.navigator = stage, stage.navigator
+        self.places = PlaceGroup(session, stage)
+        self.iteration, self.explain = IterationGroup(session), ExplainGroup(session)
+        self.display = MandelbrotDisplay(session, stage)
+        self.machine = Machine(session, reasons=REASONS)
+        groups = {
+            "Place": self.places.panel,
+            "Iteration": self.iteration.panel,
+            "Explain": self.explain.panel,
+            "Display": self.display.panel,
+            "Compute": column(*self.machine.items, self._resolution()),
+        }
+        # the dialog stands outside the groups: what a closed group holds does not exist in the browser
+        self.panel = column(self._steps(), accordion(groups, opened=(0,)), self.places.goto.panel)
+        self._connect()
+
+    def look(self, part: str) -> Look:
+        """The palette and how far it is turned."""
+        return self.display.look()
+
+    def wear(self, look: Look, part: str) -> None:
+        """Take over a palette."""
+        self.display.wear(look)
+
+    def present(self, on: bool, cramped: bool) -> None:
+        """A low window has no room for the histogram beside large type."""
+        if cramped:
+            self.display.histogram.value = not on
+
+    def _steps(self) -> pmui.Row:
+        """What leads from view to view."""
+        navigator = self.navigator
+        self.undo = icon("undo", "Back to the last view (Backspace)", navigator.undo, align="center", disabled=True)
+        self.redo = icon("redo", "Forward again (Shift+Backspace)", navigator.redo, align="center", disabled=True)
+        home = icon("home", "The whole set (0)", self._home, align="center")
+        run = run_button(self.session, self.toggle)
+        return pmui.Row(run, self.undo, self.redo, home, margin=(8, 0, 0, 0), sizing_mode="stretch_width")
+
+    def _connect(self) -> None:
+        self.navigator.changed.append(self._moved)
+        self.places.picked = self._picked
+        self.acts = {
+            "play": self.toggle,
+            "home": self._home,
+            "undo": self.navigator.undo,
+            "redo": self.navigator.redo,
+            "orbit": partial(flip, self.explain.orbit),
+            "julia": partial(flip, self.explain.julia),
+            "area": partial(flip, self.explain.area),
+            "cycle": self.display.turn,
+            "goto": self.places.goto.open,
+            "mark": self.places.mark,
+            **{name: partial(self._pan, *step) for name, step in PAN.items()},
+            **{name: partial(self._zoom, factor) for name, factor in ZOOM.items()},
+        }
+
+    def _pan(self, right: int, up: int) -> None:
+        values = self.session.values
+        self.navigator.pan_pixels(right * max(1, values["nx"] // STEP), up * max(1, values["ny"] // STEP))
+
+    def _home(self) -> None:
+        """As the page opened: closer than the lab's own view of the whole set, to fill a screen."""
+        self.navigator.go(HOME.center, HOME.zoom, HOME.max_iterations)
+
+    def _zoom(self, factor: float) -> None:
+        self.navigator.zoom_at(0.5, 0.5, factor)
+
+    def toggle(self) -> None:
+        """Go on with the picture, or leave it as it is."""
+        self.session.play(not self.session.playing)
+
+    def _moved(self) -> None:
+        """Another view: a move asks for its picture, so what was paused goes on."""
+        self.undo.disabled, self.redo.disabled = not self.navigator.can_undo, not self.navigator.can_redo
+        if self.session.phase == "paused":
+            self.session.play(True)
+
+    def _resolution(self) -> Any:
+        options = self.stage.RESOLUTIONS
+        self.resolution = pmui.Select(label="Resolution [pixels]", options=options, value=SCREEN, size="small", **FULL)
+        self.resolution.param.watch(lambda event: self.session.later(lambda: self.stage.resolve(event.new)), "value")
+        return self.resolution
+
+    def _picked(self, view: Landmark) -> None:
+        """The lesson's scene has a size of its own; no other place is shown in it."""
+        if view == VIEWS["lesson"]:
+            self.resolution.value = LESSON_SHAPE
+        elif self.resolution.value == LESSON_SHAPE:
+            self.resolution.value = SCREEN
+
+    def follow(self, values: Mapping[str, Any]) -> None:
+        """Show values that the session took by itself, for instance because the engine refused others."""
+        super().follow(values)
+        for part in (self.iteration, self.display, self.explain, self.machine, self.navigator):
+            part.follow(values)
+
+    def tick(self) -> None:
+        """A few times a second: what frames say."""
+        frame = self.session.latest
+        if frame is not None:
+            self.iteration.tick(frame)
+            self.explain.tick(frame)
+
+
+def flip(switch: Any) -> None:
+    """Turn a switch on or off."""
+    switch.value = not switch.value

@@ -1,0 +1,287 @@
+"""The picture on the screen: one lasting figure that the pointer moves at once, and the exact place behind its numbers.
+
+A browser's numbers have 53 bits. It therefore counts from an anchor, a place known exactly here, in units of about the
+view's height; its numbers then mean the same place at every depth. Frames are drawn where they were computed for,
+counted from the anchor. So the old picture moves and grows under the pointer, and the new one lands in its place. When
+the view has left an anchor's reach, the next frame brings another. pan_zoom_view.js is the browser's half; axes.js
+labels the axes with coordinates as long as they are short, then with distances from the centre.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from bokeh.core.properties import Bool, Float
+from bokeh.core.properties import List as ListOf
+from bokeh.events import DoubleTap, MouseMove, MouseWheel, Pan, PanEnd, PanStart, Pinch, PinchEnd, PinchStart
+from bokeh.model import DataModel
+from bokeh.models import (
+    BoxAnnotation,
+    ColumnDataSource,
+    CustomJS,
+    CustomJSTicker,
+    CustomJSTickFormatter,
+    LinearColorMapper,
+    Range1d,
+    WheelZoomTool,
+)
+from bokeh.plotting import figure
+from numpy.typing import NDArray
+
+from app.frame_source import FrameSource
+from app.labs.mandelbrot.navigator import Navigator, Viewport, log10
+from app.plots import ImagePlot
+from app.theme import LIGHT
+from compute.frames import NOT_FINITE, Frame, Raster
+
+FINEST, COARSEST = 2.0**-16, 4.0  # height of a view in units of an anchor that serves it
+FAR = 2.0**16  # distance of a view from such an anchor, in its own heights: 2^-37 of it is still told apart
+POINTER_CODE = (Path(__file__).parent / "pan_zoom_view.js").read_text(encoding="utf-8")
+GESTURES = (PanStart, Pan, PanEnd, MouseWheel, DoubleTap, PinchStart, Pinch, PinchEnd, MouseMove)
+KEPT = 16  # anchors that a message of a slow browser may still count from
+NO_FRAME = -1  # number of a write that is no frame's
+Levels: TypeAlias = NDArray[np.uint8]
+BLANK: Levels = np.full((1, 1), NOT_FINITE, np.uint8)  # nothing is known
+WIDE = 8  # heights of a view that a blank picture reaches to each side of its centre
+Extent = tuple[float, float, float, float]
+AXES_CODE = (Path(__file__).parent / "axes.js").read_text(encoding="utf-8")
+DECIMALS = 11  # of an absolute label at most; float64 would hold 15, but no axis has the room
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A place (a multiple of its unit) and a unit, 10^exponent: what the browser's numbers count from."""
+
+    re: Fraction
+    im: Fraction
+    exponent: int
+
+    @classmethod
+    def near(cls, view: Viewport) -> Anchor:
+        """The anchor beside the centre whose unit is the power of ten at or above the height."""
+        exponent = math.ceil(log10(view.height) - 1e-12)
+        unit = Fraction(10) ** exponent
+        return cls(round(view.re / unit) * unit, round(view.im / unit) * unit, exponent)
+
+    @property
+    def unit(self) -> Fraction:
+        """Length of the unit in the complex plane."""
+        return Fraction(10) ** self.exponent
+
+    def serves(self, view: Viewport) -> bool:
+        """Whether float64 shows `view` well when it counts from here."""
+        height = view.height / self.unit
+        offset = max(abs(view.re - self.re), abs(view.im - self.im)) / self.unit
+        return FINEST <= height <= COARSEST and offset <= FAR * height
+
+    def can_draw(self, view: Viewport) -> bool:
+        """Whether a picture of `view` has a place in these numbers that a screen can show."""
+        height = view.height / self.unit
+        offset = max(abs(view.re - self.re), abs(view.im - self.im)) / self.unit
+        return FINEST**2 <= height <= FAR**2 and offset <= FAR**2
+
+    def count(self, view: Viewport) -> tuple[float, float, float]:
+        """(x, y, height) of `view` in these numbers."""
+        unit = self.unit
+        return float((view.re - self.re) / unit), float((view.im - self.im) / unit), float(view.height / unit)
+
+    def place(self, x: float, y: float) -> tuple[Fraction, Fraction]:
+        """(re, im) that the numbers x, y mean."""
+        unit = self.unit
+        return self.re + Fraction(x) * unit, self.im + Fraction(y) * unit
+
+    def step_to(self, other: Anchor) -> tuple[float, float, float] | None:
+        """(dx, dy, scale) with which a number q of this anchor becomes (q - d) * scale of `other`; None if too far."""
+        unit = self.unit
+        dx, dy, scale = (other.re - self.re) / unit, (other.im - self.im) / unit, unit / other.unit
+        near = max(abs(dx), abs(dy)) <= FAR**2 and FINEST**2 <= scale <= FAR**2
+        return (float(dx), float(dy), float(scale)) if near else None
+
+
+class PointerState(DataModel):
+    """What the server and the browser tell each other about where they look; pan_zoom_view.js has the other half.
+
+    told: [serial, anchor, x, y, height], where to look; seen: the same, where the pointer has led since; pointer: parts
+    of the view; grain: screen pixels of one of the lab's; boxing: dragging draws a box.
+    """
+
+    told = ListOf(Float, default=[])
+    seen = ListOf(Float, default=[])
+    pointer = ListOf(Float, default=[])
+    grain = Float(default=1.0)
+    boxing = Bool(default=False)
+
+
+class PanZoomView:
+    """The figure of one session.
+
+    later(callback) runs it with the document's lock; pointed(fx, fy) is called when the pointer moves, with fractions
+    of the view. anchor: what the browser's numbers count from; drawn: extent of the newest picture in them.
+    """
+
+    def __init__(
+        self, navigator: Navigator, mapper: LinearColorMapper, later: Callable[[Callable[[], object]], object]
+    ) -> None:
+        self.navigator, self._later = navigator, later
+        self.pointed: Callable[[float, float], None] = lambda fx, fy: None
+        self._anchors, self._at, self._serial, self._hearing = {0: Anchor.near(navigator.aim)}, 0, 0, False
+        self.drawn: Extent = self._everywhere()
+        self._shown = (BLANK, 0, self.drawn)
+        self.frames = FrameSource(self._columns([], BLANK), "mandelbrot frames")
+        # the browser alone moves its ranges: they would come back as messages, and fight the pointer
+        self.x_range, self.y_range = Range1d(0, 1, syncable=False), Range1d(0, 1, syncable=False)
+        # keeps the wheel from the page; pan_zoom_view.js does the zooming
+        wheel = WheelZoomTool(speed=0, zoom_on_axis=False)
+        self.plot = ImagePlot(
+            "escape",
+            self.frames.source,
+            self.x_range,
+            self.y_range,
+            mapper,
+            name="mandelbrot picture",
+            tools=[wheel],
+            active_scroll=wheel,
+        )
+        self.pointer_state = PointerState(told=self._look())
+        self._connect()
+        navigator.changed.append(self._follow)
+
+    @property
+    def anchor(self) -> Anchor:
+        """What the browser's numbers count from now."""
+        return self._anchors[self._at]
+
+    def resize(self, width: int, height: int) -> None:
+        """Set the size of the picture in px. The ranges set here are those a browser begins with."""
+        self.plot.resize(width, height)
+        x, y, h = self.anchor.count(self.navigator.aim)
+        self.x_range.update(start=x - h / 2 * width / height, end=x + h / 2 * width / height)
+        self.y_range.update(start=y - h / 2, end=y + h / 2)
+
+    def _connect(self) -> None:
+        box = BoxAnnotation(visible=False, fill_color="white", fill_alpha=0.2, line_color=LIGHT["gpu"], line_width=2)
+        figure, source = self.plot.figure, self.frames.source
+        figure.add_layout(box)
+        args = {"figure": figure, "x_range": self.x_range, "y_range": self.y_range, "source": source}
+        code = CustomJS(args={**args, "state": self.pointer_state, "box": box}, code=POINTER_CODE)
+        for event in GESTURES:
+            figure.js_on_event(event, code)
+        for name in ("frame_width", "frame_height"):
+            figure.js_on_change(name, code)
+        source.js_on_change("data", code)
+        self.pointer_state.js_on_change("told", code)
+        self.pointer_state.on_change("seen", self._seen)
+        self.pointer_state.on_change("pointer", self._pointed)
+
+    # -- what the pointer does
+
+    def _seen(self, attr: str, old: object, new: list[float]) -> None:
+        """The pointer has moved the view; what it saw of an earlier place, before it was told another, is void."""
+        if len(new) != 5 or int(new[0]) != self._serial or int(new[1]) not in self._anchors or not new[4] > 0:
+            return
+        anchor = self._anchors[int(new[1])]
+        height = Fraction(new[4]) * anchor.unit
+        self._hearing = True
+        try:
+            self.navigator.set_view(Viewport(*anchor.place(new[2], new[3]), 4 / height))
+        finally:
+            self._hearing = False
+        aim = self.navigator.aim
+        if abs(aim.height / height - 1) > Fraction(1, 10**6):  # the lab goes no deeper, or no farther
+            self._follow()
+
+    def _pointed(self, attr: str, old: object, new: list[float]) -> None:
+        if len(new) == 2:
+            self.pointed(new[0], new[1])
+
+    # -- where to look
+
+    def _follow(self) -> None:
+        """The navigator has moved: unless the pointer did it, tell the browser."""
+        if not self._hearing:
+            self._later(self._tell)
+
+    def _tell(self) -> None:
+        self._serial += 1
+        if self.anchor.serves(self.navigator.aim):
+            self.pointer_state.told = self._look()
+        else:  # too far for a picture of the old place
+            self._step()
+            self.drawn = self._everywhere()
+            self._write(NO_FRAME, [], BLANK)
+
+    def _look(self) -> list[float]:
+        return [float(self._serial), float(self._at), *self.anchor.count(self.navigator.aim)]
+
+    def _step(self) -> list[float]:
+        """Take another anchor: [the last one's number, dx, dy, scale], or [] if it lies too far."""
+        last, before = self._at, self.anchor
+        self._at += 1
+        self._anchors[self._at] = Anchor.near(self.navigator.aim)
+        self._anchors.pop(self._at - KEPT, None)
+        step = before.step_to(self.anchor)
+        return [float(last), *step] if step else []
+
+    # -- frames
+
+    def draw(self, number: int, frame: Frame) -> None:
+        """Show a frame where it belongs; nothing is sent if it shows what is there already."""
+        notes, facts, raster = frame.notes, frame.facts, frame.rasters["escape"]
+        place = Viewport.parse((notes["center_re"], notes["center_im"]), notes["zoom"])
+        step = [] if self.anchor.serves(self.navigator.aim) else self._step()
+        levels = raster.levels
+        if self.anchor.can_draw(place):
+            self.drawn = self._extent(place, raster, (facts["raster_ny"], facts["raster_nx"]))
+        else:
+            levels, self.drawn = BLANK, self._everywhere()
+        if self._same(levels):
+            self.frames.skip(number)
+        else:
+            self._write(number, step, levels)
+
+    def _same(self, levels: Levels) -> bool:
+        shown, at, extent = self._shown
+        return (at, extent) == (self._at, self.drawn) and np.array_equal(shown, levels)
+
+    def _extent(self, place: Viewport, raster: Raster, shape: tuple[float, float]) -> Extent:
+        """The extent of a raster of `place`, whose own counts pixels of the view, in the anchor's numbers."""
+        x, y, height = self.anchor.count(place)
+        unit, (ny, nx), (x0, y0, x1, y1) = height / shape[0], shape, raster.extent
+        left, low = x - nx / 2 * unit, y - ny / 2 * unit
+        return left + x0 * unit, low + y0 * unit, left + x1 * unit, low + y1 * unit
+
+    def _everywhere(self) -> Extent:
+        """More than the view, in the anchor's numbers."""
+        x, y, height = self.anchor.count(self.navigator.aim)
+        reach = WIDE * height
+        return x - reach, y - reach, x + reach, y + reach
+
+    def _write(self, number: int, step: list[float], levels: Levels) -> None:
+        self._shown = (levels, self._at, self.drawn)
+        self.frames.write(number, self._columns(step, levels))
+
+    def _columns(self, step: list[float], levels: Levels) -> dict[str, Any]:
+        x0, y0, x1, y1 = self.drawn
+        anchor = self.anchor
+        origin = [float(anchor.re), float(anchor.im), float(anchor.exponent)]
+        where = {"anchor": [self._at], "step": [step], "look": [self._look()], "origin": [origin]}
+        return {"escape": [levels], "x": [x0], "y": [y0], "dw": [x1 - x0], "dh": [y1 - y0], **where}
+
+
+def label_axes(plot: figure, source: ColumnDataSource, x_range: Range1d, y_range: Range1d) -> None:
+    """Give both axes of `plot` ticks; column "origin" of `source` says where 0 is: [re, im, exponent of the unit]."""
+    for axis, along, own in ((plot.xaxis, 0, x_range), (plot.yaxis, 1, y_range)):
+        args: dict[str, Any] = {"source": source, "own": own, "along": along, "decimals": DECIMALS, "plot": plot}
+        axis.ticker = CustomJSTicker(args=args, major_code=AXES_CODE + "return ticks();")
+        axis.formatter = CustomJSTickFormatter(args=args, code=AXES_CODE + "return words(tick);")
+
+
+def shows_offsets(exponent: int) -> bool:
+    """Whether a view whose unit is 10^exponent has distances from the centre on its axes."""
+    return -exponent + 1 > DECIMALS

@@ -1,0 +1,110 @@
+"""What the Mandelbrot lab's tab consists of, and its line in the status bar: how deep, how fine, how far.
+
+Keys name what `MandelbrotControls.acts` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import floor, isfinite, log10
+from typing import Any
+
+from app.labs.mandelbrot.bookmarks import HOME
+from app.labs.mandelbrot.controls import MandelbrotControls
+from app.labs.mandelbrot.stage import MandelbrotStage
+from app.transport import UNDO
+from app.views import Parts
+from compute.frames import Frame
+from compute.labs.mandelbrot.lab import ORBIT_SHARE
+from compute.labs.mandelbrot.place import Scaled, number
+
+DEEP = ("perturbation", "extended")
+KEYS = {
+    "arrowleft": "left",
+    "arrowright": "right",
+    "arrowup": "up",
+    "arrowdown": "down",
+    "+": "closer",
+    "=": "closer",  # the key of + without Shift on many keyboards
+    "-": "farther",
+    "0": "home",
+    "backspace": "undo",
+    UNDO: "undo",
+    "shift+backspace": "redo",
+    " ": "play",
+    "o": "orbit",
+    "j": "julia",
+    "a": "area",
+    "c": "cycle",
+    "g": "goto",
+    "m": "mark",
+}
+HELP = """
+| **← → ↑ ↓** | move |
+| **+ −** | zoom in and out, twofold |
+| **0** | the whole set |
+| **Backspace** or **Ctrl+Z**, **Shift+Backspace** | back to the last view, forward again |
+| **G**, **M** | go to typed coordinates, mark this place |
+| **O**, **J**, **A** | orbit and Julia set of the point under the pointer, area of the set |
+| **C** | cycle the palette |
+| **Space** | leave the picture as it is, or go on with it |
+"""
+POINTER = """
+Drag to move, scroll to zoom at the pointer, double-click to zoom in twofold, Shift-drag a box to see it whole.
+"""
+VALUES = {"center": HOME.center, "zoom": HOME.zoom, "max_iterations": HOME.max_iterations, "reuse": True}
+
+
+def facts(frame: Frame) -> list[tuple[str, str, str]]:
+    """(label, value, kind) of each; kind is "", "warn" or "bad"."""
+    known, notes = frame.facts, frame.notes
+    warned = bool(notes.get("warning"))
+    items = [
+        ("zoom", power_of_two(Scaled.of(number("zoom", notes["zoom"])).log2), ""),
+        ("pixel", power_of_two(known["spacing_log2"]), ""),
+        ("iterations", f"{known['limit']:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}"), ""),
+        ("precision", notes["precision"] + " exhausted" * warned, "bad" if warned else ""),
+    ]
+    if known["samples"] > 1:
+        items.append(("samples", f"{known['samples']:.0f}", ""))
+    if not known["finished"]:
+        items.append(progress(known["progress"], notes["precision"]))
+    return items
+
+
+def progress(part: float, precision: str) -> tuple[str, str, str]:
+    """How far the picture is: in a deep view the reference orbit comes first."""
+    if precision in DEEP and part < ORBIT_SHARE:
+        return "reference orbit", f"{100 * part / ORBIT_SHARE:.0f} %", ""
+    return "picture", f"{100 * part:.0f} %", ""
+
+
+def power_of_two(log2: float, digits: int = 2) -> str:
+    """2^log2 to that many figures, at any depth: "3.6e-117"; plain between 0.01 and 1000."""
+    if not isfinite(log2):
+        return "–"
+    exponent = floor(log2 * log10(2))
+    mantissa = 10 ** (log2 * log10(2) - exponent)
+    if float(f"{mantissa:.{digits - 1}f}") >= 10:
+        mantissa, exponent = 1.0, exponent + 1
+    if -2 <= exponent <= 2:
+        return f"{mantissa * 10.0**exponent:.{max(0, digits - 1 - exponent)}f}"
+    return f"{mantissa:.{digits - 1}f}e{exponent}"
+
+
+def zoom_in(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """From the whole set to what is shown."""
+    last = {name: values[name] for name in ("center", "zoom")}
+    return {"center": HOME.center, "zoom": HOME.zoom}, last
+
+
+PARTS = Parts(
+    MandelbrotStage,
+    MandelbrotControls,
+    facts,
+    KEYS,
+    HELP,
+    POINTER,
+    VALUES,
+    films={"The zoom from the whole set to here": zoom_in},
+)

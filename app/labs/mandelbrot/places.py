@@ -1,0 +1,293 @@
+"""The group "Place" (what a drag does, bookmarks as pictures, typed coordinates), and the full centre in words.
+
+What is wrong with a typed number stands beside it, and nothing moves. The centre is written in full, however long it
+is, because the axes of a deep picture cannot show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import panel_material_ui as pmui
+import param
+from panel.custom import JSComponent
+
+from app.controls import column
+from app.labs.mandelbrot.bookmarks import FOLDER, Bookmark, data_url, file_of, places, small, webp
+from app.labs.mandelbrot.navigator import Navigator
+from app.palettes import palette
+from app.session import Session
+from app.theme import stylesheet
+from app.widgets import FULL
+from compute.labs.mandelbrot import Mandelbrot
+from compute.labs.mandelbrot.place import short
+from compute.labs.mandelbrot.views import Landmark
+
+MOST_MARKS = 24  # marks of one's own
+DRAG = {"Move": False, "Zoom to a box": True}
+GALLERY_STYLE = """
+.places { display: grid; grid-template-columns: 1fr 1fr; gap: 8px; overflow-y: auto;
+  max-height: max(296px, 100vh - 600px); padding: 4px 2px 4px 4px; margin: 0; list-style: none; }
+li { position: relative; }
+button { font: inherit; font-size: var(--small, 14px); color: var(--ink); background: none; border: 0; padding: 0;
+  cursor: pointer; border-radius: 6px; }
+.place { display: block; width: 100%; text-align: left; }
+.place img { display: block; width: 100%; aspect-ratio: 16 / 9; border-radius: 6px; background: var(--line); }
+.place span { display: block; line-height: 1.4; padding: 0 2px; white-space: nowrap; overflow: hidden;
+  text-overflow: ellipsis; }
+.place:hover img { outline: 2px solid var(--accent); }
+button:focus-visible { outline: 3px solid var(--accent); outline-offset: 1px; }
+.drop { position: absolute; right: 4px; top: 4px; width: 24px; height: 24px; border-radius: 12px;
+  background: var(--paper); line-height: 24px; text-align: center; }
+"""
+FIELDS = {  # what a message of the lab begins with -> the label of its field
+    "center[0]": "Centre, real part",
+    "center[1]": "Centre, imaginary part",
+    "zoom": "Zoom (the view is 4 / zoom high)",
+    "max_iterations": "Iterations at most",
+}
+HINT = 'Decimal numbers of any length, such as "-0.75" or "5e113".'
+TEXT_STYLE = """
+:host { min-width: 0; }
+.place { font-size: var(--small, 14px); color: var(--ink); height: 100%; display: flex; flex-direction: column;
+         gap: 4px; box-sizing: border-box; padding: 4px 0; }
+.place .numbers { font-family: 'Roboto Mono', 'Liberation Mono', Consolas, monospace; word-break: break-all;
+                  overflow-y: auto; flex: 1 1 auto; min-height: 0; line-height: 1.35; }
+.place .numbers span { color: var(--muted); user-select: none; }
+.place .row { display: flex; align-items: baseline; gap: 8px; color: var(--muted); }
+.place .row .words { flex: 1; }
+.place button { font: inherit; color: var(--accent); background: none; border: 1px solid var(--line);
+                border-radius: 6px; padding: 2px 10px; cursor: pointer; }
+.place button:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+"""
+
+
+class PlaceGroup:
+    """The widgets of one session; `stage` has the navigator and the palette at hand. `panel` is the group's body.
+
+    picked(view) is called with the bookmark that was chosen.
+    """
+
+    def __init__(self, session: Session, stage: Any) -> None:
+        self.session, self.stage = session, stage
+        self.navigator = stage.navigator
+        self.goto = GoToDialog(session, stage.navigator)
+        self._bookmarks = [Bookmark(title, view, thumbnail(title)) for title, view in places().items()]
+        self._marked = 0
+        self.picked: Callable[[Landmark], object] = lambda view: None
+        self.gallery = Gallery(self.pick, self.drop)
+        self.gallery.show(self._bookmarks)
+        go = pmui.Button(label="Go to …", icon="my_location", variant="outlined", size="small", margin=(6, 4, 6, 8))
+        go.on_click(lambda event: self.goto.open())
+        mark = pmui.Button(label="Mark", icon="bookmark_add", variant="outlined", size="small", margin=(6, 4))
+        mark.on_click(lambda event: self.mark())
+        buttons = pmui.Row(go, mark, margin=0, sizing_mode="stretch_width")
+        drag = pmui.RadioButtonGroup(
+            label="Drag", options=DRAG, value=False, size="small", margin=(4, 8), sizing_mode="stretch_width"
+        )
+        drag.param.watch(lambda event: session.later(lambda: stage.box_mode(event.new)), "value")
+        self.panel = column(drag, buttons, self.gallery)
+
+    def pick(self, index: int) -> None:
+        """Go to a bookmark."""
+        view = self._bookmarks[index].view
+        self.navigator.go(view.center, view.zoom, view.max_iterations)
+        self.picked(view)
+
+    def mark(self) -> None:
+        """Remember what is shown, with its picture in the palette at hand, for as long as the page is open."""
+        frame = self.session.latest
+        if frame is None:
+            return
+        self._marked += 1
+        notes, colours = frame.notes, palette(self.stage.colours.name, self.stage.colours.reverse)
+        view = Landmark((notes["center_re"], notes["center_im"]), notes["zoom"], self.session.values["max_iterations"])
+        picture = data_url(webp(small(frame.rasters["escape"].levels), colours))
+        own = [bookmark for bookmark in self._bookmarks if bookmark.own]
+        if len(own) >= MOST_MARKS:
+            self._bookmarks.remove(own[0])
+        self._bookmarks.append(Bookmark(f"Mark {self._marked}", view, picture, own=True))
+        self.gallery.show(self._bookmarks)
+
+    def drop(self, index: int) -> None:
+        """Forget a mark."""
+        if self._bookmarks[index].own:
+            del self._bookmarks[index]
+            self.gallery.show(self._bookmarks)
+
+
+def thumbnail(title: str) -> str:
+    """The address of a place's picture in assets/."""
+    return data_url((FOLDER / file_of(title)).read_bytes())
+
+
+class Gallery(JSComponent):
+    """Shows `items`; picked(index) and dropped(index) are called when one is chosen, or an own one is removed."""
+
+    items = param.List(default=[], item_type=dict, doc="title, picture and own of each bookmark.")
+
+    _stylesheets: ClassVar[list[str]] = [GALLERY_STYLE]
+    _esm = """
+    export function render({ model, el }) {
+      const list = document.createElement('ul');
+      list.className = 'places';
+      const button = (kind, words, act) => {
+        const made = document.createElement('button');
+        made.type = 'button';
+        made.className = kind;
+        made.setAttribute('aria-label', words);
+        made.title = words;
+        made.addEventListener('click', act);
+        return made;
+      };
+      const draw = () => list.replaceChildren(...model.items.map((item, index) => {
+        const entry = document.createElement('li'), image = document.createElement('img');
+        const place = button('place', `Go to ${item.title}`, () => model.send_msg({ pick: index }));
+        const words = document.createElement('span');
+        image.src = item.picture;
+        image.alt = '';
+        words.textContent = item.title;
+        place.append(image, words);
+        entry.append(place);
+        if (item.own) {
+          const drop = button('drop', `Remove ${item.title}`, () => model.send_msg({ drop: index }));
+          drop.textContent = '×';
+          entry.append(drop);
+        }
+        return entry;
+      }));
+      model.on('items', () => { draw(); list.scrollTop = list.scrollHeight; });
+      draw();
+      return list;
+    }
+    """
+
+    def __init__(self, picked: Callable[[int], object], dropped: Callable[[int], object], **params: Any) -> None:
+        super().__init__(sizing_mode="stretch_width", margin=(4, 8), **params)
+        self._picked, self._dropped = picked, dropped
+        self.on_msg(self._hear)
+
+    def show(self, bookmarks: Sequence[Bookmark]) -> None:
+        """Show these."""
+        self.items = [{"title": b.title, "picture": b.picture, "own": b.own} for b in bookmarks]
+
+    def _hear(self, message: Any) -> None:
+        data = getattr(message, "data", message)
+        if not isinstance(data, dict):
+            return
+        for key, act in (("pick", self._picked), ("drop", self._dropped)):
+            index = data.get(key)
+            if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(self.items):
+                act(index)
+
+
+class GoToDialog:
+    """The dialog `panel`, opened by `open`."""
+
+    def __init__(self, session: Session, navigator: Navigator) -> None:
+        self._session, self._navigator = session, navigator
+        self.fields = {name: pmui.TextInput(label=label, size="small", **FULL) for name, label in FIELDS.items()}
+        for field in self.fields.values():
+            field.param.watch(lambda event: self.go(), "enter_pressed")
+        button = pmui.Button(label="Go", icon="arrow_forward", margin=(12, 8))
+        button.on_click(lambda event: self.go())
+        hint = pmui.Typography(HINT, variant="body2", margin=(0, 8, 8, 8))
+        self.panel = pmui.Dialog(
+            hint,
+            *self.fields.values(),
+            button,
+            title="Go to coordinates",
+            close_on_click=True,
+            show_close_button=True,
+            width_option="sm",
+        )
+
+    def open(self) -> None:
+        """Show where the picture is, to be typed over."""
+        texts = (*self._navigator.center, self._navigator.zoom, str(self._session.values["max_iterations"]))
+        for field, text in zip(self.fields.values(), texts, strict=True):
+            field.param.update(value=text, value_input=text, error_state=False, helper_text="")
+        self.panel.open = True
+
+    def go(self) -> None:
+        """Go there, or say what keeps it from doing so."""
+        for field in self.fields.values():
+            field.param.update(error_state=False, helper_text="")
+        re, im, zoom, count = (typed(field) for field in self.fields.values())
+        try:
+            self._navigator.go((re, im), zoom, iterations(count))
+        except ValueError as error:
+            self._complain(str(error))
+        else:
+            self.panel.open = False
+
+    def _complain(self, text: str) -> None:
+        name = next((name for name in self.fields if text.startswith(name)), "zoom")
+        self.fields[name].param.update(error_state=True, helper_text=text)
+
+
+def typed(field: Any) -> str:
+    """What stands in `field`, as the lab writes numbers."""
+    text = field.value_input or field.value or ""
+    return str(text).strip().replace("\N{MINUS SIGN}", "-")
+
+
+def iterations(text: str) -> int:
+    """Typed iterations, "5000" or "1e7"; ValueError says what they may be."""
+    low, high = Mandelbrot.param["max_iterations"].bounds
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not low <= value <= high or value != int(value):
+        raise ValueError(f"max_iterations must be a whole number from {low} to {high}, not {short(text)!r}")
+    return int(value)
+
+
+class PlaceText(JSComponent):
+    """Two numbers in full, and what else there is to say about the view."""
+
+    re = param.String(doc="Real part of the centre.")
+    im = param.String(doc="Imaginary part of the centre.")
+    zoom = param.String(doc="The zoom, to be copied with the centre.")
+    words = param.String(doc="Zoom depth and pixel spacing, for people.")
+
+    _esm = """
+    export function render({ model, el }) {
+      const root = document.createElement('div');
+      root.className = 'place';
+      root.innerHTML = `<div class="row"><span class="words"></span><button type="button">Copy</button></div>
+        <div class="numbers" tabindex="0" aria-label="Centre of the view"></div>`;
+      const [words, button, numbers] = ['.words', 'button', '.numbers'].map((name) => root.querySelector(name));
+      const show = () => {
+        words.textContent = model.words;
+        numbers.replaceChildren(...[['re ', model.re], ['im ', model.im]].map(([name, value]) => {
+          const line = document.createElement('div'), head = document.createElement('span');
+          head.textContent = name;
+          line.append(head, value);
+          return line;
+        }));
+      };
+      const by_hand = (text) => {              // without https a page has no clipboard
+        const area = document.createElement('textarea');
+        area.value = text;
+        document.body.append(area);
+        area.select();
+        document.execCommand('copy');
+        area.remove();
+      };
+      button.addEventListener('click', async () => {
+        const text = `${model.re}\\n${model.im}\\n${model.zoom}\\n`;
+        try { await navigator.clipboard.writeText(text); } catch { by_hand(text); }
+        button.textContent = 'Copied';
+        setTimeout(() => { button.textContent = 'Copy'; }, 1500);
+      });
+      for (const name of ['re', 'im', 'words']) model.on(name, show);
+      show();
+      return root;
+    }
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(stylesheets=[stylesheet(), TEXT_STYLE], **options)

@@ -1,0 +1,244 @@
+"""The main area of the Mandelbrot lab: the picture, what explains it, and where it lies. One per session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, ClassVar, TypeAlias
+
+import panel as pn
+from bokeh.models import FixedTicker
+
+from app.labs.mandelbrot.colour_scale import Histogram, PaletteMapper, bar_ticks
+from app.labs.mandelbrot.navigator import Navigator, Throttle, scientific
+from app.labs.mandelbrot.overlays import JuliaPlot, OrbitOverlay, around, in_anchor_units
+from app.labs.mandelbrot.pan_zoom_view import PanZoomView, label_axes, shows_offsets
+from app.labs.mandelbrot.places import PlaceText
+from app.plot_type import letter, set_type
+from app.plots import AROUND
+from app.session import Session
+from app.theme import GRID, stylesheet
+from compute.frames import Frame
+
+SMALLEST = 128  # px of the picture
+HISTOGRAM = {0: 96, 640: 120}  # px of it and of the place beside it, from so many px of room on
+PLACE = {False: 76, True: 104}  # px of the place alone: a line of words, two of digits; in presenter mode
+MOST_PIXELS = 10**6  # that a browser gets a frame
+SHARP = 1.25  # a frame may bring this many pixels for each on the screen, before it is reduced by a whole factor
+CALM = 250  # ms after the last change of size before the lab's grid follows
+MIDDLE = (0.5, 0.5)  # of the view: where the pointer is taken to be before it has been there
+FIGURES = 3  # of zoom and spacing in words
+HINT_PLACE = {"position": "absolute", "left": "88px", "top": "24px", "z-index": "2", "pointer-events": "none"}
+HINT = """
+.hint { display: inline-block; max-width: 26em; background: rgb(0 0 0 / 70%); color: #fff; border-radius: 6px;
+  padding: 6px 12px; font-size: var(--small, 14px); line-height: 1.4; }
+"""
+Resolution: TypeAlias = float | tuple[int, int]
+
+
+class MandelbrotStage:
+    """Picture, inset, histogram and place of one session, and their sizes in its window."""
+
+    RESOLUTIONS: ClassVar[dict[str, Resolution]] = {
+        "as on the screen": 1.0,
+        "half of it": 0.5,
+        "a quarter": 0.25,
+        "600 × 600": (600, 600),
+        "1080 × 1920": (1080, 1920),
+        "lesson's scene 2000 × 3000": (2000, 3000),
+    }
+
+    def __init__(self, session: Session, room: tuple[int, int]) -> None:
+        self.session, self._room = session, room
+        self._resolution: Resolution = 1.0
+        self._resizing: Any = None
+        later = session.document.add_timeout_callback
+        self.navigator = Navigator(Throttle(session.change, later), session.values)
+        self.colours = PaletteMapper()
+        self.picture = PanZoomView(self.navigator, self.colours.mapper, session.later)
+        self.picture.frames.serve(session)
+        self._point = Throttle(session.change, later)
+        self.picture.pointed = self._pointed
+        self.orbit = OrbitOverlay(self.picture.plot.figure, "mandelbrot orbit")
+        self.inset = JuliaPlot(self.colours.mapper)
+        self._presenter = False
+        self.histogram = Histogram(self.colours.mapper, self._under(True))
+        self.place = PlaceText(sizing_mode="stretch_width", height=self._under(True), margin=(0, 16, 0, 8))
+        self._pointer = MIDDLE
+        self._marks: dict[float, str] = {}
+        self.on_ready: Callable[[], object] = lambda: None
+        self._build()
+        session.on_frame = self._show
+
+    def _build(self) -> None:
+        plot, source = self.picture.plot, self.picture.frames.source
+        label_axes(plot.figure, source, self.picture.x_range, self.picture.y_range)
+        self.bar = plot.add_bar(self.colours.mapper, FixedTicker(ticks=[]))
+        self._below = pn.pane.Bokeh(self.histogram.figure, margin=0, sizing_mode="stretch_width")
+        self.picture.resize(*self._size())
+        self._pane = pn.pane.Bokeh(plot.figure, margin=0)
+        self.hint = pn.pane.HTML("", stylesheets=[stylesheet(), HINT], margin=0, visible=False, styles=HINT_PLACE)
+        look: dict[str, Any] = {"margin": (GRID, 0, 0, 0), "align": "center", "styles": {"position": "relative"}}
+        picture = pn.Column(self._pane, self.inset.pane, self.hint, **look)
+        self._row = pn.Row(self._below, self.place, margin=0, height=self._under(True), sizing_mode="stretch_width")
+        self.panel = pn.Column(picture, self._row, margin=0, sizing_mode="stretch_both")
+        self._unseen = [plot.figure, self.histogram.figure]
+        for drawn in list(self._unseen):
+            drawn.on_change("inner_width", lambda attr, old, new, drawn=drawn: self._drawn(drawn))
+        self._resize()
+
+    def _drawn(self, plot: Any) -> None:
+        """The browser has laid `plot` out for the first time. Changing a plot before that is an error there."""
+        if plot in self._unseen:
+            self._unseen.remove(plot)
+            if not self._unseen:
+                self._arrange()
+                self.on_ready()
+
+    # -- sizes
+
+    def fit(self, width: int, height: int) -> None:
+        """Use a main area of width x height px, as soon as the plots are there."""
+        self._room = (width, height)
+        if not self._unseen:
+            self._arrange()
+
+    def resolve(self, resolution: Resolution) -> None:
+        """How many pixels the lab computes: a part of those on the screen, or (rows, columns)."""
+        self._resolution = resolution
+        self._arrange()
+
+    def show_histogram(self, shown: bool) -> None:
+        """Show the histogram below the picture, or not."""
+        self.histogram.figure.visible = shown
+        self.fit(*self._room)
+
+    def _arrange(self) -> None:
+        """Give everything its size on the screen; the lab's grid follows once that has come to rest."""
+        width, height = self._size()
+        self.picture.resize(width, height)
+        self._pane.param.update(width=self.picture.plot.figure.width, height=self.picture.plot.figure.height)
+        self.inset.resize(height)
+        under = self._under(self.histogram.figure.visible)
+        self.histogram.figure.height = self._row.height = self.place.height = under
+        if self._resizing is not None:
+            self.session.document.remove_timeout_callback(self._resizing)
+        self._resizing = self.session.document.add_timeout_callback(self._resize, CALM)
+
+    def _resize(self) -> None:
+        """Let the lab compute what the picture shows."""
+        self._resizing = None
+        width, height = self._size()
+        ny, nx = self._resolution if isinstance(self._resolution, tuple) else grid(height, width, self._resolution)
+        self.session.look(None, grid(height, width, SHARP))
+        self.session.change(ny=ny, nx=nx)
+        self.picture.pointer_state.grain = height / ny
+
+    def _size(self) -> tuple[int, int]:
+        """(width, height) in px of the picture: what the room leaves, in the grid's shape if that is fixed."""
+        width = max(SMALLEST, self._room[0] - AROUND[0] - GRID)
+        under = self._under(self.histogram.figure.visible)
+        height = max(SMALLEST, self._room[1] - AROUND[1] - under - 2 * GRID)
+        if isinstance(self._resolution, tuple):
+            ny, nx = self._resolution
+            scale = min(width / nx, height / ny)
+            return max(1, round(nx * scale)), max(1, round(ny * scale))
+        return width, height
+
+    def _under(self, histogram: bool) -> int:
+        """Height in px of what lies below the picture, with or without the histogram."""
+        if not histogram:
+            return PLACE[self._presenter]
+        return HISTOGRAM[max(room for room in HISTOGRAM if room <= self._room[1])]
+
+    # -- looks
+
+    def dress(self, dark: bool, presenter: bool) -> None:
+        """Follow the page's scheme and type size."""
+        self._presenter = presenter
+        self.fit(*self._room)
+        set_type(self.picture.plot.figure, presenter)
+        self.histogram.dress(dark, presenter)
+        self.inset.dress(dark, presenter)
+
+    def box_mode(self, on: bool) -> None:
+        """Dragging draws a box to be zoomed into, or it moves the picture."""
+        self.picture.pointer_state.boxing = on
+
+    # -- the pointer
+
+    def _pointed(self, fx: float, fy: float) -> None:
+        """Remember where the pointer is; the lab is told if it does anything with it."""
+        self._pointer = (fx, fy)
+        if self._explaining and self.session.values["pointer"] != self._pointer:
+            self._point(pointer=self._pointer)
+
+    @property
+    def _explaining(self) -> bool:
+        return bool(self.session.values["julia"] or self.session.values["orbit_length"])
+
+    # -- frames
+
+    def _show(self, number: int, frame: Frame) -> None:
+        self.picture.draw(number, frame)
+        self._trace(frame)
+        self.inset.show(frame, self.session.values["julia"])
+
+    def _trace(self, frame: Frame) -> None:
+        """The orbit over the picture."""
+        curve = frame.curves.get("orbit") if self.session.values["orbit_length"] else None
+        points = in_anchor_units(curve, self.picture.anchor) if curve is not None else None
+        if points is None:
+            self.orbit.clear()
+        else:
+            self.orbit.show(points, around(self.picture.drawn))
+
+    def tick(self) -> None:
+        """A few times a second: scales, histogram, and the place in words."""
+        self._say()
+        if self._explaining and self.session.values["pointer"] is None:
+            self._pointed(*self._pointer)
+        frame = self.session.latest
+        if frame is None:
+            return
+        colouring = self.session.values["colouring"]
+        marks = bar_ticks(frame.rasters["escape"], colouring, frame.curves, self._size()[0], letter(self._presenter))
+        if marks != self._marks:
+            self._marks = marks
+            self.bar.ticker.ticks = list(marks)
+            self.bar.major_label_overrides = marks
+        if self.histogram.figure.visible:
+            self.histogram.show(frame, colouring)
+        hint = f"<div class='hint' role='status'>{inside(frame)}</div>" if inside(frame) else ""
+        if hint != self.hint.object:
+            self.hint.param.update(object=hint, visible=bool(hint))
+
+    def _say(self) -> None:
+        """Where the picture lies."""
+        shown, (re, im) = self.navigator.shown, self.navigator.center
+        deep = shows_offsets(self.picture.anchor.exponent)
+        more = "axes count from the centre" if deep else f"pixel {in_words(self.navigator.spacing)}"
+        words = f"Zoom {in_words(shown.zoom)} · {more}"
+        self.place.param.update(re=re, im=im, zoom=self.navigator.zoom, words=words)
+
+
+def inside(frame: Frame) -> str:
+    """What a picture means that is black all over, as HTML; "" of any other, and of one that is not done."""
+    facts = frame.facts
+    if not facts["finished"] or facts["inside"] < 1:
+        return ""
+    limit = f"{facts['limit']:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    words = f"Every point shown stays bounded for {limit} iterations, so it counts as a member."
+    return f"<b>Inside the set.</b> {words} Allow more iterations to see whether some leave later."
+
+
+def grid(height: int, width: int, factor: float) -> tuple[int, int]:
+    """(rows, columns) for a picture of that many px: `factor` times as many, and at most MOST_PIXELS."""
+    part = min(factor, (MOST_PIXELS / (height * width)) ** 0.5)
+    return max(1, round(height * part)), max(1, round(width * part))
+
+
+def in_words(number: Fraction) -> str:
+    """To three figures: "1.5", "0.0071", "5e113"."""
+    text = scientific(number, FIGURES)
+    return f"{float(text):g}" if -4 <= int(text.partition("e")[2]) <= 4 else text

@@ -1,0 +1,216 @@
+"""The tab of a lab that brings no parts of its own: everything in it is made from the lab's parameters and frames.
+
+`PlainControls` has one widget a parameter, `PlainStage` one picture a raster and one plot a curve, `facts` writes the
+first numbers of a frame into the status bar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import nan
+from typing import Any
+
+import panel as pn
+import panel_material_ui as pmui
+import param
+
+from app.controls import Controls, accordion, column
+from app.curves import CurvePlot
+from app.machine import Machine
+from app.notices import Notices
+from app.pictures import Pictures
+from app.plot_type import set_type
+from app.plots import AROUND
+from app.session import Session
+from app.theme import GRID, heading
+from app.transport import KEYS, Transport
+from app.views import Parts
+from app.widgets import FULL, Widget
+from compute.frames import Frame
+
+PALETTE = "Viridis"
+CURVE_HEIGHT, HEADING, SMALLEST = 168, 36, 128  # px
+MACHINE = ("backend", "device_index", "variant")
+SLIDER_STEPS = 200  # of a slider over real numbers
+WIDEST_SLIDER = 1000  # whole numbers beyond this span are typed, because a slider cannot hit them
+HELP = """
+| **Space** | run or pause |
+| **S** | one step |
+| **R** | reset |
+"""
+POINTER = "Drag on a picture to move it, scroll to zoom."
+MOST_FACTS = 6  # that fit beside those of the stream on a laptop
+
+
+class PlainStage:
+    """Pictures in a row, curves in a row below; both are made when the first frame says which there are.
+
+    room: (width, height) of the main area in px. on_ready: called when frames may come.
+    """
+
+    def __init__(self, session: Session, room: tuple[int, int]) -> None:
+        self.session, self._room = session, room
+        self.panel = pn.Column(margin=0, sizing_mode="stretch_both")
+        self.pictures: Pictures | None = None
+        self.curves: dict[str, CurvePlot] = {}
+        self._panes: list[pn.pane.Bokeh] = []
+        self._built = False
+        self._unseen: list[Any] = []
+        self._extent = (0.0, 0.0, 1.0, 1.0)  # of the rasters, in the lab's cells
+        self._look = (False, False)  # dark, presenter
+        self.on_ready: Callable[[], object] = lambda: None
+        session.on_frame = self._show
+        session.later(self._begin)
+
+    def _begin(self) -> None:
+        """Let the first frame come at once: no plot exists before it."""
+        self.on_ready()
+
+    @property
+    def _plots(self) -> Mapping[str, Any]:
+        return self.pictures.plots if self.pictures is not None else {}
+
+    def _show(self, number: int, frame: Frame) -> None:
+        if not self._built:
+            self._build(frame)
+        if self._unseen or self.pictures is None:  # changing a plot before the browser has drawn it is an error there
+            self.session.gate.acknowledge(number)
+        else:
+            self.pictures.show(number, frame.rasters)
+
+    def _build(self, frame: Frame) -> None:
+        self._built = True
+        names = list(frame.rasters)
+        if names:
+            self.pictures = pictures = Pictures(names, dict.fromkeys(names, PALETTE))
+            pictures.frames.serve(self.session)
+            pictures.place("horizontal", nan, (nan, nan))
+            self._fit_ranges(pictures, frame)
+        for plot in self._plots.values():
+            plot.section.visible = False
+        self.curves = {name: CurvePlot("x", name, (name,)) for name in frame.curves}
+        self._unseen = [plot.figure for plot in self._plots.values()] + [c.figure for c in self.curves.values()]
+        for plot in self._unseen:
+            plot.on_change("inner_width", lambda attr, old, new, plot=plot: self._drawn(plot))
+        self._lay_out()
+
+    def _fit_ranges(self, pictures: Pictures, frame: Frame) -> None:
+        x0, y0, x1, y1 = self._extent = next(iter(frame.rasters.values())).extent
+        pictures.x_range.update(start=x0, end=x1)
+        pictures.y_range.update(start=y0, end=y1)
+
+    def _lay_out(self) -> None:
+        self._panes = [pn.pane.Bokeh(plot.figure, margin=0) for plot in self._plots.values()]
+        titled = zip(self._plots, self._panes, strict=True)
+        row = [pn.Column(heading(name.capitalize()), pane, margin=(GRID, 0, 0, 0)) for name, pane in titled]
+        below = [pn.pane.Bokeh(c.figure, margin=0, sizing_mode="stretch_width") for c in self.curves.values()]
+        self.panel.objects = [pn.Row(*row, margin=0), pn.Row(*below, margin=0, sizing_mode="stretch_width")]
+
+    def _drawn(self, plot: Any) -> None:
+        if plot in self._unseen:
+            self._unseen.remove(plot)
+            if not self._unseen:
+                self.fit(*self._room)
+                self.dress(*self._look)
+
+    def fit(self, width: int, height: int) -> None:
+        """Use a main area of width x height px, as soon as there are plots."""
+        self._room = (width, height)
+        if self._unseen or not self._panes:
+            return
+        x0, y0, x1, y1 = self._extent
+        room_x = max(SMALLEST, width // len(self._panes) - AROUND[0] - GRID)
+        room_y = max(SMALLEST, height - AROUND[1] - HEADING - (CURVE_HEIGHT if self.curves else 0))
+        scale = min(room_x / (x1 - x0), room_y / (y1 - y0))
+        size = max(1, round((x1 - x0) * scale)), max(1, round((y1 - y0) * scale))
+        for plot, pane in zip(self._plots.values(), self._panes, strict=True):
+            plot.resize(*size)
+            pane.param.update(width=plot.figure.width, height=plot.figure.height)
+        self.session.look(None, (size[1], size[0]))
+
+    def dress(self, dark: bool, presenter: bool) -> None:
+        """Follow the page's scheme and type size."""
+        self._look = (dark, presenter)
+        if self._unseen:
+            return
+        for curve in self.curves.values():
+            curve.dress(dark)
+            set_type(curve.figure, presenter)
+        for plot in self._plots.values():
+            set_type(plot.figure, presenter)
+
+    def tick(self) -> None:
+        """A few times a second: curves and colour bars of the newest frame; the whole of it, if its size changed."""
+        frame = self.session.latest
+        if frame is None or self._unseen:
+            return
+        if self.pictures is not None:
+            if next(iter(frame.rasters.values())).extent != self._extent:
+                self._fit_ranges(self.pictures, frame)
+                self.fit(*self._room)
+            self.pictures.scale(frame.rasters)
+        for name, plot in self.curves.items():
+            curve = frame.curves.get(name)
+            plot.show([(curve.x, curve.y) if curve is not None else None])
+
+
+class PlainControls(Controls):
+    """One widget a parameter: Field holds those that choose the initial state, Compute those that rebuild it."""
+
+    def __init__(self, session: Session, stage: object, notices: Notices) -> None:
+        super().__init__(session)
+        self.transport = transport = Transport(session)
+        self.acts = {"play": transport.toggle, "step": transport.step, "reset": transport.reset}
+        self.machine = Machine(session)
+        groups: dict[str, list[Any]] = {"Field": [], "Physics": [], "Compute": self.machine.items, "Display": []}
+        for name in session.values:
+            if name not in MACHINE:
+                groups[self._group(name)].append(self._widget(name))
+        filled = {title: column(*items) for title, items in groups.items() if items}
+        self.panel = column(transport.panel, accordion(filled, opened=(0, 1)))
+
+    def _group(self, name: str) -> str:
+        lab = self.session.lab
+        if name in lab.STRUCTURAL:
+            return "Compute"
+        if name in getattr(lab, "INITIAL", ()):
+            return "Field"
+        return "Display" if isinstance(self.parameter(name), param.Range) else "Physics"
+
+    def _widget(self, name: str) -> Widget:
+        parameter: Any = self.parameter(name)
+        if isinstance(parameter, param.Selector):
+            return self.choice(name)
+        if isinstance(parameter, param.Boolean):
+            return self.switch(name)
+        step = step_of(parameter) if isinstance(parameter, param.Number) else 0
+        return self.slider(name, step) if step else self._typed(name)
+
+    def _typed(self, name: str) -> Widget:
+        parameter, value = self.parameter(name), self.session.values[name]
+        options = {"label": parameter.label, "value": value, "size": "small", **FULL}
+        kind = pmui.TextInput if isinstance(parameter, param.String) else pmui.LiteralInput
+        return self.add(name, kind(**options))
+
+    def follow(self, values: Any) -> None:
+        """Show `values`, which the session took without these widgets."""
+        super().follow(values)
+        self.machine.follow(values)
+
+
+def step_of(parameter: Any) -> float:
+    """The step of a slider over the parameter's bounds; 0 if a slider cannot cover them."""
+    low, high = parameter.bounds or (None, None)
+    if low is None or high is None:
+        return 0
+    if isinstance(parameter, param.Integer):
+        return 1 if high - low <= WIDEST_SLIDER else 0
+    return (high - low) / SLIDER_STEPS
+
+
+def facts(frame: Frame) -> list[tuple[str, str, str]]:
+    """The status bar's entries: (name, value to four figures, "") of the first MOST_FACTS numbers of `frame`."""
+    return [(name.replace("_", " "), f"{value:.4g}", "") for name, value in list(frame.facts.items())[:MOST_FACTS]]
+
+
+PARTS = Parts(PlainStage, PlainControls, facts, KEYS, HELP, POINTER)

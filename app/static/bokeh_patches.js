@@ -1,0 +1,41 @@
+// Mends of the libraries that draw the page. Runs after they are loaded and before anything is drawn.
+(() => {
+  // Bokeh takes a button held for 300 ms without moving for a press, after which a drag is nothing: who hesitates
+  // before painting, or whose page is slow, would lose the stroke. No page here knows presses.
+  Bokeh.require('core/ui_gestures').UIGestures.press_threshold = 2 ** 31 - 1;
+
+  // Panel 1.9 keeps a copy of each value of a model in React, listens to the model only a moment after it has drawn it,
+  // and writes the copy back after each drawing. On a busy machine what the server says in such a moment is lost, or
+  // even taken back: a button stays grey that could be pressed. Here React reads the model itself, as its manual asks
+  // for (useSyncExternalStore), and there is no copy. Events and children stay as Panel has them.
+  const Component = Bokeh.Models.get('panel.models.esm.ReactComponent');
+  const theirs = Component.prototype._render_code;
+  const state = /if \(name == "useState"\) \{\s*return \(prop\) => \{/;
+
+  Component.prototype._render_code = function () {
+    const code = theirs.call(this);
+    if (!state.test(code)) console.error('app/static/bokeh_patches.js does not know this release of Panel: see its useState');
+    return code.replace(state, '$& if (fieldlab.plain(target, prop)) return fieldlab.shared(React, target, prop);');
+  };
+
+  window.fieldlab = {
+    // Whether `prop` is a value of the model itself, which neither fires like an event nor has views of its own.
+    plain({ model }, prop) {
+      return prop in model.data.attributes && !model.events.includes(prop) && !model.children.includes(prop);
+    },
+
+    // [value, set] of the model's property `prop`, as React.useState has it; `set` takes a value or a function of it.
+    shared(React, { model }, prop) {
+      const { data } = model, read = () => data.attributes[prop];
+      const listen = React.useCallback((changed) => {
+        const { change } = data.property(prop);
+        change.connect(changed);
+        return () => change.disconnect(changed);
+      }, [data]);
+      const set = React.useCallback((value) => {
+        data.setv({ [prop]: typeof value == 'function' ? value(read()) : value });
+      }, [data]);
+      return [React.useSyncExternalStore(listen, read), set];
+    },
+  };
+})();

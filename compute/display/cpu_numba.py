@@ -1,0 +1,296 @@
+"""From a field on a device to one byte a pixel, in Numba, rows in parallel: the functions of cpu_numpy.py.
+
+The first half reduces any field to screen size (survey, reduce, levels, window, disc, gather); the second makes
+numbers fit for colours (logarithm, histogram, equalise, distance, blend, resolve).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from compute import numba_threads
+from compute.display.cpu_numpy import WORK_SHAPE, Field, disc, gather, window
+from compute.display.pixel import level, place, reach, slope
+
+__all__ = ["blend", "disc", "distance", "equalise", "gather", "histogram", "levels", "logarithm"]
+__all__ += ["reduce", "resolve", "survey", "window"]  # disc, gather, window: NumPy's memory copies
+
+numba_threads.choose_layer()
+
+PARTS = 16  # of a field that is counted, each with bins of its own
+NOTHING = np.float32(np.nan)
+
+
+def survey(u: NDArray[Any], work: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    """out = [minimum, maximum, sum, number of cells that are not finite] of u (ny, nx), any float type.
+
+    work: float64 WORK_SHAPE scratch. out: float64 (4,). Minimum, maximum and sum look at finite cells only; with
+    none they are +inf, -inf and 0. The sum is accumulated in float64, in an order that does not depend on the
+    number of threads.
+    """
+    parts = min(WORK_SHAPE[0], u.shape[0])
+    _survey(u, work, parts)
+    out[0], out[1] = work[:parts, 0].min(), work[:parts, 1].max()
+    out[2], out[3] = work[:parts, 2].sum(), work[:parts, 3].sum()
+
+
+def reduce(u: NDArray[Any], out: NDArray[np.float32], y0: int, x0: int, factor: int) -> None:
+    """out[i, j] = mean of the factor x factor block of u at (y0 + i factor, x0 + j factor), clipped at u's edges.
+
+    u: (ny, nx) any float type; out: (py, px) float32, every block holds at least one cell. The mean is taken in
+    float64; a cell that is not finite makes its block not finite.
+    """
+    _reduce(u, out, y0, x0, factor)
+
+
+def levels(values: NDArray[np.float32], out: NDArray[np.uint8], low: float, high: float) -> None:
+    """out = round((values - low) / (high - low) * 254), saturating at 0 and 254; 255 where not finite.
+
+    values: (py, px) float32; out: (py, px) uint8. With low == high: 127 at that value, 0 below, 254 above.
+    """
+    _levels(values, out, float(low), float(high))
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})  # the order of a row's sum is fixed when it is compiled
+def _sum(row):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(row.size):
+        total += row[j]
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})  # vectorises; called for finite rows only
+def _extremes(row):  # type: ignore[no-untyped-def]
+    low = high = row[0]
+    for j in range(row.size):
+        low = min(low, row[j])
+        high = max(high, row[j])
+    return low, high
+
+
+@njit(cache=True, nogil=True)
+def _survey_row(row):  # type: ignore[no-untyped-def]
+    """Minimum, maximum, sum and number of cells not finite, cell by cell."""
+    low, high, total, bad = np.inf, -np.inf, 0.0, 0
+    for j in range(row.size):
+        if math.isfinite(row[j]):
+            low, high, total = min(low, row[j]), max(high, row[j]), total + row[j]
+        else:
+            bad += 1
+    return low, high, total, bad
+
+
+@njit(cache=True, nogil=True)
+def _survey_rows(u, first, last, out):  # type: ignore[no-untyped-def]
+    low, high, total, bad = np.inf, -np.inf, 0.0, 0
+    for i in range(first, last):
+        row_total = _sum(u[i])
+        if math.isfinite(row_total):  # then so is every cell of the row
+            row_low, row_high = _extremes(u[i])
+            low, high, total = min(low, row_low), max(high, row_high), total + row_total
+        else:
+            row_low, row_high, row_total, row_bad = _survey_row(u[i])
+            low, high, total, bad = min(low, row_low), max(high, row_high), total + row_total, bad + row_bad
+    out[0], out[1], out[2], out[3] = low, high, total, bad
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _survey(u, work, parts):  # type: ignore[no-untyped-def]
+    for part in prange(parts):
+        k = np.int64(part)
+        _survey_rows(u, k * u.shape[0] // parts, (k + 1) * u.shape[0] // parts, work[k])
+
+
+@njit(cache=True, nogil=True)
+def _add_row(row, total, factor):  # type: ignore[no-untyped-def]
+    """total[j] += sum of block j of the row; the last block may be cut off. Block-wise sums vectorise badly."""
+    whole = row.size // factor
+    for k in range(factor):
+        for j in range(whole):
+            total[j] += row[j * factor + k]
+    for j in range(whole * factor, row.size):
+        total[whole] += row[j]
+
+
+@njit(cache=True, nogil=True)
+def _reduce_row(u, out, y, x0, factor):  # type: ignore[no-untyped-def]
+    bottom, right = min(y + factor, u.shape[0]), min(x0 + factor * out.size, u.shape[1])
+    total = np.zeros(out.size)
+    for i in range(y, bottom):
+        _add_row(u[i, x0:right], total, factor)
+    last = out.size - 1
+    for j in range(last):
+        out[j] = total[j] / ((bottom - y) * factor)
+    out[last] = total[last] / ((bottom - y) * (right - x0 - last * factor))
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _reduce(u, out, y0, x0, factor):  # type: ignore[no-untyped-def]
+    for row in prange(out.shape[0]):
+        i = np.int64(row)
+        _reduce_row(u, out[i], y0 + i * factor, x0, factor)
+
+
+@njit(cache=True, nogil=True)
+def _level(value, low, high):  # type: ignore[no-untyped-def]
+    if not math.isfinite(value):
+        return 255
+    if low == high:
+        return 127 if value == low else (0 if value < low else 254)
+    scaled = (np.float64(value) - low) * (254 / (high - low))
+    return int(round(min(max(scaled, 0.0), 254.0)))
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _levels(values, out, low, high):  # type: ignore[no-untyped-def]
+    for row in prange(out.shape[0]):
+        i = np.int64(row)
+        for j in range(out.shape[1]):
+            out[i, j] = _level(values[i, j], low, high)
+
+
+# -- numbers for colours
+
+
+def logarithm(values: Field, out: Field) -> None:
+    """out = log2(values) where values > 0, else NaN; both float32 (py, px)."""
+    _logarithm(values, out)
+
+
+def histogram(values: Field, out: NDArray[np.int64], low: float, high: float) -> None:
+    """out int64 (bins,) = how many finite values lie in each of the equal bins of [low, high], `high` in the last.
+
+    values: float32 (py, px). What lies outside is not counted. With low == high: those of that value, in bin 0.
+    """
+    seen: NDArray[np.int64] = np.zeros((PARTS, out.size), np.int64)
+    _histogram(values, seen, float(low), float(high))
+    seen.sum(axis=0, out=out)
+
+
+def equalise(values: Field, out: NDArray[np.uint8], low: float, high: float, table: Field) -> None:
+    """out = 254 times the share of values below this one, rounded; 255 where not finite.
+
+    values: float32 (py, px); out: uint8 (py, px); table: float32 (bins + 1,), the share, 0 to 1, at the edges of the
+    bins of [low, high], interpolated linearly between them and constant outside. With low == high: 127 at that value.
+    """
+    _equalise(values, out, (float(low), float(high)), table)
+
+
+def distance(values: Field, out: Field) -> None:
+    """out = 1 / (ln 2 |gradient of values|): for smooth counts an estimate of the distance to the set, in pixels.
+
+    The count nu belongs to the potential G = ln 2 2^(1 - nu), and the estimate is G / |grad G|; close to the set the
+    distance itself lies between half and twice that (Koebe's theorem). values, out: float32 (py, px). Differences are
+    central, one-sided where only one neighbour is finite, 0 in a direction with none. Smaller slopes than float32 can
+    tell, half its last digit a pixel, count as that. NaN where the value or all its neighbours are not finite.
+    """
+    _distance(values, out)
+
+
+def blend(values: Field, sums: Field, hits: NDArray[np.int32]) -> None:
+    """Add a sample of each pixel: where values is finite and > 0, sums += ln(values) and hits += 1.
+
+    values, sums: float32 (py, px); hits: int32 (py, px).
+    """
+    _blend(values, sums, hits)
+
+
+def resolve(sums: Field, hits: NDArray[np.int32], samples: int, out: Field) -> None:
+    """out = exp(sums / hits), the geometric mean, where at least half of `samples` samples are hits; else NaN.
+
+    sums, out: float32 (py, px); hits: int32 (py, px).
+    """
+    _resolve(sums, hits, samples, out)
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _logarithm(values, out):  # type: ignore[no-untyped-def]
+    for row in prange(out.shape[0]):
+        i = np.int64(row)
+        for j in range(out.shape[1]):
+            value = values[i, j]
+            out[i, j] = math.log2(np.float64(value)) if value > 0 else np.nan
+
+
+@njit(cache=True, nogil=True)
+def _count(row, seen, low, high):  # type: ignore[no-untyped-def]
+    scale = seen.size / (high - low) if low < high else 0.0
+    for j in range(row.size):
+        value = np.float64(row[j])
+        if low <= value <= high and math.isfinite(value):
+            seen[min(np.int64((value - low) * scale), seen.size - 1)] += 1
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _histogram(values, seen, low, high):  # type: ignore[no-untyped-def]
+    parts = seen.shape[0]
+    for part in prange(parts):
+        k = np.int64(part)
+        for i in range(k * values.shape[0] // parts, (k + 1) * values.shape[0] // parts):
+            _count(values[i], seen[k], low, high)
+
+
+@njit(cache=True, nogil=True)
+def _share_level(value, low, high, table):  # type: ignore[no-untyped-def]
+    if not math.isfinite(value):
+        return 255
+    if low == high and value == low:
+        return 127
+    bins = table.size - 1
+    position = place(value, low, high, bins)
+    left = min(int(position), bins - 1)
+    return level(position - left, np.float64(table[left]), np.float64(table[left + 1]))
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _equalise(values, out, limits, table):  # type: ignore[no-untyped-def]
+    low, high = limits
+    for row in prange(out.shape[0]):
+        i = np.int64(row)
+        for j in range(out.shape[1]):
+            out[i, j] = _share_level(np.float64(values[i, j]), low, high, table)
+
+
+@njit(cache=True, nogil=True)
+def _estimate(values, i, j):  # type: ignore[no-untyped-def]
+    here = values[i, j]
+    up = values[i - 1, j] if i > 0 else NOTHING
+    down = values[i + 1, j] if i + 1 < values.shape[0] else NOTHING
+    left = values[i, j - 1] if j > 0 else NOTHING
+    right = values[i, j + 1] if j + 1 < values.shape[1] else NOTHING
+    dy, by_y = slope(up, here, down)
+    dx, by_x = slope(left, here, right)
+    return reach(dx, dy, here) if math.isfinite(here) and (by_x or by_y) else NOTHING
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _distance(values, out):  # type: ignore[no-untyped-def]
+    for row in prange(out.shape[0]):
+        i = np.int64(row)
+        for j in range(out.shape[1]):
+            out[i, j] = _estimate(values, i, j)
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _blend(values, sums, hits):  # type: ignore[no-untyped-def]
+    for row in prange(values.shape[0]):
+        i = np.int64(row)
+        for j in range(values.shape[1]):
+            value = values[i, j]
+            if value > 0 and math.isfinite(value):
+                sums[i, j] += np.float32(math.log(np.float64(value)))
+                hits[i, j] += 1
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _resolve(sums, hits, samples, out):  # type: ignore[no-untyped-def]
+    for row in prange(out.shape[0]):
+        i = np.int64(row)
+        for j in range(out.shape[1]):
+            enough = hits[i, j] > 0 and 2 * np.int64(hits[i, j]) >= samples
+            out[i, j] = math.exp(np.float64(sums[i, j]) / hits[i, j]) if enough else np.nan

@@ -1,0 +1,176 @@
+"""From a field on a device to one byte a pixel, in CUDA C launched with CuPy: the functions of cpu_numpy.py.
+
+The first half reduces any field to screen size (survey, reduce, levels, window, disc, gather); the second makes
+numbers fit for colours (logarithm, histogram, equalise, distance, blend, resolve).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compute.cuda_source import compile_cuda
+from compute.devices import Array
+from compute.display.cpu_numpy import WORK_SHAPE
+
+RASTER_SOURCE = Path(__file__).with_name("gpu_raster.cu")
+REAL = {"float32": "float", "float64": "double", "int32": "int"}
+THREADS = 256  # a block, as in both sources
+COLOUR_SOURCE = Path(__file__).with_name("gpu_colour.cu")
+BINS = 2048  # of a histogram that a block counts at once, as in gpu_colour.cu
+COUNTERS = 256  # blocks that count, each for every 256th row
+
+
+def survey(u: Array, work: Array, out: Array) -> None:
+    """out = [minimum, maximum, sum, number of cells that are not finite] of u (ny, nx), float32 or float64.
+
+    work: float64 WORK_SHAPE scratch. out: float64 (4,). Minimum, maximum and sum look at finite cells only; with none
+    they are +inf, -inf and 0. The sum is accumulated in float64, in an order that depends on the shape alone.
+    """
+    parts = min(WORK_SHAPE[0], _blocks(u.size))
+    _launch_raster("survey_parts", (parts,), u, work, np.int64(u.size))
+    _launch_raster("survey_total", (1,), u, out, np.int32(parts), source=work)
+
+
+def reduce(u: Array, out: Array, y0: int, x0: int, factor: int) -> None:
+    """out[i, j] = mean of the factor x factor block of u at (y0 + i factor, x0 + j factor), clipped at u's edges.
+
+    u: (ny, nx) float32 or float64; out: (py, px) float32, every block holds at least one cell. The mean is taken in
+    float64; a cell that is not finite makes its block not finite.
+    """
+    lanes = min(32, 1 << (factor - 1).bit_length())
+    numbers = (*u.shape, y0, x0, factor, *out.shape, lanes)
+    _launch_raster("block_means", (_blocks(out.size * lanes),), u, out, *map(np.int32, numbers))
+
+
+def levels(values: Array, out: Array, low: float, high: float) -> None:
+    """out = round((values - low) / (high - low) * 254), saturating at 0 and 254; 255 where not finite.
+
+    values: (py, px) float32; out: (py, px) uint8. With low == high: 127 at that value, 0 below, 254 above.
+    """
+    bounds = np.float64(low), np.float64(high)
+    _launch_raster("to_levels", (_blocks(values.size),), values, out, np.int32(values.size), *bounds)
+
+
+def window(u: Array, out: Array, y0: int, x0: int) -> None:
+    """out (h, w) float64 = u[y0 : y0 + h, x0 : x0 + w]."""
+    height, width = out.shape
+    numbers = (u.shape[1], y0, x0, height, width)
+    _launch_raster("copy_window", (_blocks(width), height), u, out, *map(np.int32, numbers))
+
+
+def disc(u: Array, y: float, x: float, radius: float, value: float) -> None:
+    """Set the cells of u (ny, nx) whose centre (i + 1/2, j + 1/2) lies within `radius` cells of (y, x) to `value`."""
+    top, left = max(int(y - radius), 0), max(int(x - radius), 0)
+    height = min(int(max(y + radius, -1)) + 1, u.shape[0]) - top
+    width = min(int(max(x + radius, -1)) + 1, u.shape[1]) - left
+    if height < 1 or width < 1:
+        return
+    numbers = (u.shape[1], top, left, width)
+    centre = np.float64(top + 0.5 - y), np.float64(left + 0.5 - x), np.float64(radius**2)
+    _launch_raster("fill_disc", (_blocks(width), height), u, *map(np.int32, numbers), *centre, u.dtype.type(value))
+
+
+def gather(source: Array, out: Array, num: int, den: int, y0: int, x0: int, fill: float) -> None:
+    """out[i, j] = source[(i num + y0) / den, (j num + x0) / den] where both are whole and in source, else `fill`.
+
+    Moves a picture: by whole pixels (num = den = 1), to every other pixel (den = 2), from every other one (num = 2).
+    source, out: 2-D of one type, float32, float64 or int32, not overlapping; num, den: whole numbers from 1 on.
+    """
+    numbers = (*source.shape, out.shape[1], num, den, y0, x0)
+    _launch_raster(
+        "copy_meeting",
+        (_blocks(out.shape[1]), out.shape[0]),
+        source,
+        out,
+        *map(np.int32, numbers),
+        source.dtype.type(fill),
+    )
+
+
+def _blocks(threads: int) -> int:
+    return -(-threads // THREADS)
+
+
+def _launch_raster(name: str, grid: tuple[int, ...], u: Array, *arguments: Any, source: Array | None = None) -> None:
+    """Run the kernel for u's type and GPU on (source or u, *arguments)."""
+    with u.device:
+        kernel = _kernel(name, u.dtype.name, u.device.id)
+        kernel(grid, (THREADS,), (u if source is None else source, *arguments))
+
+
+@cache
+def _kernel(name: str, dtype: str, device: int) -> Any:
+    """The kernel for GPU number `device`, which is current: of gpu_raster.cu for a dtype, of gpu_colour.cu for ""."""
+    source, defines = (RASTER_SOURCE, {"REAL": REAL[dtype]}) if dtype else (COLOUR_SOURCE, {})
+    return compile_cuda(source, defines=defines).get_function(name)
+
+
+# -- numbers for colours
+
+
+def logarithm(values: Array, out: Array) -> None:
+    """out = log2(values) where values > 0, else NaN; both float32 (py, px)."""
+    _launch_colour("logarithm", (_blocks(out.size),), values, out, np.int32(out.size))
+
+
+def histogram(values: Array, out: Array, low: float, high: float) -> None:
+    """out int64 (bins,) = how many finite values lie in each of the equal bins of [low, high], `high` in the last.
+
+    values: float32 (py, px). What lies outside is not counted. With low == high: those of that value, in bin 0.
+    """
+    ny, nx = values.shape
+    scale = out.size / (high - low) if low < high else 0.0
+    limits = np.float64(low), np.float64(high), np.float64(scale)
+    _launch_colour("clear", (_blocks(out.size),), out, np.int32(out.size))
+    grid = min(ny, COUNTERS), -(-out.size // BINS)
+    _launch_colour("histogram", grid, values, out, *map(np.int32, (ny, nx, out.size)), *limits)
+
+
+def equalise(values: Array, out: Array, low: float, high: float, table: Array) -> None:
+    """out = 254 times the share of values below this one, rounded; 255 where not finite.
+
+    values: float32 (py, px); out: uint8 (py, px); table: float32 (bins + 1,), the share, 0 to 1, at the edges of the
+    bins of [low, high], interpolated linearly between them and constant outside. With low == high: 127 at that value.
+    """
+    limits = np.float64(low), np.float64(high)
+    _launch_colour(
+        "equalise", (_blocks(out.size),), values, out, np.int32(out.size), *limits, table, np.int32(table.size - 1)
+    )
+
+
+def distance(values: Array, out: Array) -> None:
+    """out = 1 / (ln 2 |gradient of values|): for smooth counts an estimate of the distance to the set, in pixels.
+
+    The count nu belongs to the potential G = ln 2 2^(1 - nu), and the estimate is G / |grad G|; close to the set the
+    distance itself lies between half and twice that (Koebe's theorem). values, out: float32 (py, px). Differences are
+    central, one-sided where only one neighbour is finite, 0 in a direction with none. Smaller slopes than float32 can
+    tell, half its last digit a pixel, count as that. NaN where the value or all its neighbours are not finite.
+    """
+    ny, nx = values.shape
+    _launch_colour("distance", (_blocks(nx), ny), values, out, np.int32(ny), np.int32(nx))
+
+
+def blend(values: Array, sums: Array, hits: Array) -> None:
+    """Add a sample of each pixel: where values is finite and > 0, sums += ln(values) and hits += 1.
+
+    values, sums: float32 (py, px); hits: int32 (py, px).
+    """
+    _launch_colour("blend", (_blocks(values.size),), values, sums, hits, np.int32(values.size))
+
+
+def resolve(sums: Array, hits: Array, samples: int, out: Array) -> None:
+    """out = exp(sums / hits), the geometric mean, where at least half of `samples` samples are hits; else NaN.
+
+    sums, out: float32 (py, px); hits: int32 (py, px).
+    """
+    _launch_colour("resolve", (_blocks(out.size),), sums, hits, np.int32(samples), out, np.int32(out.size))
+
+
+def _launch_colour(name: str, grid: tuple[int, ...], first: Array, *others: Any) -> None:
+    """Run a kernel on the GPU on which its first argument lies."""
+    with first.device:
+        _kernel(name, "", first.device.id)(grid, (THREADS,), (first, *others))

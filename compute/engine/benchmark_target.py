@@ -1,0 +1,211 @@
+"""Measurements beside the live labs: on a lab of their own, at low duty, one slice at a time.
+
+The worker has one thread, so a slice of a measurement never overlaps a live lab's kernels on this device. Between two
+slices it rests three times as long as the slice took: it gets a quarter of the device at most.
+
+What is measured is a second lab of the live one's kind, as a BenchmarkTarget: something that advances in steps and has
+a result. A lab whose state is a field is one by itself (FieldTarget). Another says in its folder's benchmark.py, by a
+function `twin(lab)`, what a step of it is: a whole picture, for instance.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from math import inf
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.bench.meter import beside
+from compute.bench.rates import Roof
+from compute.engine.channel import COMPILING, EventSender
+from compute.engine.messages import Answered, Event, Refused, Sample, Sampled, Solve, Solved
+from compute.engine.pacing import Tally
+from compute.lab import Lab
+from compute.spans import listening
+from compute.timings import Timing
+
+WARM = 2  # steps before each timed slice that are not counted; two touch both grids
+REST = 3.0  # rest after a slice, in lengths of the slice
+ROOF_SAMPLES = 3  # of the roof in one measurement
+SAMPLE_SLICE = 0.025  # seconds a sample may run without letting others in: longer slices disturb it less
+
+Work: TypeAlias = Generator[None, None, Event]  # yields between slices, returns the answer
+
+
+class BenchmarkTarget(Protocol):
+    """A lab under measurement: what it is timed for, and what it is compared by."""
+
+    def warm(self) -> None:
+        """Do a little work that does not count, before a slice that does."""
+
+    def advance(self, steps: int) -> Timing:
+        """Do up to `steps` steps, as many as a slice has time for; timing.steps says how many, perhaps none."""
+
+    def begin(self, seed: int) -> None:
+        """Go to the state that results are compared from; it depends on `seed` alone."""
+
+    def result(self) -> NDArray[Any]:
+        """Return the array that is compared."""
+
+    def close(self) -> None:
+        """Give the memory back."""
+
+
+class FieldTarget:
+    """A lab with `load` and `field`: steps are the lab's, all at once."""
+
+    def __init__(self, lab: Any) -> None:
+        self._lab = lab
+
+    def warm(self) -> None:
+        """Do two steps."""
+        self._lab.advance(WARM)
+
+    def advance(self, steps: int) -> Timing:
+        """Do exactly `steps` steps."""
+        timing: Timing = self._lab.advance(steps)
+        return timing
+
+    def begin(self, seed: int) -> None:
+        """Load uniform noise in [0, 1)."""
+        self._lab.load(np.random.default_rng(seed).random(self._lab.field().shape))
+
+    def result(self) -> NDArray[Any]:
+        """Return the (ny, nx) field."""
+        found: NDArray[Any] = self._lab.field()
+        return found
+
+    def close(self) -> None:
+        """Close the lab."""
+        self._lab.close()
+
+
+def target_of(lab: Lab) -> BenchmarkTarget:
+    """Return the lab as its benchmark wants it measured; it is closed with the target."""
+    name = f"{lab.PACKAGE}.benchmark"
+    make = getattr(import_module(name), "twin", FieldTarget) if find_spec(name) else FieldTarget
+    target: BenchmarkTarget = make(lab)
+    return target
+
+
+class BenchmarkQueue:
+    """The measurements of all labs, one after the other."""
+
+    def __init__(self, sender: EventSender) -> None:
+        self._sender = sender
+        self._waiting: deque[tuple[Sample | Solve, Work]] = deque()
+        self._ready_at = 0.0
+        self._warm = False
+
+    @property
+    def lab(self) -> int:
+        """The number of the lab that is measured; 0 without one."""
+        return self._waiting[0][0].lab if self._waiting else 0
+
+    def add(self, request: Sample | Solve, live: Lab) -> None:
+        """Queue what answers `request`, on a lab with the class and the values of `live`."""
+        kind, values = type(live), live.values()
+        match request:
+            case Sample(steps=steps, repeat=repeat, roof=roof, dtype=dtype):
+                self._waiting.append((request, sample(kind, values, steps, repeat, roof, dtype)))
+            case Solve(steps=steps, seed=seed):
+                self._waiting.append((request, solve(kind, values, steps, seed)))
+
+    def drop(self, lab: int) -> None:
+        """End the measurements of a lab that is closed; their memory is given back."""
+        for item in [item for item in self._waiting if item[0].lab == lab]:
+            self._waiting.remove(item)
+            item[1].close()
+
+    def wakes_at(self) -> float:
+        """Return when the next slice may run; inf without work."""
+        return self._ready_at if self._waiting else inf
+
+    def turn(self) -> None:
+        """Run one slice of the first measurement; tell its lab's client the answer once there is one."""
+        request, work = self._waiting[0]
+        start = time.monotonic()
+        try:
+            with self._sender.extended_deadline(request.lab, "" if self._warm else "measuring", COMPILING):
+                next(work)
+            self._warm = True
+        except StopIteration as stop:
+            self._finish()
+            self._sender.send_large_event(request.lab, stop.value)
+            self._sender.send(Answered(request.lab, type(request)))
+        except Exception as error:  # noqa: BLE001 - reported to its client and logged
+            self._finish()
+            self._sender.report_error(request.lab, error, partial(Refused, request=type(request)))
+            self._sender.send(Answered(request.lab, type(request)))
+        now = time.monotonic()
+        self._ready_at = now + REST * (now - start)
+
+    def _finish(self) -> None:
+        self._waiting.popleft()[1].close()
+        self._warm = False
+
+
+def sample(
+    kind: type[Any], values: Mapping[str, Any], steps: int, repeat: int, roof: Roof | Literal[""] = "", dtype: str = ""
+) -> Work:
+    """Time `repeat` runs of `steps` steps; before them one step, which may compile and is marked first_call.
+
+    roof, dtype: what the device's roof is measured of afterwards, in the same process and on the same threads; "" for
+    nothing.
+
+    Each slice begins with a little work that is not counted (`warm`): after a rest the threads sleep and the caches
+    hold other data, which a lab that runs back to back never sees (16 threads, 2000 x 2000: 1720 us a step instead of
+    180).
+    """
+    lab = kind(**values)
+    with closing(target_of(lab)) as target:
+        yield
+        first = target.advance(1)
+        while not first.steps:
+            yield
+            first = target.advance(1)
+        timings = [replace(first, first_call=True)]
+        yield
+        fit = 1
+        for _ in range(repeat):
+            tally, done = Tally(), 0
+            while done < steps:
+                target.warm()
+                timing, fit = _slice(target, min(fit, steps - done))
+                tally.add(timing)
+                done += timing.steps
+                yield
+            timings.append(replace(tally.total(replace(timing, spans=())), first_call=False))
+        rates = (yield from beside(lab.device, roof, dtype, ROOF_SAMPLES)) if roof else ()
+        return Sampled(tuple(timings), rates)
+
+
+def solve(kind: type[Any], values: Mapping[str, Any], steps: int, seed: int) -> Work:
+    """Compute `steps` steps from the state of `seed`, and the result: of a field, noise drawn in float64, then cast."""
+    with closing(target_of(kind(**values))) as target:
+        yield
+        target.begin(seed)
+        done, fit = 0, 1
+        while done < steps:
+            timing, fit = _slice(target, min(fit, steps - done))
+            done += timing.steps
+            yield
+        return Solved(steps, seed, target.result())
+
+
+def _slice(target: BenchmarkTarget, steps: int) -> tuple[Timing, int]:
+    """Advance `steps` steps; return their timing, and how many steps fit into SAMPLE_SLICE seconds by that."""
+    start = time.perf_counter()
+    with listening() as heard:
+        timing = replace(target.advance(steps), spans=heard.spans)
+    seconds = max(time.perf_counter() - start, 1e-9)
+    return timing, max(1, int(SAMPLE_SLICE * steps / seconds))

@@ -1,0 +1,105 @@
+"""Checkpoints of a lab, taken by the worker and kept on the server's side, from which a restarted engine goes on."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from compute.devices import Host
+from compute.engine.channel import EventSender
+from compute.engine.messages import CheckpointMessage, RecordingOffset
+from compute.engine.shared_memory import BlobWriter, NoSharedMemory
+from compute.lab import Lab
+
+log = logging.getLogger(__name__)
+
+PERIOD = 1.0  # seconds between checkpoints of a running lab
+AFTER_CHANGE = 0.1  # seconds after which a change by hand is taken
+RETRY = 60.0  # seconds before the next attempt when there is no memory for a checkpoint
+MARGIN = 3  # a state is copied once, written once, and the last one is still there
+SHARE = 0.02  # part of the time that checkpoints may cost
+
+
+class Checkpointer:
+    """Sends one lab's snapshots, piece by piece between slices; only healthy and finite states are good.
+
+    recording_offset: how far a recording is, None without one, which is kept beside the state.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        lab: Lab,
+        sender: EventSender,
+        recording_offset: Callable[[], RecordingOffset | None] = lambda: None,
+    ) -> None:
+        self._number, self._lab, self._sender, self._recording_offset = number, lab, sender, recording_offset
+        self._changed = False
+        self._next = time.monotonic() + PERIOD
+        self._rested_at = 0.0
+        self._cost = 0.0
+        self._writer: BlobWriter | None = None
+        self._values: Mapping[str, Any] = {}
+        self._offset: RecordingOffset | None = None
+
+    def touch(self, *, by_hand: bool) -> None:
+        """Note that the state changed: by steps, or by hand (a value, paint, reset), which is worth keeping at once."""
+        self._changed = True
+        if by_hand:
+            self._next = min(self._next, max(time.monotonic() + AFTER_CHANGE, self._rested_at))
+
+    def wakes_at(self) -> float:
+        """Return when there is something to write; inf if there is not."""
+        if self._writer:
+            return 0.0
+        return self._next if self._changed else inf
+
+    def turn(self) -> None:
+        """Take a snapshot or write the next piece of it."""
+        start = time.monotonic()
+        try:
+            self._write()
+        except NoSharedMemory as error:
+            log.warning("lab %d: no checkpoint for a restart: %s", self._number, error)
+            self.close()
+            self._cost = RETRY * SHARE
+        now = time.monotonic()
+        self._cost += now - start
+        if self._writer is None:
+            self._rested_at = now + self._cost / SHARE
+            self._next, self._cost = max(now + PERIOD, self._rested_at), 0.0
+
+    def _write(self) -> None:
+        if self._writer is None:
+            self._begin()
+        elif self._writer.write():
+            message = CheckpointMessage(self._number, self._writer.payload, self._values, self._offset)
+            self._sender.send(message, [self._writer.descriptor])
+            self.close()
+
+    def _begin(self) -> None:
+        self._changed = False
+        needed, free = self._lab.predicted_bytes(**self._lab.values()), Host().free_bytes()
+        if needed > free / MARGIN:
+            raise NoSharedMemory(f"{needed} bytes for a copy are too much where {free} are free")
+        if self._lab.healthy and all_finite(snapshot := self._lab.snapshot()):
+            self._values, self._offset = self._lab.values(), self._recording_offset()
+            self._writer = BlobWriter(snapshot)
+
+    def close(self) -> None:
+        """Give up what is being written."""
+        if self._writer:
+            self._writer.close()
+            self._writer = None
+
+
+def all_finite(snapshot: Mapping[str, Any]) -> bool:
+    """Whether the arrays of a snapshot are free of NaN and inf: their float64 sums tell, in one pass."""
+    arrays = [value for value in snapshot.values() if isinstance(value, np.ndarray) and value.dtype.kind == "f"]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return all(np.isfinite(array.sum(dtype=np.float64)) for array in arrays)

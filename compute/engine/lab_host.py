@@ -1,0 +1,251 @@
+"""A lab inside the worker: takes requests, computes slices, shows frames, pauses at errors."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from math import inf
+from typing import Any, assert_never
+
+from compute.backends import backend
+from compute.builds import watching
+from compute.engine import messages
+from compute.engine.channel import COMPILING, EventSender
+from compute.engine.checkpoints import Checkpointer
+from compute.engine.pacing import FramePacer
+from compute.engine.recording import LabRecorder
+from compute.engine.shared_memory import IN_MESSAGE, FrameRing, pack
+from compute.frames import Frame
+from compute.lab import Lab
+from compute.spans import listening
+
+BYTES_PER_SECOND = 100e6  # slowest plausible handling of a field: a preset computed in NumPy
+NOTICEABLE = 0.2  # seconds of allowance from which it is announced: a loaded machine needs many times as long
+NOT_FINITE = "the field holds values that are not finite (NaN or inf); reset it, or go back to a checkpoint"
+
+
+def check_device(engine: str, values: Mapping[str, Any]) -> None:
+    """Raise ValueError if the backend or the device number in `values` is not this engine's."""
+    kind, _, index = engine.partition(":")
+    if "backend" in values and backend(values["backend"]).device != kind:
+        raise ValueError(f"backend {values['backend']!r} runs on another device than the engine {engine!r}")
+    if index.isdigit() and str(values.get("device_index", index)) != index:
+        raise ValueError(f"device_index {values['device_index']!r} is not the device of the engine {engine!r}")
+
+
+class LabHost:
+    """Lab number `number` of the engine `engine`, with its pacer, its recorder and its checkpointer."""
+
+    def __init__(self, number: int, lab: Lab, sender: EventSender, ring: FrameRing, engine: str) -> None:
+        self.number, self.lab = number, lab
+        self.pacer, self.recorder = FramePacer(), LabRecorder(number, lab, sender, self._allow_time)
+        self.checkpointer = Checkpointer(number, lab, sender, self.recorder.offset)
+        self.view: messages.View | None = None
+        self.pixels = (512, 512)
+        self._shown: tuple[messages.View | None, tuple[int, int]] = (None, self.pixels)
+        self._sender, self._ring, self._engine = sender, ring, engine
+        self._updates: list[messages.Update] = []
+        self._sick = False
+        self._measure()
+
+    # -- requests
+
+    def handle(self, request: messages.HostRequest) -> None:  # noqa: C901 - a case for each request
+        """Do what is asked; an Update waits until the next turn."""
+        match request:
+            case messages.Update():  # of equal values the newest win
+                self._updates = [old for old in self._updates if not old.values.keys() <= request.values.keys()]
+                self._updates.append(request)
+            case messages.Act():
+                self._act(request)
+            case messages.Run():
+                self.pacer.running = True
+            case messages.Pause():
+                self.pacer.stop()
+            case messages.Step(n=n):
+                self.pacer.add_single_steps(n)
+            case messages.SetPace(steps=steps):
+                self.pacer.steps = steps
+            case messages.Look():
+                self.view, self.pixels, self.pacer.dirty = request.view, request.pixels, True
+            case messages.FramesThrough(number=number):
+                self.pacer.permit(number, time.monotonic())
+            case messages.Record():
+                self._record(request)
+            case messages.StopRecording():
+                self.recorder.end()
+            case _:
+                assert_never(request)
+
+    def _act(self, request: messages.Act) -> None:
+        """Call one of the lab's actions, or `restore`, after the values that came before it."""
+        self.apply_updates()
+        action = self.lab.restore if request.name == "restore" else partial(self.lab.act, request.name)
+        with self._ring.at_work(), self._allow_time():
+            action(**request.arguments)
+        self._changed()
+        self._sender.send(messages.ParametersApplied(self.number, 0, self.lab.values()))
+
+    def _record(self, request: messages.Record) -> None:
+        self.apply_updates()
+        self.recorder.begin(request)
+        self.checkpointer.touch(by_hand=True)
+        with self._ring.at_work():
+            self._take_recorded_frame()
+
+    # -- turns
+
+    def wakes_at(self, now: float) -> float:
+        """Return when this lab wants its next turn: 0 for at once, inf for not before a request comes."""
+        shows = self._frame_due()
+        ready = self._ring.free() is not None if shows else self._steps(now) > 0
+        if ready or self._updates or self.recorder.due(running=self.pacer.running):
+            return 0.0
+        unwatched_at = self.pacer.unwatched_at() if self.recorder.on and not (shows or self.lab.resting) else inf
+        return min(self.checkpointer.wakes_at(), self.recorder.wakes_at(), unwatched_at if unwatched_at > now else inf)
+
+    def turn(self, now: float) -> None:
+        """Apply values, compute one slice, show a frame if one is due, write a piece of a checkpoint."""
+        try:
+            with self._ring.at_work():
+                self._work(now)
+        except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
+            self.pacer.fail()
+            self._sender.report_error(self.number, error, messages.Paused)
+
+    def _work(self, now: float) -> None:
+        self.apply_updates()
+        if not self._frame_due() and (steps := self._steps(now)):
+            self._compute(steps)
+        self._take_recorded_frame()
+        slot = self._ring.free()
+        if self._frame_due() and slot is not None:
+            self._show(slot)
+        if self.checkpointer.wakes_at() <= now:
+            with self._allow_time():
+                self.checkpointer.turn()
+
+    def _frame_due(self) -> bool:
+        """Whether to show the lab now; one that rests is shown once more if it changed, and left alone."""
+        if self.lab.resting:
+            self.pacer.rest()
+        return self.pacer.frame_due(self.lab.resting)
+
+    def _steps(self, now: float) -> int:
+        if self.lab.resting:
+            return 0
+        return self.recorder.limited(self.pacer.next_steps(now, recorded=self.recorder.on))
+
+    def apply_updates(self) -> None:
+        """Apply the waiting values: each set as a whole or not at all."""
+        if not self._updates:
+            return
+        updates, self._updates = self._updates, []
+        for update in updates:
+            try:
+                self._apply(update.values)
+            except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
+                kept = {name: value for name, value in self.lab.values().items() if name in update.values}
+                self._sender.report_error(
+                    self.number, error, partial(messages.Refused, change=update.serial, kept=kept)
+                )
+        self._sender.send(messages.ParametersApplied(self.number, updates[-1].serial, self.lab.values()))
+
+    def _apply(self, values: Mapping[str, Any]) -> None:
+        check_device(self._engine, values)
+        if values.keys() & set(self.lab.STRUCTURAL):
+            with self._sender.extended_deadline(self.number, "rebuilding", COMPILING):
+                self.lab.update(**values)
+            self.pacer.cost = 0.0
+            self._measure()
+        else:
+            with self._allow_time():
+                self.lab.update(**values)
+        self._changed()
+
+    def _compute(self, steps: int) -> None:
+        by_hand = self.pacer.single_steps > 0
+        with self._allow_time("compute"), listening() as heard:
+            start = time.perf_counter()
+            timing = self.lab.advance(steps)
+            self.pacer.slice_done(replace(timing, spans=heard.spans), time.perf_counter() - start)
+            self.recorder.advanced(timing.steps)
+        self.checkpointer.touch(by_hand=by_hand)
+
+    def _show(self, slot: int) -> None:
+        with self._allow_time("show"), listening("levels") as heard, watching() as builds:
+            frame = self._frame()
+        if frame is None:
+            return
+        first_call = frame.timing.first_call or builds.count > 0
+        timing = self.pacer.frame_shown().total(replace(frame.timing, spans=heard.spans, first_call=first_call))
+        facts, notes = dict(frame.facts), dict(frame.notes)  # a read-only view cannot be pickled
+        frame = replace(frame, number=self.pacer.frames, timing=timing, facts=facts, notes=notes)
+        payload, buffers = pack(frame)
+        if not self._ring.put(slot, buffers):
+            slot, payload = IN_MESSAGE, messages.Payload(pickle.dumps(frame, protocol=5), ())
+        self._sender.send(messages.FrameMessage(self.number, slot, payload))
+        self._examine()
+
+    def _take_recorded_frame(self) -> None:
+        if self.recorder.turn(running=self.pacer.running):
+            self._examine()
+
+    def _examine(self) -> None:
+        """Pause a lab whose last frame was seen to hold NaN or inf."""
+        sick = not self.lab.healthy
+        if sick and (self.pacer.running or not self._sick):
+            self.pacer.stop()
+            self._sender.send_event(self.number, messages.Paused(NOT_FINITE))
+        self._sick = sick
+
+    def _frame(self) -> Frame | None:
+        """Return what the lab shows; None, and another look next time, if it cannot show what was asked for.
+
+        A client that asks for a view outside the grid is refused and keeps the view it had; a view that a new size of
+        the grid has left outside becomes the whole.
+        """
+        look = self.view, self.pixels
+        try:
+            frame = self.lab.frame(*look)
+        except ValueError as error:
+            if self.view is None:
+                raise
+            self.view, self.pixels = self._shown if look != self._shown else (None, self.pixels)
+            self.pacer.dirty = True
+            if look != self._shown:
+                self._sender.report_error(self.number, error, partial(messages.Refused, request=messages.Look))
+            return None
+        self._shown = look
+        return frame
+
+    def _changed(self) -> None:
+        self.pacer.dirty = True
+        self.recorder.changed()
+        self.checkpointer.touch(by_hand=True)
+
+    @contextmanager
+    def _allow_time(self, what: str = "") -> Iterator[None]:
+        """Announce what may outlast the usual deadline: the first call of a kernel, or any work on a large field."""
+        cold = what in self._cold or (bool(what) and self.lab.cold)
+        seconds = COMPILING if cold else self._allowance
+        if seconds < NOTICEABLE:
+            yield
+            return
+        with self._sender.extended_deadline(self.number, "compiling" if cold else "", seconds):
+            yield
+        self._cold.discard(what)
+
+    def _measure(self) -> None:
+        self._cold = {"compute", "show"}
+        self._allowance = self.lab.predicted_bytes(**self.lab.values()) / BYTES_PER_SECOND
+
+    def close(self) -> None:
+        """Give everything back."""
+        self.checkpointer.close()
+        self.lab.close()
+        self._ring.close()

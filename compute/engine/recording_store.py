@@ -1,0 +1,166 @@
+"""A recording on disk: a folder with `recording.json` and a file for each frame, every file whole or not there at all.
+
+A frame's file is one line of JSON, which says what its arrays are, and then their bytes: nothing in it is ever
+executed, so that a damaged file, or one of somebody else, is at worst refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.files import whole, whole_file
+from compute.frames import Curve, Frame, Raster
+from compute.timings import Timing
+
+SCHEMA = "fieldlab-recording/1"
+ABOUT = "recording.json"
+ENDING = ".frame"
+TIMING = ("backend", "variant", "steps", "cells", "launch", "compute", "levels", "transfer", "first_call")
+
+
+class RecordingError(ValueError):
+    """A folder or file that is no recording, or a damaged one; the text names it."""
+
+
+@dataclass(frozen=True)
+class RecordedFrame:
+    """A recorded frame. step: steps of the lab since the recording began; values: those of the lab's parameters that
+    have changed since the frame before, as JSON has them.
+    """
+
+    step: int
+    frame: Frame
+    values: Mapping[str, Any]
+
+
+class RecordingStore:
+    """Reads and writes the recording in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def begin(self, about: Mapping[str, Any]) -> None:
+        """Make the folder and note what is recorded. RecordingError if there is anything in it already."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if any(self.folder.iterdir()):
+            raise RecordingError(f"a recording needs an empty folder, and {self.folder} is not empty")
+        with whole(self.folder / ABOUT) as out:
+            json.dump({"schema": SCHEMA, **about}, out, indent=1, ensure_ascii=False, default=_json_value)
+
+    def about(self) -> dict[str, Any]:
+        """Return what `begin` noted. RecordingError if the folder holds no recording."""
+        try:
+            found = json.loads((self.folder / ABOUT).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RecordingError(f"{self.folder} holds no recording: {error}") from error
+        if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+            raise RecordingError(f"{self.folder} holds no recording of the schema {SCHEMA!r}")
+        return found
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of the frames that are there, ascending."""
+        names = (path.stem for path in self.folder.glob(f"*{ENDING}"))
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def put(self, number: int, data: bytes) -> None:
+        """Write a frame as encode_frame made it. OSError if the disk does not take it: then there is no such file.
+
+        A folder that was deleted is not made again: nobody would delete it a second time.
+        """
+        if not self.folder.is_dir():
+            raise FileNotFoundError(f"the folder {self.folder} is gone")
+        with whole_file(self.path(number)) as made:
+            made.write_bytes(data)
+
+    def get(self, number: int) -> RecordedFrame:
+        """Read a frame. RecordingError if it is damaged, OSError if it is not there."""
+        line, _, rest = self.path(number).read_bytes().partition(b"\n")
+        try:
+            head = json.loads(line)
+            parts, used = {}, 0
+            for name, entry in head["parts"].items():
+                parts[name], used = _read(entry, rest, used)
+            if used != len(rest):
+                raise ValueError(f"{len(rest)} bytes where {used} belong")  # noqa: TRY301 - put into words below
+            timing = Timing(**head["timing"])
+            frame = Frame(parts, head["facts"], timing, head["number"], head["notes"])
+            return RecordedFrame(int(head["step"]), frame, head["values"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise RecordingError(f"{self.path(number)} is damaged: {error}") from error
+
+    def head(self, number: int) -> dict[str, Any]:
+        """Return what a frame's file says of it: step, values, facts, notes and its parts without their bytes."""
+        with self.path(number).open("rb") as file:
+            line = file.readline()
+        try:
+            found = json.loads(line)
+            return {**found, "step": int(found["step"]), "parts": dict(found["parts"]), "facts": dict(found["facts"])}
+        except (ValueError, KeyError, TypeError) as error:
+            raise RecordingError(f"{self.path(number)} is damaged: {error}") from error
+
+    def cut(self, step: int) -> None:
+        """Delete the frames that were taken after `step` steps, which the lab has gone back behind."""
+        for number in reversed(self.numbers()):
+            if self.head(number)["step"] <= step:
+                break
+            self.path(number).unlink()
+
+    def path(self, number: int) -> Path:
+        """Return the path of a frame's file."""
+        return self.folder / f"{number:06d}{ENDING}"
+
+
+def encode_frame(recorded: RecordedFrame) -> bytes:
+    """Return the bytes of a frame's file."""
+    arrays: list[NDArray[Any]] = []
+    head = {
+        "step": recorded.step,
+        "values": dict(recorded.values),
+        "number": recorded.frame.number,
+        "facts": dict(recorded.frame.facts),
+        "notes": dict(recorded.frame.notes),
+        "timing": {name: getattr(recorded.frame.timing, name) for name in TIMING},
+        "parts": {name: _part(part, arrays) for name, part in recorded.frame.parts.items()},
+    }
+    line = json.dumps(head, ensure_ascii=False, default=_json_value).encode() + b"\n"
+    return line + b"".join(array.tobytes() for array in arrays)
+
+
+def _part(part: Raster | Curve, arrays: list[NDArray[Any]]) -> dict[str, Any]:
+    """Describe a part, and add its arrays to `arrays`."""
+    if isinstance(part, Raster):
+        arrays.append(part.levels)
+        about = {"low": float(part.low), "high": float(part.high), "extent": part.extent}
+        return {"raster": part.levels.shape, **about, "label": part.label, "unit": part.unit}
+    arrays += [np.asarray(part.x, np.float64), np.asarray(part.y, np.float64)]
+    return {"curve": len(part.x), "label": part.label}
+
+
+def _read(entry: Mapping[str, Any], data: bytes, start: int) -> tuple[Raster | Curve, int]:
+    """Return a part from its bytes in `data` from `start` on, and where they end. Its arrays cannot be written to."""
+    if "raster" in entry:
+        rows, columns = entry["raster"]
+        levels = np.frombuffer(data, np.uint8, rows * columns, start).reshape(rows, columns)
+        x0, y0, x1, y1 = entry["extent"]
+        raster = Raster(levels, entry["low"], entry["high"], (x0, y0, x1, y1), entry["label"], entry["unit"])
+        return raster, start + levels.nbytes
+    count = entry["curve"]
+    both = np.frombuffer(data[start : start + 16 * count], np.float64, 2 * count)
+    return Curve(both[:count], both[count:], entry["label"]), start + both.nbytes
+
+
+def _json_value(value: object) -> Any:
+    """Return in JSON what has no form there: a number of NumPy, or an uploaded file, by its checksum."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes, sha256 {hashlib.sha256(value).hexdigest()}"
+    return str(value)[:200]

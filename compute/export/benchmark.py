@@ -1,0 +1,274 @@
+"""`fieldlab bench export`: frames a second of each encoder, and of one worker against several."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from compute import machine
+from compute.backends import BACKENDS, backend
+from compute.devices import cpu_count
+from compute.export.film import Film, frame
+from compute.export.formats import FILMS, PNG, film_format
+from compute.export.render import Pixels, Replay, current_pixels, png
+from compute.export.render_pool import VISIBLE, LocalPool, MakePart, Part, gpus_here
+from compute.export.scene import Scene, SceneError
+from compute.files import whole
+from compute.timings import Spread
+
+NAME = "export"
+SCHEMA = "fieldlab-export-bench/1"
+ENCODED = Film(Scene("diffusion", {}, (512, 512)), 60, every=20)
+DEEP = {"center": ("-0.7436438870", "0.1318259042"), "zoom": "1e6", "max_iterations": 20_000, "colouring": "smooth"}
+SCENES = {
+    "light": Scene("mandelbrot", {"colouring": "smooth"}, (360, 640)),
+    "heavy": Scene("mandelbrot", DEEP, (1080, 1920)),
+}
+ENDINGS = (PNG.ending, *(one.ending for one in FILMS))
+LEAST = 3  # frames of each worker in a window, however long they take
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """One format: frames a second, and bytes a frame. missing: why it was not measured, or ""."""
+
+    ending: str
+    rate: Spread
+    frame_bytes: float
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """So many workers on one scene: frames a second while all of them were at work; devices: what they used."""
+
+    scene: str
+    workers: int
+    rate: Spread
+    devices: tuple[str, ...]
+
+
+# -- encoders
+
+
+def encoders(rounds: int) -> list[Encoder]:
+    """Time 60 frames of a field of 512 x 512 cells, by every encoder in turn, in another order each round."""
+    frames, order = list(_frames(ENCODED)), list(ENDINGS)
+    rates: dict[str, list[float]] = {ending: [] for ending in order}
+    sizes, missing = dict.fromkeys(order, 0), dict.fromkeys(order, "")
+    shuffle = random.Random(0).shuffle
+    for number in range(rounds + 1):
+        shuffle(order)
+        for ending in [each for each in order if not missing[each]]:
+            try:
+                seconds, sizes[ending] = _encoded(ending, frames)
+            except SceneError as error:
+                missing[ending] = str(error)
+                continue
+            if number:  # the first round may still load libraries
+                rates[ending].append(len(frames) / seconds)
+    return [Encoder(e, Spread.of(rates[e]), sizes[e] / len(frames), missing[e]) for e in ENDINGS]
+
+
+def _frames(film: Film) -> Iterator[Pixels]:
+    """Made here, one after the other."""
+    with closing(Replay.of(film.scene)) as run:
+        for number in range(film.frames):
+            run.to(film.at(number).steps)
+            yield current_pixels(run.lab, film.at(number))
+
+
+def _encoded(ending: str, frames: Sequence[Pixels]) -> tuple[float, int]:
+    """(seconds, bytes) of all frames."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, start = Path(folder) / f"film{ending}", time.perf_counter()
+        if ending == PNG.ending:
+            path.write_bytes(b"".join(png(frame) for frame in frames))
+        else:
+            film_format(path).write(path, iter(frames), ENCODED.rate, "")
+        return time.perf_counter() - start, path.stat().st_size
+
+
+# -- workers
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The same frame again and again, each with who made it and when."""
+
+    scene: Scene
+    count: int = 100_000
+    sequential: bool = False
+
+    @property
+    def task(self) -> MakePart:
+        """See RenderWork."""
+        return timed
+
+    def plain(self) -> dict[str, Any]:
+        """See RenderWork."""
+        return Film(self.scene, 1).plain()
+
+
+def timed(plain: Mapping[str, Any], number: int) -> Part:
+    """Make the frame; what is sent is who made it, with what, from when to when (seconds of the machine's clock)."""
+    start = time.monotonic()
+    frame(plain, 0)
+    device = os.environ.get(VISIBLE, "")
+    return number, json.dumps([os.getpid(), device, start, time.monotonic()]).encode()
+
+
+def pools(scenes: Sequence[str], counts: Sequence[int], values: Mapping[str, Any], gpu: bool, rounds: int,
+          seconds: float) -> Iterator[Pool]:  # fmt: skip
+    """Yield frames a second by each number of workers, in another order each round.
+
+    Counted is the time in which all workers are at work, of `seconds` at least; what they need to start is not.
+    """
+    shuffle = random.Random(0).shuffle
+    for name in scenes:
+        scene = Scene("mandelbrot", {**SCENES[name].values, **values}, SCENES[name].size)
+        rates: dict[int, list[float]] = {count: [] for count in counts}
+        used: dict[int, set[str]] = {count: set() for count in counts}
+        for _ in range(rounds):
+            order = list(counts)
+            shuffle(order)
+            for count in order:
+                rate, devices = _steady(Trial(scene), LocalPool(count, gpu), seconds)
+                rates[count].append(rate)
+                used[count] |= devices
+        for count in counts:
+            yield Pool(name, count, Spread.of(rates[count]), tuple(sorted(used[count])))
+
+
+def _steady(trial: Trial, by: LocalPool, seconds: float) -> tuple[float, set[str]]:
+    """(frames a second while all workers are at work, the GPUs they used)."""
+    shots: dict[int, list[tuple[float, float]]] = {}
+    devices: set[str] = set()
+    with closing(by.make(trial, range(trial.count))) as coming:
+        for _, data in coming:
+            pid, device, start, end = json.loads(data)
+            shots.setdefault(pid, []).append((start, end))
+            devices.add(device)
+            if len(shots) == by.workers and min(map(len, shots.values())) > LEAST and _window(shots)[2] > seconds:
+                break
+    begin, until, length = _window(shots)
+    return sum(_inside(shot, begin, until) for each in shots.values() for shot in each) / length, devices
+
+
+def _window(shots: Mapping[int, list[tuple[float, float]]]) -> tuple[float, float, float]:
+    """(begin, end, length) of the time in which every worker has made its first frame and not yet its last."""
+    begin = max(each[0][1] for each in shots.values())
+    until = min(each[-1][1] for each in shots.values())
+    return begin, until, until - begin
+
+
+def _inside(shot: tuple[float, float], begin: float, until: float) -> float:
+    """Which part of a frame was made between the two moments."""
+    start, end = shot
+    return max(0.0, min(end, until) - max(start, begin)) / max(end - start, 1e-9)
+
+
+# -- the command
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line's, in the place of the bench of a lab."""
+    parser = commands.add_parser("bench", help="time the encoders, and one worker against several")
+    parser.add_argument("what", choices=[NAME])
+    parser.add_argument("--backend", choices=[b.name for b in BACKENDS], help="of the workers (default: the fastest)")
+    parser.add_argument("--workers", type=_counts, help="how many, for example 1,2 (default: 1 to the number of GPUs)")
+    parser.add_argument("--scenes", type=_names, default=tuple(SCENES), help=", ".join(SCENES))
+    parser.add_argument("--rounds", type=int, default=5, help="samples of each (default 5)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each sample of workers (default 5)")
+    parser.add_argument("--json", action="store_true", help="print the record as JSON instead of tables")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write the record")
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace, command: str) -> int:
+    """Measure, and show or save the record; return 0."""
+    if chosen.rounds < 1 or chosen.seconds <= 0:
+        raise ValueError(f"rounds and seconds must be above 0, not {chosen.rounds} and {chosen.seconds}")
+    name = chosen.backend or next(b.name for b in reversed(BACKENDS) if not b.missing)
+    backend(name).require()
+    gpu = backend(name).device == "cuda"
+    most = len(gpus_here()) if gpu else min(2, cpu_count())
+    counts = chosen.workers or tuple(range(1, max(most, 1) + 1))
+    by_format = encoders(chosen.rounds)
+    by_count = list(pools(chosen.scenes, counts, {"backend": name}, gpu, chosen.rounds, chosen.seconds))
+    document = _record(by_format, by_count, name, command)
+    if chosen.save:
+        with whole(chosen.save) as out:
+            json.dump(document, out, indent=1, ensure_ascii=False)
+    if chosen.json:
+        Console(soft_wrap=True).print(json.dumps(document, indent=1, ensure_ascii=False), markup=False, highlight=False)
+    else:
+        _show(by_format, by_count, name)
+    return 0
+
+
+def _record(by_format: Sequence[Encoder], by_count: Sequence[Pool], name: str, command: str) -> dict[str, Any]:
+    about = {"date": machine.now(), "commit": machine.commit(), "machine": machine.machine(), "command": command}
+    return {
+        "schema": SCHEMA,
+        **about,
+        "versions": machine.versions(),
+        "encoders": [asdict(each) for each in by_format],
+        "backend": name,
+        "workers": [{**asdict(each), "times": _times(each, by_count)} for each in by_count],
+    }
+
+
+def _show(by_format: Sequence[Encoder], by_count: Sequence[Pool], name: str) -> None:
+    film = ENCODED
+    table = Table(title=f"{film.frames} frames of 512 x 512 pixels, diffusion, already computed", title_justify="left")
+    for column in ("format", "frames/s", "quartiles", "ms a frame", "kB a frame"):
+        table.add_column(column, justify="right")
+    for each in by_format:
+        rate = each.rate
+        figures = (f"{rate.median:.0f}", _quartiles(each), f"{1e3 / rate.median:.1f}", f"{each.frame_bytes / 1e3:.1f}")
+        table.add_row(each.ending, *((each.missing, "", "", "") if each.missing else figures))
+    Console().print(table)
+    table = Table(title=f"frames made, all workers at work ({name})", title_justify="left")
+    for column in ("scene", "workers", "frames/s", "quartiles", "times one", "GPUs"):
+        table.add_column(column, justify="right")
+    for pool in by_count:
+        row = f"{pool.rate.median:.3g}", _quartiles(pool), f"{_times(pool, by_count):.2f}", " ".join(pool.devices)
+        table.add_row(pool.scene, str(pool.workers), *row)
+    Console().print(table)
+
+
+def _quartiles(each: Encoder | Pool) -> str:
+    return f"{each.rate.q1:.3g} … {each.rate.q3:.3g}{' noisy' if each.rate.noisy else ''}"
+
+
+def _times(pool: Pool, pools: Sequence[Pool]) -> float:
+    """How many times the frames a second of the fewest workers on the same scene."""
+    fewest = min((each for each in pools if each.scene == pool.scene), key=lambda each: each.workers)
+    return pool.rate.median / fewest.rate.median
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    counts = tuple(sorted({int(part) for part in text.split(",") if part.strip().isdigit()}))
+    if not counts or min(counts) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of workers such as 1,2")
+    return counts
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in text.split(","))
+    if not set(names) <= set(SCENES):
+        raise argparse.ArgumentTypeError(f"scenes must be of {', '.join(SCENES)}, not {text!r}")
+    return names

@@ -1,0 +1,229 @@
+"""Numbers in files: a lab's raw results, a recording's levels, a sweep's rows. formats.py is the table of the formats.
+
+Arrays are written as NPZ or as Zarr (version 3), frames first; row 0 is the lowest, as in the lab. Rows are written as
+CSV, or as Parquet by pyarrow.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from importlib import import_module
+from math import nan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.engine.recording_store import RecordingError
+from compute.export.film import Film
+from compute.export.packages import PYARROW, ZARR
+from compute.export.render import TEXT, LiveState, OnProgress, Replay, opened_at
+from compute.export.scene import Scene, SceneError
+from compute.files import whole, whole_file
+from compute.lab import Lab
+
+if TYPE_CHECKING:
+    from compute.export.recordings import Recording
+
+NOTE = "8-bit levels: value = low + level / 254 * (high - low) of that frame; level 255 is no number; row 0 is lowest"
+
+Arrays = dict[str, NDArray[Any]]
+Rows = Sequence[Mapping[str, Any]]
+OnCount = Callable[[int, int], None]  # called with how many are done, of how many
+
+
+@contextmanager
+def _zarr_group(path: Path, about: Mapping[str, Any]) -> Iterator[Any]:
+    """A new Zarr group with `about` in its attributes, which takes the place of `path` at the end of the block."""
+    zarr = ZARR.load()
+    with whole_file(path) as made:
+        yield zarr.open_group(str(made), mode="w", attributes={TEXT: dict(about)})
+        if path.exists():  # a folder cannot take the place of another one
+            shutil.move(path, made.with_name("older"))
+
+
+# -- results of a lab
+
+
+def results(lab: Lab) -> Arrays:
+    """Return the lab's data; SceneError if it has none."""
+    found = lab.data()
+    if not found:
+        raise SceneError(f"{lab.LAB} has no raw data to be written")
+    return found
+
+
+def write_npz(
+    scene: Scene, path: Path, current: LiveState | None = None, progress: OnProgress = lambda _: None
+) -> None:
+    """Write the data of `scene` as a compressed NPZ, its plan as JSON in the entry "fieldlab".
+
+    current: see render.opened_at.
+    """
+    with opened_at(scene, current, progress) as lab:
+        found = results(lab)
+    with whole_file(path) as made, made.open("wb") as out:
+        entries: dict[str, Any] = {**found, TEXT: np.array(json.dumps(scene.plain()))}
+        np.savez_compressed(out, **entries)
+
+
+def write_zarr(
+    film: Film, path: Path, progress: Callable[[int], None] = lambda _: None, current: LiveState | None = None
+) -> None:
+    """Write the data of every frame as a Zarr group: an array a name, frames first; its attributes hold the plan.
+
+    current: of a film of one frame, see render.opened_at. ValueError where frames have data of different shapes;
+    SceneError if the package zarr is missing.
+    """
+    if current and film.frames > 1:
+        raise SceneError(f"what a lab holds now is one moment, not {film.frames}")
+    with _zarr_group(path, film.plain()) as group:
+        for number, found in enumerate(_moments(film, current)):
+            for name, values in found.items():
+                _store(group, film.frames, number, name, values)
+            progress(number + 1)
+
+
+def _moments(film: Film, current: LiveState | None) -> Any:
+    """The data of each frame in turn; a lab that goes on is not made anew."""
+    if not film.sequential:
+        for number in range(film.frames):
+            with opened_at(film.at(number), current) as lab:
+                yield results(lab)
+        return
+    with closing(Replay.of(film.scene)) as run:
+        for number in range(film.frames):
+            run.to(film.at(number).steps)
+            yield results(run.lab)
+
+
+def _store(group: Any, frames: int, number: int, name: str, values: NDArray[Any]) -> None:
+    if not number:
+        shape = (frames, *values.shape)
+        group.create_array(name, shape=shape, chunks=(1, *values.shape), dtype=values.dtype)
+    if group[name].shape[1:] != values.shape:
+        raise ValueError(
+            f"{name} of frame {number} has the shape {values.shape}, that of the first {group[name].shape[1:]}"
+        )
+    group[name][number] = values
+
+
+# -- levels of a recording
+#
+# They are what the screen got: one byte a pixel, 0 … 254 for the values from `low` to `high` of that frame, 255 for
+# what is no number. For the field in full precision, write the results of a lab. A file holds of every picture the
+# levels (frames, height, width) by its name, `<name>.low` and `<name>.high` (frames,), the `step` of each frame, and
+# the lab's facts as `fact.<name>`.
+
+
+def write_npz_levels(found: Recording, path: Path, about: Mapping[str, Any], progress: OnCount) -> None:
+    """Write every picture of the recording as NPZ, frame by frame: a recording may be larger than the memory.
+
+    SceneError for a recording of lines alone, or where frames have different sizes or parts.
+    """
+    columns, shapes = _columns_and_shapes(found)
+    every, done = len(shapes) * found.frames, 0
+    text = np.array(json.dumps({**about, "levels": NOTE}, ensure_ascii=False))
+    with whole_file(path) as made, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as out:
+        for name, values in {**columns, TEXT: text}.items():
+            with out.open(f"{name}.npy", "w") as entry:
+                np.lib.format.write_array(entry, values, allow_pickle=False)
+        for name, shape in shapes.items():
+            with out.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                head = {"descr": "|u1", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(entry, head)
+                for levels in _frames(found, name):
+                    entry.write(levels.tobytes())
+                    done += 1
+                    progress(done, every)
+
+
+def write_zarr_levels(found: Recording, path: Path, about: Mapping[str, Any], progress: OnCount) -> None:
+    """Write every picture of the recording as a Zarr group; see write_npz_levels."""
+    columns, shapes = _columns_and_shapes(found)
+    every, done = len(shapes) * found.frames, 0
+    with _zarr_group(path, {**about, "levels": NOTE}) as group:
+        for name, values in columns.items():
+            group.create_array(name, data=values)
+        for name, shape in shapes.items():
+            array = group.create_array(name, shape=shape, chunks=(1, *shape[1:]), dtype=np.uint8)
+            for number, levels in enumerate(_frames(found, name)):
+                array[number] = levels
+                done += 1
+                progress(done, every)
+
+
+def _columns_and_shapes(found: Recording) -> tuple[Arrays, dict[str, tuple[int, int, int]]]:
+    """What is one number a frame, (frames,) by its name; the shape (frames, height, width) of every picture."""
+    heads = [found.store.head(number) for number in found.numbers]
+    shapes = {name: _shape(found, heads, name) for name in found.parts}
+    if not shapes:
+        raise SceneError(f"a recording of {found.about['lab']} has no pictures, and so no levels")
+    facts = dict.fromkeys(fact for head in heads for fact in head["facts"])
+    columns: Arrays = {"step": np.array([head["step"] for head in heads], np.int64)}
+    for name in shapes:
+        for limit in ("low", "high"):
+            columns[f"{name}.{limit}"] = np.array([head["parts"][name][limit] for head in heads], np.float64)
+    columns |= {f"fact.{name}": np.array([head["facts"].get(name, nan) for head in heads], float) for name in facts}
+    return columns, shapes
+
+
+def _shape(found: Recording, heads: list[dict[str, Any]], name: str) -> tuple[int, int, int]:
+    seen = [head["parts"].get(name, {}).get("raster") for head in heads]
+    for number, shape in zip(found.numbers, seen, strict=True):
+        if shape != seen[0]:
+            raise SceneError(f"{name} of frame {number} has the shape {shape}, that of the first {seen[0]}")
+    return len(heads), *seen[0]
+
+
+def _frames(found: Recording, name: str) -> Iterator[NDArray[np.uint8]]:
+    for number in found.numbers:
+        try:
+            yield found.store.get(number).frame.rasters[name].levels
+        except RecordingError as error:
+            raise SceneError(str(error)) from error
+
+
+# -- rows of a table
+
+
+def write_csv(path: Path, rows: Rows, names: list[str], _about: str) -> None:
+    """Write `rows` as CSV with the columns `names`."""
+    with whole(path) as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
+
+
+def write_parquet(path: Path, rows: Rows, names: list[str], about: str) -> None:
+    """Write `rows` as Parquet with the columns `names`, each of one type; `about` is JSON for its schema."""
+    arrow = PYARROW.load()
+    columns = {name: arrow.array(_column([row.get(name) for row in rows])) for name in names}
+    table = arrow.table(columns).replace_schema_metadata({TEXT: about})
+    with whole_file(path) as made:
+        import_module("pyarrow.parquet").write_table(table, str(made))
+
+
+def _cell(value: Any) -> Any:
+    """JSON's words for what is no number and no text: true, false, lists; nothing for what is not there."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return repr(value) if isinstance(value, float) else json.dumps(value)
+
+
+def _column(values: list[Any]) -> list[Any]:
+    """Of one type: numbers, switches, or else text."""
+    present = [value for value in values if value is not None]
+    if all(isinstance(value, bool) for value in present) or all(isinstance(value, str) for value in present):
+        return values
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in present):
+        return values
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in present):
+        return [None if value is None else float(value) for value in values]
+    return [None if value is None else str(_cell(value)) for value in values]

@@ -1,0 +1,162 @@
+"""Drawings with axes, as SVG, PDF or PNG: a picture with its colour bar, or lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from numpy.typing import NDArray
+
+from compute.export.scene import APART, Scene, SceneError, coloured
+from compute.frames import NOT_FINITE, Frame, Raster
+from compute.lab import Lab
+from compute.panels import Foreign, Line, Panel
+
+HEIGHT = 6.0  # inches of any drawing: type and lines grow with the pixels
+LOOKS: dict[str, dict[str, Any]] = {
+    "line": {},
+    "dashed": {"linestyle": "--", "linewidth": 1},
+    "dotted": {"linestyle": ":", "linewidth": 1.2},
+    "points": {"linestyle": "none", "marker": "o", "markersize": 4},
+    "marked": {"marker": "o", "markersize": 5},
+    "spot": {"linestyle": "none", "marker": "o", "markersize": 9},
+}
+HUES = {"cpu": "#2f6db5", "gpu": "#c2570c"}  # as on the page
+WIDE = 36  # characters of a line in a legend
+MOST_INSIDE = 5  # entries of a legend that has its place among the lines
+MARKERS, STROKES = ("o", "s", "^", "D", "v", "h", "*", "P"), ("-", "--", ":", "-.")
+STEADY: dict[Any, Any] = {
+    "svg.hashsalt": "fieldlab",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "font.size": 11,
+}
+
+
+def save(figure: Figure, scene: Scene, path: Path, transparent: bool) -> None:
+    """Write the figure of `scene` as SVG, PDF or PNG by the ending of `path`; a scene's bytes are the same."""
+    with mpl.rc_context(STEADY):
+        figure.savefig(path, transparent=transparent, metadata=_about(path.suffix.lower(), json.dumps(scene.plain())))
+
+
+def pixels(lab: Lab, frame: Frame, scene: Scene) -> NDArray[np.uint8]:
+    """The panel as (height, width, 3), exactly the scene's size."""
+    canvas = FigureCanvasAgg(drawn(lab, frame, scene))
+    with mpl.rc_context(STEADY):
+        canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+def drawn(lab: Lab, frame: Frame, scene: Scene) -> Figure:
+    """The panel as a figure of the scene's size."""
+    panels = lab.panels(frame)
+    name = scene.part or next(iter(panels), "")
+    if name not in panels:
+        raise SceneError(f"part must be one of {', '.join(panels)} for {scene.lab}, not {scene.part!r}")
+    panel = panels[name]
+    with mpl.rc_context(STEADY):
+        dpi = scene.size[0] / HEIGHT
+        figure = Figure((scene.size[1] / dpi, HEIGHT), dpi=dpi, layout="constrained")
+        axes = figure.add_subplot()
+        axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+        if panel.image:
+            _picture(figure, axes, frame.rasters[panel.image], scene, lab.APART)
+            x0, y0, x1, y1 = panel.extent or frame.rasters[panel.image].extent
+            axes.images[0].set_extent((x0, x1, y0, y1))
+        else:
+            _lines(figure, axes, panel, frame)
+        if panel.note:
+            figure.supxlabel(panel.note, fontsize=9, color="0.35")
+    return figure
+
+
+def _picture(figure: Figure, axes: Axes, raster: Raster, scene: Scene, apart: tuple[int, int, int]) -> None:
+    x0, y0, x1, y1 = raster.extent
+    axes.imshow(coloured(raster.levels, scene.colours, apart)[::-1], extent=(x0, x1, y0, y1), origin="lower")
+    if apart == APART and (raster.levels == NOT_FINITE).any():
+        red, green, blue = (part / 255 for part in apart)
+        axes.legend(handles=[Patch(color=(red, green, blue), label="not finite")], loc="upper left")
+    ramp = coloured(np.arange(255, dtype=np.uint8)[None], scene.colours)[0] / 255
+    scale = ScalarMappable(Normalize(raster.low, raster.high), ListedColormap(list(map(tuple, ramp))))
+    figure.colorbar(scale, ax=axes, label=f"{raster.label} {f'[{raster.unit}]' if raster.unit else ''}".strip())
+
+
+def _lines(figure: Figure, axes: Axes, panel: Panel, frame: Frame) -> None:
+    number = dict.fromkeys(HUES, 0)  # of the lines of each device
+    for line in panel.lines:
+        if line.curve in frame.curves:
+            curve, look = frame.curves[line.curve], LOOKS[line.look]
+            if line.device:
+                look = {**look, **_hue(line, number[line.device])}
+                number[line.device] += "marker" in look
+            x = frame.curves[line.against].y if line.against else curve.x
+            kept = slice(None) if line.only is None else curve.x == line.only
+            (drawn,) = axes.plot(x[kept], curve.y[kept], label=line.label or None, **look)
+            if line.bars:
+                low, high = (frame.curves[name].y for name in line.bars)
+                axes.vlines(x, low, high, drawn.get_color(), linewidth=4, alpha=0.4)
+    _foreign(axes, panel, number)
+    for mark in panel.marks:
+        axes.axvspan(mark.low, mark.high, color="0.5", alpha=0.13, linewidth=0)
+        axes.axvline(mark.x, color="0.1", linestyle="--", linewidth=1.5, label=fill(mark.label, WIDE))
+    for axis in panel.log:
+        getattr(axes, f"set_{axis}scale")("log")
+    axes.grid(visible=True, alpha=0.3)
+    labels = len(axes.get_legend_handles_labels()[1])
+    if labels > MOST_INSIDE:
+        figure.legend(frameon=False, loc="outside right upper")
+    elif labels:
+        axes.legend(frameon=False)
+
+
+def _foreign(axes: Axes, panel: Panel, number: dict[str, int]) -> None:
+    """number: of the lines of each device so far."""
+    for figures in panel.foreign:
+        if figures.cited:
+            _cited(axes, figures)
+        else:
+            _recorded(axes, figures, number[figures.device])
+            number[figures.device] += 1
+
+
+def _cited(axes: Axes, figures: Foreign) -> None:
+    """Hatched, with its name beside it."""
+    axes.scatter(figures.x, figures.y, 110, marker="s", facecolors="none", edgecolors="0.35", hatch="////")
+    for place in zip(figures.x, figures.y, strict=True):
+        axes.annotate(figures.label, place, (-10, 0), textcoords="offset points", ha="right", va="center", size=9)
+
+
+def _recorded(axes: Axes, curve: Foreign, number: int) -> None:
+    """Hollow and thin beside what the frame has; it is the `number`-th line of its device."""
+    hue, mark = HUES[curve.device], MARKERS[number % len(MARKERS)]
+    axes.plot(
+        curve.x, curve.y, color=hue, linewidth=1, marker=mark, markersize=6, markerfacecolor="white", label=curve.label
+    )  # fmt: skip
+    if curve.bars:
+        low, high = zip(*curve.bars, strict=True)
+        axes.vlines(curve.x, low, high, hue, linewidth=4, alpha=0.25, zorder=1)
+
+
+def _hue(line: Line, number: int) -> dict[str, Any]:
+    """What tells the `number`-th line of a device from its others."""
+    marked = LOOKS[line.look].get("marker") is not None
+    mark = {"marker": MARKERS[number % len(MARKERS)]} if marked else {}
+    stroke = {"linestyle": STROKES[number % len(STROKES)]} if line.look == "marked" else {}
+    return {"color": HUES[line.device], **mark, **stroke}
+
+
+def _about(ending: str, plan: str) -> dict[str, Any]:
+    """The plan in the file, and no date: it would make each file another."""
+    if ending == ".svg":
+        return {"Description": plan, "Date": None}
+    return {"Subject": plan, "CreationDate": None} if ending == ".pdf" else {"fieldlab": plan}

@@ -1,0 +1,290 @@
+"""The one table of the files that Fieldlab writes: what each is called, what it holds and needs, and who writes it.
+
+The command line, the card on the page and the sweeps choose from FORMATS. A still or an array file is made of a scene
+in one go; a film is encoded from frames that were made before (film_renderer.py, recordings.py); a table from rows
+(sweep.py). `<name>.json` stands beside each file: `describe` writes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from compute import machine
+from compute.export import data_files, film_files, render
+from compute.export.data_files import Rows
+from compute.export.film import Film
+from compute.export.film_files import Frames
+from compute.export.packages import AV, PYARROW, ZARR, Package
+from compute.export.render import LiveState, OnProgress
+from compute.export.scene import Scene, SceneError
+from compute.files import whole, whole_file
+
+EVEN = "its colours are kept for every second pixel, so that width and height must be even"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFormat:
+    """name: on the page; ending: of the file's name, in lower case; package: what it needs beyond Fieldlab's own."""
+
+    name: str
+    ending: str
+    package: Package | None = None
+
+    @property
+    def installed(self) -> bool:
+        """Whether what it needs is there."""
+        return self.package is None or self.package.installed
+
+
+@dataclass(frozen=True, kw_only=True)
+class StillFormat(FileFormat):
+    """One picture of a scene. axes: it is a drawing with axes.
+
+    write(scene, path, command, current, progress, transparent): see `write_picture` and `write_drawing`.
+    """
+
+    axes: bool
+    write: Callable[[Scene, Path, str, LiveState | None, OnProgress, bool], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrayFormat(FileFormat):
+    """Raw results of a lab. write(film, path, command, current, progress): see `write_npz`."""
+
+    write: Callable[[Film, Path, str, LiveState | None, OnProgress], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilmFormat(FileFormat):
+    """A film. largest: pixels a side; fastest: frames a second; even: width and height must be even.
+
+    encode(path, frames, rate, comment): see film_files.py.
+    """
+
+    largest: int
+    fastest: float = inf
+    even: bool = False
+    encode: Callable[[Path, Frames, float, str], None]
+
+    def require(self, size: tuple[int, int], rate: float = 1.0) -> None:
+        """Raise SceneError if a film of that (height, width) and rate could not be written: before hours of work."""
+        if self.package:
+            self.package.load()
+        if self.even and (size[0] % 2 or size[1] % 2):
+            raise SceneError(f"{self.ending} cannot be {size[1]} x {size[0]}: {EVEN}")
+        if max(size) > self.largest:
+            raise SceneError(f"{self.ending} has at most {self.largest} pixels a side, not {size[1]} x {size[0]}")
+        self._require_rate(rate)
+
+    def write(self, path: Path, frames: Frames, rate: float, comment: str) -> None:
+        """Write `frames`, (height, width, 3) uint8 each, all of one size, as the film `path`, whole or not at all.
+
+        SceneError for a rate that the format does not have, or a library that is missing.
+        """
+        self._require_rate(rate)
+        with whole_file(path) as made:
+            self.encode(made, frames, rate, comment)
+
+    def _require_rate(self, rate: float) -> None:
+        if rate > self.fastest:
+            raise SceneError(f"rate must be at most {self.fastest:g} frames a second for {self.ending}, not {rate:g}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFormat(FileFormat):
+    """Rows with named columns. write_rows(path, rows, names, about): see data_files.py."""
+
+    write_rows: Callable[[Path, Rows, list[str], str], None]
+
+    def require(self) -> None:
+        """Raise SceneError if a library is missing: before hours of work."""
+        if self.package:
+            self.package.load()
+
+    def write(self, path: Path, rows: Rows, about: str) -> None:
+        """Write `rows`, a column for every name in any of them. about: JSON that a Parquet file holds, too."""
+        self.require()
+        self.write_rows(path, rows, list(dict.fromkeys(name for row in rows for name in row)), about)
+
+
+# -- files of a scene, made in one go
+
+
+def write_picture(
+    scene: Scene,
+    path: Path,
+    command: str = "",
+    current: LiveState | None = None,
+    progress: OnProgress = lambda _: None,
+    _transparent: bool = False,
+) -> None:
+    """Write `scene` as a PNG, with what is needed to make it again in it and in `<name>.json` beside it.
+
+    command: what was typed to make it; current: see render.opened_at; progress: called with the part that is done.
+    """
+    _require(scene, current)
+    text = json.dumps({**scene.plain(), "made": {"command": command}}, ensure_ascii=False)
+    data = render.png(render.pixels(scene, current, progress), text)
+    with whole_file(path) as made:
+        made.write_bytes(data)
+        describe(scene.plain(), path, command, 0.0, made)
+
+
+def write_drawing(
+    scene: Scene,
+    path: Path,
+    command: str = "",
+    current: LiveState | None = None,
+    progress: OnProgress = lambda _: None,
+    transparent: bool = False,
+) -> None:
+    """Write a panel of `scene` with axes as SVG, PDF or PNG; transparent: nothing behind it. See write_picture."""
+    from compute.export import figures  # heavy, and seldom needed
+
+    _require(scene, current)
+    with whole_file(path) as made:
+        with render.opened_at(scene, current, progress) as lab:
+            figure = figures.drawn(lab, lab.frame(scene.view, scene.size), scene)
+        figures.save(figure, scene, made, transparent)
+        describe(scene.plain(), path, command, 0.0, made)
+
+
+def write_npz(
+    film: Film,
+    path: Path,
+    command: str = "",
+    current: LiveState | None = None,
+    progress: OnProgress = lambda _: None,
+) -> None:
+    """Write the raw results at the film's first moment as NPZ. See write_picture."""
+    _require(film, current)
+    with whole_file(path) as made:
+        data_files.write_npz(film.scene, made, current, progress)
+        describe(film.scene.plain(), path, command, 0.0, made)
+
+
+def write_zarr(
+    film: Film,
+    path: Path,
+    command: str = "",  # noqa: ARG001 - its attributes say what it is: nothing stands beside it
+    current: LiveState | None = None,
+    progress: OnProgress = lambda _: None,
+) -> None:
+    """Write the raw results at all moments of the film as Zarr; current: for a film of one moment alone."""
+    _require(film, current)
+    data_files.write_zarr(film, path, lambda done: progress(done / film.frames), current)
+
+
+def write_zipped_zarr(
+    film: Film,
+    path: Path,
+    command: str = "",
+    current: LiveState | None = None,
+    progress: OnProgress = lambda _: None,
+) -> None:
+    """Write Zarr in a ZIP file, which zarr opens as it is."""
+    inner = path.with_suffix("")
+    write_zarr(film, inner, command, current, progress)
+    with whole_file(path) as made:
+        shutil.make_archive(str(made.with_suffix("")), "zip", inner)
+    shutil.rmtree(inner)
+    describe(film.scene.plain(), path, command, 0.0)
+
+
+def _require(plan: Scene | Film, current: LiveState | None) -> None:
+    """Check what is not known to have been shown already."""
+    if current is None:
+        plan.check()
+
+
+# -- what stands beside a file
+
+
+def describe(plain: dict[str, Any], path: Path, command: str, seconds: float, made: Path | None = None) -> None:
+    """Write `<name>.json` beside the file `path`, which may still lie at `made`."""
+    with whole(path.with_name(f"{path.name}.json")) as out:
+        json.dump(described(plain, made or path, command, seconds), out, indent=1, ensure_ascii=False)
+
+
+def described(plain: dict[str, Any], path: Path, command: str, seconds: float) -> dict[str, Any]:
+    """Return what stands beside a file: all that makes it again, where and when it was made, and its checksum."""
+    with path.open("rb") as data:
+        checksum = hashlib.file_digest(data, "sha256").hexdigest()
+    return {
+        **plain,
+        "made": {
+            "file": path.name,
+            "sha256": checksum,
+            "seconds": round(seconds, 3),
+            "command": command,
+            "date": machine.now(),
+            "commit": machine.commit(),
+            "machine": machine.machine(),
+            "versions": machine.versions(),
+        },
+    }
+
+
+# -- the table
+
+PNG = StillFormat(name="PNG", ending=".png", axes=False, write=write_picture)
+NPZ = ArrayFormat(name="NPZ (NumPy)", ending=".npz", write=write_npz)
+FOLDER_ZARR = ArrayFormat(name="Zarr", ending=".zarr", package=ZARR, write=write_zarr)
+ZIPPED_ZARR = ArrayFormat(name="Zarr, zipped", ending=".zarr.zip", package=ZARR, write=write_zipped_zarr)
+FORMATS: tuple[FileFormat, ...] = (
+    PNG,
+    StillFormat(name="PNG with axes", ending=".png", axes=True, write=write_drawing),
+    NPZ,
+    FOLDER_ZARR,
+    ZIPPED_ZARR,
+    StillFormat(name="SVG", ending=".svg", axes=True, write=write_drawing),
+    StillFormat(name="PDF", ending=".pdf", axes=True, write=write_drawing),
+    FilmFormat(name="MP4", ending=".mp4", package=AV, largest=16384, even=True, encode=film_files.mp4),
+    FilmFormat(name="WebM", ending=".webm", package=AV, largest=16384, even=True, encode=film_files.webm),
+    # browsers show a GIF's frame that is shorter than 1/50 s for 1/10 s
+    FilmFormat(name="GIF", ending=".gif", largest=65535, fastest=50.0, encode=film_files.gif),
+    FilmFormat(name="WebP", ending=".webp", largest=16383, encode=film_files.webp),
+    TableFormat(name="CSV", ending=".csv", write_rows=data_files.write_csv),
+    TableFormat(name="Parquet", ending=".parquet", package=PYARROW, write_rows=data_files.write_parquet),
+)
+
+STILLS = tuple(one for one in FORMATS if isinstance(one, StillFormat))
+ARRAYS = tuple(one for one in FORMATS if isinstance(one, ArrayFormat))
+FILMS = tuple(one for one in FORMATS if isinstance(one, FilmFormat))
+TABLES = tuple(one for one in FORMATS if isinstance(one, TableFormat))
+RENDERED = tuple(
+    dict.fromkeys(one.ending for one in FORMATS if not isinstance(one, TableFormat) and one is not ZIPPED_ZARR)
+)
+"""Endings of what `fieldlab render` writes."""
+
+
+def render_format(path: Path, axes: bool) -> StillFormat | ArrayFormat | FilmFormat:
+    """Return the format of a file by its name's ending; axes: whether a PNG has them. SceneError for one unknown."""
+    ending = path.suffix.lower()
+    for still in STILLS:
+        if still.ending == ending and (still.axes or not axes):
+            return still
+    return next((one for one in ARRAYS if one.ending == ending), None) or film_format(path)
+
+
+def film_format(path: Path) -> FilmFormat:
+    """Return the format of a film by its name's ending; SceneError names those there are."""
+    for one in FILMS:
+        if one.ending == path.suffix.lower():
+            return one
+    raise SceneError(f"a film must end in one of {', '.join(one.ending for one in FILMS)}, not {path.name!r}")
+
+
+def table_format(path: Path) -> TableFormat:
+    """Return the format of a table by its name's ending; SceneError names those there are."""
+    for one in TABLES:
+        if one.ending == path.suffix.lower():
+            return one
+    raise SceneError(f"a table must end in one of {', '.join(one.ending for one in TABLES)}, not {path.name!r}")

@@ -1,0 +1,120 @@
+"""Values of a lab's parameters from the texts of a command line: one, or many for a sweep."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import param
+
+from compute.export.scene import SceneError, short
+from compute.lab import Lab
+
+RANGE = re.compile(r"(?P<low>[^:,]+):(?P<high>[^:,]+):(?P<by_factors>x?)(?P<count>\d+)")
+MOST_VALUES = 10_000  # of one parameter
+
+
+def values_of(kind: type[Lab], texts: Sequence[str]) -> dict[str, Any]:
+    """Return NAME=VALUE texts as values of the lab's parameters; SceneError names those there are."""
+    return {name: parsed(kind, name, value) for name, value in (_split(kind, text) for text in texts)}
+
+
+def parsed(kind: type[Lab], name: str, text: str) -> Any:
+    """Return a value from its text.
+
+    It is JSON for numbers and switches, comma-separated for tuples, one of the choices there are, else as it stands.
+    """
+    parameter: Any = kind.param[name]
+    if isinstance(parameter, param.Tuple):
+        parts = [part.strip() for part in text.split(",")]
+        if isinstance(parameter, param.NumericTuple):
+            return tuple(_number(name, part) for part in parts)
+        return tuple(parts)
+    if isinstance(parameter, param.Number | param.Boolean | param.List | param.Dict):
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            raise SceneError(f"{name} must be a value such as {json.dumps(parameter.default)}, not {text!r}") from error
+    return _chosen(kind, name, text) if type(parameter) is param.Selector else text
+
+
+def _chosen(kind: type[Lab], name: str, text: str) -> str:
+    """One of a parameter's choices, by its name or by what the page calls it; SceneError names those there are."""
+    choices = {str(one): "" for one in kind.param[name].objects}
+    if name == "backend":
+        choices = {one.name: one.label for one in kind.backends()}
+    for choice, label in choices.items():
+        if text == choice or text.casefold() in (choice.casefold(), label.casefold() or None):
+            return choice
+    known = ", ".join(f"{choice} ({label})" if label else choice for choice, label in choices.items())
+    raise SceneError(f"{name} must be one of {known}, not {short(text)}")
+
+
+def axes_of(kind: type[Lab], texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Return NAME=a,b,c texts, or NAME=lo:hi:n (even steps), NAME=lo:hi:xn (equal factors), as values to be tried.
+
+    Tuples are separated by semicolons. SceneError for a name that comes twice, or for no or too many values.
+    """
+    found: dict[str, tuple[Any, ...]] = {}
+    for text in texts:
+        name, spec = _split(kind, text)
+        if name in found:
+            raise SceneError(f"{name} can be varied once, not twice")
+        found[name] = _many(kind, name, spec)
+    return found
+
+
+def _many(kind: type[Lab], name: str, spec: str) -> tuple[Any, ...]:
+    parameter: Any = kind.param[name]
+    ranged = RANGE.fullmatch(spec)
+    if ranged and isinstance(parameter, param.Number | param.String) and not isinstance(parameter, param.Boolean):
+        return tuple(dict.fromkeys(_written(parameter, value) for value in _range(name, ranged)))
+    pieces = [piece.strip() for piece in spec.split(";" if isinstance(parameter, param.Tuple) else ",")]
+    if not all(pieces) or len(pieces) > MOST_VALUES:
+        raise SceneError(f"{name} must be values separated by commas, at most {MOST_VALUES}, not {short(spec)}")
+    return tuple(parsed(kind, name, piece) for piece in pieces)
+
+
+def _range(name: str, ranged: re.Match[str]) -> list[float]:
+    low, high, count = _number(name, ranged["low"]), _number(name, ranged["high"]), int(ranged["count"])
+    if not 2 <= count <= MOST_VALUES:
+        raise SceneError(f"{name} must be 2 to {MOST_VALUES} values, not {count}")
+    if not ranged["by_factors"]:
+        return [_short_float(value) for value in np.linspace(low, high, count)]
+    if not (low > 0 and high > 0):
+        raise SceneError(f"{name} by equal factors must be above 0 at both ends, not {ranged[0]!r}")
+    return [_short_float(value) for value in np.geomspace(low, high, count)]
+
+
+def _short_float(value: float) -> float:
+    """Without the last digit's rounding: 0.15 instead of 0.15000000000000002."""
+    return float(f"{value:.15g}")
+
+
+def _written(parameter: Any, value: float) -> Any:
+    """A number as the parameter wants it."""
+    if isinstance(parameter, param.Integer):
+        return round(value)
+    return f"{value:.15g}" if isinstance(parameter, param.String) else value
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise SceneError(f"{name} must be a finite number, not {text!r}")
+    return value
+
+
+def _split(kind: type[Lab], text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    known: Mapping[str, Any] = kind.param.objects("existing")
+    if not equals or name not in known or name == "name":
+        raise SceneError(f"{text!r} must be NAME=VALUE with a parameter of {kind.LAB}: {', '.join(sorted(known))}")
+    return name, value

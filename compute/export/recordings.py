@@ -1,0 +1,266 @@
+"""A recording made into a file: a film in the colours of a look, its last picture, or its levels.
+
+The frames are those that the engine has written (engine.recording_store), at exactly the steps that were asked for.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from time import perf_counter
+from typing import Any, cast
+
+import numpy as np
+from PIL import Image
+
+from compute.devices import cpu_count
+from compute.engine.recording_store import RecordingError, RecordingStore
+from compute.export import render
+from compute.export.data_files import OnCount, write_npz_levels, write_zarr_levels
+from compute.export.film import RATES
+from compute.export.formats import FOLDER_ZARR, NPZ, PNG, describe, film_format
+from compute.export.render import Pixels
+from compute.export.render_pool import LocalPool, MakePart, Part
+from compute.export.scene import Look, Scene, SceneError, coloured, scene_of
+from compute.files import whole_file
+from compute.frames import Frame
+from compute.lab import Lab
+from compute.labs import lab_class
+
+DRAWN = (720, 1280)  # (height, width) of a drawing for which no size was asked for
+FEW = 20  # drawn frames for which no further process is started: it needs two seconds
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording in a folder. about: lab, values at the start, every, pixels, most, began; numbers, steps: of the
+    frames; changes: {"frame", "step", "values"} where values of the lab were changed; parts: its pictures, panels: its
+    drawings, of the first and the last frame.
+    """
+
+    store: RecordingStore
+    about: Mapping[str, Any]
+    numbers: tuple[int, ...]
+    steps: tuple[int, ...]
+    changes: tuple[Mapping[str, Any], ...]
+    parts: tuple[str, ...]
+    panels: tuple[str, ...]
+
+    @property
+    def frames(self) -> int:
+        """How many there are."""
+        return len(self.numbers)
+
+    @property
+    def kind(self) -> type[Lab]:
+        """The lab's class."""
+        return lab_class(self.about["lab"])
+
+    def plain(self) -> dict[str, Any]:
+        """Return what was recorded, as values for JSON."""
+        steps = {"first_step": self.steps[0], "last_step": self.steps[-1], "changes": len(self.changes)}
+        return {**self.about, "frames": self.frames, **steps}
+
+
+def recorded(folder: Path) -> Recording:
+    """Return the recording in `folder`. SceneError if there is none, or no frame of it, or a damaged one."""
+    store = RecordingStore(folder)
+    try:
+        about, numbers = store.about(), store.numbers()
+        if not numbers:
+            raise SceneError("nothing was recorded: there is no frame")
+        heads = [store.head(number) for number in numbers]
+        ends = [store.get(number).frame for number in (numbers[0], numbers[-1])]
+    except RecordingError as error:
+        raise SceneError(str(error)) from error
+    steps = tuple(head["step"] for head in heads)
+    changes = [
+        {"frame": number, "step": head["step"], "values": head["values"]}
+        for number, head in enumerate(heads) if head["values"]
+    ]  # fmt: skip
+    parts = tuple(dict.fromkeys(name for frame in ends for name in frame.rasters))
+    panels = tuple(dict.fromkeys(name for frame in ends for name in lab_class(about["lab"]).panels(frame)))
+    return Recording(store, about, tuple(numbers), steps, tuple(changes), parts, panels)
+
+
+def write(  # noqa: PLR0913 - what a film of a recording can be, each with a default
+    folder: Path,
+    path: Path,
+    look: Look | None = None,
+    part: str = "",
+    size: tuple[int, int] | None = None,
+    rate: float = 30.0,
+    progress: OnCount = lambda _done, _of: None,
+    *,
+    command: str = "",
+    axes: bool = False,
+) -> None:
+    """Make `path` of the recording in `folder`: a film of `rate` frames a second, or by its ending `.png` the last
+    frame, `.npz` or `.zarr` the levels themselves; and `<name>.json` beside it.
+
+    part: a picture of the lab, or a drawing of lines; "" for the first picture. size: (height, width); None for that of
+    the recording, or the largest whole multiple of it within what was asked for then; other frames are fitted to it.
+    axes: draw a picture with its axes. progress: frames done, of so many. SceneError says what is wrong.
+    """
+    start, found = perf_counter(), recorded(folder)
+    if not RATES[0] <= rate <= RATES[1]:
+        raise SceneError(f"rate must be from {RATES[0]:g} to {RATES[1]:g} frames a second, not {rate}")
+    about = found.plain()
+    if path.suffix.lower() == FOLDER_ZARR.ending:  # a folder, whose attributes say what it is
+        write_zarr_levels(found, path, about, progress)
+        return
+    with whole_file(path) as made:
+        if path.suffix.lower() == NPZ.ending:
+            write_npz_levels(found, made, about, progress)
+        else:
+            about |= _painted(found, _painter(found, look or Look(), part, size, axes), made, rate, progress)
+        beside = {**about, "changes": list(found.changes)}
+        describe(beside, path, command, perf_counter() - start, made)
+
+
+def _painted(found: Recording, painter: Painter, path: Path, rate: float, progress: OnCount) -> dict[str, Any]:
+    """Write the film or the picture; returns how the recording is shown in it."""
+    shown = _shown(painter, path, rate)
+    comment = json.dumps(found.plain() | shown, ensure_ascii=False)
+    if path.suffix.lower() == PNG.ending:
+        path.write_bytes(render.png(next(_pictures(painter, found.numbers[-1:], path, progress)), comment))
+    else:
+        film_format(path).write(path, _pictures(painter, found.numbers, path, progress), rate, comment)
+    return shown
+
+
+@dataclass(frozen=True)
+class Painter:
+    """Makes pixels, of `scene.size`, of recorded frames."""
+
+    found: Recording
+    scene: Scene
+
+    @property
+    def coloured(self) -> bool:
+        """Whether it shows a picture as it is, and draws nothing."""
+        return not self.scene.axes and self.scene.part in self.found.parts
+
+    def pixels(self, number: int) -> Pixels | None:
+        """Return the picture of a frame; None if it has no such part. SceneError for a damaged frame."""
+        try:
+            frame = self.found.store.get(number).frame
+        except RecordingError as error:
+            raise SceneError(str(error)) from error
+        if self.coloured and self.scene.part not in frame.rasters:
+            return None
+        if self.coloured:
+            shades = coloured(frame.rasters[self.scene.part].levels, self.scene.colours, self.found.kind.APART)
+            return render.fitted(shades, self.scene.size)
+        return self._drawn(frame)
+
+    def _drawn(self, frame: Frame) -> Pixels | None:
+        from compute.export import figures  # heavy, and seldom needed
+
+        if self.scene.part not in self.found.kind.panels(frame):
+            return None
+        return figures.pixels(cast(Lab, self.found.kind), frame, self.scene)  # it asks for what the class knows
+
+
+def _painter(found: Recording, look: Look, part: str, size: tuple[int, int] | None, axes: bool) -> Painter:
+    name = part or next(iter(found.parts or found.panels), "")
+    if name not in (found.panels if axes else (*found.parts, *found.panels)):
+        known = ", ".join(dict.fromkeys((*found.parts, *found.panels)))
+        raise SceneError(f"part must be one of {known} for this recording, not {part!r}")
+    if size is None:
+        size = DRAWN if axes or name not in found.parts else _natural(found, name)
+    return Painter(found, Scene(found.about["lab"], {}, size, 0, name, look, axes=axes))
+
+
+def _natural(found: Recording, name: str) -> tuple[int, int]:
+    """The size of the first frame's picture, times the largest whole number within what was asked for."""
+    shapes = (found.store.head(number)["parts"].get(name) for number in found.numbers)
+    rows, columns = next(shape["raster"] for shape in shapes if shape)
+    height, width = found.about["pixels"]
+    factor = max(1, min(height // rows, width // columns))
+    return factor * rows, factor * columns
+
+
+def _shown(painter: Painter, path: Path, rate: float) -> dict[str, Any]:
+    """How it is shown, for JSON."""
+    scene = painter.scene
+    about = {"part": scene.part, "look": asdict(scene.colours), "size": list(scene.size), "axes": scene.axes}
+    if path.suffix.lower() == PNG.ending:
+        return about
+    padded = _padding(scene.size, path)
+    film_format(path).require((scene.size[0] + padded[0], scene.size[1] + padded[1]), rate)
+    words = {"padded": "the last row or column is repeated, since width and height must be even"} if any(padded) else {}
+    return {**about, "rate": rate, **words}
+
+
+def _padding(size: tuple[int, int], path: Path) -> tuple[int, int]:
+    """Rows and columns that this kind of film needs beyond `size`. SceneError for an ending that is unknown."""
+    if path.suffix.lower() == PNG.ending or not film_format(path).even:
+        return 0, 0
+    return size[0] % 2, size[1] % 2
+
+
+def _pictures(painter: Painter, numbers: tuple[int, ...], path: Path, progress: OnCount) -> Iterator[Pixels]:
+    """The pictures of the frames that have the part; SceneError if none has."""
+    rows, columns = _padding(painter.scene.size, path)
+    made = 0
+    for done, picture in enumerate(_painted_in_turn(painter, numbers), start=1):
+        if picture is not None:
+            yield np.pad(picture, ((0, rows), (0, columns), (0, 0)), mode="edge") if rows or columns else picture
+            made += 1
+        progress(done, len(numbers))
+    if not made:
+        raise SceneError(f"no frame of the recording shows {painter.scene.part}")
+
+
+def _painted_in_turn(painter: Painter, numbers: tuple[int, ...]) -> Iterator[Pixels | None]:
+    """The pictures in order. Many that are drawn, which takes a tenth of a second each, are drawn by processes."""
+    workers = min(cpu_count() // 2, len(numbers) // FEW)
+    if painter.coloured or workers < 2:
+        yield from map(painter.pixels, numbers)
+        return
+    with closing(LocalPool(workers).make(Drawings(painter), numbers)) as coming:
+        early: dict[int, bytes] = {}
+        for number in numbers:
+            while number not in early:
+                early.update([next(coming)])
+            data = early.pop(number)
+            yield np.asarray(Image.open(io.BytesIO(data))) if data else None
+
+
+@dataclass(frozen=True)
+class Drawings:
+    """Drawn frames, as a RenderWork for a render pool."""
+
+    painter: Painter
+    sequential = False
+
+    @property
+    def task(self) -> MakePart:
+        """The function that draws one."""
+        return drawing
+
+    @property
+    def count(self) -> int:
+        """How many frames there are."""
+        return self.painter.found.frames
+
+    def plain(self) -> dict[str, Any]:
+        """Where they are, and how they are shown."""
+        return {"folder": str(self.painter.found.store.folder), "scene": self.painter.scene.plain()}
+
+
+def drawing(plain: Mapping[str, Any], number: int) -> Part:
+    """Draw one frame of `Drawings`, as PNG; no bytes if it does not show the part."""
+    picture = _drawer(plain["folder"], json.dumps(plain["scene"])).pixels(number)
+    return number, b"" if picture is None else render.png(picture)
+
+
+@lru_cache(maxsize=1)
+def _drawer(folder: str, scene: str) -> Painter:
+    return Painter(recorded(Path(folder)), scene_of(json.loads(scene)))

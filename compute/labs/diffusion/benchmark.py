@@ -1,0 +1,310 @@
+"""What `fieldlab bench diffusion` times, what the live readout compares, and which results are right.
+
+Up to REFERENCE_CELLS the result after CHECK_STEPS steps is compared with cpu_numpy in float64, from the same field of
+smooth modes and noise. Larger grids, where that reference would take minutes, start from a sum of eigenmodes of the
+discrete Laplacian, whose state after n steps is known exactly: mode k is multiplied by g_k ** n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import pi
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.backends import Backend
+from compute.bench.measure import MOST_STEPS
+from compute.bench.rates import Rate
+from compute.bench.workload import Checked, Option, Way
+from compute.comparison.fields import FieldRules
+from compute.devices import Device
+from compute.labs.diffusion import cpu_numpy
+from compute.labs.diffusion.scheme import EDGES
+from compute.record import Recorded
+from compute.timings import Timing
+
+__all__ = ["MOST_STEPS"]
+
+R = 0.2  # D dt / dx^2, the lab's default
+CHECK_STEPS = 25  # no multiple of 12 or 16, so that launches of many steps show their remainder too
+REFERENCE_CELLS = 2048**2  # cpu_numpy takes a few seconds for the check at this size
+BLOCK = 2**18  # cells compared at a time: 2 MiB of float64 stay in a cache, ten times faster than in memory
+
+Field = NDArray[Any]
+
+LARGEST_SIZE = 32768  # cells a side: 4 GiB of float32
+SIZES = (512, 2000)  # cells a side, when none are asked for
+GPU_SIZES = (*SIZES, 8192, 16384)  # the same where there is a GPU
+DTYPES = ("float32", "float64")
+TOLERANCE = {"float32": 1e-6, "float64": 1e-13}  # relative L2; right kernels show 5e-8 and 1e-15
+WRONG = {"racing": "the tutorial's kernel updates in place while neighbouring blocks still read"}
+PARAMETERS = {"r": R}
+RATE = Rate(
+    "Gcell/s", "cells", "step", "copy", "bytes", lambda dtype: 2.0 * np.dtype(dtype).itemsize,
+    "not in a cache: a kernel may take several steps in one pass through memory, or the roof was disturbed",
+)  # fmt: skip
+INCLUDED = (
+    "A time is that of the kernels alone: between two CUDA events on a GPU, wall time on the host. Copies, colour and "
+    "start-up are not in it. GB/s counts one read and one write a cell and step; so kernels that take several steps in "
+    "one pass through memory, and grids that fit in a cache, can exceed 100 % of the copy bandwidth."
+)
+CITED = (
+    Recorded(
+        "diffusion", "NVIDIA A40", "", "gpu_numba", "racing", 2000, 2000, "float64", "periodic", 2.72e-4, 4e6 / 2.72e-4,
+        cited="A GPU tutorial: Numba-CUDA, 2.72 s for 10 000 steps; its kernel races",
+    ),
+)  # fmt: skip
+
+
+class FieldReference(Protocol):
+    """A start, and the right result CHECK_STEPS steps later."""
+
+    name: str
+
+    def start(self, dtype: str) -> Field:
+        """The (size, size) field to start from."""
+
+    def rows(self, first: int, last: int) -> NDArray[np.float64]:
+        """Rows `first` to `last` (exclusive) of the right result."""
+
+
+def field_reference(size: int, edges: str) -> FieldReference:
+    """The reference that this size can afford."""
+    return SteppedReference(size, edges) if size**2 <= REFERENCE_CELLS else ExactModes(size, edges)
+
+
+def field_error(right: FieldReference, got: Field) -> tuple[float, float]:
+    """(relative L2, largest absolute) difference of `got` from the right result; inf if `got` is not finite."""
+    squares, difference, largest = 0.0, 0.0, 0.0
+    block = max(1, BLOCK // got.shape[1])
+    for first in range(0, got.shape[0], block):
+        want = right.rows(first, min(first + block, got.shape[0]))
+        delta = want - got[first : first + block]
+        squares += float(np.vdot(want, want))
+        difference += float(np.vdot(delta, delta))
+        largest = max(largest, float(np.abs(delta).max()))
+    if not np.isfinite(difference):
+        return float("inf"), float("inf")
+    return float(np.sqrt(difference / squares)), largest
+
+
+class ExactModes:
+    """A sum of eigenmodes and its exact future; rank 4, so that no full-size reference is ever held."""
+
+    name = f"exact modes, {CHECK_STEPS} steps"
+
+    def __init__(self, size: int, edges: str) -> None:
+        numbers = [(1, 2), (3, 1), (size // 50 + 1, size // 31 + 1), (size // 17 + 1, 1)]
+        weights = np.array((1.0, 0.5, 0.5, 0.25))
+        self._y = np.stack([eigenvector(size, p, edges) for p, _ in numbers], axis=1) * weights
+        self._x = np.stack([eigenvector(size, q, edges) for _, q in numbers])
+        self._gain = np.array([eigenvalue(size, p, q, edges) for p, q in numbers]) ** CHECK_STEPS
+
+    def start(self, dtype: str) -> Field:
+        """The modes, in blocks so that float32 does not need float64's memory."""
+        out = np.empty((self._y.shape[0], self._x.shape[1]), dtype)
+        block = max(1, BLOCK // out.shape[1])
+        for first in range(0, out.shape[0], block):
+            out[first : first + block] = self._y[first : first + block] @ self._x
+        return out
+
+    def rows(self, first: int, last: int) -> NDArray[np.float64]:
+        """The faded modes."""
+        return (self._y[first:last] * self._gain) @ self._x
+
+
+class SteppedReference:
+    """cpu_numpy in float64 from modes and noise; the start is exact in float32, so that both dtypes share it."""
+
+    name = f"cpu_numpy float64, {CHECK_STEPS} steps"
+
+    def __init__(self, size: int, edges: str) -> None:
+        noise = np.random.default_rng(size).random((size, size))
+        self._start = (ExactModes(size, edges).start("float64") + noise).astype(np.float32)
+        scratch = self._start.astype(np.float64)
+        self._result = np.empty_like(scratch)
+        cpu_numpy.step(scratch, self._result, R, edges, CHECK_STEPS)
+
+    def start(self, dtype: str) -> Field:
+        """The start as `dtype`."""
+        return self._start.astype(dtype)
+
+    def rows(self, first: int, last: int) -> NDArray[np.float64]:
+        """Rows of the stepped field."""
+        return self._result[first:last]
+
+
+def eigenvector(size: int, number: int, edges: str) -> NDArray[np.float64]:
+    """(size,) eigenvector `number` >= 1 of the second difference; whole periods are removed before pi comes in."""
+    cell = np.arange(size)
+    if edges == "zero-flux":
+        return np.cos(pi / (2 * size) * (number * (2 * cell + 1) % (4 * size)))
+    if edges == "zero-dirichlet":
+        return np.sin(pi / (size + 1) * (number * (cell + 1) % (2 * size + 2)))
+    return np.cos(2 * pi / size * (number * cell % size))
+
+
+def eigenvalue(size: int, p: int, q: int, edges: str) -> float:
+    """Factor by which one step multiplies mode (p, q): 1 - 4 R (sin^2(a / 2) + sin^2(b / 2))."""
+    unit = {"zero-flux": pi / size, "zero-dirichlet": pi / (size + 1), "periodic": 2 * pi / size}[edges]
+    return float(1 - 4 * R * (np.sin(p * unit / 2) ** 2 + np.sin(q * unit / 2) ** 2))
+
+
+# -- what is timed
+
+
+def growth(values: Mapping[str, Any]) -> float:
+    """Largest factor by which a step multiplies a part of the field, and so an error in it: |1 - 8 r| beyond r = 1/4.
+
+    A step multiplies mode (a, b) by 1 - 4 r (sin²(a/2) + sin²(b/2)), from 1 for the mean to 1 - 8 r for the
+    checkerboard.
+    """
+    return max(1.0, abs(1.0 - 8.0 * float(values["r"])))
+
+
+RULES = FieldRules(
+    rate=RATE,
+    lab="diffusion",
+    cited=CITED,
+    timed=("ny", "nx", "dtype", "edges"),
+    checked=("ny", "nx", "dtype", "edges", "r", "unstable"),
+    tolerance=TOLERANCE,
+    check_steps=CHECK_STEPS,
+    growth=growth,
+    timed_with={"r": R},
+    apart={"preset": "noise"},  # what comparisons start from: no denormals, whatever the live field holds
+)
+
+
+@dataclass(frozen=True)
+class GridCase:
+    """One grid to time: `size` x `size` cells."""
+
+    size: int
+    dtype: str
+    edges: str
+
+    @property
+    def plain(self) -> bool:
+        """Every grid moves its cells."""
+        return True
+
+    @property
+    def title(self) -> str:
+        """The grid in words."""
+        return f"{self.size} x {self.size}  {self.dtype}  {self.edges}"
+
+    @property
+    def cells(self) -> int:
+        """Cells updated by one step."""
+        return self.size**2
+
+    @property
+    def needed_bytes(self) -> int:
+        """Two arrays, and a download or a kernel's scratch."""
+        return 3 * self.cells * np.dtype(self.dtype).itemsize
+
+    @property
+    def tolerance(self) -> float:
+        """Relative L2 difference from the reference up to which a result counts as right."""
+        return TOLERANCE[self.dtype]
+
+    @property
+    def lifetime(self) -> int:
+        """Steps after which a field is loaded afresh: its longest wave has then faded to about exp(-8)."""
+        return 2 * (self.size + 1) ** 2
+
+    @property
+    def shared(self) -> tuple[int, str]:
+        """One reference serves both dtypes."""
+        return self.size, self.edges
+
+    @property
+    def pace(self) -> str:
+        """The time of a cell hardly depends on the size."""
+        return self.dtype
+
+    def facts(self) -> dict[str, Any]:
+        """For the record."""
+        return {"ny": self.size, "nx": self.size, "dtype": self.dtype, "edges": self.edges}
+
+
+def _size(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= LARGEST_SIZE):
+        raise ValueError(f"{text!r} is not a whole number of cells from 1 to {LARGEST_SIZE}")
+    return int(text)
+
+
+def _edges(text: str) -> str:
+    if text not in EDGES:
+        raise ValueError(f"must be some of {', '.join(EDGES)}, not {text!r}")
+    return text
+
+
+OPTIONS = (
+    Option("sizes", _size, "cells a side, for example 512,2000 (default: the lab's own)"),
+    Option("edges", _edges, "some of the lab's edge conditions (default: the first)"),
+)
+
+
+def cases(chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[GridCase]:
+    """Every size, edge condition and dtype; small grids first."""
+    sizes = chosen["sizes"] or (GPU_SIZES if gpu else SIZES)
+    edges = chosen["edges"] or EDGES[:1]
+    return [GridCase(size, dtype, edge) for size in sorted(sizes) for edge in edges for dtype in dtypes]
+
+
+def variants(backend: Backend, case: GridCase) -> Mapping[str, Any]:  # noqa: ARG001 all of them for every grid
+    """The backend's steps by name."""
+    found: Mapping[str, Any] = backend.kernels("compute.labs.diffusion").VARIANTS
+    return found
+
+
+def reference(case: GridCase) -> FieldReference:
+    """The right result."""
+    return field_reference(case.size, case.edges)
+
+
+def differs(difference: float, tolerance: float) -> str:
+    """A disagreement in words."""
+    return f"differs by {difference:.1e} (relative L2); the tolerance is {tolerance:.0e}"
+
+
+class Rig:
+    """The pair of arrays of one backend on one grid."""
+
+    def __init__(self, device: Device, case: GridCase, right: FieldReference) -> None:
+        self.device, self._case, self._right = device, case, right
+        self._start = right.start(case.dtype)
+        self._u = device.upload(self._start)
+        self._out = device.allocate(self._start.shape, self._start.dtype)
+        self._age = 0
+
+    def first(self, way: Way) -> tuple[Timing, float]:
+        """One step from the start; it may compile, so it tells nothing about the next."""
+        self._load()
+        return self.run(way, 1), 0.0
+
+    def check(self, way: Way) -> Checked:
+        """Go on to CHECK_STEPS steps and compare with the reference."""
+        timing = self.run(way, CHECK_STEPS - 1)
+        return Checked(*field_error(self._right, self.device.download(self._u)), timing)
+
+    def run(self, way: Way, steps: int) -> Timing:
+        """Advance by `steps` and time it on the device; reload first if the field has faded."""
+        if self._age > self._case.lifetime:
+            self._load()
+        stopwatch = self.device.stopwatch()
+        with self.device.lock, stopwatch:
+            way.kernel(self._u, self._out, R, self._case.edges, steps)
+        seconds = stopwatch.seconds()
+        self._u, self._out = self._out, self._u
+        self._age += steps
+        return Timing(way.backend.name, way.variant, steps, self._case.cells, stopwatch.launch, seconds)
+
+    def _load(self) -> None:
+        self.device.write(self._start, self._u)
+        self._age = 0

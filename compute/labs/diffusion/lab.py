@@ -1,0 +1,401 @@
+"""The diffusion lab: u_t = D lap(u) by explicit Euler steps, live, with the Laplacian beside it.
+
+Its parameters, its state on a device and how that advances. scheme.py has the discrete equation's exact solutions,
+initial.py what a field begins as and what is drawn into it, history.py what happened to it, picture.py the frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from math import nan
+from typing import Any, ClassVar
+from uuid import uuid4
+
+import numpy as np
+import param
+from numpy.typing import NDArray
+
+from compute.builds import watching
+from compute.devices import Array
+from compute.display.camera import Camera, Survey
+from compute.frames import Frame
+from compute.history import Entry, History
+from compute.lab import Lab, View
+from compute.labs.diffusion import history, initial
+from compute.labs.diffusion.history import FieldHistory, UndoSlot
+from compute.labs.diffusion.initial import LoadedImage
+from compute.labs.diffusion.picture import panels_of, show
+from compute.labs.diffusion.scheme import EDGES, WRONG_VARIANTS, ExactMode
+from compute.panels import Panel
+from compute.timings import Timing
+
+LIMIT = 0.25  # largest stable r of forward Euler in two dimensions
+UNSTABLE_LIMIT = 0.5
+PICTURE_BYTES = 16 * 2**20  # display buffers and scratch, rounded up
+
+_WARM: set[tuple[str, str, str]] = set()  # (backend, variant, dtype) that this process has run before
+
+
+@dataclass
+class HeatBalance:
+    """Total heat against what it was when the field was loaded or painted, and whether all cells were finite."""
+
+    start: float | None = None
+    scale: float = 1.0
+    nonfinite: int = 0
+
+    def seen(self, survey: Survey, cells: int) -> None:
+        """Take in a survey of the field; the first one sets the start.
+
+        The scale of the drift is the heat at the start, or a thousandth of cells x peak where the signs cancel.
+        """
+        self.nonfinite = survey.nonfinite
+        if self.start is None:
+            peak = max(abs(survey.minimum), abs(survey.maximum))
+            self.start, self.scale = survey.total, max(abs(survey.total), 1e-3 * cells * peak)
+
+    def drift(self, total: float) -> float:
+        """(total - start) / scale, dimensionless; nan where there is no scale."""
+        return (total - self.start) / self.scale if self.start is not None and self.scale > 0 else nan
+
+
+class Diffusion(Lab):
+    """Forward Euler for u_t = D lap(u) on ny x nx cells of unit size: u' = u + r ((N + S) + (W + E) - 4 u).
+
+    r = D dt / dx^2 is dimensionless and stable up to 1/4; `unstable=True` allows more, to see it blow up. `field` and
+    `laplacian` are (ny, nx) arrays of `dtype`, row 0 at the bottom. Source: any text on finite differences, e.g.
+    Strikwerda, chapter 6; README.md beside this file.
+    """
+
+    LAB = "diffusion"
+    TITLE = "Diffusion"
+    PACKAGE = "compute.labs.diffusion"
+    ACTIONS = ("reset", "paint", "checkpoint", "rollback", "load_image", "forget_image", "undo")
+    HISTORY_NAMES: ClassVar[tuple[str, ...]] = (*history.DYNAMIC, "paint", "load_image")
+    FIRST: ClassVar[str] = "load_image"
+    RESTORES: ClassVar[bool] = True
+    STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "variant", "ny", "nx", "dtype")  # they rebuild the state
+    INITIAL: ClassVar[tuple[str, ...]] = ("preset", "seed", "mode_p", "mode_q", "text")  # they begin anew
+
+    variant = param.String(default="", label="Kernel", doc="Name in the backend's VARIANTS; empty for its default.")
+    ny = param.Integer(default=512, bounds=(1, 16384), label="Rows [cells]")
+    nx = param.Integer(default=512, bounds=(1, 16384), label="Columns [cells]")
+    dtype = param.Selector(default="float32", objects=["float32", "float64"], label="Number type")
+    r = param.Number(default=0.2, bounds=(0, LIMIT), label="r = D Δt / Δx²", doc="Diffusion number of one step.")
+    unstable = param.Boolean(default=False, label="See it blow up", doc="Allow r beyond the stability limit 0.25.")
+    edges = param.Selector(default="zero-flux", objects=list(EDGES), label="Edges")
+    preset = param.Selector(default="hot spots", objects=list(initial.PRESETS), label="Initial field")
+    seed = param.Integer(default=0, bounds=(0, 2**31 - 1), label="Seed")
+    mode_p = param.Integer(default=3, bounds=(0, 64), label="Mode p, along x")
+    mode_q = param.Integer(default=2, bounds=(0, 64), label="Mode q, along y")
+    text = param.String(default="Fieldlab", regex=r"^[^\x00-\x1f]{1,40}$", label="Text")
+    limits_field = param.Range(default=None, allow_None=True, label="Limits of the field", doc="None: automatic.")
+    limits_laplacian = param.Range(default=None, allow_None=True, label="Limits of the Laplacian")
+    section = param.Selector(default="horizontal", objects=["horizontal", "vertical"], label="Section")
+    section_at = param.Number(default=0.5, bounds=(0, 1), label="Section at [part of the side]")
+    probe_x = param.Number(default=0.5, bounds=(0, 1), label="Probe x [part of the width]")
+    probe_y = param.Number(default=0.5, bounds=(0, 1), label="Probe y [part of the height]")
+
+    u: Array  # (ny, nx) the field
+    spare: Array  # the other grid of the ping-pong; holds nothing between two advances
+    truth: list[Array]  # two grids for the right kernel beside a wrong one; otherwise empty
+    camera: Camera
+    steps: int
+    run: str  # names the unbroken run of steps that the field belongs to; another field begins another run
+    history: FieldHistory  # how the field came about
+    heat: HeatBalance
+    exact_mode: ExactMode | None
+    spent: Timing | None  # what was spent since the last frame
+
+    def __init__(self, **values: Any) -> None:
+        self._image: LoadedImage | None = None
+        self._saved: dict[str, Any] | None = None
+        self.lost = UndoSlot(self)  # the field that was replaced last
+        ratio = values.pop("r", self.param["r"].default) if values.get("unstable") else None
+        super().__init__(**values)
+        if ratio is not None:
+            self._set_limit()
+            self.r = ratio
+        self.param.watch(self._set_limit, ["unstable"])
+        self.param.watch(self._reseed, list(self.INITIAL), precedence=1)  # after the grids, if they are rebuilt, too
+        self.param.watch(self._forget_exact, ["edges"], precedence=1)
+
+    # -- values that go together
+
+    @classmethod
+    def predicted_bytes(cls, **values: Any) -> int:
+        """Two grids of the number type, two more beside the racing kernel, and what a picture needs."""
+        cells = int(values.get("ny", cls.ny)) * int(values.get("nx", cls.nx))
+        grids = 4 if values.get("variant") in WRONG_VARIANTS else 2
+        return grids * cells * np.dtype(values.get("dtype", cls.dtype)).itemsize + PICTURE_BYTES
+
+    def validate(self, values: dict[str, Any]) -> None:
+        """Limits in order, a variant the backend has, and r within its bound when `unstable` is off."""
+        for name in ("limits_field", "limits_laplacian"):
+            limits = values[name]
+            if limits is not None and not (np.isfinite(limits).all() and limits[0] < limits[1]):
+                raise ValueError(f"{name} must be two finite numbers, the lower one first, not {limits}")
+        kernels, variant = self.kernels, values["variant"]
+        if variant and variant not in kernels.VARIANTS:
+            known = ", ".join(kernels.VARIANTS)
+            raise ValueError(f"variant must be empty or one of {known} for {values['backend']}, not {variant!r}")
+        if values["r"] > LIMIT and not values["unstable"]:
+            raise ValueError(f"r must be at most {LIMIT} unless unstable is on, not {values['r']}")
+
+    def require(self, **values: Any) -> None:
+        """Raise ValueError unless `update` would take these values; nothing changes."""
+        with self._widened(values):
+            super().require(**values)
+
+    def update(self, **values: Any) -> None:
+        """Set several parameters at once: all of them, or none and a ValueError."""
+        with self._widened(values):
+            super().update(**values)
+
+    @contextmanager
+    def _widened(self, values: Mapping[str, Any]) -> Iterator[None]:
+        """The bound of r that the values may need, until they are set."""
+        self._set_limit(unstable=bool(values.get("unstable", self.unstable)) or self.r > LIMIT)
+        try:
+            yield
+        finally:
+            self._set_limit()
+
+    def _set_limit(self, *_events: Any, unstable: bool | None = None) -> None:
+        """The bound of r belongs to this lab alone and depends on `unstable`."""
+        allowed = self.unstable if unstable is None else unstable
+        self.param["r"].bounds = (0, UNSTABLE_LIMIT if allowed else LIMIT)
+
+    # -- state
+
+    def _allocate(self, old: dict[str, Any]) -> None:
+        if hasattr(self, "u"):
+            self._release()
+        shape = (self.ny, self.nx)
+        grids = [self.device.allocate(shape, self.dtype) for _ in range(4 if self.variant in WRONG_VARIANTS else 2)]
+        self.u, self.spare, *self.truth = grids
+        self.camera = Camera(self.device, self.display)
+        if old and old["field"].shape == shape:
+            self._resume(old)
+        else:
+            self._saved = self.lost.lost = None
+            self.reset()
+
+    def _release(self) -> None:
+        del self.u, self.spare, self.truth, self.camera
+
+    def reset(self) -> None:
+        """Back to the initial field: the preset, or the image if one was loaded. The step count is 0 again."""
+        options = initial.PresetOptions(self.seed, self.mode_p, self.mode_q, self.text, self.edges)
+        image, shape = self._image, (self.ny, self.nx)
+        self.load(image.field(*shape) if image else initial.make_preset(self.preset, *shape, options))
+        self.history = FieldHistory.begun(self.values(), ("ny", "nx", *self.INITIAL))
+        if image:
+            self.history.loaded(image, *shape)
+        elif self.preset == "single mode":
+            self.exact_mode = ExactMode(*shape, self.mode_p, self.mode_q, self.edges)
+
+    def load(self, array: NDArray[Any]) -> None:
+        """Take `array` (ny, nx) as the field, in the lab's dtype; the step count starts at 0.
+
+        Raises ValueError for another shape or for values that are not finite.
+        """
+        array = np.asarray(array)
+        if array.shape != (self.ny, self.nx):
+            raise ValueError(f"array must have the shape ({self.ny}, {self.nx}), not {array.shape}")
+        if not np.isfinite(array).all():
+            raise ValueError("array must be finite; it holds NaN or inf")
+        self._put(array.astype(self.dtype), 0)
+        self.history = FieldHistory.begun(self.values(), ("ny", "nx", *self.INITIAL))
+        self.history.lose(history.GIVEN)
+
+    def _put(self, field: NDArray[Any], steps: int) -> None:
+        """Write `field` to the device and forget what was known of the state before it: a new run begins."""
+        self.device.write(field, self.u)
+        if self.truth:
+            self.device.write(field, self.truth[0])
+        self.steps, self.run = steps, uuid4().hex
+        self.number = 0 if steps == 0 else self.number
+        self.exact_mode, self.heat, self.spent = None, HeatBalance(), None
+
+    def load_image(self, data: bytes) -> None:
+        """Start from a picture: the bytes of a PNG or JPEG file; brightness 0 … 1, cropped to the grid's shape."""
+        self._image = LoadedImage.read(data)
+        self.reset()
+
+    def forget_image(self) -> None:
+        """Start from the preset instead of the image that was loaded."""
+        self._image = None
+        self.reset()
+
+    def paint(self, points: initial.StrokePoints, value: float, radius: float) -> None:
+        """Set the cells within `radius` of the line through `points` [(x, y), …], both in cells, to `value`."""
+        initial.require_stroke(points, value, radius)
+        if radius > max(self.ny, self.nx):
+            raise ValueError(f"radius must be at most {max(self.ny, self.nx)} cells, not {radius}")
+        discs = list(initial.discs_along(points, radius / 2))
+        self._note(history.PLACE)
+        for u in (self.u, *self.truth[:1]):
+            for x, y in discs:
+                self.display.disc(u, y, x, radius, value)
+        self.history.did(self.steps, "paint", initial.stroke_as_json(points, value, radius))
+        self.exact_mode, self.heat = None, HeatBalance()
+
+    def checkpoint(self) -> None:
+        """Remember the present state for `rollback`, in the place of an older one."""
+        self._saved = self.snapshot() | {"saved": None}
+
+    def rollback(self) -> None:
+        """Back to the state of the last checkpoint, in a new run; ValueError if there is none."""
+        if self._saved is None:
+            raise ValueError("rollback needs a checkpoint of a field of this size; there is none yet")
+        self._resume({**self._saved, "run": uuid4().hex})
+
+    def undo(self) -> None:
+        """Bring back the field that was replaced last; see history.py. ValueError if none is kept."""
+        lost = self.lost.back()
+        with param.parameterized.discard_events(self):
+            self._put_back(dict(lost.initial))
+        self._resume(lost.snapshot)
+
+    def act(self, name: str, **arguments: Any) -> Any:
+        """Call one of ACTIONS by name; a field that is lost by it can be brought back by `undo`."""
+        with self.lost.around(name):
+            return super().act(name, **arguments)
+
+    def _note(self, names: Sequence[str]) -> None:
+        """Before the field is changed: with which values."""
+        self.history.note(self.steps, {name: getattr(self, name) for name in names})
+
+    def snapshot(self) -> dict[str, Any]:
+        """Field, step count and run, history, exact solution, checkpoint and image."""
+        return {
+            "field": self.device.download(self.u),
+            "steps": self.steps,
+            "run": self.run,
+            "history": self.history.copy(),
+            "exact": self.exact_mode.copy() if self.exact_mode else None,
+            "facts": replace(self.heat),
+            "saved": self._saved,
+            "image": self._image,
+        }
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        """Continue from a snapshot of the same shape, in its run; the number type may differ."""
+        if snapshot["field"].shape != (self.ny, self.nx):
+            raise ValueError(f"snapshot must have the shape ({self.ny}, {self.nx}), not {snapshot['field'].shape}")
+        self.lost.keep()
+        self._resume(snapshot)
+
+    def _resume(self, snapshot: dict[str, Any]) -> None:
+        field = snapshot["field"]
+        self._saved, self._image = snapshot["saved"] or self._saved, snapshot["image"]
+        exact = snapshot["exact"]
+        foreign = exact is not None and exact.edges != self.edges  # the mode is one of other edges
+        if foreign and not snapshot["steps"]:
+            self.reset()
+            return
+        self._put(field.astype(self.dtype), snapshot["steps"])
+        self.run = snapshot["run"]
+        self.history = snapshot["history"].copy()
+        self._note(("dtype",))
+        self.exact_mode = None if foreign or exact is None else exact.copy()
+        self.heat = replace(snapshot["facts"])
+
+    @classmethod
+    def history_of(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> History:
+        """See Lab. With a snapshot, all that happened since the reset."""
+        return snapshot["history"].as_plain(cls, values, snapshot["steps"]) if snapshot else super().history_of(values)
+
+    @classmethod
+    def require_entry(cls, action: str, arguments: Mapping[str, Any]) -> None:
+        """See Lab."""
+        history.require_entry(action, arguments)
+
+    def replay(self, entry: Entry) -> None:
+        """See Lab. An image comes as text."""
+        if entry.get("do") == "load_image":
+            self.load_image(history.decoded(entry["with"]["data"]))
+        else:
+            super().replay(entry)
+
+    # -- results
+
+    def advance(self, steps: int = 1) -> Timing:
+        """Advance `steps` >= 1 steps with the parameters as they are now."""
+        if steps < 1:
+            raise ValueError(f"steps must be at least 1, not {steps}")
+        kernels, r = self.kernels, float(self.r)
+        self._note(history.DYNAMIC)
+        kernel = kernels.VARIANTS[self.variant] if self.variant else kernels.step
+        with watching() as builds, self.device.lock, self.device.stopwatch() as watch:
+            kernel(self.u, self.spare, r, self.edges, steps)
+        self.u, self.spare = self.spare, self.u
+        if self.truth:
+            kernels.step(*self.truth, r, self.edges, steps)
+            self.truth.reverse()
+        self.steps += steps
+        if self.exact_mode:
+            self.exact_mode.advance(r, steps)
+        cells, first = self.ny * self.nx, self._first() or builds.count > 0
+        timing = Timing(self.backend, self.variant, steps, cells, watch.launch, watch.seconds(), first_call=first)
+        self.spent = timing if self.spent is None else self.spent.then(timing)
+        return timing
+
+    def _first(self) -> bool:
+        key = (self.backend, self.variant, self.dtype)
+        first = key not in _WARM
+        _WARM.add(key)
+        return first
+
+    def field(self) -> NDArray[Any]:
+        """(ny, nx) host copy of the field, in the lab's dtype."""
+        return self.device.download(self.u)
+
+    def laplacian(self) -> NDArray[Any]:
+        """(ny, nx) host copy of +lap(field)."""
+        self.kernels.laplacian(self.u, self.spare, self.edges)
+        return self.device.download(self.spare)
+
+    @classmethod
+    def panels(cls, frame: Frame) -> Mapping[str, Panel]:
+        """Field, Laplacian, and the profile on the section line."""
+        return panels_of(frame)
+
+    def data(self) -> dict[str, NDArray[Any]]:
+        """field and laplacian."""
+        return {"field": self.field(), "laplacian": self.laplacian()}
+
+    def exact(self) -> NDArray[np.float64] | None:
+        """(ny, nx) exact solution of the scheme for the single-mode preset; None for any other field."""
+        return self.exact_mode.field() if self.exact_mode else None
+
+    @property
+    def healthy(self) -> bool:
+        """False once a frame showed NaN or inf."""
+        return self.heat.nonfinite == 0
+
+    def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
+        """Field and Laplacian as rasters, the section as curve(s), and the facts and notes that picture.py names.
+
+        view: (x0, y0, x1, y1) in cells, None for all; pixels: largest (height, width) of the rasters.
+        """
+        with self.device.lock:
+            return show(self, self._image, view, pixels)
+
+    # -- reactions to parameters
+
+    def _reseed(self, *events: param.parameterized.Event) -> None:
+        """Another preset, or another option of it: start from that."""
+        if self._ready:
+            self.lost.keep(*events)
+            self._image = None
+            self.reset()
+
+    def _forget_exact(self, *_events: Any) -> None:
+        """With other edges the mode is no longer an eigenmode; nor is heat conserved in the same way."""
+        if self.steps == 0 and self.exact_mode:
+            self.reset()
+        self.exact_mode, self.heat = self.exact_mode if self.steps == 0 else None, HeatBalance()

@@ -1,0 +1,184 @@
+"""What `fieldlab bench l_curve` times: the tutorial's problem, by one bidiagonalisation and in the tutorial's way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from compute.backends import Backend
+from compute.bench.workload import Option
+from compute.devices import Device
+from compute.labs.l_curve.comparison import RATE as LIVE_RATE
+from compute.labs.l_curve.comparison import RULES
+from compute.labs.l_curve.comparison import CurveTarget as twin  # noqa: N813 the name that the engine asks for
+from compute.labs.l_curve.fixtures import (
+    ACCURACY,
+    COUNTS,
+    PACKAGE,
+    AllAtOnce,
+    CurveFixture,
+    CurveReference,
+    InTheLab,
+    OneByOne,
+    ProductFixture,
+    StepFixture,
+)
+from compute.labs.l_curve.fixtures import CurveBenchFixture as AnyRig
+from compute.labs.l_curve.problems import PROBLEMS
+
+__all__ = ["RULES", "twin"]
+
+
+N = 15_000  # the tutorial's
+CPU_N = 3000  # where there is no GPU: its norms take a second
+LARGEST_N = 40_000  # 1.6e8 non-zeros
+ROOM = 4000  # columns of V that the reference may take, in float64
+DTYPES = ("float32", "float64")
+KINDS = ("product", "step", *(f"curve, {count} λ" for count in COUNTS))
+CHECK_STEPS, MOST_STEPS = 1, 40  # in one sample at most; a step needs room for them
+WRONG: Mapping[str, str] = {}
+BASELINES = {"cpu_numpy": "baseline", "gpu_cupy": "gpu_baseline"}  # where LSMR comes from
+PARAMETERS: Mapping[str, Any] = {
+    "problem": "random_sparse, density 0.1, seed 1234",
+    "accuracy": f"{ACCURACY:g}: that of the tutorial's own norms at its smallest λ",
+    "agreement": "product: relative L2; step: alpha and beta; curve: both norms, the largest relative error at any λ",
+}
+RATE = replace(LIVE_RATE, step="run")
+INCLUDED = (
+    "A run is one product, one step (two products, V made orthogonal against half of a curve's steps) or one curve. "
+    "Product and step: between two CUDA events on a GPU, wall time on the host. Curve: wall time from b on the host to "
+    "norms on the host, the matrix uploaded before; LSMR's holds its stacking. GB/s counts a value and a two-byte "
+    "column a non-zero, whatever is read; a kernel that uses an entry for both products of a step can exceed the roof."
+)
+TOLERANCE = {
+    "product": {"float32": 1e-5, "float64": 1e-13},
+    "step": {"float32": 1e-3, "float64": 1e-10},
+    "curve": dict.fromkeys(DTYPES, 0.03),  # LSMR's own tolerances leave 2 % at the smallest λ
+}
+
+
+@dataclass(frozen=True)
+class LCurveCase:
+    """One of KINDS at one n."""
+
+    kind: str
+    n: int
+    dtype: str
+
+    @property
+    def plain(self) -> bool:
+        """A curve's work differs from way to way."""
+        return not self.kind.startswith("curve")
+
+    @property
+    def title(self) -> str:
+        """In words."""
+        return f"{self.kind}  n = {self.n}  {self.dtype}"
+
+    @property
+    def entries(self) -> int:
+        """Non-zeros."""
+        return PROBLEMS["random_sparse"].entries(self.n, density=0.1)
+
+    @property
+    def cells(self) -> int:
+        """Non-zeros used, roughly, for a curve."""
+        return self.entries * (1 if self.kind == "product" else 2)
+
+    @property
+    def needed_bytes(self) -> int:
+        """The matrix and its transpose, once more while they are laid out, and V."""
+        real = np.dtype(self.dtype).itemsize
+        return 4 * self.entries * (real + 4) + ROOM * self.n * real
+
+    @property
+    def tolerance(self) -> float:
+        """Up to which a result counts as right; PARAMETERS says of what."""
+        return TOLERANCE[self.kind.partition(",")[0]][self.dtype]
+
+    @property
+    def shared(self) -> int:
+        """One reference for all of a size."""
+        return self.n
+
+    @property
+    def pace(self) -> tuple[str, str]:
+        """What a time depends on besides the size."""
+        return self.kind, self.dtype
+
+    @property
+    def count(self) -> int:
+        """λ of a curve."""
+        return int(self.kind.split()[1])
+
+    def facts(self) -> dict[str, Any]:
+        """For the record."""
+        return {"ny": self.n, "nx": self.n, "dtype": self.dtype, "scene": self.kind, "entries": self.entries}
+
+
+def _size(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 100 <= int(text) <= LARGEST_N):
+        raise ValueError(f"{text!r} is not a whole number of unknowns from 100 to {LARGEST_N}")
+    return int(text)
+
+
+def _kind(text: str) -> str:
+    found = [kind for kind in KINDS if kind.replace(", ", "-").removesuffix(" λ") == text]
+    if not found:
+        raise ValueError(f"must be some of {', '.join(KIND_NAMES)}, not {text!r}")
+    return found[0]
+
+
+KIND_NAMES = tuple(kind.replace(", ", "-").removesuffix(" λ") for kind in KINDS)
+OPTIONS = (
+    Option("sizes", _size, f"unknowns n of the tutorial's problem (default: {N} with a GPU, {CPU_N} without)"),
+    Option("parts", _kind, f"some of {', '.join(KIND_NAMES)} (default: all)"),
+)
+
+
+def cases(chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[LCurveCase]:
+    """Every size, type and kind; those of one matrix together."""
+    sizes = chosen["sizes"] or ((N,) if gpu else (CPU_N,))
+    kinds = chosen["parts"] or KINDS
+    return [LCurveCase(kind, n, dtype) for n in sorted(sizes) for dtype in dtypes for kind in kinds]
+
+
+def variants(backend: Backend, case: LCurveCase) -> Mapping[str, Any]:
+    """The backend's ways: to multiply, to step, to get a curve."""
+    kernels = backend.kernels(PACKAGE)
+    if case.kind == "product":
+        return {"product": kernels.multiply}
+    steps: Mapping[str, Any] = getattr(kernels, "VARIANTS", {"all λ at once": kernels.steps})
+    if case.kind == "step":
+        return steps
+    ways = {name: AllAtOnce(kernel) for name, kernel in steps.items()}
+    return {**ways, "as in the lab": InTheLab(kernels.steps), **_baselines(backend)}
+
+
+def _baselines(backend: Backend) -> Mapping[str, OneByOne]:
+    if backend.name not in BASELINES:
+        return {}
+    solvers = import_module(f"{PACKAGE}.{BASELINES[backend.name]}").SOLVERS
+    return {f"LSMR, {name}": OneByOne(solver) for name, solver in solvers.items()}
+
+
+def reference(case: LCurveCase) -> CurveReference:
+    """The right curve."""
+    return CurveReference(case.n)
+
+
+def differs(difference: float, tolerance: float) -> str:
+    """A disagreement in words."""
+    return f"differs by {difference:.1e} (relative); the tolerance is {tolerance:.0e}"
+
+
+def Rig(device: Device, case: LCurveCase, right: CurveReference) -> AnyRig:  # noqa: N802 a class to its caller
+    """What computes the case."""
+    kinds = {"product": ProductFixture, "step": StepFixture}
+    if case.kind in kinds:
+        return kinds[case.kind](device, case.dtype, right)
+    return CurveFixture(device, case.dtype, right, case.count)

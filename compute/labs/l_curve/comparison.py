@@ -1,0 +1,263 @@
+"""What the live readout compares of an L-curve lab and says of it: see compute.comparison.rules.Rules.
+
+A time is that of the whole curve of the present problem, from b until every ribbon is within the tolerance. Norms are
+compared on a problem of the same kind that NumPy solves at once.
+
+CurveTarget is the second lab beside the live one: a step of it is a whole curve, its result are the norms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite, nan
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.bench.rates import Rate
+from compute.comparison.contest import Agreement, Contestant
+from compute.comparison.rules import Chart, Fact
+from compute.frames import Frame
+from compute.labs.l_curve.lab import LCurve
+from compute.labs.l_curve.problems import PROBLEMS
+from compute.labs.l_curve.small_system import points
+from compute.labs.l_curve.system import OWN, settled, typical
+from compute.record import Recorded
+from compute.timings import Timing
+
+RATE = Rate(
+    "Gnz/s", "nonzeros", "curve", "copy", "bytes", lambda dtype: 2.0 + np.dtype(dtype).itemsize,
+    "not in a cache: an entry that is read once may serve both products of a step, or the roof was disturbed",
+)  # fmt: skip
+LARGEST = 3_000_000  # non-zeros of a problem that gets a twin beside the live one: making it takes some 0.2 s
+SMALL_N = 300  # n of the random matrix on which norms are compared
+CLOSER = 1e-3  # part of the live tolerance to which the right curve is solved
+ROUNDING = {"float32": 1e-3, "float64": 1e-6}  # relative error of a norm that rounding may leave
+FLOOR = 1e-4  # part of the largest residual norm below which one is compared with that: without noise it falls to 1e-7
+TUTORIAL_N, TUTORIAL_KIND = 15_000, "curve, 10 λ"
+CITED_BY = "A GPU tutorial: 10 λ by LSMR, n = 15 000, density 0.1"
+CITED = tuple(
+    Recorded(
+        "l_curve", machine, "", backend, f"tutorial on {machine}", TUTORIAL_N, TUTORIAL_N, "float32", TUTORIAL_KIND,
+        seconds, nan, cited=CITED_BY,
+    )
+    for backend, machine, seconds in (
+        ("gpu_cupy", "an NVIDIA A40", 2.54), ("gpu_cupy", "an NVIDIA T4", 4.46), ("cpu_numpy", "a CPU", 90.0),
+    )
+)  # fmt: skip
+
+PROBLEM = tuple(name for name in LCurve.STRUCTURAL if name not in ("backend", "device_index"))
+Values = Mapping[str, Any]
+
+SLICE = 0.02  # seconds after which a curve lets others in
+PATIENCE = 6.0  # seconds after which a curve is given up: the live lab waits meanwhile, three quarters of the time
+MOST_PIECES = 4096  # steps in a slice, at most
+CHECKED, COUNT = 1e-4, 50  # λ at which results are compared: from this part of |A| on, which float32 reaches, how many
+
+
+class CurveRules:
+    """See compute.comparison.rules.Rules."""
+
+    rate = RATE
+    timed = (*PROBLEM, "noise", "noise_seed", "reorthogonalise", "lambdas", "tolerance", "steps_at_most", "chunk")
+    checked = timed
+    reference = Contestant("cpu_numpy")
+    included = (
+        "One whole curve of this problem: wall time from b on the host until every ribbon is within the tolerance; the "
+        "matrix is on the device before. Rules and solutions are not in it."
+    )
+
+    def own(self, contestant: Contestant, values: Values) -> dict[str, Any]:  # noqa: ARG002
+        """Nothing: the same problem for all."""
+        return {}
+
+    def compared_after(self, values: Values) -> int:  # noqa: ARG002
+        """One: the whole curve."""
+        return 1
+
+    def right(self, values: Values) -> dict[str, Any]:
+        """Float64, and ribbons a thousand times as narrow."""
+        return {"dtype": "float64", "tolerance": max(values["tolerance"] * CLOSER, 1e-12)}
+
+    def small(self, values: Values) -> dict[str, Any]:
+        """The same kind of problem at a size that takes NumPy a moment; an own one as it is."""
+        if values["problem"] == OWN:
+            return {}
+        usual = SMALL_N if values["problem"] == "random_sparse" else typical(values["problem"])
+        return {"n": min(values["n"], usual)}
+
+    def sampled(self, values: Values) -> dict[str, Any]:  # noqa: ARG002
+        """The problem as it is."""
+        return {}
+
+    def agreement(self, right: NDArray[Any], got: NDArray[Any], values: Values, steps: int) -> Agreement:  # noqa: ARG002
+        """By the largest relative error of both norms at any λ."""
+        least = np.array([[FLOOR], [0.0]]) * right.max(axis=1, keepdims=True)
+        difference = float(np.max(np.abs(got - right) / np.maximum(right, least)))
+        tolerance = values["tolerance"] + ROUNDING[values["dtype"]]
+        beyond = "" if difference <= tolerance else f" > {tolerance:.1e}"
+        return Agreement(
+            difference,
+            tolerance,
+            f"norms within {difference:.1e}{beyond}",
+            f"The worse of both, against NumPy in float64 at {right.shape[1]} λ, n = {values['n']}: the largest "
+            f"relative error of |Ax - b|, of {FLOOR:g} of its largest value at least, and of |x|; up to "
+            f"{tolerance:.1e} counts as right",
+        )
+
+    def refusal(self, contestant: Contestant, values: Values) -> str:  # noqa: ARG002
+        """Why a large problem is not solved a second time beside the live one."""
+        if _entries(values) <= LARGEST:
+            return ""
+        return "a second problem of this size would hold up the live one; `fieldlab bench l_curve` times it"
+
+    def crowded(self, values: Values, beside: bool) -> bool:  # noqa: ARG002
+        """Never: `refusal` sees to it."""
+        return False
+
+    def held(self, values: Values) -> float:
+        """The matrix, which every product reads."""
+        return _entries(values) * RATE.need(self.dtype(values))
+
+    def cells(self, values: Values) -> int:
+        """Non-zeros of a step: two products."""
+        return 2 * _entries(values)
+
+    def others(self, values: Values) -> Sequence[Contestant]:  # noqa: ARG002
+        """Nobody."""
+        return ()
+
+    def dtype(self, values: Values) -> str:
+        """Of A and the vectors."""
+        return str(values["dtype"])
+
+    def facts(self, values: Values, frame: Frame, roof: float) -> Sequence[Fact]:  # noqa: ARG002
+        """The live run: its products, what they read, how far it is."""
+        known = frame.facts
+        seconds, products = known.get("seconds", 0.0), known.get("products", 0.0)
+        rate = products / seconds if seconds > 0 and products > 0 else nan
+        moved = rate * known.get("bytes_per_product", nan)
+        return (
+            Fact("Products", f"{rate:,.0f} /s".replace(",", " ") if isfinite(rate) else "…", "text", PRODUCTS_ABOUT),
+            Fact("Read by them", f"{moved / 1e9:.3g} GB/s" if isfinite(rate) else "…", "text", MOVED_ABOUT),
+            Fact("Part of the copy bandwidth", 100 * moved / roof, "percent", MOVED_ABOUT),
+            Fact("Steps", known.get("steps", nan), "count", "Of the bidiagonalisation: two products each."),
+            Fact(
+                "Time to tolerance",
+                seconds if known.get("done") else nan,
+                "seconds",
+                "Device time of all steps of the live run.",
+            ),
+        )
+
+    def elsewhere(self, values: Values, figures: Sequence[Recorded]) -> Sequence[Recorded]:
+        """The fastest recorded whole curve of the tutorial's problem, in the live run's dtype."""
+        fitting = [f for f in _recorded(figures) if f.dtype == values["dtype"] and f.backend.startswith("gpu_")]
+        return [min(fitting, key=lambda f: f.step)] if fitting and values["problem"] == "random_sparse" else []
+
+    def chart(self, values: Values, figures: Sequence[Recorded]) -> Chart | None:
+        """The tutorial's whole curve by one bidiagonalisation and by LSMR, if its problem is on the screen."""
+        if values["problem"] != "random_sparse":
+            return None
+        title = f"The tutorial's curve, n = {TUTORIAL_N:,}".replace(",", " ")
+        figures = [*(figure for figure in _recorded(figures) if figure.dtype == "float32"), *CITED]
+        return Chart(title, (), {}, tuple(figures), beside=True)
+
+
+PRODUCTS_ABOUT = "Products of A or its transpose with a vector, over the device's time for all steps."
+MOVED_ABOUT = (
+    "Bytes of the stored matrix, values and columns, that the products read, over the device's time for whole steps: "
+    "orthogonalisation is in it. A matrix that fits in a cache exceeds the copy bandwidth."
+)
+RULES = CurveRules()
+
+
+def _entries(values: Values) -> int:
+    """Non-zeros, at most; of an own matrix what its bytes tell."""
+    if values["problem"] == OWN:
+        return LCurve.predicted_bytes(**values) // 32
+    n, options = settled(values)
+    return int(PROBLEMS[values["problem"]].entries(n, **options))
+
+
+def _recorded(figures: Sequence[Recorded]) -> list[Recorded]:
+    return [f for f in figures if (f.lab, f.case, f.ny) == ("l_curve", TUTORIAL_KIND, TUTORIAL_N)]
+
+
+# -- the second lab
+
+
+class CurveTarget:
+    """Computes the curve of a lab's problem again and again, until its ribbons close, in slices of about SLICE seconds.
+
+    A timing's seconds are wall time from b to closed ribbons, the matrix on the device before; its cells are the
+    non-zeros that were multiplied. A curve that takes longer than PATIENCE raises ValueError.
+    """
+
+    def __init__(self, lab: LCurve) -> None:
+        self._lab = lab
+        self._pieces = 1  # steps in a slice
+        self._used = 0.0  # seconds of this curve
+        self._fresh = True
+
+    def warm(self) -> None:
+        """Nothing: a curve is many steps long."""
+
+    def advance(self, steps: int) -> Timing:
+        """Up to `steps` curves, as many as are finished within a slice; one that is not goes on next time."""
+        start, done, seconds, cells = perf_counter(), 0, 0.0, 1
+        while True:
+            finished = self._piece()
+            if finished:
+                seconds, done, cells = seconds + finished, done + 1, self._multiplied
+            if done == steps or perf_counter() - start >= SLICE:
+                break
+        return Timing(self._lab.backend, "", done, cells, 0.0, seconds)
+
+    def begin(self, seed: int) -> None:
+        """Nothing: a curve starts from b, whatever the seed."""
+
+    def result(self) -> NDArray[np.float64]:
+        """(2, count) |A x - b| and |x|."""
+        lab = self._lab
+        while not lab.done:
+            lab.advance(lab.chunk)
+        if lab.lambdas or lab.system.tutorial:
+            grid = lab.grid
+        else:
+            grid = np.geomspace(CHECKED * lab.system.size, lab.system.size, COUNT)
+        at = points(lab.bidiagonal.small, grid)
+        return np.stack([at.residual, at.solution])
+
+    def close(self) -> None:
+        """Close the lab."""
+        self._lab.close()
+
+    @property
+    def _multiplied(self) -> int:
+        return int(self._lab.bidiagonal.products * self._lab.system.A.nnz)
+
+    def _piece(self) -> float:
+        """Go on with the curve; its seconds once it is finished, else 0."""
+        lab, start = self._lab, perf_counter()
+        if self._fresh:
+            lab.reset()
+            self._used, self._fresh = 0.0, False
+        if not lab.done:
+            lab.advance(self._pieces)
+        self._fresh = lab.done
+        seconds = perf_counter() - start
+        self._used += seconds
+        if seconds < SLICE / 3 and self._pieces < MOST_PIECES:
+            self._pieces *= 2
+        elif seconds > SLICE:
+            self._pieces = max(1, self._pieces // 2)
+        if self._fresh:
+            return self._used
+        if self._used > PATIENCE:
+            raise ValueError(
+                f"a curve of this problem takes longer than {PATIENCE:.0f} s; `fieldlab bench` may time it"
+            )
+        return 0.0

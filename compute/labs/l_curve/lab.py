@@ -1,0 +1,408 @@
+"""The L-curve lab: Tikhonov regularisation for all λ from one bidiagonalisation, live.
+
+Its parameters and its results. system.py holds A and b, bidiagonal.py the steps, small_system.py what alpha and beta
+tell of the curve, survey.py what is worked out beside the steps, rules/ what chooses λ, picture.py the frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite, prod
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import param
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from compute.builds import watching
+from compute.frames import Frame
+from compute.lab import Lab, OutOfMemory, View
+from compute.labs.l_curve.bidiagonal import SPARE, Bidiagonalisation, footprint, nbytes, room_for
+from compute.labs.l_curve.picture import panels_of, show
+from compute.labs.l_curve.problems import NAMES, PROBLEMS
+from compute.labs.l_curve.problems.checks import Angles, RealNumber
+from compute.labs.l_curve.rules import RULES, RuleChoice, choose
+from compute.labs.l_curve.small_system import Points, largest, points, scale, widened, widest
+from compute.labs.l_curve.survey import CurveSurvey, LCurveResult, TraceProbe
+from compute.labs.l_curve.system import OWN, HeldProblem, settled, typical
+from compute.panels import Panel
+from compute.timings import Timing
+
+FEWEST, MOST = 3, 1000  # λ on a curve
+PICTURE_BYTES = 16 * 2**20  # display buffers and the small system, rounded up
+
+_WARM: set[tuple[str, str]] = set()  # (backend, dtype) whose steps this process has run before
+SOLVED = {"float64": 1e-8, "float32": 1e-5}  # relative error up to which a solution counts as exact
+PROBE_ROWS = 5000
+GROWTH = 16  # of a headless run: the chunk is at least this part of the steps done
+
+
+def _bounded(name: str, option: str, label: str) -> Any:
+    """A parameter with the default and the bounds of a problem's option."""
+    given: Any = PROBLEMS[name].options[option]
+    kind = param.Number if isinstance(given, RealNumber) else param.Integer
+    bounds = (1, given.most) if isinstance(given, Angles) else (given.low, given.high)
+    return kind(default=given.default, bounds=bounds, label=label)
+
+
+class LCurve(Lab):
+    """min |A x - b|^2 + λ^2 |x|^2 for every λ at once, with lower and upper bounds of both norms.
+
+    One Golub-Kahan bidiagonalisation serves all λ, since it does not depend on λ. b holds noise of |e| = noise |b|,
+    the same for every λ. README.md beside this file has the method and its sources.
+    """
+
+    LAB = "l_curve"
+    TITLE = "L-curve"
+    ENDS: ClassVar[bool] = True
+    PACKAGE = "compute.labs.l_curve"
+    ACTIONS = ("reset",)
+    RUN: ClassVar[tuple[str, ...]] = ("noise", "noise_seed")
+    STRUCTURAL: ClassVar[tuple[str, ...]] = (
+        *Lab.STRUCTURAL,
+        *("problem", "n", "options", "density", "seed", "depth", "kappa", "band", "sigma", "rays", "angles", "dtype"),
+    )
+
+    # the options of a problem are used by those that have one of that name
+    problem = param.Selector(default="random_sparse", objects=list(NAMES), label="Problem")
+    n = param.Integer(default=typical("random_sparse"), bounds=(1, 2**31 - 1), label="n", doc="Samples, or pixels.")
+    options = param.Dict(default={}, label="Further options", doc="By name; a file is given by its bytes.")
+    density = _bounded("random_sparse", "density", "Share of entries that are not 0")
+    seed = _bounded("random_sparse", "seed", "Seed of the problem")
+    depth = _bounded("gravity", "depth", "Depth [lengths of the line]")
+    kappa = _bounded("heat", "kappa", "Conditioning κ")
+    band = _bounded("blur", "band", "Reach of the blur [pixels]")
+    sigma = _bounded("blur", "sigma", "Width of the blur σ [pixels]")
+    rays = param.Number(default=None, bounds=(0, 2**15), allow_None=True, label="Rays [a pixel, or an angle]")
+    angles = _bounded("paralleltomo", "angles", "Angles")
+    dtype = param.Selector(default="float64", objects=["float32", "float64"], label="Number type")
+    noise = param.Number(default=0.0, bounds=(0, 10), label="Noise added to b [part of |b|]", doc="0: none is added.")
+    noise_seed = param.Integer(default=0, bounds=(0, 2**31 - 1), label="Seed of the noise")
+    reorthogonalise = param.Boolean(default=True, label="Reorthogonalise", doc="Fewer steps; the same curve.")
+    lambdas = param.Tuple(default=None, length=3, allow_None=True, label="λ: lowest, highest, how many")
+    tolerance = param.Number(default=1e-4, bounds=(1e-14, 1), label="Ribbon width to reach")
+    steps_at_most = param.Integer(default=2000, bounds=(1, 100_000), label="Steps at most")
+    chunk = param.Integer(default=16, bounds=(1, 1024), label="Steps between two looks at the ribbon")
+    lam = param.Number(default=None, bounds=(0, None), inclusive_bounds=(False, True), allow_None=True, label="λ shown")
+    rule = param.Selector(default="curvature", objects=list(RULES), label="Rule", doc="Chooses λ where none is set.")
+    gcv_weight = param.Number(default=None, bounds=(0, 10), allow_None=True, label="Weight ω", doc="None: adaptive.")
+
+    system: HeldProblem
+    bidiagonal: Bidiagonalisation
+    b: NDArray[np.float64]  # with noise
+    noise_norm: float  # |e|
+    survey: CurveSurvey
+    probe: TraceProbe | None  # of the matrix: it serves every b and every λ
+    spent: Timing | None  # what was spent since the last frame
+
+    def __init__(self, **values: Any) -> None:
+        if "problem" in values:
+            values.setdefault("n", typical(values["problem"]))
+        super().__init__(**values)
+        self.param.watch(self._restart, list(self.RUN))
+        self.param.watch(self._reorthogonalise, ["reorthogonalise"])
+        self.param.watch(self._make_room, ["steps_at_most"])
+        self.param.watch(self._look_again, ["lambdas", "tolerance", "gcv_weight"])
+
+    # -- values that go together
+
+    @classmethod
+    def predicted_bytes(cls, **values: Any) -> int:
+        """The matrix, its transpose and the vectors of all steps; of a matrix in a file only what its bytes tell."""
+        given = {name: values.get(name, cls.param[name].default) for name in cls.param if name != "name"}
+        unknowns, entries = _extent(given)
+        basis = min(given["steps_at_most"], unknowns + SPARE) if given["reorthogonalise"] else given["steps_at_most"]
+        return nbytes(unknowns, entries, basis, given["dtype"]) + PICTURE_BYTES
+
+    def validate(self, values: dict[str, Any]) -> None:
+        """The problem's n and options within their bounds, and λ that are positive, ascending and not too many."""
+        if values["lambdas"] is not None:
+            require_range(values["lambdas"])
+        if values["lam"] is not None and not isfinite(values["lam"]):
+            raise ValueError(f"lam must be a finite number above 0, not {values['lam']}")
+        if values["problem"] != OWN:
+            settled(values)
+        elif "matrix" not in values["options"]:
+            raise ValueError("options must hold a matrix for the problem 'own': {'matrix': A, 'rhs': b}")
+
+    def update(self, **values: Any) -> None:
+        """Set several parameters at once, all or none; a new problem begins with its usual n and no further options.
+
+        One's own data are taken as they are: noise is added to them only if it is given with them, or later.
+        """
+        name = values.get("problem", self.problem)
+        if name != self.problem:
+            clean = {"noise": 0.0} if name == OWN else {}
+            values = {"n": typical(name), "options": {}, **clean, **values}
+        super().update(**values)
+
+    # -- state
+
+    def _allocate(self, old: dict[str, Any]) -> None:  # noqa: ARG002 another problem or backend begins anew
+        system = HeldProblem.of(self.values())
+        room = room_for(system.shape, self.steps_at_most, self.reorthogonalise)
+        held = self._held()
+        self._require_memory(footprint(system.A, room), held)
+        self._release()
+        self.system = system
+        if self.problem == OWN:
+            with param.parameterized.discard_events(self):
+                self.n = system.shape[1]
+        self._work(room)
+        self.reset()
+
+    def _held(self) -> int:
+        """Bytes on the present device that making room anew gives back."""
+        if not hasattr(self, "bidiagonal") or self.bidiagonal.device.name != self.device.name:
+            return 0
+        return footprint(self.system.A, self.bidiagonal.most)
+
+    def _work(self, room: int) -> None:
+        self.probe = None
+        self.bidiagonal = Bidiagonalisation(self.device, self.kernels, self.system.A, room, self.reorthogonalise)
+
+    def _release(self) -> None:
+        for name in ("bidiagonal", "survey"):
+            self.__dict__.pop(name, None)
+
+    def reset(self) -> None:
+        """Begin anew, with the noise of the present level and seed, up to the first step: before it there is no x."""
+        self.b, self.noise_norm = self.system.noisy(self.noise, self.noise_seed)
+        begin, first = self.bidiagonal.start(self.b), self.bidiagonal.advance(1)
+        self._open = 0  # number of the λ whose ribbon was seen open last
+        self._done: bool | None = None
+        self.survey = CurveSurvey(self)
+        self.spent = self._timing(1, begin.launch + first.launch, self.bidiagonal.seconds, first_call=True)
+
+    def _restart(self, *_events: param.parameterized.Event) -> None:
+        if self._ready:
+            self.reset()
+
+    def _reorthogonalise(self, *events: param.parameterized.Event) -> None:
+        """Another way to go on: from the beginning, with the room that it may need."""
+        if self._ready:
+            room = self._affordable(events)
+            self._release()
+            self._work(room)
+            self.reset()
+
+    def _make_room(self, *events: param.parameterized.Event) -> None:
+        """More steps may follow; those that are done are kept."""
+        if self._ready:
+            room = self._affordable(events)
+            if room > self.bidiagonal.most:
+                self.bidiagonal.grow(room)
+            self._look_again()
+
+    def _affordable(self, events: tuple[param.parameterized.Event, ...]) -> int:
+        """The room for steps that the parameters want; if there is no memory for it, they are as before."""
+        room = room_for(self.system.shape, self.steps_at_most, self.reorthogonalise)
+        try:
+            self._require_memory(footprint(self.system.A, room), self._held())
+        except OutOfMemory:
+            with param.parameterized.discard_events(self):
+                self._put_back({event.name: event.old for event in events})
+            raise
+        return room
+
+    def _look_again(self, *_events: param.parameterized.Event) -> None:
+        """Other λ, or another tolerance: no product is repeated, but more of them may be needed."""
+        if self._ready:
+            self._open, self._done = 0, None
+            self.survey.forget()
+
+    def snapshot(self) -> dict[str, Any]:
+        """How far it is; what it is made from is in the parameters, and a run repeats itself."""
+        return {"steps": self.bidiagonal.k}
+
+    def restore(self, snapshot: dict[str, Any]) -> None:  # noqa: ARG002 see snapshot
+        """Begin anew."""
+        self.reset()
+
+    # -- advancing
+
+    @property
+    def grid(self) -> NDArray[np.float64]:
+        """(count,) λ of the curve, ascending."""
+        low, high, count = self.lambdas or self.system.automatic
+        return np.geomspace(low, high, count)
+
+    @property
+    def limit(self) -> int:
+        """Steps at most, of what there is room for."""
+        return min(self.bidiagonal.most, self.steps_at_most)
+
+    @property
+    def done(self) -> bool:
+        """Whether every ribbon is within the tolerance, or no step can be added."""
+        if self._done is None:
+            self._done = self._satisfied(self.grid)
+        return self._done
+
+    def _satisfied(self, lambdas: NDArray[np.float64]) -> bool:
+        if self._ended:
+            return True
+        still, _ = widest(self.bidiagonal.small, lambdas, self.tolerance, min(self._open, lambdas.size - 1))
+        self._open = max(still, 0)
+        return still < 0
+
+    @property
+    def _ended(self) -> bool:
+        """Whether no step can be added."""
+        return self.bidiagonal.exhausted or self.bidiagonal.k >= self.limit
+
+    @property
+    def resting(self) -> bool:
+        """Whether nothing is left to do until a value changes: the curve is done, and so are its rules."""
+        return self.done and self.survey.complete
+
+    def advance(self, steps: int = 1) -> Timing:
+        """`steps` >= 1 steps of the bidiagonalisation, fewer if the ribbons close; then the rules' own products."""
+        if steps < 1:
+            raise ValueError(f"steps must be at least 1, not {steps}")
+        if self.done:
+            if not (self.survey.probe(steps) or self.survey.listen(steps)):
+                self.survey.look()
+            return self._timing(steps, 0.0, 0.0, first_call=True)
+        launch = compute = 0.0
+        before = self.bidiagonal.k
+        with watching() as builds:
+            while self.bidiagonal.k < before + steps and not self.done:
+                ahead = before + steps - self.bidiagonal.k
+                spent = self.bidiagonal.advance(min(ahead, self.chunk, self.limit - self.bidiagonal.k))
+                launch, compute, self._done = launch + spent.launch, compute + spent.compute, None
+        first = self._first() or builds.count > 0
+        timing = self._timing(max(self.bidiagonal.k - before, 1), launch, compute, first)
+        self.spent = timing if self.spent is None else self.spent.then(timing)
+        return timing
+
+    def _timing(self, steps: int, launch: float, compute: float, first_call: bool = False) -> Timing:
+        entries = 2 * int(self.system.A.nnz)
+        return Timing(self.backend, "", steps, entries, launch, compute, first_call=first_call)
+
+    def idle_timing(self) -> Timing:
+        """Of a frame before which nothing was computed."""
+        return Timing(self.backend, "", 0, 2 * int(self.system.A.nnz))
+
+    def _first(self) -> bool:
+        key = (self.backend, self.dtype)
+        first = key not in _WARM
+        _WARM.add(key)
+        return first
+
+    def _go_on(self) -> None:
+        k = self.bidiagonal.k
+        self.bidiagonal.advance(min(max(self.chunk, k // GROWTH), self.limit - k))
+        self._done = None
+
+    # -- results
+
+    def solve(self) -> LCurveResult:
+        """Go on until every ribbon is within the tolerance, or no step can be added; returns the whole curve.
+
+        What GCV needs is left out for more than PROBE_ROWS rows, where it costs as much again: `complete` adds it.
+        """
+        while not self.done:
+            self._go_on()
+        while self.survey.listen(1):
+            pass
+        return self.complete() if self.system.shape[0] <= PROBE_ROWS else self.curve()
+
+    def complete(self) -> LCurveResult:
+        """The whole curve, and what every rule says of it."""
+        while not self.resting:
+            self.advance(self.chunk)
+        return self.curve()
+
+    def curve(self, lambdas: Sequence[float] | None = None) -> LCurveResult:
+        """The curve as far as it is, at `lambdas` (all > 0), the lab's own if None; costs no product."""
+        grid = self.grid if lambdas is None else np.array(sorted(require_lambda(lam) for lam in lambdas))
+        at = points(self.bidiagonal.small, grid)
+        converged = self.bidiagonal.exhausted or bool(at.widths.max() <= self.tolerance)
+        return LCurveResult.of(at, self.bounds(at), (self.bidiagonal.k, converged), self.choices())
+
+    @classmethod
+    def panels(cls, frame: Frame) -> Mapping[str, Panel]:
+        """The L-curve first."""
+        return panels_of(frame)
+
+    def data(self) -> dict[str, NDArray[Any]]:
+        """lambdas, residual_norms and solution_norms (k,), residual_bounds and solution_bounds (2, k)."""
+        curve, both = self.curve(), ("norms", "bounds")
+        names = "lambdas", *(f"{of}_{what}" for what in both for of in ("residual", "solution"))
+        return {name: np.asarray(getattr(curve, name)) for name in names}
+
+    def bounds(self, at: Points) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(2, count) bounds of the residual and of the solution norm, with what rounding adds to them."""
+        size = scale(largest(self.bidiagonal.small), self.system.size, self.system.shape)
+        return widened(at, size, self.dtype)
+
+    def choices(self) -> dict[str, RuleChoice]:
+        """What every rule says now, on the lab's own λ."""
+        return choose(self.survey.reading())
+
+    def solution(self, lam: float) -> NDArray[Any]:
+        """(n,) x for λ = lam > 0, in the lab's dtype; takes the steps that this λ needs.
+
+        Its error is at most |gradient| / λ^2, which is brought below SOLVED |x|, or the tolerance if that is smaller.
+        """
+        lam, goal = require_lambda(lam), min(self.tolerance, SOLVED[self.dtype])
+        while not self._ended and self.error_bound(lam) > goal:
+            self._go_on()
+        return self.bidiagonal.solve(lam)
+
+    def error_bound(self, lam: float) -> float:
+        """Upper bound of |x - x*| / |x| for λ = lam: x the solution within the steps done, x* the exact one."""
+        at = points(self.bidiagonal.small, np.array([lam]))
+        return float(at.gradient[0] / (lam * lam * at.solution[0]))
+
+    def residual(self, lam: float) -> NDArray[np.float64]:
+        """(m,) b - A x for λ = lam; one product."""
+        return self.bidiagonal.residual(lam, self.b)
+
+    def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
+        """The curve as far as it is done, and everything beside it; picture.py says what the parts and facts are.
+
+        view: of a picture, (x0, y0, x1, y1) in pixels, None for all; pixels: largest (height, width) of it.
+        """
+        with self.device.lock:
+            return show(self, view, pixels)
+
+
+def require_range(lambdas: Any) -> None:
+    """ValueError unless `lambdas` is (lowest, highest, count) with 0 < lowest < highest and 3 <= count <= 1000."""
+    low, high, count = lambdas
+    if not (_number(low) and _number(high) and 0 < low < high):
+        raise ValueError(f"lambdas must be (lowest, highest, count) with 0 < lowest < highest, not {lambdas}")
+    if isinstance(count, bool) or not isinstance(count, Integral) or not FEWEST <= int(count) <= MOST:
+        raise ValueError(f"lambdas must hold {FEWEST} to {MOST} λ, not {count!r}")
+
+
+def require_lambda(lam: Any) -> float:
+    """A finite λ > 0 as float; ValueError otherwise."""
+    if not (_number(lam) and lam > 0):
+        raise ValueError(f"lam must be a finite number above 0, not {lam!r}")
+    return float(lam)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
+
+
+def _extent(given: Mapping[str, Any]) -> tuple[int, int]:
+    """(columns, entries) of the problem's matrix, at most."""
+    if given["problem"] == OWN:
+        matrix = given["options"].get("matrix", b"")
+        if isinstance(matrix, (bytes, bytearray)):
+            return given["n"], len(matrix) // np.dtype(given["dtype"]).itemsize
+        if sp.issparse(matrix):
+            return matrix.shape[1], int(matrix.nnz)
+        shape = np.asarray(matrix).shape
+        if len(shape) != 2:
+            raise ValueError(f"matrix must have rows and columns, not the shape {shape}")
+        return shape[1], prod(shape)
+    n, options = settled(given)
+    made = PROBLEMS[given["problem"]]
+    return made.unknowns(n), made.entries(n, **options)

@@ -1,0 +1,132 @@
+"""What is asked of a problem: its options within their bounds, and an A and b that fit, whoever made them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import isfinite
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import psutil
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from compute.lab import RESERVE, OutOfMemory
+
+LARGEST = 2**31 - 1  # rows and columns: indices are 32-bit
+
+
+@dataclass(frozen=True)
+class WholeNumber:
+    """A whole number from `low` to `high`."""
+
+    default: int
+    low: int
+    high: int
+
+    def checked(self, name: str, value: Any) -> int:
+        """The value as int; ValueError names it and its bounds."""
+        if isinstance(value, Integral) and not isinstance(value, bool) and self.low <= int(value) <= self.high:
+            return int(value)
+        raise ValueError(f"{name} must be a whole number from {self.low} to {self.high}, not {value!r}")
+
+
+@dataclass(frozen=True)
+class RealNumber:
+    """A number from `low` to `high`."""
+
+    default: float
+    low: float
+    high: float
+
+    def checked(self, name: str, value: Any) -> float:
+        """The value as float; ValueError names it and its bounds."""
+        real = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
+        if real and self.low <= float(value) <= self.high:
+            return float(value)
+        raise ValueError(f"{name} must be a number from {self.low:g} to {self.high:g}, not {value!r}")
+
+
+@dataclass(frozen=True)
+class Angles:
+    """A number of angles, evenly spread over half a turn, or the angles themselves in degrees."""
+
+    default: int
+    most: int
+
+    def checked(self, name: str, value: Any) -> int | tuple[float, ...]:
+        """The count, or the angles; ValueError names them and what they may be."""
+        if isinstance(value, Integral):
+            return WholeNumber(self.default, 1, self.most).checked(name, value)
+        known = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+        angles = tuple(float(angle) for angle in value) if known else ()
+        if not 1 <= len(angles) <= self.most or not all(isfinite(angle) for angle in angles):
+            raise ValueError(f"{name} must be a count, or 1 to {self.most} finite angles in degrees, not {value!r}")
+        return angles
+
+
+@dataclass(frozen=True)
+class AnyValue:
+    """Anything else; the problem checks it. doc: what it may be."""
+
+    default: Any
+    doc: str
+
+    def checked(self, name: str, value: Any) -> Any:  # noqa: ARG002 as the others are called
+        """The value as it is."""
+        return value
+
+
+Option = WholeNumber | RealNumber | Angles | AnyValue
+
+
+# -- A and b
+
+
+def require_memory(needed: int, what: str) -> None:
+    """Raise OutOfMemory, a ValueError, before `needed` bytes of main memory are asked for in vain."""
+    free = int((1 - RESERVE) * psutil.virtual_memory().available)
+    if needed > free:
+        raise OutOfMemory(
+            f"{what} needs {needed / 2**30:.2f} GiB of main memory, but {free / 2**30:.2f} GiB can be used"
+        )
+
+
+def checked(A: Any, b: Any, x: Any) -> tuple[Any, NDArray[Any], NDArray[np.float64] | None]:
+    """(A, b, x) as they came, A as (m, n) array or CSR; ValueError says what is wrong with them.
+
+    A and b must be finite and real, fit, and A must not vanish, nor transpose(A) b: then x would be 0 for every λ.
+    """
+    A = sp.csr_matrix(A) if sp.issparse(A) else np.asarray(A)
+    _require_matrix(A)
+    b = np.asarray(b)
+    _require_vector("b", b, A.shape[0], "rows")
+    if not np.any(A.T @ b.astype(np.float64)):
+        raise ValueError("b must not be orthogonal to every column of A: the solution would be 0 for every λ")
+    if x is not None:
+        x = np.asarray(x, np.float64)
+        _require_vector("x", x, A.shape[1], "columns")
+    return A, b, x
+
+
+def _require_matrix(A: Any) -> None:
+    if A.ndim != 2 or 0 in A.shape:
+        raise ValueError(f"A must be a matrix with rows and columns, not of the shape {A.shape}")
+    if max(A.shape) > LARGEST:
+        raise ValueError(f"A must have at most {LARGEST} rows and columns, not {A.shape}")
+    if A.dtype.kind not in "fiub":
+        raise ValueError(f"A must hold real numbers, not {A.dtype}")
+    entries = A.data if sp.issparse(A) else A
+    if not np.isfinite(entries).all():
+        raise ValueError("A must be finite; it holds NaN or inf")
+    if not np.any(entries):
+        raise ValueError("A must have entries other than 0: its rank is 0")
+
+
+def _require_vector(name: str, values: NDArray[Any], size: int, of: str) -> None:
+    if values.shape != (size,):
+        raise ValueError(f"{name} must have the shape ({size},), as A has {size} {of}, not {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} must be finite; it holds NaN or inf")

@@ -1,0 +1,188 @@
+"""What `fieldlab bench mandelbrot` times: a scene's picture in one launch, or a frame after a pan.
+
+scenes.py knows the scenes and which counts are right, comparison.py what the live readout compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import Any
+
+from compute.backends import Backend
+from compute.bench.workload import Checked, Option, Way
+from compute.devices import Device
+from compute.labs.mandelbrot.comparison import RATE, RULES
+from compute.labs.mandelbrot.comparison import PictureTarget as twin  # noqa: N813 the name that the engine asks for
+from compute.labs.mandelbrot.lab import Mandelbrot
+from compute.labs.mandelbrot.painting import ALL
+from compute.labs.mandelbrot.scenes import (
+    PACKAGE,
+    PAN,
+    REASONS,
+    SCENES,
+    CountsReference,
+    OneLaunch,
+    Scene,
+    kernels_of,
+    lab_of,
+    scenes,
+)
+from compute.labs.mandelbrot.state import FRESH
+from compute.timings import Timing
+
+__all__ = ["RATE", "RULES", "twin"]
+
+
+LEAD = 3  # pictures of a sample of several that are not counted
+COARSE = 16  # pixels between those of the first call, which must not take minutes
+
+DTYPES = ("float32", "float64")
+EVERY = {"host": ("lesson",), "cuda": ("lesson", "interior")}  # scenes on which slow kernels are timed too
+CHECK_STEPS, MOST_STEPS = 1, 48  # pictures: compared, and in one sample at most
+COUNTS_ONLY = "block, counts only"  # as the lesson's own kernels, which have no smooth counts
+WRONG: Mapping[str, str] = {}
+PARAMETERS: Mapping[str, Any] = {"agreement": "share of pixels whose counts differ by more than 1"}
+INCLUDED = (
+    "A time is that of the kernels of one whole picture in one launch on fresh pixels: between two CUDA events on a "
+    "GPU, wall time on the host; without the reference orbit of a deep view. A pan is wall time: new centre, uncovered "
+    "strip, frame. Giter/s count iterations that were done; a jump in a deep view counts as all that it spares."
+)
+
+
+class SceneFixture:
+    """The kernels of a scene's whole picture, in one launch on fresh pixels; making them fresh is not timed.
+
+    Nothing waits between the pictures of a sample, and the first LEAD of several do not count: then the host is ahead,
+    and a GPU does not wait for a launch, which can take as long as a picture.
+    """
+
+    def __init__(self, device: Device, scene: Scene, right: CountsReference) -> None:
+        self.device, self._scene, self._right = device, scene, right
+        self._lab: Mandelbrot | None = None
+
+    def first(self, way: Way) -> tuple[Timing, float]:
+        """A coarse picture, which may compile, and another one to tell what a full one will take."""
+        first = self._paint(way, stride=COARSE)
+        again = self._paint(way, stride=COARSE)
+        rows, columns = (-(-side // COARSE) for side in self._scene.shape)
+        return first, again.compute * self._scene.cells / (rows * columns)
+
+    def check(self, way: Way) -> Checked:
+        """One picture, and its counts against the right ones."""
+        timing = self._paint(way)
+        return Checked(*self._right.error(self.device.download(self._open(way).state.count)), timing)
+
+    def run(self, way: Way, steps: int) -> Timing:
+        """`steps` pictures; a cell of the timing is an iteration that was done."""
+        return self._paint(way, steps)
+
+    def _paint(self, way: Way, pictures: int = 1, stride: int = 1) -> Timing:
+        lab, raster = self._open(way), way.backend.kernels("compute.display")
+        count, rows = lab.state.count, self._scene.shape[0]
+        part = OneLaunch(lab.painting.task, stride).part(ALL)
+        deep = (lab.painting.builder.at(lab.place),) if lab.painting.builder else ()
+        lead = LEAD if pictures > 1 else 0
+        watches = [self.device.stopwatch() for _ in range(lead + pictures)]
+        lab.state.forget_totals(self.device)
+        with self.device.lock:
+            for watch in watches:
+                raster.gather(count, count, 1, 1, -rows, 0, FRESH)  # from outside of it, so that all are filled
+                with watch:
+                    way.kernel(lab.state, part, *deep)
+        seconds, launch = (sum(times) for times in zip(*((w.seconds(), w.launch) for w in watches[lead:]), strict=True))
+        done = lab.state.sums(self.device)[0] // len(watches)
+        return Timing(way.backend.name, way.variant, pictures, max(1, done), launch, seconds)
+
+    def _open(self, way: Way) -> Mandelbrot:
+        if self._lab is None:
+            self._lab = lab_of(self._scene, way.backend.name)
+            builder = self._lab.painting.builder
+            while builder and not builder.ready:
+                builder.advance(1000, 0)
+        return self._lab
+
+
+class PanFixture:
+    """A live lab that is moved to and fro: the new centre, the strips that this uncovers, and the frame."""
+
+    def __init__(self, device: Device, scene: Scene, right: CountsReference) -> None:
+        self.device, self._scene, self._right = device, scene, right
+        self._lab: Mandelbrot | None = None
+
+    def first(self, way: Way) -> tuple[Timing, float]:
+        """The first picture and the first pan."""
+        start = perf_counter()
+        self._move(self._open(way), self._scene.view.center)
+        again = self.run(way, 2)
+        return Timing(way.backend.name, way.variant, 1, 1, 0.0, perf_counter() - start), again.step_seconds
+
+    def check(self, way: Way) -> Checked:
+        """There and back again: counts that were kept and counts of the strip that came back, all against the right."""
+        timing = self.run(way, 2)
+        return Checked(*self._right.error(self._open(way).counts()), timing)
+
+    def run(self, way: Way, steps: int) -> Timing:
+        """`steps` pans, rounded up to as many forth as back; wall time, a cell is an iteration that was done."""
+        lab, away, done = self._open(way), PAN[0], 0
+        pairs = -(-steps // 2)
+        start = perf_counter()
+        for _ in range(pairs):
+            for center in (away, self._scene.view.center):
+                self._move(lab, center)
+                done += lab.iterations
+        seconds = perf_counter() - start
+        return Timing(way.backend.name, way.variant, 2 * pairs, max(1, done // (2 * pairs)), 0.0, seconds)
+
+    def _move(self, lab: Mandelbrot, center: tuple[str, str]) -> None:
+        lab.update(center=center)
+        while not lab.finished:
+            lab.advance()
+        lab.frame(pixels=self._scene.shape)
+
+    def _open(self, way: Way) -> Mandelbrot:
+        if self._lab is None:
+            self._lab = lab_of(self._scene, way.backend.name, center=PAN[0], reuse=True)
+        return self._lab
+
+
+def _scene(text: str) -> str:
+    if text not in SCENES:
+        raise ValueError(f"must be some of {', '.join(repr(name) for name in SCENES)}, not {text!r}")
+    return text
+
+
+OPTIONS = (Option("scenes", _scene, f"some of {'; '.join(SCENES)} (default: all)"),)
+
+
+def cases(chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[Scene]:
+    """The scenes, in each dtype that they have."""
+    return scenes(tuple(chosen["scenes"]), tuple(dtypes), gpu)
+
+
+def variants(backend: Backend, case: Scene) -> Mapping[str, Any]:
+    """The backend's kernels for this scene; a pan and a deep view have one."""
+    if case.pan:
+        return {"frame": None}
+    if case.arithmetic.deep:
+        return {case.arithmetic.name: getattr(backend.kernels(PACKAGE), case.arithmetic.kernel)}
+    every = kernels_of(backend)
+    slow = case.name in EVERY[backend.device]
+    found = {name: kernel for name, kernel in every.items() if slow or name not in REASONS}
+    bare = getattr(backend.kernels(PACKAGE), "counts_only", None)
+    return found | {COUNTS_ONLY: bare} if bare and case.name == "lesson" else found
+
+
+def reference(case: Scene) -> CountsReference:
+    """The right counts."""
+    return CountsReference(case)
+
+
+def differs(difference: float, tolerance: float) -> str:
+    """A disagreement in words."""
+    return f"{100 * difference:.2g} % of the pixels differ by more than 1; {100 * tolerance:g} % may"
+
+
+def Rig(device: Device, case: Scene, right: CountsReference) -> SceneFixture | PanFixture:  # noqa: N802 a class to its caller
+    """What computes the scene."""
+    return (PanFixture if case.pan else SceneFixture)(device, case, right)

@@ -1,0 +1,301 @@
+"""What the live readout compares of a Mandelbrot lab and says of it, and the second lab that it measures.
+
+See compute.comparison.rules.Rules. Of the second lab a step is a whole picture, its result are the counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf, isfinite, nan
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.backends import BACKENDS
+from compute.bench.rates import Rate
+from compute.comparison.contest import Agreement, Contestant
+from compute.comparison.rules import Chart, Fact
+from compute.frames import Frame
+from compute.labs.mandelbrot.lab import Mandelbrot
+from compute.labs.mandelbrot.place import Place, Precision, choose
+from compute.labs.mandelbrot.scenes import MIX, PACKAGE, REASONS, TOLERANCE, apart, kernels_of
+from compute.labs.mandelbrot.schedule import Schedule
+from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
+from compute.record import Recorded
+from compute.timings import Timing
+
+STEP_INSTRUCTIONS = 4.0  # three fused multiply-adds and an addition
+RATE = Rate(
+    "Giter/s", "iterations", "picture", "fma", "instructions", lambda _: STEP_INSTRUCTIONS,
+    "three instructions in place of the four counted: a doubling is an integer addition",
+)  # fmt: skip
+TIMED_ROWS = 360  # of the pictures that are timed, at most
+CHECK_ROWS = 128  # of those compared
+HOST_WORK = 2e8  # pixels x iterations of a timed picture where there is no GPU: a second or two of two cores
+DEEP_WORK = 6e7  # pixels x iterations of a compared picture in deep views: NumPy does every step
+FEW = 2  # pixels that may differ however few there are
+LESSON = "A GPU lesson, its GPU unnamed: x -1.5 to 0, y -1 to 0, 3000 × 2000 pixels, 20 iterations, complex128"
+LESSON_ITERATIONS = 67.95e6
+LESSON_SECONDS = (
+    ("gpu_numba", "Numba-CUDA", 3.07e-3), ("gpu_cupy", "CuPy RawKernel", 3.45e-3), ("gpu_cupy", "JAX, GPU", 3.79e-3),
+    ("gpu_cupy", "CuPy arrays", 53.8e-3), ("cpu_numba", "JAX, CPU", 83.2e-3), ("cpu_numba", "Numba", 0.116),
+    ("cpu_numpy", "NumPy", 0.928), ("cpu_numpy", "Python", 24.718),
+)  # fmt: skip
+CITED = tuple(
+    Recorded(
+        "mandelbrot", "GPU unnamed", "", backend, name, *LESSON_SHAPE, "float64", "lesson", seconds,
+        LESSON_ITERATIONS / seconds, cited=LESSON,
+    )
+    for backend, name, seconds in LESSON_SECONDS
+)  # fmt: skip
+
+Values = Mapping[str, Any]
+
+SLICE = 0.02  # seconds after which a picture lets others in
+PATIENCE = 6.0  # seconds after which a picture is given up: the live lab waits meanwhile, three quarters of the time
+LONGEST_SLICE = 2**14  # of the lab's slices in one
+
+
+class PictureRules:
+    """See compute.comparison.rules.Rules."""
+
+    rate = RATE
+    timed = ("ny", "nx", "center", "zoom", "max_iterations", "precision", "fidelity", "shortcuts")
+    checked = timed
+    reference = Contestant("cpu_numpy")
+    included = (
+        f"The kernels of one picture of this view, at most {TIMED_ROWS} rows high, the same for all; the lesson's "
+        "scene at its own size, shortcuts off. Without the reference orbit of a deep view."
+    )
+
+    def own(self, contestant: Contestant, values: Values) -> dict[str, Any]:  # noqa: ARG002
+        """The arithmetic of the live picture, which a smaller one alone might not choose."""
+        return {"precision": "perturbation" if arithmetic(values).deep else arithmetic(values).name}
+
+    def compared_after(self, values: Values) -> int:  # noqa: ARG002
+        """One: the whole picture."""
+        return 1
+
+    def right(self, values: Values) -> dict[str, Any]:
+        """What "auto" takes, with every step done."""
+        deep = choose("auto", _place(values)).deep
+        return {"precision": "perturbation" if deep else "float64", "fidelity": "exact"}
+
+    def small(self, values: Values) -> dict[str, Any]:
+        """The same view in few pixels."""
+        return _shrunk(values, CHECK_ROWS, DEEP_WORK if choose("auto", _place(values)).deep else inf)
+
+    def sampled(self, values: Values) -> dict[str, Any]:
+        """The same view, smaller; the lesson's scene as it was, every iteration done."""
+        if is_lesson(values):
+            return {"ny": LESSON_SHAPE[0], "nx": LESSON_SHAPE[1], "shortcuts": False}
+        work = DEEP_WORK if choose("auto", _place(values)).deep else HOST_WORK
+        return _shrunk(values, TIMED_ROWS, inf if any(b.device == "cuda" for b in _here()) else work)
+
+    def agreement(self, right: NDArray[Any], got: NDArray[Any], values: Values, steps: int) -> Agreement:  # noqa: ARG002
+        """By the share of pixels whose counts differ by more than 1."""
+        share, largest = apart(right, got)
+        ny, nx = right.shape
+        tolerance = max(TOLERANCE["float32" if values["precision"] == "float32" else "float64"], FEW / right.size)
+        way = "by perturbation, every step done," if self.right(values)["precision"] == "perturbation" else "in float64"
+        beyond = "" if share <= tolerance else f" > {100 * tolerance:.2g} %"
+        return Agreement(
+            share,
+            tolerance,
+            f"{100 * share:.2g} % of pixels differ{beyond}",
+            f"The worse of both, against NumPy {way} on {nx} × {ny} pixels of this view: counts that differ by more "
+            f"than 1; up to {100 * tolerance:.2g} % counts as right. Largest difference {largest:.0f} iterations",
+        )
+
+    def refusal(self, contestant: Contestant, values: Values) -> str:  # noqa: ARG002
+        """Nobody: a picture that takes too long is given up while it is computed."""
+        return ""
+
+    def crowded(self, values: Values, beside: bool) -> bool:  # noqa: ARG002
+        """Never: the twins are small."""
+        return False
+
+    def held(self, values: Values) -> float:  # noqa: ARG002
+        """Of no account: its roof is arithmetic."""
+        return nan
+
+    def cells(self, values: Values) -> int:
+        """Pixels."""
+        return int(values["ny"]) * int(values["nx"])
+
+    def others(self, values: Values) -> Sequence[Contestant]:
+        """For the lesson's scene every kernel that can run here."""
+        return contestants() if is_lesson(values) else ()
+
+    def dtype(self, values: Values) -> str:
+        """Of z."""
+        return arithmetic(values).dtype
+
+    def facts(self, values: Values, frame: Frame, roof: float) -> Sequence[Fact]:
+        """The live picture: rate, percent of the roof, iterations, time if all its pixels were computed."""
+        done, seconds = (frame.facts.get(name, nan) for name in ("iterations", "compute_seconds"))
+        rate = done / seconds if done > 0 and seconds > 0 else nan
+        plain = not arithmetic(values).deep
+        percent = RATE.percent(rate, self.dtype(values), roof) if plain else nan
+        complete = frame.facts.get("finished") and not frame.facts.get("reused")
+        whole = seconds if complete and isfinite(rate) else nan
+        return (
+            Fact("Rate of this picture", rate, "rate", RATE_ABOUT if plain else DEEP_ABOUT),
+            Fact("Part of the FMA roof", percent, "percent", FMA_ABOUT),
+            *self._mix(values),
+            Fact("Iterations done", done if done > 0 else nan, "count", "On all pixels since the view was set."),
+            Fact("Time of the full picture", whole, "seconds", WHOLE_ABOUT),
+        )
+
+    def _mix(self, values: Values) -> Sequence[Fact]:
+        """Instructions of a step in the live picture's kernel; a deep view's steps are of several kinds."""
+        variant = values.get("variant") or "block"
+        mix = MIX.get((values["backend"], variant, self.dtype(values)))
+        return (Fact("A step", mix, "text", MIX_ABOUT),) if mix and not arithmetic(values).deep else ()
+
+    def elsewhere(self, values: Values, figures: Sequence[Recorded]) -> Sequence[Recorded]:
+        """The fastest recorded one of the whole set, in the dtype of the live picture."""
+        fitting = [f for f in _recorded(figures, "whole set") if f.dtype == self.dtype(values)]
+        return [min(fitting, key=lambda f: f.step)] if fitting else []
+
+    def chart(self, values: Values, figures: Sequence[Recorded]) -> Chart | None:
+        """All backends and all kernels on the lesson's scene, if it is on the screen."""
+        if not is_lesson(values):
+            return None
+        ways = tuple(Contestant(b.name) for b in _here()) + contestants()
+        recorded = tuple(f for f in _recorded(figures, "lesson") if f.dtype == "float64")
+        reasons = {way: REASONS[way.variant] for way in _slow()}
+        return Chart("The lesson's scene, shortcuts off", ways, reasons, (*recorded, *CITED))
+
+
+RATE_ABOUT = "Iterations that were really done, over the device's time for them; shortcuts save iterations."
+DEEP_ABOUT = "Iterations that the picture is worth: a jump by bilinear approximation counts as all it spares."
+MIX_ABOUT = (
+    "Instructions of one z² + c: FMA fused multiply-add, MUL multiplication, ADD addition. Those of a GPU were counted "
+    "in the machine code for a Hopper GPU, those of the host in the source."
+)
+FMA_ABOUT = (
+    "A step is 3 fused multiply-adds and 1 addition: 4 instructions, against the fused multiply-adds a second that "
+    "this device does at most, measured at start. A kernel that doubles by an integer addition needs 3 of them and "
+    "can exceed 100 %; host kernels do not fuse and need 7."
+)
+WHOLE_ABOUT = "Device time of all launches of this picture, coarse passes included."
+RULES = PictureRules()
+
+
+def is_lesson(values: Values) -> bool:
+    """Whether a view is the lesson's scene, whatever its size in pixels."""
+    lesson, one = VIEWS["lesson"], (1, 1)
+    here, there = _place(values, one), Place.of(lesson.center, lesson.zoom, *one)
+    return values["max_iterations"] == lesson.max_iterations and here == there
+
+
+def arithmetic(values: Values) -> Precision:
+    """What the live picture is computed in."""
+    return choose(values["precision"], _place(values))
+
+
+def contestants() -> tuple[Contestant, ...]:
+    """Every kernel that can run here, but for the backends' defaults."""
+    return tuple(Contestant(b.name, variant) for b in _here() for variant in list(kernels_of(b))[1:])
+
+
+def _slow() -> tuple[Contestant, ...]:
+    """All that are slow on purpose, whether they can run here or not."""
+    return tuple(dict.fromkeys(Contestant(backend, variant) for backend, variant, _ in MIX if variant in REASONS))
+
+
+def _here() -> list[Any]:
+    return [b for b in BACKENDS if not b.missing and b.has_kernels(PACKAGE)]
+
+
+def _recorded(figures: Sequence[Recorded], scene: str) -> list[Recorded]:
+    return [f for f in figures if (f.lab, f.case) == ("mandelbrot", scene) and f.backend.startswith("gpu_")]
+
+
+def _place(values: Values, shape: tuple[int, int] | None = None) -> Place:
+    return Place.of(values["center"], values["zoom"], *(shape or (values["ny"], values["nx"])))
+
+
+def _shrunk(values: Values, rows: int, work: float) -> dict[str, Any]:
+    """The view in at most `rows` rows and `work` pixels x iterations, in the same proportions."""
+    ny, nx = values["ny"], values["nx"]
+    scale = min(1.0, rows / ny, (work / (ny * nx * values["max_iterations"])) ** 0.5)
+    return {"ny": max(1, round(ny * scale)), "nx": max(1, round(nx * scale))}
+
+
+# -- the second lab
+
+
+class PictureTarget:
+    """Computes the picture of a lab's view again and again, all pixels in one pass, in slices of about SLICE seconds.
+
+    A cell of a timing is an iteration that was done; its seconds are the device's for all slices of a picture, without
+    the reference orbit. A picture that takes longer than PATIENCE raises ValueError.
+    """
+
+    def __init__(self, lab: Mandelbrot) -> None:
+        self._lab = lab
+        self._pieces = 1  # of the lab's slices in one of ours
+        self._used = self._short = 0.0  # wall seconds of this picture and of the last
+        self._launch = 0.0
+        self._again()
+
+    def warm(self) -> None:
+        """A picture that does not count, if it is short and none is under way."""
+        if self._used == 0.0 and 0.0 < self._short < SLICE:
+            while not self._piece():
+                pass
+
+    def advance(self, steps: int) -> Timing:
+        """Up to `steps` pictures, as many as are finished within a slice; one that is not goes on next time."""
+        start, done, launch, compute = perf_counter(), 0, 0.0, 0.0
+        while True:
+            finished = self._piece()
+            if finished:
+                launch, compute, done = launch + finished.launch, compute + finished.compute, done + 1
+            if done == steps or perf_counter() - start >= SLICE:
+                break
+        lab = self._lab
+        return Timing(lab.backend, lab.painting.name, done, max(1, self._iterations), launch, compute)
+
+    def begin(self, seed: int) -> None:
+        """Nothing: a picture starts from fresh pixels, whatever the seed."""
+
+    def result(self) -> NDArray[np.int32]:
+        """(ny, nx) counts."""
+        return self._lab.counts()
+
+    def close(self) -> None:
+        """Close the lab."""
+        self._lab.close()
+
+    def _piece(self) -> Timing | None:
+        """Go on with the picture; its timing once it is finished."""
+        lab, start = self._lab, perf_counter()
+        if lab.finished:
+            self._again()
+        timing = lab.advance(self._pieces)
+        seconds = perf_counter() - start
+        self._launch += timing.launch
+        compiling = timing.first_call and timing.compute > 0
+        self._used += 0.0 if compiling else seconds
+        if seconds < SLICE / 3 and timing.compute > 0 and self._pieces < LONGEST_SLICE:  # of pixels, not of the orbit
+            self._pieces *= 2
+        elif seconds > SLICE:
+            self._pieces = max(1, self._pieces // 2)
+        if lab.finished:
+            self._short, self._used, self._iterations = self._used, 0.0, lab.iterations
+            return Timing(lab.backend, "", 1, 1, self._launch, lab.painting.seconds)
+        if self._used > PATIENCE:
+            raise ValueError(f"a picture of this view takes longer than {PATIENCE:.0f} s; `fieldlab bench` may time it")
+        return None
+
+    def _again(self) -> None:
+        """All pixels fresh, in one pass."""
+        lab = self._lab
+        lab.reset()
+        lab.painting.schedule = Schedule(lab.ny, lab.nx, lab.max_iterations, lab.shortcuts, (1,))
+        self._launch, self._iterations = 0.0, 0

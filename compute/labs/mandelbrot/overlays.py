@@ -1,0 +1,132 @@
+"""What is shown beside the picture: the orbit of the point under the pointer, its Julia set, the area of the set.
+
+The area is estimated by Monte Carlo, with its error bar. Each pass lays a lattice of points over the upper half of the
+set, moved by a random part of its spacing: every such pass is an unbiased estimate, and they are independent, so that
+their scatter gives the standard error of their mean (randomly shifted lattice). Points that stay for max_iterations
+count as inside: the estimate is of the area of those, a little more than the set's, for which 1.50640 < A < 1.53121 is
+known.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from types import ModuleType
+
+import numpy as np
+
+from compute.devices import Array, Device
+from compute.display.camera import Camera
+from compute.frames import Curve, Raster
+from compute.labs.mandelbrot.painting import Painting, Task
+from compute.labs.mandelbrot.place import PRECISIONS, Place
+from compute.labs.mandelbrot.reference_orbit import Orbit
+from compute.timings import Timing
+
+SIDE = 192  # pixels of the Julia set, which covers -2 … 2 in both directions
+EXTENT = (-2.0, -2.0, 2.0, 2.0)
+JULIA_ITERATIONS = 256
+ALL = 2**62  # a budget that no Julia set exceeds
+PointerPoint = tuple[Fraction, Fraction]
+
+ROWS, COLUMNS = 256, 512  # points of a pass, over -2 … 0.5 and 0 … 1.25
+CENTRE, ZOOM = (Fraction(-3, 4), Fraction(5, 8)), Fraction(16, 5)
+MOST = 2000  # passes, then the estimate is left alone
+FEWEST = 8  # passes from which on their scatter says something
+SHIFTS = 2**30  # parts of a spacing, one of which is drawn
+
+
+def under(place: Place, pointer: tuple[float, float]) -> PointerPoint:
+    """The point of the plane at these fractions of the view, from its lower left corner; exact."""
+    across, up = Fraction(pointer[0]) - Fraction(1, 2), Fraction(pointer[1]) - Fraction(1, 2)
+    return place.re + across * place.nx * place.step, place.im + up * place.ny * place.step
+
+
+def orbit(point: PointerPoint, bits: int, length: int) -> Curve:
+    """z_0 = 0, z_1 = c, … z_n, n <= length, up to the first with |z| > 2; real parts over imaginary ones."""
+    walk = Orbit(*point, bits, length)
+    while not walk.finished:
+        walk.advance(length)
+    values = np.ldexp(walk.values(), np.maximum(walk.exponents(), -1100)[:, None])
+    outside = np.flatnonzero((values**2).sum(axis=1) > 4)
+    kept = values[: outside[0] + 1] if outside.size else values
+    return Curve(kept[:, 0].copy(), kept[:, 1].copy(), "orbit")
+
+
+class JuliaInset:
+    """The Julia set of z^2 + c for one c, as a small picture of the whole plane -2 … 2."""
+
+    def __init__(self, device: Device, painting: Painting, camera: Camera, colour: ModuleType) -> None:
+        self._painting, self._camera, self._colour = painting, camera, colour
+        axis = (np.arange(SIDE) + 0.5) / SIDE * 4 - 2
+        self._start = np.broadcast_to(axis, (SIDE, SIDE)), np.broadcast_to(axis[:, None], (SIDE, SIDE))
+        self._logs: Array = device.allocate((SIDE, SIDE), np.float32)
+        self._at: PointerPoint | None = None
+        self._raster: Raster | None = None
+
+    def raster(self, point: PointerPoint) -> Raster:
+        """Its picture, from the logarithm of the smooth count; level 255 stays bounded. Computed when c is new."""
+        if self._raster is None or point != self._at:
+            task = Task(
+                Place(Fraction(0), Fraction(0), Fraction(1), SIDE, SIDE), PRECISIONS["float64"], JULIA_ITERATIONS, True
+            )
+            self._painting.begin_at(task, (float(point[0]), float(point[1])), self._start)
+            while not self._painting.finished:
+                self._painting.advance(ALL)
+            self._colour.logarithm(self._painting.state.smooth, self._logs)
+            limits = self._camera.survey(self._logs).limits()
+            drawn = self._camera.raster(self._logs, None, (SIDE, SIDE), limits, "log2 of the smooth count")
+            self._raster, self._at = Raster(drawn.levels, *limits, extent=EXTENT, label=drawn.label), point
+        return self._raster
+
+
+# -- the area
+
+
+class AreaEstimate:
+    """The running estimate. passes: so far; mean, error: of the area, nan before there are FEWEST passes."""
+
+    def __init__(self, painting: Painting, camera: Camera, seed: int = 0) -> None:
+        self._painting, self._camera = painting, camera
+        self._random = np.random.default_rng(seed)
+        self._under_way = False
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget the estimate."""
+        self.passes, self._sum, self._squares, self._under_way = 0, 0.0, 0.0, False
+
+    @property
+    def mean(self) -> float:
+        """Area so far."""
+        return self._sum / self.passes if self.passes >= FEWEST else math.nan
+
+    @property
+    def error(self) -> float:
+        """Standard error of `mean`."""
+        if self.passes < FEWEST:
+            return math.nan
+        variance = (self._squares - self._sum**2 / self.passes) / (self.passes - 1)
+        return math.sqrt(max(variance, 0.0) / self.passes)
+
+    def advance(self, max_iterations: int, budget: int) -> Timing:
+        """Spend about `budget` iterations on the present pass."""
+        if not self._under_way:
+            task = Task(self._place(), PRECISIONS["float64"], max_iterations, True)
+            self._painting.begin(task, strides=(1,))
+            self._under_way = True
+        timing = self._painting.advance(budget)
+        if self._painting.finished:
+            inside = self._camera.survey(self._painting.state.smooth).nonfinite
+            area = 2 * inside * float(self._painting.task.place.step) ** 2
+            self.passes += 1
+            self._sum += area
+            self._squares += area * area
+            self._under_way = False
+        return timing
+
+    def _place(self) -> Place:
+        """The lattice, moved to the right and up by less than one spacing."""
+        place = Place(*CENTRE, ZOOM, ROWS, COLUMNS)
+        right, up = (Fraction(int(k), SHIFTS) - Fraction(1, 2) for k in self._random.integers(0, SHIFTS, 2))
+        return Place(place.re + right * place.step, place.im + up * place.step, ZOOM, ROWS, COLUMNS)

@@ -1,0 +1,122 @@
+"""What is added to a picture whose pixels all have their counts: further samples of each, and the colour of the set.
+
+Supersampling, while nothing else is to be done: the same picture again and again, its pixels moved by parts of one. A
+pixel becomes the geometric mean of its samples' smooth counts (a plain mean would follow the few that escape late), or
+part of the set when most of its samples are.
+
+The set itself is coloured by |multiplier| of the cycle that attracts an orbit, 0 at a centre, 1 at an edge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from types import ModuleType
+
+import numpy as np
+
+from compute.backends import Backend
+from compute.devices import Array, Device
+from compute.labs.mandelbrot.painting import Painting
+from compute.labs.mandelbrot.place import Place
+from compute.timings import Timing
+
+STEPS = Fraction(2**16), (Fraction(49472), Fraction(37345))  # 2^16 over the plastic number, and over its square
+NOTHING = -1  # samples of pixels that have none
+
+DEEPEST = -44.0  # log2 of the pixel spacing down to which float64 tells the interior's pixels apart
+SETTLE = 16384  # iterations within which a cycle is looked for
+LONGEST = 1024  # period that is looked for
+PACKAGE = "compute.labs.mandelbrot"
+
+
+class Supersampler:
+    """Passes over a finished picture. `samples`: in `smooth` so far, 1 while there is the picture alone."""
+
+    def __init__(self, device: Device, painting: Painting, colour: ModuleType, raster: ModuleType) -> None:
+        self._device, self._painting, self._colour, self._raster = device, painting, colour, raster
+        self._sums: Array = None
+        self.smooth: Array = None
+        self.samples = 1
+        self._under_way = False
+
+    def restart(self) -> None:
+        """The picture is about to change: begin anew once it is finished."""
+        self.samples, self._under_way = 1, False
+
+    def advance(self, picture: Painting, budget: int) -> Timing:
+        """Spend about `budget` iterations on the next pass over `picture`; `smooth` is new when `samples` grows."""
+        if not self._under_way:
+            self._begin(picture)
+        timing = self._painting.advance(budget)
+        if self._painting.finished:
+            self._under_way = False
+            self.samples += 1
+            self._fold(self._painting)
+            self._colour.resolve(self._sums, self._hits, self.samples, self.smooth)
+        return timing
+
+    def _begin(self, picture: Painting) -> None:
+        if self.samples == 1:
+            self._clear(picture.task.key[0])
+            self._fold(picture)
+        place = moved(picture.task.place, self.samples)
+        self._painting.begin(replace(picture.task, place=place), picture.builder, strides=(1,))
+        self._under_way = True
+
+    def _fold(self, painting: Painting) -> None:
+        self._colour.blend(painting.state.smooth, self._sums, self._hits)
+
+    def _clear(self, shape: tuple[int, int]) -> None:
+        if self._sums is None or tuple(self._sums.shape) != shape:
+            self._sums, self.smooth = (self._device.allocate(shape, np.float32) for _ in range(2))
+            self._hits = self._device.allocate(shape, np.int32)
+        for array in (self._sums, self._hits):
+            self._raster.gather(array, array, 1, 1, -shape[0], 0, 0)  # all of it lies outside: 0 everywhere
+
+
+def moved(place: Place, sample: int) -> Place:
+    """The view for pass number `sample` >= 1: moved by less than half a pixel along the R2 sequence.
+
+    Source: M. Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018.
+    """
+    size, steps = STEPS
+    right, up = ((sample * step % size + size / 2) % size / size - Fraction(1, 2) for step in steps)
+    return replace(place, re=place.re + right * place.step, im=place.im + up * place.step)
+
+
+# -- the colour of the set itself
+
+
+class InteriorStrength:
+    """Computes them once a picture is finished, and keeps them until it changes."""
+
+    def __init__(self, device: Device, backend: Backend) -> None:
+        self._device, self._backend = device, backend
+        self._values: Array = None
+        self._known = False
+
+    def restart(self) -> None:
+        """Another picture: what is known does not hold any more."""
+        self._known = False
+
+    def too_deep(self, painting: Painting) -> bool:
+        """Whether float64 cannot do it for this view."""
+        return painting.task.place.spacing.log2 < DEEPEST
+
+    def values(self, painting: Painting) -> Array | None:
+        """(ny, nx) float32 on the device, NaN outside the set; None if the view is too deep."""
+        if self.too_deep(painting):
+            return None
+        if not self._known:
+            self._compute(painting)
+        return self._values
+
+    def _compute(self, painting: Painting) -> None:
+        shape = painting.task.key[0]
+        if self._values is None or tuple(self._values.shape) != shape:
+            self._values = self._device.allocate(shape, np.float32)
+        re, im = (self._device.upload(axis) for axis in painting.task.place.axes())
+        kernels = self._backend.kernels(PACKAGE)
+        kernels.multiplier(re, im, painting.state.count, self._values, painting.task.max_iterations, SETTLE, LONGEST)
+        self._known = True

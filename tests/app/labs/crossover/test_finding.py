@@ -1,0 +1,220 @@
+"""The finding against a brute-force evaluation of the points: no sentence that a curve on the same plot contradicts."""
+
+from __future__ import annotations
+
+import html
+import re
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.labs.crossover.finding import words
+from app.labs.crossover.sentence import sentence
+from compute.labs.crossover import panels
+from compute.labs.crossover.catalogue import workload
+from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, Line, compared, sides
+from compute.timings import Spread
+
+ADD = workload("add_one")
+WAYS = {way.name: way for way in ADD.ways()}
+SIZES = [10, 32, 100, 316, 1000, 3162, 10_000, 31_623, 100_000, 10**6, 10**7]
+TIMES = [1e-7, 3e-7, 1e-6, 1.01e-6, 3e-6, 1e-5, 3e-5, 1e-4, 1e-2]  # few, so that ties and near misses occur
+PLACES = [("", ""), ("H200", "2026-11-21"), ("A40", "2025-01-01")]  # (machine, date); here, and where it was recorded
+LARGE = r"([\d,]+)"
+SAYS = {
+    "no": re.compile("(.+) and (.+): no n at which both were measured"),
+    "one": re.compile(f"(.+) is (faster than|slower than|as fast as) (.+) at n = {LARGE}, the only one of both(.*)"),
+    "from": re.compile(f"(.+) is faster than (.+) from n ≈ {LARGE} on(.*)"),
+    "always": re.compile("(.+) is faster than (.+) at every n of both(.*)"),
+    "last": re.compile(f"(.+) is (slower than|as fast as) (.+) at n = {LARGE}, the largest of both"),
+    "never": re.compile("(.+) is (slower|not faster) than (.+) at every n of both"),
+}
+RIVAL = re.compile(f"; at n = {LARGE} (.+) is faster still")
+
+
+def number(text):
+    return int(text.replace(",", ""))
+
+
+def curve(way, times, machine="", date="", width=0.1):
+    return Line(WAYS[way], {n: Spread(t, t * (1 - width), t * (1 + width), 9) for n, t in times.items()},
+                machine=machine, date=date)  # fmt: skip
+
+
+@st.composite
+def plots(draw):
+    """Some of the ways, each with gaps, measured here or recorded on one of two machines, or both."""
+    found = []
+    for way in draw(st.lists(st.sampled_from(sorted(WAYS)), min_size=1, max_size=6, unique=True)):
+        for machine, date in draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=2, unique=True)):
+            times = draw(st.dictionaries(st.sampled_from(SIZES), st.sampled_from(TIMES), max_size=8))
+            found.append(curve(way, times, machine, date, draw(st.sampled_from([0.0, 0.05, 0.5]))))
+    return found
+
+
+def candidates(lines, kind):
+    """The curves that the best of a device is taken from: those measured here, else those of the newest record."""
+    mine = [line for line in lines if line.way.kind == kind and line.series]
+    here = [line for line in mine if not line.machine]
+    return here or [line for line in mine if line.date == max(line.date for line in mine)]
+
+
+def at(line, n):
+    return line.series[n].median
+
+
+def called(line):
+    return line.way.label + (" (recorded)" if line.machine else "")
+
+
+def only(lines, name):
+    (line,) = (line for line in lines if called(line) == name)
+    return line
+
+
+def check(said, lines, slow_lines, fast_lines, rivals):
+    """The sentence against the points. slow_lines, fast_lines: what the two names may be; rivals: of whom it must say
+    that they are faster still.
+    """
+    pattern, match = next((name, m) for name, of in SAYS.items() if (m := of.fullmatch(said)))
+    if pattern == "no":
+        assert not any(set(a.series) & set(b.series) for a in slow_lines for b in fast_lines if a is not b)
+        return
+    groups = list(match.groups())
+    verb = groups.pop(1) if pattern in ("one", "last", "never") else "faster than"
+    fast, slow = only(fast_lines, groups[0]), only(slow_lines, groups[1])
+    assert fast is not slow
+    common = sorted(set(fast.series) & set(slow.series))
+    wins = [n for n in common if at(fast, n) < at(slow, n)]
+    least = common[-1] + 1
+    if pattern == "one":
+        assert common == [number(groups[2])]
+        assert verb == ("faster than" if wins else "as fast as" if at(fast, common[0]) == at(slow, common[0])
+                        else "slower than")  # fmt: skip
+        least = common[0] if wins else least
+    elif pattern == "from":
+        least = number(groups[2])
+        assert [n for n in common if n >= least] == [n for n in wins if n >= least] != []
+        both = sorted(n for n in {*fast.series, *slow.series} if common[0] <= n <= common[-1])
+        if both == common:  # nothing between the points but straight lines
+            assert max(n for n in common if n not in wins) < least
+            assert min(n for n in common if n > max(n for n in common if n not in wins)) >= least
+    elif pattern == "always":
+        assert common == wins
+        least = common[0]
+    elif pattern == "last":
+        assert common[-1] == number(groups[2])
+        assert common[-1] not in wins
+        assert verb == ("slower than" if at(fast, common[-1]) > at(slow, common[-1]) else "as fast as")
+    else:
+        assert not wins
+        assert (verb == "slower") == all(at(fast, n) > at(slow, n) for n in common)
+    faster = {(n, called(line)) for line in rivals for n in line.series
+              if line is not slow and least <= n <= common[-1] and n in fast.series
+              and at(line, n) < at(fast, n)}  # fmt: skip
+    tail = groups[-1] if pattern in ("one", "from", "always") else ""
+    if faster:
+        rival = RIVAL.fullmatch(tail)
+        assert (number(rival[1]), rival[2]) in faster
+        assert number(rival[1]) == max(n for n, _ in faster)
+    else:
+        assert tail == ""
+
+
+@settings(max_examples=600, deadline=None)
+@given(plots())
+def test_the_sentence_agrees_with_the_points(lines):
+    """Best against best: the pair is the fastest of each at the largest n that one of each side was measured at."""
+    cpu, gpu = candidates(lines, "cpu"), candidates(lines, "gpu")
+    found = compared(*sides(lines))
+    if cpu and not gpu:
+        check(found.words, lines, cpu, cpu, []) if found.n else None
+        return
+    check(found.words, lines, cpu, gpu, cpu) if cpu and gpu else None
+    if not found.n:
+        return
+    most = max(n for a in cpu for b in gpu for n in set(a.series) & set(b.series))
+    assert found.n == most
+    slow, fast = only(cpu, found.slow.said), only(gpu, found.fast.said)
+    assert at(slow, most) == min(at(line, most) for line in cpu if most in line.series)
+    assert at(fast, most) == min(at(line, most) for line in gpu if most in line.series)
+    assert found.ratio.ratio == at(slow, most) / at(fast, most)
+
+
+@settings(max_examples=300, deadline=None)
+@given(plots(), st.data())
+def test_a_chosen_pair_is_the_pair_that_is_named(lines, data):
+    slow, fast = (data.draw(st.sampled_from(lines)) for _ in range(2))
+    found = compared(*sides(lines, slow.key, fast.key))
+    if found.n:
+        check(found.words, lines, [slow], [fast], [])
+        assert found.slow.lines + found.fast.lines == (slow, fast)
+
+
+@settings(max_examples=300, deadline=None)
+@given(plots())
+def test_page_and_drawing_say_the_same_and_mark_it_where_both_were_measured(lines):
+    found = compared(*sides(lines))
+    plain = html.unescape(re.sub(r"<[^>]+>", "", words(found)))
+    assert plain == re.sub(r"(?<=\d),(?=\d)", "\u202f", found.words)  # thousands apart, as everywhere on the page
+    marks = panels._crossing(found)
+    assert len(marks) == (found.crossing is not None and found.crossing.n is not None)
+    for mark in marks:
+        common = set(found.slow.series) & set(found.fast.series)
+        edges = [min(common), mark.low, mark.x, mark.high, max(common)]
+        assert all(left <= right * (1 + 1e-9) for left, right in pairwise(edges))
+        assert mark.label == found.words
+
+
+# -- what was seen
+
+
+def seen():
+    """NumPy beats every recorded GPU as far as it was measured; Numba is slow there, and alone measured further."""
+    small = [100, 1000, 10_000, 30_000]
+    return [
+        curve("cpu_numpy", {n: 2e-10 * n for n in small}),
+        curve("cpu_numba", dict.fromkeys([*small, 10**5], 4e-4)),
+        curve("gpu_cupy_kernel", dict.fromkeys([100, 1000, 10_000, 10**5, 10**6], 1e-5), "NVIDIA H200", "2026-11-21"),
+    ]
+
+
+def test_what_was_said_beside_a_plot_that_contradicted_it():
+    """It said "from n ≈ 20 000 on", where NumPy's curve drawn on into Numba's is crossed; the two named never cross."""
+    found = compared(*sides(seen()))
+    said = "CuPy, kernel (recorded) is faster than Numba at every n of both"
+    assert found.words == f"{said}; at n = 10,000 NumPy is faster still"
+    assert panels._crossing(found) == []
+    assert found.place == "CuPy, kernel was recorded on NVIDIA H200, 2026-11-21"
+
+
+def test_nothing_is_said_of_an_n_beyond_what_both_measured():
+    numpy_ = curve("cpu_numpy", {n: 2e-10 * n for n in (100, 1000, 10_000)})
+    cupy = curve("gpu_cupy", dict.fromkeys([100, 1000, 10_000, 10**5, 10**6], 1e-5))
+    found = compared(*sides([numpy_, cupy]))
+    assert found.words == "CuPy is slower than NumPy at every n of both"
+    assert found.doubt() == "both measured from n = 100 to 10,000"
+    assert (found.n, found.ratio.ratio) == (10_000, pytest.approx(0.2))
+
+
+def test_one_common_n_is_told_as_such():
+    found = compared(*sides([curve("cpu_numpy", {10: 1.0, 100: 1.0}), curve("gpu_cupy", {100: 0.5, 1000: 0.5})]))
+    assert found.words == "CuPy is faster than NumPy at n = 100, the only one of both"
+    assert found.doubt() == ""
+
+
+def test_the_page_writes_this_sentence_above_the_plot():
+    values = {"workload": "add_one", "dtype": "float64", "settings": {}, "least": 10, "most": 10**6, "budget": 1.0}
+    sight = SimpleNamespace(finding=compared(*sides(seen())), workload=ADD, frame=None, lines=seen(), cited=[],
+                            session=SimpleNamespace(values=values), sizes=(10, 10**6), measured={},
+                            recorded_otherwise=[])  # fmt: skip
+    said = html.unescape(re.sub(r"<[^>]+>", "", sentence(sight, running=False)))
+    assert said.startswith("CuPy, kernel (recorded) is faster than Numba at every n of both; at n = 10\u202f000 NumPy")
+    assert "both measured from n = 100 to 100\u202f000" in said
+
+
+def test_the_names_of_the_best_say_what_is_missing():
+    assert compared(*sides([])).words == f"{BEST_GPU} and {BEST_CPU}: no n at which both were measured"

@@ -1,0 +1,272 @@
+"""The parts of the crossover tab that need no browser: what wins from which n on, what is drawn how, what is said."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import re
+from dataclasses import dataclass, replace
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from bokeh.models import LogAxis, Range1d
+
+from app.labs.crossover.code import coloured
+from app.labs.crossover.columns import Picture, bars, cited, dots, lines
+from app.labs.crossover.finding import doubt, words
+from app.labs.crossover.held import held
+from app.labs.crossover.kept import Kept, as_csv, as_json, as_pyperf, as_trace
+from app.labs.crossover.looks import looks
+from app.labs.crossover.readout import _headline
+from app.labs.crossover.sentence import sentence
+from app.labs.crossover.sight import Sight
+from app.labs.crossover.sizes import SizeChoice
+from app.labs.crossover.split import parts, shares, split
+from app.labs.crossover.times import count, duration, rate
+from app.labs.crossover.traps_view import seen
+from app.labs.crossover.way_list import entries
+from app.labs.crossover.ways import state
+from app.log_axis import LogWindow
+from app.theme import LIGHT
+from compute import record
+from compute.bench.caches import DISTURBED, Cache
+from compute.labs.crossover import Crossover, roofline
+from compute.labs.crossover.catalogue import Way, workload, workloads
+from compute.labs.crossover.cited import Cited
+from compute.labs.crossover.conclusions import Conclusion
+from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, Line, compared, sides
+from compute.labs.crossover.picture import Line as Measured
+from compute.labs.crossover.picture import Spot, above
+from compute.labs.crossover.trap import traps
+from compute.timings import Spread
+
+ADD = workload("add_one")
+NUMPY, NUMBA, CUPY = ADD.way("cpu_numpy"), ADD.way("cpu_numba"), ADD.way("gpu_cupy")
+
+
+def spread(median):
+    return Spread(median, 0.9 * median, 1.1 * median, 9)
+
+
+def line(way, times, **more):
+    return Line(way, {n: spread(t) for n, t in times.items()}, **more)
+
+
+def plain(text):
+    return html.unescape(re.sub(r"<[^>]+>", "", text))
+
+
+SLOW_START = line(NUMBA, {10: 1e-5, 100: 1e-5, 1000: 1e-5, 10_000: 1e-4})
+PROPORTIONAL = line(NUMPY, {10: 1e-7, 100: 1e-6, 1000: 1e-5, 10_000: 1e-4})
+FLAT = line(CUPY, {10: 3e-6, 100: 3e-6, 1000: 3e-6, 10_000: 3e-6})
+
+
+def test_the_best_of_a_device_is_the_fastest_at_the_largest_n():
+    slow, fast = sides([SLOW_START, line(NUMPY, {10: 1e-7, 100: 1e-6, 1000: 1e-5, 10_000: 2e-4}), FLAT])
+    found = compared(slow, fast)
+    assert found.crossing is not None
+    assert found.crossing.always  # against Numba, which is never faster than 10 µs
+    assert (found.n, found.ratio.ratio) == (10_000, pytest.approx(100 / 3))
+    assert plain(words(found)) == "CuPy is faster than Numba at every n of both; at n = 100 NumPy is faster still"
+    found = compared(*sides([line(NUMBA, {10: 1e-5, 10_000: 2e-4}), PROPORTIONAL, FLAT]))
+    assert found.crossing.n == pytest.approx(300)  # 1e-8 n = 3e-6
+    assert plain(words(found)) == "CuPy is faster than NumPy from n ≈ 300 on"
+    # 300 (0.9 / 1.1)^±1, to two figures
+    assert doubt(found) == "by the quartiles 250 to 370; both measured from n = 10 to 10\u202f000"
+
+
+def test_a_recorded_curve_stands_in_where_the_gpu_is_missing_and_says_so():
+    recorded = line(CUPY, {10: 3e-6, 1000: 3e-6}, machine="NVIDIA H200", date="2026-11-21")
+    older = line(CUPY, {10: 1.0, 1000: 1.0}, machine="NVIDIA A40", date="2025-01-01")
+    found = compared(*sides([PROPORTIONAL, older, recorded]))
+    assert found.fast.lines == (recorded,)
+    assert found.names == ("CuPy (recorded)", "NumPy")
+    assert found.place == "CuPy was recorded on NVIDIA H200, 2026-11-21"
+    live = compared(*sides([PROPORTIONAL, FLAT, recorded]))
+    assert live.fast.lines == (FLAT,)  # what is measured here goes first
+    assert live.place == ""
+    assert compared(*sides([PROPORTIONAL, recorded], BEST_CPU, recorded.key)).fast.lines == (recorded,)
+
+
+def test_without_a_gpu_the_fastest_on_the_host_stands_against_the_slowest():
+    quick = line(NUMBA, {10: 1e-6, 100: 1e-7})
+    found = compared(*sides([PROPORTIONAL, quick]))
+    assert found.names == ("Numba", "NumPy")
+    assert compared(*sides([])).n == 0
+    assert compared(*sides([PROPORTIONAL], "cpu_numpy", BEST_GPU)).ratio is None
+
+
+def test_full_marks_are_measured_hollow_ones_recorded_and_pale_ones_noisy():
+    recorded = line(CUPY, {10: 1e-6}, machine="NVIDIA H200", date="2026-11-21", noisy=frozenset({10}))
+    mine = line(NUMPY, {10: 2e-6, 100: 3e-6}, noisy=frozenset({100}))
+    empty = line(NUMBA, {})
+    figures = [Cited("NumPy", 100, "", 1.0, "a CPU"), Cited("x", 10**9, "", 1.0, "M")]
+    picture = Picture([mine, empty, recorded], looks(ADD.ways()), figures, sizes=(10, 1000), chosen=mine.key)
+    marks = dots(picture, LIGHT)
+    assert marks["fill"] == [LIGHT["cpu"], LIGHT["cpu"], LIGHT["paper"]]
+    assert marks["hue"] == [LIGHT["cpu"], LIGHT["cpu"], LIGHT["gpu"]]
+    assert marks["alpha"][0] == 1 > marks["alpha"][1]
+    assert "noisy" in marks["words"][1]
+    assert "recorded on NVIDIA H200, 2026-11-21" in marks["words"][2]
+    assert len(set(zip(marks["marker"], marks["hue"], strict=True))) == 2
+    drawn = lines(picture, LIGHT)
+    assert drawn["key"] == ["cpu_numpy", "gpu_cupy @ NVIDIA H200"]  # a way without a time has no line
+    assert drawn["width"][0] > drawn["width"][1]
+    assert bars(picture, LIGHT)["q1"][0] == pytest.approx(1.8e-6)
+    assert cited(picture, LIGHT)["text"] == ["NumPy, cited"]  # the other lies outside
+
+
+def test_a_way_that_disagrees_has_no_line_and_says_so():
+    values = {"workload": "add_one", "dtype": "float64", "settings": {}, "least": 10, "most": 100, "split": False,
+              "evict": False, "budget": 1.0}  # fmt: skip
+    sight = Sight(SimpleNamespace(values=values))
+    wrong = Spot(10, "disagrees", "differs by 1e-3 <&", 1e-3, 1.0, None)
+    right = [Spot(n, "measured", "", 0.0, 1.0, spread(1e-6 * n)) for n in (10, 100)]
+    right.append(Spot(1000, "skipped", "too slow", 0.0, 1.0, None))
+    sight.measured = {"cpu_numba": Measured("cpu_numba", "Numba", "host", (wrong,)),
+                      "cpu_numpy": Measured("cpu_numpy", "NumPy", "host", tuple(right))}  # fmt: skip
+    sight.lines = [Line(NUMPY, sight.measured["cpu_numpy"].series())]
+    said = sentence(sight, running=False)
+    assert "<span class='bad' title='differs by 1e-3 &lt;&amp;'>Numba disagrees: no time</span>" in said
+    assert "<span title='too slow'>NumPy skipped at n = 1\u202f000</span>" in said
+    assert state(sight.measured["cpu_numba"]) == ("disagrees", "bad", "differs by 1e-3 <&")
+    assert state(sight.measured["cpu_numpy"])[0] == "100\u202fµs"
+    assert "Numba" not in "".join(dots(sight.picture(), LIGHT)["name"])
+
+
+def test_every_program_is_shown_character_for_character():
+    programs = [way for w in workloads() for way in w.ways()]
+    programs += [side for trap in traps() for side in (trap.wrong, trap.right)]
+    for program in programs:
+        assert plain(coloured(program.source)) == program.source
+    assert plain(coloured("a = 'é\t<b>'  # < &\n\nif a:\n\tb = 1\n")) == "a = 'é\t<b>'  # < &\n\nif a:\n\tb = 1\n"
+
+
+@dataclass(frozen=True)
+class Absent(Way):
+    """A way whose library is not there."""
+
+    @property
+    def missing(self):
+        return "no such library"
+
+
+def test_a_reason_and_an_install_line_stand_once_for_all_ways_of_a_library():
+    ways = (NUMPY, *(Absent("add_one", CUPY.backend, variant) for variant in ("", "kernel")))
+    items = entries(ways, ["cpu_numpy", "gpu_cupy"], {"cpu_numpy": ("1 ms", "noisy", "why")})
+    assert [item["off"] for item in items] == [False, True, True]
+    assert [item["on"] for item in items] == [True, False, False]
+    assert [item["why"] for item in items] == ["", "", "no such library"]
+    assert (items[0]["state"], items[0]["tone"], items[0]["title"]) == ("1 ms", "noisy", "why")
+
+
+def test_the_parts_of_a_time_add_up_to_it():
+    spot = Spot(10, "measured", "", 0.0, 1.0, spread(1e-3), launch=2e-4, transfer=5e-3)
+    assert parts(spot, "cuda") == pytest.approx((2e-4, 8e-4, 5e-3))
+    assert parts(spot, "host") == pytest.approx((0.0, 1e-3, 5e-3))
+    late = Spot(10, "measured", "", 0.0, 1.0, spread(1e-5), launch=2e-5)
+    assert parts(late, "cuda") == pytest.approx((1e-5, 0.0, 0.0))  # the host launches while the device waits
+    shown = split([Measured("a", "<A>", "cuda", (spot,))], 10, transfers=True)
+    assert "&lt;A&gt;" in shown
+    assert "press Run" in split([], 10, transfers=True)
+
+
+def test_what_a_trap_saw_is_said_in_every_case():
+    trap = traps()[0]
+    key = next(iter(trap.seen))
+    assert "What is looked at" in seen(trap, None, None)
+    assert "148" in seen(trap, None, ({key: 148.0}, {key: 0.5}))
+    assert "KeyError" in seen(trap, None, ("KeyError: x", {key: 0.5}))
+    gone = SimpleNamespace(missing="no <library>", backend=SimpleNamespace(install="pip install it"))
+    assert "Cannot run here: no &lt;library&gt;" in seen(trap, gone, None)
+
+
+def test_a_claim_that_was_not_measured_shows_nothing_of_ours():
+    shown = held([Conclusion("sort", "Sort", "A < B", "1 s", "", "not measured yet", ("", ""))])
+    assert "A &lt; B" in shown
+    assert "recorded" not in shown
+    shown = held([Conclusion("sort", "Sort", "A", "1 s", "2 s", "does not hold", ("NVIDIA H200", "2026-11-21"))])
+    assert "recorded on NVIDIA H200, 2026-11-21" in shown
+    assert "class='verdict fails'" in shown
+
+
+def test_a_sweep_is_saved_in_four_formats_that_say_the_same():
+    lab = Crossover(ways=["cpu_numpy"], most=100, per_decade=1, budget=0.1, backend="cpu_numba")
+    lab.run()
+    kept = Kept(lab.snapshot())
+    lab.close()
+    found = json.loads(as_json(kept))
+    record.check(found, "here")
+    medians = {r["size"]: r["median"] for r in found["results"]}
+    assert sorted(medians) == [10, 100]
+    rows = list(csv.DictReader(io.StringIO(as_csv(kept))))
+    assert {int(row["size"]): float(row["median_s_per_step"]) for row in rows} == medians
+    runs = [benchmark["runs"][0]["values"] for benchmark in json.loads(as_pyperf(kept))["benchmarks"]]
+    assert [np.median(values) for values in runs] == pytest.approx([medians[10], medians[100]])
+    assert json.loads(as_trace(kept))["traceEvents"]
+
+
+def test_an_axis_leaves_room_for_names():
+    range_ = Range1d(0, 1)
+    window = LogWindow(range_, LogAxis(), 5, room=0.25)
+    window.fit(np.array([1.0, 1e4]))
+    first, last = np.log10(range_.start), np.log10(range_.end)
+    assert (window.shown[1] - window.shown[0]) / (last - first) == pytest.approx(0.75)
+    assert window.value(window.part(123.0)) == pytest.approx(123.0)
+    assert window.part(range_.end) == pytest.approx(1.0)
+
+
+def test_the_slider_stays_at_the_largest_n_until_it_is_moved():
+    heard = []
+    choice = SizeChoice(lambda: heard.append(choice.n))
+    choice.offer([10, 100])
+    assert (choice.n, heard) == (100, [])
+    choice.panel.value = 10
+    assert heard == [10]
+    choice.offer([10, 100, 1000])
+    assert choice.n == 10
+    choice.offer([])
+    assert choice.n == 0
+
+
+def test_times_and_rates_in_words():
+    said = [duration(t).replace("\u202f", " ") for t in (12.3, 1e-3, 4.56e-7, 0.0, float("nan"))]
+    assert said == ["12.3 s", "1.00 ms", "456 ns", "0 s", "–"]
+    with pytest.raises(ValueError, match="must not be negative, not -1"):
+        duration(-1.0)
+    assert count(1_234_567) == "1\u202f234\u202f567"
+    assert rate(3.2e12, "B/s") == "3.20\u202fTB/s"
+    assert rate(float("nan"), "B/s") == "–"
+
+
+def test_a_way_above_the_roof_has_the_reason_in_its_row(monkeypatch):
+    """1000 float64 of add_one move 16 kB a call: 16 GB/s under a roof of 10."""
+    monkeypatch.setattr(roofline, "host_caches", lambda: (Cache("L1", 64_000),))
+    facts = {"roof host bandwidth": 10e9, "roof host flops": 1e12, "evict": 0.0}
+    frame = SimpleNamespace(facts=facts, notes={"dtype": "float64"})
+    fast = Spot(1000, "measured", "", 0.0, 1.0, spread(1e-6), intensity=1 / 16, flops=1e9, moved=16e9, percent=160.0)
+    numpy_ = Measured("cpu_numpy", "NumPy", "host", (fast,))
+    why = partial(above, frame)
+    assert "160 %</td><td class='why'>in cache: 16 kB fit the L1 of 64 kB</td>" in shares([numpy_], 1000, why)
+    facts["evict"] = 1.0  # whose caches are emptied before each call
+    assert DISTURBED in shares([numpy_], 1000, why)
+    slow = replace(fast, percent=60.0)
+    assert "60 %</td><td class='why'></td>" in shares([replace(numpy_, points=(slow,))], 1000, why)
+
+
+def test_a_way_that_loses_is_said_to_be_slower_and_why():
+    """Numba takes 10 µs at any n up to 1000: what a call costs by itself."""
+    quick = line(NUMPY, {10: 1e-7, 100: 1e-6, 1000: 1e-5 / 2.6})
+    found = compared(*sides([SLOW_START, quick], "cpu_numpy", "cpu_numba"))
+    shown = _headline(found)
+    assert "<b class='slower'>2.60×<small> slower</small></b><span>Numba than NumPy</span>" in shown
+    assert "<p>a call by itself dominates: n = 100 takes it almost as long</p>" in shown
+    assert plain(words(found)) == "Numba is slower than NumPy at every n of both"
+    grown = compared(*sides([line(NUMBA, {10: 1e-6, 1000: 1e-4}), PROPORTIONAL], "cpu_numpy", "cpu_numba"))
+    assert (grown.ratio.ratio < 1, grown.why()) == (True, "")
+    flat = compared(*sides([line(NUMPY, {10: 1e-7, 1000: 1e-6}), FLAT]))
+    assert flat.why() == "launching dominates: n = 100 takes it almost as long"

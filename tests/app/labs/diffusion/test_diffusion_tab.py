@@ -1,0 +1,322 @@
+"""The diffusion tab without a browser: what its curves and its words say of a lab's frames."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from bokeh.document import Document
+from PIL import Image
+
+from app.labs.diffusion.controls import DiffusionControls
+from app.labs.diffusion.source import LABEL
+from app.labs.diffusion.stage import DiffusionStage
+from compute.labs.diffusion import Diffusion
+from tests.direct import DirectSession
+
+
+def png(width, height):
+    file = io.BytesIO()
+    Image.fromarray(np.uint8(np.tile(np.linspace(0, 255, width), (height, 1)))).save(file, "PNG")
+    return file.getvalue()
+
+
+class Probed:
+    """A lab whose frames a stage shows, without an engine between them."""
+
+    def __init__(self, **values):
+        self.lab = Diffusion(**{"ny": 32, "nx": 32, "backend": "cpu_numpy", **values})
+        gate = SimpleNamespace(acknowledge=lambda *heard: None)
+        self.session = SimpleNamespace(
+            document=Document(), gate=gate, values=self.lab.values(), latest=None, look=lambda view, pixels: None,
+            change=self._change,
+        )  # fmt: skip
+        self.stage = DiffusionStage(self.session, (1200, 800))
+
+    def _change(self, **values):
+        self.session.values.update(values)
+        self.lab.update(**values)
+
+    def see(self):
+        """A frame arrives, and the page's loop comes round."""
+        self.session.latest = self.lab.frame()
+        self.stage.tick()
+
+    def run(self, *steps):
+        """One frame after each of these numbers of steps."""
+        for each in steps:
+            self.lab.advance(each)
+            self.see()
+
+    def curve(self):
+        """(steps, values) that the probe's plot draws."""
+        return tuple(np.array(column).tolist() for column in self.stage.series.sources[0].data.values())
+
+
+def begin_anew(tab):
+    """Ways to another field, each with what it leaves the lab's step count at."""
+    lab = tab.lab
+    elsewhere = Diffusion(ny=32, nx=32, backend="cpu_numpy", preset="step")
+    elsewhere.advance(60)
+    tab.run(10, 10)
+    lab.checkpoint()
+    tab.run(10)
+    return {
+        "preset": lambda: lab.update(preset="single mode"),
+        "reset": lab.reset,
+        "restore": lambda: lab.restore(elsewhere.snapshot()),
+        "rollback": lab.rollback,
+        "load": lambda: lab.load(np.full((32, 32), 0.25)),
+    }
+
+
+@pytest.mark.parametrize("act", ["preset", "reset", "restore", "rollback", "load"])
+@pytest.mark.parametrize("before", [0, 30])
+def test_the_probe_curve_begins_anew_with_another_field(act, before):
+    """Whatever step the new field has, no sample of the old one is joined to its own."""
+    tab = Probed(preset="hot spots")
+    tab.see()
+    ways = begin_anew(tab)
+    if before:
+        tab.run(*[10] * (before // 10))
+    ways[act]()
+    at, field = tab.lab.steps, tab.lab.field()
+    tab.see()
+    assert tab.curve() == ([at], [pytest.approx(float(field[16, 16]))])
+    tab.run(5, 5)
+    assert tab.curve()[0] == [at, at + 5, at + 10]
+
+
+def test_paused_a_new_preset_is_not_joined_to_the_old_one():
+    """As it was seen: gaussian (1 in the middle), paused, then a mode that is 0 there at all times: no fall."""
+    tab = Probed(preset="gaussian")
+    tab.see()
+    assert tab.curve()[1][0] > 0.9
+    tab.lab.update(preset="single mode", mode_p=2, mode_q=1)
+    tab.see()
+    tab.run(20, 20)
+    steps, values = tab.curve()
+    assert steps == [0, 20, 40]
+    middle = np.cos(np.pi * 2 * 16.5 / 32) * np.cos(np.pi * 16.5 / 32)  # of the cell at the probe
+    assert abs(values[0] - middle) < 1e-6
+    assert max(np.abs(np.diff(values))) < 0.1
+
+
+def test_another_place_of_the_probe_begins_anew_and_no_old_frame_joins_it():
+    """Paused, the newest frame is still of the old place until the next one comes."""
+    tab = Probed(preset="gaussian")
+    tab.see()
+    tab.stage._probe(2.0, 2.0)
+    tab.stage.tick()  # before the engine's next frame
+    tab.see()
+    assert tab.curve() == ([0], [pytest.approx(float(tab.lab.field()[2, 2]))])
+
+
+def test_a_stroke_is_drawn_as_a_step_where_it_was_made():
+    tab = Probed(preset="gaussian")
+    tab.see()
+    tab.run(10)
+    untouched = float(tab.lab.field()[16, 16])
+    for value in (0.5, 0.25, 0.0):  # a stroke of several frames, at the same step
+        tab.lab.paint([(16.0, 16.0)], value, 3.0)
+        tab.see()
+    tab.run(10)
+    steps, values = tab.curve()
+    assert steps == [0, 10, 10, 20]
+    assert values[1:3] == [pytest.approx(untouched), 0.0]
+
+
+@pytest.mark.parametrize("values", [{"backend": "cpu_numba"}, {"dtype": "float64"}, {"r": 0.1, "edges": "periodic"}])
+def test_one_run_goes_on_over_a_change_of_how_it_is_computed(values):
+    tab = Probed(preset="gaussian")
+    tab.see()
+    tab.run(10)
+    tab.lab.update(**values)
+    tab.run(10)
+    assert tab.curve()[0] == [0, 10, 20]
+
+
+def test_a_new_grid_begins_anew():
+    tab = Probed(preset="gaussian")
+    tab.see()
+    tab.run(10)
+    tab.lab.update(ny=48, nx=48)
+    tab.session.values.update(ny=48, nx=48)
+    tab.stage.resized()
+    tab.stage.tick()  # the newest frame is still of the old grid
+    tab.run(10)
+    assert tab.curve()[0] == [10]
+
+
+def test_an_engine_that_died_goes_on_with_the_run_it_had():
+    """The state that was kept is some steps older: samples after it are of a future that did not come about."""
+    tab = Probed(preset="gaussian")
+    tab.see()
+    tab.run(10, 10)
+    kept = tab.lab.snapshot()
+    tab.run(10, 10)
+    tab.lab = Diffusion(ny=32, nx=32, backend="cpu_numpy", preset="gaussian")
+    tab.lab.restore(kept)
+    tab.see()
+    assert tab.curve()[0] == [0, 10, 20]
+    tab.run(10)
+    assert tab.curve()[0] == [0, 10, 20, 30]
+
+
+# -- where the field comes from
+
+
+class Sided:
+    """Controls and stage of one session without an engine and a browser."""
+
+    def __init__(self, **values):
+        self.session = DirectSession(Diffusion(**{"ny": 32, "nx": 32, "backend": "cpu_numpy", **values}))
+        self.told = []
+        notices = SimpleNamespace(tell=lambda kind, text: self.told.append(text))
+        self.stage = DiffusionStage(self.session, (1200, 800))
+        self.controls = DiffusionControls(self.session, self.stage, notices)
+        self.session.on_values = self.controls.follow
+        self.session.hear = lambda event: self.controls.hear(event) or self.told.append(event.text)
+        self.see()
+
+    @property
+    def lab(self):
+        return self.session.live
+
+    def see(self):
+        self.session.see()
+        self.stage.tick()
+        self.controls.tick()
+
+    def give(self, name, data):
+        """A file as the browser sends it."""
+        self.controls.source.upload.field._update_file(name, "image/png", data)
+
+    def shown(self):
+        """What the list of initial fields shows, in words."""
+        choice = self.controls.source.choice
+        options = choice.options if isinstance(choice.options, dict) else {name: name for name in choice.options}
+        return next(words for words, value in options.items() if value == choice.value)
+
+    def field(self):
+        """What the file's field says, and what stands below it."""
+        upload = self.controls.source.upload
+        return upload.field.label, upload.words.object if upload.words.visible else ""
+
+
+def test_an_image_is_named_as_the_source_and_its_cropping_is_said():
+    tab = Sided(preset="gaussian")
+    tab.give("holiday.png", png(64, 32))
+    assert tab.field() == ("Reading holiday.png …", "")
+    tab.see()
+    assert tab.shown() == "Your image (holiday.png)"
+    label, below = tab.field()
+    assert label == "Image: holiday.png"
+    assert "the middle 32 × 32 of 64 × 32 pixels" in below
+    assert "<svg" in below
+    assert not tab.controls._mode.visible
+
+
+def test_an_image_of_the_grid_s_shape_is_said_to_be_whole():
+    tab = Sided()
+    tab.give("square.png", png(40, 40))
+    tab.see()
+    assert "all of its 40 × 40 pixels" in tab.field()[1]
+    assert "<svg" not in tab.field()[1]
+
+
+def test_reset_leads_back_to_the_image_and_a_preset_away_from_it():
+    tab = Sided(preset="gaussian")
+    tab.give("holiday.png", png(64, 32))
+    tab.see()
+    image = tab.lab.field()
+    tab.session.step()
+    tab.controls.press("reset")
+    tab.see()
+    np.testing.assert_array_equal(tab.lab.field(), image)
+    assert tab.shown() == "Your image (holiday.png)"
+    tab.controls.source.choice.value = "gaussian"  # the preset that was there before
+    tab.see()
+    np.testing.assert_array_equal(tab.lab.field(), Diffusion(ny=32, nx=32, preset="gaussian").field())
+    assert tab.shown() == "gaussian"
+    assert tab.field() == (LABEL, "")
+
+
+def test_a_file_that_is_no_image_is_shown_as_rejected_with_the_reason():
+    tab = Sided(preset="gaussian")
+    before = tab.lab.field()
+    tab.give("notimg.png", b"not a picture at all")
+    tab.see()
+    label, below = tab.field()
+    assert label == "Not taken: notimg.png"
+    assert "image must be a PNG or JPEG file" in below
+    assert "role='alert'" in below
+    assert tab.told == []  # once is enough
+    assert tab.shown() == "gaussian"
+    np.testing.assert_array_equal(tab.lab.field(), before)
+
+
+def test_a_refused_file_leaves_the_image_that_is_shown():
+    tab = Sided(preset="gaussian")
+    tab.give("holiday.png", png(64, 32))
+    tab.see()
+    tab.give("notimg.png", b"not a picture at all")
+    tab.see()
+    assert tab.shown() == "Your image (holiday.png)"
+    assert tab.field()[0] == "Not taken: notimg.png"
+
+
+@pytest.mark.parametrize(
+    "name", ["<img src=x onerror=alert(1)>.png", "a" * 300 + ".png", "../../etc/passwd", "x\x00\n.png"]
+)
+def test_a_file_s_name_is_text_of_bounded_length(name):
+    tab = Sided()
+    tab.give(name, b"not a picture at all")
+    tab.see()
+    label, below = tab.field()
+    assert len(label) < 50
+    assert "<img" not in below
+    assert "\n" not in label
+    assert "/etc" not in label
+
+
+def test_undo_brings_the_image_or_the_preset_back_in_every_widget():
+    tab = Sided(preset="gaussian")
+    undo = tab.controls.transport.undo.button
+    assert undo.disabled
+    tab.give("holiday.png", png(64, 32))
+    tab.see()
+    tab.session.step()
+    tab.see()
+    tab.controls.source.choice.value = "single mode"
+    tab.controls._mode[0].value = 7
+    tab.see()
+    assert not undo.disabled
+    assert "your image at step 1" in undo.description
+    tab.controls.press("undo")
+    tab.see()
+    assert tab.shown() == "Your image (holiday.png)"
+    assert tab.session.values["preset"] == "gaussian"  # what it was below the image
+    assert tab.session.values["mode_p"] == 3
+    assert (tab.lab.steps, tab.controls._mode[0].value) == (1, 3)
+    tab.controls.press("undo")
+    tab.see()
+    assert (tab.shown(), tab.lab.mode_p, tab.session.values["mode_p"]) == ("single mode", 7, 7)
+
+
+def test_the_page_takes_no_older_value_back_while_a_slider_is_dragged():
+    """Frames that say less than what was asked for meanwhile are of the past; only an undo sets values by itself."""
+    tab = Sided(preset="single mode")
+    tab.session.step()
+    tab.controls.press("reset")
+    tab.see()
+    tab.controls.press("undo")
+    tab.see()
+    tab.controls._mode[0].value = 4
+    old = tab.session.see()
+    tab.controls._mode[0].value = 9
+    tab.session.latest = old
+    tab.controls.tick()
+    assert (tab.session.values["mode_p"], tab.lab.mode_p, tab.controls._mode[0].value) == (9, 9, 9)

@@ -1,0 +1,328 @@
+"""One's own A and b, and the choice of λ, as the L-curve's page says them: one truth in every place."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from app.labs.l_curve.controls import LCurveControls
+from app.labs.l_curve.parts import FIRST
+from app.labs.l_curve.stage import LCurveStage
+from compute.engine import Refused
+from compute.labs.l_curve import LCurve
+from compute.labs.l_curve.problems import make
+from compute.labs.l_curve.system import OWN
+from tests.direct import DirectSession
+
+
+class Tab:
+    """Controls and stage of one session without an engine and a browser."""
+
+    def __init__(self, **values):
+        self.session = DirectSession(LCurve(**{**FIRST, "n": 40, "backend": "cpu_numpy", **values}))
+        self.stage = LCurveStage(self.session, (1200, 800))
+        self.controls = LCurveControls(self.session, self.stage, None)
+        self.session.on_values, self.session.hear = self.controls.follow, self.controls.hear
+        self.see()
+
+    @property
+    def lab(self):
+        return self.session.live
+
+    def see(self):
+        """The next frame arrives, and the page's loop comes round."""
+        self.session.see()
+        self.tick()
+
+    def tick(self):
+        self.stage.tick()
+        self.controls.tick()
+
+    def choose(self, problem):
+        self.controls.problem.problem.value = problem
+
+    def give(self, kind, name, data):
+        """A file as the browser sends it."""
+        self.controls.problem.uploads.fields[kind].field._update_file(name, "application/octet-stream", data)
+
+    def noise(self):
+        """What the slider says."""
+        return self.controls.problem.noise.value
+
+    def veil(self):
+        """What lies over the curve, "" for nothing."""
+        return self.stage.veil.object if self.stage.veil.visible else ""
+
+
+def npz(**arrays):
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def shaw():
+    A, b, x = make("shaw", n=20)
+    return npz(A=A, b=b + 1e-3, x=x), A, b + 1e-3
+
+
+def test_ones_own_data_get_no_noise_that_nobody_asked_for(shaw):
+    """The page begins with 1 % for its own problems; b from a file stays as it is in the file."""
+    tab = Tab()
+    assert tab.lab.noise == 0.01
+    tab.choose(OWN)
+    tab.give("matrix", "shaw.npz", shaw[0])
+    tab.see()
+    assert tab.lab.problem == OWN
+    np.testing.assert_array_equal(tab.lab.b, shaw[2])
+    assert (tab.lab.noise, tab.session.values["noise"], tab.noise()) == (0.0, 0.0, 0.0)
+    assert tab.lab.noise_norm == 0.0
+
+
+def test_who_asks_for_noise_on_ones_own_data_gets_it(shaw):
+    tab = Tab()
+    tab.choose(OWN)
+    tab.give("matrix", "shaw.npz", shaw[0])
+    tab.controls.problem.noise.value = 0.1
+    assert np.linalg.norm(tab.lab.b - shaw[2]) == pytest.approx(0.1 * np.linalg.norm(shaw[2]))
+    tab.give("matrix", "again.npz", npz(A=shaw[1], b=2 * shaw[2]))  # still asked for
+    assert np.linalg.norm(tab.lab.b - 2 * shaw[2]) == pytest.approx(0.2 * np.linalg.norm(shaw[2]))
+
+
+def test_noise_may_be_asked_for_before_the_file_comes(shaw):
+    tab = Tab()
+    tab.choose(OWN)
+    assert tab.noise() == 0.0
+    tab.controls.problem.noise.value = 0.1
+    assert tab.lab.noise == 0.01  # of the problem that is still there
+    tab.give("matrix", "shaw.npz", shaw[0])
+    assert (tab.lab.problem, tab.lab.noise) == (OWN, 0.1)
+
+
+def test_made_problems_have_their_noise_back_after_ones_own(shaw):
+    tab = Tab()
+    tab.choose(OWN)
+    tab.give("matrix", "shaw.npz", shaw[0])
+    tab.choose("shaw")
+    assert (tab.lab.problem, tab.lab.noise, tab.noise()) == ("shaw", 0.01, 0.01)
+    tab.choose(OWN)
+    tab.choose("shaw")  # nothing was loaded
+    assert (tab.lab.noise, tab.noise()) == (0.01, 0.01)
+
+
+def test_noise_that_was_saved_with_ones_own_data_stays(shaw):
+    """A link, or a file that is dropped on the page: all values at once, as app.export.restore sets them."""
+    tab = Tab()
+    data = {"matrix": shaw[1].tolist(), "rhs": shaw[2].tolist()}
+    wanted = {"problem": OWN, "options": data, "noise": 0.25, "n": 20, "lam": None, "lambdas": None, "rays": None}
+    tab.session.change(**wanted)
+    tab.session.on_values(wanted)
+    assert (tab.lab.problem, tab.lab.noise) == (OWN, 0.25)
+    assert tab.noise() == pytest.approx(0.25, rel=0.06)  # the slider's nearest
+    assert tab.session.values["noise"] == 0.25
+
+
+def test_a_lab_that_takes_ones_own_data_keeps_no_noise_of_another_problem(shaw):
+    """Headless, and in sweeps: noise is given with the data, or there is none."""
+    lab = LCurve(problem="shaw", n=20, noise=0.1, backend="cpu_numpy")
+    lab.update(problem=OWN, options={"matrix": shaw[1], "rhs": shaw[2]})
+    np.testing.assert_array_equal(lab.b, shaw[2])
+    lab.update(problem="shaw")
+    lab.update(problem=OWN, options={"matrix": shaw[1], "rhs": shaw[2]}, noise=0.5)
+    assert lab.noise == 0.5
+
+
+@pytest.mark.parametrize("bad", [b"no matrix at all", npz(A=np.eye(3))])
+def test_a_refused_file_changes_no_noise(bad):
+    tab = Tab()
+    tab.choose(OWN)
+    tab.give("matrix", "bad.npz", bad)
+    tab.see()
+    assert (tab.lab.problem, tab.session.values["noise"]) == ("heat", 0.01)
+    assert tab.noise() == 0.0  # of one's own data, which is what the page is about to load
+    tab.choose("heat")
+    assert tab.noise() == 0.01
+
+
+# -- nothing is loaded yet
+
+
+def test_before_the_file_comes_the_page_says_so_instead_of_the_old_curve(shaw):
+    tab = Tab()
+    assert tab.veil() == ""
+    tab.choose(OWN)
+    assert "No A and b are loaded yet" in tab.veil()
+    tab.see()
+    assert "No A and b are loaded yet" in tab.veil()
+    tab.give("matrix", "bad.npz", b"no matrix at all")
+    tab.see()
+    assert "No A and b are loaded yet" in tab.veil()
+    tab.give("matrix", "shaw.npz", shaw[0])
+    tab.tick()  # the newest frame is still one of the old problem
+    assert tab.veil() != ""
+    tab.see()
+    assert tab.veil() == ""
+
+
+def test_back_to_the_problem_that_was_shown_shows_its_curve_again():
+    tab = Tab()
+    tab.choose(OWN)
+    tab.choose("heat")
+    tab.tick()
+    assert tab.veil() == ""
+    assert tab.session.changes == []
+
+
+# -- one truth about λ
+
+
+@pytest.mark.parametrize("act", ["problem", "n", "option", "own"])
+def test_a_lambda_by_hand_is_forgotten_everywhere_at_once(act, shaw):
+    tab = Tab()
+    chosen = tab.controls.lambda_choice
+    tab.stage.take(0.109)
+    tab.see()
+    assert (chosen.rule.value, float(chosen.lam.panel.value)) == ("", 0.109)
+    assert "chosen by hand" in tab.stage.title.object
+    {
+        "problem": lambda: tab.choose("shaw"),
+        "n": lambda: tab.controls.problem._set("n", 60),
+        "option": lambda: tab.controls.problem._set("kappa", 2.0),
+        "own": lambda: tab.give("matrix", "shaw.npz", shaw[0]),
+    }[act]()
+    tab.see()
+    assert "chosen by hand" not in tab.stage.title.object
+    assert (chosen.rule.value, chosen.lam.panel.value) == ("curvature", "")
+
+
+def test_a_range_that_another_problem_dropped_is_not_shown_as_set():
+    tab = Tab()
+    tab.controls.lambda_choice.automatic.value = False
+    assert tab.session.values["lambdas"] is not None
+    tab.choose("shaw")
+    assert tab.session.values["lambdas"] is None
+    assert tab.controls.lambda_choice.automatic.value is True
+
+
+# -- files
+
+
+def test_a_file_is_told_as_taken_once_the_lab_shows_it_and_as_refused_with_the_reason(shaw):
+    tab = Tab()
+    tab.choose(OWN)
+    field = tab.controls.problem.uploads.fields["matrix"]
+    tab.give("matrix", "notes.npz", b"no matrix at all")
+    tab.see()
+    assert field.field.uploaded_label == "Not taken: notes.npz"
+    assert "matrix must be an .npz file" in field.words.object
+    tab.give("matrix", "shaw.npz", shaw[0])
+    tab.tick()
+    assert field.field.uploaded_label == "Reading shaw.npz …"
+    assert not field.words.visible
+    tab.see()
+    assert field.field.uploaded_label == "A: shaw.npz"
+    # some other refusal, later: it is not the file's
+    tab.controls.hear(Refused("steps_at_most must be from 1 to 100000, not 0"))
+    assert field.field.uploaded_label == "A: shaw.npz"
+    assert not field.words.visible
+
+
+def test_a_refusal_is_the_file_s_though_older_frames_come_before_it(shaw, monkeypatch):
+    tab = Tab()
+    tab.choose(OWN)
+    monkeypatch.setattr(tab.session, "change", lambda **values: None)  # the engine takes its time
+    tab.give("matrix", "bad.npz", b"no matrix at all")
+    tab.see()
+    assert tab.controls.hear(Refused("matrix must be an .npz file"))
+    assert tab.controls.problem.uploads.fields["matrix"].field.uploaded_label == "Not taken: bad.npz"
+
+
+def picture(width, height):
+    file = io.BytesIO()
+    Image.fromarray(np.uint8(np.add.outer(np.arange(height), np.arange(width)) % 256)).save(file, "PNG")
+    return file.getvalue()
+
+
+def test_a_picture_says_which_part_of_it_was_taken():
+    tab = Tab(problem="blur", n=16)
+    field = tab.controls.problem.uploads.fields["image"]
+    tab.give("image", "ramp.png", picture(120, 90))
+    tab.see()
+    assert field.field.uploaded_label == "Picture: ramp.png"
+    assert "the middle 90 × 90 of 120 × 90 pixels" in field.words.object
+    tab.give("image", "square.png", picture(64, 64))
+    tab.see()
+    assert "all of its 64 × 64 pixels" in field.words.object
+
+
+def test_what_was_saved_is_not_rounded_to_a_slider_s_level():
+    """A tolerance between two of the slider's stays what it is; so does the noise (above)."""
+    tab = Tab()
+    wanted = {"tolerance": 3e-4, "noise": 0.033}
+    tab.session.change(**wanted)
+    tab.session.on_values(wanted)
+    assert (tab.lab.tolerance, tab.lab.noise) == (3e-4, 0.033)
+    tab.controls.lambda_choice.tolerance.value = 1e-5  # by hand
+    assert tab.lab.tolerance == 1e-5
+
+
+# -- back
+
+
+def test_ones_own_data_come_back_with_the_problem(shaw):
+    """Another problem, and back: by undo, or by choosing one's own again; no file must be looked for twice."""
+    tab = Tab()
+    tab.choose(OWN)
+    tab.give("matrix", "shaw.npz", shaw[0])
+    tab.controls.problem.noise.value = 0.1
+    tab.stage.take(0.02)
+    tab.see()
+    tab.choose("heat")
+    tab.see()
+    assert (tab.lab.problem, tab.lab.lam) == ("heat", None)
+    tab.controls.press("undo")
+    tab.see()
+    assert (tab.lab.problem, tab.lab.noise, tab.lab.lam) == (OWN, 0.1, 0.02)
+    assert (tab.controls.problem.problem.value, tab.controls.lambda_choice.rule.value) == (OWN, "")
+    assert tab.veil() == ""
+    tab.controls.press("undo")  # what was undone
+    tab.see()
+    assert (tab.lab.problem, tab.lab.noise) == ("heat", 0.01)
+    tab.choose(OWN)
+    tab.see()
+    assert (tab.lab.problem, tab.lab.noise, tab.veil()) == (OWN, 0.1, "")
+    assert tab.controls.problem.uploads.fields["matrix"].field.uploaded_label == "A: shaw.npz"
+
+
+def test_undo_brings_back_the_file_that_another_one_replaced(shaw):
+    tab = Tab()
+    tab.choose(OWN)
+    tab.give("matrix", "first.npz", shaw[0])
+    tab.see()
+    tab.give("matrix", "second.npz", npz(A=2 * shaw[1], b=shaw[2]))
+    tab.see()
+    field = tab.controls.problem.uploads.fields["matrix"].field
+    assert field.uploaded_label == "A: second.npz"
+    tab.controls.press("undo")
+    tab.see()
+    assert field.uploaded_label == "A: first.npz"
+    np.testing.assert_allclose(tab.lab.system.A.toarray(), shaw[1], rtol=1e-12)
+
+
+def test_undo_is_offered_where_something_was_lost_and_only_there(shaw):
+    tab = Tab()
+    undo = tab.controls.growth.undo.button
+    assert undo.disabled
+    tab.controls.press("undo")
+    assert tab.session.changes == []
+    tab.choose(OWN)
+    tab.give("matrix", "bad.npz", b"no matrix at all")
+    tab.see()
+    assert undo.disabled  # nothing has changed
+    tab.choose("shaw")
+    tab.see()
+    assert not undo.disabled
+    assert "Inverse heat equation" in undo.description

@@ -1,0 +1,254 @@
+"""The parts of the L-curve tab that need no browser: where things lie on the screen, and what is said of them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from bokeh.document import Document
+from bokeh.models import LinearAxis, Range1d
+from holoviews.plotting.bokeh.callbacks import Callback
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.apart import spread
+from app.labs.l_curve.l_curve_plot import CurvePath, LCurvePlot
+from app.labs.l_curve.labels import RULE_HUES, RULE_NAMES, RULE_NUMBERS, LambdaNotation, short, short_reason
+from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
+from app.labs.l_curve.parts import facts
+from app.labs.l_curve.problem_controls import GROUPS, nearest, noises, titles
+from app.labs.l_curve.rule_markers import beside
+from app.log_axis import LogWindow, decades
+from app.theme import DARK, LIGHT
+from app.typed import Typed
+from compute.labs.l_curve import LCurve
+from compute.labs.l_curve.problems import NAMES
+from compute.labs.l_curve.rules import RULES
+
+places = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=9).map(sorted)
+
+
+def luminance(colour):
+    """Relative luminance of "#rrggbb" (WCAG 2.2)."""
+    parts = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4) @ (0.2126, 0.7152, 0.0722)
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+# -- badges
+
+
+@given(places, st.floats(1, 50))
+def test_badges_keep_their_gap_and_order(wanted, gap):
+    placed = spread(wanted, gap)
+    assert all(b - a >= gap * (1 - 1e-9) for a, b in pairwise(placed))
+    assert np.mean(placed) == pytest.approx(np.mean(wanted), abs=1e-6)  # least squares keeps the mean
+
+
+def test_badges_that_have_room_stay_where_they_are():
+    assert spread([0.0, 30.0, 100.0], 24.0) == [0.0, 30.0, 100.0]
+    assert spread([10.0, 10.0], 24.0) == [-2.0, 22.0]
+
+
+def test_badges_stand_beside_a_curve_and_do_not_touch():
+    curve = np.array([[10.0, 300.0], [20.0, 20.0], [400.0, 5.0]])  # an L: px, y upwards
+    badges = beside([(20.0, 20.0), (20.0, 20.0), (21.0, 20.0), (200.0, 13.0)], curve, 24.0)
+    for i, a in enumerate(badges):
+        assert all(np.hypot(a[0] - b[0], a[1] - b[1]) >= 24 - 1e-6 for b in badges[:i])
+        steps = np.linspace(0, 1, 200)[:, None]
+        dense = np.concatenate([p + steps * (q - p) for p, q in pairwise(curve)])
+        assert np.hypot(*(dense - a).T).min() > 12  # its radius
+        assert a[0] > 10
+        assert a[1] > 5
+
+
+def test_badges_stand_below_a_curve_that_bends_the_other_way():
+    crowd = np.linspace([9.0, 200.0], [10.0, 200.0], 300)  # hundreds of λ at the same place
+    curve = np.concatenate([crowd, [[380.0, 195.0], [400.0, 5.0]]])  # the top edge is near
+    badges = beside([(100.0, 199.0), (390.0, 100.0)], curve, 24.0)
+    assert badges[0][1] < 199 - 12
+    assert badges[1][0] < 390 - 12
+
+
+# -- the curve as a path
+
+
+def path():
+    lam = np.linspace(-3, 0, 31)
+    return CurvePath(lam, lam / 2, -lam)  # residual = λ^(1/2), solution = 1 / λ
+
+
+def test_a_place_on_the_curve_is_its_own_lambda():
+    for lam in (1e-3, 2e-3, 0.0316, 0.5, 1.0):
+        x, y = path().at(lam)
+        assert (x, y) == pytest.approx((lam**0.5, 1 / lam))
+        assert path().nearest(x, y, (100.0, 70.0)) == pytest.approx(lam)
+
+
+def test_a_place_beside_the_curve_is_the_foot_of_its_perpendicular_on_the_screen():
+    scale = 120.0, 60.0
+    direction = np.array([0.5 * scale[0], -1.0 * scale[1]])  # of the curve, in px per decade of λ
+    normal = np.array([-direction[1], direction[0]]) / np.hypot(*direction)
+    x, y = path().at(0.01)
+    off = 40 * normal / scale
+    assert path().nearest(x * 10 ** off[0], y * 10 ** off[1], scale) == pytest.approx(0.01)
+
+
+def test_the_ends_of_the_curve_hold_what_lies_beyond():
+    assert path().nearest(100.0, 1e-3, (50.0, 50.0)) == pytest.approx(1.0)
+    assert path().at(1e9) == pytest.approx((1.0, 1.0))
+
+
+# -- axes
+
+
+def window():
+    return LogWindow(Range1d(1, 10), LinearAxis(), 5)
+
+
+def test_an_axis_grows_at_once_and_tightens_late():
+    axis = window()
+    assert axis.fit(np.array([1e-2, 1e2]))
+    shown = axis.shown
+    assert not axis.fit(np.array([3e-2, 3e1]))  # three quarters: left as it is
+    assert axis.shown == shown
+    assert axis.fit(np.array([1e-2, 1e3]))
+    assert axis.shown[1] > 3
+    assert axis.fit(np.array([1.0, 10.0]))
+    assert axis.shown[0] > -1
+
+
+def test_an_axis_shows_only_what_a_logarithm_can():
+    axis = window()
+    assert not axis.fit(np.array([0.0, -1.0, np.nan, np.inf]))
+    axis.fit(np.array([0.0, np.nan, 1.0, 100.0]))
+    low, high = axis.shown
+    assert -0.2 < low < 0
+    assert 2 < high < 2.2
+    clipped = axis.clipped(np.array([0.0, np.inf, 10.0, -5.0]))
+    assert np.isfinite(np.log10(clipped)).all()
+    assert clipped[2] == 10.0
+
+
+@pytest.mark.parametrize(("low", "high"), [(-16, 3), (-0.4, 0.2), (0.1, 0.9), (-2.3, 1.1)])
+def test_every_axis_has_ticks_but_not_too_many(low, high):
+    axis = LinearAxis()
+    decades(axis, low, high, 4)
+    ticks = np.log10(axis.ticker.ticks)
+    assert 1 <= len(ticks) <= 6
+    assert low <= ticks.min() <= ticks.max() <= high
+
+
+# -- plots
+
+
+def test_a_session_that_ends_takes_its_plots_with_it():
+    before, document = len(Callback._callbacks), Document()
+    plots = [LCurvePlot(document, print), *(LinkedPlot(name, view, document, print) for name, view in VIEWS.items())]
+    assert len(Callback._callbacks) == before + 2 * len(plots)  # a tap and a drag each
+    for callback in document.callbacks.session_destroyed_callbacks:
+        callback(session_context=None)
+    assert len(Callback._callbacks) == before
+
+
+# -- words
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(2.1e-3, "0.0021"), (1.234e-7, "1.23e-7"), (5e12, "5e12"), (np.nan, "–"), (0.0, "0")]
+)
+def test_numbers_are_short(value, text):
+    assert short(value) == text
+
+
+def test_alpha_is_the_square_of_lambda():
+    assert LambdaNotation(squared=True).of(0.1) == pytest.approx(0.01)
+    assert LambdaNotation(squared=True).back(0.01) == pytest.approx(0.1)
+    assert LambdaNotation(squared=True).words(0.1) == "α = 0.01"
+    assert LambdaNotation().words(0.1) == "λ = 0.1"
+
+
+def test_every_rule_has_a_name_a_number_and_hues_that_can_be_read():
+    assert RULE_NAMES.keys() == RULE_NUMBERS.keys() == RULES.keys()
+    for dark, scheme in ((False, LIGHT), (True, DARK)):
+        assert len(set(RULE_HUES[dark])) == len(RULES)
+        assert all(contrast(hue, scheme["paper"]) >= 4.5 for hue in RULE_HUES[dark])  # the number in the badge: AA
+
+
+def test_a_reason_is_told_in_brief():
+    words = "no interior corner: the curvature has no positive maximum inside the range of λ"
+    assert short_reason(words) == "no interior corner"
+    assert short_reason("flat minimum: from λ = 1 to 100 it differs by less than 0.1 %") == "flat minimum"
+    assert short_reason("") == "none"
+
+
+def test_every_problem_can_be_chosen():
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(NAMES)
+    assert sorted(name for group in titles().values() for name in group.values()) == sorted(NAMES)
+
+
+def test_the_noise_slider_finds_its_level():
+    levels = noises()
+    assert nearest(levels, 0.0) == 0.0
+    assert nearest(levels, 1e-3) == pytest.approx(1e-3)
+    assert nearest(levels, 1.05e-2) == pytest.approx(1e-2)
+    assert max(levels.values()) == 1.0
+
+
+# -- fields
+
+
+def test_a_field_takes_numbers_and_says_what_is_wrong_with_others():
+    taken = []
+
+    def take(value):
+        if value < 4:
+            raise ValueError(f"n must be at least 4, not {value}")
+        taken.append(value)
+
+    field = Typed("n", 200, take, whole=True)
+    for text, words in (("many", "n must be a whole number, not 'many'"), ("7.5", "whole number"), ("2", "at least 4"),
+                        ("inf", "whole number"), ("nan", "whole number"), ("", "whole number")):  # fmt: skip
+        field.panel.value = text
+        assert field.panel.error_state
+        assert words in field.panel.helper_text
+    field.panel.value = "1e2"
+    assert taken == [100]
+    assert not field.panel.error_state
+
+
+def test_a_field_that_may_be_empty():
+    taken = []
+    field = Typed("Rays", 3, taken.append, optional=True)
+    field.panel.value = ""
+    assert taken == [None]
+
+
+# -- what a frame says
+
+
+def test_the_views_and_the_status_bar_read_what_a_frame_holds():
+    lab = LCurve(problem="heat", n=40, noise=1e-2, backend="cpu_numpy", tolerance=1e-3)
+    while not lab.resting:
+        lab.advance(8)
+    frame = lab.frame()
+    for view in VIEWS.values():
+        assert view.lines(frame).keys() == view.curves.keys()
+        assert set(view.rules) <= set(RULES)
+    said = {label: text for label, text, _ in facts(frame)}
+    assert said["λ"] == short(frame.facts["lam"])
+    assert "of 0.001" in said["ribbon"] or said["ribbon"] == "exact"
+    lab.close()
+
+
+def test_a_ribbon_that_stays_open_is_marked():
+    known = {"width": 0.5, "tolerance": 1e-3, "done": 1.0, "exhausted": 0.0, "steps": 2000.0, "seconds": 0.0}
+    known |= {"products": 0.0, "lam": 1.0, "residual": 1.0, "solution": 1.0}
+    kinds = {label: kind for label, _, kind in facts(SimpleNamespace(facts=known))}
+    assert kinds["ribbon"] == "warn"

@@ -1,0 +1,125 @@
+"""The places that the page offers: each has its picture, and leads to where it says."""
+
+from __future__ import annotations
+
+import io
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from app.labs.mandelbrot.bookmarks import FOLDER, HEIGHT, WIDTH, file_of, places, renew, small, webp
+from app.labs.mandelbrot.parts import facts, power_of_two, progress
+from app.labs.mandelbrot.places import iterations
+from app.palettes import palette
+from compute.frames import Frame
+from compute.labs.mandelbrot import Mandelbrot
+from compute.labs.mandelbrot.lab import ORBIT_SHARE
+from compute.labs.mandelbrot.place import Place
+from compute.labs.mandelbrot.views import VIEWS, Landmark
+from compute.timings import Timing
+
+
+def test_every_view_of_the_lab_is_offered():
+    offered = list(places().values())
+    assert [name for name, view in VIEWS.items() if name != "home" and view not in offered] == []
+    depths = [Decimal(view.zoom) for view in offered]
+    assert depths == sorted(depths)
+
+
+def test_every_place_has_its_picture_and_no_picture_is_left_over():
+    assert {path.name for path in FOLDER.iterdir()} == {file_of(title) for title in places()}
+
+
+@pytest.mark.parametrize("title", places())
+def test_a_picture_shows_something(title):
+    with Image.open(FOLDER / file_of(title)) as picture:
+        assert picture.size == (WIDTH, HEIGHT)
+        grey = np.asarray(picture.convert("L"))
+    assert grey.std() > 20  # of 255: neither black nor flat
+
+
+@pytest.mark.parametrize("view", places().values(), ids=list(places()))
+def test_a_place_is_one_that_the_lab_takes(view):
+    Place.of(view.center, view.zoom, 600, 600)
+    low, high = Mandelbrot.param["max_iterations"].bounds
+    assert low <= view.max_iterations <= high
+
+
+def test_the_lessons_scene_is_the_lessons():
+    view = places()["Lesson's scene"]
+    place = Place.of(view.center, view.zoom, 2000, 3000)
+    half = Fraction(4) / place.zoom / 2
+    assert (place.im - half, place.im + half) == (-1, 0)
+    assert (place.re - half * 3 / 2, place.re + half * 3 / 2) == (Fraction(-3, 2), 0)
+    assert view.max_iterations == 20
+
+
+def test_points_with_a_formula_lie_where_it_says():
+    nucleus = complex(*map(float, places()["Island of period 3"].center))
+    assert abs(nucleus**3 + 2 * nucleus**2 + nucleus + 1) < 1e-12  # z_3 = 0
+    c = complex(*map(float, places()["Branching point"].center))
+    z = [0j]
+    for _ in range(5):
+        z.append(z[-1] ** 2 + c)
+    assert abs(z[4] + z[3]) < 1e-10
+    assert abs(z[5] - z[4]) < 1e-10
+
+
+def test_thumbnails_can_be_renewed(tmp_path, monkeypatch):
+    monkeypatch.setattr("app.labs.mandelbrot.bookmarks.places", lambda: {"One": Landmark(("-0.75", "0.0"), "1.5", 50)})
+    (tmp_path / "stale.webp").write_bytes(b"")
+    renew(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["one.webp"]
+
+
+def test_a_thumbnail_is_the_middle_the_right_way_up():
+    levels = np.zeros((300, 300), np.uint8)
+    levels[150:] = 254  # upper half: row 0 is the lowest
+    levels[:, :20] = 255  # the left edge lies in the set
+    with Image.open(io.BytesIO(webp(small(levels), palette("Grey")))) as picture:
+        grey = np.asarray(picture.convert("L")).astype(int)
+    assert grey.shape == (HEIGHT, WIDTH)
+    assert grey[10, WIDTH // 2] > 200
+    assert grey[-10, WIDTH // 2] < 60
+    assert grey[10, 4] < 60  # the set is black
+
+
+@pytest.mark.parametrize(
+    ("log2", "text"),
+    [
+        *((0.0, "1.0"), (-1.0, "0.50"), (8.0, "256"), (10.0, "1.0e3"), (-10.0, "9.8e-4")),
+        *((-1000.0, "9.3e-302"), (-3321.93, "1.0e-1000")),
+    ],
+)
+def test_powers_read_at_any_depth(log2, text):
+    assert power_of_two(log2) == text
+
+
+def test_the_reference_orbit_comes_first():
+    assert progress(0.5 * ORBIT_SHARE, "perturbation") == ("reference orbit", "50 %", "")
+    assert progress(0.5 * ORBIT_SHARE, "float64")[0] == "picture"
+    assert progress(0.8, "perturbation") == ("picture", "80 %", "")
+
+
+def frame(**notes):
+    known = {"spacing_log2": -40.0, "limit": 1000.0, "samples": 1.0, "finished": 1.0, "progress": 1.0}
+    words = {"zoom": "1e9", "precision": "float32", "warning": ""} | notes
+    return Frame({}, known, Timing("cpu_numpy", "", 1, 1), notes=words)
+
+
+def test_an_exhausted_precision_is_marked_in_the_status_bar():
+    assert ("precision", "float32", "") in facts(frame())
+    assert ("precision", "float32 exhausted", "bad") in facts(frame(warning="float32 is exhausted: …"))
+
+
+@pytest.mark.parametrize("text", ["", "abc", "nan", "inf", "0", "-5", "1.5", "1e9"])
+def test_iterations_that_cannot_be_are_named(text):
+    with pytest.raises(ValueError, match="max_iterations must be a whole number from 1 to 100000000"):
+        iterations(text)
+
+
+def test_iterations_may_be_written_short():
+    assert iterations("1e7") == 10_000_000

@@ -1,0 +1,77 @@
+"""A picture that lies in the set: what the page says of it, and what it no longer shows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.labs.mandelbrot.stage import MandelbrotStage
+from compute.labs.mandelbrot import Mandelbrot
+from tests.direct import DirectSession
+
+INSIDE = {"center": ("-0.1", "0.0"), "zoom": "200"}  # well within the cardioid
+ACROSS = {"center": ("-0.75", "0.0"), "zoom": "1"}
+
+
+class Tab:
+    def __init__(self, **values):
+        self.lab = Mandelbrot(**{"backend": "cpu_numpy", "ny": 24, "nx": 36, "max_iterations": 200, **values})
+        self.session = DirectSession(self.lab)
+        self.session.document.add_timeout_callback = lambda callback, wait: None
+        self.stage = MandelbrotStage(self.session, (900, 600))
+        self.stage.histogram.figure.set_from_json("inner_width", 600)  # as the browser says
+        self.lab.update(ny=24, nx=36)
+
+    def see(self):
+        self.session.see()
+        self.stage.tick()
+
+    def finish(self):
+        while not self.lab.finished:
+            self.lab.advance(1)
+        self.see()
+
+    def bars(self):
+        return {name: np.array(column) for name, column in self.stage.histogram.source.data.items()}
+
+    def hint(self):
+        return self.stage.hint.object if self.stage.hint.visible else ""
+
+
+def test_a_black_picture_keeps_no_histogram_of_another_one():
+    tab = Tab(**ACROSS)
+    tab.finish()
+    assert tab.bars()["top"].max() == 1.0
+    assert tab.hint() == ""
+    tab.lab.update(**INSIDE)
+    tab.finish()
+    assert tab.session.latest.facts["inside"] == 1.0
+    assert [column.size for column in tab.bars().values()] == [0, 0, 0, 0]
+    assert all(len(column) == 0 for column in tab.stage.histogram.shares.data.values())
+    assert tab.stage.histogram.figure.xaxis[0].ticker.ticks == []
+    assert tab.stage.bar.ticker.ticks == []
+    tab.lab.update(**ACROSS)
+    tab.finish()
+    assert tab.bars()["top"].max() == 1.0
+    assert len(tab.stage.bar.ticker.ticks) > 0
+
+
+def test_a_black_picture_says_that_it_is_inside_and_what_that_means():
+    tab = Tab(**INSIDE)
+    tab.finish()
+    assert "Inside the set" in tab.hint()
+    assert "200 iterations" in tab.hint()
+    tab.lab.update(max_iterations=1000)
+    tab.finish()
+    assert "1\N{NARROW NO-BREAK SPACE}000 iterations" in tab.hint()
+
+
+@pytest.mark.parametrize("iterations", [2, 200])
+def test_nothing_is_said_of_a_picture_that_is_not_done_or_not_all_inside(iterations):
+    """Before the first pixels have their counts a picture is black, too; nobody knows yet where it lies."""
+    tab = Tab(**ACROSS, max_iterations=iterations)
+    tab.see()
+    assert not tab.lab.finished
+    assert tab.hint() == ""
+    tab.finish()
+    assert tab.hint() == ""

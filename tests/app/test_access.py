@@ -1,0 +1,267 @@
+"""Hosts on the allow-list only, careful headers, addresses that lead nowhere, and a cap on sessions."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.access import host_name, is_allowed, policy
+from app.session_limiter import SessionLimiter, session_limit
+
+ALLOWED = {"lecture.example:5006", "localhost:5006"}
+
+
+def pressed(data: bytes) -> str:
+    return base64.urlsafe_b64encode(zlib.compress(data)).decode().rstrip("=")
+
+
+def token(values: dict[str, Any]) -> str:
+    """A session token as anybody can write one."""
+    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("localhost:5006", "localhost"),
+        ("LocalHost", "localhost"),
+        ("[::1]:5006", "[::1]"),
+        ("evil.example:5006", "evil.example"),
+        ("", ""),
+        ("[::1", ""),
+    ],
+)
+def test_host_name(host: str, name: str) -> None:
+    assert host_name(host) == name
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost:5006", "localhost", "127.0.0.1:8080", "[::1]:5006", "lecture.example:5006", "LECTURE.example"]
+)
+def test_this_machine_and_listed_hosts_are_allowed(host: str) -> None:
+    assert is_allowed(host, ALLOWED)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example:5006", "", "localhost.evil.example", "127.0.0.1.evil.example", "x@localhost.evil", "null"],
+)
+def test_other_hosts_are_refused(host: str) -> None:
+    assert not is_allowed(host, ALLOWED)
+
+
+@pytest.mark.parametrize("pattern", ["*", "*:*", "*:5006"])
+def test_a_star_by_itself_allows_everybody(pattern: str) -> None:
+    assert is_allowed("anything.example", {pattern})
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [
+        ("lab.uni.example", True),
+        ("LAB.uni.example:5006", True),
+        ("localhost", True),
+        ("uni.example", False),
+        ("a.lab.uni.example", False),
+        ("evil.example", False),
+        ("evil.uni.example.evil", False),
+        ("lab.uni.evil", False),
+        ("uni.example@evil.example", False),
+    ],
+)
+def test_a_star_stands_for_one_part_of_a_name(host: str, allowed: bool) -> None:
+    assert is_allowed(host, {"*.uni.example:80"}) is allowed
+    assert is_allowed(host, {"*.uni.example"}) is allowed
+
+
+@pytest.mark.parametrize("host", ["192.168.1.7", "192.168.200.1:5006"])
+def test_a_star_stands_for_one_part_of_an_address(host: str) -> None:
+    assert is_allowed(host, {"192.168.*.*:5006"})
+    assert not is_allowed(host, {"192.169.*.*:5006"})
+
+
+SERVED = """
+import asyncio, json, sys, tornado.websocket, tornado.httpclient, tornado.httputil
+from panel.io.server import get_server
+from bokeh.util.token import generate_jwt_token, generate_session_id
+from app import access
+access.install(); access.install()
+
+async def answer(port, kind, path, host, origin, method="GET", body=None, token=None, **more):
+    headers = tornado.httputil.HTTPHeaders({"Host": host.replace("PORT", str(port)), **more})
+    if origin:
+        headers["Origin"] = origin.replace("PORT", str(port))
+    address = f"{kind}://127.0.0.1:{port}{path}"
+    request = tornado.httpclient.HTTPRequest(address, headers=headers, method=method, body=body,
+                                             follow_redirects=False, allow_nonstandard_methods=True)
+    try:
+        if kind == "ws":
+            token = generate_jwt_token(generate_session_id()) if token is None else token
+            socket = await tornado.websocket.websocket_connect(request, subprotocols=["bokeh", token])
+            socket.close()
+            return 101, {}, ""
+        client = tornado.httpclient.AsyncHTTPClient()
+        found = await client.fetch(request, raise_error=False)
+        return found.code, dict(found.headers), (found.body or b"").decode("latin-1")
+    except tornado.httpclient.HTTPClientError as error:
+        return error.code, {}, ""
+
+async def main():
+    allowed, asked = json.load(sys.stdin)
+    own = {"address": "127.0.0.1", "static_dirs": {"/own": "."}}
+    server = get_server({"/app": lambda: "page"}, websocket_origin=allowed, **own)
+    server._tornado._websocket_origins.add(f"localhost:{server.port}")
+    server.start()
+    print(json.dumps([await answer(server.port, **one) for one in asked]))
+
+asyncio.run(main())
+"""
+
+
+def answers(allowed: list[str], asked: list[dict[str, Any]]) -> list[tuple[int, dict[str, str], str]]:
+    """(status, headers, text) of each request; in a process of its own, since installing changes bokeh's handlers."""
+    command, given = [sys.executable, "-c", SERVED], json.dumps([allowed, asked])
+    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [(status, headers, words) for status, headers, words in json.loads(done.stdout)]
+
+
+HOSTS = {"localhost:PORT": True, "127.0.0.1:PORT": True, "lab.uni.example:5006": True, "lab.uni.example": True,
+         "evil.example:PORT": False, "uni.example:5006": False, "localhost.evil.example": False, "": False}  # fmt: skip
+ORIGINS = {"http://localhost:PORT": True, "https://lab.uni.example:5006": True, "http://evil.example": False,
+           "null": False, "http://localhost.evil.example:PORT": False, "http://[::1": False}  # fmt: skip
+PATHS = ("/app", "/app/autoload.js?bokeh-autoload-element=1", "/app/metadata", "/static/js/bokeh.min.js", "/",
+         "/favicon.ico")  # fmt: skip
+
+
+def test_every_address_is_for_allowed_hosts_only() -> None:
+    """The matrix of Host and Origin: a foreign Host gets 403 wherever it asks; a WebSocket needs its Origin, too."""
+    pages = [(path, host) for path in PATHS for host in HOSTS]
+    sockets = [(host, origin) for host in HOSTS for origin in ORIGINS]
+    asked = [{"kind": "http", "path": path, "host": host, "origin": None} for path, host in pages]
+    asked += [{"kind": "ws", "path": "/app/ws", "host": host, "origin": origin} for host, origin in sockets]
+    found = [status for status, *_ in answers(["*.uni.example:5006"], asked)]
+    wrong = []
+    for (path, host), status in zip(pages, found, strict=False):
+        if (status != 403) is not HOSTS[host]:
+            wrong.append((path, host, status))
+    for (host, origin), status in zip(sockets, found[len(pages) :], strict=True):
+        if (status == 101) is not (HOSTS[host] and ORIGINS[origin]):
+            wrong.append((host, origin, status))
+    assert not wrong
+
+
+def test_every_answer_has_careful_headers() -> None:
+    asked = [{"kind": "http", "path": path, "host": "localhost", "origin": None} for path in (*PATHS, "/nowhere")]
+    asked += [{"kind": "http", "path": "/app", "host": "evil.example", "origin": None}]
+    for status, headers, words in answers([], asked):
+        assert headers["X-Content-Type-Options"] == "nosniff", (status, words[:100])
+        assert headers["X-Frame-Options"] == "SAMEORIGIN"
+        assert headers["Referrer-Policy"] == "same-origin"
+        assert "frame-ancestors 'self'" in headers["Content-Security-Policy"]
+
+
+def test_only_the_servers_own_scripts_run_on_a_page() -> None:
+    """Every script carries the nonce of its page's policy, and no two pages have the same one."""
+    ask = {"kind": "http", "path": "/app", "host": "lab.example:80", "origin": None}
+    nonces = []
+    for status, headers, page in answers(["lab.example:80"], [ask, ask]):
+        assert status == 200
+        rules = dict(rule.strip().split(" ", 1) for rule in headers["Content-Security-Policy"].split(";"))
+        nonce = re.search(r"'nonce-([\w-]{20,})'", rules["script-src"])
+        assert nonce
+        assert "unsafe-inline" not in rules["script-src"]
+        assert "http" not in rules["script-src"]
+        scripts = re.findall(r"<script[^>]*>", page)
+        assert scripts
+        assert all(f'nonce="{nonce[1]}"' in script for script in scripts)
+        assert "wss://lab.example:80" in rules["connect-src"]
+        nonces.append(nonce[1])
+    assert nonces[0] != nonces[1]
+
+
+@pytest.mark.parametrize("host", ["localhost; script-src *", "a b", "x\ny", "'unsafe-inline'"])
+def test_a_host_adds_no_rule_to_the_policy(host: str) -> None:
+    assert policy("n", host) == policy("n")
+
+
+FORGED = [
+    "x",
+    "",
+    "e30",
+    token({"session_id": 1, "session_expiry": 2**40}),
+    token({"session_id": "a", "session_expiry": "soon"}),
+    token({"session_id": "a" * 5000, "session_expiry": 2**40}),
+    token({"session_id": "a", "session_expiry": 2**40, "__bk__zlib_": "!"}),
+    token({"session_id": "a", "session_expiry": 2**40, "headers": [1]}),
+    token({"session_id": "a", "session_expiry": 2**40, "__bk__zlib_": pressed(b"[" + b" " * 2**24 + b"]")}),
+]
+
+
+def test_addresses_that_no_page_has_are_the_browsers_mistake() -> None:
+    """4xx, never 500, and no module is imported because an address names it."""
+    paths = ["/app/static/%00", "/app/static/..%2f..%2fetc%2fpasswd", "/components/../../etc/passwd", "/app/%0a",
+             "/components/this/Is/_css/poem", "/components/antigravity/x/_css/y", "/components//x/_css/y",
+             "/components/panel.pane.markup/HTML/nothing/x", "/components/panel/x/y/z", "/static/%5c..%5cx",
+             "/own/%00", "/own/%0d",
+             "/app?bokeh-session-id=" + "a" * 500, *(f"/app?bokeh-token={one}" for one in FORGED)]  # fmt: skip
+    asked = [{"kind": "http", "path": path, "host": "localhost", "origin": None} for path in paths]
+    asked += [{"kind": "ws", "path": "/app/ws", "host": "localhost", "origin": None, "token": one} for one in FORGED]
+    asked += [{"kind": "http", "path": "/app", "host": "localhost", "origin": None, "method": "POST",
+               "body": "x" * 70_000}]  # fmt: skip
+    found = answers([], asked)
+    wrong = [(one["path"][:60], one.get("token", "")[:20], status, words[:80]) for one, (status, _, words)
+             in zip(asked, found, strict=True) if not 400 <= status < 500]  # fmt: skip
+    assert not wrong
+    assert not any(str(Path(sys.prefix)) in words or "Traceback" in words for _, _, words in found)
+
+
+def test_a_slash_behind_the_address_leads_to_the_page() -> None:
+    """All addresses on a page are relative to its own. In a process of its own, as above."""
+    script = """
+import asyncio, tornado.httpclient
+from bokeh.server.server import Server
+from app import access
+access.install(); access.install()
+
+async def main():
+    apps = {"/": lambda document: None, "/app": lambda document: None}
+    server = Server(apps, port=0, address="127.0.0.1", prefix="/deep")
+    server.start()
+    base = f"http://127.0.0.1:{server.port}/deep/"
+    for path in ("", "app", "app/", "app/?scene=1.x", "app/autoload.js?bokeh-autoload-element=1"):
+        page = await tornado.httpclient.AsyncHTTPClient().fetch(base + path)
+        print(page.effective_url.removeprefix(base))
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    expected = ["", "app", "app", "app?scene=1.x", "app/autoload.js?bokeh-autoload-element=1"]
+    assert done.stdout.splitlines() == expected, done.stderr
+
+
+def test_the_lobby_is_full_at_its_limit() -> None:
+    limiter, one, two = SessionLimiter(2), object(), object()
+    limiter.add(one, "1")
+    assert not limiter.full
+    limiter.add(two, "2")
+    assert limiter.full
+    limiter.remove(one)
+    limiter.remove(one)
+    assert not limiter.full
+    assert limiter.ready == {"2"}
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "many", "1.5", ""])
+def test_a_bad_limit_is_named(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIELDLAB_MAX_SESSIONS", text)
+    with pytest.raises(ValueError, match="FIELDLAB_MAX_SESSIONS"):
+        session_limit()

@@ -1,0 +1,143 @@
+"""Where a GPU is ready the page computes on it; without a page a lab computes on the host, and files say where.
+
+A machine with a GPU is played by backends that say they are ready; nothing is computed on them here.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from app.labs.crossover.sight import Sight
+from app.labs.crossover.ways import WayControls
+from app.machine import Machine
+from app.session import Session
+from app.views import first_values, view_of
+from compute import LABS
+from compute.backends import BACKENDS, Backend, backend, preferred
+from compute.comparison.contest import Contestant, pairing
+from compute.devices import Host
+from compute.export.link import packed, unpacked
+from compute.export.scene import Scene
+from compute.gpu_devices import Cuda
+from compute.labs.crossover import Crossover
+from compute.labs.diffusion import Diffusion
+
+ALL = [b.name for b in BACKENDS]
+CPU, GPU = ["cpu_numpy", "cpu_numba"], ["gpu_numba", "gpu_cupy"]
+
+
+class Ready(Cuda):
+    """A GPU that is there."""
+
+    @staticmethod
+    def missing():
+        return None
+
+
+@pytest.fixture
+def ready(monkeypatch):
+    """ready(names): these backends can be used here, and no others."""
+
+    def play(names):
+        monkeypatch.setattr(Backend, "missing", property(lambda one: None if one.name in names else "not there: faked"))
+        monkeypatch.delenv("NUMBA_ENABLE_CUDASIM", raising=False)
+
+    return play
+
+
+def session(kind, **values):
+    document = SimpleNamespace(add_next_tick_callback=lambda callback: None, session_context=None)
+    return Session(kind, document, first_values(kind, view_of(kind)) | values)
+
+
+@pytest.mark.parametrize(
+    ("names", "best"),
+    [(ALL, "gpu_cupy"), ([*CPU, "gpu_numba"], "gpu_numba"), (CPU, "cpu_numba"), (["cpu_numpy"], "cpu_numpy")],
+)
+def test_the_best_that_is_ready_is_taken(ready, names, best):
+    ready(names)
+    assert preferred().name == best
+    assert preferred(reversed(BACKENDS)).name == best
+
+
+def test_readiness_is_asked_of_the_device():
+    here, gone = Backend("gpu_cupy", "cuda", Ready, (), ""), Backend("gpu_cupy", "cuda", Ready, ("no_such",), "")
+    host = Backend("cpu_numba", "host", Host, (), "")
+    assert preferred([host, here]) is here
+    assert preferred([host, gone]) is host
+    with pytest.raises(ValueError, match="is ready here"):
+        preferred([gone])
+
+
+def test_a_simulated_gpu_is_none(ready, monkeypatch):
+    ready(ALL)
+    monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")
+    assert preferred().name == "cpu_numba"
+
+
+@pytest.mark.parametrize("kind", LABS, ids=lambda kind: kind.LAB)
+@pytest.mark.parametrize(("names", "best", "engine"), [(ALL, "gpu_cupy", "cuda:0"), (CPU, "cpu_numba", "host")])
+def test_every_lab_s_page_opens_on_it(ready, kind, names, best, engine):
+    ready(names)
+    opened = session(kind)
+    assert (opened.values["backend"], opened.engine) == (best, engine)
+    assert kind.param["backend"].default == "cpu_numba"  # in a notebook, or a file that does not say
+
+
+def test_the_page_says_with_what_it_opens(ready):
+    ready(ALL)
+    machine = Machine(session(Diffusion))
+    assert machine.backend.value == "gpu_cupy"
+    assert machine.backend.helper_text == "CUDA C is the best that is ready here: the page opens with it."
+    ready(CPU)
+    assert Machine(session(Diffusion)).backend.helper_text.startswith("Numba is the best that is ready here")
+
+
+@pytest.mark.parametrize("selected", ALL)
+def test_the_readout_races_all_that_are_ready(ready, selected):
+    """The GPU stands against the CPU, whichever of them computes the picture; the others come after these two."""
+    ready(ALL)
+    challenger, opponent, everybody = pairing({"backend": selected})
+    assert challenger == Contestant(selected if selected in GPU else "gpu_cupy")
+    assert opponent == Contestant("cpu_numba")
+    assert everybody[:2] == [challenger, opponent]
+    assert sorted(one.backend for one in everybody) == sorted(ALL)
+
+
+def ticks(opened, changed):
+    sight = Sight(opened)
+    runner = SimpleNamespace(change=lambda **values: changed.update(values))
+    return WayControls(opened, sight, runner)
+
+
+def test_the_crossover_ticks_the_ways_of_the_gpu_that_is_there(ready):
+    ready(ALL)
+    ways = ticks(session(Crossover), {})
+    assert {"cpu_numpy", "cpu_numba", "gpu_cupy", "gpu_cupy_kernel", "gpu_numba"} <= set(ways.chosen)
+    ready(CPU)
+    ways = ticks(session(Crossover), {})
+    assert not [name for name in ways.chosen if name.startswith(("gpu_cupy", "gpu_numba"))]
+
+
+def test_a_way_to_the_gpu_is_ticked_in_a_lab_that_is_open_on_the_host(ready):
+    """From a link that says the host: the lab goes where that way can run."""
+    ready(ALL)
+    opened, changed = session(Crossover, backend="cpu_numba", ways=["cpu_numpy"]), {}
+    ways = ticks(opened, changed)
+    ways._switch("gpu_cupy", True)
+    assert changed == {"ways": ["cpu_numpy", "gpu_cupy"], "backend": "gpu_cupy"}
+    changed.clear()
+    ways._switch("cpu_numba", True)
+    assert changed == {"ways": ["cpu_numba", "cpu_numpy"]}
+
+
+@pytest.mark.parametrize("kind", LABS, ids=lambda kind: kind.LAB)
+@pytest.mark.parametrize("name", ["cpu_numba", "cpu_numpy", "gpu_cupy"])
+def test_a_link_says_the_backend_whatever_the_page_opens_with(kind, name):
+    values = {parameter: kind.param[parameter].default for parameter in kind.param if parameter != "name"}
+    told = kind.history_of(values | {"backend": name}).values
+    assert told["backend"] == name
+    assert unpacked(packed(Scene(kind.LAB, told))).values["backend"] == name
+    assert backend(name) in kind.backends()

@@ -1,0 +1,178 @@
+"""A link, a JSON, a history as a stranger may write them: a scene, or a refusal in words, and nothing else."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from bokeh.document import Document
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.export import restore
+from app.export.restore import asked_for, scene_in
+from compute.export.link import CHECK, WORDS, unpacked
+from compute.export.scene import MOST_DEPTH, MOST_DIGITS, Scene, SceneError
+from compute.labs import LABS, lab_class
+
+SCENE = "fieldlab-scene/1"
+GOOD: list[dict[str, Any]] = [
+    {"schema": SCENE, "lab": "diffusion", "values": {"ny": 64, "nx": 64, "r": 0.1}, "size": [32, 32], "steps": 3,
+     "look": {"palette": "Magma", "reverse": True, "offset": 0.5}, "view": [0, 0, 9, 9.5], "part": "field",
+     "history": [{"step": 1, "set": {"r": 0.2}},
+                 {"step": 2, "do": "paint", "with": {"points": [[1, 2]], "value": 1.0, "radius": 3.0}}]},
+    {"schema": SCENE, "lab": "mandelbrot", "values": {"center": ["-0.75", "0"], "zoom": "1e3"}, "size": [32, 32]},
+    {"schema": SCENE, "lab": "l_curve", "values": {"problem": "shaw", "n": 20, "lambdas": [0.1, 1, 5],
+     "options": {}}, "size": [32, 32]},
+    {"schema": SCENE, "lab": "l_curve", "values": {"problem": "own", "options": {"matrix": [[1, 0], [0, 2]],
+     "rhs": [1, 2]}}, "size": [32, 32]},
+    {"schema": SCENE, "lab": "l_curve", "values": {"problem": "blur", "n": 4, "options": {"image": [[1, 0]]}},
+     "size": [32, 32]},
+    {"schema": SCENE, "lab": "crossover", "values": {"workload": "add_one", "ways": ["cpu_numpy"]}, "size": [9, 9]},
+]  # fmt: skip
+GOOD.append({"schema": "fieldlab-film/1", "scene": GOOD[1], "keys": [{"at": 0, "values": {"zoom": "1"}},
+             {"at": 1, "values": {"zoom": "10"}}], "frames": 9, "rate": 30.0, "easing": "even"})  # fmt: skip
+
+
+def linked(text: str) -> str:
+    """A link that holds `text`, as anybody can write it."""
+    data = text.encode("utf-8", "surrogatepass")
+    press = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=WORDS)
+    packed = zlib.crc32(data).to_bytes(4, "big")[-CHECK:] + press.compress(data) + press.flush()
+    return "1." + base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+def nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+SEEN = {
+    "a view that is not finite": '"view": [0, 0, 0, 1e400]',
+    "a view of many digits": f'"view": [0, 0, 1, {"9" * 400}]',
+    "a whole number of 5000 digits": f'"steps": {"9" * 5000}',
+    "one below zero": f'"steps": -{"9" * 5000}',
+    "nan": '"view": [0, 0, 1, NaN]',
+    "infinity": '"look": {"offset": -Infinity}',
+    "deep": f'"made": {nested(MOST_DEPTH + 1)}',
+    "deeper": f'"made": {nested(900)}',
+    "too deep for any reader": f'"made": {nested(2000)}',
+    "half a character": '"missing": "\\ud800"',
+    "half a character in a name": '"made": {"\\udc00": 1}',
+    "a view far away": '"view": [0, 0, 1e300, 1e301]',
+    "a backend that is a list": '"values": {"backend": ["cpu_numpy"]}',
+    "an edge that is an object": '"values": {"edges": {}}',
+}
+
+
+@pytest.mark.parametrize("which", SEEN)
+def test_what_was_seen_to_break_a_page_is_refused(which):
+    text = f'{{"schema": "{SCENE}", "lab": "diffusion", "values": {{}}, "size": [9, 9], {SEEN[which]}}}'
+    for read in (scene_in, lambda text: unpacked(linked(text))):
+        with pytest.raises(SceneError) as refused:
+            read(text)
+        assert len(str(refused.value)) < 400
+
+
+def test_a_number_of_as_many_digits_as_allowed_is_looked_at():
+    text = json.dumps({**GOOD[0], "steps": 0, "history": []})
+    with pytest.raises(SceneError, match="steps must be from 0"):
+        scene_in(text.replace('"steps": 0', f'"steps": {"9" * MOST_DIGITS}'))
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+    | st.sampled_from([10**30, -1, 0, "", "x", "1e400", "nan", "cpu_numpy", "gpu_cupy", 2**31, 1e308, "\ud800"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@st.composite
+def changed(draw: Any) -> Any:
+    """A good document with one to three of its parts replaced, removed or added."""
+    document: Any = json.loads(json.dumps(draw(st.sampled_from(GOOD))))
+    for _ in range(draw(st.integers(1, 3))):
+        place = document
+        while True:
+            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+            if not keys:
+                break
+            key = draw(st.sampled_from(keys))
+            if isinstance(place[key], dict | list) and draw(st.booleans()):
+                place = place[key]
+                continue
+            place[key] = draw(PLAIN)
+            break
+        if isinstance(place, dict) and draw(st.booleans()):
+            known = lab_class(draw(st.sampled_from([lab.LAB for lab in LABS]))).param
+            place[draw(st.text(max_size=9) | st.sampled_from(sorted(known)))] = draw(PLAIN)
+    return document
+
+
+def asked(text: str) -> Scene | None:
+    """What a page's address asks for."""
+    document = Document()
+    request = SimpleNamespace(arguments={"scene": [linked(text).encode()]})
+    context = SimpleNamespace(request=request)
+    document._session_context = lambda: context
+    return asked_for(document)
+
+
+class Stage:
+    """A stand-in for the view of a lab, as far as a restore asks it before anything is computed."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.session = SimpleNamespace(lab=scene.kind)
+
+
+@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(changed())
+def test_any_document_is_a_scene_or_is_refused_in_words(document):
+    """As a dropped file and as a link; what is a scene is taken over by the page, or refused by it in words."""
+    text = json.dumps(document)
+    for read in (scene_in, asked):
+        try:
+            scene = read(text)
+        except SceneError as refused:
+            str(refused).encode()
+            continue
+        restorer = restore.Restorer(Stage(scene), lambda kind, words: words.encode())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(restore, "Job", lambda *given, **options: SimpleNamespace(start=lambda: None))
+            try:
+                restorer.restore(scene)
+            except SceneError as refused:
+                str(refused).encode()
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(changed())
+def test_what_is_a_scene_can_be_checked(document):
+    """By the process that would compute it: a ValueError names what is wrong."""
+    try:
+        scene = scene_in(json.dumps(document))
+    except SceneError:
+        return
+    try:
+        scene.check()
+    except ValueError as refused:
+        str(refused).encode()
+
+
+@pytest.mark.parametrize("options", [{"matrix": "x"}, {"matrix": {}}, {"matrix": 1, "rhs": 2}, {"matrix": [[1]]},
+    {"matrix": [[1]], "rhs": {}}, {"image": "x"}, {"image": [[[1]]]}, {"angles": [[]]}, {"x": 1}])  # fmt: skip
+def test_options_that_are_none_are_refused_in_words(options):
+    with pytest.raises(ValueError, match=r"\w"):
+        Scene("l_curve", {"problem": "blur" if "image" in options else "own", "n": 4, "options": options}).check()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=200) | st.binary(max_size=200).map(lambda data: data.decode("latin-1")))
+def test_any_text_is_refused_in_words(text):
+    for read in (scene_in, unpacked, lambda text: unpacked(f"1.{text}"), asked):
+        with pytest.raises(SceneError):
+            read(text)

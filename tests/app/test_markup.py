@@ -1,0 +1,94 @@
+"""Foreign words on the page: text, whatever they hold."""
+
+from __future__ import annotations
+
+import ast
+from html.parser import HTMLParser
+
+import pytest
+from bokeh.document import Document
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.markup import MOST, filled, plain, quiet
+from app.notices import Notices
+from tests.sources import read
+
+MARKUP = "<img src=x onerror='window.ran=1'>\"><script>window.ran=1</script>&lt;b&gt;"
+
+
+class Elements(HTMLParser):
+    """The elements, attributes and text that a browser would make of it."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@given(st.text())
+def test_words_become_text_and_nothing_else(words):
+    made = Elements(filled("<p class='quiet' title='{words}'>{words}</p>", words=words))
+    assert made.found == [("p", {"class": "quiet", "title": plain(words)})]
+    assert made.text == plain(words)
+
+
+def test_markup_is_shown_as_it_was_written():
+    assert Elements(quiet(MARKUP)).text == MARKUP
+    assert [tag for tag, _ in Elements(quiet(MARKUP)).found] == ["p"]
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("one\n two\tthree", "one two three"),
+        ("a\u202eb\u0000c\u200bd", "a\ufffdb\ufffdc\ufffdd"),
+        (":material/delete:", ": material/delete:"),
+        ("λ ≥ 10⁻³, 3\u202f000\xa0m", "λ ≥ 10⁻³, 3\u202f000\xa0m"),
+    ],
+)
+def test_what_cannot_be_seen_is_marked(words, shown):
+    assert plain(words) == shown
+
+
+def test_a_long_text_is_cut():
+    assert plain("x" * 10**6) == "x" * (MOST - 1) + "…"
+    assert plain("x" * MOST) == "x" * MOST
+
+
+def test_a_note_shows_its_words_as_text():
+    """Nothing of them goes where the library reads Markdown."""
+    notices = Notices(Document())
+    notices.tell("warning", f"{MARKUP} **bold** `code`")
+    (note,) = notices.panel.objects
+    assert note.title == f"{MARKUP} **bold** `code`"
+    assert note._process_param_change({"object": note.object})["object"] == ""
+
+
+def readers_of_markup(sources):
+    """Widgets that read their text as Markdown or HTML, but for a pane of HTML, whose text is made of `filled`."""
+    ours = {"app/page.py", "app/labs/crossover/stage.py", "app/labs/crossover/traps_view.py"}
+    known: dict[str, set[str]] = {"Markdown": ours, "StaticText": set(), "NotificationArea": set()}
+    known["Typography"] = {"app/labs/mandelbrot/places.py"}
+    found = []
+    for source in sources:
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                name = node.func.attr
+                if name in known and source.path.as_posix() not in known[name]:
+                    found.append(f"{source.at(node)} {name}")
+                if name == "Alert" and any(word.arg == "object" for word in node.keywords):
+                    found.append(f"{source.at(node)} Alert(object=…)")
+    return found
+
+
+def test_markdown_is_for_our_own_words_only():
+    assert readers_of_markup(read("app")) == []

@@ -1,0 +1,164 @@
+"""What a tab does with a refusal: it puts back what was refused, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from app import session as module
+from app.session_states import FellBack, host_values
+from compute.engine import Broken, Refused, SnapshotTaken, Supervisor
+from compute.labs.diffusion import Diffusion
+from tests.app.test_session_recording import Tab
+from tests.engine.faulty import running
+
+
+@pytest.fixture(scope="module")
+def engine():
+    yield from running()
+
+
+@pytest.fixture
+def tab(engine, monkeypatch) -> Iterator[Tab]:
+    """A tab; self.restored: what its widgets were told."""
+    room = SimpleNamespace(engines=SimpleNamespace(get=lambda name: engine))
+    monkeypatch.setattr(module, "session_limiter", lambda: room)
+    tab = Tab(level=0.5)
+    tab.restored = []
+    tab.session.on_values = tab.restored.append
+    tab.session.on_frame = lambda number, frame: tab.session.gate.acknowledge(number, 0.0)
+    tab.session.ready()
+    tab.until(lambda: tab.session.latest)
+    yield tab
+    tab.session.close()
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[dict[str, Supervisor]]:
+    lives = {name: running(name) for name in ("host:a", "host:b")}
+    yield {name: next(life) for name, life in lives.items()}
+    for life in lives.values():
+        next(life, None)
+
+
+@pytest.fixture
+def tab_on_two(two, monkeypatch) -> Iterator[Tab]:
+    """A tab whose value `text` says which of two engines."""
+    room = SimpleNamespace(engines=SimpleNamespace(get=two.__getitem__))
+    monkeypatch.setattr(module, "session_limiter", lambda: room)
+    tab = Tab(level=0.5)
+    tab.restored = []
+    tab.session.on_values = tab.restored.append
+    tab.session.on_frame = lambda number, frame: tab.session.gate.acknowledge(number, 0.0)
+    tab.session.ready()
+    tab.until(lambda: tab.session.latest)
+    yield tab
+    tab.session.close()
+
+
+def refusals(tab: Tab) -> list[Refused]:
+    return [event for event in tab.heard if isinstance(event, Refused)]
+
+
+def shown(tab: Tab) -> float:
+    """The level of the newest frame, once all that was asked for is done."""
+    tab.session.change(cost=tab.session.values["cost"] + 1e-9)
+    tab.until(lambda: tab.session.answered)
+    return tab.session.latest.facts["level"]
+
+
+def test_a_refused_change_is_put_back(tab):
+    tab.session.change(level=0.75)
+    assert shown(tab) == 0.75
+    tab.session.change(level=9.0)
+    tab.until(lambda: refusals(tab))
+    assert "level" in refusals(tab)[0].text
+    assert tab.restored == [{"level": 0.75}]
+    assert (tab.session.values["level"], shown(tab)) == (0.75, 0.75)
+
+
+def test_a_refused_action_or_view_puts_nothing_back(tab):
+    tab.session.change(level=0.75)
+    tab.session.act("fail")
+    tab.until(lambda: refusals(tab))
+    tab.session.look((9.0, 0.0, 10.0, 1.0), (8, 8))
+    tab.until(lambda: len(refusals(tab)) == 2)
+    assert (tab.restored, tab.session.values["level"], shown(tab)) == ([], 0.75, 0.75)
+
+
+def test_what_was_changed_since_stays(tab):
+    tab.session.change(level=9.0, cost=1e-6)
+    tab.session.change(level=0.25)
+    tab.until(lambda: refusals(tab))
+    assert tab.restored == [{"cost": 0.0, "level": 0.25}]
+    assert (tab.session.values["level"], shown(tab)) == (0.25, 0.25)
+
+
+def test_an_earlier_change_is_put_back_after_a_later_one(tab):
+    tab.session.change(cost=-1.0)
+    tab.session.change(level=0.25)
+    tab.until(lambda: refusals(tab))
+    assert tab.restored == [{"cost": 0.0}]
+    assert (tab.session.values["level"], shown(tab)) == (0.25, 0.25)
+
+
+def test_where_another_engine_cannot_open_the_lab_it_stays(tab):
+    tab.session.change(level=0.75)
+    tab.session.change(text="huge")  # which names another engine
+    tab.until(lambda: refusals(tab))
+    assert "GiB" in refusals(tab)[0].text
+    assert tab.restored == [{"text": "a"}]
+    assert (tab.session.phase, tab.session.values["text"]) == ("paused", "a")
+    assert shown(tab) == 0.75
+
+
+def snapshot(tab: Tab) -> dict[str, object]:
+    before = len([event for event in tab.heard if isinstance(event, SnapshotTaken)])
+    tab.session.ask_snapshot()
+    answers: list[SnapshotTaken] = []
+
+    def answered() -> bool:
+        answers[:] = [event for event in tab.heard if isinstance(event, SnapshotTaken)]
+        return len(answers) > before
+
+    tab.until(answered)
+    return dict(answers[-1].snapshot)
+
+
+def test_a_state_of_another_size_is_restored_on_another_engine(two, tab_on_two):
+    """As from a link made on a GPU: the state comes after the move and its new size, never into the old lab."""
+    tab = tab_on_two
+    tab.session.step()
+    tab.until(lambda: tab.session.latest and tab.session.latest.facts["step"] == 1)
+    tab.session.change(text="b", size=64, level=0.25)
+    tab.session.act("restore", snapshot={"field": np.full((64, 64), 7.0), "count": 7})
+    assert tab.session.phase == "moving"
+    tab.until(lambda: tab.session.phase == "paused" and tab.session.latest.facts["step"] == 7)
+    assert refusals(tab) == []
+    state = snapshot(tab)
+    assert (state["field"].shape, state["count"]) == ((64, 64), 7)
+    assert (tab.session.values["text"], tab.session.values["size"], tab.session.values["level"]) == ("b", 64, 0.25)
+
+
+def test_an_engine_that_gives_up_hands_its_last_state_to_the_host(two, tab_on_two, monkeypatch):
+    tab = tab_on_two
+    monkeypatch.setattr(module, "HOST", "host:b")
+    monkeypatch.setattr(module, "host_values", lambda lab, values: {"text": "b"})
+    tab.session.step()
+    tab.until(lambda: tab.session._handle.last_checkpoint is not None and tab.session.latest.facts["step"] == 1)
+    tab.session._react(tab.session._key, Broken("it died four times"))
+    assert tab.session.phase == "moving"
+    tab.until(lambda: tab.session.phase == "paused")
+    assert snapshot(tab)["count"] == 1
+    assert (tab.session.values["text"], tab.restored[-1]) == ("b", {"text": "b"})
+    assert [event.reason for event in tab.heard if isinstance(event, FellBack)] == ["it died four times"]
+
+
+def test_values_that_the_host_takes():
+    """Of a GPU's kernel that the host's backends do not have."""
+    values = {"backend": "gpu_cupy", "variant": "temporal blocking"}
+    assert host_values(Diffusion, values) == {"backend": "cpu_numba", "variant": ""}
+    assert host_values(Diffusion, {"backend": "gpu_cupy", "variant": ""}) == {"backend": "cpu_numba"}

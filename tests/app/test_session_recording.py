@@ -1,0 +1,139 @@
+"""A recording as a tab sees it: it follows the lab to another engine, and ends with words where an engine gives up."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app import session as module
+from app.session import Session
+from compute.engine import Broken, Recorded, Refused, Supervisor
+from compute.engine.recording_store import RecordingStore
+from tests.engine.faulty import Faulty, running
+
+
+class Moving(Session):
+    """The value `text` names the engine."""
+
+    WHERE = ("text",)
+
+    @staticmethod
+    def engine_for(values: Any) -> str:
+        return f"host:{values['text']}"
+
+
+class Tab:
+    """A document's loop, turned by hand."""
+
+    def __init__(self, **values: Any) -> None:
+        self.jobs: deque[Callable[[], object]] = deque()
+        self.heard: list[Any] = []
+        document: Any = SimpleNamespace(add_next_tick_callback=self.jobs.append)
+        self.session = Moving(Faulty, document, {"backend": "cpu_numpy", "text": "a", **values})
+        self.session.on_event = self.heard.append
+        self.session.start()
+
+    def until(self, good: Callable[[], object]) -> None:
+        end = time.monotonic() + 20
+        while not good():
+            assert time.monotonic() < end, self.heard[-5:]
+            if self.jobs:
+                self.jobs.popleft()()
+            else:
+                time.sleep(0.002)
+
+    @property
+    def last(self) -> Recorded | None:
+        return next((news for news in self.heard if isinstance(news, Recorded) and news.ended), None)
+
+
+@pytest.fixture(scope="module")
+def engines() -> Iterator[dict[str, Supervisor]]:
+    a, b = running("host:a"), running("host:b")
+    yield {"host:a": next(a), "host:b": next(b)}
+    for one in (a, b):
+        next(one, None)
+
+
+@pytest.fixture
+def tab(engines, monkeypatch) -> Iterator[Tab]:
+    room = SimpleNamespace(engines=SimpleNamespace(get=engines.__getitem__))
+    monkeypatch.setattr(module, "session_limiter", lambda: room)
+    tab = Tab(cost=0.0005)
+    yield tab
+    tab.session.close()
+
+
+def test_a_recording_goes_on_where_the_lab_goes(tab, tmp_path):
+    folder = tmp_path / "film"
+    tape = RecordingStore(folder)
+    tab.session.record(str(folder), 7, (8, 8), 150)
+    assert tab.session.recording
+    tab.session.play(True)
+    tab.until(lambda: len(tape.numbers()) > 40)
+    tab.session.change(text="b")
+    tab.until(lambda: tab.session.phase == "running")
+    moved = tab.session._taping._news
+    assert moved.frames < 150  # it was interrupted, and nobody was told
+    assert tab.last is None
+    assert tab.session.recording
+    tab.until(lambda: tab.last)
+    assert "the bound of 150 frames" in tab.last.ended
+    assert not tab.session.recording
+    taken = [tape.get(number) for number in range(150)]
+    assert [shot.step for shot in taken] == list(range(0, 1050, 7))
+    assert [shot.frame.facts["value"] for shot in taken] == list(range(0, 1050, 7))
+    assert [shot.values.get("text") for shot in taken if shot.values] == ["b"]
+
+
+def test_a_recording_is_stopped_also_while_the_lab_moves(tab, tmp_path):
+    tab.session.record(str(tmp_path / "film"), 7, (8, 8), 150)
+    tab.session.play(True)
+    tab.session.change(text="b")
+    tab.session.stop_recording()
+    tab.session.record(str(tmp_path / "other"), 7, (8, 8), 150)
+    tab.until(lambda: sum(isinstance(news, Recorded) and bool(news.ended) for news in tab.heard) == 2)
+    words = {news.ended for news in tab.heard if isinstance(news, Recorded) and news.ended}
+    assert words == {"stopped", "the lab is moving to another engine just now"}
+    tab.until(lambda: tab.session.phase == "running")
+    assert not tab.session.recording
+
+
+def test_where_an_engine_gives_up_the_recording_ends_with_words(tab, tmp_path, monkeypatch):
+    tab.session.record(str(tmp_path / "film"), 7, (8, 8), 10**6)
+    tab.until(lambda: [news for news in tab.heard if isinstance(news, Recorded)])
+    tab.session._handle.stop_recording = lambda: None
+    monkeypatch.setattr(module, "HOST", "host:a")  # which waits to be tried again
+    tab.session._react(tab.session._key, Broken("the sky fell"))
+    tab.until(lambda: tab.last)
+    assert tab.last.ended == "the engine gave up: the sky fell"
+    assert tab.last.frames == 1
+    assert not tab.session.recording
+
+
+def test_where_the_other_engine_refuses_the_lab_the_recording_goes_on(tab, tmp_path):
+    """As if nothing had been asked: no frame is missing, none is there twice, and nobody is told of an end."""
+    tape = RecordingStore(tmp_path / "film")
+    tab.session.record(str(tmp_path / "film"), 7, (8, 8), 150)
+    tab.session.play(True)
+    tab.until(lambda: len(tape.numbers()) > 20)
+    tab.session.change(text="b", level=9.0)  # which the other engine refuses
+    tab.until(lambda: [event for event in tab.heard if isinstance(event, Refused)])
+    assert len(tape.numbers()) < 150
+    assert tab.session.recording
+    assert (tab.session.playing, tab.session.values["text"], tab.session.values["level"]) == (True, "a", 0.5)
+    tab.until(lambda: tab.last)
+    assert "the bound of 150 frames" in tab.last.ended
+    assert [tape.get(number).step for number in range(150)] == list(range(0, 1050, 7))
+
+
+def test_what_is_refused_is_no_recording(tab, tmp_path):
+    tab.session.record(str(tmp_path / "film"), -7, (8, 8), 10)
+    assert not tab.session.recording
+    assert not Path(tmp_path / "film").exists()

@@ -1,0 +1,160 @@
+"""The GPU kernels that colour, gather and look inside, without a GPU: CUDA C on the CPU, and Numba's simulator.
+
+The cases are those of the files that test every backend, on devices that pass for a GPU.
+"""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from compute.display import cpu_numpy as reference
+from compute.display import gpu_cupy as display
+from compute.labs.mandelbrot import gpu_cupy as mandelbrot
+from tests.cuda_on_cpu import FakeGpu, Library, upload
+from tests.display import test_colour as colours
+from tests.labs.mandelbrot import test_mandelbrot_interior as interiors
+from tests.simulator import simulate
+
+ATOMIC = {"atomicAdd(p,v)": "(*(p)+=(v))"}  # threads run one after the other there
+SMALL = [
+    colours.test_a_histogram_of_one_value,
+    colours.test_equalising_interpolates_saturates_and_marks_what_is_no_number,
+    colours.test_distance_beside_holes_and_of_what_has_no_neighbours,
+    colours.test_a_slope_that_float32_cannot_tell_counts_as_half_its_last_digit,
+    colours.test_half_the_samples_are_enough_and_none_are_not,
+]
+LARGE = [
+    colours.test_the_logarithm_of_powers_of_two_is_whole,
+    colours.test_a_histogram_agrees_with_numpys,
+    colours.test_a_plane_has_its_slope_everywhere_edges_included,
+    colours.test_a_potential_that_grows_with_the_distance_gives_the_distance,
+]
+
+
+class Gpu(FakeGpu):
+    """With the kernels of `compute.display`."""
+
+    colour = display
+
+
+@pytest.fixture(scope="module")
+def library():
+    return Library(**ATOMIC)
+
+
+@pytest.fixture(params=[False, True], ids=["forwards", "backwards"])
+def gpu(request, library, monkeypatch):
+    """A device whose CUDA C kernels run on the CPU, the first or the last block first."""
+    modules = display, mandelbrot
+    for module in modules:
+        monkeypatch.setattr(module, "compile_cuda", library)
+        module._kernel.cache_clear()
+    library.backwards = request.param
+    yield Gpu()
+    for module in modules:
+        module._kernel.cache_clear()
+
+
+@pytest.mark.parametrize("case", SMALL + LARGE, ids=lambda case: case.__name__)
+def test_colours_in_cuda_c_on_the_cpu(gpu, case):
+    case(gpu)
+
+
+@pytest.mark.parametrize("shape", [(1, 9), (9, 1), (33, 65)], ids=str)
+def test_more_colours_in_cuda_c_on_the_cpu(gpu, shape):
+    colours.test_the_logarithm_of_positive_numbers_only(gpu, shape)
+    colours.test_samples_are_averaged_by_their_logarithms(gpu, shape)
+    colours.test_a_histogram_counts_each_value_in_its_bin(gpu, 5000)  # three windows of bins
+
+
+def test_levels_in_cuda_c_are_numpys_to_the_bit(gpu):
+    values = colours.with_holes((57, 300), 8)
+    table, truth = np.linspace(0, 1, 301, dtype=np.float32) ** 2, np.empty(values.shape, np.uint8)
+    reference.equalise(values, truth, -10.0, 120.0, table)
+    got = colours.made(gpu, display.equalise, values, np.uint8, -10.0, 120.0, table)
+    np.testing.assert_array_equal(got, truth)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_gathering_in_cuda_c_on_the_cpu(gpu, dtype):
+    u = np.arange(7 * 300).reshape(7, 300).astype(dtype)
+    for num, den, y0, x0 in [(1, 1, -2, 5), (2, 1, 1, -300), (1, 2, -3, 7), (2, 2, 4, 2)]:
+        out, truth = upload(np.zeros((9, 290), dtype)), np.zeros((9, 290), dtype)
+        display.gather(upload(u), out, num, den, y0, x0, -1)
+        reference.gather(u, truth, num, den, y0, x0, -1)
+        np.testing.assert_array_equal(out, truth)
+
+
+def test_the_interior_in_cuda_c_on_the_cpu(gpu):
+    kernel = interiors.eased(gpu, mandelbrot.multiplier)
+    for radius in interiors.RINGS:
+        interiors.test_in_the_cardioid_and_the_disc(kernel, radius)
+        interiors.test_in_the_components_of_period_three(kernel, radius)
+    interiors.test_the_centre_of_a_component_has_multiplier_zero(kernel, 5)
+    interiors.test_in_an_island_of_period_39_as_with_300_bits(kernel)
+    interiors.test_no_cycle_no_number(kernel)
+    interiors.test_every_backend_agrees_with_numpy_on_a_view(kernel)
+
+
+SIMULATED = """
+import numpy as np
+from compute.backends import backend
+from tests.display import test_colour_cuda as cases
+chosen = backend("gpu_numba")
+assert not chosen.missing, chosen.missing
+device = chosen.open_device()
+device.colour = chosen.kernels("compute.display")
+for case in cases.SMALL:
+    case(device)
+cases.colours.test_the_logarithm_of_positive_numbers_only(device, (9, 33))
+cases.simulate_histogram(device)
+cases.simulate_gather(device, chosen.kernels("compute.display"))
+kernel = cases.interiors.eased(device, chosen.kernels("compute.labs.mandelbrot").multiplier)
+cases.interiors.test_no_cycle_no_number(kernel)
+lam = np.array([0.5, 0.9j, -1])
+np.testing.assert_allclose(kernel(lam / 4 - 1, 64, 4), abs(lam), atol=1e-6)
+"""
+
+
+def simulate_histogram(device):
+    """Two windows of bins, more rows than one block has."""
+    values = colours.with_holes((7, 140), 9)
+    truth = np.empty(3000, np.int64)
+    reference.histogram(values, truth, -10.0, 120.0)
+    got = colours.made(device, device.colour.histogram, values, np.int64, -10.0, 120.0, shape=truth.shape)
+    np.testing.assert_array_equal(got, truth)
+
+
+def simulate_gather(device, kernels):
+    """Both ways, over all edges."""
+    u = np.arange(15, dtype=np.int32).reshape(3, 5)
+    for num, den, y0, x0 in [(1, 2, -1, -3), (2, 1, -1, 2)]:
+        out, truth = device.upload(np.zeros((4, 9), np.int32)), np.zeros((4, 9), np.int32)
+        kernels.gather(device.upload(u), out, num, den, y0, x0, -1)
+        reference.gather(u, truth, num, den, y0, x0, -1)
+        np.testing.assert_array_equal(device.download(out), truth)
+
+
+def test_numba_cuda_in_the_simulator():
+    simulate(SIMULATED)
+
+
+LAB = {"bla", "direct", "far", "multiplier", "perturbed", "pick"}  # beside what only some have: slow ways, for instance
+
+
+@pytest.mark.parametrize(("package", "shared"), [("display", set()), ("labs.mandelbrot", LAB)])
+def test_every_backend_has_the_same_functions(package, shared):
+    """By name and arguments; types differ."""
+    described = []
+    for name in ("cpu_numpy", "cpu_numba", "gpu_numba", "gpu_cupy"):
+        module = import_module(f"compute.{package}.{name}")
+        functions = [f for name, f in inspect.getmembers(module, inspect.isfunction) if not name.startswith("_")]
+        own = [f for f in functions if f.__module__.startswith(f"compute.{package}.") and f.__doc__]
+        own = [f for f in own if not shared or f.__name__ in shared]
+        described.append({f.__name__: list(inspect.signature(f).parameters) for f in own})
+    assert described[0].keys() == shared if shared else described[0]
+    assert described[0] == described[1] == described[2] == described[3]

@@ -1,0 +1,162 @@
+"""Pictures of a field: the reference against plain arithmetic, every backend against the reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compute.display import cpu_numpy as reference
+from compute.display.camera import Camera
+from compute.frames import Curve, Raster, fit
+from compute.labs.diffusion import Diffusion
+
+
+@pytest.fixture
+def camera(any_backend):
+    device = any_backend.open_device()
+    return Camera(device, any_backend.kernels("compute.display"))
+
+
+def upload(camera, u):
+    return camera._device.upload(u)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 7), (7, 1), (33, 65), (1500, 3)], ids=str)
+def test_survey(camera, dtype, shape):
+    u = np.random.default_rng(1).normal(size=shape).astype(dtype)
+    seen = camera.survey(upload(camera, u))
+    assert (seen.minimum, seen.maximum, seen.nonfinite) == (u.min(), u.max(), 0)
+    assert seen.total == pytest.approx(np.sum(u.astype(np.longdouble)), rel=1e-12, abs=1e-10)
+
+
+def test_survey_leaves_out_what_is_not_finite(camera):
+    u = np.array([[np.nan, 2.0, np.inf], [-np.inf, -3.0, 0.5]])
+    seen = camera.survey(upload(camera, u))
+    assert (seen.minimum, seen.maximum, seen.total, seen.nonfinite) == (-3.0, 2.0, -0.5, 3)
+    nothing = camera.survey(upload(camera, np.full((2, 2), np.nan)))
+    assert (nothing.minimum, nothing.maximum, nothing.total, nothing.nonfinite) == (np.inf, -np.inf, 0, 4)
+    assert nothing.limits() == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("shape", "factor", "y0", "x0"), [((8, 12), 4, 0, 0), ((9, 13), 4, 0, 0), ((30, 40), 7, 3, 5)])
+def test_a_pixel_is_the_mean_of_its_block(camera, shape, factor, y0, x0):
+    u = np.random.default_rng(2).random(shape).astype(np.float32)
+    py, px = -(-(shape[0] - y0) // factor), -(-(shape[1] - x0) // factor)
+    truth = [[u[i : i + factor, j : j + factor].mean(dtype=np.float64) for j in range(x0, shape[1], factor)]
+             for i in range(y0, shape[0], factor)]  # fmt: skip
+    out = camera._device.allocate((py, px), np.float32)
+    camera._kernels.reduce(upload(camera, u), out, y0, x0, factor)
+    np.testing.assert_allclose(camera._device.download(out), truth, rtol=1e-6)
+
+
+def test_levels(camera):
+    values = np.array([[-1.0, 0.0, 0.5, 1.0, 2.0, np.nan, np.inf, 0.25]], np.float32)
+    out = camera._device.allocate(values.shape, np.uint8)
+    camera._kernels.levels(upload(camera, values), out, 0.0, 1.0)
+    assert camera._device.download(out).tolist() == [[0, 0, 127, 254, 254, 255, 255, 64]]
+    camera._kernels.levels(upload(camera, values), out, 0.5, 0.5)
+    assert camera._device.download(out).tolist() == [[0, 0, 127, 254, 254, 255, 255, 0]]
+
+
+def test_levels_equal_the_reference_on_random_values(camera):
+    values = np.random.default_rng(3).normal(size=(50, 70)).astype(np.float32)
+    out, truth = camera._device.allocate(values.shape, np.uint8), np.empty(values.shape, np.uint8)
+    camera._kernels.levels(upload(camera, values), out, -1.3, 2.1)
+    reference.levels(values, truth, -1.3, 2.1)
+    difference = camera._device.download(out).astype(int) - truth
+    assert np.abs(difference).max() <= 1  # a value half-way between two levels may round either way
+    assert (difference != 0).mean() < 0.01
+
+
+def test_a_window_is_a_copy_in_float64(camera):
+    u = np.arange(20, dtype=np.float32).reshape(4, 5)
+    np.testing.assert_array_equal(camera.window(upload(camera, u), 1, 2, 2, 3), u[1:3, 2:5])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize(("num", "den"), [(1, 1), (2, 1), (1, 2), (2, 2)])
+def test_gathering_moves_a_picture_by_whole_places(camera, num, den, dtype):
+    u = (np.arange(7 * 10).reshape(7, 10) - 20).astype(dtype)
+    for shape, y0, x0 in [((7, 10), 0, 0), ((9, 3), -3, 4), ((1, 1), 1, 1), ((5, 13), -20, 0), ((6, 11), 3, -7)]:
+        truth = np.full(shape, -1, dtype)
+        for i, j in np.ndindex(shape):
+            (p, odd), (q, even) = divmod(i * num + y0, den), divmod(j * num + x0, den)
+            if odd == even == 0 and 0 <= p < 7 and 0 <= q < 10:
+                truth[i, j] = u[p, q]
+        out = upload(camera, np.zeros(shape, dtype))
+        camera._kernels.gather(upload(camera, u), out, num, den, y0, x0, -1)
+        np.testing.assert_array_equal(camera._device.download(out), truth)
+
+
+def test_what_is_not_gathered_is_filled_with_no_number(camera):
+    out = upload(camera, np.zeros((2, 3), np.float32))
+    camera._kernels.gather(upload(camera, np.ones((1, 1), np.float32)), out, 1, 1, 0, -1, np.nan)
+    np.testing.assert_array_equal(camera._device.download(out), [[np.nan, 1, np.nan], [np.nan] * 3])
+
+
+def test_a_disc_is_drawn_where_the_centres_are(camera):
+    u = upload(camera, np.zeros((9, 11), np.float32))
+    camera._kernels.disc(u, 4.5, 0.0, 2.6, 7.0)
+    camera._kernels.disc(u, -50.0, 200.0, 3.0, 7.0)
+    y, x = np.mgrid[:9, :11] + 0.5
+    np.testing.assert_array_equal(camera._device.download(u), 7.0 * (np.hypot(y - 4.5, x) <= 2.6))
+
+
+def test_the_view_limits_cost_and_extent(camera):
+    u = upload(camera, np.random.default_rng(4).random((100, 200)))
+    whole = camera.raster(u, None, (50, 50), (0.0, 1.0), "u")
+    assert (whole.levels.shape, whole.extent) == ((25, 50), (0.0, 0.0, 200.0, 100.0))
+    part = camera.raster(u, (10.2, 20.7, 30.0, 40.0), (512, 512), (0.0, 1.0), "u")
+    assert (part.levels.shape, part.extent) == ((20, 20), (10.0, 20.0, 30.0, 40.0))
+    beyond = camera.raster(u, (-50.0, -50.0, 500.0, 500.0), (512, 512), (0.0, 1.0), "u")
+    assert beyond.extent == (0.0, 0.0, 200.0, 100.0)
+    for bad in [(300.0, 0.0, 400.0, 10.0), (5.0, 5.0, 5.0, 9.0), (0.0, 0.0, float("nan"), 1.0)]:
+        with pytest.raises(ValueError, match="view must be"):
+            camera.raster(u, bad, (50, 50), (0.0, 1.0), "u")
+
+
+@pytest.mark.parametrize(
+    ("shape", "pixels", "factor"),
+    [((512, 512), (512, 512), 1), ((513, 10), (512, 512), 2), ((8192, 8192), (600, 600), 14), ((1, 9), (600, 600), 1)],
+)
+def test_fit_is_the_smallest_whole_factor(shape, pixels, factor):
+    assert fit(shape, pixels) == factor
+
+
+def test_a_frame_holds_pictures_curves_facts_and_timing(diffusion):
+    lab = diffusion(ny=60, nx=90, preset="single mode")
+    lab.advance(4)
+    frame = lab.frame(pixels=(30, 45))
+    assert {name: type(part) for name, part in frame.parts.items()} == {
+        "field": Raster, "laplacian": Raster, "profile": Curve, "exact": Curve}  # fmt: skip
+    field = frame.rasters["field"]
+    assert field.levels.shape == (30, 45)
+    assert field.span == (field.low, field.high)
+    assert frame.rasters["laplacian"].low == -frame.rasters["laplacian"].high
+    np.testing.assert_allclose(frame.curves["profile"].y, lab.field()[30], rtol=1e-6)
+    assert frame.facts["step"] == 4
+    assert frame.timing.steps == 4
+    assert frame.timing.compute > 0
+    assert frame.timing.levels > 0
+    assert frame.timing.transfer > 0
+    again = lab.frame()
+    assert (again.number, again.timing.steps) == (2, 0)
+    with pytest.raises(TypeError):
+        frame.facts["step"] = 3
+
+
+def test_fixed_limits_stay_and_saturate():
+    lab = Diffusion(ny=20, nx=20, preset="gaussian")
+    lab.update(limits_field=(0.25, 0.5))
+    field = lab.frame().rasters["field"]
+    assert field.span == (0.25, 0.5)
+    assert field.levels.min() == 0
+    assert field.levels.max() == 254
+
+
+def test_a_long_section_is_thinned_for_the_screen():
+    lab = Diffusion(ny=2, nx=5000, section_at=0.9)
+    profile = lab.frame().curves["profile"]
+    assert profile.x.size == 1000
+    np.testing.assert_array_equal(profile.y, lab.field()[1, ::5])

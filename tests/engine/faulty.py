@@ -1,0 +1,195 @@
+"""What the engine's tests need: a lab with faults to order, and a client that remembers what it was told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from math import nan
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import param
+
+from compute.builds import building
+from compute.engine import Event, FrameReady, LabHandle, SnapshotTaken, Supervisor
+from compute.frames import Frame, Raster
+from compute.lab import Lab
+from compute.timings import Timing
+
+LABS = {"faulty": "tests.engine.faulty:Faulty"}
+Some = TypeVar("Some", bound=Event)
+
+
+class Faulty(Lab):
+    """Counts steps; every cell of its 4 x 4 field is the count. Each step sleeps `cost` seconds."""
+
+    LAB, TITLE, PACKAGE = "faulty", "Faulty", "compute.labs.diffusion"
+    ACTIONS = ("reset", "hang", "fail", "spoil", "poison", "illegal_access")
+    STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "size")
+
+    level = param.Number(default=0.5, bounds=(0, 1))
+    cost = param.Number(default=0.0, bounds=(0, 10))
+    size = param.Integer(default=4, bounds=(1, 4096))
+    text = param.String(default="", regex="^.{0,20}$")
+    trap = param.Selector(default="", objects=["", "kill", "crash", "fail", "fail in frame", "hang", "build"])
+
+    @classmethod
+    def predicted_bytes(cls, **values: Any) -> int:
+        return 2**60 if values.get("text") == "huge" else int(values.get("size", 4)) ** 2 * 8
+
+    def _allocate(self, old: dict[str, Any]) -> None:
+        self.reset()
+
+    def _release(self) -> None:
+        self.u = np.zeros((1, 1))
+
+    def reset(self) -> None:
+        self.u = np.zeros((self.size, self.size))
+        self.count, self.seen_bad = 0, False
+
+    def hang(self) -> None:
+        time.sleep(1000)
+
+    def fail(self) -> None:
+        raise ZeroDivisionError("planted")
+
+    def spoil(self) -> None:
+        self.u[:] = nan
+
+    def poison(self) -> None:
+        error = type("CUDARuntimeError", (RuntimeError,), {"__module__": "cupy_backends.cuda.api.runtime"})("planted")
+        error.status = 700
+        raise error
+
+    def illegal_access(self) -> None:
+        """On a GPU: the real thing, which leaves the process without a usable context."""
+        import cupy
+
+        kernel = cupy.RawKernel('extern "C" __global__ void f(int* p) { p[threadIdx.x] = 1; }', "f")
+        kernel((1,), (32,), (np.uint64(64),))
+        cupy.cuda.runtime.deviceSynchronize()
+
+    def load(self, array: Any) -> None:
+        self.u[:] = array
+
+    def field(self) -> Any:
+        return self.u.copy()
+
+    def advance(self, steps: int = 1) -> Timing:
+        if self.trap == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.trap == "crash":
+            os.kill(os.getpid(), signal.SIGABRT)
+        if self.trap == "fail":
+            raise ZeroDivisionError("planted")
+        if self.trap == "hang":
+            self.hang()
+        start = time.perf_counter()
+        time.sleep(self.cost * steps)
+        self.u += steps
+        self.count += steps
+        return Timing("cpu_numpy", "", steps, self.u.size, 0.0, time.perf_counter() - start)
+
+    def frame(self, view: Any = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
+        if self.trap == "fail in frame":
+            raise ZeroDivisionError("planted")
+        if self.trap == "build":
+            with building():
+                time.sleep(2.5)
+        if view and view[0] >= self.size:
+            raise ValueError(f"view must overlap the grid, not {view}")
+        self.seen_bad = not np.isfinite(self.u).all()
+        extent = view or (0.0, 0.0, float(self.size), float(self.size))
+        raster = Raster(np.full(pixels, self.count % 251, np.uint8), 0.0, 1.0, extent)
+        facts = {"step": float(self.count), "value": float(self.u[0, 0]), "level": self.level}
+        return Frame({"field": raster}, facts, Timing("cpu_numpy", "", 0, self.u.size, levels=0.0, transfer=0.0))
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"field": self.u.copy(), "count": self.count}
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        self.u, self.count = np.array(snapshot["field"]), snapshot["count"]
+
+    @property
+    def healthy(self) -> bool:
+        return not self.seen_bad
+
+    @property
+    def cold(self) -> bool:
+        return self.text == "cold"
+
+
+class Client:
+    """One tab: opens a lab, remembers its events, and permits another frame for every one that comes if `eager`."""
+
+    handle: LabHandle
+
+    def __init__(self, engine: Supervisor, kind: str = "faulty", *, eager: bool = False, **values: Any) -> None:
+        self.events: list[Event] = []
+        self.eager = eager
+        self._news, self._through = threading.Condition(), 0
+        values.setdefault("backend", "cpu_numpy")
+        self.handle = engine.open(kind, values, self.hear, pixels=(8, 8))
+        if eager:
+            self.credit(2)
+
+    def credit(self, n: int = 1) -> None:
+        """Permit `n` more frames."""
+        self._through += n
+        self.handle.frames_through(self._through)
+
+    def hear(self, event: Event) -> None:
+        with self._news:
+            self.events.append(event)
+            self._news.notify_all()
+        if self.eager and isinstance(event, FrameReady):
+            self.credit()
+
+    def of(self, kind: type[Some]) -> list[Some]:
+        with self._news:
+            return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def frames(self) -> list[Frame]:
+        return [event.frame for event in self.of(FrameReady)]
+
+    def wait(self, kind: type[Some], n: int = 1, seconds: float = 20.0) -> Some:
+        """The n-th event of a kind; AssertionError with everything heard if it does not come."""
+        with self._news:
+            came = self._news.wait_for(lambda: sum(isinstance(event, kind) for event in self.events) >= n, seconds)
+            assert came, f"no {kind.__name__} number {n} in {seconds} s; heard {self.events[-8:]}"
+        return self.of(kind)[n - 1]
+
+    def wait_frame(self, good: Callable[[Frame], bool], seconds: float = 20.0) -> Frame:
+        """The first frame that is `good`."""
+        with self._news:
+            assert self._news.wait_for(lambda: self._first(good) is not None, seconds), f"heard {self.events[-8:]}"
+        found = self._first(good)
+        assert found is not None
+        return found
+
+    def _first(self, good: Callable[[Frame], bool]) -> Frame | None:
+        return next((e.frame for e in self.events if isinstance(e, FrameReady) and good(e.frame)), None)
+
+    def barrier(self) -> None:
+        """Wait until the worker has dealt with everything asked so far, and every lab has had a few turns since."""
+        for _ in range(4):
+            n = len(self.of(SnapshotTaken))
+            self.handle.snapshot()
+            self.wait(SnapshotTaken, n + 1)
+
+
+def running(name: str = "host", **options: Any) -> Iterator[Supervisor]:
+    """An engine that knows the faulty lab, closed afterwards with all its threads and its process gone.
+
+    It has no spare process unless `spare` asks for one: few tests are about that, and all would wait for it.
+    """
+    engine = Supervisor(name, labs=LABS, **{"spare": None, **options})
+    engine.start()
+    yield engine
+    engine.close()
+    assert engine.state == "closed"
+    assert engine.pid is None

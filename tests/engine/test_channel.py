@@ -1,0 +1,125 @@
+"""Requests on their way to a worker, and a worker's reports, signs of life and words."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+import time
+from multiprocessing import Pipe
+
+import pytest
+
+from compute.engine.channel import MAX_TEXT, Channel, EventSender, QueuedRequest, RequestQueue, context_lost, error_text
+from compute.engine.messages import Act, DeadlineExtended, Heartbeat, OpenLab, Request, Run, Update
+from compute.engine.shared_memory import memory_file
+
+
+class TestRequestQueue:
+    def test_the_newest_value_replaces_unsent_ones_but_not_across_an_action(self):
+        queue = RequestQueue("test", lambda *_: None)
+
+        def update(lab: int, **values: float) -> None:
+            queue.put(QueuedRequest(Update(lab, 0, values)))
+
+        for i in range(100):
+            update(1, r=float(i))
+            update(2, r=-float(i))
+        update(1, k=1.0)
+        queue.put(QueuedRequest(Act(1, "reset", {})))
+        update(1, r=5.0)
+        update(1, r=6.0, k=2.0)
+        got = [item.request for item in queue._items]
+        queue.close()
+        assert got == [
+            Update(1, 0, {"r": 99.0}),
+            Update(2, 0, {"r": -99.0}),
+            Update(1, 0, {"k": 1.0}),
+            Act(1, "reset", {}),
+            Update(1, 0, {"r": 6.0, "k": 2.0}),
+        ]
+
+    def test_a_worker_that_does_not_read_blocks_nobody_and_is_left_behind(self):
+        ours, theirs = Pipe()
+        channel, far = Channel(ours), Channel(theirs)
+        queue = RequestQueue("test", lambda *_: None)
+        queue.connect(channel, [])
+        for _ in range(50):
+            queue.put(QueuedRequest(Act(1, "load", {"data": bytes(100_000)})))  # far more than the pipe holds
+        far.close()
+        end = time.monotonic() + 5
+        while queue._channel:  # it notices by itself, and keeps the rest
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        queue.disconnect()
+        channel.close()
+        ours, theirs = Pipe()
+        channel, far = Channel(ours), Channel(theirs)
+        shared = memory_file(10)
+        queue.connect(channel, [QueuedRequest(OpenLab(1, "faulty", {}, None, 0), (shared,))])
+        message, passed = far.receive()
+        assert isinstance(message, OpenLab)
+        assert os.fstat(passed[0]).st_size == 10
+        os.close(passed[0])
+        assert isinstance(far.receive()[0], Act)  # what was not sent and is not covered by reopening still comes
+        far.close()
+        queue.close()
+        channel.close()
+
+    def test_what_cannot_be_pickled_is_told_and_the_rest_goes_on(self):
+        ours, theirs = Pipe()
+        channel, far = Channel(ours), Channel(theirs)
+        failed: list[Request] = []
+        heard = threading.Event()
+        queue = RequestQueue("test", lambda request, _: (failed.append(request), heard.set()))
+        queue.connect(channel, [])
+        queue.put(QueuedRequest(Act(1, "load", {"value": lambda: 0})))
+        queue.put(QueuedRequest(Run(2)))
+        assert heard.wait(5)
+        assert [request.lab for request in failed] == [1]
+        assert far.receive()[0].lab == 2
+        queue.close()
+        far.close()
+        channel.close()
+
+
+class TestEventSender:
+    def test_what_is_announced_within_an_announcement_leaves_that_as_it_was(self):
+        ours, theirs = (Channel(end) for end in Pipe())
+        sender = EventSender(ours, 1.0)
+        with sender.extended_deadline(7, "opening", 100.0), sender.extended_deadline(7, "compiling", 50.0):
+            pass
+        said = [theirs.receive()[0] for _ in range(4)]
+        for end in (ours, theirs):
+            end.close()
+        opening = DeadlineExtended(7, "opening", 100.0)
+        assert said == [opening, DeadlineExtended(7, "compiling", 50.0), opening, Heartbeat()]
+
+
+class TestWords:
+    def test_a_value_error_speaks_for_itself_and_others_name_their_type(self):
+        assert error_text(ValueError("r must be at most 0.25")) == "r must be at most 0.25"
+        assert error_text(ZeroDivisionError("division by zero")) == "ZeroDivisionError: division by zero"
+        assert error_text(KeyError()) == "KeyError"
+
+    def test_what_a_client_sent_is_not_quoted_at_length(self):
+        assert len(error_text(ValueError("x" * 5_000_000))) <= MAX_TEXT + 2
+
+    @pytest.mark.parametrize(
+        ("module", "attribute", "code", "lost"),
+        [
+            ("cupy_backends.cuda.api.runtime", "status", 700, True),
+            ("numba.cuda.cudadrv.driver", "code", 719, True),
+            ("cupy_backends.cuda.api.runtime", "status", 2, False),  # out of memory
+            ("requests", "status", 700, False),
+        ],
+    )
+    def test_only_errors_that_kill_the_context_count(self, module, attribute, code, lost):
+        error = type("Error", (RuntimeError,), {"__module__": module})("planted")
+        setattr(error, attribute, code)
+        assert context_lost(error) is lost
+
+
+def test_messages_are_small():
+    """What goes with every update must not weigh on the pipe."""
+    assert len(pickle.dumps(Update(1, 3, {"r": 0.1}))) < 300

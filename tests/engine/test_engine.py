@@ -1,0 +1,454 @@
+"""A live engine: frames when permitted, newest values, fairness, refusals, measurements, closing."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from compute.engine import (
+    Closed,
+    EnginePool,
+    Event,
+    FrameReady,
+    Paused,
+    Refused,
+    Restarted,
+    Sampled,
+    SnapshotTaken,
+    Solved,
+    Supervisor,
+)
+from compute.labs.diffusion import Diffusion
+from tests.engine.faulty import LABS, Client, running
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Supervisor]:
+    yield from running()
+
+
+@pytest.fixture
+def client(engine) -> Iterator[Client]:
+    client = Client(engine)
+    client.barrier()
+    yield client
+    client.handle.close()
+    client.wait(Closed)
+
+
+def count_of(client: Client) -> int:
+    n = len(client.of(SnapshotTaken))
+    client.handle.snapshot()
+    return client.wait(SnapshotTaken, n + 1).snapshot["count"]
+
+
+class TestPermissions:
+    def test_only_permitted_frames_come_however_often_that_is_said(self, client):
+        client.handle.run()
+        client.barrier()
+        assert client.frames == []
+        client.credit(3)
+        client.wait(FrameReady, 3)
+        client.barrier()
+        assert [frame.number for frame in client.frames] == [1, 2, 3]
+        for _ in range(5):
+            client.handle.frames_through(3)  # the same again
+        client.barrier()
+        assert len(client.frames) == 3
+        assert [frame.facts["step"] for frame in client.frames] == [0, 1, 2]  # the first shows the start
+
+    def test_a_client_that_stops_reading_stops_the_work_as_fast_as_it_goes(self, client):
+        client.handle.pace(None)
+        client.handle.run()
+        client.credit(1)
+        client.wait(FrameReady)
+        deadline = time.monotonic() + 15
+        before, now = -1, count_of(client)
+        while before != now or not now:  # it goes on within its second of grace
+            assert time.monotonic() < deadline
+            time.sleep(0.3)
+            before, now = now, count_of(client)
+        assert len(client.frames) == 1
+
+    def test_frames_own_their_memory(self, engine):
+        client = Client(engine, eager=True)
+        client.handle.run()
+        client.wait(FrameReady, 40)
+        client.handle.close()
+        client.wait(Closed)
+        for frame in client.frames:
+            assert (frame.rasters["field"].levels == int(frame.facts["step"]) % 251).all()
+
+
+class TestPausedAndRunning:
+    def test_a_change_of_a_paused_lab_yields_one_frame_and_no_step(self, client):
+        client.credit(6)
+        client.wait(FrameReady)
+        changes = [
+            lambda: client.handle.update(level=0.25),
+            lambda: client.handle.look((0.0, 0.0, 2.0, 2.0), (16, 32)),
+            lambda: client.handle.act("reset"),
+        ]
+        for n, change in enumerate(changes, start=2):
+            change()
+            client.wait(FrameReady, n)
+            client.barrier()
+            assert len(client.frames) == n
+        assert {frame.facts["step"] for frame in client.frames} == {0.0}
+        assert [frame.facts["level"] for frame in client.frames] == [0.5, 0.25, 0.25, 0.25]
+        assert client.frames[-1].rasters["field"].levels.shape == (16, 32)
+        assert client.frames[-1].rasters["field"].extent == (0.0, 0.0, 2.0, 2.0)
+        assert client.frames[-1].timing.steps == 0
+
+    def test_a_large_picture_arrives(self, client):
+        client.handle.look(None, (1024, 1024))
+        client.credit()
+        client.wait_frame(lambda frame: frame.rasters["field"].levels.shape == (1024, 1024))
+
+    def test_steps_are_done_while_paused_and_shown_once(self, client):
+        client.credit(5)
+        client.wait(FrameReady)
+        client.handle.step(25)
+        frame = client.wait(FrameReady, 2).frame
+        client.barrier()
+        assert frame.facts["step"] == frame.timing.steps == 25
+        assert len(client.frames) == 2
+
+    def test_a_frame_in_many_slices_reports_all_its_steps_and_time(self, client):
+        client.handle.update(cost=0.003)
+        client.handle.pace(20)
+        client.handle.run()
+        client.credit(3)
+        frame = client.wait_frame(lambda frame: frame.facts["step"] >= 20)
+        assert frame.facts["step"] == frame.timing.steps == 20
+        assert frame.timing.compute >= 20 * 0.003
+
+    def test_a_long_frame_lets_orders_in(self, client):
+        client.handle.update(cost=0.002)
+        client.handle.pace(10**6)
+        client.handle.run()
+        client.credit(2)
+        client.wait(FrameReady)
+        while count_of(client) < 10:
+            pass
+        client.handle.pause()
+        frame = client.wait_frame(lambda frame: frame.facts["step"] > 0)
+        assert 10 <= frame.facts["step"] < 10**5
+        assert count_of(client) == frame.facts["step"]
+
+    def test_the_newest_value_wins(self, client):
+        client.credit(1)
+        client.wait(FrameReady)
+        for i in range(2001):
+            client.handle.update(level=i / 2000)
+        client.barrier()
+        client.credit(3)
+        assert client.wait(FrameReady, 2).frame.facts["level"] == 1.0
+        client.barrier()
+        assert len(client.frames) == 2
+        assert client.of(Refused) == []
+
+    def test_values_are_in_order_with_actions(self, client):
+        client.handle.update(cost=0.01)
+        client.handle.step(3)
+        client.handle.update(level=0.1)
+        client.handle.act("reset")
+        client.handle.update(level=0.9)
+        client.barrier()
+        client.credit()
+        frame = client.wait(FrameReady).frame
+        assert frame.facts["level"] == 0.9
+
+
+def test_a_heavy_lab_starves_nobody(engine):
+    heavy = Client(engine, eager=True, cost=0.03)
+    light = [Client(engine, eager=True) for _ in range(2)]
+    for client in (heavy, *light):
+        client.handle.pace(10)
+        client.handle.run()
+    heavy.wait(FrameReady, 4)
+    counts = [len(client.frames) for client in light]
+    for client in (heavy, *light):
+        client.handle.close()
+        client.wait(Closed)
+    assert min(counts) >= 15  # a turn each for every one of the heavy lab's 30 slices, less what permissions delay
+    assert max(counts) <= 2 * min(counts)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("ask", "words"),
+        [
+            (lambda h: h.update(level=7.0), "level"),
+            (lambda h: h.update(level="x" * 5_000_000), "level"),
+            (lambda h: h.update(nonsense=1), "nonsense"),
+            (lambda h: h.update(text="y" * 5_000_000), "text"),
+            (lambda h: h.update(backend="gpu_cupy"), "'gpu_cupy' runs on another device than the engine 'host'"),
+            (lambda h: h.update(level=lambda: 0), "cannot be sent"),
+            (lambda h: h.act("__class__"), "action must be one of"),
+            (lambda h: h.act("reset", extra=1), "extra"),
+            (lambda h: h.pace(0), "steps per frame must be a whole number from 1"),
+            (lambda h: h.pace("fast"), "steps per frame"),
+            (lambda h: h.step(-1), "steps"),
+            (lambda h: h.step(True), "steps"),
+            (lambda h: h.frames_through(10**9), "frames_through"),
+            (lambda h: h.look((0, 0, 0, 5), (8, 8)), "view"),
+            (lambda h: h.look(None, (10**6, 10**6)), "pixels"),
+            (lambda h: h.sample(10, 10**9), "repeat"),
+            (lambda h: h.solve(10, -1), "seed"),
+        ],
+    )
+    def test_what_is_wrong_is_refused_in_words_and_changes_nothing(self, client, ask, words):
+        ask(client.handle)
+        text = client.wait(Refused).text
+        assert words in text
+        assert len(text) < 500
+        assert "Traceback" not in text
+        client.credit(1)
+        frame = client.wait(FrameReady).frame
+        assert (frame.facts["level"], frame.facts["step"]) == (0.5, 0.0)
+
+    @pytest.mark.parametrize(
+        ("kind", "values", "words"),
+        [
+            ("no such lab", {}, "no such lab"),
+            ("faulty", {"level": 9.0}, "level"),
+            ("faulty", {"backend": "gpu_numba"}, "another device"),
+            ("faulty", {"backend": "no such backend"}, "backend must be one of"),
+            ("faulty", {"text": "huge"}, "GiB"),
+        ],
+    )
+    def test_a_lab_that_cannot_be_opened_is_refused_and_closed(self, engine, kind, values, words):
+        client = Client(engine, kind, **values)
+        client.wait(Closed)
+        assert words in client.wait(Refused).text
+
+    def test_a_view_that_cannot_be_shown_stops_no_lab(self, client):
+        client.handle.look((0.0, 0.0, 2.0, 2.0), (8, 8))
+        client.handle.run()
+        client.credit(20)
+        client.wait(FrameReady)
+        client.handle.look((5.0, 0.0, 7.0, 2.0), (8, 8))
+        client.credit(20)
+        assert "overlap" in client.wait(Refused).text
+        last = client.wait(FrameReady, 40).frame
+        assert last.rasters["field"].extent == (0.0, 0.0, 2.0, 2.0)
+        assert client.of(Paused) == []
+
+    def test_a_view_that_a_smaller_grid_leaves_outside_becomes_the_whole(self, client):
+        client.handle.look((3.0, 0.0, 4.0, 1.0), (8, 8))
+        client.credit(5)
+        client.wait_frame(lambda frame: frame.rasters["field"].extent[0] == 3.0)
+        client.handle.update(size=2)
+        client.wait_frame(lambda frame: frame.rasters["field"].extent == (0.0, 0.0, 2.0, 2.0))
+        assert [*client.of(Paused), *client.of(Refused)] == []
+
+    def test_without_memory_for_frames_a_lab_is_refused(self, engine, monkeypatch):
+        def refuse(*_: object) -> None:
+            raise OSError(28, "full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("os.memfd_create", refuse)
+            client = Client(engine)
+        client.wait(Closed)
+        assert "no shared memory" in client.wait(Refused).text
+
+    def test_an_error_while_running_pauses_this_lab_alone(self, engine, client):
+        other = Client(engine, eager=True)
+        other.handle.run()
+        client.credit(5)
+        client.handle.run()
+        client.handle.update(trap="fail")
+        assert client.wait(Paused).reason == "ZeroDivisionError: planted"
+        client.barrier()
+        assert len(client.of(Paused)) == 1
+        client.handle.update(trap="fail in frame")
+        client.wait(Paused, 2)
+        client.handle.act("fail")
+        assert client.wait(Refused).text == "ZeroDivisionError: planted"
+        client.handle.update(trap="")
+        n = len(client.frames)
+        client.handle.run()
+        client.wait(FrameReady, n + 1)
+        other.wait(FrameReady, len(other.frames) + 5)
+        other.handle.close()
+        other.wait(Closed)
+        assert client.of(Restarted) == []
+
+    def test_a_client_that_fails_to_take_an_event_harms_nobody(self, engine, caplog):
+        client = Client(engine)
+        hear = client.hear
+
+        def fail(event: Event) -> None:
+            hear(event)
+            raise RuntimeError("planted in the client")
+
+        client.handle._lab.on_event = fail
+        client.credit(1)
+        client.wait(FrameReady)
+        client.handle.close()
+        client.wait(Closed)
+        assert "a client failed to take FrameReady" in caplog.text
+
+
+def test_nan_pauses_the_lab_once_and_a_reset_cures_it(client):
+    client.credit(20)
+    client.handle.run()
+    client.handle.act("spoil")
+    assert "NaN" in client.wait(Paused).reason
+    client.barrier()
+    shown = len(client.frames)
+    client.barrier()
+    assert len(client.frames) == shown
+    client.handle.act("reset")
+    client.handle.run()
+    client.wait_frame(lambda frame: frame.facts["value"] >= 2 and frame.number > shown)
+    assert len(client.of(Paused)) == 1
+
+
+class TestMeasuring:
+    def test_samples_come_from_a_twin(self, client):
+        client.handle.update(cost=0.001)
+        client.handle.step(2)
+        client.handle.sample(30, 3)
+        first, *timings = client.wait(Sampled).timings
+        assert first.first_call
+        assert [timing.steps for timing in timings] == [30, 30, 30]
+        assert not any(timing.first_call for timing in timings)
+        assert all(timing.compute >= 0.03 for timing in timings)
+        assert count_of(client) == 2
+
+    def test_measuring_leaves_live_labs_their_frames(self, engine, client):
+        live = Client(engine, eager=True)
+        live.handle.run()
+        live.wait(FrameReady, 3)
+        before = len(live.frames)
+        client.handle.update(cost=0.005)
+        client.barrier()
+        start = time.monotonic()
+        client.handle.sample(20, 2)
+        client.wait(Sampled)
+        assert time.monotonic() - start >= 3 * 40 * 0.005  # a quarter of the device at most
+        during = len(live.frames) - before
+        live.handle.close()
+        live.wait(Closed)
+        assert during >= 10  # there are about 10 slices of measuring with a rest after each
+
+    def test_closing_a_lab_ends_its_measurement(self, engine):
+        client = Client(engine, cost=0.01)
+        client.handle.sample(1000, 1000)
+        client.barrier()
+        client.handle.close()
+        client.wait(Closed)
+        other = Client(engine)
+        other.handle.sample(1, 1)
+        other.wait(Sampled)
+        other.handle.close()
+        other.wait(Closed)
+
+    def test_solutions_of_two_backends_agree_and_are_those_of_a_lab(self, engine):
+        values = {"ny": 37, "nx": 53, "r": 0.2, "edges": "periodic", "dtype": "float64"}
+        fields = []
+        for backend in ("cpu_numpy", "cpu_numba"):
+            client = Client(engine, "diffusion", backend=backend, **values)
+            client.handle.solve(20, seed=5)
+            fields.append(client.wait(Solved, seconds=60).field)
+            client.handle.close()
+            client.wait(Closed)
+        lab = Diffusion(backend="cpu_numpy", **values)
+        lab.load(np.random.default_rng(5).random((37, 53)))
+        lab.advance(20)
+        np.testing.assert_array_equal(fields[0], lab.field())
+        np.testing.assert_allclose(fields[0], fields[1], rtol=1e-12)
+
+
+def test_diffusion_runs_and_its_snapshot_is_its_own(engine):
+    client = Client(engine, "diffusion", eager=True, ny=40, nx=30, preset="noise")
+    client.handle.run()
+    frame = client.wait(FrameReady, 12, seconds=60).frame
+    client.handle.pause()
+    client.handle.snapshot()
+    taken = client.wait(SnapshotTaken).snapshot
+    kept = np.array(taken["field"])
+    client.handle.step(50)
+    client.wait_frame(lambda frame: frame.facts["step"] == taken["steps"] + 50)
+    np.testing.assert_array_equal(taken["field"], kept)
+    lab = Diffusion(backend="cpu_numpy", ny=40, nx=30, preset="noise")
+    lab.advance(taken["steps"])
+    np.testing.assert_allclose(taken["field"], lab.field(), atol=1e-5)
+    assert {"field", "laplacian"} <= set(frame.rasters)
+    client.handle.close()
+    client.wait(Closed)
+
+
+def open_files(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def test_closed_labs_leave_nothing(engine):
+    me, worker = psutil.Process(), engine.pid
+    assert worker is not None
+
+    def cycle() -> None:
+        clients = [Client(engine, eager=True, size=512) for _ in range(5)]
+        for client in clients:
+            client.handle.run()
+            client.handle.sample(5, 5)
+            client.wait(FrameReady, 3)
+            client.handle.close()
+        for client in clients:
+            client.wait(Closed)
+
+    cycle()
+    gc.collect()
+    shared = set(Path("/dev/shm").iterdir())
+    files, resident = (open_files(me.pid), open_files(worker)), psutil.Process(worker).memory_info().rss
+    for _ in range(6):
+        cycle()
+    gc.collect()
+    assert (open_files(me.pid), open_files(worker)) == files
+    assert psutil.Process(worker).memory_info().rss < resident + 30 * 2**20
+    assert set(Path("/dev/shm").iterdir()) == shared
+    assert engine._registry.all() == []
+
+
+def test_orders_to_a_closed_lab_do_nothing(engine):
+    client = Client(engine)
+    client.handle.close()
+    client.wait(Closed)
+    client.handle.update(level=0.1)
+    client.credit()
+    client.handle.close()
+    time.sleep(0.1)
+    assert isinstance(client.events[-1], Closed)
+    assert len(client.of(Closed)) == 1
+
+
+def test_the_room_starts_engines_when_asked_and_closes_them_all():
+    before = set(threading.enumerate())
+    room = EnginePool(labs=LABS)
+    assert dict(room.list()) == {}
+    engine = room.get("host")
+    assert room.get("host") is engine
+    other = room.get("host:reference")
+    clients = [Client(one) for one in (engine, other)]
+    for client in clients:
+        client.barrier()
+    pids = [engine.pid, other.pid]
+    assert set(room.list()) == {"host", "host:reference"}
+    room.close()
+    for client in clients:
+        client.wait(Closed)
+    assert not any(psutil.pid_exists(pid) for pid in pids if pid)
+    assert set(threading.enumerate()) == before
+    assert multiprocessing.active_children() == []
+    with pytest.raises(RuntimeError, match="closed"):
+        room.get("host")

@@ -1,0 +1,92 @@
+"""The engine on a real GPU: frames, moving between backends, and life after a kill and after a poisoned context."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from compute.backends import backend
+from compute.engine import Restarted, SnapshotTaken, Solved, Supervisor
+from compute.labs.diffusion import Diffusion
+from tests.engine.faulty import Client, running
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(backend("gpu_cupy").missing), reason="gpu_cupy is missing here")]
+GOOD = {"ny": 300, "nx": 400, "backend": "gpu_cupy", "r": 0.2}
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Supervisor]:
+    yield from running("cuda:0")
+
+
+def test_a_gpu_streams_what_the_cpu_computes(engine):
+    client = Client(engine, "diffusion", eager=True, **GOOD)
+    client.handle.pace(5)
+    client.handle.run()
+    client.wait_frame(lambda frame: frame.facts["step"] >= 50, 60)
+    client.handle.pause()
+    client.handle.snapshot()
+    taken = client.wait(SnapshotTaken).snapshot
+    truth = Diffusion(**GOOD | {"backend": "cpu_numpy", "dtype": "float64"})
+    truth.advance(taken["steps"])
+    assert np.linalg.norm(taken["field"] - truth.field()) <= 1e-6 * np.linalg.norm(truth.field())
+    client.handle.close()
+
+
+def test_the_other_gpu_backend_takes_over_while_running(engine):
+    client = Client(engine, "diffusion", eager=True, **GOOD)
+    client.handle.run()
+    before = client.wait_frame(lambda frame: frame.facts["step"] >= 5, 60)
+    client.handle.update(backend="gpu_numba")
+    after = client.wait_frame(lambda frame: frame.timing.backend == "gpu_numba", 60)
+    assert before.timing.backend == "gpu_cupy"
+    assert after.facts["step"] >= before.facts["step"]
+    client.handle.close()
+
+
+def test_both_gpu_backends_solve_the_same(engine):
+    fields = []
+    for name in ("gpu_cupy", "gpu_numba"):
+        client = Client(engine, "diffusion", **GOOD | {"backend": name})
+        client.handle.solve(50, 3)
+        fields.append(client.wait(Solved, seconds=60).field)
+        client.handle.close()
+    assert np.linalg.norm(fields[0] - fields[1]) <= 1e-6 * np.linalg.norm(fields[0])
+
+
+def test_a_killed_gpu_engine_goes_on_within_five_seconds(engine):
+    client = Client(engine, "diffusion", eager=True, **GOOD)
+    client.handle.run()
+    client.wait_frame(lambda frame: frame.facts["step"] >= 20, 60)
+    time.sleep(1.5)  # a snapshot is deposited about once a second
+    before = client.frames[-1]
+    os.kill(engine.pid or 0, signal.SIGKILL)
+    killed = time.monotonic()
+    client.wait(Restarted)
+    after = client.wait_frame(lambda frame: frame.number > before.number + 2)
+    print(f"first frame after the kill: {time.monotonic() - killed:.2f} s")
+    assert time.monotonic() - killed < 5
+    assert after.facts["step"] > 1
+    client.handle.close()
+
+
+def test_an_illegal_access_costs_one_restart_and_no_frame_of_others(engine):
+    """The planted kernel poisons the context for every lab of the device; all go on in a new process."""
+    bystander = Client(engine, "diffusion", eager=True, **GOOD)
+    bystander.handle.run()
+    bystander.wait_frame(lambda frame: frame.facts["step"] >= 5, 60)
+    culprit = Client(engine, "faulty", backend="gpu_cupy")
+    restarts = engine.restarts
+    culprit.handle.act("illegal_access")
+    restarted = bystander.wait(Restarted)
+    assert engine.restarts == restarts + 1
+    assert "illegal" in restarted.reason
+    number = bystander.frames[-1].number
+    bystander.wait_frame(lambda frame: frame.number > number + 3)
+    for client in (bystander, culprit):
+        client.handle.close()

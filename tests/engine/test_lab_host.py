@@ -1,0 +1,78 @@
+"""Parts of a lab in the worker: which values fit its engine, and which states are worth keeping."""
+
+from __future__ import annotations
+
+import time
+from math import inf, nan
+
+import numpy as np
+import pytest
+
+from compute.devices import Host
+from compute.engine.benchmark_target import BenchmarkQueue
+from compute.engine.checkpoints import Checkpointer, all_finite
+from compute.engine.lab_host import check_device
+from compute.engine.messages import CheckpointMessage, Report
+from tests.engine.faulty import Faulty
+
+
+def test_only_finite_states_are_good():
+    good = {"field": np.ones((3, 3), np.float32), "steps": 3, "image": None, "mask": np.zeros(3, bool)}
+    assert all_finite(good)
+    for bad in (nan, inf, -inf):
+        field = np.ones((3, 3), np.float32)
+        field[1, 2] = bad
+        assert not all_finite({**good, "field": field})
+    assert not all_finite({"field": np.array([inf, -inf])})
+
+
+class Recorder:
+    """A sender that remembers what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[Report] = []
+
+    def send(self, report: Report, descriptors: tuple[int, ...] = ()) -> None:
+        self.said.append(report)
+
+
+def test_no_state_is_kept_where_memory_is_short(monkeypatch, caplog):
+    sender, lab = Recorder(), Faulty(backend="cpu_numpy")
+    checkpointer = Checkpointer(1, lab, sender)  # type: ignore[arg-type]
+    assert checkpointer.wakes_at() == inf
+    with monkeypatch.context() as patch:
+        patch.setattr(Host, "free_bytes", lambda _: 300)
+        checkpointer.touch(by_hand=True)
+        checkpointer.turn()
+    assert "128 bytes for a copy are too much where 300 are free" in caplog.text
+    checkpointer.touch(by_hand=True)
+    assert checkpointer.wakes_at() > time.monotonic() + 10
+    checkpointer.turn()
+    checkpointer.turn()
+    assert [type(report) for report in sender.said] == [CheckpointMessage]
+    checkpointer.close()
+    lab.close()
+
+
+@pytest.mark.parametrize(
+    ("engine", "values", "fits"),
+    [
+        ("host", {"backend": "cpu_numba", "device_index": 0, "r": 0.1}, True),
+        ("host:reference", {"backend": "cpu_numpy"}, True),
+        ("host", {"backend": "gpu_cupy"}, False),
+        ("cuda:1", {"backend": "gpu_cupy", "device_index": 1}, True),
+        ("cuda:1", {"backend": "gpu_numba"}, True),
+        ("cuda:1", {"device_index": 0}, False),
+        ("cuda:1", {"backend": "cpu_numpy"}, False),
+    ],
+)
+def test_an_engine_takes_what_runs_on_its_device(engine, values, fits):
+    if fits:
+        check_device(engine, values)
+    else:
+        with pytest.raises(ValueError, match=engine):
+            check_device(engine, values)
+
+
+def test_a_bench_without_jobs_sleeps():
+    assert BenchmarkQueue(None).wakes_at() == inf  # type: ignore[arg-type]

@@ -1,0 +1,136 @@
+"""Objects and frames in memory that two processes share, and what happens where there is none."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compute.engine.messages import Checkpoint, CloseLab, Payload, Refuse
+from compute.engine.registry import LabState, reopening
+from compute.engine.shared_memory import (
+    SLOTS,
+    BlobWriter,
+    FrameRing,
+    NoSharedMemory,
+    memory_file,
+    pack,
+    read_blob,
+    unpack,
+)
+
+
+def descriptors() -> int:
+    gc.collect()  # what an earlier test left mapped
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+class TestMemory:
+    def thing(self) -> dict[str, Any]:
+        return {"a": np.arange(3e6).reshape(1000, -1), "b": np.ones(3, np.uint8), "none": np.empty((0, 4)), "n": 7}
+
+    def test_an_object_comes_back_with_memory_of_its_own(self):
+        thing = self.thing()
+        writer = BlobWriter(thing)
+        pieces = 1
+        while not writer.write():
+            pieces += 1
+        back, again = read_blob(writer.payload, writer.descriptor), read_blob(writer.payload, writer.descriptor)
+        writer.close()
+        assert pieces > 2  # 24 MB were written in pieces
+        for name in ("a", "b", "none"):
+            np.testing.assert_array_equal(back[name], thing[name])
+            assert back[name].dtype == thing[name].dtype
+        back["a"][0, 0] = 99.0
+        assert again["a"][0, 0] == 0.0
+
+    def test_nothing_is_left_in_the_file_system_or_open(self):
+        before, open_before = set(Path("/dev/shm").iterdir()), descriptors()
+        ring = FrameRing(FrameRing.create())
+        assert set(Path("/dev/shm").iterdir()) == before
+        ring.close()
+        assert descriptors() == open_before
+
+    @pytest.mark.parametrize("function", ["memfd_create", "truncate"])
+    def test_refused_memory_is_an_error_in_words(self, monkeypatch, function):
+        def refuse(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "full")
+
+        before = descriptors()
+        monkeypatch.setattr(os, function, refuse)
+        with pytest.raises(NoSharedMemory, match="no shared memory of 4096 bytes: No space left"):
+            memory_file(4096)
+        assert descriptors() == before
+
+    @pytest.mark.parametrize("refused", [1, 2])
+    def test_a_lab_that_finds_no_descriptor_left_is_refused_and_leaves_none_open(self, monkeypatch, refused):
+        lab, calls, duplicated = LabState(1, "faulty", print, {}, (8, 8)), count(1), os.dup
+
+        def dup(descriptor: int) -> int:
+            if next(calls) == refused:
+                raise OSError(errno.EMFILE, "too many")
+            return duplicated(descriptor)
+
+        lab.keep_checkpoint(Checkpoint(Payload(b"", ()), memory_file(1), {}))
+        before = descriptors()
+        monkeypatch.setattr(os, "dup", dup)
+        assert [type(item.request) for item in reopening(lab)] == [Refuse, CloseLab]
+        assert descriptors() == before
+        lab.release()
+        assert descriptors() == before - 1
+
+    def test_without_memfd_an_unlinked_file_serves(self, monkeypatch):
+        monkeypatch.delattr(os, "memfd_create")
+        writer = BlobWriter(self.thing())
+        while not writer.write():
+            pass
+        np.testing.assert_array_equal(read_blob(writer.payload, writer.descriptor)["b"], np.ones(3))
+        writer.close()
+
+
+class TestRing:
+    def pair(self) -> tuple[FrameRing, FrameRing]:
+        descriptor = FrameRing.create(64 * 64)
+        other = os.dup(descriptor)
+        return FrameRing(descriptor), FrameRing(other)
+
+    def test_what_is_taken_is_a_copy_and_frees_the_slot(self):
+        worker, server = self.pair()
+        frames = []
+        for i in range(3 * SLOTS):
+            payload, buffers = pack({"levels": np.full((64, 64), i, np.uint8), "x": np.full(5, float(i))})
+            slot = worker.free()
+            assert slot == 0
+            assert worker.put(slot, buffers)
+            frames.append(unpack(payload, server.take(slot, payload.sizes)))
+        for i, frame in enumerate(frames):
+            assert (frame["levels"] == i).all()
+            assert (frame["x"] == i).all()
+        worker.close()
+        server.close()
+
+    def test_a_server_that_is_behind_leaves_no_slot(self):
+        worker, server = self.pair()
+        _, buffers = pack(np.zeros(8))
+        for slot in range(SLOTS):
+            assert worker.free() == slot
+            worker.put(slot, buffers)
+        assert worker.free() is None
+        server.take(4, [64])
+        assert worker.free() == 4
+        worker.close()
+        server.close()
+
+    def test_a_frame_too_large_is_not_put(self):
+        worker, server = self.pair()
+        _, buffers = pack(np.zeros(2**21, np.uint8))
+        assert not worker.put(0, buffers)
+        assert worker.free() == 0
+        worker.close()
+        server.close()

@@ -1,0 +1,1 @@
+"""Tests of compute/export and app/export."""

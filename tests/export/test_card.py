@@ -1,0 +1,271 @@
+"""The export card: what it does when something that was asked for cannot be made, and its downloads."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from bokeh.document import Document
+
+from app.export import download as download_module
+from app.export.download import FileDownload
+from app.export.exports import MOST_OPEN, Exports
+from app.export.sections import not_made
+from app.export.source import ExportSource
+from compute.engine.messages import Act, Refused, SnapshotTaken, TakeSnapshot
+
+
+class Notes(list):
+    def tell(self, kind, words):
+        self.append((kind, words))
+
+
+@pytest.fixture
+def notes():
+    return Notes()
+
+
+@pytest.fixture
+def exports(notes):
+    exports = Exports(Document(), FileDownload(), lambda: notes)
+    yield exports
+    exports.close()
+
+
+class AtOnce:
+    """A source that answers at once."""
+
+    def ask(self, part, then, failed):
+        then(part)
+
+    def tick(self):
+        pass
+
+
+def broken(moment):
+    raise AttributeError("no such thing")
+
+
+def refused(moment):
+    raise ValueError("Frames must be from 1 to 9, not 0")
+
+
+def test_what_is_refused_is_told_in_its_own_words(exports, notes):
+    export = exports.add("film.mp4")
+    export.order(AtOnce(), "field", refused)
+    export.show()
+    assert (export.state, notes) == ("failed", [("error", "film.mp4 was not made: Frames must be from 1 to 9, not 0")])
+
+
+def test_an_error_of_ours_ends_the_export_and_is_logged(exports, notes):
+    export = exports.add("film.mp4")
+    with pytest.raises(AttributeError):  # Bokeh logs it
+        export.order(AtOnce(), "field", broken)
+    export.show()
+    assert export.state == "failed"
+    assert notes == [("error", "film.mp4 was not made: AttributeError: no such thing (this is an error of Fieldlab)")]
+
+
+def test_a_file_that_cannot_be_written_ends_its_job(exports, notes):
+    def full(moment):
+        raise OSError("no space left")
+
+    export = exports.add("plan.json")
+    with pytest.raises(OSError, match="no space"):
+        export.ask(AtOnce(), "field", full)
+    assert export.state == "failed"
+
+
+class Asked(list):
+    """A session that notes what it is asked."""
+
+    values, view, latest = {}, None, None
+    lab = SimpleNamespace(
+        LAB="diffusion", sized=dict,
+        history_of=lambda values, snapshot: SimpleNamespace(values=values, steps=3, entries=(), missing=""),
+    )  # fmt: skip
+
+    def ask_snapshot(self):
+        self.append("snapshot")
+
+
+@pytest.fixture
+def session():
+    return Asked()
+
+
+@pytest.fixture
+def source(session):
+    return ExportSource(SimpleNamespace(session=session, controls=SimpleNamespace(look=lambda part: {})))
+
+
+def test_one_that_fails_takes_no_other_with_it(source, session):
+    heard, why = [], []
+    source.ask("field", heard.append, why.append)
+    source.ask("field", broken, why.append)
+    source.ask("field", heard.append, why.append)
+    assert session == ["snapshot"]
+    with pytest.raises(AttributeError):
+        source.hear(SnapshotTaken({}))
+    assert [moment.scene.steps for moment in heard] == [3, 3]
+    assert why == []
+
+
+def test_a_refusal_is_told_to_all_who_wait_and_the_next_one_is_answered(source, session):
+    """An engine that stops, or is left while it owes an answer, is a refusal too: the session says so."""
+    heard, why = [], []
+    for _ in range(2):
+        source.ask("field", heard.append, why.append)
+    source.hear(Refused("no room for it", request=TakeSnapshot))
+    assert (heard, why) == ([], ["the engine did not say how the lab stands: no room for it"] * 2)
+    source.ask("field", heard.append, why.append)
+    assert session == ["snapshot"] * 2
+    source.hear(SnapshotTaken({}))
+    assert (len(heard), len(why)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "event", [Refused("r must be at most 0.25", 7), Refused("no such pen", request=Act), Refused("no such view")]
+)
+def test_the_refusal_of_something_else_is_not_the_answer(event, source):
+    heard, why = [], []
+    source.ask("field", heard.append, why.append)
+    source.hear(event)
+    assert why == []
+    source.hear(SnapshotTaken({}))
+    assert len(heard) == 1
+
+
+def test_an_engine_that_never_answers_is_waited_for_so_long(source, session, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("app.export.source.time.monotonic", lambda: now[0])
+    heard, why = [], []
+    source.ask("field", heard.append, why.append)
+    now[0] += 59
+    source.tick()
+    assert why == []
+    now[0] += 2
+    source.tick()
+    assert why == ["the engine has not said for 60 s how the lab stands; try it once more"]
+    source.ask("field", heard.append, why.append)
+    assert session == ["snapshot"] * 2
+
+
+def test_whoever_waits_when_the_page_goes_is_told(source):
+    why = []
+    source.ask("field", broken, why.append)
+    source.close()
+    source.ask("field", broken, why.append)
+    assert why == ["the lab was closed before it said how it stands"] * 2
+
+
+def test_an_export_whose_question_is_refused_fails_and_the_next_goes_on(source, exports, notes):
+    first = exports.add("heat.npz")
+    first.order(source, "field", broken)
+    assert first.state == "asking"
+    source.hear(Refused("no room for it", request=TakeSnapshot))
+    first.show()
+    assert first.state == "failed"
+    assert len(notes) == 1
+    second = exports.add("heat.json")
+    second.ask(source, "field", lambda moment: second.made())
+    source.hear(SnapshotTaken({}))
+    assert second.state == "done"
+
+
+def test_an_export_that_was_cancelled_before_the_answer_does_nothing(source, exports, notes):
+    export = exports.add("heat.npz")
+    export.order(source, "field", broken)
+    exports.drop(export)
+    source.hear(SnapshotTaken({}))
+    assert (export.state, export.job, notes) == ("cancelled", None, [])
+
+
+class Sudden:
+    """A job that is done in the middle of being looked at: its state is read `looks` times before."""
+
+    part, words, seconds, result, text, client = 0.9, "encoding", 1.0, None, "", None
+
+    def __init__(self, looks):
+        self.looks = looks
+
+    @property
+    def state(self):
+        self.looks -= 1
+        return "running" if self.looks >= 0 else "done"
+
+    def start(self):
+        pass
+
+    cancel = start
+
+    def join(self, seconds):
+        return True
+
+
+@pytest.mark.parametrize("looks", range(1, 12))
+def test_a_job_that_is_done_while_it_is_looked_at_is_handed_over(exports, monkeypatch, looks):
+    sent = []
+    monkeypatch.setattr(exports.download, "send", lambda path, name, done: sent.append(name))
+    export = exports.add("film.mp4")
+    export.path.write_bytes(b"film")
+    export.order(AtOnce(), "field", lambda moment: Sudden(looks))
+    for _ in range(12):
+        if exports._ticking is None:
+            break
+        exports._tick()
+    assert sent == ["film.mp4"]
+    assert "saved, 4 bytes" in export._words.object
+
+
+def test_one_page_has_so_many_exports_under_way(source, exports):
+    for number in range(MOST_OPEN):
+        exports.add(f"{number}.npz").order(source, "field", broken)
+    one_more = exports.add("more.npz")
+    assert one_more.state == "failed"
+    one_more.order(source, "field", broken)
+    assert one_more.job is None
+
+
+def test_rows_that_were_not_made_are_told():
+    assert not_made({"made": 3}) == ""
+    assert not_made({"made": 1, "refused": 2}) == "of 3 rows 2 refused: column why says the reason"
+
+
+# -- files that are brought piece by piece, with a browser that answers as the test wants it
+
+SIZE = 10
+
+
+@pytest.fixture
+def download(monkeypatch):
+    monkeypatch.setattr(download_module, "PIECE", SIZE)
+    return FileDownload()
+
+
+def acknowledge(download, number=None):
+    piece = download.piece
+    download._on_message({"file": piece["file"], "number": piece["number"] if number is None else number})
+
+
+def test_pieces_follow_each_other_and_files_too(download, tmp_path):
+    texts = {"a.txt": b"0123456789abcdefghij!", "b.txt": b""}
+    got, done = dict.fromkeys(texts, b""), []
+    for name, text in texts.items():
+        (tmp_path / name).write_bytes(text)
+        download.send(tmp_path / name, name, lambda name=name: done.append(name))
+    while download.piece:
+        got[download.piece["name"]] += download.piece["data"]
+        acknowledge(download)
+    assert got == texts
+    assert done == ["a.txt", "b.txt"]
+
+
+def test_an_answer_that_comes_twice_skips_nothing(download, tmp_path):
+    (tmp_path / "a.txt").write_bytes(bytes(3 * SIZE))
+    download.send(tmp_path / "a.txt", "a.txt", lambda: None)
+    acknowledge(download)
+    acknowledge(download, 0)
+    assert download.piece["number"] == 1
+    acknowledge(download, 7)
+    assert download.piece["number"] == 1

@@ -1,0 +1,111 @@
+"""Drawings with axes: what is in the file, the same bytes each time, the numbers where they belong."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from contextlib import closing
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from compute.__main__ import main
+from compute.export import figures, render
+from compute.export.film import Film, Key, frame
+from compute.export.formats import write_drawing
+from compute.export.scene import Look, Scene, SceneError
+from compute.labs.diffusion import Diffusion
+
+SVG = "{http://www.w3.org/2000/svg}"
+HEAT = Scene("diffusion", {"ny": 30, "nx": 40}, (300, 400), 20, look=Look("Inferno"))
+
+
+def test_a_curve_as_svg_has_its_bounds_and_says_how_it_was_made(tmp_path):
+    path, again = tmp_path / "curve.svg", tmp_path / "again.svg"
+    arguments = ["--set", "problem=shaw", "--set", "n=32", "--size", "500x400"]
+    assert main(["render", "l_curve", "--out", str(path), *arguments]) == 0
+    root = ET.parse(path).getroot()
+    assert root.get("viewBox") == "0 0 540 432"  # in points: 6 inches high, in the shape of the size
+    plan = next(element.text for element in root.iter() if element.tag.endswith("description"))
+    assert json.loads(plan)["values"] == {"problem": "shaw", "n": 32}
+    dashed = [path for path in root.iter(f"{SVG}path") if "stroke-dasharray" in (path.get("style") or "")]
+    assert len(dashed) >= 2
+    assert main(["render", f"{path}.json", "--out", str(again)]) == 0
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_a_pdf_is_one(tmp_path):
+    path = tmp_path / "picard.pdf"
+    scene = Scene("l_curve", {"problem": "shaw", "n": 32}, (300, 400), part="picard")
+    write_drawing(scene, path)
+    data = path.read_bytes()
+    assert data.startswith(b"%PDF-")
+    assert b"/MediaBox [ 0 0 576 432 ]" in data
+    assert not re.search(rb"/CreationDate", data)
+
+
+def test_a_picture_with_axes_has_the_field_s_values_at_its_colour_bar(tmp_path):
+    with closing(HEAT.open()) as lab:
+        lab.advance(20)
+        frame = lab.frame()
+        made = figures.drawn(lab, frame, HEAT)
+        raster = frame.rasters["field"]
+    picture, bar = made.axes
+    assert picture.get_xlim() == (raster.extent[0], raster.extent[2])
+    assert bar.get_ylim() == pytest.approx((raster.low, raster.high))
+    shown = picture.images[0].get_array()
+    assert shown.shape == (30, 40, 3)
+    truth = Diffusion(ny=30, nx=40)
+    truth.advance(20)
+    warmest = np.unravel_index(truth.field().argmax(), (30, 40))
+    assert shown[warmest].sum() == shown.sum(axis=2).max()  # Inferno grows lighter; row 0 is the lowest
+    truth.close()
+
+
+@pytest.mark.parametrize(("steps", "words"), [(0, []), (60, ["not finite"])])
+def test_the_colour_of_what_is_not_finite_is_named_where_it_is_seen(steps, words):
+    """A checkerboard of 1e20 at r = 1/2 grows threefold a step: in float32 it overflows after some 40."""
+    with closing(Diffusion(ny=30, nx=40, unstable=True, r=0.5, backend="cpu_numba")) as lab:
+        lab.load(1e20 * (np.indices((30, 40)).sum(axis=0) % 2))
+        if steps:
+            lab.advance(steps)
+        made = figures.drawn(lab, lab.frame(), HEAT)
+    legend = made.axes[0].get_legend()
+    assert [text.get_text() for text in (legend.get_texts() if legend else [])] == words
+    if legend:
+        (patch,) = legend.get_patches()
+        assert tuple(round(255 * part) for part in patch.get_facecolor()[:3]) == lab.APART
+
+
+def test_a_png_with_axes_may_have_nothing_behind_it(tmp_path):
+    path = tmp_path / "heat.png"
+    write_drawing(HEAT, path, transparent=True)
+    with Image.open(path) as picture:
+        assert picture.size == (400, 300)
+        assert picture.mode == "RGBA"
+        assert picture.getpixel((1, 1))[3] == 0
+        assert json.loads(picture.text["fieldlab"])["steps"] == 20
+
+
+def test_a_film_of_drawings_is_drawn_like_one_drawing(tmp_path):
+    scene = Scene("l_curve", {"problem": "shaw", "n": 32}, (302, 400))
+    film = Film(scene, 3, keys=(Key(0, {"noise": 1e-4}), Key(1, {"noise": 0.1})))
+    frames = [frame(film.plain(), number)[1] for number in range(3)]
+    assert len({*frames}) == 3
+    write_drawing(film.at(1), tmp_path / "one.png")
+    with Image.open(tmp_path / "one.png") as alone, Image.open(io.BytesIO(frames[1])) as made:
+        assert made.size == (400, 302)
+        np.testing.assert_array_equal(np.asarray(made), np.asarray(alone.convert("RGB")))
+    with_axes = render.pixels(replace(HEAT, axes=True))
+    assert with_axes.shape == (300, 400, 3)
+    assert (with_axes[0] == 255).all()  # paper around it
+
+
+def test_a_panel_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(SceneError, match="part must be one of field, laplacian"):
+        write_drawing(Scene("diffusion", {"ny": 8, "nx": 8}, part="pressure"), tmp_path / "a.svg")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,565 @@
+"""Jobs, with real processes: progress, pause, cancel, deadline, every kind of death; nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+
+from compute.export import child_process
+from compute.export.child_process import ChildProcess, Liveness, exchange
+from compute.export.jobs import FILE, FILM, QUICK, STATE, Job, JobQueue, Lane
+
+# -- tasks, run in the child
+
+
+def count(to, pause, tell):
+    """Counts, slowly; the last number, and the child's priority."""
+    for number in range(to):
+        tell(number / to, f"at {number}")
+        time.sleep(pause)
+    print("what a library prints must not disturb the answers")
+    return to, os.nice(0), os.sched_getscheduler(0)
+
+
+def refuse(tell):
+    """A request that is wrong."""
+    raise ValueError("size must be at most 7, not 8")
+
+
+def stumble(tell):
+    """An error of the program."""
+    raise KeyError("unheard of")
+
+
+def full(tell):
+    """A disk without room."""
+    raise OSError(28, "No space left on device", "film.mp4")
+
+
+def vanish(tell):
+    """Ends without a word, as for lack of memory."""
+    os._exit(9)
+
+
+def parent(folder, tell):
+    """Has a child of its own, and waits for ever."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    Path(folder, "half").write_text(f"{os.getpid()} {child.pid}")
+    Path(folder, "half").rename(Path(folder, "pids"))
+    while True:
+        tell(0.5, "waiting")
+        time.sleep(0.01)
+
+
+def deaf(tell):
+    """Tells where it is, and nothing more."""
+    tell(0.5, str(os.getpid()))
+    time.sleep(600)
+
+
+def heavy(ballast, tell):
+    """Has much to be sent to it, and much to send back."""
+    return ballast
+
+
+def babble(tell):
+    """Says far more than anybody wants to hear."""
+    for number in range(200_000):
+        tell(number / 200_000, "x" * 1000)
+        print("y" * 1000, file=sys.stdout)
+    return "done"
+
+
+def unsendable(tell):
+    """A result that no pickle takes."""
+    return threading.Lock()
+
+
+# -- what tests use
+
+
+@pytest.fixture
+def turns():
+    """A queue of the test's own, with one turn a lane."""
+    return JobQueue()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    """Whatever a test does, all processes that it has started are gone in the end."""
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
+    yield
+
+    def left():
+        return [p for p in psutil.Process().children(recursive=True) if p.pid not in before and alive(p.pid)]
+
+    until(lambda: not left(), 15)
+
+
+def started(task, *args, **more):
+    """A job of one of these tasks that has begun."""
+    made = Job(partial(task, *args), **more)
+    made.start()
+    return made
+
+
+def ran(task, *args):
+    """A job of one of these tasks, at its end."""
+    made = started(task, *args)
+    assert made.join(60)
+    return made
+
+
+def until(condition, seconds=30.0):
+    """Wait until it is true."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "not true in time"
+        time.sleep(0.01)
+
+
+def alive(pid):
+    """Whether the process runs, and is no mere entry that nobody has read."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def pids_in(folder):
+    """The numbers that `parent` has written down."""
+    until((folder / "pids").is_file)
+    return [int(pid) for pid in (folder / "pids").read_text().split()]
+
+
+# -- what comes of a job
+
+
+def test_a_result_comes_back_from_a_process_of_low_priority():
+    made = ran(count, 3, 0.0)
+    assert (made.state, made.part, made.text) == ("done", 1.0, "")
+    assert made.result == (3, min(19, os.nice(0) + 10), os.SCHED_IDLE)
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        (refuse, "size must be at most 7, not 8"),
+        (full, "No space left on device: 'film.mp4'"),
+        (stumble, "KeyError: 'unheard of' (this is an error of Fieldlab)"),
+        (vanish, "its process ended before it was done: it ended with exit code 9"),
+        (unsendable, "its result cannot be sent: cannot pickle '_thread.lock' object (this is an error of Fieldlab)"),
+    ],
+)
+def test_what_fails_says_why(task, text):
+    made = ran(task)
+    assert (made.state, made.text[-len(text) :]) == ("failed", text)
+
+
+def test_a_task_that_cannot_be_sent_fails_and_gives_its_turn_back():
+    made = ran(heavy, threading.Lock())
+    assert made.state == "failed"
+    assert "cannot pickle" in made.text
+    assert ran(count, 1, 0.0).state == "done"
+
+
+def test_much_is_sent_and_much_comes_back():
+    ballast = os.urandom(2**24)
+    assert ran(heavy, ballast).result == ballast
+
+
+def test_one_that_floods_its_output_is_heard_and_ends():
+    made = started(babble)
+    assert made.join(120)
+    assert (made.state, made.result) == ("done", "done")
+
+
+# -- pause, resume, cancel
+
+
+def test_it_stands_still_while_it_is_paused():
+    made = started(count, 10_000, 0.005)
+    until(lambda: made.part > 0)
+    made.pause()
+    assert made.state == "paused"
+    until(lambda: not made._has_turn)
+    part = made.part
+    time.sleep(0.3)
+    assert made.part == part
+    made.resume()
+    until(lambda: made.part > part)
+    assert made.words.startswith("at ")
+    made.cancel()
+    assert made.join(15)
+    assert made.state == "cancelled"
+
+
+def test_cancelling_ends_it_with_all_that_it_has_started(tmp_path):
+    made = started(parent, str(tmp_path))
+    pids = pids_in(tmp_path)
+    assert all(alive(pid) for pid in pids)
+    made.cancel()
+    made.cancel()
+    assert made.join(15)
+    assert made.state == "cancelled"
+    until(lambda: not any(alive(pid) for pid in pids), 10)
+
+
+def test_a_job_that_is_over_never_ends_another_process(monkeypatch):
+    """Its number may have been given to another one since."""
+    process = []
+    init = ChildProcess.__init__
+
+    def noted(self, **how):
+        init(self, **how)
+        process.append(self)
+
+    monkeypatch.setattr(ChildProcess, "__init__", noted)
+    made = started(count, 1, 0.0, queue=JobQueue())
+    assert made.join(60)
+    other = subprocess.Popen(["sleep", "600"], process_group=0)
+    try:
+        process[0].pid = process[0]._process.pid = other.pid  # what happens when numbers come round
+        made.cancel()
+        made.pause()
+        process[0].kill()
+        time.sleep(0.3)
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+    assert made.state == "done"
+
+
+def test_no_click_waits_for_a_child_that_does_not_read():
+    """What is on its way to it is larger than any pipe; it is stopped, and nothing of what is clicked blocks."""
+    made = started(heavy, bytes(2**26), queue=JobQueue())
+    until(lambda: made._process is not None)
+    os.kill(made._process.pid, signal.SIGSTOP)
+    clicks = threading.Thread(target=lambda: [made.pause(), made.resume(), made.pause(), made.cancel()], daemon=True)
+    clicks.start()
+    clicks.join(30)
+    assert not clicks.is_alive()
+    assert made.join(15)
+    assert made.state == "cancelled"
+
+
+def test_a_pause_does_not_break_what_is_on_its_way():
+    ballast = bytes(2**26)
+    made = started(heavy, ballast, queue=JobQueue())
+    until(lambda: made._process is not None)
+    for _ in range(20):
+        made.pause()
+        made.resume()
+    assert made.join(60)
+    assert (made.state, made.text, made.result == ballast) == ("done", "", True)
+
+
+# -- death
+
+
+@pytest.mark.parametrize(
+    ("sign", "text"),
+    [(signal.SIGKILL, "SIGKILL, from outside or for want of memory"), (signal.SIGSEGV, "it was ended by SIGSEGV")],
+)
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_process_that_dies_is_told(sign, text, paused):
+    made = started(count, 10_000, 0.005)
+    until(lambda: made.part > 0)
+    if paused:
+        made.pause()
+        until(lambda: not made._has_turn)
+    os.kill(made._process.pid, sign)
+    assert made.join(15)
+    assert made.state == "failed"
+    assert made.text.endswith(text)
+
+
+def test_a_process_that_is_stopped_is_given_up(monkeypatch):
+    monkeypatch.setattr(child_process, "QUIET", 0.0)
+    monkeypatch.setattr(child_process, "STOPPED", 1.0)
+    made = started(count, 10_000, 0.005)
+    until(lambda: made.part > 0)
+    os.kill(made._process.pid, signal.SIGSTOP)
+    assert made.join(60)
+    assert made.state == "failed"
+    assert made.text == "its process was given up: it was stopped from outside, for more than 1 s"
+
+
+def test_a_process_that_is_stopped_before_it_reads_is_given_up(monkeypatch):
+    monkeypatch.setattr(child_process, "QUIET", 0.0)
+    monkeypatch.setattr(child_process, "STOPPED", 1.0)
+    made = started(heavy, bytes(2**26), queue=JobQueue())
+    until(lambda: made._process is not None)
+    os.kill(made._process.pid, signal.SIGSTOP)
+    assert made.join(60)
+    assert (made.state, made.text[:28]) == ("failed", "its process was given up: it")
+
+
+def test_a_process_that_does_nothing_is_given_up(monkeypatch):
+    monkeypatch.setattr(child_process, "QUIET", 0.0)
+    monkeypatch.setattr(child_process, "SILENT", 2.0)
+    made = started(deaf)
+    assert made.join(60)
+    assert (made.state, made.text) == ("failed", "its process was given up: it did nothing for more than 2 s")
+
+
+def test_a_deadline_is_kept_and_a_pause_does_not_count():
+    made = started(count, 10_000, 0.01, deadline=1000.0)
+    until(lambda: made.part > 0)
+    made.pause()
+    until(lambda: not made._has_turn)
+    before, made.deadline = made.seconds, int(made.seconds) + 1
+    time.sleep(1.5)
+    assert made.state == "paused"
+    assert made.seconds == before
+    made.resume()
+    assert made.join(60)
+    assert made.state == "failed"
+    assert made.text == f"it took longer than {made.deadline} s, which is all that it may take"
+
+
+def test_one_that_works_without_a_word_is_not_given_up(monkeypatch):
+    """Its processor time is its pulse; so is that of what it has started."""
+    monkeypatch.setattr(child_process, "QUIET", 0.0)
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass'])"
+    busy = subprocess.Popen([sys.executable, "-c", code], process_group=0)
+    try:
+        until(lambda: psutil.Process(busy.pid).children())
+        pulse = Liveness(busy.pid)
+        for _ in range(4):
+            time.sleep(1.05)
+            assert pulse.missing() == ""
+        assert pulse._silent <= 2.0  # the first look has nothing to compare with
+    finally:
+        os.killpg(busy.pid, signal.SIGKILL)
+        busy.wait()
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_it_ends_with_its_server(stopped, tmp_path):
+    code = f"""if True:
+        import time
+        from tests.export import test_jobs as tests
+        job = tests.started(tests.parent, {str(tmp_path)!r})
+        time.sleep(600)
+    """
+    server = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        pids = pids_in(tmp_path)
+        if stopped:
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            until(lambda: all(psutil.Process(pid).status() == psutil.STATUS_STOPPED for pid in pids))
+    finally:
+        server.kill()
+        server.wait()
+    until(lambda: not any(alive(pid) for pid in pids), 10)
+
+
+def test_a_process_that_nobody_can_wait_for_is_not_signalled():
+    """Where SIGCHLD is ignored, the system forgets a process as soon as it ends."""
+    code = """if True:
+        import os, signal, time
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        from compute.export.child_process import ChildProcess
+        child = ChildProcess(leads=True, low=False)
+        os.kill(child.pid, signal.SIGKILL)
+        time.sleep(0.5)
+        sent = []
+        os.killpg = lambda *what: sent.append(what)
+        child.kill()
+        child.close()
+        print(sent)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+
+
+# -- turns
+
+ONE, OTHER = Lane("one", 1), Lane("other", 1)
+
+
+def test_what_is_quick_does_not_wait_behind_films(turns):
+    films = [started(count, 10_000, 0.005, lane=FILM, queue=turns) for _ in range(FILM.turns + 2)]
+    assert [film.state for film in films].count("waiting") == 2
+    for lane in (QUICK, STATE, FILE):
+        quick = started(count, 1, 0.0, lane=lane, queue=turns)
+        assert quick.join(60)
+        assert quick.state == "done"
+    for film in films:
+        film.cancel()
+    assert all(film.join(15) for film in films)
+
+
+def test_a_paused_job_gives_its_turn_back_and_queues_to_go_on(turns):
+    first = started(count, 10_000, 0.005, lane=ONE, queue=turns)
+    until(lambda: first.part > 0)
+    second = started(count, 10_000, 0.005, lane=ONE, queue=turns)
+    assert second.state == "waiting"
+    first.pause()
+    until(lambda: second.part > 0)
+    part = first.part
+    first.resume()
+    assert first.state == "waiting"
+    first.pause()
+    assert first.state == "paused"
+    first.resume()
+    second.cancel()
+    until(lambda: first.part > part)
+    first.cancel()
+    assert first.join(15)
+    assert second.join(15)
+
+
+def test_one_that_waits_can_be_cancelled_and_turns_are_given_back(turns):
+    running = started(count, 10_000, 0.01, lane=ONE, queue=turns)
+    waiting = started(count, 1, 0.0, lane=ONE, queue=turns)
+    waiting.cancel()
+    assert waiting.join(5)
+    waiting.start()
+    assert waiting.state == "cancelled"
+    running.cancel()
+    assert running.join(15)
+    last = started(count, 1, 0.0, lane=ONE, queue=turns)
+    assert last.join(60)
+    assert last.state == "done"
+    assert not turns._running
+    assert not turns._waiting
+
+
+class Still:
+    """A job of no process; notes when it gets its turn."""
+
+    lane = ONE
+
+    def __init__(self, client, order):
+        self.client, self.order = client, order
+
+    def your_turn(self):
+        self.order.append(self)
+
+
+def test_one_client_with_many_does_not_keep_another_waiting(turns):
+    order = []
+    many, other = [Still("many", order) for _ in range(5)], Still("other", order)
+    for job in (*many, other):
+        turns.add(job)
+    turns.deal()
+    assert order == [many[0]]
+    for done in range(5):
+        turns.remove(order[-1])
+        turns.deal()
+        assert len(order) == done + 2
+    assert order.index(other) == 1
+    assert [job for job in order if job is not other] == many
+
+
+def test_each_lane_has_all_its_turns_whatever_the_others_do(turns):
+    order = []
+    for lane in (FILM, FILE, STATE, QUICK, ONE, Lane("other", ONE.turns, ONE.deadline)):
+        for number in range(lane.turns + 1):
+            job = Still(number, order)
+            job.lane = lane
+            turns.add(job)
+        turns.deal()
+        assert sum(job.lane == lane for job in order) == lane.turns
+
+
+def test_a_process_that_was_started_ahead_is_used_once_and_one_that_died_is_not(turns):
+    turns.prepare()
+    until(lambda: turns._spare is not None)
+    spare = turns._spare
+    os.kill(spare.pid, signal.SIGKILL)
+    until(lambda: not alive(spare.pid))
+    made = started(count, 1, 0.0, queue=turns)
+    assert made.join(60)
+    assert made.state == "done"
+    turns.prepare()
+    until(lambda: turns._spare is not None)
+    spare = turns._spare
+    made = started(count, 10_000, 0.01, queue=turns)
+    until(lambda: made.part > 0)
+    assert made._process is spare
+    made.cancel()
+    assert made.join(15)
+
+
+def test_a_child_does_one_task_after_the_other():
+    child = ChildProcess(leads=True, low=False)
+    try:
+        child.give(partial(count, 1, 0.0))
+        child.give(refuse)
+        said = []
+        until(lambda: said.extend(answer for _, answer in exchange([child], 0.1)) or len(said) == 3)
+        assert [type(answer).__name__ for answer in said] == ["Progress", "Result", "Failure"]
+        assert isinstance(said[2].error, ValueError)
+    finally:
+        child.close()
+
+
+ACTS = ("start", "pause", "resume", "cancel", "kill", "stop", "go on", "wait")
+
+
+class Client:
+    """Somebody who waits for a job, and is told in the end."""
+
+    def __init__(self, job):
+        self.job, self.told = job, threading.Event()
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def _wait(self):
+        if self.job.join(120):
+            self.told.set()
+
+
+def act(name, job):
+    """Do `name` to a job, or to its process from outside."""
+    signs = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "go on": signal.SIGCONT}
+    process = job._process
+    if name in signs:
+        if process is not None:
+            with process._lock:  # so that the test, too, signals nobody else
+                if process._process.returncode is None:
+                    os.kill(process.pid, signs[name])
+    elif name == "wait":
+        time.sleep(0.15)
+    else:
+        getattr(job, name)()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_is_done_in_whatever_order_all_end_and_everybody_is_told(seed, turns, monkeypatch):
+    """A random sequence over jobs in two lanes; then those that are paused go on, and nothing is left in the end."""
+    monkeypatch.setattr(child_process, "QUIET", 0.0)
+    monkeypatch.setattr(child_process, "STOPPED", 1.0)
+    choose = random.Random(seed).choice
+    tasks = [partial(count, 30, 0.01), vanish, refuse, partial(heavy, bytes(2**22))]
+    jobs = [Job(choose(tasks), lane=choose([ONE, OTHER]), client=choose("ab"), queue=turns) for _ in range(6)]
+    clients = [Client(job) for job in jobs]
+    for _ in range(60):
+        act(choose(ACTS), choose(jobs))
+    for job in jobs:
+        job.start()
+    end = time.monotonic() + 120
+    while not all(client.told.is_set() for client in clients):
+        assert time.monotonic() < end, [(job.state, job.text) for job in jobs]
+        for job in jobs:
+            job.resume()
+        time.sleep(0.05)
+    assert all(job.over for job in jobs)
+    assert all(bool(job.text) == (job.state == "failed") for job in jobs)
+    assert not turns._running
+    assert not turns._waiting
+    assert turns._served == {}

@@ -1,0 +1,31 @@
+"""The same scene on another backend: the same picture, but for a level of 255 where a value lies between two."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from compute.export import render
+from compute.export.scene import Look, Scene
+from compute.labs.mandelbrot.views import VIEWS
+
+REFERENCE = "cpu_numpy"
+GREY = Look("Grey")
+SCENES = [
+    Scene("diffusion", {"ny": 61, "nx": 47, "preset": "hot spots"}, (61, 47), 300, look=GREY),
+    Scene("diffusion", {"ny": 61, "nx": 47, "dtype": "float64"}, (61, 47), 300, "laplacian", GREY),
+    Scene("mandelbrot", {"center": ("-0.7520", "0.1300"), "zoom": "40"}, (45, 61), look=GREY),
+    Scene("mandelbrot", {**asdict(VIEWS["e14"]), "colouring": "smooth"}, (33, 41), look=GREY),
+]
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: f"{scene.lab}-{scene.part or scene.values.get('zoom', '')}")
+def test_a_picture_is_the_same_to_a_level(scene, any_backend):
+    expected, found = (
+        render.pixels(replace(scene, values={**scene.values, "backend": name}))
+        for name in (REFERENCE, any_backend.name)
+    )
+    assert np.ptp(expected) > 100  # not a picture of nothing
+    assert np.abs(found.astype(int) - expected).max() <= 1 + 1  # a level is one or two greys

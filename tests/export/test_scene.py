@@ -1,0 +1,196 @@
+"""Scenes and films as plain values: what they hold, how they move, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from bokeh.palettes import Inferno256, Magma256, Viridis256
+
+from app.palettes import PALETTES, palette
+from compute.display import palettes
+from compute.export.film import Film, Key, film_of
+from compute.export.scene import APART, Look, Scene, SceneError, coloured, read, scene_of
+from compute.labs.mandelbrot import Mandelbrot
+from compute.labs.mandelbrot.place import center_between, zoom_between
+
+SCENE = Scene(
+    "mandelbrot", {"center": ("-0.75", "0.1"), "zoom": "3e0", "samples": 2}, (45, 80), look=Look("Magma", True)
+)
+TARGET = ("-0.743643887037158704752191506114774", "0.131825904205311970493132056385139")
+ZOOM = Film(
+    SCENE,
+    7,
+    keys=(
+        Key(0, {"zoom": "1", "center": ("-0.75", "0"), "max_iterations": 300}),
+        Key(1, {"zoom": "1e30", "center": TARGET, "max_iterations": 30_000}),
+    ),
+)
+
+
+@pytest.mark.parametrize("film", [ZOOM, Film(Scene("diffusion", {"r": 0.1}, steps=3), 5, 24.5, every=7, easing="even")])
+def test_what_goes_through_json_comes_back(film):
+    assert film_of(read(json.dumps(film.plain()))) == film
+    assert scene_of(read(json.dumps({**film.scene.plain(), "made": {"date": "today"}}))) == film.scene
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"schema": "fieldlab-scene/9"}, "schema must be"),
+        ({"lab": "chess"}, "lab must be one of diffusion"),
+        ({"values": {"zoom": "1", "rabbit": 3}}, "no parameter 'rabbit'"),
+        ({"values": [1]}, "values must be of type dict"),
+        ({"size": [10, 10, 10]}, "size must be two whole numbers"),
+        ({"size": [True, 10]}, "size must be two whole numbers"),
+        ({"size": [0, 10]}, "size must be 1 to"),
+        ({"size": [100_000, 100_000]}, "size must be 1 to"),
+        ({"steps": -1}, "steps must be from 0"),
+        ({"steps": 1.5}, "steps must be of type int"),
+        ({"look": {"palette": "Jet"}}, "palette must be one of"),
+        ({"look": {"offset": "x"}}, "offset must be a number"),
+        ({"look": {"offset": float("nan")}}, "offset must be from 0 to 1"),
+        ({"look": {"gamma": 2}}, "look must be an object"),
+        ({"surprise": 1}, "no entry 'surprise'"),
+    ],
+)
+def test_a_document_that_is_no_scene_is_refused_in_words(change, says):
+    with pytest.raises(SceneError, match=says):
+        scene_of(SCENE.plain() | change)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"zoom": "0"}, "zoom must be from"),
+        ({"center": ("NaN", "0")}, r"center\[0\] must be a decimal number"),
+        ({"max_iterations": 10**9}, "max_iterations"),
+        ({"backend": "cpu_abacus"}, "backend"),
+    ],
+)
+def test_values_are_checked_against_the_lab_s_own_bounds(values, says):
+    with pytest.raises(ValueError, match=says):
+        Scene("mandelbrot", values).check()
+
+
+def test_a_scene_beyond_any_memory_is_refused_before_it_is_tried():
+    with pytest.raises(ValueError, match=r"this (scene )?needs .* GiB"):
+        Scene(
+            "mandelbrot", {"max_iterations": 10**8, "zoom": "1e100", "precision": "perturbation"}, (4320, 7680)
+        ).check()
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "{", "[" * 100_000, "x" * 1_000_001])
+def test_text_that_is_no_scene_is_refused(text):
+    with pytest.raises(SceneError):
+        read(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"frames": 0}, "frames must be from 1"),
+        ({"frames": 10**9}, "frames must be from 1"),
+        ({"rate": 0.0}, "rate must be from 1"),
+        ({"every": -1}, "every must be 0 or more"),
+        ({"every": 1}, "goes on by itself .every. or follows its keys, not both"),
+        ({"easing": "bouncy"}, "easing must be one of"),
+        ({"keys": [{"at": 0.5, "values": {}}]}, "keys must rise from 0 to 1"),
+        ({"keys": [{"at": 0, "values": {"zoom": "1"}}, {"at": 1, "values": {}}]}, "all keys must have values"),
+        ({"keys": [{"at": 0}]}, "a key must be an object"),
+        ({"film": 1}, "no entry 'film'"),
+    ],
+)
+def test_a_document_that_is_no_film_is_refused_in_words(change, says):
+    with pytest.raises(SceneError, match=says):
+        film_of(ZOOM.plain() | change)
+
+
+def test_both_ends_of_a_film_are_met_exactly():
+    for at, key in ((0, ZOOM.keys[0]), (6, ZOOM.keys[1])):
+        values = ZOOM.at(at).values
+        assert {name: values[name] for name in key.values} == key.values
+    with pytest.raises(IndexError):
+        ZOOM.at(7)
+
+
+def test_an_even_zoom_multiplies_by_the_same_factor_each_frame():
+    film = Film(SCENE, 5, keys=ZOOM.keys, easing="even")
+    zooms = [math.log10(float(film.at(i).values["zoom"])) for i in range(5)]
+    np.testing.assert_allclose(np.diff(zooms), 7.5, rtol=1e-12)
+    assert [film.at(i).values["max_iterations"] for i in range(5)] == [300, 949, 3000, 9487, 30_000]
+
+
+def test_an_eased_film_begins_and_ends_slowly():
+    film = Film(SCENE, 101, keys=ZOOM.keys)
+    zooms = np.array([math.log10(float(film.at(i).values["zoom"])) for i in range(101)])
+    pace = np.diff(zooms)
+    assert pace.argmax() in (49, 50)
+    assert max(pace[0], pace[-1]) < 0.05 * pace.max()
+    np.testing.assert_allclose(zooms, 30 - zooms[::-1], atol=1e-9)
+
+
+@pytest.mark.parametrize("last", ["1e30", "1e300", "2.5"])
+def test_a_zoom_leads_to_the_point_that_lies_at_the_same_place_of_both_views(last):
+    """By theory: the fixed point of the map between the two views, in exact arithmetic."""
+    first, ends = "0.5", (("-0.5", "0.25"), TARGET)
+    low, high = (1 / Fraction(text) for text in (first, last))
+    a, b = ([Fraction(part) for part in end] for end in ends)
+    fixed = [(a[k] * high - b[k] * low) / (high - low) for k in range(2)]
+    for part in (0.1, 0.5, 0.9, 0.99):
+        zoom = zoom_between(first, last, part)
+        center = center_between(*ends, (first, last), zoom, part)
+        for k in range(2):
+            where = (Fraction(center[k]) - fixed[k]) * Fraction(zoom)
+            assert float(where) == pytest.approx(float((a[k] - fixed[k]) / low), abs=1e-9)
+
+
+def test_a_pan_at_one_depth_is_even():
+    keys = Key(0, {"center": ("0", "0")}), Key(1, {"center": ("1e-40", "2e-40")})
+    film = Film(Scene("mandelbrot", {"zoom": "1e41"}, (4, 4)), 5, keys=keys, easing="even")
+    assert [Fraction(film.at(i).values["center"][1]) * 10**40 for i in range(5)] == [
+        0,
+        Fraction(1, 2),
+        1,
+        Fraction(3, 2),
+        2,
+    ]
+
+
+def test_what_is_no_number_jumps_at_the_end():
+    moved = Mandelbrot.between(
+        {"colouring": "smooth", "shortcuts": True}, {"colouring": "distance", "shortcuts": False}, 0.99
+    )
+    assert moved == {"colouring": "smooth", "shortcuts": True}
+
+
+# -- colours
+
+
+def test_palettes_are_those_of_the_page():
+    assert set(palettes.PALETTES) == set(PALETTES)
+    for name in PALETTES:
+        page = [[int(text[i : i + 2], 16) for i in (1, 3, 5)] for text in palette(name)]
+        np.testing.assert_array_equal(palettes.table(name), page)
+
+
+@pytest.mark.parametrize(("name", "known"), [("Viridis", Viridis256), ("Inferno", Inferno256), ("Magma", Magma256)])
+def test_palettes_are_the_ones_that_everybody_knows_by_the_name(name, known):
+    truth = [[int(text[i : i + 2], 16) for i in (1, 3, 5)] for text in known]
+    ours = palettes.table(name).astype(int)
+    assert np.abs(ours[:127] - truth[:127]).max() <= 1
+    assert np.abs(ours[-127:] - truth[-127:]).max() <= 1
+
+
+def test_levels_are_coloured_from_the_top_down_and_turned():
+    levels = np.array([[0, 254], [127, 255]], np.uint8)
+    plain = coloured(levels, Look("Grey"))
+    assert plain[1].tolist() == [[0, 0, 0], [254, 254, 254]] or plain[1, 1].min() > 250
+    assert plain[0, 1].tolist() == list(APART)
+    reverse = coloured(levels, Look("Grey", reverse=True))
+    assert reverse[1].tolist() == plain[1, ::-1].tolist()
+    turned = coloured(levels, Look("Grey", offset=0.5))
+    assert 110 < turned[1, 0, 0] < 145

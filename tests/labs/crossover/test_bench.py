@@ -1,0 +1,284 @@
+"""The crossover's bench: rows of a sweep, their record, and the curves that are read from it again."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from compute import record
+from compute.__main__ import main
+from compute.bench import report
+from compute.bench.rows import Plan as BenchPlan
+from compute.bench.rows import Results
+from compute.labs.crossover import benching, recorded, results, table
+from compute.labs.crossover import benchmark as work
+from compute.labs.crossover import sweep as sweeps
+from compute.labs.crossover.catalogue import Way, workload, workloads
+from compute.labs.crossover.conclusions import claims
+from compute.labs.crossover.roofline import Roof
+from compute.labs.crossover.sweep import Sweep
+from tests.comparing import NoMeter
+from tests.labs.crossover.test_sweep import A, B, Clock, Scripted, broken, finish, plan
+
+OPTIONS = {"workloads": (), "ways": (), "sizes": (), "limit": ()}
+QUICK = ("--sizes", "10,100", "--ways", "cpu_numpy,cpu_numba", "--budget", "0.4")
+
+
+@pytest.fixture(autouse=True)
+def no_roofs(monkeypatch):
+    """The roofs take seconds and have tests of their own."""
+    monkeypatch.setattr(benching, "Meter", NoMeter)
+    monkeypatch.setattr(benching.Bench, "_roofs", lambda run, ways, dtype: {"host": Roof("host", dtype, 1e9, 1e9)})
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Times that are given, by (way, n)."""
+    monkeypatch.setattr(sweeps, "Stand", Scripted)
+    return Scripted
+
+
+def test_a_bench_is_saved_and_its_curves_are_read_again(tmp_path, capsys):
+    path, lines = tmp_path / "machine-crossover.json", tmp_path / "lines.csv"
+    files = "--save", str(path), "--csv", str(lines), "--json"
+    arguments = "--workloads", "add_one,determinants", "--dtypes", "float64"
+    assert main(["bench", "crossover", *arguments, *QUICK, *files]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == record.load(path)
+    found = printed["results"]
+    keys = {(r["workload"], r["way"], r["size"], r["dtype"], r["settings"]) for r in found}
+    assert len(keys) == len(found) == 2 * 2 * (1 + 2)  # ways, n, settings of both workloads
+    for result in found:
+        assert result["status"] == "measured"
+        assert result["q1"] <= result["median"] <= result["q3"]
+        assert result["n"] >= 5
+        assert result["elements_per_second"] == pytest.approx(result["size"] / result["median"])
+        assert result["difference"] <= result["tolerance"]
+        assert "transfer" in result
+    for result in (r for r in found if r["workload"] == "add_one"):
+        assert result["bytes_per_second"] == pytest.approx(2 * 8 * result["size"] / result["median"])
+        assert result["percent_of_roof"] == pytest.approx(result["bytes_per_second"] / 1e9 * 100)
+    curves = recorded.curves("determinants", tmp_path)
+    assert {(c.way, c.dtype, c.settings["side"]) for c in curves} == {
+        (way, "float64", side) for way in ("cpu_numpy", "cpu_numba") for side in (16, 64)
+    }
+    medians = {result["median"] for result in found if result["workload"] == "determinants"}
+    assert {spread.median for curve in curves for spread in curve.series.values()} == medians
+    assert {(curve.machine, curve.date) for curve in curves} == {
+        (record.machine_name(printed["machine"]), printed["date"][:10])
+    }
+    assert lines.read_text().splitlines()[0].startswith("backend,variant,status")
+    assert record.recorded(printed) == []  # no grid: the usual readout has nothing to do with it
+
+
+def test_a_disagreement_ends_in_a_row_and_an_exit_code(monkeypatch, capsys):
+    right = Way.function
+    monkeypatch.setattr(Way, "function", lambda way: (lambda a: None) if way.variant == "" else right(way))
+    assert main(["bench", "crossover", "--workloads", "add_one", "--dtypes", "float64", *QUICK]) == 1
+    out = capsys.readouterr().out
+    assert "disagrees  cpu_numpy from n = 10" in out
+    assert "differs" in out
+    assert "us" not in out.split("disagrees")[0].replace("n = ", "")
+
+
+def test_two_runs_overlap_in_their_quartiles_and_a_noisy_one_says_so(scripted):
+    """Samples of one known distribution, +-4 % or +-50 %; other draws in the second run."""
+    spreads = []
+    for seed in (1, 2):
+        scatter = np.random.default_rng(seed)
+        wide = {"cpu_numpy_a": 0.04, "cpu_numpy_b": 0.5}
+        scripted.seconds = lambda way, n, s=scatter, w=wide: 1e-8 * n * s.uniform(1 - w[way], 1 + w[way])
+        sweep = finish(Sweep(plan(A, B, budget=1000, split=False), Clock(1e-3)))
+        rows = list(results.rows(sweep, {}))
+        spreads.append({(row.extra["way"], row.case.size): row.measurement.step for row in rows})
+        noisy = {row.extra["way"]: row.measurement.noisy for row in rows}
+        assert noisy == {"cpu_numpy_a": False, "cpu_numpy_b": True}
+        assert "noisy" in " ".join(table._cell(row) for row in rows)
+    for key in spreads[0]:
+        once, again = (run[key] for run in spreads)
+        assert once != again
+        assert once.q1 <= again.q3
+        assert again.q1 <= once.q3
+        assert once.median == pytest.approx(1e-8 * key[1], rel=0.5 if key[0] == "cpu_numpy_b" else 0.04)
+
+
+def test_quartiles_hold_what_differs_from_visit_to_visit(monkeypatch):
+    """Each time its arrays are made a way is up to 5 % faster or slower; within a visit nothing varies."""
+    moods = np.random.default_rng(7)
+
+    class Moody(Scripted):
+        def __enter__(self):
+            self._mood = moods.uniform(0.95, 1.05)
+            return super().__enter__()
+
+        def time(self, steps):
+            return replace(super().time(steps), compute=1e-9 * self._case.n * steps * self._mood)
+
+    monkeypatch.setattr(sweeps, "Stand", Moody)
+    monkeypatch.setattr(Scripted, "seconds", lambda way, n: 1.0)
+    sizes = tuple(range(1000, 1040))
+    once, again = (finish(Sweep(plan(A, sizes=sizes, budget=1e-3), Clock(1.0))).series("cpu_numpy_a") for _ in "ab")
+    overlaps = [once[n].q1 <= again[n].q3 and again[n].q1 <= once[n].q3 for n in sizes]
+    assert sum(overlaps) > 2 / 3 * len(sizes)  # with one visit, whose quartiles are equal, it would be none
+
+
+def test_a_row_has_what_exports_and_speed_ups_need(scripted):
+    scripted.seconds = lambda way, n: {"cpu_numpy": 4e-9, "cpu_numba": 1e-9}[way] * n
+    ways = workload("add_one").way("cpu_numpy"), workload("add_one").way("cpu_numba")
+    sweep = finish(Sweep(plan(*ways, sizes=(1000,), budget=1000), Clock(1e-3)))
+    numpy, numba = results.rows(sweep, {"host": Roof("host", "float64", 32e9, 1e12)})
+    assert (numpy.over, numba.speed_up) == ("cpu_numba ", None)
+    assert numpy.speed_up.ratio == pytest.approx(0.25)
+    assert [sample.timing.first_call for sample in numpy.samples] == [True] + [False] * numpy.measurement.step.n
+    assert all(sample.ended >= sample.began for sample in numpy.samples)
+    assert numba.extra["percent_of_roof"] == pytest.approx(50)
+    document = report.as_record(Results([numpy, numba]), BenchPlan("crossover", (), ()), "x", work)
+    record.check(document, "here")
+    for key in ("workload", "way", "size"):
+        broken = json.loads(json.dumps(document))
+        del broken["results"][0][key]
+        with pytest.raises(record.RecordError, match=r"results\[0\]: (\w+) is missing"):
+            record.check(broken, "here")
+
+
+def test_the_default_sizes_are_about_six_and_reach_what_was_cited():
+    for w, dtype in product(workloads(), work.DTYPES):
+        sizes = {case.size for case in work.cases({**OPTIONS, "workloads": (w.name,)}, (dtype,), False)}
+        assert 4 <= len(sizes) <= 8
+        for cited in w.folder.CITED:
+            assert cited.n in sizes or cited.n > w.sizes[1] or cited.dtype not in ("", dtype)
+        for test in (claim.test for claim in claims(w)):
+            assert getattr(test, "slow", None) is None or test.n in sizes or test.dtype != dtype
+    float32, float64 = (work.cases({**OPTIONS, "workloads": ("add_one",)}, (dtype,), False) for dtype in work.DTYPES)
+    assert max(case.size for case in float64) == 10**8
+    assert max(case.size for case in float32) == 10**7  # no tutorial took more in this type
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--workloads", "cube"), "--workloads: workload must be one of add_one"),
+        (("--ways", "gpu_magic"), "--ways: must be some of cpu_awkward, cpu_numba"),
+        (("--limit", "0"), "--limit: '0' is not a number of seconds from 1 to 86400"),
+        (("--sizes", "0"), "--sizes: '0' is not a whole number n from 1 to 1000000000"),
+        (("--workloads", "sort", "--ways", "gpu_triton"), "none of the workloads asked for has such a way"),
+        (("--workloads", "sort", "--sizes", "1000000000"), "at such an n"),
+    ],
+)
+def test_bad_options_are_named(arguments, text, capsys):
+    assert main(["bench", "crossover", *arguments]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_missing_library_is_said_once(capsys):
+    names = ["cpu_numpy", *(way.name for way in workload("square").ways() if way.missing)]
+    arguments = ["--workloads", "square", "--dtypes", "float32", "--sizes", "10", "--ways", ",".join(names)]
+    assert main(["bench", "crossover", *arguments, "--budget", "0.2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {way.backend.name for way in workload("square").ways() if way.missing} == set(found["missing"])
+    assert [result["way"] for result in found["results"]] == ["cpu_numpy"]
+    asked = benching.Bench(BenchPlan("crossover", (), ("cpu_numpy",)), print)._present(workload("square").ways())
+    assert {way.backend.name for way in asked} == {"cpu_numpy"}
+
+
+def test_a_limit_or_an_error_ends_a_curve_but_loses_nothing(monkeypatch):
+    chosen = {**OPTIONS, "workloads": ("add_one", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
+    cases = work.cases(chosen, ("float64",), False)
+    silent = lambda *words: None  # noqa: E731
+    clock = itertools.count(step=2).__next__  # two seconds whenever it is read
+    plan = BenchPlan("crossover", tuple(replace(case, limit=80.0) for case in cases), ("cpu_numpy",), 0.4)
+    cut = benching.Bench(plan, silent, clock).run().rows
+    reasons = {row.reason for row in cut if row.status == "skipped"}
+    assert reasons == {"not timed: the time for all was over"}
+    assert {row.case.workload for row in cut if row.status == "measured"} == {"add_one"}
+    assert [row.case.size for row in cut if row.case.workload == "sort"] == [10]  # that it was not begun, once
+    monkeypatch.setattr(workload("add_one").folder, "reference", broken)
+    plan = BenchPlan("crossover", tuple(cases), ("cpu_numpy",), 0.4)
+    found = benching.Bench(plan, silent).run().rows
+    of = {name: {row.status for row in found if row.case.workload == name} for name in ("add_one", "sort")}
+    assert of == {"add_one": {"skipped"}, "sort": {"measured"}}
+    assert found[0].reason == "not timed: RuntimeError: no such kernel"
+
+
+def test_a_bench_goes_round_its_curves_with_nothing_open_between_them(scripted, monkeypatch):
+    """So that a slow spell of the machine is in few visits of a point: cpu_numpy at n of two workloads."""
+    log = []
+
+    class Logged(Scripted):
+        def time(self, steps):
+            assert Scripted.open == 1
+            log.append((self._case.workload.name, self._case.n))
+            return super().time(steps)
+
+        def transfer(self):
+            return 0.0
+
+    monkeypatch.setattr(sweeps, "Stand", Logged)
+    scatter = np.random.default_rng(0)
+    monkeypatch.setattr(Scripted, "seconds", lambda way, n: 1e-6 * scatter.uniform(0.5, 1.5))
+    chosen = {**OPTIONS, "workloads": ("add_one", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
+    plan = BenchPlan("crossover", tuple(work.cases(chosen, ("float64",), False)), ("cpu_numpy",), 1e-3)
+    told = []
+    made = benching.Bench(plan, lambda text, done: told.append((text, done)), Clock(1.0)).run()
+    assert {row.status for row in made.rows} == {"measured"}
+    turns = [(name, {n for _, n in visits}) for name, visits in itertools.groupby(log, key=lambda entry: entry[0])]
+    assert turns == [("add_one", {10, 100}), ("sort", {10, 100})] * sweeps.ROUNDS
+    assert {len(row.samples) for row in made.rows} == {1 + sweeps.ROUNDS}  # the cold one too
+    parts = [done for _, done in told]
+    assert parts == sorted(parts)
+    assert 0 <= parts[0] < 0.5 < parts[-1] <= 1
+    titles = [note.title for note in made.conditions.notes]
+    assert titles.count("Sort  float64") > 1
+    assert [case["title"] for case in made.conditions.as_record()["cases"]] == ["Add one  float64", "Sort  float64"]
+
+
+def test_records_of_other_versions_and_broken_files_are_left_out(tmp_path):
+    (tmp_path / "broken-crossover.json").write_text("{")
+    assert recorded.library(tmp_path) == []
+    document = {
+        "machine": {"cpu": "a CPU"}, "date": "2026-11-21T00:00:00", "results": [
+            {"workload": name, "way": way, "size": 10, "dtype": "float64", "settings": text, "status": "measured",
+             "median": 2.0, "q1": 1.0, "q3": 3.0, "n": 5, "noisy": True}
+            for name, way, text in (
+                ("add_one", "cpu_numpy", ""), ("gone", "cpu_numpy", ""), ("sort", "gone", ""),
+                ("histogram", "cpu_numpy", "bins = 7"), ("histogram", "cpu_numpy", "bins = 3"),
+            )
+        ],
+    }  # fmt: skip
+    found = list(recorded.of_record(document))
+    assert [(curve.workload, dict(curve.settings), curve.status) for curve in found] == [
+        ("add_one", {}, "noisy"), ("histogram", {"bins": 3}, "noisy"),
+    ]  # fmt: skip
+    assert found[0].noisy == {10}
+    assert found[0].run == "2026-11-21T00:00:00"
+    assert found[0].series[10].median == 2.0
+
+
+def test_of_two_runs_the_newest_with_a_time_counts_whole(tmp_path, monkeypatch):
+    def run(hour, status, seconds, way="cpu_numpy"):
+        timed = {"median": seconds, "q1": seconds, "q3": seconds, "n": 5} if status == "measured" else {}
+        same = {"workload": "sort", "way": way, "dtype": "float64", "settings": "", "status": status, "reason": ""}
+        results = [{**same, "size": 10, **timed}]
+        return {
+            "machine": {"cpu": "a CPU"},
+            "date": f"2026-11-21T{hour:02}:00:00",
+            "results": results,
+            "lab": "crossover",
+        }
+
+    documents = {
+        "a-crossover.json": run(9, "measured", 1.0), "b-crossover.json": run(10, "measured", 2.0),
+        "c-crossover.json": run(11, "failed", 0.0), "d-crossover.json": run(8, "failed", 0.0, "gpu_cupy"),
+    }  # fmt: skip
+    for name in documents:
+        (tmp_path / name).write_text(name)
+    monkeypatch.setattr(recorded.record, "load", lambda path: documents[path.name])
+    found = {curve.way: curve for curve in recorded.library(tmp_path)}
+    assert found["cpu_numpy"].series[10].median == 2.0
+    assert found["gpu_cupy"].status == "failed"
+    assert len(recorded.library(tmp_path)) == 2

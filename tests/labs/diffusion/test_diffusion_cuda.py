@@ -1,0 +1,156 @@
+"""The diffusion lab's and the raster's CUDA C on the CPU, run by the code that launches it, against NumPy."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from compute.display import cpu_numpy as raster_reference
+from compute.display import gpu_cupy as raster
+from compute.labs.diffusion import cpu_numpy, gpu_cupy
+from compute.labs.diffusion.scheme import EDGES
+from tests.cuda_on_cpu import Library, upload
+
+DTYPES = ("float32", "float64")
+FAST = {dtype: set(gpu_cupy.TILINGS[dtype]) | set(gpu_cupy.candidates(dtype)) for dtype in DTYPES}
+
+
+@pytest.fixture(scope="module")
+def library():
+    return Library()
+
+
+@pytest.fixture
+def on_cpu(library, monkeypatch):
+    """Lets the launching code run its kernels here; call it with True to run the last block first."""
+    caches = [gpu_cupy.launcher, gpu_cupy._sweep, raster._kernel]
+    for module in (gpu_cupy, gpu_cupy, raster):
+        monkeypatch.setattr(module, "compile_cuda", library)
+    monkeypatch.setattr(gpu_cupy, "multiprocessors", lambda _: 1)
+    for cached in caches:
+        cached.cache_clear()
+
+    def order(backwards):
+        library.backwards = backwards
+
+    yield order
+    order(False)
+    for cached in caches:
+        cached.cache_clear()
+
+
+def run(function, u, *arguments):
+    field, out = upload(u), upload(np.full_like(u, np.nan))
+    function(field, out, *arguments)
+    return np.array(out)
+
+
+SMALL = [(1, 1), (1, 9), (9, 1), (3, 7), (66, 120)]
+
+
+@pytest.mark.parametrize("shape", SMALL, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_step_and_the_laplacian_equal_numpy_in_both_block_orders(on_cpu, shape, dtype):
+    u = np.random.default_rng(1).random(shape).astype(dtype)
+    for edges, wanted in product(EDGES, ("laplacian", "step")):
+        truth = np.empty(shape)
+        if wanted == "laplacian":
+            cpu_numpy.laplacian(u.astype(np.float64), truth, edges)
+            arguments = gpu_cupy.laplacian, u, edges
+        else:
+            cpu_numpy.step(u.astype(np.float64), truth, 0.2, edges, 1)
+            arguments = gpu_cupy.one_step, u, 0.2, edges, 1
+        got = run(*arguments)
+        np.testing.assert_allclose(got, truth, rtol=0, atol={"float32": 2e-6, "float64": 4e-15}[dtype])
+        on_cpu(True)
+        np.testing.assert_array_equal(run(*arguments), got)
+        on_cpu(False)
+
+
+@pytest.mark.parametrize("shape", SMALL, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_many_steps_equal_single_steps_bit_for_bit_in_both_block_orders(on_cpu, shape, dtype):
+    u = np.random.default_rng(2).normal(size=shape).astype(dtype)
+    for edges in EDGES:
+        truth = run(gpu_cupy.one_step, u, 0.24, edges, 14)  # a launch of each size: 8, 4, 2
+        np.testing.assert_array_equal(run(gpu_cupy.step, u, 0.24, edges, 14), truth)
+        on_cpu(True)
+        np.testing.assert_array_equal(run(gpu_cupy.step, u, 0.24, edges, 14), truth)
+        on_cpu(False)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_loop_for_inner_strips_gives_the_same_bits(on_cpu, dtype, monkeypatch):
+    first = gpu_cupy.candidates(dtype)[-1]
+    assert first.inner
+    shape = (60, 2 * first.width + 20)  # left, inner and right strip
+    u = np.random.default_rng(3).normal(size=shape).astype(dtype)
+    monkeypatch.setattr(gpu_cupy, "_TUNED", {(0, shape, dtype): first})
+    for edges in EDGES:
+        truth = run(gpu_cupy.one_step, u, 0.24, edges, 8)
+        np.testing.assert_array_equal(run(gpu_cupy.step, u, 0.24, edges, 8), truth)
+
+
+def test_the_racing_kernel_depends_on_the_order_of_its_blocks(on_cpu):
+    u = np.random.default_rng(4).random((64, 64)).astype(np.float32)
+    forwards = run(gpu_cupy.racing_step, u, 0.2, "periodic", 1)
+    right = run(gpu_cupy.one_step, u, 0.2, "periodic", 1)
+    on_cpu(True)
+    backwards = run(gpu_cupy.racing_step, u, 0.2, "periodic", 1)
+    assert 100 < (forwards != backwards).sum() < 2000
+    assert (forwards != right).any()
+    assert (forwards == right)[1:15, 1:15].all()  # inside its tile a block is right
+
+
+@pytest.mark.parametrize("sizes", [(8, 4, 2, 1), (12, 8, 4, 2, 1)])
+def test_launches_add_up_and_are_odd_in_number(sizes):
+    for steps in range(1, 300):
+        plan = gpu_cupy.launches(steps, sizes)
+        assert sum(plan) == steps
+        assert len(plan) % 2 == 1
+        assert set(plan) <= set(sizes)
+        assert len(plan) <= steps // sizes[0] + 5
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_cut_covers_the_grid_with_the_warps_there_are(dtype):
+    for tiling, (ny, nx) in product(FAST[dtype], [(1, 1), (1, 10**6), (10**6, 1), (2000, 2000), (16384, 16384)]):
+        warps, rows = tiling.cut(ny, nx, 132)
+        strips = -(-nx // tiling.width)
+        assert warps % strips == 0
+        assert (warps // strips - 1) * rows < ny <= warps // strips * rows
+        assert warps <= max(132 * tiling.warps, strips) or rows == gpu_cupy.TALL
+        assert tiling.warps <= tiling.blocks
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_raster_kernels_equal_the_reference_in_both_block_orders(on_cpu, dtype):
+    u = np.random.default_rng(5).normal(size=(45, 70)).astype(dtype)
+    u[3, 4], u[40, 60] = np.nan, np.inf
+    truth, means, levels = np.empty(4), np.empty((7, 10), np.float32), np.empty((7, 10), np.uint8)
+    raster_reference.survey(u, truth, truth)
+    raster_reference.reduce(u, means, 2, 1, 7)
+    raster_reference.levels(means, levels, -0.5, 0.4)
+    for backwards in (False, True):
+        seen, got, made = (upload(np.zeros_like(like)) for like in (truth, means, levels))
+        for _ in range(2):  # the first round compiles, the second has the order wanted
+            raster.survey(upload(u), upload(np.zeros(raster_reference.WORK_SHAPE)), seen)
+            raster.reduce(upload(u), got, 2, 1, 7)
+            raster.levels(got, made, -0.5, 0.4)
+            on_cpu(backwards)
+        np.testing.assert_allclose(seen, truth, rtol=1e-12)
+        np.testing.assert_allclose(got, means, rtol=1e-6)
+        np.testing.assert_array_equal(made, levels)
+
+
+def test_disc_and_window_equal_the_reference(on_cpu):
+    for y, x, radius in [(4.5, 0.0, 2.6), (20.0, 30.0, 7.0), (-50.0, 200.0, 3.0), (0.0, 0.0, 0.2)]:
+        u, truth = upload(np.zeros((23, 31))), np.zeros((23, 31))
+        raster.disc(u, y, x, radius, 7.0)
+        raster_reference.disc(truth, y, x, radius, 7.0)
+        np.testing.assert_array_equal(u, truth)
+    u, out = np.random.default_rng(6).random((9, 8)).astype(np.float32), upload(np.zeros((3, 4)))
+    raster.window(upload(u), out, 2, 3)
+    np.testing.assert_array_equal(out, u[2:5, 3:7])

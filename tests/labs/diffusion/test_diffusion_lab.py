@@ -1,0 +1,368 @@
+"""The lab around the kernels: presets, images, painting, checkpoints, and what it refuses in which words."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from compute.backends import BackendUnavailable, backend
+from compute.lab import OutOfMemory
+from compute.labs import LABS, lab_class
+from compute.labs.diffusion import Diffusion
+from compute.labs.diffusion.initial import PRESETS
+
+
+def test_beyond_the_limit_it_blows_up_and_says_so(diffusion):
+    lab = diffusion(ny=40, nx=40, unstable=True, r=0.4, preset="noise")
+    assert lab.healthy
+    with np.errstate(over="ignore", invalid="ignore"):
+        lab.advance(2000)
+        assert lab.frame().facts["nonfinite"] > 0
+    assert not lab.healthy
+    lab.reset()
+    assert lab.frame().facts["nonfinite"] == 0
+    assert lab.healthy
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_gives_a_finite_field_of_any_shape(preset):
+    lab = Diffusion(ny=37, nx=61, preset=preset)
+    assert np.isfinite(lab.field()).all()
+    assert np.ptp(lab.field()) > 0
+    lab.update(ny=1, nx=5)
+    assert lab.field().shape == (1, 5)
+
+
+def test_a_changed_preset_starts_anew_and_other_parameters_do_not():
+    lab = Diffusion(ny=32, nx=32)
+    lab.advance(10)
+    before = lab.field()
+    lab.update(r=0.1, edges="periodic", section="vertical")
+    np.testing.assert_array_equal(lab.field(), before)
+    lab.update(backend="cpu_numpy", dtype="float64")
+    np.testing.assert_array_equal(lab.field(), before)
+    assert lab.steps == 10
+    lab.update(preset="ring")
+    assert lab.steps == 0
+    lab.advance(3)
+    lab.update(ny=48)
+    assert (lab.steps, lab.field().shape) == (0, (48, 32))
+
+
+def test_checkpoint_and_rollback():
+    lab = Diffusion(ny=32, nx=32)
+    with pytest.raises(ValueError, match="checkpoint"):
+        lab.act("rollback")
+    lab.advance(5)
+    lab.act("checkpoint")
+    kept = lab.field()
+    lab.advance(5)
+    lab.act("reset")
+    lab.act("rollback")
+    np.testing.assert_array_equal(lab.field(), kept)
+    assert lab.steps == 5
+
+
+def test_a_snapshot_restores_the_state_elsewhere():
+    lab = Diffusion(ny=32, nx=40, preset="single mode")
+    lab.advance(7)
+    other = Diffusion(backend="cpu_numpy", ny=32, nx=40)
+    other.restore(lab.snapshot())
+    for each in (lab, other):
+        each.advance(5)
+    np.testing.assert_array_equal(other.field(), lab.field())
+    np.testing.assert_array_equal(other.exact(), lab.exact())
+
+
+def test_painting_sets_the_disc_and_nothing_else(any_backend):
+    lab = Diffusion(backend=any_backend.name, ny=50, nx=80, preset="step")
+    before = lab.field()
+    lab.act("paint", points=[(20.0, 10.0), (60.0, 10.0)], value=3.0, radius=4.0)
+    y, x = np.mgrid[:50, :80] + 0.5
+    inside = (np.abs(y - 10) <= 3) & (x >= 20) & (x <= 60)
+    outside = np.hypot(np.maximum(np.maximum(20 - x, x - 60), 0), y - 10) > 4
+    assert (lab.field()[inside] == 3).all()
+    np.testing.assert_array_equal(lab.field()[outside], before[outside])
+
+
+@pytest.mark.parametrize("file_type", ["PNG", "JPEG"])
+def test_an_image_becomes_the_initial_field_upright(file_type):
+    picture = Image.new("L", (64, 64))
+    picture.paste(255, (0, 0, 64, 32))  # bright above
+    file = io.BytesIO()
+    picture.save(file, file_type)
+    lab = Diffusion(ny=32, nx=32)
+    lab.act("load_image", data=file.getvalue())
+    assert lab.field()[24:].min() > 0.95
+    assert lab.field()[:8].max() < 0.05
+    lab.update(ny=16, nx=48)
+    assert lab.field()[12:].min() > 0.95
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [(b"GIF89a" + bytes(100), "neither"), (b"\x89PNG\r\n\x1a\n" + bytes(50), "neither"), (bytes(17 * 2**20), "16 MB")],
+    ids=["gif", "broken", "large"],
+)
+def test_a_bad_image_is_refused_in_words(data, words):
+    lab = Diffusion(ny=16, nx=16)
+    before = lab.field()
+    with pytest.raises(ValueError, match=words):
+        lab.act("load_image", data=data)
+    np.testing.assert_array_equal(lab.field(), before)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"r": 0.3}, r"r' must be at most 0\.25, not 0\.3"),
+        ({"r": float("nan")}, r"r' must be at most 0\.25, not nan"),
+        ({"ny": 0}, "ny' must be at least 1, not 0"),
+        ({"nx": 10**9}, "nx' must be at most 16384"),
+        ({"edges": "open"}, "edges"),
+        ({"dtype": "int8"}, "dtype"),
+        ({"backend": "fortran"}, "backend"),
+        ({"variant": "magic"}, "variant must be empty or one of one-step"),
+        ({"unknown": 1}, "no parameter 'unknown'; it has"),
+        ({"limits_field": (2.0, 1.0)}, "limits_field"),
+        ({"limits_laplacian": (0.0, float("inf"))}, "limits_laplacian"),
+        ({"text": "x" * 41}, "text"),
+        ({"preset": "ring", "r": 9}, "r"),
+    ],
+)
+def test_bad_values_change_nothing_and_are_named(values, words):
+    lab = Diffusion(ny=16, nx=16)
+    lab.advance(2)
+    before = lab.values()
+    with pytest.raises(ValueError, match=words):
+        lab.update(**values)
+    assert lab.values() == before
+    assert lab.steps == 2
+    with pytest.raises(ValueError, match=words):
+        Diffusion(**{"ny": 16, "nx": 16, **values})
+
+
+def test_unstable_widens_the_bound_for_one_lab_alone():
+    lab, other = Diffusion(ny=8, nx=8), Diffusion(ny=8, nx=8)
+    lab.update(unstable=True, r=0.26)
+    with pytest.raises(ValueError, match="r must be at most"):
+        lab.update(unstable=False)
+    assert (lab.unstable, lab.r) == (True, 0.26)
+    lab.update(unstable=False, r=0.2)
+    for each in (lab, other):
+        with pytest.raises(ValueError, match=r"0\.25"):
+            each.update(r=0.26)
+
+
+def test_a_grid_beyond_memory_is_refused_before_anything_is_allocated(monkeypatch):
+    lab = Diffusion(ny=64, nx=64)
+    before = lab.field()
+    monkeypatch.setattr(type(lab.device), "free_bytes", lambda _: 10 * 2**20)
+    with pytest.raises(OutOfMemory, match=r"needs 2\.02 GiB on host"):
+        lab.update(ny=16384, nx=16384)
+    assert lab.ny == 64
+    np.testing.assert_array_equal(lab.field(), before)
+
+
+def test_an_absent_backend_says_why_and_how_to_get_it():
+    absent = [b for b in Diffusion.backends() if b.missing]
+    for each in absent:
+        with pytest.raises(BackendUnavailable, match="pip install 'fieldlab"):
+            Diffusion(backend=each.name, ny=8, nx=8)
+    assert backend("cpu_numba").missing is None
+    assert backend("cpu_numba").install == ""
+
+
+def test_actions_are_a_closed_list():
+    lab = Diffusion(ny=8, nx=8)
+    with pytest.raises(ValueError, match="action must be one of"):
+        lab.act("close")
+    with pytest.raises(ValueError, match="steps must be at least 1"):
+        lab.advance(0)
+    with pytest.raises(ValueError, match="shape"):
+        lab.load(np.zeros((3, 3)))
+    with pytest.raises(ValueError, match="finite"):
+        lab.load(np.full((8, 8), np.nan))
+    with pytest.raises(ValueError, match="radius"):
+        lab.paint([(1, 1)], 1.0, 0.0)
+
+
+def test_the_lab_is_found_by_its_name():
+    assert lab_class("diffusion") is Diffusion
+    assert Diffusion in LABS
+    with pytest.raises(ValueError, match="lab must be one of"):
+        lab_class("astrology")
+
+
+def test_a_lab_tells_its_kernels_and_its_text(any_backend):
+    variants = Diffusion.variants(any_backend.name)
+    assert variants
+    assert all(Diffusion(backend=any_backend.name, variant=variant, ny=8, nx=8).advance(2) for variant in variants)
+    assert "forward Euler" in Diffusion.about()
+
+
+def test_absent_backends_have_no_kernels():
+    assert all(Diffusion.variants(b.name) == () for b in Diffusion.backends() if b.missing)
+
+
+@pytest.mark.parametrize("order", [("preset", "ny", "dtype", "edges"), ("dtype", "edges", "ny", "preset")])
+def test_a_new_field_and_new_grids_at_once_are_one_new_field(order):
+    lab = Diffusion(ny=16, nx=16, preset="single mode")
+    values = {"preset": "noise", "ny": 20, "dtype": "float64", "edges": "periodic"}
+    lab.update(**{name: values[name] for name in order})
+    np.testing.assert_array_equal(lab.field(), Diffusion(nx=16, **values).field())
+
+
+# -- what was lost comes back
+
+
+def png(width, height):
+    """A picture, dark at the left and bright at the right."""
+    file = io.BytesIO()
+    Image.fromarray(np.uint8(np.tile(np.linspace(0, 255, width), (height, 1)))).save(file, "PNG")
+    return file.getvalue()
+
+
+LOSSES = {
+    "reset": lambda lab: lab.act("reset"),
+    "preset": lambda lab: lab.update(preset="ring", seed=3),
+    "image": lambda lab: lab.act("load_image", data=png(16, 16)),
+    "rollback": lambda lab: lab.act("rollback"),
+    "restore": lambda lab: lab.restore(Diffusion(ny=32, nx=32, preset="step").snapshot()),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_an_act_loses_comes_back_and_goes_again(loss):
+    lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
+    lab.act("checkpoint")
+    with pytest.raises(ValueError, match="undo needs a field that was lost"):
+        lab.act("undo")
+    lab.advance(7)
+    lab.act("paint", points=[(8.0, 8.0)], value=2.0, radius=3.0)
+    kept, before = lab.field(), lab.values()
+    LOSSES[loss](lab)
+    replaced = lab.field()
+    assert not np.array_equal(replaced, kept)
+    assert lab.frame().notes["undo"] == "gaussian at step 7"
+    lab.act("undo")
+    np.testing.assert_array_equal(lab.field(), kept)
+    assert (lab.steps, lab.values()) == (7, before)
+    np.testing.assert_array_equal(replayed(lab), kept)  # its history came back with it
+    lab.act("undo")
+    np.testing.assert_array_equal(lab.field(), replaced)
+    lab.act("undo")
+    lab.act("reset")  # to the gaussian, not to what was undone
+    np.testing.assert_array_equal(lab.field(), Diffusion(ny=32, nx=32, preset="gaussian").field())
+
+
+def replayed(lab):
+    """The field that the lab's own history tells, made anew."""
+    history = Diffusion.history_of(lab.values(), lab.snapshot())
+    twin = Diffusion(**{**history.values, "backend": "cpu_numpy"})
+    for entry in history.entries:
+        if entry["step"] > twin.steps:
+            twin.advance(entry["step"] - twin.steps)
+        twin.replay(entry)
+    if history.steps > twin.steps:
+        twin.advance(history.steps - twin.steps)
+    return twin.field()
+
+
+def test_looking_through_presets_does_not_drop_what_was_computed():
+    """A slider of an option makes a new field at each of its steps; none of them is worth a lost hour."""
+    lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
+    lab.advance(9)
+    kept = lab.field()
+    lab.update(preset="single mode")
+    for p in range(4, 9):
+        lab.update(mode_p=p)
+    assert lab.frame().notes["undo"] == "gaussian at step 9"
+    lab.act("undo")
+    np.testing.assert_array_equal(lab.field(), kept)
+    assert (lab.preset, lab.mode_p) == ("gaussian", 3)
+
+
+def test_an_image_is_where_a_reset_leads_until_it_is_forgotten():
+    lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
+    lab.act("load_image", data=png(64, 64))
+    image = lab.field()
+    assert lab.frame().notes["image"] != ""
+    for how in ({"dtype": "float64"}, {"backend": "cpu_numba"}, {"r": 0.1}, {}):
+        lab.update(**how)
+        lab.advance(5)
+        lab.act("reset")
+        np.testing.assert_allclose(lab.field(), image, atol=1e-7)
+    lab.act("forget_image")
+    assert lab.frame().notes["image"] == ""
+    np.testing.assert_array_equal(lab.field(), Diffusion(ny=32, nx=32, preset="gaussian", dtype="float64").field())
+    lab.act("undo")
+    np.testing.assert_allclose(lab.field(), image, atol=1e-7)
+    assert lab.frame().notes["image"] != ""
+
+
+def test_a_checkpoint_made_before_an_image_loses_it_and_undo_brings_it_back():
+    """As it was seen: a key pressed "Back to the checkpoint" by mistake, and the uploaded image was gone."""
+    lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
+    lab.act("checkpoint")
+    lab.act("load_image", data=png(64, 64))
+    image = lab.field()
+    lab.act("rollback")
+    assert lab.frame().notes["undo"] == "your image at step 0"
+    lab.act("undo")
+    lab.act("reset")
+    np.testing.assert_array_equal(lab.field(), image)
+
+
+@pytest.mark.parametrize(
+    ("size", "grid", "kept"),
+    [
+        ((120, 90), (30, 30), (15, 0, 105, 90)),
+        ((64, 64), (32, 32), (0, 0, 64, 64)),
+        ((50, 200), (20, 40), (0, 88, 50, 113)),
+        ((200, 50), (40, 40), (75, 0, 125, 50)),
+    ],
+)
+def test_a_frame_tells_which_part_of_an_image_the_field_shows(size, grid, kept):
+    """The largest part in the middle with the grid's shape; checked on the columns and rows that the field has."""
+    lab = Diffusion(ny=grid[0], nx=grid[1], backend="cpu_numpy")
+    lab.act("load_image", data=png(*size))
+    width, height, *box = map(int, lab.frame().notes["kept"].split())
+    assert (width, height) == size
+    assert tuple(box) == kept
+    ramp = np.linspace(0, 1, width)[box[0] : box[2]]
+    row = lab.field()[grid[0] // 2]
+    assert row.min() == pytest.approx(ramp[0], abs=1.5 / min(width, grid[1]))
+    assert row.max() == pytest.approx(ramp[-1], abs=1.5 / min(width, grid[1]))
+
+
+def test_a_field_that_memory_has_no_room_for_is_not_kept(monkeypatch):
+    lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
+    lab.advance(3)
+    monkeypatch.setattr("compute.labs.diffusion.history.Host.free_bytes", lambda self: 4 * 32 * 32)
+    lab.act("reset")
+    assert lab.steps == 0
+    assert lab.frame().notes["undo"] == ""
+    with pytest.raises(ValueError, match="none is kept"):
+        lab.act("undo")
+
+
+def test_an_act_that_is_refused_loses_nothing():
+    lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
+    lab.advance(3)
+    lab.act("reset")
+    lab.advance(2)
+    with pytest.raises(ValueError, match="neither"):
+        lab.act("load_image", data=b"no picture")
+    assert lab.frame().notes["undo"] == "gaussian at step 3"
+
+
+def test_another_grid_keeps_no_field_of_the_old_one():
+    lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
+    lab.advance(3)
+    lab.act("reset")
+    lab.update(ny=48, nx=48)
+    assert lab.frame().notes["undo"] == ""

@@ -1,0 +1,101 @@
+"""The baseline does what a tutorial does, LSMR for each λ on [A; λ I] in float64: right numbers, and its waste."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import scipy.sparse.linalg
+
+from compute.labs.l_curve import baseline, gpu_baseline
+from compute.labs.l_curve.problems import make
+
+LAMBDAS = np.geomspace(0.1, 5e3, 10)  # the tutorial's
+
+
+@pytest.fixture(params=["cpu", "gpu"])
+def solvers(request, monkeypatch):
+    """Those of the CPU, and those of the GPU with SciPy in CuPy's place."""
+    if request.param == "cpu":
+        return baseline.SOLVERS
+    monkeypatch.setattr(gpu_baseline, "_libraries", lambda: (np, sp, scipy.sparse.linalg))
+    return gpu_baseline.SOLVERS
+
+
+def truth(A, b, lam):
+    """Both norms of the Tikhonov solution by a dense SVD."""
+    left, values, right = np.linalg.svd(A.toarray().astype(np.float64), full_matrices=False)
+    x = right.T @ (values / (values**2 + lam**2) * (left.T @ b))
+    return np.linalg.norm(A.astype(np.float64) @ x - b), np.linalg.norm(x)
+
+
+@pytest.mark.parametrize("name", ["stacked", "damped"])
+def test_norms_are_those_of_the_tikhonov_solution(solvers, name):
+    A, b, _ = make("random_sparse", n=200)
+    lambdas = [0.5, 3.0, 40.0]
+    made = baseline.run(solvers[name](A, b), lambdas)
+    for point, lam in zip(made.points, lambdas, strict=True):
+        assert (point.residual_norm, point.solution_norm) == pytest.approx(truth(A, b, lam), rel=5e-3)
+        assert point.seconds > 0
+    np.testing.assert_array_equal(made.column("lam"), lambdas)
+    assert made.seconds == pytest.approx(made.column("seconds").sum())
+
+
+def test_more_rows_than_columns(solvers):
+    rng = np.random.default_rng(1)
+    A, b = sp.random(90, 40, 0.3, "csr", np.float32, rng), rng.normal(size=90)
+    for solver in solvers.values():
+        (point,) = baseline.run(solver(A, b), [0.7]).points
+        assert (point.residual_norm, point.solution_norm) == pytest.approx(truth(A, b, 0.7), rel=1e-4)
+
+
+def test_the_stacked_matrix_is_float64_though_a_is_not(monkeypatch):
+    """That is the tutorial's waste: 12 bytes a non-zero instead of 8 or 6."""
+    seen = []
+    original = baseline.lsmr
+    monkeypatch.setattr(baseline, "lsmr", lambda M, b: seen.append((M, b)) or original(M, b))
+    A, b, _ = make("random_sparse", n=60)
+    baseline.run(baseline.StackedSciPy(A, b), [2.0])
+    ((stacked, right),) = seen
+    assert (stacked.dtype, stacked.format, stacked.shape, right.shape) == (np.float64, "csr", (120, 60), (120,))
+    assert stacked.data.nbytes + stacked.indices.nbytes == 12 * (A.nnz + 60)
+    np.testing.assert_array_equal(stacked[60:].toarray(), 2 * np.eye(60))
+    assert not right[60:].any()
+
+
+def test_iterations_of_the_tutorial_at_a_smaller_n():
+    """They fall with λ down to two or three, as they do at n = 15 000: 858 387 156 58 21 8 4 3 2 2."""
+    A, b, _ = make("random_sparse", n=1000)
+    made = baseline.run(baseline.StackedSciPy(A, b), LAMBDAS)
+    iterations = made.column("iterations")
+    assert (np.diff(iterations) <= 0).all()
+    assert iterations[0] > 20 * iterations[5]
+    assert iterations[-1] <= 3
+
+
+def test_the_residual_is_not_that_of_the_tutorial_s_broadcast():
+    """n = 3000 at the smallest λ: 3.908 where (n,) - (n, 1) gives 4180."""
+    A, b, _ = make("random_sparse", n=3000)
+    solver = baseline.DampedSciPy(A, b)
+    x, _ = solver.solve(0.1)
+    assert solver.norms(x)[0] == pytest.approx(3.908, rel=0.05)
+    assert np.linalg.norm(A @ x - b[:, None]) == pytest.approx(4180, rel=1e-3)
+
+
+def test_progress_and_cancel_between_two_lambdas(solvers):
+    A, b, _ = make("random_sparse", n=50)
+    seen = []
+    made = baseline.run(
+        solvers["stacked"](A, b), [5.0, 6.0, 7.0], lambda point, count: seen.append((point.lam, count)),
+        lambda: len(seen) == 2,
+    )  # fmt: skip
+    assert seen == [(5.0, 1), (6.0, 2)]
+    assert [point.lam for point in made.points] == [5.0, 6.0]
+    assert "tutorial" in made.title
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf])
+def test_a_lambda_that_cannot_be_is_refused_before_anything_is_solved(bad):
+    A, b, _ = make("random_sparse", n=20)
+    with pytest.raises(ValueError, match="lambdas must be finite and above 0, not "):
+        baseline.run(baseline.StackedSciPy(A, b), [1.0, bad], progress=lambda *_: pytest.fail("solved"))

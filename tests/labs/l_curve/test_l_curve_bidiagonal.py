@@ -1,0 +1,170 @@
+"""A run of steps: chunks, going on, its end, and what rounding does when the matrix is used up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from compute.devices import Host
+from compute.labs.l_curve import cpu_numba, cpu_numpy
+from compute.labs.l_curve.bidiagonal import Bidiagonalisation, footprint, nbytes, room_for
+from compute.labs.l_curve.problems import make
+from compute.labs.l_curve.small_system import coefficients, points
+
+KERNELS = [cpu_numpy, cpu_numba]
+
+
+def begun(A, b, room, kernels=cpu_numpy, orthogonal=True):
+    run = Bidiagonalisation(Host(), kernels, sp.csr_matrix(A), room, orthogonal)
+    run.start(np.asarray(b, float))
+    return run
+
+
+def dense(rows, columns, seed=0, dtype="float64"):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(rows, columns)).astype(dtype), rng.normal(size=rows)
+
+
+def damped(A, b, lam):
+    n = A.shape[1]
+    return np.linalg.lstsq(np.vstack([A, lam * np.eye(n)]), np.r_[b, np.zeros(n)], rcond=None)[0]
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_chunks_of_any_size_give_the_same_steps(kernels):
+    A, b = dense(83, 47)
+    whole, parts = (begun(A, b, 40, kernels) for _ in range(2))
+    spent = whole.advance(40)
+    for count in (1, 3, 17, 100):
+        parts.advance(count)
+    assert whole.k == parts.k == 40
+    assert whole.finished
+    assert not whole.exhausted
+    assert whole.products == 81
+    assert spent.compute <= whole.seconds
+    np.testing.assert_allclose(whole.small.diagonal, parts.small.diagonal, rtol=1e-11)
+    np.testing.assert_allclose(whole.small.below, parts.small.below, rtol=1e-11)
+    assert whole.advance(5).compute == 0
+    assert whole.k == 40
+
+
+def test_room_can_grow_and_the_steps_go_on():
+    A, b = dense(60, 60)
+    short, long_ = begun(A, b, 10), begun(A, b, 30)
+    short.advance(10)
+    short.grow(30)
+    short.advance(20)
+    long_.advance(30)
+    np.testing.assert_array_equal(short.small.diagonal, long_.small.diagonal)
+    np.testing.assert_array_equal(short.solve(0.3), long_.solve(0.3))
+    short.grow(3)
+    assert short.most == 30
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_solution_residual_and_projection(kernels):
+    A, b = dense(70, 33)
+    run = begun(A, b, 41, kernels)
+    run.advance(41)
+    x = damped(A, b, 0.7)
+    np.testing.assert_allclose(run.solve(0.7), x, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(run.residual(0.7, b), b - A @ x, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(run.projection(x), coefficients(run.small, 0.7), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("orthogonal", [True, False])
+def test_a_matrix_of_low_rank_closes_the_ribbons(kernels, orthogonal):
+    """And ends the run, where V is kept orthogonal."""
+    A = dense(37, 3)[0] @ dense(3, 29, 1)[0]
+    run = begun(A, dense(37, 1, 2)[1], 37, kernels, orthogonal)
+    run.advance(37)
+    at = points(run.small, np.array([1e-3, 1.0]))
+    assert run.exhausted == orthogonal
+    assert not orthogonal or run.k <= 4
+    np.testing.assert_allclose(at.widths, 0, atol=1e-12)
+    x = damped(A, dense(37, 1, 2)[1], 1e-3)
+    assert at.solution[0] == pytest.approx(np.linalg.norm(x), rel=1e-9)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["shaw", "wing", "baart", "foxgood", "i_laplace"])
+def test_steps_made_of_rounding_errors_are_left_out(name, dtype, kernels):
+    """They would feed on themselves: in float32 alpha overflows after some forty of them."""
+    A, b, _ = make(name, n=64)
+    run = begun(A.astype(dtype), b, 64, kernels)
+    run.advance(64)
+    assert run.exhausted
+    assert run.k < 30
+    V = run.work.V[: run.k].astype(float)
+    assert np.abs(V @ V.T - np.eye(run.k)).max() < 0.01
+    assert max(run.small.diagonal.max(), run.small.below[1:].max()) <= np.linalg.norm(A, 2) * (1 + 1e-5)
+
+
+class Repeating:
+    """Kernels whose V[2:] all are V[0] again, and zeros from `end` on, as after a matrix that is used up."""
+
+    end: int | None = None
+    index_types, start, project = map(staticmethod, (cpu_numpy.index_types, cpu_numpy.start, cpu_numpy.project))
+
+    @classmethod
+    def steps(cls, work, first, count, orthogonal, tiny):
+        cpu_numpy.steps(work, first, count, orthogonal, tiny)
+        work.V[2:] = work.V[0]
+        if cls.end:
+            work.alpha[cls.end:], work.V[cls.end:] = 0, 0
+
+
+@pytest.mark.parametrize("end", [4, None])
+def test_a_repeated_vector_ends_the_run_where_it_is_though_zeros_follow(end, monkeypatch):
+    monkeypatch.setattr(Repeating, "end", end)
+    run = begun(*dense(20, 15), 8, Repeating)
+    run.advance(8)
+    assert (run.k, run.exhausted) == (2, True)
+    assert run.small.diagonal[2] == 0
+
+
+def test_the_look_at_v_is_what_ends_them(monkeypatch):
+    """What follows real rounding errors differs from processor to processor: alpha overflows, or becomes 0."""
+    monkeypatch.setattr("compute.labs.l_curve.bidiagonal.LOST", 2.0)  # more than two unit vectors can have in common
+    run = begun(*dense(20, 15), 8, Repeating)
+    run.advance(8)
+    assert (run.k, run.exhausted) == (8, False)
+
+
+def test_an_overflow_on_the_way_is_said():
+    class Overflowing(Repeating):
+        @classmethod
+        def steps(cls, work, first, count, orthogonal, tiny):
+            cpu_numpy.steps(work, first, count, orthogonal, tiny)
+            work.alpha[5] = np.inf
+
+    run = begun(*dense(20, 15), 8, Overflowing)
+    with pytest.raises(ValueError, match="overflow"):
+        run.advance(8)
+
+
+def test_b_must_reach_the_columns_of_a():
+    with pytest.raises(ValueError, match="b must not be orthogonal to every column of A; in float64 it is"):
+        begun(np.diag([1.0, 0.0]), [0.0, 1.0], 2)
+
+
+def test_an_overflow_is_said():
+    A = np.diag([1e30, 1.0]).astype("float32")
+    with np.errstate(over="ignore", invalid="ignore"), pytest.raises(ValueError, match="small enough for float32"):
+        begun(A, [1e39, 1.0], 2)
+
+
+def test_room_and_memory():
+    assert room_for((50, 20), 100, orthogonal=True) == 28
+    assert room_for((50, 20), 100, orthogonal=False) == 100
+    assert room_for((50, 20), 5, orthogonal=True) == 5
+    A = sp.random(300, 200, 0.1, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
+    run = Bidiagonalisation(Host(), cpu_numba, A, 50, True)
+    arrays = [run.work.V, run.work.u, run.work.w, run.work.c, run.work.alpha, run.work.beta]
+    held = run.work.A.nbytes + run.work.T.nbytes + sum(array.nbytes for array in arrays)
+    assert 0.8 * held < footprint(A, 50) < 2 * held
+    assert nbytes(200, A.nnz, 50, "float64") > footprint(A, 50)
+    assert run.bytes_per_product == (run.work.A.nbytes + run.work.T.nbytes) / 2 + 4 * 500

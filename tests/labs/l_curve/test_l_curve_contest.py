@@ -1,0 +1,146 @@
+"""The live comparison of L-curve labs: whole curves of the present problem, compared by their norms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from compute.comparison import contest
+from compute.comparison.contest import Book, Contestant
+from compute.comparison.live import CALM, Comparison
+from compute.frames import Frame
+from compute.labs.l_curve import LCurve
+from compute.labs.l_curve.comparison import CITED, LARGEST, ROUNDING, RULES, CurveTarget
+from compute.labs.l_curve.problems import make
+from compute.record import Recorded
+from compute.timings import Timing
+from tests.comparing import Handle
+
+
+def values(**changes):
+    defaults = {name: LCurve.param[name].default for name in LCurve.param if name != "name"}
+    return defaults | {"backend": "cpu_numba", "problem": "shaw", "n": 40} | changes
+
+
+class Session:
+    def __init__(self, shown):
+        self.now, self.asked = 0.0, []
+        self.comparison = Comparison("l_curve", lambda *how: Handle(LCurve, self.asked, *how), Book(), lambda: self.now)
+        self.comparison.follow(shown)
+
+    def turn(self, times=1):
+        for _ in range(times):
+            self.now += CALM + 1
+            self.comparison.tick()
+        return self.comparison.verdict()
+
+
+@pytest.fixture(autouse=True)
+def cpu_only(monkeypatch):
+    monkeypatch.setattr(contest, "BACKENDS", [b for b in contest.BACKENDS if b.device == "host"])
+
+
+def test_results_are_compared_before_curves_are_timed():
+    session = Session(values(dtype="float32", tolerance=1e-3))
+    verdict = session.turn(30)
+    assert verdict.state == "agree", verdict
+    asked = [(given["backend"], given["dtype"]) for _, given in session.asked]
+    assert asked[0] == ("cpu_numpy", "float64")
+    assert set(asked[1:]) == {("cpu_numpy", "float32"), ("cpu_numba", "float32")}
+    assert all(standing.measurement.step.median > 0 for standing in verdict.standings)
+    assert 0 < verdict.agreement.difference <= verdict.agreement.tolerance
+
+
+def test_a_result_that_differs_shows_no_speed_up(monkeypatch):
+    right = CurveTarget.result
+    off = {"cpu_numba": 1.02}
+    monkeypatch.setattr(CurveTarget, "result", lambda self: right(self) * off.get(self._lab.backend, 1))
+    verdict = Session(values()).turn(12)
+    assert verdict.state == "disagree"
+    assert verdict.speed_up is None
+
+
+def test_the_result_of_a_twin_are_the_norms_of_tikhonov_solutions():
+    A, b, _ = make("shaw", n=40)
+    twin = CurveTarget(LCurve(**values(lambdas=(1e-3, 1.0, 7), tolerance=1e-10)))
+    residual, solution = twin.result()
+    for k, lam in enumerate(np.geomspace(1e-3, 1.0, 7)):
+        x = np.linalg.solve(A.T @ A + lam**2 * np.eye(40), A.T @ b)
+        assert residual[k] == pytest.approx(np.linalg.norm(A @ x - b), rel=1e-6)
+        assert solution[k] == pytest.approx(np.linalg.norm(x), rel=1e-6)
+    twin.close()
+
+
+def test_a_step_is_a_whole_curve():
+    twin = CurveTarget(LCurve(**values(problem="heat", n=120, noise=1e-2)))
+    timing = twin.advance(1)
+    while not timing.steps:
+        timing = twin.advance(1)
+    lab = LCurve(**values(problem="heat", n=120, noise=1e-2))
+    lab.solve()
+    assert timing.compute > 0
+    assert timing.cells >= 2 * lab.system.A.nnz * (lab.bidiagonal.k - lab.chunk)
+    twin.close()
+
+
+def test_a_curve_that_takes_too_long_is_given_up(monkeypatch):
+    monkeypatch.setattr("compute.labs.l_curve.comparison.PATIENCE", 0.0)
+    twin = CurveTarget(LCurve(**values(problem="random_sparse", n=900, tolerance=1e-9)))
+    with pytest.raises(ValueError, match="longer than 0 s"):
+        twin.advance(100)
+
+
+def test_a_large_problem_is_not_solved_a_second_time():
+    assert not RULES.refusal(Contestant("cpu_numba"), values(problem="random_sparse", n=3000, density=0.1))
+    assert "hold up" in RULES.refusal(Contestant("cpu_numba"), values(problem="random_sparse", n=15_000, density=0.1))
+    assert LARGEST < 15_000**2 * 0.1
+
+
+@pytest.mark.parametrize(
+    ("problem", "n", "small"), [("random_sparse", 15_000, 300), ("shaw", 900, 200), ("blur", 96, 48)]
+)
+def test_results_are_compared_at_a_size_that_is_solved_at_once(problem, n, small):
+    assert RULES.small(values(problem=problem, n=n))["n"] == small
+
+
+def test_an_own_problem_is_compared_as_it_is():
+    matrix = np.diag([3.0, 2.0, 1.0])
+    assert RULES.small(values(problem="own", n=3, options={"matrix": matrix, "rhs": np.ones(3)})) == {}
+
+
+def test_agreement_is_the_largest_relative_error_of_a_norm():
+    right = np.array([[1.0, 2.0], [3.0, 4.0]])
+    near, far = right * [[1.0, 1.0], [1.0, 1 + 1e-5]], right * [[1.0, 1.0], [1.01, 1.0]]
+    given = values(tolerance=1e-4, dtype="float64")
+    assert RULES.agreement(right, near, given, 1).difference == pytest.approx(1e-5)
+    assert RULES.agreement(right, near, given, 1).agrees
+    assert not RULES.agreement(right, far, given, 1).agrees
+    assert not RULES.agreement(right, np.full((2, 2), np.nan), given, 1).agrees
+    assert RULES.agreement(right, near, given, 1).tolerance == 1e-4 + ROUNDING["float64"]
+
+
+def test_the_facts_are_products_of_the_live_run():
+    known = {"seconds": 2.0, "products": 100.0, "bytes_per_product": 3e9, "steps": 50.0, "done": 1.0}
+    told = {
+        fact.name: fact.value for fact in RULES.facts(values(), Frame({}, known, Timing("cpu_numba", "", 1, 1)), 3e11)
+    }
+    assert told["Products"] == "50 /s"
+    assert told["Read by them"] == "150 GB/s"
+    assert told["Part of the copy bandwidth"] == pytest.approx(50)
+    assert told["Time to tolerance"] == 2.0
+    told = {fact.name: fact.value for fact in RULES.facts(values(), Frame({}, known | {"done": 0.0}, None), 3e11)}
+    assert math.isnan(told["Time to tolerance"])
+
+
+def test_the_tutorials_figures_stand_beside_its_problem_only():
+    ours = Recorded(
+        "l_curve", "H", "d", "gpu_cupy", "all λ at once", 15_000, 15_000, "float32", "curve, 10 λ", 0.05, 1.0
+    )
+    elsewhere = Recorded("l_curve", "H", "d", "gpu_cupy", "x", 3000, 3000, "float32", "curve, 10 λ", 0.05, 1.0)
+    assert RULES.chart(values(), [ours]) is None
+    chart = RULES.chart(values(problem="random_sparse", n=500), [ours, elsewhere])
+    assert chart.figures == (ours, *CITED)
+    assert chart.beside
+    assert RULES.elsewhere(values(problem="random_sparse", n=500, dtype="float32"), [ours, elsewhere]) == [ours]

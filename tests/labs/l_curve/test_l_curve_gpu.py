@@ -1,0 +1,210 @@
+"""The L-curve lab's kernels on a real GPU: against SciPy in float64, a dense SVD, and one way against another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from compute.backends import backend
+from compute.devices import Host
+from compute.labs.l_curve import baseline, cpu_numpy
+from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Bidiagonalisation, Rows, compressed
+from compute.labs.l_curve.problems import make
+from compute.labs.l_curve.small_system import points
+
+pytestmark = pytest.mark.gpu
+
+PACKAGE = "compute.labs.l_curve"
+DTYPES = ("float32", "float64")
+EPSILON = {"float32": 1.2e-7, "float64": 2.2e-16}
+SHAPES = [
+    (1, 1, 1), (5, 1, 0.5), (1, 700, 0.9), (40, 33, 0.02), (64, 64, 1), (997, 3001, 0.31), (7000, 13, 0.3),
+    (3000, 2000, 0.004), (501, 2003, 1),
+]  # fmt: skip
+
+
+@pytest.fixture(params=["gpu_cupy", "gpu_numba"])
+def gpu(request):
+    """(device, kernels) of one backend; skipped with the reason where it is missing."""
+    chosen = backend(request.param)
+    if chosen.missing:
+        pytest.skip(f"{chosen.name}: {chosen.missing}")
+    return chosen.open_device(), chosen.kernels(PACKAGE)
+
+
+@pytest.fixture
+def cupy(gpu):
+    device, kernels = gpu
+    if not hasattr(kernels, "two_products"):
+        pytest.skip("for the CUDA C kernels only")
+    return device, kernels
+
+
+def random_matrix(m, n, density, dtype, seed=1):
+    rng = np.random.default_rng(seed)
+    return compressed(sp.random(m, n, density, "csr", np.float64, rng, data_rvs=rng.standard_normal), dtype)
+
+
+def agrees(device, kernels, A):
+    x = np.random.default_rng(2).normal(size=A.shape[1]).astype(A.dtype)
+    truth, size = A.astype(np.float64) @ x.astype(np.float64), abs(A.astype(np.float64)) @ abs(x.astype(np.float64))
+    out = device.upload(np.full(A.shape[0], np.nan, A.dtype))
+    kernels.multiply(Rows.of(device, kernels, A), device.upload(x), out)
+    got = device.download(out)
+    np.testing.assert_array_less(abs(got - truth), 60 * EPSILON[A.dtype.name] * size + 1e-300)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_products_agree_on_odd_shapes(gpu, shape, dtype):
+    agrees(*gpu, random_matrix(*shape, dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [2**16 - 1, 2**16, 2**16 + 1])
+@pytest.mark.parametrize("rows", [7, 20_000])
+def test_products_around_the_reach_of_a_two_byte_column(gpu, rows, n, dtype):
+    A = sp.random(rows, n, 5e-3 if rows < 100 else 1e-3, "csr", dtype, np.random.default_rng(n))
+    A = sp.vstack([A, sp.csr_matrix(([3, 4], ([0, 0], [0, n - 1])), (2, n), dtype)]).tocsr()
+    agrees(*gpu, compressed(A, dtype))
+
+
+def begun(device, kernels, A, b, most):
+    work = BidiagonalArrays.of(device, kernels, A, most)
+    device.write(b.astype(A.dtype), work.u)
+    kernels.start(work)
+    return work
+
+
+def host(device, work, *names):
+    return [device.download(getattr(work, name)).astype(np.float64) for name in names]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("m", "n", "density"), [(6000, 6000, 0.1), (900, 400, 0.5), (300, 1500, 0.7), (64, 64, 1)])
+def test_steps_keep_the_relations_that_define_them(gpu, m, n, density, dtype):
+    """A V = U B, V orthonormal and u normalised, worked out in float64. The first one takes one pass in CUDA C."""
+    device, kernels = gpu
+    A, b, k = random_matrix(m, n, density, dtype), np.random.default_rng(3).normal(size=m), 40
+    work = begun(device, kernels, A, b, k)
+    U = [device.download(work.u).astype(np.float64)]
+    for j in range(k):
+        kernels.steps(work, j, 1, True, 0.0)
+        U.append(device.download(work.u).astype(np.float64))
+    V, alpha, beta = host(device, work, "V", "alpha", "beta")
+    V, U, B = V[:k], np.array(U).T, np.zeros((k + 1, k))
+    B[range(k), range(k)], B[range(1, k + 1), range(k)] = alpha[:k], beta[1:]
+    largest = np.linalg.norm(B, 2)
+    assert np.linalg.norm(A.astype(np.float64) @ V.T - U @ B, 2) <= 100 * EPSILON[dtype] * largest
+    assert np.linalg.norm(V @ V.T - np.eye(k), 2) <= 100 * EPSILON[dtype]
+    np.testing.assert_allclose(np.linalg.norm(U, axis=0), 1, rtol=30 * EPSILON[dtype])
+
+
+@pytest.mark.parametrize("orthogonal", [True, False])
+@pytest.mark.parametrize(("m", "n", "density"), [(6000, 6000, 0.1), (2000, 3000, 0.02), (200, 200, 1)])
+def test_runs_of_steps_equal_the_reference_and_themselves_to_the_bit(gpu, m, n, density, orthogonal):
+    """However they are split, and every time: nothing depends on which block or thread is first."""
+    device, kernels = gpu
+    A, b, k = random_matrix(m, n, density, "float64"), np.random.default_rng(4).normal(size=m), 12
+    reference = begun(Host(), cpu_numpy, A, b, k)
+    cpu_numpy.steps(reference, 0, k, orthogonal, 0.0)
+    made = []
+    for runs in ([k], [1] * k, [5, 7], [k], [k]):
+        work = begun(device, kernels, A, b, k)
+        for at, count in zip(np.cumsum([0, *runs]), runs, strict=False):
+            kernels.steps(work, int(at), count, orthogonal, 0.0)
+        made.append(host(device, work, "alpha", "beta", "V", "u"))
+    for got, truth in zip(made[0], (reference.alpha, reference.beta, reference.V, reference.u), strict=True):
+        np.testing.assert_allclose(got, truth, rtol=1e-8, atol=1e-8)
+    for other in made[1:]:
+        for got, same in zip(other, made[0], strict=True):
+            np.testing.assert_array_equal(got, same)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_pass_equals_two_products(cupy, dtype):
+    device, kernels = cupy
+    from compute.labs.l_curve import gpu_onepass
+
+    for m, n, density in [(6000, 6000, 0.1), (1000, 2000, 0.9), (3, 1500, 0.9), (4000, 700, 1)]:
+        A, b = random_matrix(m, n, density, dtype), np.random.default_rng(5).normal(size=m)
+        one, two = (begun(device, kernels, A, b, 10) for _ in range(2))
+        assert gpu_onepass.tiles_of(one.A) is not None
+        count = min(2, m, n) if m < 10 else 10
+        kernels.steps(one, 0, count, True, 0.0)
+        kernels.two_products(two, 0, count, True, 0.0)
+        for name in ("alpha", "beta", "V"):
+            got, truth = (host(device, work, name)[0][:count] for work in (one, two))
+            np.testing.assert_allclose(got, truth, rtol=0, atol=1e4 * EPSILON[dtype] * max(1, abs(truth).max()))
+
+
+def test_a_matrix_that_is_used_up_leaves_zeros(gpu):
+    device, kernels = gpu
+    A = compressed(np.diag([3.0, 2, 1, 1]), "float64")
+    work = begun(device, kernels, A, np.array([1.0, 1, 0, 0]), 6)
+    kernels.steps(work, 0, 6, True, 1e-13)
+    alpha, beta, V = host(device, work, "alpha", "beta", "V")
+    assert (alpha[:2] > 0).all()
+    assert not alpha[2:].any()
+    assert not V[2:].any()
+    assert np.isfinite(beta).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("rows", "width", "used"), [(1, 1, 1), (7, 2501, 5), (600, 15_000, 580), (3000, 260, 2999)])
+def test_combining_and_projecting_are_products_with_v(gpu, rows, width, used, dtype):
+    device, kernels = gpu
+    rng = np.random.default_rng(6)
+    V, y, x = (rng.normal(size=shape).astype(dtype) for shape in ((rows, width), used, width))
+    out, back = device.upload(np.full(width, np.nan, dtype)), device.upload(np.full(used, np.nan, dtype))
+    kernels.combine(device.upload(V), device.upload(y), out)
+    kernels.project(device.upload(V), device.upload(x), back)
+    small = 300 * EPSILON[dtype]
+    np.testing.assert_allclose(device.download(out), y.astype(float) @ V[:used], rtol=0, atol=small * used**0.5)
+    np.testing.assert_allclose(device.download(back), V[:used].astype(float) @ x, rtol=0, atol=small * width**0.5)
+
+
+@pytest.mark.parametrize(("name", "n"), [("shaw", 200), ("phillips", 200), ("random_sparse", 1500), ("tomo", 20)])
+def test_norms_and_bounds_are_those_of_a_dense_svd(gpu, name, n):
+    device, kernels = gpu
+    A, b, _ = make(name, n)
+    A = compressed(A, "float64")
+    left, values, _ = np.linalg.svd(A.toarray(), full_matrices=False)
+    lambdas, rest = np.geomspace(1e-3 * values[0], values[0], 20), b - left @ (left.T @ b)
+    damped = lambdas[:, None] ** 2 / (values**2 + lambdas[:, None] ** 2)
+    residual = np.sqrt(((damped * (left.T @ b)) ** 2).sum(axis=1) + rest @ rest)
+    solution = np.sqrt((((1 - damped) * (left.T @ b) / np.maximum(values, 1e-300)) ** 2).sum(axis=1))
+    run = Bidiagonalisation(device, kernels, A, min(*A.shape, 1500), True)
+    run.start(b)
+    while not run.finished and (run.k == 0 or points(run.small, lambdas).widths.max() > 1e-9):
+        run.advance(20)
+    at = points(run.small, lambdas)
+    np.testing.assert_allclose(at.residual, residual, rtol=1e-6)
+    np.testing.assert_allclose(at.solution, solution, rtol=1e-6)
+
+
+def test_launching_allocates_nothing(cupy):
+    import cupy as library
+
+    device, kernels = cupy
+    A = random_matrix(2000, 2000, 0.3, "float32")
+    work = begun(device, kernels, A, np.ones(2000), 20)
+    kernels.steps(work, 0, 4, True, 0.0)
+    used = library.get_default_memory_pool().used_bytes()
+    kernels.steps(work, 4, 16, True, 0.0)
+    kernels.multiply(work.A, work.w, work.u)
+    assert library.get_default_memory_pool().used_bytes() == used
+
+
+@pytest.mark.parametrize("solver", ["stacked", "damped"])
+def test_the_baseline_by_cupy_equals_the_one_by_scipy(cupy, solver):
+    from compute.labs.l_curve import gpu_baseline
+
+    A, b, _ = make("random_sparse", n=800)
+    lambdas = [0.3, 4.0, 60.0]
+    on_gpu = baseline.run(gpu_baseline.SOLVERS[solver](A, b), lambdas)
+    on_cpu = baseline.run(baseline.SOLVERS[solver](A, b), lambdas)
+    for name in ("residual_norm", "solution_norm"):
+        np.testing.assert_allclose(on_gpu.column(name), on_cpu.column(name), rtol=1e-3)
+    assert abs(on_gpu.column("iterations") - on_cpu.column("iterations")).max() <= 3

@@ -1,0 +1,235 @@
+"""What `fieldlab bench mandelbrot` times: the scenes as they are stated, right counts first, iterations as counted."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from compute import record
+from compute.__main__ import BAD_INPUT, OK, main
+from compute.backends import backend
+from compute.bench.rows import Plan
+from compute.bench.run import Bench
+from compute.bench.workload import Way, workload_of
+from compute.labs.mandelbrot import benchmark, cpu_numba, scenes
+from compute.labs.mandelbrot.benchmark import PanFixture, SceneFixture
+from compute.labs.mandelbrot.scenes import SCENES, CountsReference, OneLaunch, apart, kernels_of, lab_of
+from compute.labs.mandelbrot.views import Landmark
+
+NUMBA = backend("cpu_numba")
+SMALL = replace(SCENES["whole set"], shape=(33, 47), view=replace(SCENES["whole set"].view, max_iterations=60))
+DEEP = replace(SCENES["e14"], shape=(9, 14), view=replace(SCENES["e14"].view, max_iterations=900))
+
+
+def brute(scene):
+    """(ny, nx) counts by Python's own complex numbers, row 0 lowest, for square pixels around the centre."""
+    (ny, nx), view = scene.shape, scene.view
+    step = 4 / float(view.zoom) / ny
+    counts = np.empty((ny, nx), int)
+    for i, j in np.ndindex(ny, nx):
+        c = complex(
+            float(view.center[0]) + (j - (nx - 1) / 2) * step, float(view.center[1]) + (i - (ny - 1) / 2) * step
+        )
+        z, n = 0j, 0
+        while n < view.max_iterations:
+            z, n = z * z + c, n + 1
+            if abs(z) > 2:
+                break
+        counts[i, j] = n if abs(z) > 2 else view.max_iterations
+    return counts
+
+
+def way(variant=""):
+    kernels = {"frame": None, "perturbation": cpu_numba.perturbed} | dict(kernels_of(NUMBA))
+    name = variant or next(iter(kernels_of(NUMBA)))
+    return Way(NUMBA, name, kernels[name])
+
+
+def edges(scene):
+    """(x0, x1, y0, y1) of a view."""
+    height = 4 / float(scene.view.zoom)
+    width = height * scene.shape[1] / scene.shape[0]
+    x, y = (float(part) for part in scene.view.center)
+    return x - width / 2, x + width / 2, y - height / 2, y + height / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "shape", "iterations"),
+    [
+        ("lesson", (-1.5, 0, -1, 0), (2000, 3000), 20),
+        ("whole set", (-2, 1, -1.5, 1.5), (2048, 2048), 1000),
+        ("whole set, shortcuts", (-2, 1, -1.5, 1.5), (2048, 2048), 1000),
+        ("interior", (-0.25, 0.15, -0.2, 0.2), (2048, 2048), 4096),
+    ],
+)
+def test_the_scenes_are_those_that_are_stated(name, expected, shape, iterations):
+    scene = SCENES[name]
+    assert edges(scene) == pytest.approx(expected, abs=1e-12)
+    assert (scene.shape, scene.view.max_iterations) == (shape, iterations)
+    assert scene.shortcuts == name.endswith("shortcuts")
+
+
+def test_a_pan_moves_by_whole_pixels():
+    for gpu in (True, False):
+        (scene,) = benchmark.cases({"scenes": ("pan",)}, ("float64",), gpu=gpu)
+        step = 4 / float(scene.view.zoom) / scene.shape[0]
+        moved = (float(scenes.PAN[0][0]) - float(scene.view.center[0])) / step
+        assert moved == pytest.approx(scene.pan_pixels, abs=1e-9)
+
+
+def test_deep_scenes_have_one_arithmetic_and_are_small_without_a_gpu():
+    large = benchmark.cases({"scenes": ()}, benchmark.DTYPES, gpu=True)
+    small = benchmark.cases({"scenes": ()}, benchmark.DTYPES, gpu=False)
+    assert [case.name for case in large] == [case.name for case in small]
+    deep = {case.name: case for case in large if case.arithmetic.deep}
+    assert set(deep) == {"e14", "e113"}
+    assert all(case.dtype == "float64" and case.shape == (1080, 1920) and not case.plain for case in deep.values())
+    assert all("480 x 270" in case.title for case in small if case.name in deep)
+    assert sum(case.name == "lesson" for case in large) == 2
+    assert benchmark.cases({"scenes": ("e14",)}, ("float32",), gpu=True) == []
+
+
+@pytest.mark.parametrize("shortcuts", [False, True])
+def test_the_right_counts_are_brute_force_s(shortcuts):
+    right = CountsReference(replace(SMALL, shortcuts=shortcuts))
+    np.testing.assert_array_equal(right.counts, brute(SMALL))
+
+
+def test_the_right_counts_of_a_deep_scene_are_taken_on_a_lattice(monkeypatch):
+    monkeypatch.setattr(scenes, "LATTICE", 30)
+    right = CountsReference(DEEP)
+    assert right.stride == 2
+    assert right.counts.shape == (5, 7)
+    full = np.zeros(DEEP.shape, np.int32)
+    full[::2, ::2] = right.counts
+    assert right.error(full) == (0.0, 0.0)
+    assert "one pixel in 2 x 2" in right.name
+    with closing(lab_of(DEEP, "cpu_numba")) as lab:
+        assert right.error(lab.counts())[0] <= 1 / 35
+
+
+def test_the_difference_is_the_share_of_pixels_that_are_more_than_one_apart():
+    right = np.array([[1, 2, 3], [4, 5, 6]], np.int32)
+    got = right + np.array([[0, 1, 2], [-2, 0, -1]], np.int32)
+    assert apart(right, got) == (2 / 6, 2.0)
+
+
+def test_one_launch_is_the_whole_picture():
+    with closing(lab_of(SMALL, "cpu_numba")) as lab:
+        part = OneLaunch(lab.painting.task).part(scenes.ALL)
+        assert (part.first, part.last, part.stride, part.iterations, part.limit) == (0, 33, 1, 60, 60)
+        lab.painting.schedule = OneLaunch(lab.painting.task)
+        lab.painting.advance(scenes.ALL)
+        assert lab.finished
+        counts = lab.counts()
+    np.testing.assert_array_equal(counts, brute(SMALL))
+    with closing(lab_of(DEEP, "cpu_numba")) as lab:
+        assert OneLaunch(lab.painting.task).part(scenes.ALL).iterations == 900
+
+
+def test_a_picture_is_checked_and_its_iterations_are_those_that_were_done():
+    rig = SceneFixture(NUMBA.open_device(), SMALL, CountsReference(SMALL))
+    first, seconds = rig.first(way())
+    assert first.compute > 0
+    assert seconds > 0
+    checked = rig.check(way())
+    assert checked.difference == 0
+    timing = rig.run(way(), 3)
+    assert timing.steps == 3
+    assert timing.cells == brute(SMALL).sum()  # shortcuts off: every pixel does as many as it counts
+    assert timing.compute > 0
+
+
+def test_shortcuts_do_fewer_iterations_and_the_same_counts():
+    scene = replace(SMALL, shortcuts=True)
+    rig = SceneFixture(NUMBA.open_device(), scene, CountsReference(scene))
+    assert rig.check(way()).difference == 0
+    assert rig.run(way(), 1).cells < brute(SMALL).sum()
+
+
+def test_a_deep_picture_is_timed_by_the_backend_s_own_perturbation():
+    assert list(benchmark.variants(NUMBA, DEEP)) == ["perturbation"]
+    rig = SceneFixture(NUMBA.open_device(), DEEP, CountsReference(DEEP))
+    assert rig.check(way("perturbation")).difference == 0
+
+
+def test_a_pan_is_there_and_back_with_the_counts_of_the_view():
+    scene = replace(SCENES["pan"], shape=(30, 40), view=replace(SCENES["pan"].view, max_iterations=50))
+    rig = PanFixture(NUMBA.open_device(), scene, CountsReference(scene))
+    first, seconds = rig.first(way("frame"))
+    assert first.compute > 0
+    assert seconds > 0
+    checked = rig.check(way("frame"))
+    assert checked.difference <= 1 / 1200
+    timing = rig.run(way("frame"), 3)
+    assert timing.steps == 4
+    assert 0 < timing.cells < brute(scene).sum()  # only the strip was computed
+
+
+def test_a_kernel_with_wrong_counts_gets_no_time(monkeypatch, capsys):
+    def shallow(state, part):
+        cpu_numba.direct(state, replace(part, limit=part.limit - 5, iterations=part.iterations))
+        state.count[state.count < 0] = part.max_iterations - 2
+        state.totals[1] = 0
+
+    names = {"right": cpu_numba.direct, "planted": shallow}
+    monkeypatch.setattr(cpu_numba, "VARIANTS", names, raising=False)
+    plan = Plan("mandelbrot", (SMALL,), ("cpu_numba",), budget=5.0)
+    rows = {row.variant: row for row in Bench(plan).run().rows}
+    assert rows["planted"].status == "disagrees"
+    assert rows["planted"].measurement is None
+    assert "% of the pixels differ by more than 1" in rows["planted"].reason
+    assert rows["right"].status == "measured"
+
+
+def test_a_picture_that_would_take_too_long_is_skipped_after_a_coarse_one():
+    slow = replace(SMALL, view=Landmark(("-0.05", "0.0"), "10", 10**6), shape=(160, 160))
+    rows = Bench(Plan("mandelbrot", (slow,), ("cpu_numba",), budget=1e-3)).run().rows
+    assert {row.status for row in rows} == {"skipped"}
+    assert "are allowed for this case" in rows[0].reason
+
+
+def test_a_record_of_the_lab_is_whole(capsys, tmp_path, monkeypatch):
+    for table in (scenes.SCENES, benchmark.SCENES):
+        monkeypatch.setitem(table, "lesson", SMALL)
+        monkeypatch.setitem(table, "e14", DEEP)
+    saved = tmp_path / "record.json"
+    command = ["bench", "mandelbrot", "--scenes", "lesson,e14", "--backends", "cpu_numba", "--dtypes", "float64"]
+    assert main([*command, "--budget", "20", "--save", str(saved)]) == OK
+    out = capsys.readouterr().out
+    assert "Giter/s" in out
+    assert "% of FMA" in out
+    document = record.load(saved)
+    assert document["lab"] == "mandelbrot"
+    assert document["command"].endswith("--save record.json")
+    assert document["fma"].keys() == {"host float32", "host float64"}
+    figures = record.recorded(document)
+    assert {figure.case for figure in figures} == {"whole set", "e14"}
+    by_case = {result["scene"]: result for result in document["results"]}
+    assert by_case["e14"]["percent_of_fma"] is None
+    plain = by_case["whole set"]
+    share = 400 * plain["iterations_per_second"] / document["fma"]["host float64"]["roof"]
+    assert plain["percent_of_fma"] == pytest.approx(share)
+    assert plain["zoom"].startswith("1.333")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--scenes", "moon"], "--scenes: must be some of 'lesson'"),
+        (["--scenes", ","], "--scenes: no scene is given"),
+        (["--sizes", "512"], "unrecognized arguments"),
+    ],
+)
+def test_bad_input_is_answered_in_words(capsys, arguments, says):
+    assert main(["bench", "mandelbrot", *arguments]) == BAD_INPUT
+    assert says in capsys.readouterr().err
+
+
+def test_the_lab_can_be_benched():
+    assert workload_of("mandelbrot") is benchmark
+    assert json.dumps(SMALL.facts())

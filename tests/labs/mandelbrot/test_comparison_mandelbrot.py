@@ -1,0 +1,243 @@
+"""The live comparison of Mandelbrot labs: whole pictures of the present view, compared by their counts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from compute.comparison import contest, live
+from compute.comparison.contest import Book, Contestant
+from compute.comparison.live import CALM, Comparison
+from compute.engine.benchmark_target import FieldTarget, target_of
+from compute.frames import Frame
+from compute.labs.diffusion import Diffusion
+from compute.labs.mandelbrot import Mandelbrot, comparison, cpu_numba
+from compute.labs.mandelbrot.comparison import CITED, RULES, PictureTarget, is_lesson
+from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
+from compute.record import Recorded
+from compute.timings import Timing
+from tests.comparing import Handle
+
+
+def values(name="home", **changes):
+    view = VIEWS[name]
+    shown = {"center": view.center, "zoom": view.zoom, "max_iterations": view.max_iterations, "ny": 300, "nx": 400}
+    defaults = {name: Mandelbrot.param[name].default for name in Mandelbrot.param if name != "name"}
+    return defaults | shown | changes
+
+
+SMALL = values(ny=20, nx=24, max_iterations=80)
+
+
+class Session:
+    def __init__(self, values=SMALL):
+        self.now, self.asked = 0.0, []
+        self.comparison = Comparison(
+            "mandelbrot", lambda *how: Handle(Mandelbrot, self.asked, *how), Book(), lambda: self.now
+        )
+        self.comparison.follow(values)
+
+    def turn(self, times=1):
+        for _ in range(times):
+            self.now += CALM + 1
+            self.comparison.tick()
+        return self.comparison.verdict()
+
+
+@pytest.fixture(autouse=True)
+def cpu_only(monkeypatch):
+    here = [b for b in contest.BACKENDS if b.device == "host"]
+    monkeypatch.setattr(contest, "BACKENDS", here)
+    monkeypatch.setattr(comparison, "BACKENDS", here)
+    monkeypatch.setattr(live, "AGAIN", math.inf)  # how noisy this machine is must not decide
+    monkeypatch.setattr(live, "MOST", 12)
+
+
+def test_right_counts_give_a_speed_up_in_pictures():
+    verdict = Session().turn(25)
+    assert verdict.state == "agree"
+    assert verdict.title == "Numba over NumPy"
+    assert verdict.agreement.said == "0 % of pixels differ"
+    assert "24 × 20 pixels" in verdict.agreement.about
+    assert all(standing.measurement.cells > 480 for standing in verdict.standings)  # iterations, not pixels
+
+
+def test_wrong_counts_show_no_speed_up(monkeypatch):
+    def late(state, part):
+        right(state, part)
+        state.count[state.count > 0] += 2
+
+    right = cpu_numba.direct
+    monkeypatch.setattr(cpu_numba, "direct", late)
+    monkeypatch.setattr(cpu_numba, "VARIANTS", {"default": late}, raising=False)
+    verdict = Session().turn(25)
+    assert verdict.state == "disagree"
+    assert "% of pixels differ >" in verdict.agreement.said
+    assert verdict.standings[0].measurement is None
+
+
+def test_a_wheel_that_turns_asks_nothing():
+    session = Session()
+    for step in range(30):
+        session.now += CALM / 2
+        session.comparison.follow({**SMALL, "zoom": str(1 + step)})
+        session.comparison.tick()
+    assert session.asked == []
+    session.turn()
+    assert session.asked[0][1]["zoom"] == "30"
+
+
+def test_another_view_is_compared_anew_and_the_first_one_is_remembered():
+    session = Session()
+    first = session.turn(60)
+    session.comparison.follow({**SMALL, "zoom": "3"})
+    assert session.comparison.verdict().state == "measuring"
+    session.turn(60)
+    count = len(session.asked)
+    session.comparison.follow(SMALL)
+    assert session.comparison.verdict() == first
+    assert len(session.asked) == count
+
+
+def test_what_does_not_change_the_counts_asks_nothing_again():
+    session = Session()
+    session.turn(60)
+    count = len(session.asked)
+    session.comparison.follow({**SMALL, "colouring": "distance", "pointer": (0.5, 0.5), "julia": True})
+    session.turn(5)
+    assert len(session.asked) == count
+
+
+def test_a_view_that_takes_minutes_is_given_up_in_words(monkeypatch):
+    monkeypatch.setattr(comparison, "PATIENCE", 0.0)
+    verdict = Session(values(max_iterations=10**6)).turn(12)
+    assert verdict.state == "unavailable"
+    assert "takes longer than" in verdict.standings[0].note
+
+
+def test_all_ways_are_timed_at_the_same_reduced_size_and_compared_small():
+    large = values("e14", ny=1080, nx=1920)
+    session = Session(large)
+    sizes = {ask: RULES.small(large) if ask == "solve" else RULES.sampled(large) for ask in ("solve", "sample")}
+    assert sizes["sample"]["ny"] <= comparison.TIMED_ROWS
+    assert sizes["solve"]["ny"] * sizes["solve"]["nx"] * large["max_iterations"] <= 1.05 * comparison.DEEP_WORK
+    for size in sizes.values():
+        assert size["nx"] / size["ny"] == pytest.approx(1920 / 1080, rel=0.05)
+    session.turn()
+    assert session.asked[0][1]["ny"] == sizes["solve"]["ny"]
+    assert RULES.sampled(values(ny=50, nx=70)) == {"ny": 50, "nx": 70}
+
+
+def test_a_small_twin_keeps_the_arithmetic_of_the_live_picture():
+    """At 1/64 of the spacing "auto" takes perturbation where a small picture alone would still be direct."""
+    deep = values("home", zoom="300", ny=2000, nx=2000)
+    assert RULES.dtype(deep) == "float64"
+    assert RULES.own(Contestant("cpu_numba"), deep)["precision"] == "perturbation"
+    assert RULES.right(deep)["precision"] == "perturbation"
+    forced = values(precision="float32")
+    assert RULES.own(Contestant("cpu_numba"), forced) == {"precision": "float32"}
+    assert RULES.right(forced)["precision"] == "float64"
+    assert RULES.dtype(forced) == "float32"
+
+
+def test_agreement_is_the_share_of_pixels_and_few_pixels_allow_for_two():
+    right = np.zeros((20, 100), np.int32)
+    got = right.copy()
+    got[0, :2] = 7
+    two = RULES.agreement(right, got, SMALL | {"precision": "float64"}, 1)
+    assert two.said == "0.1 % of pixels differ"
+    assert two.agrees
+    got[0, 2] = 7
+    assert not RULES.agreement(right, got, SMALL | {"precision": "float64"}, 1).agrees
+    assert RULES.agreement(right, got, SMALL | {"precision": "float32"}, 1).agrees
+    assert "Largest difference 7" in two.about
+
+
+def test_a_twin_s_step_is_one_picture_of_the_iterations_it_took():
+    pictures = target_of(Mandelbrot(ny=16, nx=16, max_iterations=60, shortcuts=False))
+    assert isinstance(pictures, PictureTarget)
+    timing = pictures.advance(1)
+    while not timing.steps:
+        timing = pictures.advance(1)
+    assert timing.cells == pictures.result().sum()
+    assert timing.compute > 0
+    pictures.warm()
+    pictures.close()
+    assert isinstance(target_of(Diffusion(ny=8, nx=8)), FieldTarget)
+
+
+def test_a_picture_may_take_many_slices(monkeypatch):
+    monkeypatch.setattr(comparison, "SLICE", 0.0)
+    pictures = target_of(Mandelbrot(ny=700, nx=700, max_iterations=500, shortcuts=False))
+    slices = [pictures.advance(3)]
+    while not slices[-1].steps:
+        slices.append(pictures.advance(3))
+    assert len(slices) > 3
+    assert slices[-1].steps == 1
+    assert {timing.compute for timing in slices[:-1]} == {0.0}
+    pictures.close()
+
+
+def test_the_lesson_s_scene_is_known_by_centre_zoom_and_iterations():
+    lesson = values("lesson", ny=500, nx=700)
+    assert is_lesson(lesson)
+    assert is_lesson(lesson | {"zoom": "4.0", "center": ("-0.750", "-5e-1")})
+    for other in ({"zoom": "4.1"}, {"max_iterations": 21}, {"center": ("-0.75", "-0.4")}):
+        assert not is_lesson(lesson | other)
+    assert RULES.sampled(lesson) == {"ny": 2000, "nx": 3000, "shortcuts": False}
+    assert RULES.small(lesson)["ny"] <= comparison.CHECK_ROWS
+    assert RULES.chart(lesson | {"zoom": "5"}, ()) is None
+
+
+def test_the_lesson_s_chart_has_every_way_and_what_was_recorded_or_published():
+    def figure(**changes):
+        return replace(RECORDED, **changes)
+
+    figures = [
+        figure(), figure(case="whole set"), figure(lab="diffusion"), figure(backend="cpu_numba"),
+        figure(dtype="float32", variant="other"),
+    ]  # fmt: skip
+    chart = RULES.chart(values("lesson"), figures)
+    assert set(chart.ways) >= {Contestant("cpu_numba"), Contestant("cpu_numpy")}
+    assert chart.figures == (RECORDED, *CITED)
+
+
+RECORDED = Recorded(
+    "mandelbrot", "a GPU", "2026-01-02", "gpu_cupy", "fast", *LESSON_SHAPE, "float64", "lesson", 5e-5, 1e12
+)
+
+
+def test_where_there_is_no_gpu_a_recorded_figure_of_the_whole_set_is_shown():
+    whole = replace(RECORDED, case="whole set")
+    slow = replace(whole, step=1.0, variant="slow")
+    other = replace(whole, dtype="float32")
+    assert RULES.elsewhere(values(), [RECORDED, slow, whole, other]) == [whole]
+    assert RULES.elsewhere(values(precision="float32"), [whole, other]) == [other]
+    assert RULES.elsewhere(values(), [RECORDED]) == []
+
+
+def test_the_published_figures_are_cited():
+    assert len(CITED) == 8
+    assert all(figure.cited and figure.case == "lesson" for figure in CITED)
+    assert {figure.variant: figure.step for figure in CITED}["Python"] == 24.718
+
+
+def frame(**facts):
+    return Frame({}, facts, Timing("cpu_numba", "", 1, 1))
+
+
+def test_the_facts_of_a_frame_are_rates_of_iterations_that_were_done():
+    done = {"iterations": 6e9, "compute_seconds": 2.0, "finished": 1.0}
+    told = {fact.name: fact.value for fact in RULES.facts(values(), frame(**done), 48e9)}
+    assert told["Rate of this picture"] == 3e9
+    assert told["Part of the FMA roof"] == pytest.approx(25)  # 4 instructions each
+    assert told["Time of the full picture"] == 2.0
+    assert told["Iterations done"] == 6e9
+    deep = {fact.name: fact.value for fact in RULES.facts(values("e14"), frame(**done), 48e9)}
+    assert np.isnan(deep["Part of the FMA roof"])
+    for unfinished in (done | {"finished": 0.0}, {}, done | {"reused": 0.9}, done | {"compute_seconds": 0.0}):
+        told = {fact.name: fact.value for fact in RULES.facts(values(), frame(**unfinished), 48e9)}
+        assert np.isnan(told["Time of the full picture"])

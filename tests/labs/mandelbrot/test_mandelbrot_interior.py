@@ -1,0 +1,140 @@
+"""The multiplier of the attracting cycle: against formulas for periods 1 to 3 and roots for others, in each backend."""
+
+from __future__ import annotations
+
+import gmpy2
+import numpy as np
+import pytest
+
+from compute.labs.mandelbrot import cpu_numpy as reference
+from compute.labs.mandelbrot import cycle
+
+TOP = 77  # count of a pixel that did not escape
+RINGS = [0.001, 0.3, 0.9, 0.99, 0.9999, 1.0]
+
+
+@pytest.fixture
+def kernel(any_backend):
+    """The kernel of each backend in turn, made easy to call."""
+    return eased(any_backend.open_device(), any_backend.kernels("compute.labs.mandelbrot").multiplier)
+
+
+def eased(device, run):
+    """A function that computes |multiplier| of points c; its `.grid` that of a grid (re, im, count)."""
+
+    def multiplier(re, im, count, settle, longest):
+        out = device.upload(np.full(count.shape, 7, np.float32))
+        arrays = [device.upload(np.asarray(a)) for a in (re, im, count.astype(np.int32))]
+        run(*arrays, out, TOP, settle, longest)
+        return device.download(out)
+
+    def of(points, settle=1000, longest=64):
+        """One row and one column of a grid for each point; its diagonal is asked for."""
+        points = np.atleast_1d(points).astype(complex)
+        count = np.where(np.eye(points.size, dtype=bool), TOP, 3)
+        made = multiplier(points.real.copy(), points.imag.copy(), count, settle, longest)
+        assert np.isnan(made[count == 3]).all()
+        return made.diagonal()
+
+    of.grid = multiplier
+    return of
+
+
+def multipliers(radius, number=41):
+    return radius * np.exp(2j * np.pi * np.arange(number) / (number - 1))
+
+
+def returns(c, period):
+    """f^period(0) and its derivative by c."""
+    z, slope = 0 * c, 0 * c
+    for _ in range(period):
+        z, slope = z * z + c, 2 * z * slope + 1
+    return z, slope
+
+
+def centres(period):
+    """The 2^(period - 1) solutions c of f^period(0) = 0: centres of components of that period or a divisor of it."""
+    z = np.polynomial.Polynomial([0])
+    for _ in range(period):
+        z = z**2 + np.polynomial.Polynomial([0, 1])
+    c = z.roots().astype(complex)
+    for _ in range(8):  # the coefficients have few digits left
+        value, slope = returns(c, period)
+        c = c - value / slope
+    return c
+
+
+@pytest.mark.parametrize("radius", RINGS)
+def test_in_the_cardioid_and_the_disc(kernel, radius):
+    lam = multipliers(radius)
+    np.testing.assert_allclose(kernel(lam / 2 - lam**2 / 4), radius, atol=1e-6)  # lam = 1 - sqrt(1 - 4 c)
+    np.testing.assert_allclose(kernel(lam / 4 - 1), radius, atol=1e-6)  # lam = 4 (1 + c)
+
+
+@pytest.mark.parametrize("radius", RINGS)
+def test_in_the_components_of_period_three(kernel, radius):
+    """There c^3 + 2 c^2 + (1 - m) c + (1 - m)^2 = 0 with m = lam / 8: the resultant of f^3(z) = z and lam."""
+    points = np.array([np.roots([1, 2, 1 - m, (1 - m) ** 2]) for m in multipliers(radius, 21) / 8])
+    np.testing.assert_allclose(kernel(points.ravel()), radius, atol=1e-5)
+
+
+@pytest.mark.parametrize("period", [4, 5, 6])
+def test_the_centre_of_a_component_has_multiplier_zero(kernel, period):
+    points = centres(period)
+    assert np.unique(points.round(9)).size == 2 ** (period - 1)
+    np.testing.assert_allclose(kernel(points), 0, atol=1e-6)
+
+
+def test_near_a_centre_the_multiplier_grows_as_its_derivative_says(kernel):
+    """Of the largest island, period 3 at -1.7549: d lam / dc = 2^3 z1 z2 d(f^3(0))/dc at the centre."""
+    centre = min(centres(3), key=lambda c: c.real)
+    rate = 8 * centre * (centre**2 + centre) * returns(centre, 3)[1]
+    np.testing.assert_allclose(kernel(centre + 1e-6 * np.exp(1j * np.arange(5))), abs(rate) * 1e-6, rtol=1e-3)
+
+
+def test_in_an_island_of_period_39_as_with_300_bits(kernel):
+    """Near the seahorses: the orbit itself, for so long that it has reached the cycle, and the product along that."""
+    points = -0.7436423016578859 + 0.13182651981259472j + 2e-7 * np.array([0, 1, 1j, -1, 0.5 - 1j])
+    truth = []
+    with gmpy2.context(precision=300):
+        for point in points:
+            z, c, product = gmpy2.mpc(0), gmpy2.mpc(complex(point)), gmpy2.mpc(1)
+            for _ in range(39 * 300):
+                z = z * z + c
+            for _ in range(39):
+                product, z = 2 * z * product, z * z + c
+            truth.append(float(abs(product)))
+    np.testing.assert_allclose(kernel(points, settle=4096, longest=64), truth, rtol=1e-6, atol=1e-7)
+    assert 0.01 < max(truth) < 0.9
+
+
+def test_no_cycle_no_number(kernel):
+    assert np.isnan(kernel([1j, -2, 0.26, 2 + 2j, -1.401155189])).all()  # repelling cycles, outside, Feigenbaum's point
+    centre = min(centres(5), key=lambda c: c.real)
+    assert np.isnan(kernel(centre, longest=4)).all()
+    assert kernel(centre, longest=5) < 1e-3
+    assert np.isnan(kernel([0.1], settle=0)).all()
+    assert np.isnan(kernel(centre, settle=4)).all()  # no period longer than the orbit is tried
+
+
+def test_a_multiple_of_the_period_gives_the_multiplier_of_the_cycle_itself():
+    for c in (0.1 + 0.2j, -0.1 - 0.6j):
+        w = (1 - np.sqrt(1 - 4 * c)) / 2
+        for period in (1, 2, 6):
+            assert cycle.strength(w.real, w.imag, c.real, c.imag, period) == pytest.approx(abs(2 * w), rel=1e-12)
+            assert reference._strength(np.array([w]), np.array([c]), period) == pytest.approx(abs(2 * w), rel=1e-12)
+    assert cycle.strength(0.5, 1.5, -2.0, 0.0, 1) == cycle.NOTHING
+
+
+def test_every_backend_agrees_with_numpy_on_a_view(kernel):
+    re, im = np.linspace(-2.1, 0.6, 173), np.linspace(-1.2, 1.2, 131)
+    c, z = re + 1j * im[:, None], 0
+    for _ in range(1000):
+        z = np.where(np.abs(z) <= 2, z * z + c, 9)
+    count, truth = np.where(np.abs(z) <= 2, TOP, 5), np.empty((131, 173), np.float32)
+    reference.multiplier(re, im, count, truth, TOP, 300, 32)
+    got = kernel.grid(re, im, count, 300, 32)
+    assert np.isnan(got[count == 5]).all()
+    differ = ~np.isclose(got, truth, rtol=1e-5, atol=1e-6, equal_nan=True)
+    assert differ.sum() <= 3  # pixels on the boundary, where rounding decides
+    assert np.isfinite(truth).sum() > 0.97 * (count == TOP).sum()

@@ -1,0 +1,162 @@
+"""What a new view takes over from the last one: the same counts as from scratch, with less work."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compute.labs.mandelbrot import Mandelbrot
+from compute.labs.mandelbrot.place import Place
+from compute.labs.mandelbrot.schedule import CLOSE, overlap
+from compute.labs.mandelbrot.views import VIEWS
+
+NY, NX = 50, 80  # 4 / 50 is a finite decimal: a pan by pixels is exact
+HOME = {"ny": NY, "nx": NX, "center": ("-0.75", "0.1"), "zoom": "2", "max_iterations": 300, "reuse": True}
+
+
+def place(re="-0.75", im="0.1", zoom="2", ny=NY, nx=NX):
+    return Place.of((re, im), zoom, ny, nx)
+
+
+def centres(view):
+    """All pixel centres, exact."""
+    columns = [view.re + (j - Fraction(view.nx - 1, 2)) * view.step for j in range(view.nx)]
+    rows = [view.im + (i - Fraction(view.ny - 1, 2)) * view.step for i in range(view.ny)]
+    return rows, columns
+
+
+def coincide(old, new):
+    """The old index of each new row and column, by comparing their places; -1 where there is none."""
+    found = []
+    for were, are in zip(centres(old), centres(new), strict=True):
+        known = {where: k for k, where in enumerate(were)}
+        found.append([known.get(where, -1) for where in are])
+    return found
+
+
+def mapped(shared, size, start, was):
+    places = np.arange(size) * shared.num + start
+    good = (places % shared.den == 0) & (places >= 0) & (places // shared.den < was)
+    return np.where(good, places // shared.den, -1)
+
+
+@given(
+    st.integers(-30, 30),
+    st.integers(-20, 20),
+    st.sampled_from(["1", "2", "4"]),
+    st.integers(30, 61),
+    st.integers(40, 81),
+)
+def test_the_overlap_is_where_pixel_centres_coincide(right, up, zoom, ny, nx):
+    old = place()
+    step = 2 / Fraction(NY)
+    new = Place(old.re + right * step, old.im + up * step, Fraction(zoom) * NY / ny, ny, nx)
+    assert new.step in (old.step / 2, old.step, old.step * 2)
+    shared = overlap(old, new)
+    if shared is None:
+        return
+    rows, columns = coincide(old, shared.place)
+    np.testing.assert_array_equal(mapped(shared, ny, shared.y0, NY), rows)
+    np.testing.assert_array_equal(mapped(shared, nx, shared.x0, NX), columns)
+    assert max(abs(shared.place.re - new.re), abs(shared.place.im - new.im)) <= CLOSE * new.step
+
+
+def test_only_pans_by_whole_pixels_and_zooms_by_two_share_anything():
+    step = place().step
+    assert overlap(place(), place(zoom="2.5")) is None
+    assert overlap(place(), Place(place().re + step / 3, place().im, Fraction(2), NY, NX)) is None
+    assert overlap(place(), Place(place().re + 70 * step, place().im, Fraction(2), NY, NX)) is None
+    near = overlap(place(), Place(place().re + 7 * step + step / 2000, place().im, Fraction(2), NY, NX))
+    assert near.place.re == place().re + 7 * step
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"center": ("-0.55", "0.06")},
+        {"zoom": "4", "center": ("-0.74", "0.11")},  # the centre lies between pixels: a half of one makes them meet
+        {"zoom": "1", "center": ("-0.73", "0.12")},
+        {"center": ("-3", "9e-2")},
+    ],
+)
+def test_counts_are_those_from_scratch(any_backend, change):
+    lab = Mandelbrot(backend=any_backend.name, **HOME)
+    lab.counts()
+    lab.update(**change)
+    reused = lab.painting.reused
+    counts, smooth, done = lab.counts(), lab.smooth(), lab.iterations
+    fresh = Mandelbrot(backend=any_backend.name, **{**HOME, **change})
+    same = counts == fresh.counts()
+    assert same.mean() >= 0.999
+    np.testing.assert_allclose(smooth[same], fresh.smooth()[same], rtol=1e-3)
+    if change == {"center": ("-3", "9e-2")}:
+        assert reused == 0
+    else:
+        assert reused > 0.2
+        assert done < fresh.iterations
+    for each in (lab, fresh):
+        each.close()
+
+
+def test_a_picture_that_is_not_finished_goes_on_where_it_was(any_backend):
+    values = {**HOME, "max_iterations": 100_000, "shortcuts": False, "ny": 20, "nx": 32, "zoom": "0.5"}
+    lab = Mandelbrot(backend=any_backend.name, **values)
+    lab.painting.advance(20 * 32 * 5000)
+    assert not lab.finished
+    lab.update(center=("-0.35", "0.1"))  # one pixel is 0.4
+    assert lab.painting.reused > 0.9
+    counts, done = lab.counts(), lab.iterations
+    fresh = Mandelbrot(backend=any_backend.name, **{**values, "center": ("-0.35", "0.1")})
+    np.testing.assert_array_equal(counts, fresh.counts())
+    assert done < fresh.iterations
+    for each in (lab, fresh):
+        each.close()
+
+
+@pytest.mark.parametrize("name", ["e14", "e113"])
+def test_a_deep_pan_keeps_orbit_and_pixels(any_backend, name):
+    view, (ny, nx) = VIEWS[name], (20, 32)
+    lab = Mandelbrot(backend=any_backend.name, ny=ny, nx=nx, center=view.center, zoom=view.zoom, reuse=True,
+                     max_iterations=view.max_iterations)  # fmt: skip
+    lab.counts()
+    orbit = lab.painting.builder.orbit
+    step = lab.place.step
+    near = (_decimal(lab.place.re + 5 * step), _decimal(lab.place.im - 2 * step))
+    lab.update(center=near)
+    assert lab.painting.builder.orbit is orbit
+    assert lab.painting.reused > 0.7
+    counts = lab.counts()
+    fresh = Mandelbrot(backend=any_backend.name, ny=ny, nx=nx, center=near, zoom=view.zoom,
+                       max_iterations=view.max_iterations)  # fmt: skip
+    np.testing.assert_array_equal(counts, fresh.counts())
+    for each in (lab, fresh):
+        each.close()
+
+
+def test_nothing_is_kept_unless_asked_for():
+    lab = Mandelbrot(**{**HOME, "reuse": False})
+    lab.counts()
+    lab.update(zoom="4")
+    assert lab.painting.reused == 0
+
+
+def test_a_table_made_for_a_deeper_view_is_not_used_far_from_its_centre():
+    """Its jumps would be too long for pixels that lie farther away."""
+    view = VIEWS["e14"]
+    values = {"ny": 24, "nx": 40, "center": view.center, "max_iterations": view.max_iterations, "reuse": True}
+    lab = Mandelbrot(zoom="1e40", **values)
+    lab.counts()
+    orbit = lab.painting.builder.orbit
+    lab.update(zoom=view.zoom)
+    assert lab.painting.builder.orbit is orbit
+    np.testing.assert_array_equal(lab.counts(), Mandelbrot(zoom=view.zoom, **values).counts())
+
+
+def _decimal(number):
+    """Enough digits for a millionth of a pixel of every view here."""
+    scaled = round(number * 10**140)
+    return f"{'-' if scaled < 0 else ''}{abs(scaled)}e-140"

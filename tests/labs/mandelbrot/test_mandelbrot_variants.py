@@ -1,0 +1,122 @@
+"""Every way to write the direct kernel: right, cut into slices or not, and slow for the reason it gives."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from compute.backends import BACKENDS, backend
+from compute.labs.mandelbrot import Mandelbrot, gpu_cupy
+from compute.labs.mandelbrot.scenes import MIX, PACKAGE, REASONS, TOLERANCE
+from compute.labs.mandelbrot.state import LaunchPart
+from tests.sass import straight_runs
+
+VIEWS = {
+    "whole set": {"center": ("-0.6", "0.05"), "zoom": "1.3", "ny": 61, "nx": 83, "max_iterations": 150},
+    "filaments": {"center": ("-0.7436", "0.1318"), "zoom": "900", "ny": 40, "nx": 33, "max_iterations": 700},
+    "far outside": {"center": ("6", "7"), "zoom": "0.3", "ny": 7, "nx": 5, "max_iterations": 9},
+    "one pixel": {"center": ("0.3", "0.5"), "zoom": "1", "ny": 1, "nx": 1, "max_iterations": 1},
+}
+WAYS = [
+    (b.name, name)
+    for b, names in zip(
+        BACKENDS,
+        (
+            ["block"],
+            ["block", "test each step", "complex z**2"],
+            ["block", "test each step", "float64 literals", "complex z**2"],
+            ["block", "doubling by addition", "test each step"],
+        ),
+        strict=True,
+    )
+    for name in names
+]
+KERNELS = [pytest.param(*way, marks=pytest.mark.gpu if way[0].startswith("gpu") else ()) for way in WAYS]
+
+
+def lab_of(name, variant, view, dtype, **values):
+    chosen = backend(name)
+    if chosen.missing:
+        pytest.skip(f"{name}: {chosen.missing}")
+    return Mandelbrot(backend=name, variant=variant, precision=dtype, shortcuts=False, **(VIEWS[view] | values))
+
+
+@pytest.mark.parametrize(
+    ("view", "dtype"),
+    # Among the filaments a rounding of float32 changes one count in twelve, whoever does it.
+    [(view, dtype) for view in VIEWS for dtype in ("float32", "float64") if (view, dtype) != ("filaments", "float32")],
+)
+@pytest.mark.parametrize(("name", "variant"), KERNELS)
+def test_counts_and_smooth_counts_are_those_of_numpy(name, variant, dtype, view):
+    with closing(lab_of(name, variant, view, dtype)) as lab, closing(lab_of("cpu_numpy", "", view, dtype)) as truth:
+        counts, wanted = lab.counts(), truth.counts()
+        apart = np.abs(counts.astype(int) - wanted) > 1
+        assert apart.mean() <= TOLERANCE[dtype]
+        same = counts == wanted
+        assert same.mean() > 0.98
+        np.testing.assert_allclose(lab.smooth()[same], truth.smooth()[same], rtol=5e-3)
+        assert lab.iterations == counts.sum()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("name", "variant"), KERNELS)
+def test_slices_change_nothing(name, variant, dtype):
+    with closing(lab_of(name, variant, "whole set", dtype)) as lab:
+        truth, top = lab.counts(), lab.max_iterations
+        lab.reset()
+        kernel = backend(name).kernels(PACKAGE).VARIANTS[variant]
+        state, device, turn = lab.state, lab.device, 0
+        while (device.download(state.count) < 0).any():
+            state.forget_totals(device)
+            first, last = ((0, 30), (30, 61))[turn % 2]
+            before = device.download(state.count)
+            kernel(state, LaunchPart(first, last, 1, (3, 21, 64)[turn % 3], top, top, shortcuts=False))
+            after, (did, left) = device.download(state.count), state.sums(device)
+            assert left == (after[first:last] < 0).sum()
+            assert did == done(after).sum() - done(before).sum()
+            turn += 1
+        np.testing.assert_array_equal(device.download(state.count), truth)
+
+
+def done(counts):
+    """Iterations of each pixel so far."""
+    return np.where(counts < 0, -1 - counts.astype(int), counts)
+
+
+def test_every_kernel_of_a_backend_that_is_here_says_what_it_costs_and_why():
+    listed = set(WAYS)
+    for b in BACKENDS:
+        assert b.missing or {(b.name, name) for name in b.kernels(PACKAGE).VARIANTS} == {
+            w for w in listed if w[0] == b.name
+        }
+    assert set(MIX) == {(*way, dtype) for way in listed for dtype in ("float32", "float64")}
+    assert {variant for _, variant in listed} == {"block", *REASONS}
+
+
+@pytest.mark.parametrize(
+    ("source", "kernel", "dtype", "steps", "step"),
+    [
+        ("SOURCE", "direct", "float32", 128, {"FFMA": 4}),
+        ("SOURCE", "direct", "float64", 128, {"DFMA": 3, "integer": 1}),
+        ("SLOW_SOURCE", "additions", "float32", 32, {"FFMA": 3, "FADD": 1}),
+        ("SLOW_SOURCE", "additions", "float64", 32, {"DFMA": 3, "DADD": 1}),
+    ],
+)
+def test_a_step_of_the_compiled_kernels_has_the_instructions_that_are_said(source, kernel, dtype, steps, step):
+    """In the machine code for sm_90: the block's steps in a row, and at its end one test, a multiplication the most."""
+    runs = straight_runs(getattr(gpu_cupy, source), kernel, defines={"REAL": gpu_cupy.REAL[dtype]})
+    longest = max(runs, key=lambda run: sum(run.values()))
+    test = 1 if "FFMA" in step or "DFMA" in step else 0
+    for name, count in step.items():
+        of_loop = 2 if name == "integer" else 0  # its counter
+        assert 0 <= longest[name] - steps * count - (test if name.endswith("FMA") else 0) <= of_loop
+    assert sum(longest.values()) <= steps * sum(step.values()) + 8
+
+
+@pytest.mark.parametrize(("dtype", "letter"), [("float32", "F"), ("float64", "D")])
+def test_a_test_each_step_triples_the_instructions(dtype, letter):
+    runs = straight_runs(gpu_cupy.SLOW_SOURCE, "each_step", defines={"REAL": gpu_cupy.REAL[dtype]})
+    loop = next(run for run in runs if (run[f"{letter}MUL"], run[f"{letter}ADD"], run["other"]) == (3, 3, 0))
+    assert (loop[f"{letter}FMA"], loop[f"{letter}SETP"], sum(loop.values())) == (2, 1, 12)
