@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.labs.crossover.sight import Sight
-from app.labs.crossover.ways import WayControls
+from app.labs.crossover.controls import WayControls
+from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.machine import Machine
 from app.session import Session
 from app.views import first_values, view_of
@@ -107,9 +107,9 @@ def test_the_readout_races_all_that_are_ready(ready, selected):
 
 
 def ticks(opened, changed):
-    sight = Sight(opened)
+    model = SweepViewModel(opened)
     runner = SimpleNamespace(change=lambda **values: changed.update(values))
-    return WayControls(opened, sight, runner)
+    return WayControls(opened, model, runner)
 
 
 def test_the_crossover_ticks_the_ways_of_the_gpu_that_is_there(ready):

@@ -1,21 +1,310 @@
-"""The side bar of the crossover lab: run, then groups by what they change."""
+"""The side bar of the crossover lab: run, then groups by what they change.
+
+Nothing is measured before somebody asks for it, and a changed value ends what runs. The group "Compare" changes what is
+shown, and never what is measured.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import panel as pn
+import panel_material_ui as pmui
+
 from app.controls import Controls, accordion, column
-from app.labs.crossover.compare import CompareControls
-from app.labs.crossover.measure import MeasureControls
-from app.labs.crossover.runner import Runner
 from app.labs.crossover.stage import VIEWS, CrossoverStage
-from app.labs.crossover.task import TaskControls
-from app.labs.crossover.ways import WayControls
+from app.labs.crossover.sweep_view_model import SHOWN, SweepViewModel
+from app.labs.crossover.way_list import WayList, list_items, state
 from app.notices import Notices
 from app.session import Session
+from app.theme import stylesheet
+from app.typed import Typed, pass_on
+from app.widgets import FULL, Bound, icon
+from compute.backends import backend
 from compute.engine import messages
+from compute.labs.crossover import Crossover
+from compute.labs.crossover.catalogue import Way, workload, workloads
+from compute.labs.crossover.finding import BEST_CPU, BEST_GPU
+
+
+class SweepControls:
+    """Run, pause, again: the buttons of one session, and the one way to change what is measured."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.run = pmui.Button(label="Run", icon="play_arrow", size="medium", margin=(2, 4, 2, 8), width=104)
+        self.run.on_click(lambda event: self.toggle())
+        again = icon("replay", "Again from the beginning (R)", self.again, align="center")
+        self.panel = pmui.Row(self.run, again, margin=(8, 0), sizing_mode="stretch_width")
+        session.param.watch(lambda event: self.refresh(), "playing")
+
+    @property
+    def finished(self) -> bool:
+        """Whether all that was asked for is measured."""
+        frame = self.session.latest
+        return frame is not None and self.session.answered and frame.facts.get("finished") == 1
+
+    @property
+    def running(self) -> bool:
+        """Whether something is being measured."""
+        return self.session.playing and not self.finished
+
+    def toggle(self) -> None:
+        """Run, or pause; what is complete is measured again."""
+        if self.finished:
+            self.again()
+        else:
+            self.session.play(not self.session.playing)
+
+    def again(self) -> None:
+        """Forget what was measured, and run."""
+        self.session.answered = False  # the frame that is shown says nothing of what comes
+        self.session.act("reset")
+        self.session.play(True)
+        self.refresh()
+
+    def change(self, **values: Any) -> None:
+        """Set values of the lab and end what runs, which was about other values; nothing begins by itself."""
+        if all(self.session.values[name] == value for name, value in values.items()):
+            return
+        if self.session.playing:
+            self.session.play(False)
+        self.session.change(**values)
+
+    def refresh(self) -> None:
+        """Say on the button what a press would do."""
+        running = self.running
+        self.run.param.update(label="Pause" if running else "Run", icon="pause" if running else "play_arrow")
+
+
+HALF: dict[str, Any] = {"width": 112, "sizing_mode": "fixed"}
+
+
+class WorkloadControls(Bound):
+    """The group "Workload": its settings, the number type, the range of n; chosen() is called for another one."""
+
+    def __init__(self, session: Session, sweep: SweepControls, chosen: Callable[[], object]) -> None:
+        super().__init__(session)
+        self._sweep, self._chosen = sweep, chosen
+        values = session.values
+        titles = {w.title: w.name for w in workloads()}
+        self.workload = pmui.Select(label="Workload", options=titles, value=values["workload"], size="small", **FULL)
+        self.workload.param.watch(lambda event: self._choose(event.new), "value")
+        self.settings = {name: self._setting(name) for w in workloads() for name in w.settings}
+        self.dtype = pmui.Select(
+            label=self.parameter("dtype").label, options=list(self.parameter("dtype").objects), value=values["dtype"],
+            size="small", **FULL,
+        )  # fmt: skip
+        self.dtype.param.watch(lambda event: sweep.change(dtype=event.new), "value")
+        self.least = Typed("n from", None, partial(self._end, "least"), whole=True, optional=True, **HALF)
+        self.most = Typed("to", None, partial(self._end, "most"), whole=True, optional=True, **HALF)
+        ends = pmui.Row(self.least.panel, self.most.panel, margin=0)
+        self.panel = column(self.workload, *self.settings.values(), self.dtype, ends)
+        self._refresh()
+
+    def _setting(self, name: str) -> Any:
+        """A list for a setting that some workload has; it is seen only with that one."""
+        field = pmui.Select(label=name.capitalize(), options=[], size="small", visible=False, **FULL)
+        field.param.watch(lambda event: self._set(name, event.new), "value")
+        return field
+
+    def _choose(self, name: str) -> None:
+        if name != self.session.values["workload"]:
+            self._sweep.change(workload=name, ways=[], settings={}, least=None, most=None)
+            self._refresh()
+            self._chosen()
+
+    def _set(self, name: str, value: Any) -> None:
+        chosen = workload(self.session.values["workload"])
+        allowed = chosen.settings.get(name, ())
+        if value in allowed and value != self.session.values["settings"].get(name, allowed[0]):
+            self._sweep.change(settings={**self.session.values["settings"], name: value})
+
+    def _end(self, name: str, n: int | None) -> None:
+        """Set an end of the range, checked as the lab checks it, so that what is wrong stands below its field."""
+        chosen = workload(self.session.values["workload"])
+        if n is not None:
+            chosen.case(n, self.session.values["dtype"])
+        usual = dict(zip(("least", "most"), chosen.sizes, strict=True))
+        least, most = ({**usual, **{k: v for k, v in self._ends().items() if v}, name: n or usual[name]}[key]
+                       for key in ("least", "most"))  # fmt: skip
+        if least > most:
+            raise ValueError(f"least must be at most {most}, not {least}")
+        self._sweep.change(**{name: n})
+        self._show_ends()
+
+    def _ends(self) -> dict[str, int | None]:
+        return {name: self.session.values[name] for name in ("least", "most")}
+
+    def _show_ends(self) -> None:
+        least, most = workload(self.session.values["workload"]).sizes
+        ends = self._ends()
+        self.least.show(ends["least"] or least)
+        self.most.show(ends["most"] or most)
+
+    def _refresh(self) -> None:
+        chosen = workload(self.session.values["workload"])
+        given = self.session.values["settings"]
+        for name, field in self.settings.items():
+            allowed = chosen.settings.get(name, ())
+            field.visible = bool(allowed)
+            if allowed:
+                field.param.update(options=list(allowed), value=given.get(name, allowed[0]))
+        self._show_ends()
+
+    def follow(self, values: Mapping[str, Any]) -> None:
+        """Show values that the session took by itself, for instance because the engine refused others."""
+        if "workload" in values:
+            self.workload.value = values["workload"]
+        if "dtype" in values:
+            self.dtype.value = values["dtype"]
+        if not {"least", "most"} & set(values) or "workload" in values:
+            self._refresh()
+
+    def refused(self, text: str) -> bool:
+        """Show why the engine refused a value, beside its field; False if it is none of these fields."""
+        return pass_on(text, {"least": self.least, "most": self.most, "n": self.most})
+
+
+ONE = "<p class='absent' role='alert'>At least one way must stay.</p>"
+
+
+class WayControls:
+    """The group "Ways": which of them are measured."""
+
+    def __init__(self, session: Session, model: SweepViewModel, sweep: SweepControls) -> None:
+        self.session, self._model, self._sweep = session, model, sweep
+        self.list = WayList(self._switch, sizing_mode="stretch_width", margin=(0, 8))
+        self._note = pn.pane.HTML("", stylesheets=[stylesheet()], margin=(0, 16), visible=False)
+        self.panel = pmui.Column(self.list, self._note, margin=0, sizing_mode="stretch_width")
+
+    @property
+    def chosen(self) -> list[str]:
+        """The ways that are measured: those that were ticked; before that, those that the lab takes by itself."""
+        ticked: list[str] = list(self.session.values["ways"])
+        present = [way.name for way in self._model.ways if not way.missing]
+        return ticked or [name for name in self._model.measured if name in present] or present
+
+    def show(self) -> None:
+        """Write each way with its state."""
+        states = {name: state(line) for name, line in self._model.measured.items()}
+        self.list.show(list_items(self._model.ways, self.chosen, states))
+
+    def _switch(self, way: str, on: bool) -> None:
+        wanted = {*self.chosen, way} if on else set(self.chosen) - {way}
+        self._note.param.update(object="" if wanted else ONE, visible=not wanted)
+        if wanted:
+            ticked = [known for known in self._model.ways if known.name in wanted]
+            self._sweep.change(ways=[known.name for known in ticked], **self._engine_for(ticked))
+        self.show()
+        self.list.again()
+
+    def _engine_for(self, ticked: Sequence[Way]) -> dict[str, str]:
+        """The backend to change to: a GPU's engine runs the ways of the host as well, the host's none of a GPU."""
+        now = backend(self.session.values["backend"]).device
+        on_gpu = any(way.backend.device != "host" and not way.missing for way in ticked)
+        return {"backend": Crossover.home()} if on_gpu and now == "host" else {}
+
+
+CACHES = {"warm": False, "evicted": True}
+POINTS = {"1 n a decade": 1, "2 n a decade": 2, "3 n a decade": 3}
+
+
+class MeasureControls(Bound):
+    """The group "Measure": how long, on which caches, with the transfers or without."""
+
+    def __init__(self, session: Session, sweep: SweepControls) -> None:
+        super().__init__(session)
+        self._sweep = sweep
+        values = session.values
+        self.budget = Typed("Budget of sampling  [s]", values["budget"], self._set_budget)
+        self.longest = Typed("A call at most  [s]", values["longest"], self._set_longest)
+        self.grid = self._bind("per_decade", pmui.Select(
+            label="Points", options=POINTS, value=values["per_decade"], size="small", **FULL))  # fmt: skip
+        self.caches = self._bind("evict", pmui.Select(
+            label="Caches", options=CACHES, value=values["evict"], size="small", **FULL))  # fmt: skip
+        self.split = self._bind("split", pmui.Switch(label="Transfers too", value=values["split"], **FULL))
+        self.panel = column(self.budget.panel, self.longest.panel, self.grid, self.caches, self.split)
+
+    def _bind(self, name: str, widget: Any) -> Any:
+        self._widgets[name] = widget
+        widget.param.watch(lambda event: self._sweep.change(**{name: event.new}), "value")
+        return widget
+
+    def _set_budget(self, seconds: float) -> None:
+        self._checked("budget", seconds)
+
+    def _set_longest(self, seconds: float) -> None:
+        self._checked("longest", seconds)
+
+    def _checked(self, name: str, value: float) -> None:
+        low, high = self.parameter(name).bounds
+        if not low <= value <= high:
+            raise ValueError(f"{name} must be from {low:g} to {high:g} s, not {value:g}")
+        self._sweep.change(**{name: value})
+
+    def follow(self, values: Mapping[str, Any]) -> None:
+        """Show values that the session took by itself, for instance because the engine refused others."""
+        super().follow(values)
+        for name, field in (("budget", self.budget), ("longest", self.longest)):
+            if name in values and not field.panel.error_state:
+                field.show(values[name])
+
+    def refused(self, text: str) -> bool:
+        """Show why the engine refused a value, beside its field; False if it is none of these fields."""
+        field = {"budget": self.budget, "longest": self.longest}.get(text.split(" ", 1)[0])
+        if field is not None:
+            field.complain(text)
+        return field is not None
+
+
+BEST = {"Best GPU way": BEST_GPU, "Best CPU way": BEST_CPU}
+RECORDED = {"of ways that are absent here": SHOWN[0], "all": SHOWN[1], "none": SHOWN[2]}
+
+
+class CompareControls:
+    """The group "Compare": which curves are compared, and which are drawn beside those that are measured."""
+
+    def __init__(self, model: SweepViewModel, changed: Callable[[], object]) -> None:
+        self._model, self._changed = model, changed
+        self.fast = self._list("fast", "From which n is", BEST_GPU)
+        self.slow = self._list("slow", "faster than", BEST_CPU)
+        self.recorded = pmui.Select(label="Recorded curves", options=RECORDED, value=SHOWN[0], size="small", **FULL)
+        self.cited = pmui.Switch(label="Figures of tutorials", value=True, **FULL)
+        self.moving = pmui.Switch(label="Count moving the data", value=False, **FULL)
+        for name, field in (("recorded", self.recorded), ("cited", self.cited), ("moving", self.moving)):
+            self._bind(name, field)
+        self.panel = column(self.fast, self.slow, self.moving, self.recorded, self.cited)
+
+    def _list(self, name: str, label: str, value: str) -> Any:
+        field = pmui.Select(label=label, options=BEST, value=value, size="small", **FULL)
+        self._bind(name, field)
+        return field
+
+    def _bind(self, name: str, widget: Any) -> None:
+        widget.param.watch(lambda event: self._set(name, event.new), "value")
+
+    def _set(self, name: str, value: Any) -> None:
+        if value is not None and getattr(self._model.choice, name) != value:
+            setattr(self._model.choice, name, value)
+            self._model.session.later(self._changed)
+
+    def forget(self) -> None:
+        """Compare the best of each device again, after another workload was chosen."""
+        self.fast.value, self.slow.value = BEST_GPU, BEST_CPU
+
+    def show(self) -> None:
+        """Offer the lines that there are."""
+        lines = {f"{line.label}, {line.place}" if line.place else line.label: line.key for line in self._model.lines}
+        options = {**BEST, **lines}
+        for field in (self.fast, self.slow):
+            if field.options != options:
+                known = field.value in options.values()
+                field.param.update(options=options, **({} if known else {"value": next(iter(options.values()))}))
+        enabled = bool(self._model.session.values["split"])
+        self.moving.disabled = not enabled
 
 
 class CrossoverControls(Controls):
@@ -24,50 +313,50 @@ class CrossoverControls(Controls):
     def __init__(self, session: Session, stage: CrossoverStage, notices: Notices) -> None:
         super().__init__(session)
         self.stage = stage
-        self.runner = runner = Runner(session)
-        self.ways = WayControls(session, stage.sight, runner)
-        self.task = TaskControls(session, runner, self._turned)
-        self.measure = MeasureControls(session, runner)
-        self.compare = CompareControls(stage.sight, stage.refresh)
+        self.sweep = sweep = SweepControls(session)
+        self.ways = WayControls(session, stage.model, sweep)
+        self.workload = WorkloadControls(session, sweep, self._workload_chosen)
+        self.measure = MeasureControls(session, sweep)
+        self.compare = CompareControls(stage.model, stage.refresh)
         groups = {
-            "Workload": self.task.panel,
+            "Workload": self.workload.panel,
             "Ways": self.ways.panel,
             "Measure": self.measure.panel,
             "Compare": self.compare.panel,
         }
-        self.panel = column(runner.panel, accordion(groups, opened=(0, 1)))
+        self.panel = column(sweep.panel, accordion(groups, opened=(0, 1)))
         self.acts = {
-            "play": runner.toggle,
-            "again": runner.again,
+            "play": sweep.toggle,
+            "again": sweep.again,
             **{f"view {i}": partial(stage.turn, view) for i, view in enumerate(VIEWS.values(), start=1)},
         }
         self.tick()
 
-    def _turned(self) -> None:
-        """Another workload: nothing that was chosen about its ways makes sense any more."""
-        self.stage.sight.choice.code = ()
+    def _workload_chosen(self) -> None:
+        """Drop what was chosen about the ways of another workload."""
+        self.stage.model.choice.code = ()
         self.compare.forget()
-        self.stage.sight.look(self.session.latest)
+        self.stage.model.update(self.session.latest)
         self.tick()
         if self.stage.view == "programs":
             self.stage.programs.show()
         self.session.later(self.stage.refresh)
 
     def tick(self) -> None:
-        """A few times a second: what frames say."""
-        self.runner.refresh()
+        """Show what frames say, a few times a second."""
+        self.sweep.refresh()
         self.ways.show()
         self.compare.show()
 
     def follow(self, values: Mapping[str, Any]) -> None:
         """Show values that the session took by itself, for instance because the engine refused others."""
         super().follow(values)
-        for part in (self.task, self.measure):
+        for part in (self.workload, self.measure):
             part.follow(values)
         self.ways.list.again()
 
     def hear(self, event: Any) -> bool:
-        """An engine event; whether a field here says what it means."""
+        """Show an engine event beside the field that it is about; False if it is about none here."""
         if isinstance(event, messages.Refused):
-            return self.task.refused(event.text) or self.measure.refused(event.text)
+            return self.workload.refused(event.text) or self.measure.refused(event.text)
         return False

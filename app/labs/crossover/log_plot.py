@@ -1,16 +1,35 @@
-"""What the plots of the crossover lab have in common: two logarithmic axes, their type, and their size."""
+"""What the plots of the crossover lab share: logarithmic axes, type, size, columns, the words beside the pointer."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from bokeh.plotting import figure
 
 from app.log_axis import LogWindow
 from app.plot_type import keep_type, set_type, type_size
+from app.theme import FAMILY
 
+TIP = f"""
+<div style="font: var(--small, 14px) {FAMILY}; line-height: 1.4; max-width: 360px; margin: -8px; padding: 8px 12px;
+background: var(--paper); color: var(--ink); border: 1px solid var(--line); border-radius: 4px">
+<b>@name</b><br>@words{{safe}}</div>
+"""
 ABOVE, BESIDE = 8, 16  # px around what the axes enclose
 Place = tuple[int, int]  # px along x and y
+Columns = dict[str, list[Any]]
+
+
+def empty_columns(columns: Sequence[str]) -> Columns:
+    """Return empty columns of these names."""
+    return {column: [] for column in columns}
+
+
+def append_row(columns: Columns, *values: Any) -> None:
+    """Add a row."""
+    for column, value in zip(columns.values(), values, strict=True):
+        column.append(value)
 
 
 class LogPlot:
@@ -45,7 +64,7 @@ class LogPlot:
         raise NotImplementedError
 
     def _again(self) -> None:
-        """Draw what is shown once more: the look or the size is another."""
+        """Draw what is shown once more, after the type, the colours or the size have changed."""
         raise NotImplementedError
 
     def dress(self, dark: bool, presenter: bool) -> None:
@@ -70,7 +89,7 @@ class LogPlot:
 
     @property
     def inner(self) -> tuple[float, float]:
-        """(width, height) in px of what the axes enclose."""
+        """The size (width, height) in px of what the axes enclose."""
         left, below = self.AROUND[self._look[1]]
         width, height = (self.figure.width or 600) - left - BESIDE, (self.figure.height or 400) - below - ABOVE
         return max(1.0, width), max(1.0, height)

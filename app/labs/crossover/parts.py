@@ -1,12 +1,24 @@
-"""What the crossover lab's tab consists of."""
+"""What the crossover lab's tab consists of: its stage and controls, its keys, its numbers in the status bar."""
 
 from __future__ import annotations
 
 from app.labs.crossover.controls import CrossoverControls
-from app.labs.crossover.facts import facts
+from app.labs.crossover.labels import duration
 from app.labs.crossover.readout import CrossoverReadout
 from app.labs.crossover.stage import CrossoverStage
 from app.views import Parts
+from compute.frames import Frame
+
+
+def facts(frame: Frame) -> list[tuple[str, str, str]]:
+    """(label, value, kind) of each; kind is "", "warn" or "bad"."""
+    known = frame.facts
+    return [
+        ("done", f"{100 * known['progress']:.0f} %", ""),
+        ("measuring for", duration(known["elapsed"]), ""),
+        ("of", f"{frame.notes['workload']} {frame.notes['dtype']}", ""),
+    ]
+
 
 KEYS = {" ": "play", "r": "again", **{str(number): f"view {number}" for number in range(1, 8)}}
 HELP = """
@@ -28,5 +40,5 @@ PARTS = Parts(
     POINTER,
     pace=None,
     plays=False,
-    readout=lambda session, stage: CrossoverReadout(session, stage.sight),
+    readout=lambda session, stage: CrossoverReadout(session, stage.model),
 )

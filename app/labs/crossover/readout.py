@@ -1,23 +1,39 @@
-"""The right column: one large number, GPU over CPU at the largest n with evidence, and the times behind it."""
+"""The right column: one large number, GPU over CPU at the largest n with evidence, the times behind it, and the files.
+
+A finished sweep is offered as the same files that `fieldlab bench crossover` writes, every sample included.
+"""
 
 from __future__ import annotations
 
+import io
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from math import isfinite, log10
+from pathlib import Path
 from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
 
-from app.labs.crossover.kept import Keeper
-from app.labs.crossover.sight import Sight
-from app.labs.crossover.times import count, duration
+from app.labs.crossover.labels import count, duration
+from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.readout_view import allowed, factor, slower
+from app.saving import Format, Saves
 from app.session import Session
 from app.theme import ASSETS, stylesheet
+from compute import machine
+from compute.bench import pyperf, report, trace
+from compute.bench.rows import Results
+from compute.bench.series import Series, of_bench
+from compute.engine.messages import SnapshotTaken
 from compute.frames import Frame
 from compute.labs.crossover.finding import Finding, Line
 from compute.labs.crossover.report import INCLUDED
+from compute.labs.crossover.results import record_of, results_of
 from compute.timings import Spread
 
 DECADES = 6.0  # of the bars
@@ -26,14 +42,14 @@ ADVICE = "Press Run. Every way is first compared with the reference; only those 
 
 
 class CrossoverReadout:
-    """Of one session, whose stage keeps `sight` up to date."""
+    """The right column of one session, whose stage keeps `model` up to date."""
 
-    def __init__(self, session: Session, sight: Sight) -> None:
-        self._session, self._sight = session, sight
+    def __init__(self, session: Session, model: SweepViewModel) -> None:
+        self._session, self._model = session, model
         sheets = [stylesheet(), (ASSETS / "readout.css").read_text(encoding="utf-8")]
         self._text = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
-        self._keeper = Keeper(session)
-        self.panel = pmui.Column(self._text, self._keeper.saves.panel, sizing_mode="stretch_width", margin=(8, 16))
+        self._saves = SweepSaves(session)
+        self.panel = pmui.Column(self._text, self._saves.buttons.panel, sizing_mode="stretch_width", margin=(8, 16))
         self.tick()
 
     def frame(self, frame: Frame) -> None:
@@ -41,7 +57,7 @@ class CrossoverReadout:
 
     def event(self, event: Any) -> None:
         """An engine event: it may bring what is saved."""
-        self._keeper.event(event)
+        self._saves.event(event)
 
     def dress(self, dark: bool) -> None:
         """All colours follow the page's variables."""
@@ -51,23 +67,23 @@ class CrossoverReadout:
 
     def tick(self) -> None:
         """Write what is known, if it is something else."""
-        self._keeper.tick()
-        html = f"<div class='readout'>{readout(self._sight)}</div>"
+        self._saves.tick()
+        html = f"<div class='readout'>{readout_html(self._model)}</div>"
         if html != self._text.object:
             self._text.object = html
 
 
-def readout(sight: Sight) -> str:
-    """The text, as HTML."""
-    finding = sight.finding
+def readout_html(model: SweepViewModel) -> str:
+    """Return the text of the column as HTML."""
+    finding = model.finding
     if not finding.n or finding.ratio is None:
         return f"<div class='headline'><b class='words'>{TITLE}</b></div><p class='quiet'>{ADVICE}</p>"
-    known = [line for line in sight.lines if finding.n in line.series]
+    known = [line for line in model.lines if finding.n in line.series]
     ranked = sorted(known, key=lambda line: line.series[finding.n].median)
     longest = ranked[-1].series[finding.n].median
     ways = "".join(_way(line, line.series[finding.n], longest, finding.n) for line in ranked)
     head = f"<h3>time of a call at n = {count(finding.n)}, logarithmic</h3>"
-    return f"{_headline(finding)}{head}{ways}{_agreement(sight)}{_firsts(sight, finding.n)}{_included(sight)}"
+    return f"{_headline(finding)}{head}{ways}{_agreement(model)}{_firsts(model, finding.n)}{_included(model)}"
 
 
 def _headline(finding: Finding) -> str:
@@ -93,25 +109,107 @@ def _way(line: Line, spread: Spread, longest: float, n: int) -> str:
     return f"<div class='way {line.kind}'>{name}<div class='track'>{bar}</div><p class='quiet'>{escape(note)}</p></div>"
 
 
-def _agreement(sight: Sight) -> str:
+def _agreement(model: SweepViewModel) -> str:
     """How far the results are from the reference at most, and what is allowed."""
-    known = [spot.difference for line in sight.measured.values() for spot in line.points
+    known = [spot.difference for line in model.measured.values() for spot in line.points
              if spot.step is not None and isfinite(spot.difference)]  # fmt: skip
     if not known:
         return ""
-    tolerance = escape(sight.frame.notes.get("tolerance", "")) if sight.frame else ""
+    tolerance = escape(model.frame.notes.get("tolerance", "")) if model.frame else ""
     allowed = f", {tolerance} allowed" if tolerance else ""
     if not max(known):
         return "<p>results equal to the reference</p>"
     return f"<p>results within {max(known):.1e} of the reference{allowed}</p>"
 
 
-def _firsts(sight: Sight, n: int) -> str:
+def _firsts(model: SweepViewModel, n: int) -> str:
     """First calls apart from everything else."""
-    known = [f"{escape(line.label)} {duration(spot.first_call)}" for line in sight.measured.values()
+    known = [f"{escape(line.label)} {duration(spot.first_call)}" for line in model.measured.values()
              for spot in line.points if spot.n == n and isfinite(spot.first_call)]  # fmt: skip
     return f"<p class='quiet'>First call: {', '.join(known)}</p>" if known else ""
 
 
-def _included(sight: Sight) -> str:
-    return f"<h3>What is in a time</h3><p class='quiet'>{escape(INCLUDED[sight.workload.folder.ON])}</p>"
+def _included(model: SweepViewModel) -> str:
+    return f"<h3>What is in a time</h3><p class='quiet'>{escape(INCLUDED[model.workload.folder.ON])}</p>"
+
+
+COMMAND = "fieldlab, live in the page"
+
+
+@dataclass(frozen=True)
+class SavedSweep:
+    """A finished sweep. snapshot: of the lab that measured it."""
+
+    snapshot: Mapping[str, Any]
+    lab: str = "crossover"
+    date: str = field(default_factory=machine.now)
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """The sweep in the schema of `fieldlab bench --save`."""
+        return record_of(self.snapshot, COMMAND) | {"date": self.date}
+
+    @cached_property
+    def series(self) -> list[Series]:
+        """Every sample of every way, as series of calls."""
+        found: Results = results_of(self.snapshot)
+        return list(of_bench(self.lab, found, "call"))
+
+
+def as_csv(sweep: SavedSweep) -> str:
+    """Return CSV with a line for each way at each n."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "rows.csv")
+        report.write_csv(sweep.record, path)
+        return path.read_text(encoding="utf-8")
+
+
+def as_json(sweep: SavedSweep) -> str:
+    """Return the record as JSON."""
+    return json.dumps(sweep.record, indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def as_pyperf(sweep: SavedSweep) -> str:
+    """Return JSON for `python -m pyperf`."""
+    return json.dumps(pyperf.document(sweep.series, sweep.record), ensure_ascii=False, allow_nan=False)
+
+
+def as_trace(sweep: SavedSweep) -> str:
+    """Return a trace for Perfetto, as JSON."""
+    out = io.StringIO()
+    trace.write(trace.document(sweep.series, sweep.record), out)
+    return out.getvalue()
+
+
+FORMATS = (
+    Format("CSV", ".csv", "table", as_csv),
+    Format("JSON", ".json", "a record", as_json),
+    Format("pyperf", ".pyperf.json", "every sample", as_pyperf),
+    Format("Trace", ".trace.json", "ui.perfetto.dev", as_trace),
+)
+
+
+class SweepSaves:
+    """Asks the engine once for what a finished sweep has found, and offers it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._sweep: SavedSweep | None = None
+        self._asked = False
+        self.buttons = Saves(FORMATS, lambda: self._sweep)
+
+    def tick(self) -> None:
+        """Ask for a sweep that has come to its end, and drop it when another one begins; a few times a second."""
+        frame = self._session.latest
+        finished = frame is not None and self._session.answered and frame.facts.get("finished") == 1
+        if finished and not self._asked:
+            self._asked = True
+            self._session.ask_snapshot()
+        elif not finished:
+            self._asked, self._sweep = False, None
+        self.buttons.allow(self._sweep is not None)
+
+    def event(self, event: Any) -> None:
+        """Take the engine's answer, if `event` is one."""
+        if isinstance(event, SnapshotTaken) and self._asked:
+            self._sweep = SavedSweep(event.snapshot)

@@ -9,16 +9,13 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
-from app.labs.crossover.held import STYLE as HELD
-from app.labs.crossover.held import held
-from app.labs.crossover.looks import looks
-from app.labs.crossover.programs import Programs
-from app.labs.crossover.roofline_view import RooflineView
-from app.labs.crossover.sentence import STYLE, sentence
-from app.labs.crossover.sight import Sight
-from app.labs.crossover.split_view import SplitView
+from app.labs.crossover.findings import SENTENCE_STYLE, VERDICT_STYLE, sentence_html, verdicts
+from app.labs.crossover.labels import way_styles
+from app.labs.crossover.programs import ABOUT_STYLE, ProgramsView, TrapsView
+from app.labs.crossover.roofline import RooflineView
+from app.labs.crossover.sweep_view_model import SweepViewModel
+from app.labs.crossover.time_parts import TimePartsView
 from app.labs.crossover.time_plot import TimePlot
-from app.labs.crossover.traps_view import TEXT, TrapsView
 from app.session import Session
 from app.theme import GRID, stylesheet
 from compute.frames import Frame
@@ -42,19 +39,19 @@ NARROW = {"& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 12
 
 
 class CrossoverStage:
-    """Views of one session, and their sizes in its window."""
+    """The views of one session, and their sizes in its window."""
 
     def __init__(self, session: Session, room: tuple[int, int]) -> None:
         self.session, self._room = session, room
-        self.sight = Sight(session)
-        self.on_ready: Callable[[], object] = _ignore
+        self.model = SweepViewModel(session)
+        self.on_ready: Callable[[], object] = lambda: None
         self._look = (False, False)
         self._drawn = False
         self.view = "time"
         self.plot = TimePlot(self._tapped)
         self.plot.frames.serve(session, self._painted)
-        self.programs = Programs(self.sight)
-        self.split, self.roofline = SplitView(self.sight), RooflineView(self.sight)
+        self.programs = ProgramsView(self.model)
+        self.split, self.roofline = TimePartsView(self.model), RooflineView(self.model)
         self.traps = TrapsView(self._try)
         session.on_frame = self._show
         self._build()
@@ -64,11 +61,17 @@ class CrossoverStage:
             options=VIEWS, value=self.view, size="small", margin=(0, 8, 4, 24), sx=NARROW
         )
         self.chooser.param.watch(lambda event: self.turn(event.new), "value")
-        self._sentence = pn.pane.HTML("", stylesheets=[stylesheet(), STYLE], margin=0, sizing_mode="stretch_width")
+        self._sentence = pn.pane.HTML(
+            "", stylesheets=[stylesheet(), SENTENCE_STYLE], margin=0, sizing_mode="stretch_width"
+        )
         self._pane = pn.pane.Bokeh(self.plot.figure, margin=0)
-        self._held = pn.pane.HTML("", stylesheets=[stylesheet(), HELD], margin=0, sizing_mode="stretch_width")
-        self._claims = pn.Column(self._held, scroll="y-auto", margin=0, sizing_mode="stretch_width")
-        self._about = pn.pane.Markdown("", stylesheets=[stylesheet(), TEXT], margin=0, sizing_mode="stretch_width")
+        self._verdicts = pn.pane.HTML(
+            "", stylesheets=[stylesheet(), VERDICT_STYLE], margin=0, sizing_mode="stretch_width"
+        )
+        self._claims = pn.Column(self._verdicts, scroll="y-auto", margin=0, sizing_mode="stretch_width")
+        self._about = pn.pane.Markdown(
+            "", stylesheets=[stylesheet(), ABOUT_STYLE], margin=0, sizing_mode="stretch_width"
+        )
         self._lesson = pn.Column(self._about, scroll="y-auto", margin=0, sizing_mode="stretch_width")
         self._panels: dict[str, Any] = {
             "programs": self.programs.panel, "split": self.split.panel, "roofline": self.roofline.panel,
@@ -82,7 +85,7 @@ class CrossoverStage:
         self._say()
 
     def _ready(self) -> None:
-        """The browser has drawn the plot. Changing one before that is an error there."""
+        """Note that the browser has drawn the plot: changing one before that is an error there."""
         if not self._drawn:
             self._drawn = True
             self._arrange()
@@ -99,8 +102,8 @@ class CrossoverStage:
         if view == "programs":
             self.programs.show()
         if view == "held":
-            chosen = self.sight.workload.name
-            self._held.object = held(sorted(conclusions.conclusions(), key=lambda one: one.workload != chosen))
+            chosen = self.model.workload.name
+            self._verdicts.object = verdicts(sorted(conclusions.conclusions(), key=lambda one: one.workload != chosen))
         self._sentence.visible = view in SENTENCE
         self._pane.visible = view in WITH_PLOT
         for name, panel in self._panels.items():
@@ -109,7 +112,7 @@ class CrossoverStage:
         self.session.later(self.refresh)
 
     def _tapped(self, key: str) -> None:
-        """A line was tapped: read its program."""
+        """Show the program of a line that was tapped."""
         self.programs.put(key.partition(" @ ")[0])
         self.turn("programs")
 
@@ -155,38 +158,38 @@ class CrossoverStage:
         self.plot.frames.skip(number)
 
     def _painted(self, number: int, seconds: float) -> None:
-        """The browser has painted a frame. The next one may wait: painting takes time from what is measured."""
+        """Acknowledge a painted frame after a rest: painting takes time from what is measured."""
         done = partial(self.session.gate.acknowledge, number, seconds + REST)
         self.session.document.add_timeout_callback(done, round(1000 * REST))
 
     def refresh(self) -> None:
         """Show what is known now."""
-        self.sight.look(self.session.latest)
+        self.model.update(self.session.latest)
         if not self._drawn:
             return
         self._say()
         if self.view in WITH_PLOT:
-            self.plot.show(self.sight.picture(cited=self.view == "time"))
+            self.plot.show(self.model.picture(cited=self.view == "time"))
         elif self.view == "split":
             self.split.show()
         elif self.view == "roofline":
-            self.roofline.show(looks(self.sight.ways))
+            self.roofline.show(way_styles(self.model.ways))
         elif self.view == "lesson":
-            self._about.object = self.sight.workload.about
+            self._about.object = self.model.workload.about
         self._hear_trap()
 
     def tick(self) -> None:
-        """A few times a second: what follows no frame."""
+        """Show, a few times a second, what follows no frame."""
         self.refresh()
 
     @property
     def running(self) -> bool:
         """Whether something is being measured."""
-        frame = self.sight.frame
+        frame = self.model.frame
         return self.session.playing and not (frame is not None and frame.facts.get("finished") == 1)
 
     def _say(self) -> None:
-        html = sentence(self.sight, self.running, brief=self.view != "time")
+        html = sentence_html(self.model, self.running, brief=self.view != "time")
         if html != self._sentence.object:
             self._sentence.object = html
 
@@ -198,12 +201,8 @@ class CrossoverStage:
             self.session.step()
 
     def _hear_trap(self) -> None:
-        """A frame brings what the programs of a trap saw."""
+        """Show what the programs of a trap saw, if the newest frame brings it."""
         latest = self.session.latest
         result = picture.tried(latest) if latest is not None else None
         if result is not None:
             self.traps.answer(result["name"], result["wrong"], result["right"])
-
-
-def _ignore() -> None:
-    """Nobody waits."""

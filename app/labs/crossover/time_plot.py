@@ -1,12 +1,14 @@
 """Time against n, both logarithmic: a line for each way with its quartiles, and where two of them cross.
 
-Full marks are measured here, hollow ones were recorded elsewhere, hatched ones are cited.
+Full marks are measured here, hollow ones were recorded elsewhere, hatched ones are cited. Pure functions make the
+columns that Bokeh draws from a `TimePlotContent`; `TimePlot` draws them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,27 +16,107 @@ from bokeh.models import BoxAnnotation, ColumnDataSource, HoverTool, Span, TapTo
 
 from app.apart import spread
 from app.frame_source import FrameSource
-from app.labs.crossover.columns import (
-    BARS,
-    CITED,
-    DOTS,
-    LEADERS,
-    LINES,
-    NAMES,
-    Picture,
-    append,
-    bars,
-    cited,
-    dots,
-    lines,
-    name,
-    table,
-)
-from app.labs.crossover.log_plot import LogPlot
-from app.labs.crossover.tip import TIP
+from app.labs.crossover.labels import WayStyle, count, duration
+from app.labs.crossover.log_plot import TIP, Columns, LogPlot, append_row, empty_columns
 from app.plot_type import letter, type_size
 from app.theme import FAMILY, PRESENTER_SCALE, colours
+from compute.labs.crossover.cited import Cited
 from compute.labs.crossover.finding import Finding, Line
+from compute.timings import Spread
+
+LINES = ("xs", "ys", "hue", "dash", "width", "key")
+BARS = ("x", "q1", "q3", "hue")
+DOTS = ("x", "y", "marker", "hue", "fill", "size", "alpha", "key", "name", "words")
+CITED = ("x", "y", "hue", "name", "words", "text")
+LEADERS = ("x", "y", "x1", "y1", "hue")
+NAMES = ("x", "y", "text", "hue")
+DOT, HOLLOW = 9, 11  # px
+WIDTHS = {"measured": 2.5, "recorded": 1.5, "chosen": 4.5}  # px of a line
+NOISY_ALPHA = 0.35  # of a mark whose time scatters too much
+
+
+@dataclass(frozen=True)
+class TimePlotContent:
+    """What is drawn. lines: in the order of the workload's ways; chosen: the key of the one that is emphasised.
+
+    styles: by the names of the ways; sizes: the least and the largest n of the axis; axis: what it is called; scale: of
+    marks and lines.
+    """
+
+    lines: Sequence[Line]
+    styles: Mapping[str, WayStyle]
+    cited: Sequence[Cited] = ()
+    finding: Finding | None = None
+    sizes: tuple[int, int] = (10, 10**6)
+    chosen: str = ""
+    axis: str = "n"
+    scale: float = 1.0
+
+    @property
+    def drawn(self) -> list[Line]:
+        """The lines that have a point."""
+        return [line for line in self.lines if line.series]
+
+
+def line_name(line: Line) -> str:
+    """What stands at the end of a line."""
+    return f"{line.label}, recorded" if line.machine else line.label
+
+
+def line_columns(picture: TimePlotContent, scheme: Mapping[str, str]) -> Columns:
+    """A row for each line; scheme: colours by "cpu", "gpu" and the theme's other names."""
+    columns = empty_columns(LINES)
+    for line in picture.drawn:
+        medians = [spread.median for spread in line.series.values()]
+        width = WIDTHS["chosen" if line.key == picture.chosen else "recorded" if line.machine else "measured"]
+        dash = picture.styles[line.way.name].dash
+        append_row(columns, list(line.series), medians, scheme[line.kind], dash, picture.scale * width, line.key)
+    return columns
+
+
+def quartile_columns(picture: TimePlotContent, scheme: Mapping[str, str]) -> Columns:
+    """A row for each point: its quartiles."""
+    columns = empty_columns(BARS)
+    for line in picture.drawn:
+        for n, times in line.series.items():
+            append_row(columns, n, times.q1, times.q3, scheme[line.kind])
+    return columns
+
+
+def point_columns(picture: TimePlotContent, scheme: Mapping[str, str]) -> Columns:
+    """A row for each point: full if it was measured here, hollow if it was recorded elsewhere, pale if noisy."""
+    columns = empty_columns(DOTS)
+    for line in picture.drawn:
+        marker, hue = picture.styles[line.way.name].marker, scheme[line.kind]
+        fill, size = (scheme["paper"], HOLLOW) if line.machine else (hue, DOT)
+        size = round(picture.scale * size)
+        for n, times in line.series.items():
+            alpha = NOISY_ALPHA if n in line.noisy else 1.0
+            words = point_text(line, n, times)
+            append_row(columns, n, times.median, marker, hue, fill, size, alpha, line.key, line.label, words)
+    return columns
+
+
+def cited_columns(picture: TimePlotContent, scheme: Mapping[str, str]) -> Columns:
+    """A row for each figure of others that lies on the axis."""
+    columns = empty_columns(CITED)
+    least, most = picture.sizes
+    for figure in picture.cited:
+        if least <= figure.n <= most:
+            words = f"n = {count(figure.n)}: {duration(figure.seconds)}, {escape(figure.machine)}"
+            words += f"<br>cited from {escape(figure.source)}"
+            name_ = figure.name
+            append_row(columns, figure.n, figure.seconds, scheme["muted"], name_, words, f"{name_}, cited")
+    return columns
+
+
+def point_text(line: Line, n: int, spread: Spread) -> str:
+    """What is said of a point under the pointer, as HTML."""
+    words = f"n = {count(n)}: {duration(spread.median)} ({duration(spread.q1)} to {duration(spread.q3)})"
+    words += f", {spread.n} samples" if spread.n else ""
+    words += "<br><b>noisy</b>" if n in line.noisy else ""
+    return f"{words}<br>{escape(line.place or 'measured here')}"
+
 
 SECONDS = """
 const [size, unit] = [[1, 's'], [1e-3, 'ms'], [1e-6, 'µs'], [0, 'ns']].find(([least]) => tick >= 0.999 * least);
@@ -52,7 +134,7 @@ class TimePlot(LogPlot):
 
     def __init__(self, chosen: Callable[[str], object]) -> None:
         self._chosen = chosen
-        self._shown: Picture | None = None
+        self._shown: TimePlotContent | None = None
         self._axis: tuple[float, int, int] | None = None
         super().__init__("crossover plot", ("n", "time of a call"), ((10.0, 1e6), EMPTY), (7, 5), SECONDS)
         self.y.fit(np.array(EMPTY))
@@ -116,7 +198,7 @@ class TimePlot(LogPlot):
         if indices and indices[0] < len(keys):
             self._chosen(keys[indices[0]])
 
-    # -- looks
+    # -- styles
 
     def dress(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
@@ -132,7 +214,7 @@ class TimePlot(LogPlot):
 
     # -- what is drawn
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: TimePlotContent) -> None:
         """Draw it, unless it is drawn already."""
         picture = replace(picture, scale=PRESENTER_SCALE if self._look[1] else 1.0)
         if picture == self._shown:
@@ -141,13 +223,13 @@ class TimePlot(LogPlot):
         self.figure.xaxis[0].axis_label = picture.axis
         self._fit(picture)
         scheme = colours(self._look[0])
-        self.lines.data, self.bars.data = lines(picture, scheme), bars(picture, scheme)
-        self.dots.data, self.cited.data = dots(picture, scheme), cited(picture, scheme)
+        self.lines.data, self.bars.data = line_columns(picture, scheme), quartile_columns(picture, scheme)
+        self.dots.data, self.cited.data = point_columns(picture, scheme), cited_columns(picture, scheme)
         self._draw_names([line for line in picture.lines if line.series])
         self._draw_crossing(picture.finding)
 
-    def _fit(self, picture: Picture) -> None:
-        longest = max((len(name(line)) for line in picture.lines if line.series), default=0)
+    def _fit(self, picture: TimePlotContent) -> None:
+        longest = max((len(line_name(line)) for line in picture.lines if line.series), default=0)
         room = min(0.4, (longest * letter(self._look[1]) + 3 * GAP) / self.inner[0])
         least, most = picture.sizes
         if (room, least, most) != self._axis:
@@ -174,12 +256,12 @@ class TimePlot(LogPlot):
         placed = spread(wanted, gap)
         lack = min(0.0, highest - placed[-1]) if placed else 0.0  # shift the pile into the plot
         start = self.x.value(self.x.part(max((n for n, _ in ends), default=10)) + GAP / width)
-        names, leaders = table(NAMES), table(LEADERS)
+        names, leaders = empty_columns(NAMES), empty_columns(LEADERS)
         for i, place in zip(order, placed, strict=True):
             y, hue = self.y.value((place + lack) / height), scheme[drawn[i].kind]
             x = self.x.value(self.x.part(start) + GAP / width)
-            append(names, x, y, name(drawn[i]), hue)
-            append(leaders, *ends[i], x, y, hue)
+            append_row(names, x, y, line_name(drawn[i]), hue)
+            append_row(leaders, *ends[i], x, y, hue)
         self.names.data, self.leaders.data = names, leaders
 
     def _draw_crossing(self, finding: Finding | None) -> None:

@@ -1,4 +1,7 @@
-"""The ways of a workload as a list: mark, name, whether it is drawn. One that cannot run here is grey and says why."""
+"""The ways of a workload as a list: mark, name, state, whether each is drawn.
+
+A way that cannot run here is grey and says why.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ from typing import Any, ClassVar
 import param
 from panel.custom import JSComponent
 
-from app.labs.crossover.looks import looks
+from app.labs.crossover.labels import duration, way_styles
 from compute.labs.crossover.catalogue import Way
+from compute.labs.crossover.picture import Line
 
+TONES = {"disagrees": "bad", "failed": "bad", "noisy": "noisy"}
 STYLE = """
 :host { min-width: 0; }
 ul { list-style: none; margin: 0; padding: 0; font-size: var(--small, 14px); }
@@ -103,14 +108,14 @@ class WayList(JSComponent):
             self._switched(data["way"], bool(data.get("on")))
 
 
-def entries(
+def list_items(
     ways: Sequence[Way], chosen: Sequence[str], states: dict[str, tuple[str, str, str]]
 ) -> list[dict[str, Any]]:
-    """The items of a list. chosen: the ways that are drawn; states: (words, tone, whole reason) by way.
+    """Return the items of a list. chosen: the ways that are drawn; states: (words, tone, whole reason) by way.
 
     The reason why a library is absent stands once, below its last way; so does a line that installs several.
     """
-    signs = looks(ways)
+    signs = way_styles(ways)
     helps = {way.backend.install: way.backend for way in ways if way.missing}
     items = []
     for way, following in zip(ways, [*ways[1:], None], strict=True):
@@ -133,3 +138,13 @@ def entries(
             }
         )
     return items
+
+
+def state(line: Line) -> tuple[str, str, str]:
+    """Return (a word, its tone, the whole reason) of a way as it is now."""
+    timed = [spot for spot in line.points if spot.step is not None]
+    noisy = any(spot.noisy for spot in timed)
+    words = duration(timed[-1].step.median) if timed and timed[-1].step else line.status
+    status = "noisy" if noisy else line.status
+    shown = f"{words} noisy" if noisy else words
+    return ("" if shown in ("waiting", "missing") else shown), TONES.get(status, ""), line.reason

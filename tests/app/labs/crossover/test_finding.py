@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.labs.crossover.finding import words
-from app.labs.crossover.sentence import sentence
+from app.labs.crossover.findings import finding_html, sentence_html
 from compute.labs.crossover import panels
 from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, Line, compared, sides
@@ -158,7 +157,7 @@ def test_a_chosen_pair_is_the_pair_that_is_named(lines, data):
 @given(plots())
 def test_page_and_drawing_say_the_same_and_mark_it_where_both_were_measured(lines):
     found = compared(*sides(lines))
-    plain = html.unescape(re.sub(r"<[^>]+>", "", words(found)))
+    plain = html.unescape(re.sub(r"<[^>]+>", "", finding_html(found)))
     assert plain == re.sub(r"(?<=\d),(?=\d)", "\u202f", found.words)  # thousands apart, as everywhere on the page
     marks = panels._crossing(found)
     assert len(marks) == (found.crossing is not None and found.crossing.n is not None)
@@ -208,10 +207,10 @@ def test_one_common_n_is_told_as_such():
 
 def test_the_page_writes_this_sentence_above_the_plot():
     values = {"workload": "add_one", "dtype": "float64", "settings": {}, "least": 10, "most": 10**6, "budget": 1.0}
-    sight = SimpleNamespace(finding=compared(*sides(seen())), workload=ADD, frame=None, lines=seen(), cited=[],
+    model = SimpleNamespace(finding=compared(*sides(seen())), workload=ADD, frame=None, lines=seen(), cited=[],
                             session=SimpleNamespace(values=values), sizes=(10, 10**6), measured={},
                             recorded_otherwise=[])  # fmt: skip
-    said = html.unescape(re.sub(r"<[^>]+>", "", sentence(sight, running=False)))
+    said = html.unescape(re.sub(r"<[^>]+>", "", sentence_html(model, running=False)))
     assert said.startswith("CuPy, kernel (recorded) is faster than Numba at every n of both; at n = 10\u202f000 NumPy")
     assert "both measured from n = 100 to 100\u202f000" in said
 

@@ -15,21 +15,15 @@ import numpy as np
 import pytest
 from bokeh.models import LogAxis, Range1d
 
-from app.labs.crossover.code import coloured
-from app.labs.crossover.columns import Picture, bars, cited, dots, lines
-from app.labs.crossover.finding import doubt, words
-from app.labs.crossover.held import held
-from app.labs.crossover.kept import Kept, as_csv, as_json, as_pyperf, as_trace
-from app.labs.crossover.looks import looks
-from app.labs.crossover.readout import _headline
-from app.labs.crossover.sentence import sentence
-from app.labs.crossover.sight import Sight
-from app.labs.crossover.sizes import SizeChoice
-from app.labs.crossover.split import parts, shares, split
-from app.labs.crossover.times import count, duration, rate
-from app.labs.crossover.traps_view import seen
-from app.labs.crossover.way_list import entries
-from app.labs.crossover.ways import state
+from app.labs.crossover.findings import finding_html, sentence_html, verdicts
+from app.labs.crossover.labels import count, duration, rate, way_styles
+from app.labs.crossover.programs import highlighted, trap_result
+from app.labs.crossover.readout import SavedSweep, _headline, as_csv, as_json, as_pyperf, as_trace
+from app.labs.crossover.roofline import shares
+from app.labs.crossover.sweep_view_model import SweepViewModel
+from app.labs.crossover.time_parts import SizeChoice, parts, split
+from app.labs.crossover.time_plot import TimePlotContent, cited_columns, line_columns, point_columns, quartile_columns
+from app.labs.crossover.way_list import list_items, state
 from app.log_axis import LogWindow
 from app.theme import LIGHT
 from compute import record
@@ -71,12 +65,14 @@ def test_the_best_of_a_device_is_the_fastest_at_the_largest_n():
     assert found.crossing is not None
     assert found.crossing.always  # against Numba, which is never faster than 10 µs
     assert (found.n, found.ratio.ratio) == (10_000, pytest.approx(100 / 3))
-    assert plain(words(found)) == "CuPy is faster than Numba at every n of both; at n = 100 NumPy is faster still"
+    assert (
+        plain(finding_html(found)) == "CuPy is faster than Numba at every n of both; at n = 100 NumPy is faster still"
+    )
     found = compared(*sides([line(NUMBA, {10: 1e-5, 10_000: 2e-4}), PROPORTIONAL, FLAT]))
     assert found.crossing.n == pytest.approx(300)  # 1e-8 n = 3e-6
-    assert plain(words(found)) == "CuPy is faster than NumPy from n ≈ 300 on"
+    assert plain(finding_html(found)) == "CuPy is faster than NumPy from n ≈ 300 on"
     # 300 (0.9 / 1.1)^±1, to two figures
-    assert doubt(found) == "by the quartiles 250 to 370; both measured from n = 10 to 10\u202f000"
+    assert found.doubt(count) == "by the quartiles 250 to 370; both measured from n = 10 to 10\u202f000"
 
 
 def test_a_recorded_curve_stands_in_where_the_gpu_is_missing_and_says_so():
@@ -105,45 +101,47 @@ def test_full_marks_are_measured_hollow_ones_recorded_and_pale_ones_noisy():
     mine = line(NUMPY, {10: 2e-6, 100: 3e-6}, noisy=frozenset({100}))
     empty = line(NUMBA, {})
     figures = [Cited("NumPy", 100, "", 1.0, "a CPU"), Cited("x", 10**9, "", 1.0, "M")]
-    picture = Picture([mine, empty, recorded], looks(ADD.ways()), figures, sizes=(10, 1000), chosen=mine.key)
-    marks = dots(picture, LIGHT)
+    picture = TimePlotContent(
+        [mine, empty, recorded], way_styles(ADD.ways()), figures, sizes=(10, 1000), chosen=mine.key
+    )
+    marks = point_columns(picture, LIGHT)
     assert marks["fill"] == [LIGHT["cpu"], LIGHT["cpu"], LIGHT["paper"]]
     assert marks["hue"] == [LIGHT["cpu"], LIGHT["cpu"], LIGHT["gpu"]]
     assert marks["alpha"][0] == 1 > marks["alpha"][1]
     assert "noisy" in marks["words"][1]
     assert "recorded on NVIDIA H200, 2026-11-21" in marks["words"][2]
     assert len(set(zip(marks["marker"], marks["hue"], strict=True))) == 2
-    drawn = lines(picture, LIGHT)
+    drawn = line_columns(picture, LIGHT)
     assert drawn["key"] == ["cpu_numpy", "gpu_cupy @ NVIDIA H200"]  # a way without a time has no line
     assert drawn["width"][0] > drawn["width"][1]
-    assert bars(picture, LIGHT)["q1"][0] == pytest.approx(1.8e-6)
-    assert cited(picture, LIGHT)["text"] == ["NumPy, cited"]  # the other lies outside
+    assert quartile_columns(picture, LIGHT)["q1"][0] == pytest.approx(1.8e-6)
+    assert cited_columns(picture, LIGHT)["text"] == ["NumPy, cited"]  # the other lies outside
 
 
 def test_a_way_that_disagrees_has_no_line_and_says_so():
     values = {"workload": "add_one", "dtype": "float64", "settings": {}, "least": 10, "most": 100, "split": False,
               "evict": False, "budget": 1.0}  # fmt: skip
-    sight = Sight(SimpleNamespace(values=values))
+    model = SweepViewModel(SimpleNamespace(values=values))
     wrong = Spot(10, "disagrees", "differs by 1e-3 <&", 1e-3, 1.0, None)
     right = [Spot(n, "measured", "", 0.0, 1.0, spread(1e-6 * n)) for n in (10, 100)]
     right.append(Spot(1000, "skipped", "too slow", 0.0, 1.0, None))
-    sight.measured = {"cpu_numba": Measured("cpu_numba", "Numba", "host", (wrong,)),
+    model.measured = {"cpu_numba": Measured("cpu_numba", "Numba", "host", (wrong,)),
                       "cpu_numpy": Measured("cpu_numpy", "NumPy", "host", tuple(right))}  # fmt: skip
-    sight.lines = [Line(NUMPY, sight.measured["cpu_numpy"].series())]
-    said = sentence(sight, running=False)
+    model.lines = [Line(NUMPY, model.measured["cpu_numpy"].series())]
+    said = sentence_html(model, running=False)
     assert "<span class='bad' title='differs by 1e-3 &lt;&amp;'>Numba disagrees: no time</span>" in said
     assert "<span title='too slow'>NumPy skipped at n = 1\u202f000</span>" in said
-    assert state(sight.measured["cpu_numba"]) == ("disagrees", "bad", "differs by 1e-3 <&")
-    assert state(sight.measured["cpu_numpy"])[0] == "100\u202fµs"
-    assert "Numba" not in "".join(dots(sight.picture(), LIGHT)["name"])
+    assert state(model.measured["cpu_numba"]) == ("disagrees", "bad", "differs by 1e-3 <&")
+    assert state(model.measured["cpu_numpy"])[0] == "100\u202fµs"
+    assert "Numba" not in "".join(point_columns(model.picture(), LIGHT)["name"])
 
 
 def test_every_program_is_shown_character_for_character():
     programs = [way for w in workloads() for way in w.ways()]
     programs += [side for trap in traps() for side in (trap.wrong, trap.right)]
     for program in programs:
-        assert plain(coloured(program.source)) == program.source
-    assert plain(coloured("a = 'é\t<b>'  # < &\n\nif a:\n\tb = 1\n")) == "a = 'é\t<b>'  # < &\n\nif a:\n\tb = 1\n"
+        assert plain(highlighted(program.source)) == program.source
+    assert plain(highlighted("a = 'é\t<b>'  # < &\n\nif a:\n\tb = 1\n")) == "a = 'é\t<b>'  # < &\n\nif a:\n\tb = 1\n"
 
 
 @dataclass(frozen=True)
@@ -157,7 +155,7 @@ class Absent(Way):
 
 def test_a_reason_and_an_install_line_stand_once_for_all_ways_of_a_library():
     ways = (NUMPY, *(Absent("add_one", CUPY.backend, variant) for variant in ("", "kernel")))
-    items = entries(ways, ["cpu_numpy", "gpu_cupy"], {"cpu_numpy": ("1 ms", "noisy", "why")})
+    items = list_items(ways, ["cpu_numpy", "gpu_cupy"], {"cpu_numpy": ("1 ms", "noisy", "why")})
     assert [item["off"] for item in items] == [False, True, True]
     assert [item["on"] for item in items] == [True, False, False]
     assert [item["why"] for item in items] == ["", "", "no such library"]
@@ -178,18 +176,18 @@ def test_the_parts_of_a_time_add_up_to_it():
 def test_what_a_trap_saw_is_said_in_every_case():
     trap = traps()[0]
     key = next(iter(trap.seen))
-    assert "What is looked at" in seen(trap, None, None)
-    assert "148" in seen(trap, None, ({key: 148.0}, {key: 0.5}))
-    assert "KeyError" in seen(trap, None, ("KeyError: x", {key: 0.5}))
+    assert "What is looked at" in trap_result(trap, None, None)
+    assert "148" in trap_result(trap, None, ({key: 148.0}, {key: 0.5}))
+    assert "KeyError" in trap_result(trap, None, ("KeyError: x", {key: 0.5}))
     gone = SimpleNamespace(missing="no <library>", backend=SimpleNamespace(install="pip install it"))
-    assert "Cannot run here: no &lt;library&gt;" in seen(trap, gone, None)
+    assert "Cannot run here: no &lt;library&gt;" in trap_result(trap, gone, None)
 
 
 def test_a_claim_that_was_not_measured_shows_nothing_of_ours():
-    shown = held([Conclusion("sort", "Sort", "A < B", "1 s", "", "not measured yet", ("", ""))])
+    shown = verdicts([Conclusion("sort", "Sort", "A < B", "1 s", "", "not measured yet", ("", ""))])
     assert "A &lt; B" in shown
     assert "recorded" not in shown
-    shown = held([Conclusion("sort", "Sort", "A", "1 s", "2 s", "does not hold", ("NVIDIA H200", "2026-11-21"))])
+    shown = verdicts([Conclusion("sort", "Sort", "A", "1 s", "2 s", "does not hold", ("NVIDIA H200", "2026-11-21"))])
     assert "recorded on NVIDIA H200, 2026-11-21" in shown
     assert "class='verdict fails'" in shown
 
@@ -197,17 +195,17 @@ def test_a_claim_that_was_not_measured_shows_nothing_of_ours():
 def test_a_sweep_is_saved_in_four_formats_that_say_the_same():
     lab = Crossover(ways=["cpu_numpy"], most=100, per_decade=1, budget=0.1, backend="cpu_numba")
     lab.run()
-    kept = Kept(lab.snapshot())
+    sweep = SavedSweep(lab.snapshot())
     lab.close()
-    found = json.loads(as_json(kept))
+    found = json.loads(as_json(sweep))
     record.check(found, "here")
     medians = {r["size"]: r["median"] for r in found["results"]}
     assert sorted(medians) == [10, 100]
-    rows = list(csv.DictReader(io.StringIO(as_csv(kept))))
+    rows = list(csv.DictReader(io.StringIO(as_csv(sweep))))
     assert {int(row["size"]): float(row["median_s_per_step"]) for row in rows} == medians
-    runs = [benchmark["runs"][0]["values"] for benchmark in json.loads(as_pyperf(kept))["benchmarks"]]
+    runs = [benchmark["runs"][0]["values"] for benchmark in json.loads(as_pyperf(sweep))["benchmarks"]]
     assert [np.median(values) for values in runs] == pytest.approx([medians[10], medians[100]])
-    assert json.loads(as_trace(kept))["traceEvents"]
+    assert json.loads(as_trace(sweep))["traceEvents"]
 
 
 def test_an_axis_leaves_room_for_names():
@@ -265,7 +263,7 @@ def test_a_way_that_loses_is_said_to_be_slower_and_why():
     shown = _headline(found)
     assert "<b class='slower'>2.60×<small> slower</small></b><span>Numba than NumPy</span>" in shown
     assert "<p>a call by itself dominates: n = 100 takes it almost as long</p>" in shown
-    assert plain(words(found)) == "Numba is slower than NumPy at every n of both"
+    assert plain(finding_html(found)) == "Numba is slower than NumPy at every n of both"
     grown = compared(*sides([line(NUMBA, {10: 1e-6, 1000: 1e-4}), PROPORTIONAL], "cpu_numpy", "cpu_numba"))
     assert (grown.ratio.ratio < 1, grown.why()) == (True, "")
     flat = compared(*sides([line(NUMPY, {10: 1e-7, 1000: 1e-6}), FLAT]))

@@ -1,13 +1,50 @@
-"""Where the time of a call goes at one n, as bars: launching, computing, moving data. And how near the roof it is."""
+"""Where the time of a call goes at one n, as bars: launching, computing, moving data. And the slider that chooses n."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from math import isfinite, nan
 
-from app.labs.crossover.times import duration, rate
+import panel as pn
+import panel_material_ui as pmui
+
+from app.labs.crossover.labels import count, duration
+from app.labs.crossover.sweep_view_model import SweepViewModel
+from app.theme import stylesheet
 from compute.labs.crossover.picture import Line, Spot
+
+
+class SizeChoice:
+    """The slider `panel`; it stays at the largest n until it is moved. changed() hears of moves."""
+
+    def __init__(self, changed: Callable[[], object]) -> None:
+        self._moved = False
+        self.panel = pmui.DiscreteSlider(label="n", options={"–": 0}, value=0, size="small", width=320,
+                                         margin=(8, 8, 8, 24))  # fmt: skip
+        self._own = False
+        self.panel.param.watch(lambda event: self._heard(changed), "value")
+
+    @property
+    def n(self) -> int:
+        """The chosen one; 0 if there is none."""
+        return int(self.panel.value or 0)
+
+    def offer(self, sizes: Sequence[int]) -> None:
+        """Offer these n."""
+        options = {count(n): n for n in sizes} or {"–": 0}
+        if options == self.panel.options:
+            return
+        keep = self._moved and self.n in sizes
+        self._own = True
+        self.panel.param.update(options=options, value=self.n if keep else max(options.values()))
+        self._own = False
+
+    def _heard(self, changed: Callable[[], object]) -> None:
+        if not self._own:
+            self._moved = True
+            changed()
+
 
 STYLE = """
 .split { padding: 0 24px 16px; color: var(--ink); font-size: var(--body, 16px); }
@@ -35,7 +72,7 @@ NO_TRANSFERS = "Transfers were not measured: switch on “Transfers too” under
 
 
 def split(lines: Iterable[Line], n: int, transfers: bool) -> str:
-    """A row for each way that has a time at n."""
+    """Return a table with a row for each way that has a time at n, as HTML."""
     found = [(line, spot) for line in lines for spot in line.points if spot.n == n and spot.step is not None]
     if not found:
         return "<div class='split'><p>Nothing is measured yet: press Run.</p></div>"
@@ -51,7 +88,7 @@ def split(lines: Iterable[Line], n: int, transfers: bool) -> str:
 
 
 def parts(spot: Spot, device: str) -> tuple[float, float, float]:
-    """(launching, computing beyond it, moving) in seconds; zeros for what is unknown or does not exist."""
+    """Return (launching, computing beyond it, moving) in seconds; zeros for what is unknown or does not exist."""
     total = spot.step.median if spot.step else nan
     launch = min(spot.launch, total) if device == "cuda" and isfinite(spot.launch) else 0.0
     moving = spot.transfer if isfinite(spot.transfer) else 0.0
@@ -74,23 +111,23 @@ def _row(line: Line, spot: Spot) -> str:
     return f"<tr class='{kind}'>{name}<td class='bar'><div class='track'>{bar}</div></td>{cells}</tr>"
 
 
-def shares(lines: Iterable[Line], n: int, why: Callable[[Line, Spot], str]) -> str:
-    """A row for each way: what it moves and computes a second, and the percent of the roof above it.
+class TimePartsView:
+    """A slider for n, and bars."""
 
-    why: of what is more than 100 %.
-    """
-    found = [(line, spot) for line in lines for spot in line.points if spot.n == n and spot.step is not None]
-    if not found:
-        return ""
-    head = (
-        "<tr><th>Way</th><th class='num'>memory</th><th class='num'>arithmetic</th>"
-        "<th class='num'>percent of the roof</th><th></th></tr>"
-    )
-    rows = "".join(
-        f"<tr class='{'cpu' if line.device == 'host' else 'gpu'}'><td>{escape(line.label)}</td>"
-        f"<td class='num'>{rate(spot.moved, 'B/s')}</td><td class='num'>{rate(spot.flops, 'FLOP/s')}</td>"
-        f"<td class='num'>{f'{spot.percent:.3g} %' if isfinite(spot.percent) else '–'}</td>"
-        f"<td class='why'>{escape(why(line, spot))}</td></tr>"
-        for line, spot in found
-    )
-    return f"<div class='split'><table>{head}{rows}</table></div>"
+    def __init__(self, model: SweepViewModel) -> None:
+        self._model = model
+        self.size = SizeChoice(self.show)
+        self._text = pn.pane.HTML("", stylesheets=[stylesheet(), STYLE], margin=0, sizing_mode="stretch_width")
+        self.panel = pn.Column(self.size.panel, self._text, scroll="y-auto", margin=0, sizing_mode="stretch_width")
+
+    def fit(self, width: int, height: int) -> None:
+        """Take that many px."""
+        self.panel.height = height
+
+    def show(self) -> None:
+        """Write what is known."""
+        self.size.offer(self._model.common)
+        transfers = bool(self._model.session.values["split"])
+        html = split(self._model.measured.values(), self.size.n, transfers)
+        if html != self._text.object:
+            self._text.object = html

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.labs.crossover.columns import Picture
-from app.labs.crossover.looks import looks
+from app.labs.crossover.labels import way_styles
+from app.labs.crossover.time_plot import TimePlotContent
 from app.session import Session
 from compute.frames import Frame
 from compute.labs.crossover import picture, recorded
@@ -21,7 +21,7 @@ SHOWN = ("absent", "all", "none")  # of the recorded curves: those of ways that 
 
 
 @dataclass
-class Choice:
+class DisplayChoice:
     """What is shown, beyond the lab's own values.
 
     fast, slow: keys of lines, or BEST_GPU and BEST_CPU; moving: whether moving the data counts; recorded: of SHOWN;
@@ -36,11 +36,11 @@ class Choice:
     code: tuple[str, ...] = ()
 
 
-class Sight:
+class SweepViewModel:
     """Of one session. `look` takes its newest frame in."""
 
     def __init__(self, session: Session) -> None:
-        self.session, self.choice = session, Choice()
+        self.session, self.choice = session, DisplayChoice()
         self.frame: Frame | None = None
         self.measured: Mapping[str, picture.Line] = {}
         self.lines: list[Line] = []
@@ -48,12 +48,12 @@ class Sight:
 
     @property
     def workload(self) -> Workload:
-        """What is chosen."""
+        """The workload that is chosen."""
         return workload(self.session.values["workload"])
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """All ways to write it."""
+        """All ways to write the workload."""
         return self.workload.ways()
 
     @property
@@ -67,8 +67,8 @@ class Sight:
         chosen: Mapping[str, Any] = self.session.values["settings"]
         return {name: chosen.get(name, allowed[0]) for name, allowed in self.workload.settings.items()}
 
-    def look(self, frame: Frame | None) -> None:
-        """Take in a frame, and all that was chosen since the last one. One of another workload says nothing."""
+    def update(self, frame: Frame | None) -> None:
+        """Take in a frame and all that was chosen since the last one; a frame of another workload counts as none."""
         values = self.session.values
         wanted = values["workload"], values["dtype"], self.settings
         notes = frame.notes if frame else {}
@@ -80,11 +80,13 @@ class Sight:
             *sides([line for line in self.lines if line.series], self.choice.slow, self.choice.fast)
         )
 
-    def picture(self, cited: bool = True) -> Picture:
-        """What the plot of time against n shows, with the figures of others if there is room for them."""
+    def picture(self, cited: bool = True) -> TimePlotContent:
+        """Return what the plot of time against n shows, with the figures of others if `cited`."""
         code, figures = self.choice.code, self.cited if cited else ()
-        return Picture(self.lines, looks(self.ways), figures, self.finding, self.sizes, code[0] if code else "",
-                       self.workload.axis)  # fmt: skip
+        chosen = code[0] if code else ""
+        return TimePlotContent(
+            self.lines, way_styles(self.ways), figures, self.finding, self.sizes, chosen, self.workload.axis
+        )
 
     @property
     def cited(self) -> Sequence[Cited]:

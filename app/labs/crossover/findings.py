@@ -1,0 +1,139 @@
+"""What was found, in words: the sentence above the plot, and the verdicts on what tutorials claim.
+
+compute.labs.crossover.finding makes the sentence; here each way gets the hue of its device, and the marks on the screen
+are explained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from app.labs.crossover.labels import count, duration
+from app.labs.crossover.sweep_view_model import SweepViewModel
+from compute.labs.crossover.conclusions import Conclusion
+from compute.labs.crossover.finding import Finding
+from compute.labs.crossover.picture import Line
+
+
+def finding_html(finding: Finding) -> str:
+    """Return the sentence as HTML, each way in the hue of its device."""
+    return "".join(
+        f"<b class='{kind}'>{escape(text)}</b>" if kind else escape(text) for text, kind in finding.pieces(count)
+    )
+
+
+SENTENCE_STYLE = """
+.sentence { padding: 0 8px 0 24px; color: var(--ink); height: 100%; display: flex; flex-direction: column; gap: 4px; }
+.sentence .cpu { --hue: var(--cpu); } .sentence .gpu { --hue: var(--gpu); }
+.sentence .says { font-size: var(--title, 20px); line-height: 1.25; margin: 0; }
+.sentence .says b { color: var(--hue, inherit); }
+.sentence .how { color: var(--muted); font-size: var(--small, 14px); line-height: 1.4; display: flex; flex-wrap: wrap;
+  gap: 2px 16px; margin: 0; }
+.sentence .how .bad { color: var(--bad); font-weight: 700; }
+.sentence i { display: inline-block; width: 12px; height: 12px; margin-right: 6px; box-sizing: border-box;
+  border-radius: 50%; vertical-align: -1px; background: var(--muted); }
+.sentence i.recorded { background: var(--paper); border: 2.5px solid var(--muted); }
+.sentence i.noisy { opacity: 0.45; }
+.sentence i.cited { border-radius: 0; border: 1px solid var(--muted);
+  background: repeating-linear-gradient(135deg, var(--muted) 0 2px, transparent 2px 5px); }
+.sentence .bar { height: 4px; background: var(--line); border-radius: 2px; overflow: hidden; flex: none; }
+.sentence .bar u { display: block; height: 100%; background: var(--accent); }
+"""
+WITHOUT_TIME = ("disagrees", "failed")
+NOT_EVERYWHERE = ("skipped", "failed")
+
+
+def sentence_html(model: SweepViewModel, running: bool, brief: bool = False) -> str:
+    """Return the finding, the progress and what the marks mean as HTML.
+
+    running: whether something is being measured now; brief: the finding alone.
+    """
+    says = f"<p class='says'>{_finding(model, running)}</p>"
+    how = "" if brief else f"<p class='how'>{_how(model, running)}</p>"
+    return f"<div class='sentence'>{_bar(model, running)}{says}{how}</div>"
+
+
+def _finding(model: SweepViewModel, running: bool) -> str:
+    finding = model.finding
+    if finding.n:
+        return finding_html(finding)
+    least, most = model.sizes
+    title = f"<b>{escape(model.workload.title)}</b>"
+    if running or any(line.series for line in model.lines if not line.machine):
+        return f"{title}: no crossover to say yet"
+    budget = duration(float(model.session.values["budget"]))
+    return f"{title}: press Run for n = {count(least)} to {count(most)}, about {budget}"
+
+
+def _bar(model: SweepViewModel, running: bool) -> str:
+    done = model.frame.facts.get("progress", 0.0) if model.frame else 0.0
+    shown = 0.0 if done >= 1 and not running else done
+    part = f"<u style='width:{100 * shown:.1f}%'></u>"
+    return f"<div class='bar' role='progressbar' aria-valuenow='{100 * done:.0f}'>{part}</div>"
+
+
+def _how(model: SweepViewModel, running: bool) -> str:
+    """What is being done; then the marks that are on the screen; then the ways that have no time, and why."""
+    doing = model.frame.notes.get("doing", "") if model.frame and running else ""
+    items = [f"<span>{escape(doing)}</span>"] if doing else []
+    if said := model.finding.doubt(count):
+        items.append(f"<span>{escape(said)}</span>")
+    here = [line for line in model.lines if line.series and not line.machine]
+    items += ["<span><i></i>measured here</span>"] if here else []
+    items += ["<span><i class='noisy'></i>noisy</span>"] if any(line.noisy for line in here) else []
+    places = dict.fromkeys(line.place for line in model.lines if line.place)
+    items += [f"<span><i class='recorded'></i>{escape(place)}</span>" for place in places]
+    if other := model.recorded_otherwise:
+        items.append(f"<span>recorded curves are of {escape(' and '.join(other))}</span>")
+    if model.cited:
+        items.append("<span><i class='cited'></i>cited</span>")
+    items += [said for line in model.measured.values() if (said := _lacking(line))]
+    return "".join(items)
+
+
+def _lacking(line: Line) -> str:
+    """A way that has no time, at all or at some n, with the reason for who points at it; empty if it has them all."""
+    if line.status in WITHOUT_TIME:
+        said = f"{escape(line.label)} {line.status}: no time"
+        return f"<span class='bad' title='{escape(line.reason)}'>{said}</span>"
+    gone = [spot for spot in line.points if spot.status in NOT_EVERYWHERE]
+    if not gone:
+        return ""
+    said = f"{escape(line.label)} {gone[0].status} at n = {count(gone[0].n)}{' and more' if len(gone) > 1 else ''}"
+    return f"<span title='{escape(gone[0].reason)}'>{said}</span>"
+
+
+VERDICT_STYLE = """
+.held { padding: 0 24px 24px; display: grid; gap: 12px; color: var(--ink); font-size: var(--body, 16px); }
+.held article { border: 1px solid var(--line); border-radius: 6px; background: var(--paper); padding: 12px 16px; }
+.held header { display: flex; justify-content: space-between; gap: 16px; align-items: baseline; }
+.held h3 { margin: 0; font-size: var(--body, 16px); }
+.held .verdict { font-weight: 700; white-space: nowrap; }
+.held .holds { color: var(--good); } .held .fails { color: var(--bad); } .held .open { color: var(--muted); }
+.held .claim { margin: 4px 0 8px; line-height: 1.4; }
+.held dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 16px; margin: 0; line-height: 1.4; }
+.held dt { color: var(--muted); } .held dd { margin: 0; }
+.held .place { color: var(--muted); font-size: var(--small, 14px); }
+.held i { display: inline-block; width: 14px; height: 14px; margin-right: 8px; box-sizing: border-box;
+  vertical-align: -2px; border: 1.5px solid var(--muted); }
+.held i.cited { background: repeating-linear-gradient(135deg, var(--muted) 0 2px, transparent 2px 6px); }
+.held i.recorded { border: 2.5px solid var(--gpu); border-radius: 50%; }
+"""
+VERDICT_TONES = {"holds": "holds", "does not hold": "fails"}
+
+
+def verdicts(found: Iterable[Conclusion]) -> str:
+    """Return a card for each claim as HTML: what was claimed, what was measured here, and whether it held."""
+    return f"<div class='held'>{''.join(_verdict(conclusion) for conclusion in found)}</div>"
+
+
+def _verdict(conclusion: Conclusion) -> str:
+    tone = VERDICT_TONES.get(conclusion.verdict, "open")
+    head = f"<h3>{escape(conclusion.title)}</h3><span class='verdict {tone}'>{escape(conclusion.verdict)}</span>"
+    machine, date = conclusion.where
+    place = f"<div class='place'>recorded on {escape(machine)}, {escape(date)}</div>" if machine else ""
+    cited = f"<dt><i class='cited'></i>cited</dt><dd>{escape(conclusion.cited)}</dd>"
+    ours = f"<dt><i class='recorded'></i>ours</dt><dd>{escape(conclusion.ours)}{place}</dd>" if conclusion.ours else ""
+    claim = f"<p class='claim'>{escape(conclusion.claim)}</p>"
+    return f"<article><header>{head}</header>{claim}<dl>{cited}{ours}</dl></article>"

@@ -1,0 +1,83 @@
+"""How times, sizes and rates are written, and what tells the ways apart.
+
+A device has a hue; each of its ways has a marker and a dash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import isfinite
+
+from app.readout_view import figure
+from compute.labs.crossover.catalogue import Way
+
+THIN = "\N{NARROW NO-BREAK SPACE}"
+UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 0.0))
+PREFIXES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
+
+
+def duration(seconds: float) -> str:
+    """Write a time in seconds to three figures, in s, ms, µs or ns; a dash if it is not finite."""
+    if not isfinite(seconds):
+        return "–"
+    if not seconds:
+        return f"0{THIN}s"
+    for unit, size in UNITS:
+        if seconds >= size:
+            return f"{figure(seconds / (size or 1e-9))}{THIN}{unit}"
+    raise ValueError(f"a duration must not be negative, not {seconds}")
+
+
+def count(n: float) -> str:
+    """Write a whole number, thousands apart."""
+    return f"{n:,.0f}".replace(",", THIN)
+
+
+def rate(value: float, unit: str) -> str:
+    """Write a rate to three figures, as in "1.23 TB/s"; a dash if it is not finite."""
+    if not isfinite(value):
+        return "–"
+    for prefix, size in PREFIXES:
+        if value >= size:
+            return f"{figure(value / size)}{THIN}{prefix}{unit}"
+    return f"{figure(value)}{THIN}{unit}"
+
+
+MARKERS = (  # Bokeh's name, and the same as a character
+    ("circle", "●"),
+    ("square", "■"),
+    ("triangle", "▲"),
+    ("diamond", "◆"),
+    ("inverted_triangle", "▼"),
+    ("hex", "⬢"),
+    ("star", "★"),
+    ("plus", "✚"),
+)
+DASHES = ("solid", "dashed", "dotted", "dotdash")
+
+
+@dataclass(frozen=True)
+class WayStyle:
+    """How a way is drawn.
+
+    marker, dash: as Bokeh calls them; sign: the marker as a character; kind: "cpu" or "gpu", whose hue it has.
+    """
+
+    marker: str
+    sign: str
+    dash: str
+    kind: str
+
+
+def way_styles(ways: Iterable[Way]) -> dict[str, WayStyle]:
+    """Return the style of each way of a workload, by name; the same whichever of them are chosen."""
+    found: dict[str, WayStyle] = {}
+    counts = {"cpu": 0, "gpu": 0}
+    for way in ways:
+        device = way.kind
+        index = counts[device]
+        counts[device] += 1
+        marker, sign = MARKERS[index % len(MARKERS)]
+        found[way.name] = WayStyle(marker, sign, DASHES[index % len(DASHES)], device)
+    return found

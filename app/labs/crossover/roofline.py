@@ -1,0 +1,229 @@
+"""The roofline for one n: operations a second against operations a byte, and a table of what each way reaches.
+
+The measured roofs of each device are lines, each way that does floating-point operations is a dot below them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
+from math import isfinite
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import panel as pn
+from bokeh.models import ColumnDataSource, HoverTool
+
+from app.apart import spread
+from app.labs.crossover.labels import WayStyle, rate
+from app.labs.crossover.log_plot import TIP, LogPlot, append_row, empty_columns
+from app.labs.crossover.sweep_view_model import SweepViewModel
+from app.labs.crossover.time_parts import STYLE, SizeChoice
+from app.plot_type import type_size
+from app.theme import FAMILY, colours, stylesheet
+from compute.labs.crossover import picture
+from compute.labs.crossover.picture import Line, Spot
+from compute.labs.crossover.roofline import Roof
+
+ROOM = 0.26  # of the width, for the names
+FLOPS = """
+const sizes = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k'], [0, '']];
+const [size, prefix] = sizes.find(([least]) => tick >= 0.999 * least);
+return `${Number((tick / (size || 1)).toPrecision(3))} ${prefix}FLOP/s`;
+"""
+ROOFS = ("xs", "ys", "hue")
+DOTS = ("x", "y", "marker", "hue", "name", "words")
+NAMES = ("x", "y", "text", "hue")
+DECADES = 2.0  # shown on each side of what there is
+
+Why: TypeAlias = Callable[[Line, Spot], str]
+
+
+def _unknown(line: Line, spot: Spot) -> str:
+    """Nothing is known."""
+    return ""
+
+
+class RooflinePlot(LogPlot):
+    """One figure."""
+
+    AROUND: ClassVar = {False: (104, 56), True: (136, 72)}
+    TICK: ClassVar = {False: (64, 36), True: (88, 48)}
+
+    def __init__(self) -> None:
+        self._shown: tuple[Any, ...] | None = None
+        self._why: Why = _unknown
+        words = "operations a byte", "operations a second"
+        super().__init__("roofline plot", words, ((1e-2, 1e2), (1e9, 1e12)), (6, 6), FLOPS)
+        self.x.room = ROOM
+
+    def _add_glyphs(self) -> None:
+        columns = {"roofs": ROOFS, "dots": DOTS, "names": NAMES}
+        self.roofs, self.dots, self.names = (
+            ColumnDataSource({column: [] for column in named}, name=f"roofline {name}")
+            for name, named in columns.items()
+        )
+        draw = self.figure
+        draw.multi_line("xs", "ys", source=self.roofs, line_color="hue", line_width=3, line_join="round")
+        dots = draw.scatter(
+            "x", "y", source=self.dots, marker="marker", size=14, line_color="hue", line_width=2, fill_color="hue"
+        )
+        type_: dict[str, Any] = {"text_color": "hue", "text_baseline": "middle", "text_font": {"value": FAMILY}}
+        self._texts = [draw.text("x", "y", "text", source=self.names, **type_)]
+        self.figure.add_tools(HoverTool(renderers=[dots], tooltips=TIP, point_policy="snap_to_data", visible=False))
+
+    def _again(self) -> None:
+        if self._shown is not None:
+            (lines, styles, roofs, n), self._shown = self._shown, None
+            self.show(lines, styles, roofs, n, self._why)
+
+    def show(
+        self,
+        lines: Sequence[Line],
+        styles: Mapping[str, WayStyle],
+        roofs: Mapping[str, Roof],
+        n: int,
+        why: Why = _unknown,
+    ) -> int:
+        """Draw the ways that have a time at n, below the roofs by "host" and "cuda"; returns how many there are.
+
+        why: of what is more than 100 %.
+        """
+        self._why = why
+        found = [(line, spot) for line in lines for spot in line.points
+                 if spot.n == n and spot.step is not None and spot.flops > 0]  # fmt: skip
+        state = lines, styles, roofs, n
+        if state == self._shown:
+            return len(found)
+        self._shown = state
+        scheme = colours(self._look[0])
+        self._fit([spot.intensity for _, spot in found], [spot.flops for _, spot in found], roofs)
+        dots = empty_columns(DOTS)
+        for line, spot in found:
+            share = f"{spot.percent:.3g} % of the roof" if isfinite(spot.percent) else "roof not yet measured"
+            above = why(line, spot)
+            words = f"{rate(spot.flops, 'FLOP/s')}, {rate(spot.moved, 'B/s')}<br>{share}"
+            words += f"<br>{escape(above)}" if above else ""
+            look = styles[line.way]
+            append_row(dots, spot.intensity, spot.flops, look.marker, scheme[look.kind], line.label, words)
+        self.dots.data = dots
+        self._draw_roofs(roofs)
+        self._draw_names(dots)
+        return len(found)
+
+    def _fit(self, intensities: Sequence[float], flops: Sequence[float], roofs: Mapping[str, Roof]) -> None:
+        ridges = [roof.ridge for roof in roofs.values() if isfinite(roof.ridge)]
+        x = np.array([*intensities, *ridges] or [1.0])
+        self.x.fit(np.array([x.min() * 10**-DECADES, x.max() * 10**DECADES]))
+        tops = [roof.flops for roof in roofs.values() if isfinite(roof.flops)]
+        lows = [roof.flops_at(float(x.min())) for roof in roofs.values()]
+        y = np.array([*flops, *tops, *lows] or [1e9])
+        self.y.fit(np.array([y.min() / 3, y.max() * 3]))
+
+    def _draw_roofs(self, roofs: Mapping[str, Roof]) -> None:
+        scheme, drawn = colours(self._look[0]), empty_columns(ROOFS)
+        low, high = (10.0**decade for decade in self.x.shown)
+        for device, roof in roofs.items():
+            bends = [low, *([roof.ridge] if low < roof.ridge < high else []), high]
+            append_row(drawn, bends, [roof.flops_at(x) for x in bends], scheme["cpu" if device == "host" else "gpu"])
+        self.roofs.data = drawn
+
+    def _draw_names(self, dots: Mapping[str, list[Any]]) -> None:
+        """Right of the dots, apart from each other."""
+        names = empty_columns(NAMES)
+        height = self.inner[1]
+        order = sorted(range(len(dots["x"])), key=lambda i: dots["y"][i])
+        places = spread([self.y.part(dots["y"][i]) * height for i in order], 1.25 * type_size(self._look[1]))
+        for i, place in zip(order, places, strict=True):
+            x = self.x.value(self.x.part(dots["x"][i]) + 0.025)
+            append_row(names, x, self.y.value(place / height), dots["name"][i], dots["hue"][i])
+        self.names.data = names
+
+
+def shares(lines: Iterable[Line], n: int, why: Callable[[Line, Spot], str]) -> str:
+    """Return a table: what each way moves and computes a second, and the percent of the roof above it.
+
+    why: of what is more than 100 %.
+    """
+    found = [(line, spot) for line in lines for spot in line.points if spot.n == n and spot.step is not None]
+    if not found:
+        return ""
+    head = (
+        "<tr><th>Way</th><th class='num'>memory</th><th class='num'>arithmetic</th>"
+        "<th class='num'>percent of the roof</th><th></th></tr>"
+    )
+    rows = "".join(
+        f"<tr class='{'cpu' if line.device == 'host' else 'gpu'}'><td>{escape(line.label)}</td>"
+        f"<td class='num'>{rate(spot.moved, 'B/s')}</td><td class='num'>{rate(spot.flops, 'FLOP/s')}</td>"
+        f"<td class='num'>{f'{spot.percent:.3g} %' if isfinite(spot.percent) else '–'}</td>"
+        f"<td class='why'>{escape(why(line, spot))}</td></tr>"
+        for line, spot in found
+    )
+    return f"<div class='split'><table>{head}{rows}</table></div>"
+
+
+CHOOSER, TABLE = 64, 0.36  # px of the slider; part of the height that the table takes
+NO_ROOFS = "<div class='split'><p>The roofs are measured at the end of the first run on each device.</p></div>"
+NO_FLOPS = "<div class='split'><p>No floating-point operations: this workload has no place on the plot.</p></div>"
+
+
+class RooflineView:
+    """Slider, plot and table."""
+
+    def __init__(self, model: SweepViewModel) -> None:
+        self._model = model
+        self.size = SizeChoice(self._again)
+        self.plot = RooflinePlot()
+        self._styles: Mapping[str, WayStyle] = {}
+        self._look = (False, False)
+        self._drawn = False
+        self._text = pn.pane.HTML("", stylesheets=[stylesheet(), STYLE], margin=0, sizing_mode="stretch_width")
+        self._table = pn.Column(self._text, scroll="y-auto", margin=0, sizing_mode="stretch_width")
+        self._pane = pn.pane.Bokeh(self.plot.figure, margin=0)
+        self.panel = pn.Column(self.size.panel, self._pane, self._table, margin=0, sizing_mode="stretch_width")
+        self.plot.figure.on_change("inner_width", lambda attr, old, new: self._ready())
+        self._room = (600, 600)
+
+    def _ready(self) -> None:
+        if not self._drawn:
+            self._drawn = True
+            self.plot.dress(*self._look)
+            self.fit(*self._room)
+            self._again()
+
+    def fit(self, width: int, height: int) -> None:
+        """Take that many px."""
+        self._room = (width, height)
+        table = round(TABLE * height)
+        self._table.height = table
+        if self._drawn:
+            plot = height - CHOOSER - table
+            self.plot.resize(width, plot)
+            self._pane.param.update(width=width, height=plot)
+
+    def dress(self, dark: bool, presenter: bool) -> None:
+        """Follow the page's scheme and type size, as soon as the plot is there."""
+        self._look = (dark, presenter)
+        if self._drawn:
+            self.plot.dress(dark, presenter)
+
+    def show(self, styles: Mapping[str, WayStyle]) -> None:
+        """Draw what is known. styles: by way."""
+        self._styles = styles
+        self.size.offer(self._model.common)
+        if self._drawn:
+            self._again()
+
+    def _why(self, line: picture.Line, spot: picture.Spot) -> str:
+        """Why it is faster than the roof; "" where it is not."""
+        frame = self._model.frame
+        return picture.above(frame, line, spot) if frame is not None else ""
+
+    def _again(self) -> None:
+        frame, n = self._model.frame, self.size.n
+        roofs = picture.roofs(frame) if frame is not None else {}
+        lines = list(self._model.measured.values())
+        drawn = self.plot.show(lines, self._styles, roofs, n, self._why)
+        html = shares(lines, n, self._why) + ("" if roofs else NO_ROOFS) + (NO_FLOPS if n and not drawn else "")
+        if html != self._text.object:
+            self._text.object = html
