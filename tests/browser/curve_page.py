@@ -89,9 +89,9 @@ class CurvePage(SideBar):
         self.page.evaluate(WATCH)
 
     def fact(self, name: str) -> str:
-        """What the status bar says of `name`; "" if nothing."""
-        found = re.search(rf"{re.escape(name)} (\S+)", self.status())
-        return found[1] if found else ""
+        """What the status bar says of `name`, thousands without their spaces; "" if nothing."""
+        found = re.search(rf"{re.escape(name)} (\S+(?: \d{{3}}\b)*)", self.status())
+        return found[1].replace(" ", "") if found else ""
 
     def done(self) -> bool:
         """Whether the curve that is shown is as exact as was asked for, and its rules are worked out."""
