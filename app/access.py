@@ -170,6 +170,7 @@ def install() -> None:
     find, write = BokehTornado.find_handler, DocHandler.write
 
     def find_handler(server: BokehTornado, request: HTTPServerRequest, **options: Any) -> Any:
+        """Bokeh's find_handler for what may be served, a refusal for what may not."""
         if Careful not in server.transforms:
             server.add_transform(Careful)
         refused = refusal(request, settings.allowed_ws_origin() or server.websocket_origins, server.prefix)
@@ -179,6 +180,7 @@ def install() -> None:
         return Refused(request, *refused)
 
     def write_page(handler: DocHandler, chunk: Any) -> None:
+        """DocHandler.write; a page gets its policy, and every script in it the nonce."""
         if isinstance(chunk, str):
             nonce = secrets.token_urlsafe(16)
             handler.set_header("Content-Security-Policy", policy(nonce, handler.request.host))
@@ -199,6 +201,7 @@ def _straight(prepare: Callable[[DocHandler], Any]) -> Callable[[DocHandler], An
     """
 
     def straight(handler: DocHandler) -> Any:
+        """Redirect, or prepare."""
         path, _, query = handler.request.uri.partition("?")
         if handler.application_context.url != "/" and path.endswith("/"):
             name = path.rstrip("/").rpartition("/")[2]

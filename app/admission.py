@@ -82,6 +82,7 @@ def install() -> None:
     async def create_if_admitted(
         context: ApplicationContext, session_id: str, request: Any = None, token: str | None = None
     ) -> Any:
+        """Bokeh's create_session_if_needed; NoRoom for a new session that is not admitted."""
         alive = {*context._sessions, *context._pending_sessions}  # noqa: SLF001 bokeh tells it nowhere else
         if session_id not in alive:
             admission.admit(session_id, getattr(request, "remote_ip", None) or "", alive)
@@ -97,6 +98,7 @@ def _explained(write_error: Any) -> Any:
     """`write_error`, but why there is no room is said on a page of its own."""
 
     def explain(handler: RequestHandler, status_code: int, **given: Any) -> None:
+        """The reply to a request that failed."""
         trouble = given.get("exc_info", (None, None))[1]
         if not isinstance(trouble, NoRoom):
             write_error(handler, status_code, **given)

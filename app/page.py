@@ -54,7 +54,8 @@ def server_full_page() -> pmui.Column:
     """What is shown instead of a lab when the server has as many sessions as it may."""
     words = (
         "<div class='full'><h1>Every seat is taken</h1>"
-        f"<p>This Fieldlab serves {session_limiter().limit} tabs at a time, so that it stays quick for all.</p>"
+        f"<p>This Fieldlab serves {session_limiter().limit} browser tabs at a time, "
+        "so that it stays quick for each of them.</p>"
         "<p>Close a tab that is no longer needed, wait half a minute and reload this page. Who runs the server can "
         "allow more with <code>FIELDLAB_MAX_SESSIONS</code>.</p></div>"
     )

@@ -22,6 +22,7 @@ def run_button(session: Session, toggle: Callable[[], object]) -> pmui.Button:
     button = pmui.Button(label="Run", icon="play_arrow", size="medium", margin=(2, 4, 2, 8), width=104)
 
     def show(*events: object) -> None:
+        """Say on the button what a press would do now."""
         playing = session.playing
         button.param.update(label="Pause" if playing else "Run", icon="pause" if playing else "play_arrow")
 

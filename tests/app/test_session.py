@@ -21,11 +21,10 @@ def engine():
     yield from running()
 
 
-@pytest.fixture
-def tab(engine, monkeypatch) -> Iterator[Tab]:
-    """A tab; self.restored: what its widgets were told."""
-    room = SimpleNamespace(engines=SimpleNamespace(get=lambda name: engine))
-    monkeypatch.setattr(module, "session_limiter", lambda: room)
+def live_tab(get, monkeypatch) -> Iterator[Tab]:
+    """A tab that has shown a frame, on engines from `get`; its restored: what its widgets were told."""
+    limiter = SimpleNamespace(engines=SimpleNamespace(get=get))
+    monkeypatch.setattr(module, "session_limiter", lambda: limiter)
     tab = Tab(level=0.5)
     tab.restored = []
     tab.session.on_values = tab.restored.append
@@ -34,6 +33,11 @@ def tab(engine, monkeypatch) -> Iterator[Tab]:
     tab.until(lambda: tab.session.latest)
     yield tab
     tab.session.close()
+
+
+@pytest.fixture
+def tab(engine, monkeypatch) -> Iterator[Tab]:
+    yield from live_tab(lambda name: engine, monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -47,16 +51,7 @@ def two() -> Iterator[dict[str, Supervisor]]:
 @pytest.fixture
 def tab_on_two(two, monkeypatch) -> Iterator[Tab]:
     """A tab whose value `text` says which of two engines."""
-    room = SimpleNamespace(engines=SimpleNamespace(get=two.__getitem__))
-    monkeypatch.setattr(module, "session_limiter", lambda: room)
-    tab = Tab(level=0.5)
-    tab.restored = []
-    tab.session.on_values = tab.restored.append
-    tab.session.on_frame = lambda number, frame: tab.session.gate.acknowledge(number, 0.0)
-    tab.session.ready()
-    tab.until(lambda: tab.session.latest)
-    yield tab
-    tab.session.close()
+    yield from live_tab(two.__getitem__, monkeypatch)
 
 
 def refusals(tab: Tab) -> list[Refused]:

@@ -7,7 +7,7 @@ import pytest
 
 from compute.backends import backend
 from compute.labs.l_curve import LCurve
-from tests.labs.l_curve.test_l_curve import CASES, Dense, require_contained
+from tests.labs.l_curve.test_l_curve import CASES, Dense, require_contained, require_contained_at_every_step
 
 pytestmark = pytest.mark.gpu
 
@@ -23,14 +23,7 @@ def gpu(request):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("case", CASES)
 def test_the_truth_is_between_the_bounds_at_every_step(gpu, case, dtype):
-    lab = LCurve(backend=gpu, dtype=dtype, tolerance=1e-12, **CASES[case])
-    truth = Dense(lab).norms(lab.grid)
-    while True:
-        require_contained(lab.curve(), truth)
-        if lab.done:
-            break
-        lab.advance(1 if lab.bidiagonal.k < 12 else 9)
-    lab.close()
+    require_contained_at_every_step(gpu, dtype, case)
 
 
 @pytest.mark.parametrize("case", ["random_sparse", "shaw, noise", "paralleltomo, noise", "wide", "low rank"])
