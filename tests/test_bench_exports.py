@@ -267,7 +267,8 @@ def test_bad_files_are_answered_in_words(capsys, tmp_path, monkeypatch, argument
     assert list(tmp_path.iterdir()) == []
 
 
-def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere():
+def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")  # a dumb one draws no bar
     clock, screen = iter([0.0, 10.0, 10.1, 20.0]), io.StringIO()
     terminal = Console(file=screen, force_terminal=True, width=100)
     threads = threading.active_count()

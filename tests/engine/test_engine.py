@@ -7,6 +7,7 @@ import multiprocessing
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -389,14 +390,16 @@ def test_diffusion_runs_and_its_snapshot_is_its_own(engine):
     client.wait(Closed)
 
 
-def open_files(pid: int) -> int:
-    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+def open_files(pid: int) -> dict[tuple[int, str], str]:
+    """What stands behind each descriptor of a process; one closed meanwhile is left out."""
+    folder, found = Path(f"/proc/{pid}/fd"), {}
+    for entry in folder.iterdir():
+        with suppress(FileNotFoundError):
+            found[pid, entry.name] = str(entry.readlink())
+    return found
 
 
 def test_closed_labs_leave_nothing(engine):
-    me, worker = psutil.Process(), engine.pid
-    assert worker is not None
-
     def cycle() -> None:
         clients = [Client(engine, eager=True, size=512) for _ in range(5)]
         for client in clients:
@@ -409,12 +412,17 @@ def test_closed_labs_leave_nothing(engine):
 
     cycle()
     gc.collect()
+    me, worker = psutil.Process(), engine.pid
+    assert worker is not None
     shared = set(Path("/dev/shm").iterdir())
-    files, resident = (open_files(me.pid), open_files(worker)), psutil.Process(worker).memory_info().rss
+    files, resident = open_files(me.pid) | open_files(worker), psutil.Process(worker).memory_info().rss
     for _ in range(6):
         cycle()
     gc.collect()
-    assert (open_files(me.pid), open_files(worker)) == files
+    deadline = time.monotonic() + 10.0  # a busy machine closes a little later than it says so
+    while len(now := open_files(me.pid) | open_files(worker)) > len(files) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(now) <= len(files), {key: now[key] for key in now.keys() - files}
     assert psutil.Process(worker).memory_info().rss < resident + 30 * 2**20
     assert set(Path("/dev/shm").iterdir()) == shared
     assert engine._registry.all() == []
