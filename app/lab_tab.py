@@ -48,6 +48,7 @@ class LabTab:
         self.on_drawn: Callable[[], object] = _ignore
         self.drawn = self._closed = False
         self._shown = True  # whether this is the lab that the page shows
+        self._scheme = (False, False)  # dark and presenter: as plots are made
         self._warning = ""
 
     def start(self) -> None:
@@ -60,6 +61,8 @@ class LabTab:
         if self._closed:
             return
         self.drawn = True
+        if self._scheme != (False, False):
+            self._colour()
         self.session.later(self.on_drawn)
         self.session.ready()
         self.session.document.add_periodic_callback(self._tick, TICK)
@@ -81,9 +84,17 @@ class LabTab:
         self.session.later(lambda: self.stage.fit(*room(window, sidebar, readout)))
 
     def dress(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size."""
-        self.session.later(lambda: self.stage.dress(dark, presenter))
-        self.session.later(lambda: self.readout.dress(dark))
+        """Follow the page's scheme and type size; plots that the browser has not drawn yet must not change, and follow
+        once it has.
+        """
+        if (dark, presenter) != self._scheme:
+            self._scheme = dark, presenter
+            if self.drawn:
+                self._colour()
+
+    def _colour(self) -> None:
+        self.session.later(lambda: self.stage.dress(*self._scheme))
+        self.session.later(lambda: self.readout.dress(self._scheme[0]))
 
     def press(self, key: str) -> None:
         """Do what this lab's key stands for; others are the page's."""

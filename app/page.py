@@ -248,6 +248,7 @@ class Page:
         fresh = lab.LAB not in self.views
         self.view = self.views[lab.LAB] = LabTab(lab, self.document, self._window) if fresh else self.views[lab.LAB]
         self._arrange()
+        self._dress()  # which may have changed while this lab was not shown, or not there
         self._main.objects = list(self.view.main)
         self._bars[0].objects = [self.view.controls.panel]
         self._bars[1].objects = list(self.view.readout.panel)

@@ -146,8 +146,7 @@ class CrossoverStage:
     def dress(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
         self._look = (dark, presenter)
-        if self._drawn:
-            self.plot.dress(dark, presenter)
+        self.plot.dress(dark, presenter)
         self.roofline.dress(dark, presenter)
         self.fit(*self._room)
 
