@@ -13,7 +13,7 @@ from compute.labs import LABS
 
 def ink(tab: LabTab) -> str:
     """The colour in which a tab marks a place in its main plot."""
-    plot = tab.stage.plot
+    plot = tab.lab_view.plot
     return (plot.span if tab.session.lab.LAB == "crossover" else plot.ring.glyph).line_color
 
 
@@ -29,10 +29,10 @@ def pass_time(document: Document) -> None:
 def test_a_scheme_chosen_before_the_plots_are_drawn_colours_them_once_they_are(name):
     (lab,) = (lab for lab in LABS if name == lab.LAB)
     tab = LabTab(lab, Document(), (1280, 720))
-    tab.dress(True, False)
+    tab.set_theme(True, False)
     pass_time(tab.session.document)
     assert ink(tab) == LIGHT["ink"]  # changing a plot before the browser has drawn it is an error there
-    for pane in tab.stage.panel.select(pn.pane.Bokeh):
+    for pane in tab.lab_view.panel.select(pn.pane.Bokeh):
         pane.object.trigger("inner_width", 0, 600)
     pass_time(tab.session.document)
     assert tab.drawn
