@@ -8,8 +8,6 @@ from typing import Any
 import param
 from panel.custom import JSComponent
 
-KEYS = {"e": "export", "h": "help", "p": "present", "u": "system"}  # of every lab
-
 
 class Browser(JSComponent):
     """An invisible component that reports key presses and window sizes.
@@ -25,7 +23,7 @@ class Browser(JSComponent):
     that somebody came to with Tab.
     """
 
-    wanted = param.List(default=list(KEYS), item_type=str, doc="Keys that mean something now.")
+    wanted = param.List(default=[], item_type=str, doc="Keys that mean something now.")
     presenter = param.Boolean(default=False, doc="Whether type is scaled up for the back row.")
     dark = param.Boolean(default=False, doc="Whether the dark scheme is shown.")
 
@@ -89,13 +87,13 @@ class Browser(JSComponent):
         for (const [name, listener] of Object.entries(listeners)) document.removeEventListener(name, listener, true);
         removeEventListener('resize', resize);
       });
-      const dress = () => {
+      const applyTheme = () => {
         document.documentElement.classList.toggle('presenter', model.presenter);
         document.documentElement.dataset.theme = model.dark ? 'dark' : 'light';
       };
-      model.on('presenter', dress);
-      model.on('dark', dress);
-      dress();
+      model.on('presenter', applyTheme);
+      model.on('dark', applyTheme);
+      applyTheme();
       measure();
       el.style.display = 'none';
       return document.createElement('span');
@@ -105,9 +103,9 @@ class Browser(JSComponent):
     def __init__(self, pressed: Callable[[str], None], resized: Callable[[int, int], None], **params: Any) -> None:
         super().__init__(width=0, height=0, margin=0, **params)
         self._pressed, self._resized = pressed, resized
-        self.on_msg(self._hear)
+        self.on_msg(self._on_message)
 
-    def _hear(self, message: Any) -> None:
+    def _on_message(self, message: Any) -> None:
         data = getattr(message, "data", message)
         if not isinstance(data, dict):
             return

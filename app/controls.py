@@ -13,32 +13,28 @@ from compute.export.scene import Look
 
 
 class Controls(Bound):
-    """Controls bound to one session. A subclass sets `panel` and lists in `acts` what its keys do."""
+    """Controls bound to one session. A subclass sets `panel`, and `keys`: what each key does."""
 
     panel: Any
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self.acts: dict[str, Callable[[], object]] = {}
-
-    def press(self, act: str) -> None:
-        """Do what a key of this lab stands for."""
-        self.acts[act]()
+        self.keys: dict[str, Callable[[], object]] = {}
 
     def present(self, on: bool, cramped: bool) -> None:
         """Presenter mode goes on or off; `cramped`: in a low window."""
 
-    def look(self, part: str) -> Look:
+    def style(self, part: str) -> Look:
         """How the picture `part` is coloured; the plain palette in a lab that has no choice."""
         return Look()
 
-    def wear(self, look: Look, part: str) -> None:
+    def apply_style(self, look: Look, part: str) -> None:
         """Colour the picture `part` like that, where there is a choice."""
 
     def tick(self) -> None:
         """A few times a second: show what frames say."""
 
-    def hear(self, event: Any) -> bool:
+    def on_event(self, event: Any) -> bool:
         """An engine event; True if a control says what it means, so that no note is needed."""
         return False
 

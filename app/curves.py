@@ -57,9 +57,9 @@ class CurvePlot:
         self._columns = [(renderer.glyph.x, renderer.glyph.y) for renderer in self.figure.renderers]
         self._renderers = self.figure.renderers
 
-        self.dress(dark=False)
+        self.set_theme(dark=False)
 
-    def dress(self, dark: bool) -> None:
+    def set_theme(self, dark: bool) -> None:
         """Colour the lines for the light or the dark scheme."""
         scheme = colours(dark)
         for renderer, name in zip(self._renderers, ("accent", "gpu"), strict=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bokeh.core.properties import Float, Int
@@ -35,12 +36,36 @@ class Ticket(DataModel):
     value = ListOf(Int, default=[0, 0])
 
 
+class FirstDraw:
+    """Plots that the browser has not drawn yet. Changing one before that is an error there."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Any] = []
+
+    def wait(self, plot: Any, drawn: Callable[[], object]) -> None:
+        """Call drawn() once the browser has laid the Bokeh figure `plot` out for the first time."""
+
+        def tell(attr: str, old: object, new: object) -> None:
+            """The browser has found the size of its inside."""
+            if plot in self.waiting:
+                self.waiting.remove(plot)
+                drawn()
+
+        self.waiting.append(plot)
+        plot.on_change("inner_width", tell)
+
+
 class FrameSource:
-    """The columns `data` of one row; painted(number, client seconds) is called on the document's loop."""
+    """The columns `data` of one row; painted(number, client seconds) is called on the document's loop.
+
+    rest: seconds after each paint before the next frame may come; the gate takes it for the browser's time, so that it
+    widens no window.
+    """
 
     def __init__(self, data: Mapping[str, Any], name: str) -> None:
         self.source = ColumnDataSource({"number": [0], **data}, name=name)
         self.painted: Callable[[int, float], None] = _ignore
+        self.rest = 0.0
         self._answer, self._ticket = Acknowledgement(), Ticket()
         self._answer.on_change("value", self._acknowledged)
         args = {"source": self.source, "answer": self._answer, "ticket": self._ticket}
@@ -48,9 +73,18 @@ class FrameSource:
         self.source.js_on_change("data", code)
         self._ticket.js_on_change("value", code)
 
-    def serve(self, session: Session, painted: Callable[[int, float], None] | None = None) -> None:
-        """Let this source confirm the frames of `session`; painted: hears of paints in the gate's place."""
-        self.painted = painted or session.gate.acknowledge
+    def serve(self, session: Session) -> None:
+        """Let this source confirm the frames of `session`."""
+
+        def painted(number: int, seconds: float) -> None:
+            """Confirm frame `number`, after the rest."""
+            confirm = partial(session.gate.acknowledge, number, seconds + self.rest)
+            if self.rest:
+                session.document.add_timeout_callback(confirm, round(1000 * self.rest))
+            else:
+                confirm()
+
+        self.painted = painted
         session.on_confirm = self.skip
 
     def write(self, number: int, data: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""One lab in one tab: stage, controls, readout and status bar around a session, alive between `start` and `close`."""
+"""One lab in one tab: view, controls, readout and status bar around a session, alive between `start` and `close`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import panel as pn
 from bokeh.document import Document
 
 from app.export.restore import Restorer
+from app.lab_view import ReadoutPanel, Size, first_values, parts_of
 from app.notices import Notices
 from app.readout import Readout
 from app.session import Session
 from app.status import StatusBar
 from app.stream import Delivered
-from app.views import Column, first_values, view_of
 from compute.lab import Lab
 
 SIDEBAR, READOUT, HEADER, STATUS, PADDING = 280, 320, 57, 40, 24  # px
@@ -25,24 +25,24 @@ TICK = 250  # ms between refreshes of status, curves and readout
 class LabTab:
     """Builds the parts and passes events between them. `main`, `controls` and `readout` are what the page shows.
 
-    drawn: whether the browser has drawn the plots; frames come from then on. listeners hear every engine event.
+    drawn: whether the browser has drawn the plots; frames come from then on. listeners: called with each engine event.
     """
 
-    def __init__(self, lab: type[Lab], document: Document, window: tuple[int, int]) -> None:
-        self.parts = parts = view_of(lab)
+    def __init__(self, lab: type[Lab], document: Document, window: Size) -> None:
+        self.parts = parts = parts_of(lab)
         self.session = session = Session(lab, document, first_values(lab, parts), parts.pace)
-        self.stage = parts.stage(session, room(window))
-        self.stage.on_ready = self._stream
+        self.lab_view = parts.view(session, view_size(window))
+        self.lab_view.on_ready = self._stream
         self.notices = Notices(document)
-        self.controls = parts.controls(session, self.stage, self.notices)
+        self.controls = parts.controls(session, self.lab_view, self.notices)
         self.status = StatusBar(session, parts.facts)
-        self.readout: Column = parts.readout(session, self.stage) if parts.readout else Readout(session)
+        self.readout: ReadoutPanel = parts.readout(session, self.lab_view) if parts.readout else Readout(session)
         self.main = pn.Column(
-            self.stage.panel, self.status.panel, self.notices.panel, margin=0, sizing_mode="stretch_both"
+            self.lab_view.panel, self.status.panel, self.notices.panel, margin=0, sizing_mode="stretch_both"
         )
         session.on_delivered = self._delivered
         session.on_event = self._event
-        session.on_values = self.controls.follow
+        session.on_values = self.controls.show_values
         self.restorer = Restorer(self, self.notices.tell)
         self.listeners: list[Callable[[Any], None]] = []
         self.on_drawn: Callable[[], object] = _ignore
@@ -57,7 +57,7 @@ class LabTab:
 
     def _stream(self) -> None:
         """The browser has drawn the plots: send it frames."""
-        if self._closed:
+        if self._closed or self.drawn:
             return
         self.drawn = True
         self.session.later(self.on_drawn)
@@ -76,19 +76,19 @@ class LabTab:
         self.session.close()
         self.readout.close()
 
-    def fit(self, window: tuple[int, int], sidebar: bool, readout: bool) -> None:
-        """Lay the stage out in a window of that many px, with or without the bars beside it."""
-        self.session.later(lambda: self.stage.fit(*room(window, sidebar, readout)))
+    def resize(self, window: Size, sidebar: bool, readout: bool) -> None:
+        """Lay the view out in a window of that many px, with or without the bars beside it."""
+        self.session.later(lambda: self.lab_view.resize(*view_size(window, sidebar, readout)))
 
-    def dress(self, dark: bool, presenter: bool) -> None:
+    def set_theme(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
-        self.session.later(lambda: self.stage.dress(dark, presenter))
-        self.session.later(lambda: self.readout.dress(dark))
+        self.session.later(lambda: self.lab_view.set_theme(dark, presenter))
+        self.session.later(lambda: self.readout.set_theme(dark))
 
     def press(self, key: str) -> None:
         """Do what this lab's key stands for; others are the page's."""
-        if key in self.parts.keys:
-            self.controls.press(self.parts.keys[key])
+        if key in self.controls.keys:
+            self.controls.keys[key]()
 
     def present(self, on: bool, cramped: bool) -> None:
         """Presenter mode goes on or off; `cramped`: in a low window."""
@@ -97,7 +97,7 @@ class LabTab:
     def _tick(self) -> None:
         if not self._shown:
             return
-        for part in (self.stage, self.controls, self.status, self.readout, self.restorer):
+        for part in (self.lab_view, self.controls, self.status, self.readout, self.restorer):
             part.tick()
         self._warn()
 
@@ -110,12 +110,12 @@ class LabTab:
         self._warning = kind
 
     def _delivered(self, delivered: Delivered) -> None:
-        self.readout.frame(delivered.timed)
+        self.readout.on_frame(delivered.timed)
 
     def _event(self, event: Any) -> None:
-        if not self.controls.hear(event):
+        if not self.controls.on_event(event):
             self.notices.announce(event)
-        self.readout.event(event)
+        self.readout.on_event(event)
         for listener in self.listeners:
             listener(event)
 
@@ -124,7 +124,7 @@ def _ignore() -> None:
     """Nobody waits."""
 
 
-def room(window: tuple[int, int], sidebar: bool = True, readout: bool = True) -> tuple[int, int]:
-    """(width, height) in px that a window of that size leaves to the stage."""
+def view_size(window: Size, sidebar: bool = True, readout: bool = True) -> Size:
+    """(width, height) in px that a window of that size leaves to the view."""
     width = window[0] - SIDEBAR * sidebar - READOUT * readout - PADDING
     return width, window[1] - HEADER - STATUS - PADDING

@@ -70,9 +70,9 @@ class Machine(Bound):
         if self.kernel is not None:
             self.kernel.helper_text = self._reasons.get(variant, "")
 
-    def follow(self, values: Mapping[str, Any]) -> None:
+    def show_values(self, values: Mapping[str, Any]) -> None:
         """Show `values`, which the session took without these widgets."""
-        super().follow({name: value for name, value in values.items() if name != "variant"})
+        super().show_values({name: value for name, value in values.items() if name != "variant"})
         if "backend" in values or "variant" in values:
             self.backend.value = self.session.values["backend"]
             self._list_kernels()

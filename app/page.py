@@ -5,6 +5,7 @@ A bare request, which never says so, costs a shell and starts nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,16 +14,16 @@ import panel_material_ui as pmui
 import param
 from panel.util import edit_readonly
 
-from app.browser import KEYS, Browser
+from app.browser import Browser
 from app.export.card import ExportCard
 from app.export.restore import asked_for, scene_in
 from app.lab_tab import READOUT, SIDEBAR, LabTab
+from app.lab_view import parts_of
 from app.notices import Notices
 from app.session_limiter import session_limiter
 from app.status import ACROSS
 from app.system import SystemPanel
 from app.theme import ASSETS, THEME, stylesheet
-from app.views import view_of
 from app.widgets import icon
 from compute.export.scene import Scene, SceneError
 from compute.labs import LABS
@@ -76,19 +77,22 @@ class Page:
             raise RuntimeError("a page belongs to a served document; run `panel serve app`")
         self.document = pn.state.curdoc
         for lab in LABS:  # a model that is defined after the page was sent is unknown to the browser
-            view_of(lab)
-        self.views: dict[str, LabTab] = {}
-        self.view: LabTab | None = None
+            parts_of(lab)
+        self.lab_tabs: dict[str, LabTab] = {}
+        self.current: LabTab | None = None
         self.browser = Browser(self._pressed, self._resized)
         self._window = (1280, 720)
         self._waiting = False  # for the browser to draw a lab, before another is shown
         self.system = SystemPanel(self.document)
         self.export = ExportCard(self.document, self._notices, self._dropped)
+        toggles = {"e": self.export.toggle, "h": self.toggle_help, "p": self.present, "u": self.system.toggle}
+        self._keys: dict[str, Callable[[], None]] = toggles  # those of every lab
+        self.browser.wanted = list(toggles)
         self.template = self._shell()
         pn.state.onload(self._start)
         pn.state.on_session_destroyed(self._destroyed)
-        self.document.on_event("connection_lost", lambda event: self._shown(False))
-        self.document.on_event("client_reconnected", lambda event: self._shown(True))
+        self.document.on_event("connection_lost", lambda event: self._show(False))
+        self.document.on_event("client_reconnected", lambda event: self._show(True))
 
     def servable(self) -> None:
         """Put the page into the document that is being served."""
@@ -129,7 +133,7 @@ class Page:
         with edit_readonly(page):
             page.busy = Quiet().param.busy
         page.param.watch(self._arrange, ["sidebar_open", "contextbar_open"])
-        page.param.watch(self._dress, "dark_theme")
+        page.param.watch(self._set_theme, "dark_theme")
         return page
 
     def _header(self) -> pmui.Row:
@@ -151,14 +155,14 @@ class Page:
         self._arrange()
 
     def _arrange(self, *events: Any) -> None:
-        if self.view is not None:
-            self.view.fit(self._window, self.template.sidebar_open, self.template.contextbar_open)
+        if self.current is not None:
+            self.current.resize(self._window, self.template.sidebar_open, self.template.contextbar_open)
 
-    def _dress(self, *events: Any) -> None:
+    def _set_theme(self, *events: Any) -> None:
         """The scheme or the type size has changed."""
         self.browser.dark = self.template.dark_theme
-        if self.view is not None:
-            self.view.dress(self.template.dark_theme, self.browser.presenter)
+        if self.current is not None:
+            self.current.set_theme(self.template.dark_theme, self.browser.presenter)
 
     # -- labs
 
@@ -187,17 +191,17 @@ class Page:
     def _restore(self, scene: Scene, what: str) -> None:
         """Show `scene` in its lab's tab."""
         index = LABS.index(scene.kind)
-        if self.view is None or scene.lab != self.view.session.lab.LAB:
+        if self.current is None or scene.lab != self.current.session.lab.LAB:
             self._choose(index)
             self.tabs.active = index
         try:
-            self._shown_view().restorer.restore(scene)
+            self._current_tab().restorer.restore(scene)
         except ValueError as error:
             self._notices().tell("warning", f"{what} cannot be shown: {error}.")
 
     def _dropped(self, name: str, text: str | None) -> None:
         """A file was dropped on the page."""
-        if self.view is None:
+        if self.current is None:
             return
         try:
             scene = scene_in(text)
@@ -207,103 +211,100 @@ class Page:
         self._restore(scene, name)
 
     def _notices(self) -> Notices:
-        return self._shown_view().notices
+        return self._current_tab().notices
 
-    def _shown_view(self) -> LabTab:
-        if self.view is None:
+    def _current_tab(self) -> LabTab:
+        if self.current is None:
             raise RuntimeError("no lab is shown yet")
-        return self.view
+        return self.current
 
     def _choose_soon(self) -> None:
         """Show the chosen tab's lab once the browser has drawn the one that is shown.
 
         Who runs through the tabs gets the last of them, not all: a lab is some hundred models for the browser to make.
         """
-        view = self.view
-        if view is None or view is self.views.get(LABS[self.tabs.active].LAB):
+        tab = self.current
+        if tab is None or tab is self.lab_tabs.get(LABS[self.tabs.active].LAB):
             return  # it is shown already, or the page has not begun
-        if view.drawn:
+        if tab.drawn:
             self._choose(self.tabs.active)
         elif not self._waiting:
             self._waiting = True
-            view.on_drawn = self._choose_now
-            self.document.add_timeout_callback(partial(self._give_up_waiting, view), DRAWN)
+            tab.on_drawn = self._choose_now
+            self.document.add_timeout_callback(partial(self._give_up_waiting, tab), DRAWN)
 
     def _choose_now(self) -> None:
         if self._waiting:
             self._waiting = False
-            if self.view is not self.views.get(LABS[self.tabs.active].LAB):
+            if self.current is not self.lab_tabs.get(LABS[self.tabs.active].LAB):
                 self._choose(self.tabs.active)
 
-    def _give_up_waiting(self, view: LabTab) -> None:
+    def _give_up_waiting(self, tab: LabTab) -> None:
         """A browser that draws nothing for so long, because its tab is hidden, say, is waited for no longer."""
-        if view is self.view:
+        if tab is self.current:
             self._choose_now()
 
     def _choose(self, index: int) -> None:
         """Show the lab of that tab, opened when it is first shown; the others rest."""
         lab = LABS[index]
-        if self.view is not None:
-            self._leave(self.view)
-        fresh = lab.LAB not in self.views
-        self.view = self.views[lab.LAB] = LabTab(lab, self.document, self._window) if fresh else self.views[lab.LAB]
-        self._arrange()
-        self._main.objects = list(self.view.main)
-        self._bars[0].objects = [self.view.controls.panel]
-        self._bars[1].objects = list(self.view.readout.panel)
-        self.browser.wanted = [*KEYS, *self.view.parts.keys]
-        self.export.show(self.view)
+        if self.current is not None:
+            self._leave(self.current)
+        fresh = lab.LAB not in self.lab_tabs
         if fresh:
-            self.view.start()
+            self.lab_tabs[lab.LAB] = LabTab(lab, self.document, self._window)
+        self.current = self.lab_tabs[lab.LAB]
+        self._arrange()
+        self._set_theme()  # which may have changed while this lab was not shown, or not there
+        self._main.objects = list(self.current.main)
+        self._bars[0].objects = [self.current.controls.panel]
+        self._bars[1].objects = list(self.current.readout.panel)
+        self.browser.wanted = [*self._keys, *self.current.controls.keys]
+        self.export.show(self.current)
+        if fresh:
+            self.current.start()
         else:
-            self.view.show(True)
+            self.current.show(True)
 
-    def _leave(self, view: LabTab) -> None:
+    def _leave(self, tab: LabTab) -> None:
         """Another lab is shown instead. One that was left before it was drawn cannot be picked up: it starts anew."""
-        if view.drawn:
-            view.show(False)
+        if tab.drawn:
+            tab.show(False)
         else:
-            self.export.forget(view)
-            view.close()
-            del self.views[view.session.lab.LAB]
+            self.export.forget(tab)
+            tab.close()
+            del self.lab_tabs[tab.session.lab.LAB]
 
-    def _shown(self, shown: bool) -> None:
+    def _show(self, shown: bool) -> None:
         self.system.show(shown)
-        if self.view is not None:
-            self.view.show(shown)
+        if self.current is not None:
+            self.current.show(shown)
 
     def _destroyed(self, session_context: Any) -> None:
         session_limiter().remove(self)
         self.system.close()
         self.export.close()
-        for view in self.views.values():
-            view.close()
+        for tab in self.lab_tabs.values():
+            tab.close()
 
     # -- keys and buttons
 
     def _pressed(self, key: str) -> None:
-        acts = {
-            "export": self.export.toggle,
-            "present": self.present,
-            "help": self.toggle_help,
-            "system": self.system.toggle,
-        }
-        if key in KEYS:
-            acts[KEYS[key]]()
-        elif self.view is not None:
-            self.view.press(key)
+        if key in self._keys:
+            self._keys[key]()
+        elif self.current is not None:
+            self.current.press(key)
 
     def toggle_help(self) -> None:
         """Show or hide the list of keys."""
-        if self.view is not None:
-            parts = self.view.parts
+        if self.current is not None:
+            parts = self.current.parts
             words = HELP.format(rows=parts.help.strip(), pointer=parts.pointer.strip())
-            self._toggle(f"Keys and pointer: {self.view.session.lab.TITLE}", words)
+            self._toggle(f"Keys and pointer: {self.current.session.lab.TITLE}", words)
 
     def toggle_about(self) -> None:
         """Show or hide the equation, the method and the sources of the lab that is shown."""
-        if self.view is not None:
-            lab = self.view.session.lab
+        if self.current is not None:
+            lab = self.current.session.lab
             self._toggle(f"About {lab.TITLE}", lab.about().partition("\n")[2])  # the title stands above it
 
     def _toggle(self, title: str, words: str) -> None:
@@ -319,6 +320,6 @@ class Page:
         self.browser.presenter = on
         self.template.param.update(sidebar_open=not on, contextbar_open=not on)
         self.system.present(on)
-        if self.view is not None:
-            self.view.present(on, cramped=self._window[1] < ROOMY)
-        self._dress()
+        if self.current is not None:
+            self.current.present(on, cramped=self._window[1] < ROOMY)
+        self._set_theme()

@@ -91,7 +91,7 @@ class Pictures:
         self.x_range.update(start=0, end=nx)
         self.y_range.update(start=0, end=ny)
 
-    def aim(self, view: tuple[float, float, float, float] | None) -> None:
+    def show_part(self, view: tuple[float, float, float, float] | None) -> None:
         """Show (x0, y0, x1, y1) in cells; None for the whole field."""
         if view is None:
             self.whole()

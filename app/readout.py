@@ -66,7 +66,7 @@ class Readout:
 
     # -- what the page calls
 
-    def frame(self, frame: Frame) -> None:
+    def on_frame(self, frame: Frame) -> None:
         """One painted frame, its timing complete with the delivery."""
         self._window.add(frame.timing)
         if self._comparison:
@@ -95,12 +95,12 @@ class Readout:
             self._state, self._drawn_at = state, now
             self._draw(verdict)
 
-    def event(self, event: Any) -> None:
+    def on_event(self, event: Any) -> None:
         """An engine event of the live lab: nothing here depends on it, the comparison has labs of its own."""
 
-    def dress(self, dark: bool) -> None:
+    def set_theme(self, dark: bool) -> None:
         """Colour the history for the dark or the light scheme; all else follows the page's variables."""
-        self.history.dress(dark)
+        self.history.set_theme(dark)
 
     def close(self) -> None:
         """The session is over: end what is being measured for it."""

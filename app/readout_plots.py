@@ -39,7 +39,7 @@ class History:
         self._source = self._renderer.data_source
         self._columns = self._renderer.glyph.x, self._renderer.glyph.y
         self._source.data = {column: np.empty(0) for column in self._columns}  # no line before a frame has come
-        self.dress(dark=False)
+        self.set_theme(dark=False)
         self._lay_out()
 
     def _lay_out(self) -> None:
@@ -53,7 +53,7 @@ class History:
             axis.ticker = BasicTicker(desired_num_ticks=3)
         keep_type(plot)
 
-    def dress(self, dark: bool) -> None:
+    def set_theme(self, dark: bool) -> None:
         """Use the hues of the dark or the light scheme from the next drawing on."""
         self._scheme = colours(dark)
 

@@ -171,7 +171,7 @@ class Session(param.Parameterized):
     def _resume(self, handle: LabHandle) -> None:
         """Have a lab go on as everything here says."""
         handle.pace(self.steps_per_frame)
-        handle.look(self.view, self.pixels)
+        handle.set_view(self.view, self.pixels)
         handle.frames_through(self.gate.permitted)
         self._taping.go_on(handle)
         self._drive()
@@ -275,12 +275,12 @@ class Session(param.Parameterized):
         if self._handle is not None:
             self._handle.pace(steps)
 
-    def look(self, view: tuple[float, float, float, float] | None, pixels: tuple[int, int]) -> None:
+    def set_view(self, view: tuple[float, float, float, float] | None, pixels: tuple[int, int]) -> None:
         """Show `view` (cells; None: all) in at most `pixels` (height, width)."""
         if (view, pixels) != (self.view, self.pixels):
             self.view, self.pixels = view, pixels
             if self._handle is not None:
-                self._handle.look(view, pixels)
+                self._handle.set_view(view, pixels)
 
     def ask_snapshot(self) -> None:
         """Ask for the lab's whole state: a SnapshotTaken follows, or a Refused whose request is TakeSnapshot."""
@@ -421,7 +421,7 @@ class Session(param.Parameterized):
             now = self._all_values()
             self.on_values({name: now[name] for name in kept})
             if self._handle is not None:  # for its sake the frame that waited was dropped (`change`)
-                self._handle.look(self.view, self.pixels)
+                self._handle.set_view(self.view, self.pixels)
 
     def _away(self, reason: str) -> None:
         """The engine of the lab that is shown has died."""
@@ -500,7 +500,7 @@ class Session(param.Parameterized):
         if rest:
             move.handle.update(**rest)
         move.handle.pace(self.steps_per_frame)
-        move.handle.look(self.view, self.pixels)
+        move.handle.set_view(self.view, self.pixels)
         move.handle.frames_through(frames + 1)  # the frame that shows that it is there
 
     def _hear_new(self, move: Moving, event: messages.Event) -> None:

@@ -7,10 +7,10 @@ from math import isfinite
 
 import panel as pn
 
+from app.lab_view import StatusFact
 from app.markup import filled
 from app.session import Session
 from app.theme import stylesheet
-from app.views import Fact
 from compute.frames import Frame
 
 ACROSS = {"position": "fixed", "left": "0", "width": "100%", "bottom": "0", "z-index": "1250"}  # a bar over the page
@@ -30,7 +30,7 @@ UNTRIED = "Not run yet: press Run"  # paused, of a lab that does nothing before 
 class StatusBar:
     """One line at the bottom of the main area, refreshed by `tick`; `facts` gives the lab's own numbers of a frame."""
 
-    def __init__(self, session: Session, facts: Callable[[Frame], Sequence[Fact]]) -> None:
+    def __init__(self, session: Session, facts: Callable[[Frame], Sequence[StatusFact]]) -> None:
         self.session, self._facts = session, facts
         self.panel = pn.pane.HTML("", stylesheets=[stylesheet()], styles=ACROSS, margin=0)
         session.param.watch(lambda *events: self.tick(), ["state", "busy", "playing"])
@@ -51,7 +51,7 @@ class StatusBar:
         items += [filled(fact, label=label, text=text, kind=kind) for label, text, kind in self._numbers()]
         self.panel.object = f"<div class='status'>{''.join(items)}</div>"
 
-    def _numbers(self) -> list[Fact]:
+    def _numbers(self) -> list[StatusFact]:
         frame, gate = self.session.latest, self.session.gate
         if frame is None:
             return []

@@ -11,7 +11,6 @@ from app.session import Session
 from app.widgets import FULL, icon
 
 UNDO = "ctrl+z"  # as app.browser writes it
-KEYS = {" ": "play", "s": "step", "r": "reset"}
 NOTHING_LOST = "Undo (Ctrl+Z): nothing is lost"
 FASTEST = "as fast as it goes"
 SPEEDS: dict[str, int | None] = {str(n): n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)} | {FASTEST: None}
@@ -55,7 +54,7 @@ def _ignore() -> None:
 
 
 class Transport:
-    """The buttons of one session, and what the keys do."""
+    """The buttons of one session; `keys` do the same."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -72,6 +71,7 @@ class Transport:
         self.undo.act = lambda: session.act("undo")
         if "undo" in known:
             buttons.append(self.undo.button)
+        self.keys: dict[str, Callable[[], object]] = {" ": self.toggle, "s": self.step, "r": self.reset}
         self.speed = pmui.DiscreteSlider(
             label="Steps a frame", options=SPEEDS, value=session.steps_per_frame, size="small", **FULL
         )

@@ -31,7 +31,7 @@ class Bound:
         widget.param.watch(lambda event: self.session.change(**{name: event.new}), "value")
         return widget
 
-    def follow(self, values: Mapping[str, Any]) -> None:
+    def show_values(self, values: Mapping[str, Any]) -> None:
         """Show `values`, which the session took without these widgets."""
         for name, value in values.items():
             if name in self._widgets:

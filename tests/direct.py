@@ -15,7 +15,7 @@ from compute.lab import Lab
 class DirectSession(param.Parameterized):
     """Takes values and actions at once, and puts back what the lab refuses, as app.session does.
 
-    hear(event): whoever listens to engine events; on_values: as in Session. `see` makes the newest frame.
+    on_event(event): whoever listens to engine events; on_values: as in Session. `see` makes the newest frame.
     """
 
     playing = param.Boolean(default=False)
@@ -32,7 +32,7 @@ class DirectSession(param.Parameterized):
         self.pixels = (64, 64)
         self.on_frame: Any = lambda number, frame: None
         self.on_values: Any = lambda values: None
-        self.hear: Any = lambda event: None
+        self.on_event: Any = lambda event: None
         self.changes: list[dict[str, Any]] = []
 
     def change(self, **values: Any) -> None:
@@ -47,13 +47,13 @@ class DirectSession(param.Parameterized):
             kept = {name: self.live.values()[name] for name in changed}
             self.values.update(kept)
             self.on_values(kept)
-            self.hear(messages.Refused(str(error), 1, kept))
+            self.on_event(messages.Refused(str(error), 1, kept))
 
     def act(self, name: str, **arguments: Any) -> None:
         try:
             self.live.act(name, **arguments)
         except ValueError as error:
-            self.hear(messages.Refused(str(error)))
+            self.on_event(messages.Refused(str(error)))
 
     def see(self) -> Any:
         """The newest frame arrives."""
@@ -73,5 +73,5 @@ class DirectSession(param.Parameterized):
     def pace(self, steps: int | None) -> None:
         self.steps_per_frame = steps
 
-    def look(self, view: Any, pixels: Any) -> None:
+    def set_view(self, view: Any, pixels: Any) -> None:
         self.pixels = pixels

@@ -33,7 +33,7 @@ class FakeLab:
     """One lab of an engine, as its handle and as its worker's part at once."""
 
     engine: FakeEngine
-    hear: Callable[[messages.Event], None]
+    on_event: Callable[[messages.Event], None]
     values_now: dict[str, Any]
     frames: int
     through: int
@@ -90,7 +90,7 @@ class FakeLab:
     def pace(self, steps: int | None) -> None:
         self.steps = steps
 
-    def look(self, view: Any, pixels: Any) -> None:
+    def set_view(self, view: Any, pixels: Any) -> None:
         self.view, self.dirty = (view, pixels), True
 
     def frames_through(self, number: int) -> None:
@@ -104,7 +104,7 @@ class FakeLab:
 
     def record(self, *arguments: Any) -> None:
         if self.recording is not None:
-            self.hear(messages.Refused("this lab is being recorded already"))
+            self.on_event(messages.Refused("this lab is being recorded already"))
         elif not self.closed:
             self.recording, self.recorded = arguments[:4], arguments[4] if len(arguments) > 4 else 0
 
@@ -127,7 +127,7 @@ class FakeLab:
 
     def _send(self, request: messages.Request) -> None:
         if self.engine.broken and not self.closed:
-            self.hear(messages.Refused("the engine has stopped; nothing was done"))
+            self.on_event(messages.Refused("the engine has stopped; nothing was done"))
             if isinstance(request, messages.Act) and request.name == "paint":
                 self.engine.refused.append(request.arguments["mark"])
         elif not self.closed:
@@ -168,7 +168,7 @@ class FakeLab:
                 self._advance(n)
             case messages.TakeSnapshot():
                 self.questions.remove(messages.TakeSnapshot)
-                self.hear(messages.SnapshotTaken({"count": self.count, "marks": tuple(self.marks)}))
+                self.on_event(messages.SnapshotTaken({"count": self.count, "marks": tuple(self.marks)}))
             case messages.TakeCheckpoint():
                 self._take_checkpoint()
             case messages.StopRecording():
@@ -179,10 +179,10 @@ class FakeLab:
         if self.engine.refusals:
             text = self.engine.refusals.pop()
             self.engine.lost |= self._unread()
-            self.hear(messages.Refused(text, change=messages.OPENING))
+            self.on_event(messages.Refused(text, change=messages.OPENING))
             self.closed = True
             self.engine.labs.remove(self)
-            self.hear(messages.Closed())
+            self.on_event(messages.Closed())
             return True
         if self.checkpoint:
             self.count, self.marks = self.checkpoint.count, list(self.checkpoint.marks)
@@ -193,7 +193,7 @@ class FakeLab:
     def back(self) -> None:
         """Tell that the engine was away, if it was."""
         if self.absent:
-            self.hear(messages.Restarted(self.absent, 0.5))
+            self.on_event(messages.Restarted(self.absent, 0.5))
             self.absent = ""
         if self.stopping:
             self.stopping = False
@@ -207,7 +207,7 @@ class FakeLab:
     def _show(self) -> None:
         self.frames, self.dirty = self.frames + 1, False
         facts = {"count": float(self.count), "level": self.values_now["level"]}
-        self.hear(messages.FrameReady(Frame({}, facts, TIMING, self.frames)))
+        self.on_event(messages.FrameReady(Frame({}, facts, TIMING, self.frames)))
 
     def _update(self, serial: int) -> None:
         update = next((values for number, values in self.updates if number == serial), None)
@@ -216,7 +216,7 @@ class FakeLab:
         self.updates = [(number, values) for number, values in self.updates if number != serial]
         if not 0 <= update.get("level", 0) <= 1:
             kept = {name: self.values_now[name] for name in update}
-            self.hear(messages.Refused("level must be at most 1", change=serial, kept=kept))
+            self.on_event(messages.Refused("level must be at most 1", change=serial, kept=kept))
             return
         self.values_now |= update
         self.dirty = True
@@ -225,14 +225,14 @@ class FakeLab:
         self.questions.remove(messages.TakeCheckpoint)
         if self.engine.no_memory:
             self.engine.no_memory = False
-            self.hear(messages.Refused("no memory for a copy", request=messages.TakeCheckpoint))
+            self.on_event(messages.Refused("no memory for a copy", request=messages.TakeCheckpoint))
         else:
-            self.hear(messages.CheckpointTaken(self.kept()))  # type: ignore[arg-type]
+            self.on_event(messages.CheckpointTaken(self.kept()))  # type: ignore[arg-type]
 
     def _stop_recording(self) -> None:
         if self.recording:
             self.recording = None
-            self.hear(messages.Recorded(1, 1, self.recorded, messages.STOPPED))
+            self.on_event(messages.Recorded(1, 1, self.recorded, messages.STOPPED))
 
     def kept(self) -> Kept:
         return Kept(dict(self.values_now), self.count, tuple(self.marks))
@@ -254,12 +254,12 @@ class FakeEngine:
         self.refused: list[int] = []
 
     def open(
-        self, kind: str, values: Any, hear: Any, pixels: Any, checkpoint: Kept | None = None, frames: int = 0
+        self, kind: str, values: Any, on_event: Any, pixels: Any, checkpoint: Kept | None = None, frames: int = 0
     ) -> FakeLab:
-        lab = FakeLab(self, hear, dict(values), frames, frames, checkpoint)
+        lab = FakeLab(self, on_event, dict(values), frames, frames, checkpoint)
         self.labs.append(lab)
         if self.broken:
-            hear(messages.Broken(self.broken))
+            on_event(messages.Broken(self.broken))
         return lab
 
     def retry(self) -> None:
@@ -292,7 +292,7 @@ class FakeEngine:
             kept = lab.checkpoint.marks if lab.checkpoint else ()
             self.lost |= set(lab.marks) - set(kept)
             lab.absent = reason
-            lab.hear(messages.Restarting(reason))
+            lab.on_event(messages.Restarting(reason))
 
     def give_up(self, reason: str = "it failed repeatedly") -> None:
         """It died too often."""
@@ -300,7 +300,7 @@ class FakeEngine:
         if not self.broken:
             self.down, self.broken = "", reason
             for lab in list(self.labs):
-                lab.hear(messages.Broken(reason))
+                lab.on_event(messages.Broken(reason))
 
     def revive(self) -> None:
         """The next process opens every lab from its checkpoint; requests that were not read are sent again."""

@@ -50,7 +50,7 @@ class ExportCard:
         self.exports = Exports(document, self.download, notices)
         self.open = False
         self._sections: dict[str, LabExports] = {}
-        self._view: LabTab | None = None
+        self._tab: LabTab | None = None
         self._ticking: Any = None
         self.button = icon("ios_share", WORDS, self.toggle,
                            color="default", align="center")  # fmt: skip
@@ -67,21 +67,21 @@ class ExportCard:
         """The components that belong into the page."""
         return self.card, self.download, self.zone
 
-    def show(self, view: LabTab) -> None:
-        """Export from this view from now on: the page shows it."""
-        self._view = view
+    def show(self, tab: LabTab) -> None:
+        """Export from this tab from now on: the page shows it."""
+        self._tab = tab
         if self.open:
             self._fill()
 
-    def forget(self, view: LabTab) -> None:
-        """Close the sections of a view that is closed for good."""
-        sections = self._sections.pop(view.session.lab.LAB, None)
+    def forget(self, tab: LabTab) -> None:
+        """Close the sections of a tab that is closed for good."""
+        sections = self._sections.pop(tab.session.lab.LAB, None)
         if sections is not None:
             sections.close()
 
     def toggle(self) -> None:
         """Open or close the card."""
-        if self._view is None:
+        if self._tab is None:
             return
         self.open = self.card.visible = not self.open
         if self.open:
@@ -99,13 +99,13 @@ class ExportCard:
             sections.close()
 
     def _fill(self) -> None:
-        view = self._view
-        if view is None:
+        tab = self._tab
+        if tab is None:
             return
-        if view.session.lab.LAB not in self._sections:
-            sections = self._sections[view.session.lab.LAB] = LabExports(view, self.exports, self.download, self._mark)
-            view.listeners.append(sections.hear)
-        self._body.objects = [self._sections[view.session.lab.LAB].panel]
+        if tab.session.lab.LAB not in self._sections:
+            sections = self._sections[tab.session.lab.LAB] = LabExports(tab, self.exports, self.download, self._mark)
+            tab.listeners.append(sections.on_event)
+        self._body.objects = [self._sections[tab.session.lab.LAB].panel]
         self._tick()
 
     def _mark(self) -> None:
@@ -116,22 +116,22 @@ class ExportCard:
         )  # fmt: skip
 
     def _tick(self) -> None:
-        if self.open and self._view is not None:
-            self._sections[self._view.session.lab.LAB].tick()
+        if self.open and self._tab is not None:
+            self._sections[self._tab.session.lab.LAB].tick()
 
 
 class LabExports:
-    """All kinds of export of one view, behind one row of buttons that chooses between them; `panel` shows them.
+    """All kinds of export of one tab, behind one row of buttons that chooses between them; `panel` shows them.
 
     changed(): a recording has begun or ended.
     """
 
-    def __init__(self, view: LabTab, exports: Exports, download: FileDownload, changed: Callable[[], object]) -> None:
-        self.source = source = ExportSource(view)
+    def __init__(self, tab: LabTab, exports: Exports, download: FileDownload, changed: Callable[[], object]) -> None:
+        self.source = source = ExportSource(tab)
         self._makers: dict[str, Callable[[], Any]] = {
             LinkSection.TITLE: lambda: LinkSection(source, exports, download),
             PictureSection.TITLE: lambda: PictureSection(source, exports),
-            FilmSection.TITLE: lambda: FilmSection(source, exports, dict(view.parts.films)),
+            FilmSection.TITLE: lambda: FilmSection(source, exports, dict(tab.parts.films)),
             RecordSection.TITLE: lambda: RecordSection(source, exports, changed),
             NumbersSection.TITLE: lambda: NumbersSection(source, exports),
         }
@@ -161,11 +161,11 @@ class LabExports:
         for one in self._made.values():
             one.tick()
 
-    def hear(self, event: Any) -> None:
+    def on_event(self, event: Any) -> None:
         """Pass on an engine event of the lab."""
-        self.source.hear(event)
+        self.source.on_event(event)
         if self._record is not None:
-            self._record.hear(event)
+            self._record.on_event(event)
 
     def close(self) -> None:
         """End what is under way: the lab is gone."""

@@ -20,9 +20,9 @@ from app.controls import column
 from app.export.exports import Exports
 from app.export.fields import IntegerField, PartSelect, button, file_name, film_formats, heights, row
 from app.export.source import ExportSource, Moment
+from app.lab_view import FilmEnds
 from app.markup import quiet
 from app.theme import stylesheet
-from app.views import Ends
 from app.widgets import FULL
 from compute.export import tasks
 from compute.export.film import EASINGS, MOST_FRAMES, RATES, Film, Key
@@ -38,7 +38,7 @@ class FilmSection:
 
     TITLE = "Film"
 
-    def __init__(self, source: ExportSource, exports: Exports, proposed: dict[str, Ends]) -> None:
+    def __init__(self, source: ExportSource, exports: Exports, proposed: dict[str, FilmEnds]) -> None:
         self._source, self._exports = source, exports
         self._makers = film_kinds(source, proposed)
         self._kinds: dict[str, FilmKind] = {}
@@ -182,7 +182,7 @@ class ProposedFilm:
 
     panel = None
 
-    def __init__(self, ends: Ends) -> None:
+    def __init__(self, ends: FilmEnds) -> None:
         self._ends = ends
 
     def plan(self, moment: Moment) -> FilmPlan:
@@ -288,7 +288,7 @@ def numbers_of(source: ExportSource) -> dict[str, Any]:
             and not isinstance(one, param.Boolean)}  # fmt: skip
 
 
-def film_kinds(source: ExportSource, proposed: Mapping[str, Ends]) -> dict[str, Callable[[], FilmKind]]:
+def film_kinds(source: ExportSource, proposed: Mapping[str, FilmEnds]) -> dict[str, Callable[[], FilmKind]]:
     """Return the kinds of film that a lab has, by their titles."""
     found: dict[str, Callable[[], FilmKind]] = {title: partial(ProposedFilm, ends) for title, ends in proposed.items()}
     if not source.lab.ENDS:

@@ -80,7 +80,7 @@ class RecordSection:
         self._changed()
         self._say("recording" if session.playing else "recording begins as soon as the lab runs")
 
-    def hear(self, event: Any) -> None:
+    def on_event(self, event: Any) -> None:
         """Show how far the recording is; at its end, make the film."""
         if not isinstance(event, Recorded) or self._folder is None:
             return

@@ -74,10 +74,10 @@ def scene_in(text: str | None) -> Scene:
 
 
 class Restorer:
-    """Brings the lab of one view into the state of a scene. tell(kind, text) says what came of it."""
+    """Brings the lab of one tab into the state of a scene. tell(kind, text) says what came of it."""
 
-    def __init__(self, view: LabTab, tell: Callable[[str, str], None]) -> None:
-        self._view, self._tell = view, tell
+    def __init__(self, tab: LabTab, tell: Callable[[str, str], None]) -> None:
+        self._tab, self._tell = tab, tell
         self._scene: Scene | None = None
         self._job: Job | None = None
         self._waited, self._posed = 0, False
@@ -108,7 +108,7 @@ class Restorer:
 
     def tick(self) -> None:
         """Show the state once it is computed; called a few times a second."""
-        job, session = self._job, self._view.session
+        job, session = self._job, self._tab.session
         if job is None or self._scene is None:
             return
         if not job.over:
@@ -121,7 +121,7 @@ class Restorer:
             self._tell("error", f"The state cannot be shown: {job.text}")
             return
         if not self._posed:
-            session.play(self._scene.kind.ENDS and self._view.parts.plays)
+            session.play(self._scene.kind.ENDS and self._tab.parts.plays)
             self._show(self._scene, job.result[0])
             self._posed = True
         if session.phase in ("moving", "starting"):
@@ -130,9 +130,8 @@ class Restorer:
         if job.result[1] is not None:
             session.act("restore", snapshot=job.result[1])
             self._tell("success", f"Restored, at step {self._scene.steps}.")
-        aim, view = getattr(self._view.stage, "aim", None), self._scene.view  # of stages that can show a part
-        if aim is not None:
-            session.later(lambda: aim(view))
+        view = self._scene.view
+        session.later(lambda: self._tab.lab_view.show_part(view))
 
     def close(self) -> None:
         """Cancel what is under way."""
@@ -142,7 +141,7 @@ class Restorer:
 
     def _names(self) -> list[str]:
         """Parameters that belong to the state: not the size of the screen."""
-        lab = self._view.session.lab
+        lab = self._tab.session.lab
         others = lab.sized() | {"device_index", "name"}
         return [name for name in lab.param if name not in others]
 
@@ -159,9 +158,9 @@ class Restorer:
 
     def _show(self, scene: Scene, values: Mapping[str, Any]) -> None:
         """Set all values and the look."""
-        session, names = self._view.session, self._names()
+        session, names = self._tab.session, self._names()
         wanted = {name: values.get(name, session.lab.param[name].default) for name in names}
         session.change(**wanted)
         session.on_values(wanted)
         if scene.look is not None:
-            self._view.controls.wear(scene.look, scene.part)
+            self._tab.controls.apply_style(scene.look, scene.part)

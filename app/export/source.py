@@ -45,11 +45,11 @@ class Moment:
 
 
 class ExportSource:
-    """The lab that a view shows, as what is exported."""
+    """The lab that a tab shows, as what is exported."""
 
-    def __init__(self, view: LabTab) -> None:
-        self._view = view
-        self.session = view.session
+    def __init__(self, tab: LabTab) -> None:
+        self._tab = tab
+        self.session = tab.session
         self._waiting: list[PendingSnapshot] = []
         self._closed = False
         self._drawn_of: Frame | None = None
@@ -98,7 +98,7 @@ class ExportSource:
         latest as long as somebody calls `tick`.
         """
         values, view = dict(self.session.values), self.session.view
-        look = self._view.controls.look(part)
+        look = self._tab.controls.style(part)
 
         def take(snapshot: Mapping[str, Any]) -> None:
             """Make the scene of the engine's snapshot."""
@@ -118,7 +118,7 @@ class ExportSource:
         if len(self._waiting) == 1:
             self.session.ask_snapshot()
 
-    def hear(self, event: Any) -> None:
+    def on_event(self, event: Any) -> None:
         """Pass the engine's answer on to all who wait for it."""
         match event:
             case messages.SnapshotTaken(snapshot=snapshot):

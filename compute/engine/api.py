@@ -76,12 +76,12 @@ class LabHandle:
                 self._lab.steps = steps
                 self._send(messages.SetPace(self._number, steps))
 
-    def look(self, view: messages.View | None, pixels: tuple[int, int]) -> None:
+    def set_view(self, view: messages.View | None, pixels: tuple[int, int]) -> None:
         """Show `view` (x0, y0, x1, y1) in cells, None for all, at most `pixels` (height, width) large."""
         if (view is None or self._is_view(view)) and self._are_pixels(pixels):
             with self._supervisor.lock:
                 self._lab.view, self._lab.pixels = view, pixels
-                self._send(messages.Look(self._number, view, pixels))
+                self._send(messages.SetView(self._number, view, pixels))
 
     def frames_through(self, number: int) -> None:
         """Permit all frames up to this `number`, at most MAX_AHEAD beyond the last one that came.

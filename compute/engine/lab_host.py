@@ -70,7 +70,7 @@ class LabHost:
                 self.pacer.add_single_steps(n)
             case messages.SetPace(steps=steps):
                 self.pacer.steps = steps
-            case messages.Look():
+            case messages.SetView():
                 self.view, self.pixels, self.pacer.dirty = request.view, request.pixels, True
             case messages.FramesThrough(number=number):
                 self.pacer.permit(number, time.monotonic())
@@ -218,7 +218,7 @@ class LabHost:
             self.view, self.pixels = self._shown if look != self._shown else (None, self.pixels)
             self.pacer.dirty = True
             if look != self._shown:
-                self._sender.report_error(self.number, error, partial(messages.Refused, request=messages.Look))
+                self._sender.report_error(self.number, error, partial(messages.Refused, request=messages.SetView))
             return None
         self._shown = look
         return frame

@@ -271,7 +271,7 @@ class SetPace(Request):
 
 
 @dataclass(frozen=True)
-class Look(Request):
+class SetView(Request):
     """Show `view` (x0, y0, x1, y1) in cells, None for all, at most `pixels` (height, width) large."""
 
     view: View | None
@@ -329,7 +329,7 @@ class TakeCheckpoint(Request):
     """Answer with a Checkpoint of the lab's state."""
 
 
-Setting: TypeAlias = Update | Look | SetPace | FramesThrough  # the newest of a lab replaces an unsent one
+Setting: TypeAlias = Update | SetView | SetPace | FramesThrough  # the newest of a lab replaces an unsent one
 Question: TypeAlias = Sample | Solve | TakeSnapshot | TakeCheckpoint  # has an answer, and is asked again until it came
 HostRequest: TypeAlias = Setting | Act | Run | Pause | Step | Record | StopRecording  # for a LabHost
 WorkerRequest: TypeAlias = OpenLab | CloseLab | Question | Refuse | Stop  # for the Worker itself

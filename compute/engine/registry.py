@@ -91,7 +91,7 @@ class LabState:
         changed = {name: value for name, value in self.values.items() if name not in values or values[name] != value}
         requests: list[messages.Request] = [messages.Update(self.number, 0, changed)] * bool(changed)
         requests += [messages.Update(self.number, serial, update) for serial, update in self.unapplied]
-        requests += [messages.Look(self.number, self.view, self.pixels), messages.SetPace(self.number, self.steps)]
+        requests += [messages.SetView(self.number, self.view, self.pixels), messages.SetPace(self.number, self.steps)]
         if self.recording:
             requests.append(self.recording.reopening(kept.recording_offset if kept else None))
             requests += [messages.StopRecording(self.number)] * self.recording.stopping

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from app.lab_view import first_values, parts_of
 from app.labs.crossover.controls import WayControls
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.machine import Machine
 from app.session import Session
-from app.views import first_values, view_of
 from compute import LABS
 from compute.backends import BACKENDS, Backend, backend, preferred
 from compute.comparison.contest import Contestant, pairing
@@ -49,7 +49,7 @@ def ready(monkeypatch):
 
 def session(kind, **values):
     document = SimpleNamespace(add_next_tick_callback=lambda callback: None, session_context=None)
-    return Session(kind, document, first_values(kind, view_of(kind)) | values)
+    return Session(kind, document, first_values(kind, parts_of(kind)) | values)
 
 
 @pytest.mark.parametrize(

@@ -122,8 +122,8 @@ def asked(text: str) -> Scene | None:
     return asked_for(document)
 
 
-class Stage:
-    """A stand-in for the view of a lab, as far as a restore asks it before anything is computed."""
+class Tab:
+    """A stand-in for the tab of a lab, as far as a restore asks it before anything is computed."""
 
     def __init__(self, scene: Scene) -> None:
         self.session = SimpleNamespace(lab=scene.kind)
@@ -140,7 +140,7 @@ def test_any_document_is_a_scene_or_is_refused_in_words(document):
         except SceneError as refused:
             str(refused).encode()
             continue
-        restorer = restore.Restorer(Stage(scene), lambda kind, words: words.encode())
+        restorer = restore.Restorer(Tab(scene), lambda kind, words: words.encode())
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(restore, "Job", lambda *given, **options: SimpleNamespace(start=lambda: None))
             try:

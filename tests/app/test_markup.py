@@ -75,7 +75,7 @@ def test_a_note_shows_its_words_as_text():
 
 def readers_of_markup(sources):
     """Widgets that read their text as Markdown or HTML, but for a pane of HTML, whose text is made of `filled`."""
-    ours = {"app/page.py", "app/labs/crossover/stage.py", "app/labs/crossover/programs.py"}
+    ours = {"app/page.py", "app/labs/crossover/view.py", "app/labs/crossover/programs.py"}
     known: dict[str, set[str]] = {"Markdown": ours, "StaticText": set(), "NotificationArea": set()}
     known["Typography"] = {"app/labs/mandelbrot/places.py"}
     found = []

@@ -54,7 +54,7 @@ def shown(lab, **values):
     made.tick()
     made._drawn_at -= 2 * readout.REDRAW
     for _ in range(3):
-        made.frame(Frame({}, {}, TIMING))
+        made.on_frame(Frame({}, {}, TIMING))
     made.tick()
     text = made._text.object
     label = made.history.figure.yaxis[0].axis_label
@@ -102,9 +102,9 @@ def test_nothing_is_asked_before_the_first_frame(monkeypatch):
 
 def test_a_first_call_is_in_no_history():
     made = Readout(session(Mandelbrot))
-    made.frame(Frame({}, {}, replace(TIMING, first_call=True)))
+    made.on_frame(Frame({}, {}, replace(TIMING, first_call=True)))
     assert made._fresh == []
-    made.frame(Frame({}, {}, TIMING))
+    made.on_frame(Frame({}, {}, TIMING))
     assert made._fresh == [4e-3]
 
 
@@ -116,7 +116,7 @@ def test_a_pause_is_a_gap_in_the_history():
     def ticks(count, frames):
         for _ in range(count):
             for _ in range(frames):
-                made.frame(Frame({}, {}, TIMING))
+                made.on_frame(Frame({}, {}, TIMING))
             made.tick()
         return list(made._history_values())
 

@@ -79,7 +79,7 @@ def test_a_refused_action_or_view_puts_nothing_back(tab):
     tab.session.change(level=0.75)
     tab.session.act("fail")
     tab.until(lambda: refusals(tab))
-    tab.session.look((9.0, 0.0, 10.0, 1.0), (8, 8))
+    tab.session.set_view((9.0, 0.0, 10.0, 1.0), (8, 8))
     tab.until(lambda: len(refusals(tab)) == 2)
     assert (tab.restored, tab.session.values["level"], shown(tab)) == ([], 0.75, 0.75)
 

@@ -153,7 +153,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(edge=st.integers(1, 4))
     def looks(self, edge: int) -> None:
-        self.tab.session.look((0.0, 0.0, float(edge), 1.0), (8, 8))
+        self.tab.session.set_view((0.0, 0.0, float(edge), 1.0), (8, 8))
 
     @rule()
     def asks_for_a_snapshot(self) -> None:

@@ -98,7 +98,7 @@ def act(tab: Tab, rng: random.Random) -> None:
     elif chosen == 6:
         session.show(rng.random() < 0.5)
     elif chosen == 7:
-        session.look((0.0, 0.0, 2.0, 2.0), (rng.choice([4, 8]), 8))
+        session.set_view((0.0, 0.0, 2.0, 2.0), (rng.choice([4, 8]), 8))
     elif chosen == 8:
         session.ask_snapshot()
     elif rng.random() < 0.4:

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from app.theme import DARK, LIGHT
 from tests.browser.lab_page import LabPage
 
 GROUPS = {"Diffusion": "Physics", "Mandelbrot": "Place", "L-curve": "Problem", "Crossover": "Workload"}
+
+# By the name of a lab, whose plot has to be there: the colour in which a place is marked in it.
+INKS = {
+    "Crossover": "model('crossover plot')?.center.find((part) => part.type == 'Span').line_color",
+    "L-curve": (
+        "model('l-curve plot')?.renderers.find((part) => part.data_source.name == 'picked').glyph.line_color.value"
+    ),
+}
 
 
 @pytest.fixture
@@ -27,3 +36,14 @@ def test_running_through_the_tabs_shows_the_last_one(lab) -> None:
     before = lab.step()
     lab.until(lambda: lab.step() > before + 20)
     assert "Running" in lab.status()
+
+
+def test_plots_of_a_lab_follow_the_scheme_that_was_chosen_while_another_was_shown(lab) -> None:
+    model = "const model = (name) => Bokeh.documents[0]?.get_model_by_name(name);"
+    for hue in (DARK["ink"], LIGHT["ink"]):
+        lab.page.get_by_role("tab", name="Diffusion").click()
+        lab.page.get_by_role("button", name="Physics").first.wait_for()
+        lab.page.get_by_label("Toggle theme").click()
+        for name, ink in INKS.items():
+            lab.page.get_by_role("tab", name=name).click()
+            lab.until(lambda ink=ink, hue=hue: lab.page.evaluate(f"() => {{ {model} return {ink}; }}") == hue)

@@ -95,7 +95,7 @@ class TestPausedAndRunning:
         client.wait(FrameReady)
         changes = [
             lambda: client.handle.update(level=0.25),
-            lambda: client.handle.look((0.0, 0.0, 2.0, 2.0), (16, 32)),
+            lambda: client.handle.set_view((0.0, 0.0, 2.0, 2.0), (16, 32)),
             lambda: client.handle.act("reset"),
         ]
         for n, change in enumerate(changes, start=2):
@@ -110,7 +110,7 @@ class TestPausedAndRunning:
         assert client.frames[-1].timing.steps == 0
 
     def test_a_large_picture_arrives(self, client):
-        client.handle.look(None, (1024, 1024))
+        client.handle.set_view(None, (1024, 1024))
         client.credit()
         client.wait_frame(lambda frame: frame.rasters["field"].levels.shape == (1024, 1024))
 
@@ -201,8 +201,8 @@ class TestRefusals:
             (lambda h: h.step(-1), "steps"),
             (lambda h: h.step(True), "steps"),
             (lambda h: h.frames_through(10**9), "frames_through"),
-            (lambda h: h.look((0, 0, 0, 5), (8, 8)), "view"),
-            (lambda h: h.look(None, (10**6, 10**6)), "pixels"),
+            (lambda h: h.set_view((0, 0, 0, 5), (8, 8)), "view"),
+            (lambda h: h.set_view(None, (10**6, 10**6)), "pixels"),
             (lambda h: h.sample(10, 10**9), "repeat"),
             (lambda h: h.solve(10, -1), "seed"),
         ],
@@ -233,11 +233,11 @@ class TestRefusals:
         assert words in client.wait(Refused).text
 
     def test_a_view_that_cannot_be_shown_stops_no_lab(self, client):
-        client.handle.look((0.0, 0.0, 2.0, 2.0), (8, 8))
+        client.handle.set_view((0.0, 0.0, 2.0, 2.0), (8, 8))
         client.handle.run()
         client.credit(20)
         client.wait(FrameReady)
-        client.handle.look((5.0, 0.0, 7.0, 2.0), (8, 8))
+        client.handle.set_view((5.0, 0.0, 7.0, 2.0), (8, 8))
         client.credit(20)
         assert "overlap" in client.wait(Refused).text
         last = client.wait(FrameReady, 40).frame
@@ -245,7 +245,7 @@ class TestRefusals:
         assert client.of(Paused) == []
 
     def test_a_view_that_a_smaller_grid_leaves_outside_becomes_the_whole(self, client):
-        client.handle.look((3.0, 0.0, 4.0, 1.0), (8, 8))
+        client.handle.set_view((3.0, 0.0, 4.0, 1.0), (8, 8))
         client.credit(5)
         client.wait_frame(lambda frame: frame.rasters["field"].extent[0] == 3.0)
         client.handle.update(size=2)

@@ -65,7 +65,7 @@ def test_a_killed_engine_goes_on_from_the_last_good_state(engine):
     paused = Client(engine, eager=True)
     client.handle.pace(7)
     client.handle.run()
-    paused.handle.look((0.0, 0.0, 2.0, 2.0), (5, 6))
+    paused.handle.set_view((0.0, 0.0, 2.0, 2.0), (5, 6))
     paused.handle.update(level=0.125)
     paused.handle.step(11)
     paused.wait_frame(lambda frame: frame.facts["step"] == 11)

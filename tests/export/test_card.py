@@ -96,7 +96,7 @@ def session():
 
 @pytest.fixture
 def source(session):
-    return ExportSource(SimpleNamespace(session=session, controls=SimpleNamespace(look=lambda part: {})))
+    return ExportSource(SimpleNamespace(session=session, controls=SimpleNamespace(style=lambda part: {})))
 
 
 def test_one_that_fails_takes_no_other_with_it(source, session):
@@ -106,7 +106,7 @@ def test_one_that_fails_takes_no_other_with_it(source, session):
     source.ask("field", heard.append, why.append)
     assert session == ["snapshot"]
     with pytest.raises(AttributeError):
-        source.hear(SnapshotTaken({}))
+        source.on_event(SnapshotTaken({}))
     assert [moment.scene.steps for moment in heard] == [3, 3]
     assert why == []
 
@@ -116,11 +116,11 @@ def test_a_refusal_is_told_to_all_who_wait_and_the_next_one_is_answered(source, 
     heard, why = [], []
     for _ in range(2):
         source.ask("field", heard.append, why.append)
-    source.hear(Refused("no room for it", request=TakeSnapshot))
+    source.on_event(Refused("no room for it", request=TakeSnapshot))
     assert (heard, why) == ([], ["the engine did not say how the lab stands: no room for it"] * 2)
     source.ask("field", heard.append, why.append)
     assert session == ["snapshot"] * 2
-    source.hear(SnapshotTaken({}))
+    source.on_event(SnapshotTaken({}))
     assert (len(heard), len(why)) == (1, 2)
 
 
@@ -130,9 +130,9 @@ def test_a_refusal_is_told_to_all_who_wait_and_the_next_one_is_answered(source, 
 def test_the_refusal_of_something_else_is_not_the_answer(event, source):
     heard, why = [], []
     source.ask("field", heard.append, why.append)
-    source.hear(event)
+    source.on_event(event)
     assert why == []
-    source.hear(SnapshotTaken({}))
+    source.on_event(SnapshotTaken({}))
     assert len(heard) == 1
 
 
@@ -163,13 +163,13 @@ def test_an_export_whose_question_is_refused_fails_and_the_next_goes_on(source, 
     first = exports.add("heat.npz")
     first.order(source, "field", broken)
     assert first.state == "asking"
-    source.hear(Refused("no room for it", request=TakeSnapshot))
+    source.on_event(Refused("no room for it", request=TakeSnapshot))
     first.show()
     assert first.state == "failed"
     assert len(notes) == 1
     second = exports.add("heat.json")
     second.ask(source, "field", lambda moment: second.made())
-    source.hear(SnapshotTaken({}))
+    source.on_event(SnapshotTaken({}))
     assert second.state == "done"
 
 
@@ -177,7 +177,7 @@ def test_an_export_that_was_cancelled_before_the_answer_does_nothing(source, exp
     export = exports.add("heat.npz")
     export.order(source, "field", broken)
     exports.drop(export)
-    source.hear(SnapshotTaken({}))
+    source.on_event(SnapshotTaken({}))
     assert (export.state, export.job, notes) == ("cancelled", None, [])
 
 

@@ -14,8 +14,8 @@ import panel as pn
 import panel_material_ui as pmui
 
 from app.controls import Controls, accordion, column
-from app.labs.crossover.stage import VIEWS, CrossoverStage
 from app.labs.crossover.sweep_view_model import SHOWN, SweepViewModel
+from app.labs.crossover.view import VIEWS, CrossoverView
 from app.labs.crossover.way_list import WayList, list_items, state
 from app.notices import Notices
 from app.session import Session
@@ -154,7 +154,7 @@ class WorkloadControls(Bound):
                 field.param.update(options=list(allowed), value=given.get(name, allowed[0]))
         self._show_ends()
 
-    def follow(self, values: Mapping[str, Any]) -> None:
+    def show_values(self, values: Mapping[str, Any]) -> None:
         """Show values that the session took by itself, for instance because the engine refused others."""
         if "workload" in values:
             self.workload.value = values["workload"]
@@ -245,9 +245,9 @@ class MeasureControls(Bound):
             raise ValueError(f"{name} must be from {low:g} to {high:g} s, not {value:g}")
         self._sweep.change(**{name: value})
 
-    def follow(self, values: Mapping[str, Any]) -> None:
+    def show_values(self, values: Mapping[str, Any]) -> None:
         """Show values that the session took by itself, for instance because the engine refused others."""
-        super().follow(values)
+        super().show_values(values)
         for name, field in (("budget", self.budget), ("longest", self.longest)):
             if name in values and not field.panel.error_state:
                 field.show(values[name])
@@ -310,14 +310,14 @@ class CompareControls:
 class CrossoverControls(Controls):
     """Every control of the crossover lab, bound to one session."""
 
-    def __init__(self, session: Session, stage: CrossoverStage, notices: Notices) -> None:
+    def __init__(self, session: Session, lab_view: CrossoverView, notices: Notices) -> None:
         super().__init__(session)
-        self.stage = stage
+        self.lab_view = lab_view
         self.sweep = sweep = SweepControls(session)
-        self.ways = WayControls(session, stage.model, sweep)
+        self.ways = WayControls(session, lab_view.model, sweep)
         self.workload = WorkloadControls(session, sweep, self._workload_chosen)
         self.measure = MeasureControls(session, sweep)
-        self.compare = CompareControls(stage.model, stage.refresh)
+        self.compare = CompareControls(lab_view.model, lab_view.refresh)
         groups = {
             "Workload": self.workload.panel,
             "Ways": self.ways.panel,
@@ -325,22 +325,22 @@ class CrossoverControls(Controls):
             "Compare": self.compare.panel,
         }
         self.panel = column(sweep.panel, accordion(groups, opened=(0, 1)))
-        self.acts = {
-            "play": sweep.toggle,
-            "again": sweep.again,
-            **{f"view {i}": partial(stage.turn, view) for i, view in enumerate(VIEWS.values(), start=1)},
+        self.keys = {
+            " ": sweep.toggle,
+            "r": sweep.again,
+            **{str(i): partial(lab_view.turn, view) for i, view in enumerate(VIEWS.values(), start=1)},
         }
         self.tick()
 
     def _workload_chosen(self) -> None:
         """Drop what was chosen about the ways of another workload."""
-        self.stage.model.choice.code = ()
+        self.lab_view.model.choice.code = ()
         self.compare.forget()
-        self.stage.model.update(self.session.latest)
+        self.lab_view.model.update(self.session.latest)
         self.tick()
-        if self.stage.view == "programs":
-            self.stage.programs.show()
-        self.session.later(self.stage.refresh)
+        if self.lab_view.view == "programs":
+            self.lab_view.programs.show()
+        self.session.later(self.lab_view.refresh)
 
     def tick(self) -> None:
         """Show what frames say, a few times a second."""
@@ -348,14 +348,14 @@ class CrossoverControls(Controls):
         self.ways.show()
         self.compare.show()
 
-    def follow(self, values: Mapping[str, Any]) -> None:
+    def show_values(self, values: Mapping[str, Any]) -> None:
         """Show values that the session took by itself, for instance because the engine refused others."""
-        super().follow(values)
+        super().show_values(values)
         for part in (self.workload, self.measure):
-            part.follow(values)
+            part.show_values(values)
         self.ways.list.again()
 
-    def hear(self, event: Any) -> bool:
+    def on_event(self, event: Any) -> bool:
         """Show an engine event beside the field that it is about; False if it is about none here."""
         if isinstance(event, messages.Refused):
             return self.workload.refused(event.text) or self.measure.refused(event.text)

@@ -44,7 +44,7 @@ class LogPlot:
 
     def __init__(self, name: str, words: tuple[str, str], ranges: tuple[Any, Any], ticks: Place, y_words: str) -> None:
         """words: what the axes are called; ranges: shown at first; ticks: on them at most; y_words: see LogWindow."""
-        self._look = (False, False)
+        self._theme = (False, False)
         self._texts: list[Any] = []
         self.figure = figure(
             name=name, x_axis_type="log", y_axis_type="log", x_axis_label=words[0], y_axis_label=words[1], tools=[],
@@ -58,7 +58,7 @@ class LogPlot:
         self.y = LogWindow(self.figure.y_range, self.figure.yaxis[0], ticks[1], y_words)
         self._add_glyphs()
         keep_type(self.figure)
-        self.dress(dark=False, presenter=False)
+        self.set_theme(dark=False, presenter=False)
 
     def _add_glyphs(self) -> None:
         raise NotImplementedError
@@ -67,9 +67,9 @@ class LogPlot:
         """Draw what is shown once more, after the type, the colours or the size have changed."""
         raise NotImplementedError
 
-    def dress(self, dark: bool, presenter: bool) -> None:
+    def set_theme(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
-        self._look = (dark, presenter)
+        self._theme = (dark, presenter)
         for text in self._texts:
             text.glyph.text_font_size = f"{type_size(presenter)}px"
         left, below = self.AROUND[presenter]
@@ -84,12 +84,12 @@ class LogPlot:
         self._again()
 
     def _count_ticks(self) -> None:
-        for window, length, tick in zip((self.x, self.y), self.inner, self.TICK[self._look[1]], strict=True):
+        for window, length, tick in zip((self.x, self.y), self.inner, self.TICK[self._theme[1]], strict=True):
             window.ticks(max(2, int(length * (1 - window.room) // tick)))
 
     @property
     def inner(self) -> tuple[float, float]:
         """The size (width, height) in px of what the axes enclose."""
-        left, below = self.AROUND[self._look[1]]
+        left, below = self.AROUND[self._theme[1]]
         width, height = (self.figure.width or 600) - left - BESIDE, (self.figure.height or 400) - below - ABOVE
         return max(1.0, width), max(1.0, height)

@@ -1,12 +1,12 @@
-"""What the crossover lab's tab consists of: its stage and controls, its keys, its numbers in the status bar."""
+"""What the crossover lab's tab consists of: its view and controls, its keys, its numbers in the status bar."""
 
 from __future__ import annotations
 
+from app.lab_view import Parts
 from app.labs.crossover.controls import CrossoverControls
 from app.labs.crossover.labels import duration
 from app.labs.crossover.readout import CrossoverReadout
-from app.labs.crossover.stage import CrossoverStage
-from app.views import Parts
+from app.labs.crossover.view import CrossoverView
 from compute.frames import Frame
 
 
@@ -20,7 +20,6 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
     ]
 
 
-KEYS = {" ": "play", "r": "again", **{str(number): f"view {number}" for number in range(1, 8)}}
 HELP = """
 | **Space** | run, or pause |
 | **R** | again from the beginning |
@@ -32,13 +31,12 @@ measured here, hollow ones were recorded elsewhere, hatched ones are cited.
 """
 
 PARTS = Parts(
-    CrossoverStage,
+    CrossoverView,
     CrossoverControls,
     facts,
-    KEYS,
     HELP,
     POINTER,
     pace=None,
     plays=False,
-    readout=lambda session, stage: CrossoverReadout(session, stage.model),
+    readout=lambda session, lab_view: CrossoverReadout(session, lab_view.model),
 )

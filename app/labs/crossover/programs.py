@@ -97,7 +97,7 @@ class ProgramsView:
         for field in (self.first, self.second):
             field.param.watch(lambda event: self._chosen(), "value")
 
-    def fit(self, width: int, height: int) -> None:
+    def resize(self, width: int, height: int) -> None:
         """Take that many px."""
         self._scroll.height = max(120, height - CHOOSER)
 
@@ -184,7 +184,7 @@ class TrapsView:
         """The one that is shown."""
         return next(trap for trap in traps() if trap.name == self.chooser.value)
 
-    def fit(self, width: int, height: int) -> None:
+    def resize(self, width: int, height: int) -> None:
         """Take that many px."""
         self.panel.height = height
 

@@ -42,7 +42,7 @@ ADVICE = "Press Run. Every way is first compared with the reference; only those 
 
 
 class CrossoverReadout:
-    """The right column of one session, whose stage keeps `model` up to date."""
+    """The right column of one session, whose view keeps `model` up to date."""
 
     def __init__(self, session: Session, model: SweepViewModel) -> None:
         self._session, self._model = session, model
@@ -52,14 +52,14 @@ class CrossoverReadout:
         self.panel = pmui.Column(self._text, self._saves.buttons.panel, sizing_mode="stretch_width", margin=(8, 16))
         self.tick()
 
-    def frame(self, frame: Frame) -> None:
+    def on_frame(self, frame: Frame) -> None:
         """A painted frame: `tick` writes what it says."""
 
-    def event(self, event: Any) -> None:
+    def on_event(self, event: Any) -> None:
         """An engine event: it may bring what is saved."""
-        self._saves.event(event)
+        self._saves.on_event(event)
 
-    def dress(self, dark: bool) -> None:
+    def set_theme(self, dark: bool) -> None:
         """All colours follow the page's variables."""
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ class SweepSaves:
             self._asked, self._sweep = False, None
         self.buttons.allow(self._sweep is not None)
 
-    def event(self, event: Any) -> None:
+    def on_event(self, event: Any) -> None:
         """Take the engine's answer, if `event` is one."""
         if isinstance(event, SnapshotTaken) and self._asked:
             self._sweep = SavedSweep(event.snapshot)

@@ -15,6 +15,7 @@ import panel as pn
 from bokeh.models import ColumnDataSource, HoverTool
 
 from app.apart import spread
+from app.frame_source import FirstDraw
 from app.labs.crossover.labels import WayStyle, rate
 from app.labs.crossover.log_plot import TIP, LogPlot, append_row, empty_columns
 from app.labs.crossover.sweep_view_model import SweepViewModel
@@ -96,7 +97,7 @@ class RooflinePlot(LogPlot):
         if state == self._shown:
             return len(found)
         self._shown = state
-        scheme = colours(self._look[0])
+        scheme = colours(self._theme[0])
         self._fit([spot.intensity for _, spot in found], [spot.flops for _, spot in found], roofs)
         dots = empty_columns(DOTS)
         for line, spot in found:
@@ -121,7 +122,7 @@ class RooflinePlot(LogPlot):
         self.y.fit(np.array([y.min() / 3, y.max() * 3]))
 
     def _draw_roofs(self, roofs: Mapping[str, Roof]) -> None:
-        scheme, drawn = colours(self._look[0]), empty_columns(ROOFS)
+        scheme, drawn = colours(self._theme[0]), empty_columns(ROOFS)
         low, high = (10.0**decade for decade in self.x.shown)
         for device, roof in roofs.items():
             bends = [low, *([roof.ridge] if low < roof.ridge < high else []), high]
@@ -133,7 +134,7 @@ class RooflinePlot(LogPlot):
         names = empty_columns(NAMES)
         height = self.inner[1]
         order = sorted(range(len(dots["x"])), key=lambda i: dots["y"][i])
-        places = spread([self.y.part(dots["y"][i]) * height for i in order], 1.25 * type_size(self._look[1]))
+        places = spread([self.y.part(dots["y"][i]) * height for i in order], 1.25 * type_size(self._theme[1]))
         for i, place in zip(order, places, strict=True):
             x = self.x.value(self.x.part(dots["x"][i]) + 0.025)
             append_row(names, x, self.y.value(place / height), dots["name"][i], dots["hue"][i])
@@ -175,23 +176,26 @@ class RooflineView:
         self.size = SizeChoice(self._again)
         self.plot = RooflinePlot()
         self._styles: Mapping[str, WayStyle] = {}
-        self._look = (False, False)
-        self._drawn = False
+        self._theme = (False, False)  # dark, presenter
+        self._first_draw = FirstDraw()
         self._text = pn.pane.HTML("", stylesheets=[stylesheet(), STYLE], margin=0, sizing_mode="stretch_width")
         self._table = pn.Column(self._text, scroll="y-auto", margin=0, sizing_mode="stretch_width")
         self._pane = pn.pane.Bokeh(self.plot.figure, margin=0)
         self.panel = pn.Column(self.size.panel, self._pane, self._table, margin=0, sizing_mode="stretch_width")
-        self.plot.figure.on_change("inner_width", lambda attr, old, new: self._ready())
+        self._first_draw.wait(self.plot.figure, self._fill)
         self._room = (600, 600)
 
-    def _ready(self) -> None:
-        if not self._drawn:
-            self._drawn = True
-            self.plot.dress(*self._look)
-            self.fit(*self._room)
-            self._again()
+    @property
+    def _drawn(self) -> bool:
+        return not self._first_draw.waiting
 
-    def fit(self, width: int, height: int) -> None:
+    def _fill(self) -> None:
+        """The browser has drawn the plot."""
+        self.plot.set_theme(*self._theme)
+        self.resize(*self._room)
+        self._again()
+
+    def resize(self, width: int, height: int) -> None:
         """Take that many px."""
         self._room = (width, height)
         table = round(TABLE * height)
@@ -201,11 +205,11 @@ class RooflineView:
             self.plot.resize(width, plot)
             self._pane.param.update(width=width, height=plot)
 
-    def dress(self, dark: bool, presenter: bool) -> None:
+    def set_theme(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size, as soon as the plot is there."""
-        self._look = (dark, presenter)
+        self._theme = (dark, presenter)
         if self._drawn:
-            self.plot.dress(dark, presenter)
+            self.plot.set_theme(dark, presenter)
 
     def show(self, styles: Mapping[str, WayStyle]) -> None:
         """Draw what is known. styles: by way."""

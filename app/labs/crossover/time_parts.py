@@ -120,7 +120,7 @@ class TimePartsView:
         self._text = pn.pane.HTML("", stylesheets=[stylesheet(), STYLE], margin=0, sizing_mode="stretch_width")
         self.panel = pn.Column(self.size.panel, self._text, scroll="y-auto", margin=0, sizing_mode="stretch_width")
 
-    def fit(self, width: int, height: int) -> None:
+    def resize(self, width: int, height: int) -> None:
         """Take that many px."""
         self.panel.height = height
 

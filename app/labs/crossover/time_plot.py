@@ -200,12 +200,12 @@ class TimePlot(LogPlot):
 
     # -- styles
 
-    def dress(self, dark: bool, presenter: bool) -> None:
+    def set_theme(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
         scheme = colours(dark)
         self.span.line_color = scheme["ink"]
         self.band.update(fill_color=scheme["muted"], fill_alpha=0.13, line_color=None)
-        super().dress(dark, presenter)
+        super().set_theme(dark, presenter)
 
     def _again(self) -> None:
         if self._shown is not None:
@@ -216,13 +216,13 @@ class TimePlot(LogPlot):
 
     def show(self, picture: TimePlotContent) -> None:
         """Draw it, unless it is drawn already."""
-        picture = replace(picture, scale=PRESENTER_SCALE if self._look[1] else 1.0)
+        picture = replace(picture, scale=PRESENTER_SCALE if self._theme[1] else 1.0)
         if picture == self._shown:
             return
         self._shown = picture
         self.figure.xaxis[0].axis_label = picture.axis
         self._fit(picture)
-        scheme = colours(self._look[0])
+        scheme = colours(self._theme[0])
         self.lines.data, self.bars.data = line_columns(picture, scheme), quartile_columns(picture, scheme)
         self.dots.data, self.cited.data = point_columns(picture, scheme), cited_columns(picture, scheme)
         self._draw_names([line for line in picture.lines if line.series])
@@ -230,7 +230,7 @@ class TimePlot(LogPlot):
 
     def _fit(self, picture: TimePlotContent) -> None:
         longest = max((len(line_name(line)) for line in picture.lines if line.series), default=0)
-        room = min(0.4, (longest * letter(self._look[1]) + 3 * GAP) / self.inner[0])
+        room = min(0.4, (longest * letter(self._theme[1]) + 3 * GAP) / self.inner[0])
         least, most = picture.sizes
         if (room, least, most) != self._axis:
             self._axis = room, least, most
@@ -246,12 +246,12 @@ class TimePlot(LogPlot):
 
     def _draw_names(self, drawn: Sequence[Line]) -> None:
         """Each line's name at its end, apart from each other."""
-        scheme = colours(self._look[0])
+        scheme = colours(self._theme[0])
         width, height = self.inner
         ends = [(n := max(line.series), line.series[n].median) for line in drawn]
         order = sorted(range(len(drawn)), key=lambda i: ends[i][1])
         wanted = [self.y.part(ends[i][1]) * height for i in order]
-        gap = 1.25 * type_size(self._look[1])
+        gap = 1.25 * type_size(self._theme[1])
         highest = height - gap / 2
         placed = spread(wanted, gap)
         lack = min(0.0, highest - placed[-1]) if placed else 0.0  # shift the pile into the plot

@@ -11,12 +11,12 @@ import panel_material_ui as pmui
 
 from app.controls import Controls, accordion, column
 from app.labs.diffusion.source import Brush, InitialField
-from app.labs.diffusion.stage import PALETTES, DiffusionStage
+from app.labs.diffusion.view import PALETTES, DiffusionView
 from app.machine import Machine
 from app.notices import Notices
 from app.palettes import AMOUNTS, SIGNED
 from app.session import Session
-from app.transport import Transport
+from app.transport import UNDO, Transport
 from app.widgets import FULL, Bound, icon
 from compute.engine import messages
 from compute.export.scene import Look
@@ -36,33 +36,28 @@ def kernel_words(name: str) -> str:
 class DiffusionControls(Controls):
     """Every control of the diffusion lab, bound to one session."""
 
-    def __init__(self, session: Session, stage: DiffusionStage, notices: Notices) -> None:
+    def __init__(self, session: Session, lab_view: DiffusionView, notices: Notices) -> None:
         super().__init__(session)
-        self.stage, self.notices = stage, notices
+        self.lab_view, self.notices = lab_view, notices
         self.transport = transport = Transport(session)
-        self.brush = Brush(session, stage.pictures)
-        self.display = DiffusionDisplay(session, stage)
+        self.brush = Brush(session, lab_view.pictures)
+        self.display = DiffusionDisplay(session, lab_view)
         groups = {
             "Field": self._field(),
             "Physics": self._physics(),
             "Compute": self._compute(),
             "Display": self.display.panel,
         }
-        self.acts = {
-            "play": transport.toggle,
-            "step": transport.step,
-            "reset": transport.reset,
-            "undo": transport.undo.press,
-        }
+        self.keys = transport.keys | {UNDO: transport.undo.press}
         self.panel = column(transport.panel, accordion(groups, opened=(0, 1)))
 
-    def look(self, part: str) -> Look:
+    def style(self, part: str) -> Look:
         """The palette of the field or of the Laplacian."""
-        return self.display.look(part)
+        return self.display.style(part)
 
-    def wear(self, look: Look, part: str) -> None:
+    def apply_style(self, look: Look, part: str) -> None:
         """Take over a palette."""
-        self.display.wear(look, part)
+        self.display.apply_style(look, part)
 
     def present(self, on: bool, cramped: bool) -> None:
         """A low window has no room for the curves beside large type."""
@@ -98,12 +93,12 @@ class DiffusionControls(Controls):
             initial = self.source.tick(frame)
             if initial:  # the lab has them already: nothing is made anew
                 self.session.change(**initial)
-                self.follow(initial)
+                self.show_values(initial)
             self.transport.undo.offer(frame.notes["undo"])
 
-    def hear(self, event: Any) -> bool:
+    def on_event(self, event: Any) -> bool:
         """Take an engine event; return whether the image's field says what it means."""
-        return isinstance(event, messages.Event) and self.source.hear(event)
+        return isinstance(event, messages.Event) and self.source.on_event(event)
 
     # -- physics
 
@@ -134,34 +129,34 @@ class DiffusionControls(Controls):
     def _resize(self, cells: int) -> None:
         if self.session.values["ny"] != cells:
             self.session.change(ny=cells, nx=cells)
-            self.session.later(self.stage.resized)
+            self.session.later(self.lab_view.show_whole)
 
-    def follow(self, values: Any) -> None:
+    def show_values(self, values: Any) -> None:
         """Show values that the session took by itself, for instance because the engine refused others."""
-        super().follow(values)
-        self.source.follow(values)
-        self.machine.follow(values)
+        super().show_values(values)
+        self.source.show_values(values)
+        self.machine.show_values(values)
         if "ny" in values:
             self.size.value = values["ny"]
-            self.session.later(self.stage.resized)
+            self.session.later(self.lab_view.show_whole)
 
 
 class DiffusionDisplay(Bound):
     """The group "Display": which pictures are shown and how they are coloured. `panel` is the group's body."""
 
-    def __init__(self, session: Session, stage: DiffusionStage) -> None:
+    def __init__(self, session: Session, lab_view: DiffusionView) -> None:
         super().__init__(session)
-        self.stage = stage
+        self.lab_view = lab_view
         shown = pmui.RadioButtonGroup(options=list(SHOWN), value="Both", size="small", **FULL)
-        shown.param.watch(lambda event: session.later(lambda: stage.choose(SHOWN[event.new])), "value")
+        shown.param.watch(lambda event: session.later(lambda: lab_view.choose(SHOWN[event.new])), "value")
         self.curves = pmui.Switch(label="Curves below the pictures", value=True, **FULL)
-        self.curves.param.watch(lambda event: session.later(lambda: stage.show_curves(event.new)), "value")
+        self.curves.param.watch(lambda event: session.later(lambda: lab_view.show_curves(event.new)), "value")
         self.palettes = {
             "field": self._palette("Palette of the field", list({**AMOUNTS, **SIGNED}), "field"),
             "laplacian": self._palette("Palette of the Laplacian", list({**SIGNED, **AMOUNTS}), "laplacian"),
         }
         section = self.choice("section")
-        section.param.watch(lambda event: session.later(stage.turned), "value")
+        section.param.watch(lambda event: session.later(lab_view.place_section), "value")
         self.reverse = pmui.Switch(label="Reverse palettes", value=False, **FULL)
         self.reverse.param.watch(lambda event: self.session.later(self._recolour), "value")
         self.panel = pmui.Column(
@@ -180,18 +175,18 @@ class DiffusionDisplay(Bound):
         select.param.watch(lambda event: self.session.later(self._recolour), "value")
         return select
 
-    def look(self, part: str) -> Look:
+    def style(self, part: str) -> Look:
         """How the picture `part` is coloured."""
         return Look(self.palettes.get(part, self.palettes["field"]).value, self.reverse.value)
 
-    def wear(self, look: Look, part: str) -> None:
+    def apply_style(self, look: Look, part: str) -> None:
         """Colour the picture `part`, the field for "", like that."""
         self.palettes.get(part, self.palettes["field"]).value = look.palette
         self.reverse.value = look.reverse
 
     def _recolour(self) -> None:
         for name, select in self.palettes.items():
-            self.stage.pictures.plots[name].colour(select.value, self.reverse.value)
+            self.lab_view.pictures.plots[name].colour(select.value, self.reverse.value)
 
     # -- limits
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from app.lab_view import Parts
 from app.labs.diffusion.controls import DiffusionControls
-from app.labs.diffusion.stage import DiffusionStage
-from app.transport import KEYS, UNDO
-from app.views import Parts
+from app.labs.diffusion.view import DiffusionView
 from compute.frames import Frame
 
 STEPS = 20  # a frame, at the start: at 512 x 512 the pace at which heat visibly spreads
@@ -41,4 +40,4 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
     return items
 
 
-PARTS = Parts(DiffusionStage, DiffusionControls, facts, {**KEYS, UNDO: "undo"}, HELP, POINTER, pace=STEPS)
+PARTS = Parts(DiffusionView, DiffusionControls, facts, HELP, POINTER, pace=STEPS)

@@ -66,7 +66,7 @@ class InitialField:
 
     # -- what the lab says
 
-    def hear(self, event: messages.Event) -> bool:
+    def on_event(self, event: messages.Event) -> bool:
         """Take an engine event; return whether it is about the file, so that the file's field says it now."""
         if not self._awaited or not isinstance(event, (messages.Refused, messages.Restarted)):
             return False
@@ -94,7 +94,7 @@ class InitialField:
         initial: dict[str, Any] = json.loads(notes["initial"]) if self._undone else {}
         return initial
 
-    def follow(self, values: Mapping[str, Any]) -> None:
+    def show_values(self, values: Mapping[str, Any]) -> None:
         """Show a preset that the session took by itself."""
         if "preset" in values and not self._image:
             self._put(values["preset"])
@@ -126,9 +126,7 @@ def sketch(kept: Kept) -> str:
     """A small drawing as HTML: the outline of the picture, and the part of it that was kept."""
     scale = SKETCH / max(kept.width, kept.height)
     width, height = (max(2, round(side * scale)) for side in (kept.width, kept.height))
-    x, y, across, down = (
-        round(value * scale, 1) for value in (kept.x0, kept.y0, kept.x1 - kept.x0, kept.y1 - kept.y0)
-    )
+    x, y, across, down = (round(value * scale, 1) for value in (kept.x0, kept.y0, kept.x1 - kept.x0, kept.y1 - kept.y0))
     return (
         f"<svg class='kept' width='{width}' height='{height}' role='img' aria-label='The part that was kept'>"
         f"<rect width='{width}' height='{height}' class='cut'/>"

@@ -10,11 +10,11 @@ import panel_material_ui as pmui
 from app.controls import Controls, accordion, column
 from app.labs.l_curve.labels import RULE_NUMBERS
 from app.labs.l_curve.problem_controls import ProblemControls
-from app.labs.l_curve.stage import LCurveStage
+from app.labs.l_curve.view import LCurveView
 from app.machine import Machine
 from app.notices import Notices
 from app.session import Session
-from app.transport import Undo, run_button
+from app.transport import UNDO, Undo, run_button
 from app.typed import Typed, pass_on
 from app.widgets import FULL, Bound, icon
 from compute.engine import messages
@@ -42,7 +42,7 @@ MORE = 2  # times as many steps where their limit was reached
 class GrowthControls:
     """Run, one step, again, further, undo, and how fast the curve grows.
 
-    rest(seconds) sets how long the stage waits after each frame; went_further() is called when `further` has changed
+    rest(seconds) sets how long the view waits after each frame; went_further() is called when `further` has changed
     the tolerance or the limit of steps.
 
     While a slider is dragged (`rush`) a small problem is shown when it is about done.
@@ -120,9 +120,9 @@ BY_HAND = "by hand"
 class LambdaControls(Bound):
     """The group "Choice of λ": by a rule or by hand; the range of the curve; tolerance and limit of steps."""
 
-    def __init__(self, session: Session, stage: LCurveStage) -> None:
+    def __init__(self, session: Session, lab_view: LCurveView) -> None:
         super().__init__(session)
-        self.stage = stage
+        self.lab_view = lab_view
         rules = {f"{RULE_NUMBERS[name]}  {rule.title}": name for name, rule in RULES.items()}
         self.rule = pmui.Select(
             label="λ chosen by", options={**rules, BY_HAND: ""}, value=session.values["rule"], size="small", **FULL
@@ -144,20 +144,20 @@ class LambdaControls(Bound):
 
     def _by_rule(self, rule: str) -> None:
         if rule and (rule != self.session.values["rule"] or self.session.values["lam"] is not None):
-            self.stage.take_rule(rule)
+            self.lab_view.take_rule(rule)
 
     def _by_hand(self, value: float) -> None:
-        self.stage.take(require_lambda(self.stage.notation.back(value) if value > 0 else value))
+        self.lab_view.pick(require_lambda(self.lab_view.notation.back(value) if value > 0 else value))
 
     def show_picked(self, lam: float | None) -> None:
-        """Show that a λ was picked in the stage, or None: its rule's λ is taken again."""
+        """Show that a λ was picked in the view, or None: its rule's λ is taken again."""
         self.rule.value = self.session.values["rule"] if lam is None else ""
-        self.lam.show(None if lam is None else self.stage.notation.of(lam))
+        self.lam.show(None if lam is None else self.lab_view.notation.of(lam))
 
     def _count(self) -> None:
         """Write λ or α in every label."""
-        self.stage.set_notation(self.squared.value)
-        self.lam.panel.label = self.stage.notation.label
+        self.lab_view.set_notation(self.squared.value)
+        self.lam.panel.label = self.lab_view.notation.label
         self.show_picked(self.session.values["lam"])
         self._show_range()
 
@@ -185,14 +185,14 @@ class LambdaControls(Bound):
 
     def _between(self, place: int, value: float) -> None:
         given = list(self.session.values["lambdas"] or (0.0, 0.0, 0))
-        given[place] = value if place == 2 or value <= 0 else self.stage.notation.back(value)
+        given[place] = value if place == 2 or value <= 0 else self.lab_view.notation.back(value)
         require_range(tuple(given))
         self.session.change(lambdas=tuple(given))
 
     def _show_range(self) -> None:
         given = self.session.values["lambdas"]
         if given is not None:
-            notation = self.stage.notation
+            notation = self.lab_view.notation
             for field, value in zip((self.low, self.high, self.count), (*map(notation.of, given[:2]), given[2]),
                                     strict=True):  # fmt: skip
                 field.show(value)
@@ -216,9 +216,9 @@ class LambdaControls(Bound):
         self._showing = False
         self.most.show(self.session.values["steps_at_most"])
 
-    def follow(self, values: Mapping[str, Any]) -> None:
+    def show_values(self, values: Mapping[str, Any]) -> None:
         """Show values that the session took by itself, for instance because the engine refused others."""
-        super().follow(values)
+        super().show_values(values)
         self.refresh()
         if "lambdas" in values:
             self.automatic.value = values["lambdas"] is None
@@ -239,12 +239,12 @@ def nearest_width(tolerance: float) -> float:
 class LCurveControls(Controls):
     """Every control of the L-curve lab, bound to one session."""
 
-    def __init__(self, session: Session, stage: LCurveStage, notices: Notices) -> None:
+    def __init__(self, session: Session, lab_view: LCurveView, notices: Notices) -> None:
         super().__init__(session)
-        self.stage = stage
-        self.lambda_choice = LambdaControls(session, stage)
-        self.growth = growth = GrowthControls(session, stage.rest, self.lambda_choice.refresh)
-        self.problem = ProblemControls(session, growth.grow, growth.rush, self.lambda_choice.follow)
+        self.lab_view = lab_view
+        self.lambda_choice = LambdaControls(session, lab_view)
+        self.growth = growth = GrowthControls(session, lab_view.set_rest, self.lambda_choice.refresh)
+        self.problem = ProblemControls(session, growth.grow, growth.rush, self.lambda_choice.show_values)
         self.problem.problem.param.watch(lambda event: self._veil(), "value")
         self.machine = Machine(session)
         groups = {
@@ -253,26 +253,26 @@ class LCurveControls(Controls):
             "Compute": column(*self.machine.items, self.choice("dtype"), self.switch("reorthogonalise")),
         }
         self.panel = column(growth.panel, accordion(groups, opened=(0, 1)))
-        stage.on_picked = self.lambda_choice.show_picked
+        lab_view.on_picked = self.lambda_choice.show_picked
         growth.undo.act = self.problem.undo
-        self.acts = {
-            "undo": growth.undo.press,
-            "play": growth.toggle,
-            "step": growth.step,
-            "again": growth.again,
-            "further": growth.further,
-            "squared": self._square,
-            "rule": lambda: stage.take_rule(session.values["rule"]),
+        self.keys = {
+            UNDO: growth.undo.press,
+            " ": growth.toggle,
+            "s": growth.step,
+            "r": growth.again,
+            "f": growth.further,
+            "a": self._square,
+            "c": lambda: lab_view.take_rule(session.values["rule"]),
         }
 
     def _square(self) -> None:
         self.lambda_choice.squared.value = not self.lambda_choice.squared.value
 
-    def follow(self, values: Mapping[str, Any]) -> None:
+    def show_values(self, values: Mapping[str, Any]) -> None:
         """Show values that the session took by itself, for instance because the engine refused others."""
-        super().follow(values)
+        super().show_values(values)
         for part in (self.problem, self.lambda_choice, self.machine):
-            part.follow(values)
+            part.show_values(values)
 
     def tick(self) -> None:
         """Show, a few times a second, the newest frame's files and whether its curve is that of the chosen problem."""
@@ -283,9 +283,9 @@ class LCurveControls(Controls):
 
     def _veil(self) -> None:
         frame = self.session.latest
-        self.stage.cover(self.problem.veil(frame) if frame is not None else "")
+        self.lab_view.cover(self.problem.veil(frame) if frame is not None else "")
 
-    def hear(self, event: Any) -> bool:
+    def on_event(self, event: Any) -> bool:
         """Show an engine event beside the field that it is about; False if it is about none here."""
         if isinstance(event, messages.Refused):
             return self.problem.refused(event.text) or self.lambda_choice.refused(event.text)

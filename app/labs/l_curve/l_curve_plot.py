@@ -94,7 +94,7 @@ class LCurvePlot:
         self._marks: tuple[Any, ...] = ()
         self._lam: float | None = None
         self._finish()
-        self.dress(dark=False, presenter=False)
+        self.set_theme(dark=False, presenter=False)
 
     @staticmethod
     def _element() -> hv.Overlay:
@@ -148,7 +148,7 @@ class LCurvePlot:
 
     # -- looks
 
-    def dress(self, dark: bool, presenter: bool) -> None:
+    def set_theme(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
         scheme = colours(dark)
         self._dark, self._presenter = dark, presenter

@@ -17,6 +17,7 @@ from bokeh.document import Document
 from bokeh.models import ColumnDataSource, Range1d
 
 from app.curves import CurvePlot
+from app.frame_source import FirstDraw
 from app.labs.l_curve.labels import LambdaNotation
 from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
 from app.markup import filled
@@ -69,9 +70,9 @@ class SolutionPlots:
         mapper = levels_mapper(COLOURS)
         self.pictures = {name: SolutionPicture(name, mapper) for name in CAPTIONS}
 
-    def dress(self, dark: bool, presenter: bool) -> None:
+    def set_theme(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
-        self.line.dress(dark)
+        self.line.set_theme(dark)
         set_type(self.line.figure, presenter)
 
     def show(self, frame: Frame, drawn: Sequence[str]) -> None:
@@ -92,23 +93,22 @@ FIRST = ("curvature", "picard", "error", "gcv")
 
 
 class LinkedPlots:
-    """The row, and the buttons that choose its views; ready() is called once its first plots have been drawn."""
+    """The row, and the buttons that choose its views, which are made as they are first shown."""
 
-    def __init__(self, document: Document, picked: Callable[[float], None], ready: Callable[[], None]) -> None:
-        self._document, self._picked, self._ready = document, picked, ready
+    def __init__(self, document: Document, picked: Callable[[float], None]) -> None:
+        self._document, self._picked = document, picked
         self.solution = SolutionPlots()
         self.views: dict[str, LinkedPlot] = {}
         self.recent = list(FIRST)
         self._columns: dict[str, pn.Column] = {}
         self._captions: dict[str, Any] = {}
-        self._undrawn: set[str] = set()
-        self._look: tuple[bool, bool] = (False, False)
+        self._first_draw = FirstDraw()
+        self._theme: tuple[bool, bool] = (False, False)  # dark, presenter
         self._size = (656, 240)
         self._room = 1
         self._imaged = False
         self._lam: float | None = None
         self._notation = LambdaNotation()
-        self._first = True
         self._frame: Frame | None = None
         self._build()
 
@@ -129,25 +129,21 @@ class LinkedPlots:
         self._columns[name] = pn.Column(
             self._captions[name], pane, margin=0, sizing_mode="fixed", width=NARROWEST[False], height=240
         )
-        self._undrawn.add(name)
-        figure.on_change("inner_width", partial(self._drawn, name))
+        self._first_draw.wait(figure, partial(self._fill, name))
 
-    def _drawn(self, name: str, attr: str, old: Any, new: Any) -> None:
-        """Fill a plot that the browser has laid out for the first time: changing it before that is an error there."""
-        if name not in self._undrawn:
-            return
-        self._undrawn.discard(name)
+    def _is_drawn(self, name: str) -> bool:
+        return self._figure(name) not in self._first_draw.waiting
+
+    def _fill(self, name: str) -> None:
+        """Fill a plot that the browser has drawn for the first time."""
         if name in self.views:
-            self.views[name].dress(*self._look)
+            self.views[name].set_theme(*self._theme)
             self.views[name].set_notation(self._notation)
             self.views[name].mark(self._lam)
-        if not self._undrawn:
+        if not self._first_draw.waiting:
             self._arrange()
             if self._frame is not None:
                 self.show_solution(self._frame)  # a curve that is done brings no further frame
-            if self._first:
-                self._first = False
-                self._ready()
 
     # -- which
 
@@ -170,21 +166,23 @@ class LinkedPlots:
 
     def drawn_views(self) -> list[LinkedPlot]:
         """Return those of the shown views whose plots the browser has."""
-        return [self.views[name] for name in self.shown if name in self.views and name not in self._undrawn]
+        return [self.views[name] for name in self.shown if name in self.views and self._is_drawn(name)]
 
     # -- sizes
 
-    def fit(self, width: int, height: int) -> None:
+    @property
+    def figures(self) -> list[Any]:
+        """The plots that there are."""
+        return [self._figure(name) for name in self._columns]
+
+    def resize(self, width: int, height: int) -> None:
         """Take that many px in all, headings included."""
         self._size = (width, height)
-        if self._first:
-            self._plan()
-        else:
-            self._arrange()
+        self._arrange()
 
     def _plan(self) -> int:
         """Decide how many views there is room for, and make those that are missing; returns the cells in the row."""
-        cells = max(2, self._size[0] // NARROWEST[self._look[1]])
+        cells = max(2, self._size[0] // NARROWEST[self._theme[1]])
         self._room = min(MOST_VIEWS, cells - (2 if self._imaged and cells > 2 else 1))
         missing = [name for name in (*self._solution_parts(), *self.shown) if name not in self._columns]
         for name in missing:
@@ -209,10 +207,10 @@ class LinkedPlots:
         cells = self._plan()
         parts = self._room + 1 + (1 if self._imaged and cells > 2 else 0.4 if self._imaged else 0)
         cell = int((width - GRID) / parts)
-        inner = height - HEADING[self._look[1]]
+        inner = height - HEADING[self._theme[1]]
         wanted = (*self._solution_parts(), *self.shown)
         for name, column in self._columns.items():
-            if name not in self._undrawn:
+            if self._is_drawn(name):
                 self._figure(name).visible = column.visible = name in wanted
         side = min((width - self._room * cell) // 2 - GRID, inner + LEFT - BORDER)
         for name in wanted:
@@ -228,7 +226,7 @@ class LinkedPlots:
         return self.solution.line.figure if name == "line" else self.solution.pictures[name].figure
 
     def _place(self, name: str, width: int, height: int) -> None:
-        if name in self._undrawn:
+        if not self._is_drawn(name):
             return
         width, height = max(120, width), max(96, height)
         if name in self.views:
@@ -243,17 +241,17 @@ class LinkedPlots:
             )
         pane = self._columns[name].objects[1]
         pane.param.update(width=width, height=height)
-        self._columns[name].param.update(width=width, height=height + HEADING[self._look[1]])
+        self._columns[name].param.update(width=width, height=height + HEADING[self._theme[1]])
 
     # -- looks
 
-    def dress(self, dark: bool, presenter: bool) -> None:
+    def set_theme(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
-        self._look = (dark, presenter)
-        self.solution.dress(dark, presenter)
+        self._theme = (dark, presenter)
+        self.solution.set_theme(dark, presenter)
         for name, view in self.views.items():
-            if name not in self._undrawn:
-                view.dress(dark, presenter)
+            if self._is_drawn(name):
+                view.set_theme(dark, presenter)
 
     def set_notation(self, notation: LambdaNotation) -> None:
         """Write λ or α in every view."""
@@ -269,7 +267,7 @@ class LinkedPlots:
         if bool(frame.rasters) != self._imaged:
             self._imaged = bool(frame.rasters)
             self._arrange()
-        self.solution.show(frame, [name for name in self._solution_parts() if name not in self._undrawn])
+        self.solution.show(frame, [name for name in self._solution_parts() if self._is_drawn(name)])
 
     def show_views(self, frame: Frame, rules: dict[str, float]) -> None:
         """Draw the linked views of the newest frame, and λ of each rule."""

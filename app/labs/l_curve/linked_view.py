@@ -164,7 +164,7 @@ class LinkedPlot:
         self.x = LogWindow(self.figure.x_range, self.figure.xaxis[0], 4) if self._by_lambda else None
         self.y = LogWindow(self.figure.y_range, self.figure.yaxis[0], 4) if view.log else None
         self._finish()
-        self.dress(dark=False, presenter=False)
+        self.set_theme(dark=False, presenter=False)
 
     def _element(self) -> hv.Overlay:
         view, ends = self.view, np.array([1.0, 10.0])
@@ -198,7 +198,7 @@ class LinkedPlot:
 
     # -- looks
 
-    def dress(self, dark: bool, presenter: bool) -> None:
+    def set_theme(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
         scheme = colours(dark)
         self._dark, self._presenter = dark, presenter

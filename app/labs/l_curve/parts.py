@@ -1,18 +1,16 @@
-"""What the L-curve lab's tab consists of: its stage and controls, its keys, its numbers in the status bar."""
+"""What the L-curve lab's tab consists of: its view and controls, its keys, its numbers in the status bar."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from app.lab_view import Parts
 from app.labs.l_curve.controls import LCurveControls
 from app.labs.l_curve.labels import short
-from app.labs.l_curve.stage import LCurveStage
-from app.transport import UNDO
-from app.views import Parts
+from app.labs.l_curve.view import LCurveView
 from compute.frames import Frame
 
-KEYS = {" ": "play", "s": "step", "r": "again", "f": "further", "a": "squared", "c": "rule", UNDO: "undo"}
 HELP = """
 | **Space** | run or pause, whatever has the focus; **Enter** presses a button |
 | **S** | one step |
@@ -55,10 +53,9 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
 
 
 PARTS = Parts(
-    LCurveStage,
+    LCurveView,
     LCurveControls,
     facts,
-    KEYS,
     HELP,
     POINTER,
     values=FIRST,

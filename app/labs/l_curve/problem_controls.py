@@ -304,7 +304,7 @@ class ProblemControls(Bound):
         self._lost = self._made_of()
         self._grow()
         self.session.change(**lost)
-        self.follow(lost)
+        self.show_values(lost)
         self._forgot({name: self.session.values[name] for name in ("lam", "lambdas", "rule")})
 
     def _show_options(self, name: str) -> None:
@@ -315,9 +315,9 @@ class ProblemControls(Bound):
         self.fields["n"].panel.label = LABELS[pictured]
         self.uploads.show(name, pictured)
 
-    def follow(self, values: Mapping[str, Any]) -> None:
+    def show_values(self, values: Mapping[str, Any]) -> None:
         """Show values that the session took by itself, for instance because the engine refused others."""
-        super().follow(values)
+        super().show_values(values)
         with self._quiet():
             if "problem" in values and not self.uploads.waiting:  # else the fields, and what is wrong, would be hidden
                 self.problem.value = values["problem"]

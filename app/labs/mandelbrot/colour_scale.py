@@ -172,9 +172,9 @@ class Histogram:
         self._coloured = False
         self._marks: dict[float, str] = {}
         keep_type(self.figure)
-        self.dress(dark=False, presenter=False)
+        self.set_theme(dark=False, presenter=False)
 
-    def dress(self, dark: bool, presenter: bool) -> None:
+    def set_theme(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
         self._scheme = colours(dark)
         self.line.line_color = self._scheme["accent"]

@@ -94,9 +94,9 @@ class IterationGroup(Bound):
         self.typed.param.update(value=thousands(most), error_state=False, helper_text="")
         self.slider_most.param.update(value=self._position, value_label=thousands(most))
 
-    def follow(self, values: Mapping[str, Any]) -> None:
+    def show_values(self, values: Mapping[str, Any]) -> None:
         """Show `values`, which the session took without these widgets."""
-        super().follow(values)
+        super().show_values(values)
         self.show()
 
     def tick(self, frame: Frame) -> None:
@@ -144,9 +144,9 @@ class ExplainGroup(Bound):
         self.length.visible = shown
         self.session.change(orbit_length=self.length.value if shown else 0)
 
-    def follow(self, values: Mapping[str, Any]) -> None:
+    def show_values(self, values: Mapping[str, Any]) -> None:
         """Show `values`, which the session took without these widgets."""
-        super().follow(values)
+        super().show_values(values)
         if "orbit_length" in values:
             self.orbit.value = values["orbit_length"] > 0
 
@@ -169,11 +169,11 @@ def area_html(facts: Mapping[str, float]) -> str:
 
 
 class MandelbrotDisplay(Bound):
-    """The widgets of one session; `panel` is the group's body. `stage.colours` colours in the browser."""
+    """The widgets of one session; `panel` is the group's body. `lab_view.colours` colours in the browser."""
 
-    def __init__(self, session: Session, stage: Any) -> None:
+    def __init__(self, session: Session, lab_view: Any) -> None:
         super().__init__(session)
-        self.colours = colours = stage.colours
+        self.colours = colours = lab_view.colours
         colourings = {COLOURINGS.get(name, name): name for name in self._known("colouring")}
         self.colouring = self.choice("colouring", colourings)
         scale = self.choice("scale", self._known("scale"))
@@ -190,7 +190,7 @@ class MandelbrotDisplay(Bound):
         )
         self.cycle.param.watch(lambda event: session.later(lambda: colours.cycle(event.new)), "value")
         self.histogram = pmui.Switch(label="Histogram below the picture", value=True, **FULL)
-        self.histogram.param.watch(lambda event: session.later(lambda: stage.show_histogram(event.new)), "value")
+        self.histogram.param.watch(lambda event: session.later(lambda: lab_view.show_histogram(event.new)), "value")
         items = (self.colouring, scale, self.palette, self.reverse, offset, self.cycle, *self._limits())
         self.panel = column(*items, self.histogram)
 
@@ -200,11 +200,11 @@ class MandelbrotDisplay(Bound):
     def _recolour(self) -> None:
         self.colours.choose(self.palette.value, self.reverse.value)
 
-    def look(self) -> Look:
+    def style(self) -> Look:
         """The palette, and how far it is turned where it stands still."""
         return Look(self.palette.value, self.reverse.value, float(self.offset.value))
 
-    def wear(self, look: Look) -> None:
+    def apply_style(self, look: Look) -> None:
         """Take over a palette, standing still."""
         self.cycle.value = 0.0
         self.palette.value, self.reverse.value, self.offset.value = look.palette, look.reverse, look.offset
@@ -244,9 +244,9 @@ class MandelbrotDisplay(Bound):
         if not self.automatic.value and low is not None and high is not None:
             self.session.change(limits=(low, high))
 
-    def follow(self, values: Mapping[str, Any]) -> None:
+    def show_values(self, values: Mapping[str, Any]) -> None:
         """Show `values`, which the session took without these widgets."""
-        super().follow(values)
+        super().show_values(values)
         limits = values.get("limits")
         if limits is not None:
             for end, value in zip(self._ends, limits, strict=True):

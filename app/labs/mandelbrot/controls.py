@@ -15,7 +15,7 @@ from app.labs.mandelbrot.places import PlaceGroup
 from app.machine import Machine
 from app.notices import Notices
 from app.session import Session
-from app.transport import run_button
+from app.transport import UNDO, run_button
 from app.widgets import FULL, icon
 from compute.export.scene import Look
 from compute.labs.mandelbrot.scenes import REASONS
@@ -23,19 +23,19 @@ from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS, Landmark
 
 SCREEN = 1.0  # resolution: as many pixels as on the screen
 STEP = 8  # part of the view that an arrow key moves it by
-PAN = {"left": (-1, 0), "right": (1, 0), "up": (0, 1), "down": (0, -1)}
-ZOOM = {"closer": 2.0, "farther": 0.5}
+PAN = {"arrowleft": (-1, 0), "arrowright": (1, 0), "arrowup": (0, 1), "arrowdown": (0, -1)}
+ZOOM = {"+": 2.0, "=": 2.0, "-": 0.5}  # = is the key of + without Shift on many keyboards
 
 
 class MandelbrotControls(Controls):
     """Every control of the lab, bound to one session."""
 
-    def __init__(self, session: Session, stage: Any, notices: Notices) -> None:
+    def __init__(self, session: Session, lab_view: Any, notices: Notices) -> None:
         super().__init__(session)
-        self.stage, self.navigator = stage, stage.navigator
-        self.places = PlaceGroup(session, stage)
+        self.lab_view, self.navigator = lab_view, lab_view.navigator
+        self.places = PlaceGroup(session, lab_view)
         self.iteration, self.explain = IterationGroup(session), ExplainGroup(session)
-        self.display = MandelbrotDisplay(session, stage)
+        self.display = MandelbrotDisplay(session, lab_view)
         self.machine = Machine(session, reasons=REASONS)
         groups = {
             "Place": self.places.panel,
@@ -48,13 +48,13 @@ class MandelbrotControls(Controls):
         self.panel = column(self._steps(), accordion(groups, opened=(0,)), self.places.goto.panel)
         self._connect()
 
-    def look(self, part: str) -> Look:
+    def style(self, part: str) -> Look:
         """The palette and how far it is turned."""
-        return self.display.look()
+        return self.display.style()
 
-    def wear(self, look: Look, part: str) -> None:
+    def apply_style(self, look: Look, part: str) -> None:
         """Take over a palette."""
-        self.display.wear(look)
+        self.display.apply_style(look)
 
     def present(self, on: bool, cramped: bool) -> None:
         """A low window has no room for the histogram beside large type."""
@@ -73,19 +73,20 @@ class MandelbrotControls(Controls):
     def _connect(self) -> None:
         self.navigator.changed.append(self._moved)
         self.places.picked = self._picked
-        self.acts = {
-            "play": self.toggle,
-            "home": self._home,
-            "undo": self.navigator.undo,
-            "redo": self.navigator.redo,
-            "orbit": partial(flip, self.explain.orbit),
-            "julia": partial(flip, self.explain.julia),
-            "area": partial(flip, self.explain.area),
-            "cycle": self.display.turn,
-            "goto": self.places.goto.open,
-            "mark": self.places.mark,
-            **{name: partial(self._pan, *step) for name, step in PAN.items()},
-            **{name: partial(self._zoom, factor) for name, factor in ZOOM.items()},
+        self.keys = {
+            "backspace": self.navigator.undo,
+            UNDO: self.navigator.undo,
+            "shift+backspace": self.navigator.redo,
+            "0": self._home,
+            " ": self.toggle,
+            "o": partial(flip, self.explain.orbit),
+            "j": partial(flip, self.explain.julia),
+            "a": partial(flip, self.explain.area),
+            "c": self.display.turn,
+            "g": self.places.goto.open,
+            "m": self.places.mark,
+            **{key: partial(self._pan, *step) for key, step in PAN.items()},
+            **{key: partial(self._zoom, factor) for key, factor in ZOOM.items()},
         }
 
     def _pan(self, right: int, up: int) -> None:
@@ -110,9 +111,9 @@ class MandelbrotControls(Controls):
             self.session.play(True)
 
     def _resolution(self) -> Any:
-        options = self.stage.RESOLUTIONS
+        options = self.lab_view.RESOLUTIONS
         self.resolution = pmui.Select(label="Resolution [pixels]", options=options, value=SCREEN, size="small", **FULL)
-        self.resolution.param.watch(lambda event: self.session.later(lambda: self.stage.resolve(event.new)), "value")
+        self.resolution.param.watch(lambda event: self.session.later(lambda: self.lab_view.resolve(event.new)), "value")
         return self.resolution
 
     def _picked(self, view: Landmark) -> None:
@@ -122,11 +123,11 @@ class MandelbrotControls(Controls):
         elif self.resolution.value == LESSON_SHAPE:
             self.resolution.value = SCREEN
 
-    def follow(self, values: Mapping[str, Any]) -> None:
+    def show_values(self, values: Mapping[str, Any]) -> None:
         """Show values that the session took by itself, for instance because the engine refused others."""
-        super().follow(values)
+        super().show_values(values)
         for part in (self.iteration, self.display, self.explain, self.machine, self.navigator):
-            part.follow(values)
+            part.show_values(values)
 
     def tick(self) -> None:
         """A few times a second: what frames say."""

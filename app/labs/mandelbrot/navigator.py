@@ -231,7 +231,7 @@ class Navigator:
         """End the gesture: the next move is a step of its own."""
         self._moved = -float("inf")
 
-    def follow(self, values: Mapping[str, Any]) -> None:
+    def show_values(self, values: Mapping[str, Any]) -> None:
         """Take over a view that was set without this navigator, for instance because the lab refused the last one."""
         if {"center", "zoom", "max_iterations"} & set(values):
             self._now = _standing(self._values)

@@ -131,7 +131,7 @@ class JuliaPlot:
         self.figure.update(min_border_bottom=below, **outer)  # its borders leave a square
         self.pane.param.update(**outer)
 
-    def dress(self, dark: bool, presenter: bool) -> None:
+    def set_theme(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
         scheme = colours(dark)
         self.figure.update(border_fill_color=scheme["paper"], outline_line_color=scheme["line"])

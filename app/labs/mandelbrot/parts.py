@@ -1,7 +1,4 @@
-"""What the Mandelbrot lab's tab consists of, and its line in the status bar: how deep, how fine, how far.
-
-Keys name what `MandelbrotControls.acts` does.
-"""
+"""What the Mandelbrot lab's tab consists of, and its line in the status bar: how deep, how fine, how far."""
 
 from __future__ import annotations
 
@@ -9,36 +6,15 @@ from collections.abc import Mapping
 from math import floor, isfinite, log10
 from typing import Any
 
+from app.lab_view import Parts
 from app.labs.mandelbrot.bookmarks import HOME
 from app.labs.mandelbrot.controls import MandelbrotControls
-from app.labs.mandelbrot.stage import MandelbrotStage
-from app.transport import UNDO
-from app.views import Parts
+from app.labs.mandelbrot.view import MandelbrotView
 from compute.frames import Frame
 from compute.labs.mandelbrot.lab import ORBIT_SHARE
 from compute.labs.mandelbrot.place import Scaled, number
 
 DEEP = ("perturbation", "extended")
-KEYS = {
-    "arrowleft": "left",
-    "arrowright": "right",
-    "arrowup": "up",
-    "arrowdown": "down",
-    "+": "closer",
-    "=": "closer",  # the key of + without Shift on many keyboards
-    "-": "farther",
-    "0": "home",
-    "backspace": "undo",
-    UNDO: "undo",
-    "shift+backspace": "redo",
-    " ": "play",
-    "o": "orbit",
-    "j": "julia",
-    "a": "area",
-    "c": "cycle",
-    "g": "goto",
-    "m": "mark",
-}
 HELP = """
 | **← → ↑ ↓** | move |
 | **+ −** | zoom in and out, twofold |
@@ -99,10 +75,9 @@ def zoom_in(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 PARTS = Parts(
-    MandelbrotStage,
+    MandelbrotView,
     MandelbrotControls,
     facts,
-    KEYS,
     HELP,
     POINTER,
     VALUES,

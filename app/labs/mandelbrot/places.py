@@ -64,15 +64,15 @@ TEXT_STYLE = """
 
 
 class PlaceGroup:
-    """The widgets of one session; `stage` has the navigator and the palette at hand. `panel` is the group's body.
+    """The widgets of one session; `lab_view` has the navigator and the palette at hand. `panel` is the group's body.
 
     picked(view) is called with the bookmark that was chosen.
     """
 
-    def __init__(self, session: Session, stage: Any) -> None:
-        self.session, self.stage = session, stage
-        self.navigator = stage.navigator
-        self.goto = GoToDialog(session, stage.navigator)
+    def __init__(self, session: Session, lab_view: Any) -> None:
+        self.session, self.lab_view = session, lab_view
+        self.navigator = lab_view.navigator
+        self.goto = GoToDialog(session, lab_view.navigator)
         self._bookmarks = [Bookmark(title, view, thumbnail(title)) for title, view in places().items()]
         self._marked = 0
         self.picked: Callable[[Landmark], object] = lambda view: None
@@ -86,7 +86,7 @@ class PlaceGroup:
         drag = pmui.RadioButtonGroup(
             label="Drag", options=DRAG, value=False, size="small", margin=(4, 8), sizing_mode="stretch_width"
         )
-        drag.param.watch(lambda event: session.later(lambda: stage.box_mode(event.new)), "value")
+        drag.param.watch(lambda event: session.later(lambda: lab_view.box_mode(event.new)), "value")
         self.panel = column(drag, buttons, self.gallery)
 
     def pick(self, index: int) -> None:
@@ -101,7 +101,7 @@ class PlaceGroup:
         if frame is None:
             return
         self._marked += 1
-        notes, colours = frame.notes, palette(self.stage.colours.name, self.stage.colours.reverse)
+        notes, colours = frame.notes, palette(self.lab_view.colours.name, self.lab_view.colours.reverse)
         view = Landmark((notes["center_re"], notes["center_im"]), notes["zoom"], self.session.values["max_iterations"])
         picture = data_url(webp(small(frame.rasters["escape"].levels), colours))
         own = [bookmark for bookmark in self._bookmarks if bookmark.own]

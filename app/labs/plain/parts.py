@@ -1,12 +1,12 @@
 """The tab of a lab that brings no parts of its own: everything in it is made from the lab's parameters and frames.
 
-`PlainControls` has one widget a parameter, `PlainStage` one picture a raster and one plot a curve, `facts` writes the
+`PlainControls` has one widget a parameter, `PlainView` one picture a raster and one plot a curve, `facts` writes the
 first numbers of a frame into the status bar.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import nan
 from typing import Any
 
@@ -16,6 +16,7 @@ import param
 
 from app.controls import Controls, accordion, column
 from app.curves import CurvePlot
+from app.lab_view import LabView, Parts, Size
 from app.machine import Machine
 from app.notices import Notices
 from app.pictures import Pictures
@@ -23,8 +24,7 @@ from app.plot_type import set_type
 from app.plots import AROUND
 from app.session import Session
 from app.theme import GRID, heading
-from app.transport import KEYS, Transport
-from app.views import Parts
+from app.transport import Transport
 from app.widgets import FULL, Widget
 from compute.frames import Frame
 
@@ -42,23 +42,17 @@ POINTER = "Drag on a picture to move it, scroll to zoom."
 MOST_FACTS = 6  # that fit beside those of the stream on a laptop
 
 
-class PlainStage:
-    """Pictures in a row, curves in a row below; both are made when the first frame says which there are.
+class PlainView(LabView):
+    """Pictures in a row, curves in a row below; both are made when the first frame says which there are."""
 
-    room: (width, height) of the main area in px. on_ready: called when frames may come.
-    """
-
-    def __init__(self, session: Session, room: tuple[int, int]) -> None:
-        self.session, self._room = session, room
+    def __init__(self, session: Session, size: Size) -> None:
+        super().__init__(session, size)
         self.panel = pn.Column(margin=0, sizing_mode="stretch_both")
         self.pictures: Pictures | None = None
         self.curves: dict[str, CurvePlot] = {}
         self._panes: list[pn.pane.Bokeh] = []
         self._built = False
-        self._unseen: list[Any] = []
         self._extent = (0.0, 0.0, 1.0, 1.0)  # of the rasters, in the lab's cells
-        self._look = (False, False)  # dark, presenter
-        self.on_ready: Callable[[], object] = lambda: None
         session.on_frame = self._show
         session.later(self._begin)
 
@@ -73,7 +67,7 @@ class PlainStage:
     def _show(self, number: int, frame: Frame) -> None:
         if not self._built:
             self._build(frame)
-        if self._unseen or self.pictures is None:  # changing a plot before the browser has drawn it is an error there
+        if self.pictures is None or not self.drawn:
             self.session.gate.acknowledge(number)
         else:
             self.pictures.show(number, frame.rasters)
@@ -89,9 +83,7 @@ class PlainStage:
         for plot in self._plots.values():
             plot.section.visible = False
         self.curves = {name: CurvePlot("x", name, (name,)) for name in frame.curves}
-        self._unseen = [plot.figure for plot in self._plots.values()] + [c.figure for c in self.curves.values()]
-        for plot in self._unseen:
-            plot.on_change("inner_width", lambda attr, old, new, plot=plot: self._drawn(plot))
+        self.wait_for(*(plot.figure for plot in (*self._plots.values(), *self.curves.values())))
         self._lay_out()
 
     def _fit_ranges(self, pictures: Pictures, frame: Frame) -> None:
@@ -106,18 +98,11 @@ class PlainStage:
         below = [pn.pane.Bokeh(c.figure, margin=0, sizing_mode="stretch_width") for c in self.curves.values()]
         self.panel.objects = [pn.Row(*row, margin=0), pn.Row(*below, margin=0, sizing_mode="stretch_width")]
 
-    def _drawn(self, plot: Any) -> None:
-        if plot in self._unseen:
-            self._unseen.remove(plot)
-            if not self._unseen:
-                self.fit(*self._room)
-                self.dress(*self._look)
-
-    def fit(self, width: int, height: int) -> None:
-        """Use a main area of width x height px, as soon as there are plots."""
-        self._room = (width, height)
-        if self._unseen or not self._panes:
+    def arrange(self) -> None:
+        """Give the pictures the room that the curves leave, each the same."""
+        if not self._panes:
             return
+        width, height = self.size
         x0, y0, x1, y1 = self._extent
         room_x = max(SMALLEST, width // len(self._panes) - AROUND[0] - GRID)
         room_y = max(SMALLEST, height - AROUND[1] - HEADING - (CURVE_HEIGHT if self.curves else 0))
@@ -126,28 +111,24 @@ class PlainStage:
         for plot, pane in zip(self._plots.values(), self._panes, strict=True):
             plot.resize(*size)
             pane.param.update(width=plot.figure.width, height=plot.figure.height)
-        self.session.look(None, (size[1], size[0]))
+        self.session.set_view(None, (size[1], size[0]))
 
-    def dress(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size."""
-        self._look = (dark, presenter)
-        if self._unseen:
-            return
+    def apply_theme(self) -> None:
+        """Colour the curves, and set the type of all plots."""
         for curve in self.curves.values():
-            curve.dress(dark)
-            set_type(curve.figure, presenter)
-        for plot in self._plots.values():
-            set_type(plot.figure, presenter)
+            curve.set_theme(self.dark)
+        for plot in (*self.curves.values(), *self._plots.values()):
+            set_type(plot.figure, self.presenter)
 
     def tick(self) -> None:
         """A few times a second: curves and colour bars of the newest frame; the whole of it, if its size changed."""
         frame = self.session.latest
-        if frame is None or self._unseen:
+        if frame is None or not self.drawn:
             return
         if self.pictures is not None:
             if next(iter(frame.rasters.values())).extent != self._extent:
                 self._fit_ranges(self.pictures, frame)
-                self.fit(*self._room)
+                self.arrange()
             self.pictures.scale(frame.rasters)
         for name, plot in self.curves.items():
             curve = frame.curves.get(name)
@@ -157,10 +138,10 @@ class PlainStage:
 class PlainControls(Controls):
     """One widget a parameter: Field holds those that choose the initial state, Compute those that rebuild it."""
 
-    def __init__(self, session: Session, stage: object, notices: Notices) -> None:
+    def __init__(self, session: Session, lab_view: object, notices: Notices) -> None:
         super().__init__(session)
         self.transport = transport = Transport(session)
-        self.acts = {"play": transport.toggle, "step": transport.step, "reset": transport.reset}
+        self.keys = transport.keys
         self.machine = Machine(session)
         groups: dict[str, list[Any]] = {"Field": [], "Physics": [], "Compute": self.machine.items, "Display": []}
         for name in session.values:
@@ -192,10 +173,10 @@ class PlainControls(Controls):
         kind = pmui.TextInput if isinstance(parameter, param.String) else pmui.LiteralInput
         return self.add(name, kind(**options))
 
-    def follow(self, values: Any) -> None:
+    def show_values(self, values: Any) -> None:
         """Show `values`, which the session took without these widgets."""
-        super().follow(values)
-        self.machine.follow(values)
+        super().show_values(values)
+        self.machine.show_values(values)
 
 
 def step_of(parameter: Any) -> float:
@@ -213,4 +194,4 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
     return [(name.replace("_", " "), f"{value:.4g}", "") for name, value in list(frame.facts.items())[:MOST_FACTS]]
 
 
-PARTS = Parts(PlainStage, PlainControls, facts, KEYS, HELP, POINTER)
+PARTS = Parts(PlainView, PlainControls, facts, HELP, POINTER)

@@ -29,7 +29,7 @@ def engine() -> Iterator[Supervisor]:
 @pytest.fixture
 def client(engine):
     client = Client(engine, "mandelbrot", eager=True, backend="cpu_numba", ny=64, nx=96)
-    client.handle.look(None, (64, 96))
+    client.handle.set_view(None, (64, 96))
     client.handle.run()
     yield client
     client.handle.close()

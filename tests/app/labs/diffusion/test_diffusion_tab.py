@@ -12,7 +12,8 @@ from PIL import Image
 
 from app.labs.diffusion.controls import DiffusionControls
 from app.labs.diffusion.source import LABEL
-from app.labs.diffusion.stage import DiffusionStage
+from app.labs.diffusion.view import DiffusionView
+from app.transport import UNDO
 from compute.labs.diffusion import Diffusion
 from tests.direct import DirectSession
 
@@ -24,16 +25,16 @@ def png(width, height):
 
 
 class Probed:
-    """A lab whose frames a stage shows, without an engine between them."""
+    """A lab whose frames a view shows, without an engine between them."""
 
     def __init__(self, **values):
         self.lab = Diffusion(**{"ny": 32, "nx": 32, "backend": "cpu_numpy", **values})
         gate = SimpleNamespace(acknowledge=lambda *heard: None)
         self.session = SimpleNamespace(
-            document=Document(), gate=gate, values=self.lab.values(), latest=None, look=lambda view, pixels: None,
+            document=Document(), gate=gate, values=self.lab.values(), latest=None, set_view=lambda view, pixels: None,
             change=self._change,
         )  # fmt: skip
-        self.stage = DiffusionStage(self.session, (1200, 800))
+        self.lab_view = DiffusionView(self.session, (1200, 800))
 
     def _change(self, **values):
         self.session.values.update(values)
@@ -42,7 +43,7 @@ class Probed:
     def see(self):
         """A frame arrives, and the page's loop comes round."""
         self.session.latest = self.lab.frame()
-        self.stage.tick()
+        self.lab_view.tick()
 
     def run(self, *steps):
         """One frame after each of these numbers of steps."""
@@ -52,7 +53,7 @@ class Probed:
 
     def curve(self):
         """(steps, values) that the probe's plot draws."""
-        return tuple(np.array(column).tolist() for column in self.stage.series.sources[0].data.values())
+        return tuple(np.array(column).tolist() for column in self.lab_view.series.sources[0].data.values())
 
 
 def begin_anew(tab):
@@ -108,8 +109,8 @@ def test_another_place_of_the_probe_begins_anew_and_no_old_frame_joins_it():
     """Paused, the newest frame is still of the old place until the next one comes."""
     tab = Probed(preset="gaussian")
     tab.see()
-    tab.stage._probe(2.0, 2.0)
-    tab.stage.tick()  # before the engine's next frame
+    tab.lab_view._probe(2.0, 2.0)
+    tab.lab_view.tick()  # before the engine's next frame
     tab.see()
     assert tab.curve() == ([0], [pytest.approx(float(tab.lab.field()[2, 2]))])
 
@@ -144,8 +145,8 @@ def test_a_new_grid_begins_anew():
     tab.run(10)
     tab.lab.update(ny=48, nx=48)
     tab.session.values.update(ny=48, nx=48)
-    tab.stage.resized()
-    tab.stage.tick()  # the newest frame is still of the old grid
+    tab.lab_view.show_whole()
+    tab.lab_view.tick()  # the newest frame is still of the old grid
     tab.run(10)
     assert tab.curve()[0] == [10]
 
@@ -169,16 +170,16 @@ def test_an_engine_that_died_goes_on_with_the_run_it_had():
 
 
 class Sided:
-    """Controls and stage of one session without an engine and a browser."""
+    """Controls and view of one session without an engine and a browser."""
 
     def __init__(self, **values):
         self.session = DirectSession(Diffusion(**{"ny": 32, "nx": 32, "backend": "cpu_numpy", **values}))
         self.told = []
         notices = SimpleNamespace(tell=lambda kind, text: self.told.append(text))
-        self.stage = DiffusionStage(self.session, (1200, 800))
-        self.controls = DiffusionControls(self.session, self.stage, notices)
-        self.session.on_values = self.controls.follow
-        self.session.hear = lambda event: self.controls.hear(event) or self.told.append(event.text)
+        self.lab_view = DiffusionView(self.session, (1200, 800))
+        self.controls = DiffusionControls(self.session, self.lab_view, notices)
+        self.session.on_values = self.controls.show_values
+        self.session.on_event = lambda event: self.controls.on_event(event) or self.told.append(event.text)
         self.see()
 
     @property
@@ -187,7 +188,7 @@ class Sided:
 
     def see(self):
         self.session.see()
-        self.stage.tick()
+        self.lab_view.tick()
         self.controls.tick()
 
     def give(self, name, data):
@@ -233,7 +234,7 @@ def test_reset_leads_back_to_the_image_and_a_preset_away_from_it():
     tab.see()
     image = tab.lab.field()
     tab.session.step()
-    tab.controls.press("reset")
+    tab.controls.keys["r"]()
     tab.see()
     np.testing.assert_array_equal(tab.lab.field(), image)
     assert tab.shown() == "Your image (holiday.png)"
@@ -295,13 +296,13 @@ def test_undo_brings_the_image_or_the_preset_back_in_every_widget():
     tab.see()
     assert not undo.disabled
     assert "your image at step 1" in undo.description
-    tab.controls.press("undo")
+    tab.controls.keys[UNDO]()
     tab.see()
     assert tab.shown() == "Your image (holiday.png)"
     assert tab.session.values["preset"] == "gaussian"  # what it was below the image
     assert tab.session.values["mode_p"] == 3
     assert (tab.lab.steps, tab.controls._mode[0].value) == (1, 3)
-    tab.controls.press("undo")
+    tab.controls.keys[UNDO]()
     tab.see()
     assert (tab.shown(), tab.lab.mode_p, tab.session.values["mode_p"]) == ("single mode", 7, 7)
 
@@ -310,9 +311,9 @@ def test_the_page_takes_no_older_value_back_while_a_slider_is_dragged():
     """Frames that say less than what was asked for meanwhile are of the past; only an undo sets values by itself."""
     tab = Sided(preset="single mode")
     tab.session.step()
-    tab.controls.press("reset")
+    tab.controls.keys["r"]()
     tab.see()
-    tab.controls.press("undo")
+    tab.controls.keys[UNDO]()
     tab.see()
     tab.controls._mode[0].value = 4
     old = tab.session.see()

@@ -10,7 +10,8 @@ from PIL import Image
 
 from app.labs.l_curve.controls import LCurveControls
 from app.labs.l_curve.parts import FIRST
-from app.labs.l_curve.stage import LCurveStage
+from app.labs.l_curve.view import LCurveView
+from app.transport import UNDO
 from compute.engine import Refused
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.problems import make
@@ -19,13 +20,13 @@ from tests.direct import DirectSession
 
 
 class Tab:
-    """Controls and stage of one session without an engine and a browser."""
+    """Controls and view of one session without an engine and a browser."""
 
     def __init__(self, **values):
         self.session = DirectSession(LCurve(**{**FIRST, "n": 40, "backend": "cpu_numpy", **values}))
-        self.stage = LCurveStage(self.session, (1200, 800))
-        self.controls = LCurveControls(self.session, self.stage, None)
-        self.session.on_values, self.session.hear = self.controls.follow, self.controls.hear
+        self.lab_view = LCurveView(self.session, (1200, 800))
+        self.controls = LCurveControls(self.session, self.lab_view, None)
+        self.session.on_values, self.session.on_event = self.controls.show_values, self.controls.on_event
         self.see()
 
     @property
@@ -38,7 +39,7 @@ class Tab:
         self.tick()
 
     def tick(self):
-        self.stage.tick()
+        self.lab_view.tick()
         self.controls.tick()
 
     def choose(self, problem):
@@ -54,7 +55,7 @@ class Tab:
 
     def veil(self):
         """What lies over the curve, "" for nothing."""
-        return self.stage.veil.object if self.stage.veil.visible else ""
+        return self.lab_view.veil.object if self.lab_view.veil.visible else ""
 
 
 def npz(**arrays):
@@ -183,10 +184,10 @@ def test_back_to_the_problem_that_was_shown_shows_its_curve_again():
 def test_a_lambda_by_hand_is_forgotten_everywhere_at_once(act, shaw):
     tab = Tab()
     chosen = tab.controls.lambda_choice
-    tab.stage.take(0.109)
+    tab.lab_view.pick(0.109)
     tab.see()
     assert (chosen.rule.value, float(chosen.lam.panel.value)) == ("", 0.109)
-    assert "chosen by hand" in tab.stage.title.object
+    assert "chosen by hand" in tab.lab_view.title.object
     {
         "problem": lambda: tab.choose("shaw"),
         "n": lambda: tab.controls.problem._set("n", 60),
@@ -194,7 +195,7 @@ def test_a_lambda_by_hand_is_forgotten_everywhere_at_once(act, shaw):
         "own": lambda: tab.give("matrix", "shaw.npz", shaw[0]),
     }[act]()
     tab.see()
-    assert "chosen by hand" not in tab.stage.title.object
+    assert "chosen by hand" not in tab.lab_view.title.object
     assert (chosen.rule.value, chosen.lam.panel.value) == ("curvature", "")
 
 
@@ -225,7 +226,7 @@ def test_a_file_is_told_as_taken_once_the_lab_shows_it_and_as_refused_with_the_r
     tab.see()
     assert field.field.uploaded_label == "A: shaw.npz"
     # some other refusal, later: it is not the file's
-    tab.controls.hear(Refused("steps_at_most must be from 1 to 100000, not 0"))
+    tab.controls.on_event(Refused("steps_at_most must be from 1 to 100000, not 0"))
     assert field.field.uploaded_label == "A: shaw.npz"
     assert not field.words.visible
 
@@ -236,7 +237,7 @@ def test_a_refusal_is_the_file_s_though_older_frames_come_before_it(shaw, monkey
     monkeypatch.setattr(tab.session, "change", lambda **values: None)  # the engine takes its time
     tab.give("matrix", "bad.npz", b"no matrix at all")
     tab.see()
-    assert tab.controls.hear(Refused("matrix must be an .npz file"))
+    assert tab.controls.on_event(Refused("matrix must be an .npz file"))
     assert tab.controls.problem.uploads.fields["matrix"].field.uploaded_label == "Not taken: bad.npz"
 
 
@@ -278,17 +279,17 @@ def test_ones_own_data_come_back_with_the_problem(shaw):
     tab.choose(OWN)
     tab.give("matrix", "shaw.npz", shaw[0])
     tab.controls.problem.noise.value = 0.1
-    tab.stage.take(0.02)
+    tab.lab_view.pick(0.02)
     tab.see()
     tab.choose("heat")
     tab.see()
     assert (tab.lab.problem, tab.lab.lam) == ("heat", None)
-    tab.controls.press("undo")
+    tab.controls.keys[UNDO]()
     tab.see()
     assert (tab.lab.problem, tab.lab.noise, tab.lab.lam) == (OWN, 0.1, 0.02)
     assert (tab.controls.problem.problem.value, tab.controls.lambda_choice.rule.value) == (OWN, "")
     assert tab.veil() == ""
-    tab.controls.press("undo")  # what was undone
+    tab.controls.keys[UNDO]()  # what was undone
     tab.see()
     assert (tab.lab.problem, tab.lab.noise) == ("heat", 0.01)
     tab.choose(OWN)
@@ -306,7 +307,7 @@ def test_undo_brings_back_the_file_that_another_one_replaced(shaw):
     tab.see()
     field = tab.controls.problem.uploads.fields["matrix"].field
     assert field.uploaded_label == "A: second.npz"
-    tab.controls.press("undo")
+    tab.controls.keys[UNDO]()
     tab.see()
     assert field.uploaded_label == "A: first.npz"
     np.testing.assert_allclose(tab.lab.system.A.toarray(), shaw[1], rtol=1e-12)
@@ -316,7 +317,7 @@ def test_undo_is_offered_where_something_was_lost_and_only_there(shaw):
     tab = Tab()
     undo = tab.controls.growth.undo.button
     assert undo.disabled
-    tab.controls.press("undo")
+    tab.controls.keys[UNDO]()
     assert tab.session.changes == []
     tab.choose(OWN)
     tab.give("matrix", "bad.npz", b"no matrix at all")

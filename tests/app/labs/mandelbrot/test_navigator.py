@@ -64,6 +64,7 @@ def checked(*strategies):
     """`given`, with fewer examples: numbers of a thousand digits take their time."""
     return lambda test: settings(max_examples=40, deadline=None)(given(*strategies)(test))
 
+
 parts = st.floats(0, 1)
 
 
@@ -98,7 +99,7 @@ def test_a_pan_is_a_whole_number_of_pixels_in_what_the_lab_gets(depth, shape, mo
 def test_zooming_keeps_the_point_under_the_pointer(depth, shape, fx, fy, factor):
     lab = at(depth, shape)
     assume(abs(factor - 1) > 1e-6)
-    assume(10**min(depth, 9) * factor > 0.5)  # a gesture stops where the lab's plane ends
+    assume(10 ** min(depth, 9) * factor > 0.5)  # a gesture stops where the lab's plane ends
     point = under(lab, fx, fy)
     lab.navigator.zoom_at(fx, fy, factor)
     height = 4 / fraction(lab.values["zoom"])
@@ -318,7 +319,7 @@ def test_a_view_the_lab_refused_is_followed_back():
     lab = Lab()
     lab.navigator.pan_pixels(5, 5)
     lab.values.update(center=("0.25", "0"), zoom="7e3")
-    lab.navigator.follow({"center": lab.values["center"]})
+    lab.navigator.show_values({"center": lab.values["center"]})
     assert (lab.navigator.center, lab.navigator.zoom) == (("0.25", "0"), "7e3")
 
 

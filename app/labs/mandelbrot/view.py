@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias
 
 import panel as pn
 from bokeh.models import FixedTicker
 
+from app.lab_view import LabView, Size
 from app.labs.mandelbrot.colour_scale import Histogram, PaletteMapper, bar_ticks
 from app.labs.mandelbrot.navigator import Navigator, Throttle, scientific
 from app.labs.mandelbrot.overlays import JuliaPlot, OrbitOverlay, around, in_anchor_units
@@ -36,7 +36,7 @@ HINT = """
 Resolution: TypeAlias = float | tuple[int, int]
 
 
-class MandelbrotStage:
+class MandelbrotView(LabView):
     """Picture, inset, histogram and place of one session, and their sizes in its window."""
 
     RESOLUTIONS: ClassVar[dict[str, Resolution]] = {
@@ -48,8 +48,8 @@ class MandelbrotStage:
         "lesson's scene 2000 × 3000": (2000, 3000),
     }
 
-    def __init__(self, session: Session, room: tuple[int, int]) -> None:
-        self.session, self._room = session, room
+    def __init__(self, session: Session, size: Size) -> None:
+        super().__init__(session, size)
         self._resolution: Resolution = 1.0
         self._resizing: Any = None
         later = session.document.add_timeout_callback
@@ -61,12 +61,10 @@ class MandelbrotStage:
         self.picture.pointed = self._pointed
         self.orbit = OrbitOverlay(self.picture.plot.figure, "mandelbrot orbit")
         self.inset = JuliaPlot(self.colours.mapper)
-        self._presenter = False
         self.histogram = Histogram(self.colours.mapper, self._under(True))
         self.place = PlaceText(sizing_mode="stretch_width", height=self._under(True), margin=(0, 16, 0, 8))
         self._pointer = MIDDLE
         self._marks: dict[float, str] = {}
-        self.on_ready: Callable[[], object] = lambda: None
         self._build()
         session.on_frame = self._show
 
@@ -82,38 +80,22 @@ class MandelbrotStage:
         picture = pn.Column(self._pane, self.inset.pane, self.hint, **look)
         self._row = pn.Row(self._below, self.place, margin=0, height=self._under(True), sizing_mode="stretch_width")
         self.panel = pn.Column(picture, self._row, margin=0, sizing_mode="stretch_both")
-        self._unseen = [plot.figure, self.histogram.figure]
-        for drawn in list(self._unseen):
-            drawn.on_change("inner_width", lambda attr, old, new, drawn=drawn: self._drawn(drawn))
+        self.wait_for(plot.figure, self.histogram.figure)
         self._resize()
 
-    def _drawn(self, plot: Any) -> None:
-        """The browser has laid `plot` out for the first time. Changing a plot before that is an error there."""
-        if plot in self._unseen:
-            self._unseen.remove(plot)
-            if not self._unseen:
-                self._arrange()
-                self.on_ready()
-
     # -- sizes
-
-    def fit(self, width: int, height: int) -> None:
-        """Use a main area of width x height px, as soon as the plots are there."""
-        self._room = (width, height)
-        if not self._unseen:
-            self._arrange()
 
     def resolve(self, resolution: Resolution) -> None:
         """How many pixels the lab computes: a part of those on the screen, or (rows, columns)."""
         self._resolution = resolution
-        self._arrange()
+        self.arrange()
 
     def show_histogram(self, shown: bool) -> None:
         """Show the histogram below the picture, or not."""
         self.histogram.figure.visible = shown
-        self.fit(*self._room)
+        self.resize(*self.size)
 
-    def _arrange(self) -> None:
+    def arrange(self) -> None:
         """Give everything its size on the screen; the lab's grid follows once that has come to rest."""
         width, height = self._size()
         self.picture.resize(width, height)
@@ -130,15 +112,15 @@ class MandelbrotStage:
         self._resizing = None
         width, height = self._size()
         ny, nx = self._resolution if isinstance(self._resolution, tuple) else grid(height, width, self._resolution)
-        self.session.look(None, grid(height, width, SHARP))
+        self.session.set_view(None, grid(height, width, SHARP))
         self.session.change(ny=ny, nx=nx)
         self.picture.pointer_state.grain = height / ny
 
     def _size(self) -> tuple[int, int]:
         """(width, height) in px of the picture: what the room leaves, in the grid's shape if that is fixed."""
-        width = max(SMALLEST, self._room[0] - AROUND[0] - GRID)
+        width = max(SMALLEST, self.size[0] - AROUND[0] - GRID)
         under = self._under(self.histogram.figure.visible)
-        height = max(SMALLEST, self._room[1] - AROUND[1] - under - 2 * GRID)
+        height = max(SMALLEST, self.size[1] - AROUND[1] - under - 2 * GRID)
         if isinstance(self._resolution, tuple):
             ny, nx = self._resolution
             scale = min(width / nx, height / ny)
@@ -148,18 +130,16 @@ class MandelbrotStage:
     def _under(self, histogram: bool) -> int:
         """Height in px of what lies below the picture, with or without the histogram."""
         if not histogram:
-            return PLACE[self._presenter]
-        return HISTOGRAM[max(room for room in HISTOGRAM if room <= self._room[1])]
+            return PLACE[self.presenter]
+        return HISTOGRAM[max(room for room in HISTOGRAM if room <= self.size[1])]
 
     # -- looks
 
-    def dress(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size."""
-        self._presenter = presenter
-        self.fit(*self._room)
-        set_type(self.picture.plot.figure, presenter)
-        self.histogram.dress(dark, presenter)
-        self.inset.dress(dark, presenter)
+    def apply_theme(self) -> None:
+        """Colour what explains the picture, and set the type of all plots."""
+        set_type(self.picture.plot.figure, self.presenter)
+        self.histogram.set_theme(self.dark, self.presenter)
+        self.inset.set_theme(self.dark, self.presenter)
 
     def box_mode(self, on: bool) -> None:
         """Dragging draws a box to be zoomed into, or it moves the picture."""
@@ -202,7 +182,7 @@ class MandelbrotStage:
         if frame is None:
             return
         colouring = self.session.values["colouring"]
-        marks = bar_ticks(frame.rasters["escape"], colouring, frame.curves, self._size()[0], letter(self._presenter))
+        marks = bar_ticks(frame.rasters["escape"], colouring, frame.curves, self._size()[0], letter(self.presenter))
         if marks != self._marks:
             self._marks = marks
             self.bar.ticker.ticks = list(marks)

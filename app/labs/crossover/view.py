@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
 
+from app.lab_view import LabView, Size
 from app.labs.crossover.findings import SENTENCE_STYLE, VERDICT_STYLE, sentence_html, verdicts
 from app.labs.crossover.labels import way_styles
 from app.labs.crossover.programs import ABOUT_STYLE, ProgramsView, TrapsView
@@ -38,18 +37,16 @@ REST = 0.2  # seconds after each frame: what draws does not measure
 NARROW = {"& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 12px", "lineHeight": 1.3}}
 
 
-class CrossoverStage:
+class CrossoverView(LabView):
     """The views of one session, and their sizes in its window."""
 
-    def __init__(self, session: Session, room: tuple[int, int]) -> None:
-        self.session, self._room = session, room
+    def __init__(self, session: Session, size: Size) -> None:
+        super().__init__(session, size)
         self.model = SweepViewModel(session)
-        self.on_ready: Callable[[], object] = lambda: None
-        self._look = (False, False)
-        self._drawn = False
         self.view = "time"
         self.plot = TimePlot(self._tapped)
-        self.plot.frames.serve(session, self._painted)
+        self.plot.frames.serve(session)
+        self.plot.frames.rest = REST
         self.programs = ProgramsView(self.model)
         self.split, self.roofline = TimePartsView(self.model), RooflineView(self.model)
         self.traps = TrapsView(self._try)
@@ -81,16 +78,8 @@ class CrossoverStage:
             panel.visible = False
         parts = self.chooser, self._sentence, self._pane, *self._panels.values()
         self.panel = pn.Column(*parts, margin=(GRID, 0, 0, 0), sizing_mode="stretch_both")
-        self.plot.figure.on_change("inner_width", lambda attr, old, new: self._ready())
+        self.wait_for(self.plot.figure)
         self._say()
-
-    def _ready(self) -> None:
-        """Note that the browser has drawn the plot: changing one before that is an error there."""
-        if not self._drawn:
-            self._drawn = True
-            self._arrange()
-            self.refresh()
-            self.on_ready()
 
     # -- which view
 
@@ -108,7 +97,7 @@ class CrossoverStage:
         self._pane.visible = view in WITH_PLOT
         for name, panel in self._panels.items():
             panel.visible = name == view
-        self.session.later(self._arrange)
+        self.session.later(lambda: self.resize(*self.size))
         self.session.later(self.refresh)
 
     def _tapped(self, key: str) -> None:
@@ -118,17 +107,10 @@ class CrossoverStage:
 
     # -- sizes
 
-    def fit(self, width: int, height: int) -> None:
-        """Use a main area of width x height px, as soon as the plot is there."""
-        self._room = (width, height)
-        if self._drawn:
-            self._arrange()
-
-    def _arrange(self) -> None:
-        if not self._drawn:
-            return
-        width, height = self._room
-        presenter = self._look[1]
+    def arrange(self) -> None:
+        """Give the view that is shown what the chooser and the sentence leave."""
+        width, height = self.size
+        presenter = self.presenter
         height -= CHOOSER[presenter] + GRID
         if self.view in WITH_PLOT:
             self._sentence.height = SENTENCE[self.view][presenter]
@@ -140,16 +122,14 @@ class CrossoverStage:
         for name, part in (("programs", self.programs), ("split", self.split), ("roofline", self.roofline),
                            ("traps", self.traps)):  # fmt: skip
             if name == self.view:
-                part.fit(width, height)  # type: ignore[attr-defined]
+                part.resize(width, height)  # type: ignore[attr-defined]
         self._claims.height = self._lesson.height = height
 
-    def dress(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size."""
-        self._look = (dark, presenter)
-        if self._drawn:
-            self.plot.dress(dark, presenter)
-        self.roofline.dress(dark, presenter)
-        self.fit(*self._room)
+    def apply_theme(self) -> None:
+        """Colour the plots, and set their type."""
+        self.plot.set_theme(self.dark, self.presenter)
+        self.roofline.set_theme(self.dark, self.presenter)
+        self.refresh()
 
     # -- frames
 
@@ -157,15 +137,10 @@ class CrossoverStage:
         self.refresh()
         self.plot.frames.skip(number)
 
-    def _painted(self, number: int, seconds: float) -> None:
-        """Acknowledge a painted frame after a rest: painting takes time from what is measured."""
-        done = partial(self.session.gate.acknowledge, number, seconds + REST)
-        self.session.document.add_timeout_callback(done, round(1000 * REST))
-
     def refresh(self) -> None:
         """Show what is known now."""
         self.model.update(self.session.latest)
-        if not self._drawn:
+        if not self.drawn:
             return
         self._say()
         if self.view in WITH_PLOT:

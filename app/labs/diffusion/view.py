@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import panel as pn
 
 from app.curves import CurvePlot
+from app.lab_view import LabView, Size
 from app.pictures import Pictures
 from app.plot_type import set_type
 from app.plots import AROUND
@@ -23,23 +24,22 @@ CURVE_TITLES = ("Profile on the section line", "At the probe")
 CURVE_HEIGHT, CURVE_HEIGHT_MOST, HEADING = 168, 320, 36  # px
 SMALLEST = 128  # px
 SHARP = 1.25  # a picture may bring this many pixels for each of the plot's, before it is reduced by a whole factor
-LOOK_DELAY = 120  # ms without a pan or zoom before the region is asked for at full resolution
+VIEW_DELAY = 120  # ms without a pan or zoom before the region is asked for at full resolution
 SERIES = 1200  # points of the probe's series that are kept
 
 
-class DiffusionStage:
+class DiffusionView(LabView):
     """Pictures and curves of one session, and their sizes in its window."""
 
-    def __init__(self, session: Session, room: tuple[int, int]) -> None:
-        self.session = session
+    def __init__(self, session: Session, size: Size) -> None:
+        super().__init__(session, size)
         self.pictures = Pictures(tuple(TITLES), PALETTES)
         self.profile = CurvePlot("cell", "u", ("profile", "exact"))
         self.series = CurvePlot("step", "u", ("probe",))
         self._series: deque[tuple[float, float]] = deque(maxlen=SERIES)
         self._series_of: tuple[Any, ...] = ()  # run and cell of the probe that the samples belong to
-        self._look: Any = None
+        self._view_timer: Any = None
         self._shown: Sequence[str] = tuple(TITLES)
-        self._room = room
         self._panes = {name: pn.pane.Bokeh(plot.figure, margin=0) for name, plot in self.pictures.plots.items()}
         self._columns = {
             name: pn.Column(heading(TITLES[name]), pane, margin=(GRID, 0, 0, 0)) for name, pane in self._panes.items()
@@ -54,30 +54,17 @@ class DiffusionStage:
         row = pn.Row(*self._columns.values(), margin=0, sizing_mode="stretch_width")
         self.panel = pn.Column(row, self._curves, margin=0, sizing_mode="stretch_both")
         self._connect()
-        self._unseen = [plot.figure for plot in self.pictures.plots.values()] + [
-            self.profile.figure,
-            self.series.figure,
-        ]
-        for plot in self._unseen:
-            plot.on_change("inner_width", lambda attr, old, new, plot=plot: self._drawn(plot))
-        self.on_ready: Callable[[], object] = lambda: None
-        self.resized()
+        pictures = (plot.figure for plot in self.pictures.plots.values())
+        self.wait_for(*pictures, self.profile.figure, self.series.figure)
+        self.show_whole()
 
     def _connect(self) -> None:
         pictures = self.pictures
         pictures.frames.serve(self.session)
         pictures.tapped = self._probe
-        pictures.viewed = self._look_soon
+        pictures.viewed = self._ask_soon
         pictures.section_moved = self._move_section
         self.session.on_frame = lambda number, frame: pictures.show(number, frame.rasters)
-
-    def _drawn(self, plot: Any) -> None:
-        """The browser has laid `plot` out for the first time. Changing a plot before that is an error there."""
-        if plot in self._unseen:
-            self._unseen.remove(plot)
-            if not self._unseen:
-                self._arrange()
-                self.on_ready()
 
     # -- sizes
 
@@ -86,46 +73,41 @@ class DiffusionStage:
         """(ny, nx) of the lab."""
         return self.session.values["ny"], self.session.values["nx"]
 
-    def fit(self, width: int, height: int) -> None:
-        """Use a main area of width x height px, as soon as the plots are there."""
-        self._room = (width, height)
-        if not self._unseen:
-            self._arrange()
-
     def choose(self, shown: Sequence[str]) -> None:
         """Show only these pictures."""
         self._shown = shown
         for name, column in self._columns.items():
             column.visible = self.pictures.plots[name].figure.visible = name in shown
-        self._arrange()
+        self.arrange()
 
     def show_curves(self, shown: bool) -> None:
         """Show the curves below the pictures, or give their room to the pictures."""
         self._curves.visible = shown
-        self._arrange()
+        self.arrange()
 
-    def dress(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size."""
+    def apply_theme(self) -> None:
+        """Colour the curves, and set the type of all plots."""
         for curves in (self.profile, self.series):
-            curves.dress(dark)
-            set_type(curves.figure, presenter)
+            curves.set_theme(self.dark)
+            set_type(curves.figure, self.presenter)
         for plot in self.pictures.plots.values():
-            set_type(plot.figure, presenter)
+            set_type(plot.figure, self.presenter)
 
-    def resized(self) -> None:
+    def show_whole(self) -> None:
         """The lab's grid has another shape: show all of it."""
         self.pictures.whole(self.shape)
-        self._place()
-        self._arrange()
+        self.place_section()
+        self.arrange()
 
-    def aim(self, view: tuple[float, float, float, float] | None) -> None:
+    def show_part(self, view: tuple[float, float, float, float] | None) -> None:
         """Show that part of the field, (x0, y0, x1, y1) in cells; None for all of it."""
-        self.pictures.aim(view)
-        self._look_soon()
+        self.pictures.show_part(view)
+        self._ask_soon()
 
-    def _arrange(self) -> None:
+    def arrange(self) -> None:
+        """Give the pictures the room that the curves leave, in the shape of the grid."""
         ny, nx = self.shape
-        width, height = self._room
+        width, height = self.size
         room_x = max(SMALLEST, width // len(self._shown) - AROUND[0] - GRID)
         below = CURVE_HEIGHT + HEADING if self._curves.visible else 0
         room_y = max(SMALLEST, height - AROUND[1] - HEADING - below)
@@ -137,21 +119,23 @@ class DiffusionStage:
         curve = max(CURVE_HEIGHT, height - size[1] - AROUND[1] - 2 * HEADING)
         for curves, pane in zip((self.profile, self.series), self._lines, strict=True):
             curves.figure.height = pane.height = min(curve, CURVE_HEIGHT_MOST)
-        self.session.look(self.pictures.view, (round(size[1] * SHARP), round(size[0] * SHARP)))
+        self.session.set_view(self.pictures.view, (round(size[1] * SHARP), round(size[0] * SHARP)))
 
-    def _look_soon(self) -> None:
+    def _ask_soon(self) -> None:
+        """Ask for the region that the axes show, once they have come to rest."""
         document = self.session.document
-        if self._look is not None:
-            document.remove_timeout_callback(self._look)
-        self._look = document.add_timeout_callback(self._look_now, LOOK_DELAY)
+        if self._view_timer is not None:
+            document.remove_timeout_callback(self._view_timer)
+        self._view_timer = document.add_timeout_callback(self._ask, VIEW_DELAY)
 
-    def _look_now(self) -> None:
-        self._look = None
-        self.session.look(self.pictures.view, self.session.pixels)
+    def _ask(self) -> None:
+        self._view_timer = None
+        self.session.set_view(self.pictures.view, self.session.pixels)
 
     # -- section and probe
 
-    def _place(self) -> None:
+    def place_section(self) -> None:
+        """Draw the section line and the probe where the lab's values say."""
         values, (ny, nx) = self.session.values, self.shape
         length = ny if values["section"] == "horizontal" else nx
         probe = values["probe_x"] * nx, values["probe_y"] * ny
@@ -165,11 +149,7 @@ class DiffusionStage:
     def _probe(self, x: float, y: float) -> None:
         ny, nx = self.shape
         self.session.change(probe_x=min(max(x / nx, 0.0), 1.0), probe_y=min(max(y / ny, 0.0), 1.0))
-        self._place()
-
-    def turned(self) -> None:
-        """The section runs in the other direction now."""
-        self._place()
+        self.place_section()
 
     # -- frames
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.labs.mandelbrot.stage import MandelbrotStage
+from app.labs.mandelbrot.view import MandelbrotView
 from compute.labs.mandelbrot import Mandelbrot
 from tests.direct import DirectSession
 
@@ -18,13 +18,13 @@ class Tab:
         self.lab = Mandelbrot(**{"backend": "cpu_numpy", "ny": 24, "nx": 36, "max_iterations": 200, **values})
         self.session = DirectSession(self.lab)
         self.session.document.add_timeout_callback = lambda callback, wait: None
-        self.stage = MandelbrotStage(self.session, (900, 600))
-        self.stage.histogram.figure.set_from_json("inner_width", 600)  # as the browser says
+        self.lab_view = MandelbrotView(self.session, (900, 600))
+        self.lab_view.histogram.figure.set_from_json("inner_width", 600)  # as the browser says
         self.lab.update(ny=24, nx=36)
 
     def see(self):
         self.session.see()
-        self.stage.tick()
+        self.lab_view.tick()
 
     def finish(self):
         while not self.lab.finished:
@@ -32,10 +32,10 @@ class Tab:
         self.see()
 
     def bars(self):
-        return {name: np.array(column) for name, column in self.stage.histogram.source.data.items()}
+        return {name: np.array(column) for name, column in self.lab_view.histogram.source.data.items()}
 
     def hint(self):
-        return self.stage.hint.object if self.stage.hint.visible else ""
+        return self.lab_view.hint.object if self.lab_view.hint.visible else ""
 
 
 def test_a_black_picture_keeps_no_histogram_of_another_one():
@@ -47,13 +47,13 @@ def test_a_black_picture_keeps_no_histogram_of_another_one():
     tab.finish()
     assert tab.session.latest.facts["inside"] == 1.0
     assert [column.size for column in tab.bars().values()] == [0, 0, 0, 0]
-    assert all(len(column) == 0 for column in tab.stage.histogram.shares.data.values())
-    assert tab.stage.histogram.figure.xaxis[0].ticker.ticks == []
-    assert tab.stage.bar.ticker.ticks == []
+    assert all(len(column) == 0 for column in tab.lab_view.histogram.shares.data.values())
+    assert tab.lab_view.histogram.figure.xaxis[0].ticker.ticks == []
+    assert tab.lab_view.bar.ticker.ticks == []
     tab.lab.update(**ACROSS)
     tab.finish()
     assert tab.bars()["top"].max() == 1.0
-    assert len(tab.stage.bar.ticker.ticks) > 0
+    assert len(tab.lab_view.bar.ticker.ticks) > 0
 
 
 def test_a_black_picture_says_that_it_is_inside_and_what_that_means():

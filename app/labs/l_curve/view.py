@@ -7,13 +7,13 @@ for its solution.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from html import escape
 from math import isfinite, nan
 from typing import Any
 
 import panel as pn
 
+from app.lab_view import LabView, Size
 from app.labs.l_curve.l_curve_plot import LCurvePlot
 from app.labs.l_curve.labels import RULE_NUMBERS, LambdaNotation, short
 from app.labs.l_curve.linked_plots import LinkedPlots
@@ -33,23 +33,19 @@ CHOOSER = {False: 28, True: 36}  # px of the line that chooses the views
 SAME = ("rows", "columns", "entries")  # of a frame: with these the axes stay as they are
 
 
-class LCurveStage:
+class LCurveView(LabView):
     """The plots of one session, and their sizes in its window."""
 
-    def __init__(self, session: Session, room: tuple[int, int]) -> None:
-        self.session, self._room = session, room
+    def __init__(self, session: Session, size: Size) -> None:
+        super().__init__(session, size)
         self.notation = LambdaNotation()
-        self._look = (False, False)
-        self._drawn = {"curve": False, "linked plots": False}
         self._axes: tuple[Any, ...] = ()
-        self._rest = 0.0
-        self.on_ready: Callable[[], object] = lambda: None
         self.on_picked: Callable[[float | None], object] = lambda lam: None  # None: the rule's λ is taken again
         self.picked = PickedLambda()
-        self.plot = LCurvePlot(session.document, self._pick)
-        self.linked_plots = LinkedPlots(session.document, self._pick, lambda: self._ready("linked plots"))
+        self.plot = LCurvePlot(session.document, self.pick)
+        self.linked_plots = LinkedPlots(session.document, self.pick)
         self.rules = RuleList(self.take_rule, sizing_mode="stretch_width")
-        self.plot.frames.serve(session, self._painted)
+        self.plot.frames.serve(session)
         for subscriber in (self.plot.mark, self.linked_plots.mark, self._ask):
             self.picked.add_subscriber(lambda lam, subscriber=subscriber: subscriber(lam))
         session.on_frame = self._show
@@ -63,29 +59,15 @@ class LCurveStage:
         parts = self.title, self._top, self.linked_plots.chooser, self.linked_plots.row, self.veil
         styles = {"position": "relative"}
         self.panel = pn.Column(*parts, margin=(GRID, 0, 0, 0), sizing_mode="stretch_both", styles=styles)
-        self.plot.figure.on_change("inner_width", lambda attr, old, new: self._ready("curve"))
-        self._arrange()
-
-    def _ready(self, part: str) -> None:
-        """Note that the browser has drawn `part`: changing a plot before that is an error there."""
-        if self._drawn[part]:
-            return
-        self._drawn[part] = True
-        if all(self._drawn.values()):
-            self._arrange()
-            self.on_ready()
+        self.arrange()
+        self.wait_for(self.plot.figure, *self.linked_plots.figures)
 
     # -- sizes
 
-    def fit(self, width: int, height: int) -> None:
-        """Use a main area of width x height px, as soon as the plots are there."""
-        self._room = (width, height)
-        if all(self._drawn.values()):
-            self._arrange()
-
-    def _arrange(self) -> None:
-        width, height = self._room
-        presenter = self._look[1]
+    def arrange(self) -> None:
+        """Give the curve its share of the height, the linked views the rest."""
+        width, height = self.size
+        presenter = self.presenter
         height -= TITLE_HIGH[presenter] + CHOOSER[presenter] + GRID
         curve = max(LEAST, round(SHARE * height))
         side = RULES_WIDE[presenter]
@@ -93,14 +75,12 @@ class LCurveStage:
         self._pane.param.update(width=width - side - GRID, height=curve)
         self.rules.height = curve
         self._top.height = curve
-        self.linked_plots.fit(width, height - curve)
+        self.linked_plots.resize(width, height - curve)
 
-    def dress(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size."""
-        self._look = (dark, presenter)
-        self.plot.dress(dark, presenter)
-        self.linked_plots.dress(dark, presenter)
-        self.fit(*self._room)
+    def apply_theme(self) -> None:
+        """Colour all plots, and set their type."""
+        self.plot.set_theme(self.dark, self.presenter)
+        self.linked_plots.set_theme(self.dark, self.presenter)
 
     def set_notation(self, squared: bool) -> None:
         """Write α = λ² everywhere, or λ."""
@@ -118,8 +98,8 @@ class LCurveStage:
 
     # -- λ
 
-    def _pick(self, lam: float) -> None:
-        """Mark λ in all views and ask for its solution, after a tap or a drag."""
+    def pick(self, lam: float) -> None:
+        """Mark λ in all views and ask for its solution."""
         self.picked.event(lam=lam)
 
     def _ask(self, lam: float | None) -> None:
@@ -130,10 +110,6 @@ class LCurveStage:
         """Show the λ of `rule` from now on."""
         self.session.change(rule=rule, lam=None)
         self.on_picked(None)
-
-    def take(self, lam: float) -> None:
-        """Show the solution for λ."""
-        self._pick(lam)
 
     # -- frames
 
@@ -149,17 +125,9 @@ class LCurveStage:
         self._mark(frame)
         self.plot.frames.skip(number)
 
-    def rest(self, seconds: float) -> None:
+    def set_rest(self, seconds: float) -> None:
         """Wait so long after each frame before the next one may come: a slow growth."""
-        self._rest = seconds
-
-    def _painted(self, number: int, seconds: float) -> None:
-        """Acknowledge a frame that was painted. A rest counts as the browser's time, so that it widens no window."""
-        done = partial(self.session.gate.acknowledge, number, seconds + self._rest)
-        if self._rest:
-            self.session.document.add_timeout_callback(done, round(1000 * self._rest))
-        else:
-            done()
+        self.plot.frames.rest = seconds
 
     def _mark(self, frame: Frame | None) -> None:
         """Mark the λ of the solution that is shown: the one that was picked, else the rule's."""
