@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import panel as pn
 import panel_material_ui as pmui
 import param
+from msgspec import structs
 
 from app.controls import column
 from app.export.exports import Exports
@@ -84,7 +85,7 @@ class FilmSection:
             raise SceneError(f"a film is made from parameters alone, and {moment.scene.missing}: record it instead")
         plan = self._kind.plan(moment)
         size = self.what.size(self.height.value)
-        plan = replace(plan, scene=replace(plan.scene, size=size, axes=self.what.axes))
+        plan = replace(plan, scene=structs.replace(plan.scene, size=size, axes=self.what.axes))
         return plan.film(self.frames.value, float(self.rate.value), self.easing.value)
 
     def _make(self) -> None:
@@ -173,7 +174,7 @@ class TimeFilm:
 
     def plan(self, moment: Moment) -> FilmPlan:
         """Go on from `moment`, or repeat from the beginning all that was done to the lab."""
-        scene = replace(moment.scene, steps=0) if self.begin else moment.scene
+        scene = structs.replace(moment.scene, steps=0) if self.begin else moment.scene
         return FilmPlan(scene, every=self.every.value)
 
 

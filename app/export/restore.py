@@ -7,13 +7,13 @@ where a lab must first go that far, its state.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bokeh.document import Document
+from msgspec import structs
 from panel.custom import JSComponent
 
 from app.export.sections import NAME
@@ -151,10 +151,10 @@ class Restorer:
         made = kept.get("backend", scene.kind.param["backend"].default)
         known = {one.name for one in scene.kind.backends()}
         if made not in known or backend(made).missing is None:
-            return replace(scene, values=kept), ""
+            return structs.replace(scene, values=kept), ""
         default = scene.kind.param["backend"].default
         plain = {"variant": ""} if "variant" in scene.kind.param else {}
-        return replace(scene, values=kept | {"backend": default} | plain), made
+        return structs.replace(scene, values=kept | {"backend": default} | plain), made
 
     def _show(self, scene: Scene, values: Mapping[str, Any]) -> None:
         """Set all values and the look."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
 import param
+from msgspec import structs
 
 from app.controls import column
 from app.export.download import FileDownload
@@ -142,7 +142,7 @@ class PictureSection:
 
         def job(moment: Moment) -> Job:
             """Return the job that makes the file, as the lab stands at `moment`."""
-            scene = replace(moment.scene, size=size)
+            scene = structs.replace(moment.scene, size=size)
             return Job(partial(tasks.still, form, scene, export.path, moment.current, transparent), FILE)
 
         export.order(self._source, part, job)

@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from compute.engine import messages
 from compute.export.render import LiveState
 from compute.export.scene import Scene
@@ -41,7 +43,7 @@ class Moment:
 
     def sized(self, size: tuple[int, int]) -> Moment:
         """Return the same in (height, width) pixels; SceneError if that is too large."""
-        return replace(self, scene=replace(self.scene, size=size))
+        return replace(self, scene=structs.replace(self.scene, size=size))
 
 
 class ExportSource:

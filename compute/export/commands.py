@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
 from PIL import Image
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -103,20 +104,20 @@ def _film(chosen: argparse.Namespace) -> Film:
     film = _described(path) if path.suffix in (".json", ".png") else _new(chosen)
     scene = film.scene
     own = {"size": chosen.size, "steps": chosen.steps, "part": chosen.part, "axes": chosen.axes or None}
-    scene = replace(scene, **{name: value for name, value in own.items() if value is not None})
+    scene = structs.replace(scene, **{name: value for name, value in own.items() if value is not None})
     if chosen.palette:
-        scene = replace(scene, look=replace(scene.colours, palette=chosen.palette))
+        scene = structs.replace(scene, look=structs.replace(scene.colours, palette=chosen.palette))
     if chosen.backend:
         backend(chosen.backend)
-        scene = replace(scene, values={**scene.values, "backend": chosen.backend})
-    scene = replace(scene, values={**scene.values, **values_of(scene.kind, chosen.set)})
-    names = ("frames", "rate", "every", "easing")
-    film = replace(film, scene=scene, **{n: getattr(chosen, n) for n in names if getattr(chosen, n) is not None})
+        scene = structs.replace(scene, values={**scene.values, "backend": chosen.backend})
+    scene = structs.replace(scene, values={**scene.values, **values_of(scene.kind, chosen.set)})
+    own = {name: getattr(chosen, name) for name in ("frames", "rate", "every", "easing")}
+    film = structs.replace(film, scene=scene, **{name: value for name, value in own.items() if value is not None})
     if not chosen.to:
         return film
     last = values_of(scene.kind, chosen.to)
     first = {name: scene.values.get(name, scene.kind.param[name].default) for name in last}
-    return replace(film, keys=(Key(0, first), Key(1, last)))
+    return structs.replace(film, keys=(Key(0, first), Key(1, last)))
 
 
 def _new(chosen: argparse.Namespace) -> Film:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from msgspec import Struct, structs
+
+from compute.documents import typed
 from compute.export.render import Replay, current_pixels, pixels, png
 from compute.export.render_pool import MakePart, Part
-from compute.export.scene import Scene, SceneError, scene_of
+from compute.export.scene import Scene, SceneError, contents, known_values, scene_of
 
 SCHEMA = "fieldlab-film/1"
 MOST_FRAMES = 100_000
@@ -21,19 +23,14 @@ RATES = (1.0, 240.0)  # frames a second
 EASINGS = ("smooth", "even")
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(Struct, frozen=True, forbid_unknown_fields=True):
     """What holds at one moment: part of the film from 0 to 1, and values of the lab by name."""
 
     at: float
     values: Mapping[str, Any]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "at", float(self.at))  # 0 and 0.0 are two texts in JSON
 
-
-@dataclass(frozen=True)
-class Film:
+class Film(Struct, frozen=True, forbid_unknown_fields=True):
     """`frames` pictures at `rate` a second. keys: in order of time, the first at 0, the last at 1, all with the same
     names; () for a scene that changes by itself. every: steps from one frame to the next of a lab that never ends.
     easing: "smooth" begins and ends gently, "even" does not.
@@ -87,13 +84,13 @@ class Film:
         """The scene of frame `index`, from 0 on."""
         if not 0 <= index < self.frames:
             raise IndexError(f"frame must be from 0 to {self.frames - 1}, not {index}")
-        scene = replace(self.scene, steps=self.scene.steps + index * self.every)
+        scene = structs.replace(self.scene, steps=self.scene.steps + index * self.every)
         if not self.keys:
             return scene
         moment = eased(index / max(1, self.frames - 1), self.easing)
         before, after = next(pair for pair in pairwise(self.keys) if moment <= pair[1].at)
         part = (moment - before.at) / (after.at - before.at)
-        return replace(scene, values={**scene.values, **self._between(before, after, part)})
+        return structs.replace(scene, values={**scene.values, **self._between(before, after, part)})
 
     def _between(self, before: Key, after: Key, part: float) -> dict[str, Any]:
         """Defaults that matter for the way, as the zoom of a pan, are those of the scene."""
@@ -106,11 +103,11 @@ class Film:
         if self.every and self.scene.kind.ENDS:
             raise SceneError(f"every is for a lab that never ends; {self.scene.lab} does")
         for key in self.keys or (Key(0, {}),):
-            replace(self.scene, values={**self.scene.values, **key.values}).check()
+            structs.replace(self.scene, values={**self.scene.values, **key.values}).check()
 
     def plain(self) -> dict[str, Any]:
         """Return the film as values for JSON; `film_of` reads them."""
-        keys = [{"at": key.at, "values": dict(key.values)} for key in self.keys]
+        keys = [{"at": float(key.at), "values": dict(key.values)} for key in self.keys]  # 0 and 0.0 are two texts
         rest = {"frames": self.frames, "rate": self.rate, "every": self.every, "easing": self.easing}
         return {"schema": SCHEMA, "scene": self.scene.plain(), "keys": keys, **rest}
 
@@ -122,41 +119,10 @@ def eased(moment: float, easing: str) -> float:
 
 def film_of(document: Mapping[str, Any]) -> Film:
     """The film that `plain` wrote; SceneError says which entry is wrong. "made", where and when, is not read."""
-    if document.get("schema") != SCHEMA:
-        raise SceneError(f"schema must be {SCHEMA!r}, not {str(document.get('schema'))[:60]!r}")
-    unknown = set(document) - {"schema", "scene", "keys", "frames", "rate", "every", "easing", "made"}
-    if unknown:
-        raise SceneError(f"a film has no entry {min(unknown)!r}")
-    scene, keys = document.get("scene"), document.get("keys", [])
-    if not isinstance(scene, dict) or not isinstance(keys, list):
-        raise SceneError("scene must be an object, and keys a list")
-    numbers = {
-        name: _number(document, name, default) for name, default in (("frames", 1), ("rate", 30.0), ("every", 0))
-    }
-    base = scene_of(scene)
-    return Film(
-        base,
-        int(numbers["frames"]),
-        float(numbers["rate"]),
-        tuple(_key(base, key) for key in keys),
-        int(numbers["every"]),
-        str(document.get("easing", "smooth")),
-    )
-
-
-def _number(document: Mapping[str, Any], name: str, default: float) -> float:
-    value = document.get(name, default)
-    whole = isinstance(default, int)
-    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
-        raise SceneError(f"{name} must be a {'whole ' if whole else ''}number, not {str(value)[:60]!r}")
-    return value
-
-
-def _key(scene: Scene, document: object) -> Key:
-    if not isinstance(document, dict) or set(document) != {"at", "values"} or not isinstance(document["values"], dict):
-        raise SceneError('a key must be an object {"at": part of the film, "values": {…}}')
-    values = scene_of({**scene.plain(), "values": document["values"]}).values
-    return Key(float(_number(document, "at", 0.0)), values)
+    entries = {"frames": 1, **contents(document, SCHEMA)}
+    scene = scene_of(entries.get("scene"))
+    film = typed({**entries, "scene": scene}, Film, "a film", SceneError)
+    return structs.replace(film, keys=tuple(Key(key.at, known_values(scene.kind, key.values)) for key in film.keys))
 
 
 # -- its frames

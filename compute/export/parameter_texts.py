@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import param
 
-from compute.export.scene import SceneError, short
+from compute.documents import short
+from compute.export.scene import SceneError
 from compute.lab import Lab
 
 RANGE = re.compile(r"(?P<low>[^:,]+):(?P<high>[^:,]+):(?P<by_factors>x?)(?P<count>\d+)")

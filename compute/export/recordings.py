@@ -9,13 +9,14 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any, cast
 
 import numpy as np
+from msgspec import structs
 from PIL import Image
 
 from compute.devices import cpu_count
@@ -189,7 +190,7 @@ def _natural(found: Recording, name: str) -> tuple[int, int]:
 def _shown(painter: Painter, path: Path, rate: float) -> dict[str, Any]:
     """How it is shown, for JSON."""
     scene = painter.scene
-    about = {"part": scene.part, "look": asdict(scene.colours), "size": list(scene.size), "axes": scene.axes}
+    about = {"part": scene.part, "look": structs.asdict(scene.colours), "size": list(scene.size), "axes": scene.axes}
     if path.suffix.lower() == PNG.ending:
         return about
     padded = _padding(scene.size, path)

@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, fields
-from math import isfinite
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import param
+from msgspec import Meta, Struct, field, structs
 from numpy.typing import NDArray
 
+from compute import documents
 from compute.display.palettes import PALETTES, table
+from compute.documents import short, typed
 from compute.frames import NOT_FINITE
 from compute.history import MOST_CHARACTERS, MOST_ENTRIES, Entries
 from compute.lab import Lab, View
@@ -29,25 +30,18 @@ MOST_PIXELS = 7680 * 4320  # of a picture: 8K
 LONGEST_WORDS = 300  # characters of `missing`
 MOST_BYTES = 64 * 2**30  # of a scene's arrays, wherever they lie
 LONGEST_TEXT = 10**6  # characters of a scene as JSON: centres of the deepest views have thousands
-MOST_DEPTH = 24  # of objects and lists in each other: a scene of ours needs 7
-MOST_DIGITS = 40  # of a whole number
 FARTHEST = 1e9  # from 0, of a side of a view, in cells
 APART = (255, 0, 200)  # red, green, blue of a level that is no number: in no palette
 MOST_STEPS = 10**7  # of a lab that never ends
+
+Step = Annotated[int, Meta(ge=0, le=MOST_STEPS)]
 
 
 class SceneError(ValueError):
     """A scene that cannot be used; the text names the entry and what is wrong with it."""
 
 
-def short(value: object) -> str:
-    """Return `value` as a text of at most 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:50]}…"
-
-
-@dataclass(frozen=True)
-class Look:
+class Look(Struct, frozen=True, forbid_unknown_fields=True):
     """How levels become colours. offset: part of the palette by which it is turned, 0 to 1."""
 
     palette: str = "Viridis"
@@ -73,8 +67,7 @@ def coloured(levels: NDArray[np.uint8], look: Look, apart: tuple[int, int, int] 
     return found
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(Struct, frozen=True, forbid_unknown_fields=True):
     """What makes one picture again.
 
     values: parameters of the lab that are not at their default; size: (height, width) in pixels; steps: how far a lab
@@ -94,7 +87,7 @@ class Scene:
     steps: int = 0
     part: str = ""
     look: Look | None = None
-    history: Entries = ()
+    history: Annotated[Entries, Meta(max_length=MOST_ENTRIES)] = ()
     missing: str = ""
     view: View | None = None
     axes: bool = False
@@ -149,8 +142,9 @@ class Scene:
 
     def plain(self) -> dict[str, Any]:
         """Return the scene as values for JSON; `scene_of` reads them."""
-        own = {"values": dict(self.values), "size": list(self.size), "history": [dict(entry) for entry in self.history]}
-        plain = {"schema": SCHEMA, **asdict(self), **own, "view": list(self.view) if self.view else None}
+        plain: dict[str, Any] = {"schema": SCHEMA, **structs.asdict(self)}
+        plain |= {"values": dict(self.values), "size": list(self.size), "view": list(self.view) if self.view else None}
+        plain |= {"history": [dict(entry) for entry in self.history], "look": self.look and structs.asdict(self.look)}
         return plain if self.look else {name: value for name, value in plain.items() if name != "look"}
 
 
@@ -163,134 +157,82 @@ def values_along(values: Mapping[str, Any], history: Entries) -> Iterator[dict[s
             yield dict(now)
 
 
-def scene_of(document: Mapping[str, Any]) -> Scene:
-    """Return the scene that `plain` wrote; SceneError says which entry is wrong. "made", where and when, is not read.
+def scene_of(document: object) -> Scene:
+    """Return the scene that `plain` wrote; SceneError says which entry is wrong.
 
     Bounds of the lab's values are for `check`.
     """
-    if document.get("schema") != SCHEMA:
-        raise SceneError(f"schema must be {SCHEMA!r}, not {short(document.get('schema'))}")
-    known = {entry.name for entry in fields(Scene)} | {"schema", "made"}
-    for name in document:
-        if name not in known:
-            raise SceneError(f"a scene has no entry {short(name)}; it has {', '.join(sorted(known))}")
-    lab = _typed(document, "lab", str)
-    values = _typed(document, "values", dict)
-    size = _typed(document, "size", list)
-    if len(size) != 2 or not all(type(side) is int for side in size):
-        raise SceneError(f"size must be two whole numbers, not {short(size)}")
-    look = _look(document["look"]) if "look" in document else None
+    scene = typed(contents(document, SCHEMA), Scene, "a scene", SceneError)
     try:
-        kind = lab_class(lab)
+        kind = scene.kind
     except ValueError as error:
         raise SceneError(str(error)) from error
-    known_values = {name: _value(kind, name, value) for name, value in values.items()}
-    steps, part = _typed(document, "steps", int, 0), _typed(document, "part", str, "")
-    history, missing = _history(kind, document.get("history", [])), _typed(document, "missing", str, "")
-    view, axes = _view(document.get("view")), _typed(document, "axes", bool, False)
-    return Scene(lab, known_values, (size[0], size[1]), steps, part, look, history, missing, view, axes)
+    _require_history(kind, scene.history)
+    return structs.replace(scene, values=known_values(kind, scene.values))
+
+
+def contents(document: object, schema: str) -> dict[str, Any]:
+    """Return what a document of that schema holds. "made", where and when, is not read."""
+    if not isinstance(document, Mapping) or document.get("schema") != schema:
+        found = document.get("schema") if isinstance(document, Mapping) else document
+        raise SceneError(f"schema must be {schema!r}, not {short(found)}")
+    return {name: value for name, value in document.items() if name not in ("schema", "made")}
 
 
 def read(text: str) -> Mapping[str, Any]:
-    """Return the JSON object in `text`; SceneError if it is none, or longer than LONGEST_TEXT characters.
-
-    Its numbers are finite, its texts can be written as UTF-8, and it is at most MOST_DEPTH deep.
-    """
-    if len(text) > LONGEST_TEXT:
-        raise SceneError(f"a scene has at most {LONGEST_TEXT:,} characters, not {len(text):,}")
-    try:
-        found = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise SceneError(f"this is no JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise SceneError("a scene must be an object")
-    _require_plain(found)
-    return found
+    """Return the JSON object in `text`; SceneError if it is none, or breaks a bound of compute/documents.py."""
+    return documents.read(text, LONGEST_TEXT, "a scene", SceneError)
 
 
-def _whole(text: str) -> int:
-    if len(text) > MOST_DIGITS:
-        raise SceneError(f"a whole number has at most {MOST_DIGITS} digits, not {len(text)}")
-    return int(text)
+class Change(Struct, forbid_unknown_fields=True):
+    """An entry of a history: values that were set once the lab had gone `step` steps."""
+
+    step: Step
+    values: dict[str, Any] = field(name="set")
 
 
-def _finite(text: str) -> float:
-    value = float(text)
-    if not isfinite(value):
-        raise SceneError(f"a number must be finite, not {text[:20]}")
-    return value
+class Action(Struct, forbid_unknown_fields=True):
+    """An entry of a history: something that was done to the lab once it had gone `step` steps."""
+
+    step: Step
+    name: str = field(name="do")
+    arguments: dict[str, Any] = field(name="with")
 
 
-def _require_plain(document: object) -> None:
-    """Check depth and texts. Not recursive: it is what makes sure that others may be."""
-    todo = [(document, 0)]
-    while todo:
-        value, depth = todo.pop()
-        if depth > MOST_DEPTH:
-            raise SceneError(f"a scene is at most {MOST_DEPTH} objects and lists deep")
-        if isinstance(value, dict):
-            todo += [(part, depth + 1) for part in (*value, *value.values())]
-        elif isinstance(value, list):
-            todo += [(part, depth + 1) for part in value]
-        elif isinstance(value, str) and any("\ud800" <= one <= "\udfff" for one in value):
-            raise SceneError(f"a text must be of whole characters, not {short(value)}")
-
-
-def _look(document: object) -> Look:
-    if not isinstance(document, dict) or set(document) - {entry.name for entry in fields(Look)}:
-        raise SceneError(f"look must be an object with palette, reverse and offset, not {short(document)}")
-    offset = document.get("offset", 0.0)
-    if isinstance(offset, bool) or not isinstance(offset, int | float):
-        raise SceneError(f"offset must be a number, not {short(offset)}")
-    return Look(_typed(document, "palette", str, "Viridis"), _typed(document, "reverse", bool, False), float(offset))
-
-
-def _view(document: object) -> View | None:
-    if document is None:
-        return None
-    sides = document if isinstance(document, list) else []
-    if len(sides) != 4 or not all(isinstance(side, int | float) and not isinstance(side, bool) for side in sides):
-        raise SceneError(f"view must be null or four numbers, not {short(document)}")
-    return float(sides[0]), float(sides[1]), float(sides[2]), float(sides[3])
-
-
-def _history(kind: type[Lab], document: object) -> Entries:
-    """A history from JSON; SceneError says which entry is wrong. Bounds of the values are for `Scene.check`."""
-    if not isinstance(document, list) or len(document) > MOST_ENTRIES:
-        raise SceneError(f"history must be a list of at most {MOST_ENTRIES} entries, not {short(document)}")
-    if len(json.dumps(document)) > MOST_CHARACTERS + 2:
+def _require_history(kind: type[Lab], history: Entries) -> None:
+    """Raise SceneError, which says which entry is wrong. Bounds of the lab's values are for `Scene.check`."""
+    if len(json.dumps(history)) > MOST_CHARACTERS + 2:
         raise SceneError(f"history has at most {MOST_CHARACTERS:,} characters")
     last = 0
-    for number, entry in enumerate(document):
+    for number, document in enumerate(history):
         try:
-            last = _entry_step(kind, entry, last, first=not number)
+            form: type[Change | Action] = Action if "do" in document else Change
+            entry = typed(document, form, "it", SceneError)
+            _require_entry(kind, entry, last, first=not number)
         except ValueError as error:
             raise SceneError(f"history, entry {number}: {error}") from error
-    return tuple(document)
+        last = entry.step
 
 
-def _entry_step(kind: type[Lab], entry: object, last: int, first: bool) -> int:
-    """Return the step of an entry of a history; ValueError says what is wrong with it."""
-    if not isinstance(entry, dict) or set(entry) not in ({"step", "set"}, {"step", "do", "with"}):
-        raise SceneError(f"it must have a step with set, or with do and with, not {short(entry)}")
-    step, values = entry["step"], entry.get("set", entry.get("with"))
-    if type(step) is not int or not last <= step <= MOST_STEPS:
-        raise SceneError(f"step must be a whole number from {last} to {MOST_STEPS}, not {short(step)}")
-    if not isinstance(values, dict):
-        raise SceneError(f"it must hold an object, not {short(values)}")
-    names = set(values) if "set" in entry else {str(entry["do"])}
-    known = set(kind.HISTORY_NAMES) & set(kind.param if "set" in entry else kind.ACTIONS)
+def _require_entry(kind: type[Lab], entry: Change | Action, last: int, first: bool) -> None:
+    if entry.step < last:
+        raise SceneError(f"step must be a whole number from {last}, that of the entry before, not {entry.step}")
+    names, owned = ({entry.name}, kind.ACTIONS) if isinstance(entry, Action) else (set(entry.values), kind.param)
+    known = set(kind.HISTORY_NAMES) & set(owned)
     if not names or not names <= known:
-        raise SceneError(f"it must be of {', '.join(sorted(known)) or 'nothing'}, not {short(sorted(map(str, names)))}")
-    if "do" in entry:
-        kind.require_entry(entry["do"], values)
-        if entry["do"] == kind.FIRST and not (first and step == 0):
+        raise SceneError(f"it must be of {', '.join(sorted(known)) or 'nothing'}, not {short(sorted(names))}")
+    if isinstance(entry, Action):
+        kind.require_entry(entry.name, entry.arguments)
+        if entry.name == kind.FIRST and not (first and entry.step == 0):
             raise SceneError(f"{kind.FIRST} can only be the first entry, at step 0")
-    return step
+
+
+def known_values(kind: type[Lab], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values of parameters from JSON, where a tuple is a list; SceneError for a name that the lab has not."""
+    return {name: _value(kind, name, value) for name, value in values.items()}
 
 
 def _value(kind: type[Lab], name: str, value: object) -> Any:
-    """A parameter's value from JSON, where a tuple is a list."""
     parameters: Mapping[str, Any] = kind.param.objects("existing")
     if name not in parameters or name == "name":
         raise SceneError(f"{kind.LAB} has no parameter {short(name)}")
@@ -299,10 +241,3 @@ def _value(kind: type[Lab], name: str, value: object) -> Any:
         raise SceneError(f"{name} must be one of the choices of {kind.LAB}, not {short(value)}")
     is_tuple = isinstance(parameters[name], param.Tuple)
     return tuple(value) if is_tuple and isinstance(value, list) else value
-
-
-def _typed(document: Mapping[str, Any], name: str, kind: type, default: Any = None) -> Any:
-    value = document.get(name, default)
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise SceneError(f"{name} must be of type {kind.__name__}, not {short(value)}")
-    return value

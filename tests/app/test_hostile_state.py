@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from app.export import restore
 from app.export.restore import asked_for, scene_in
+from compute.documents import MOST_DEPTH, MOST_DIGITS
 from compute.export.link import CHECK, WORDS, unpacked
-from compute.export.scene import MOST_DEPTH, MOST_DIGITS, Scene, SceneError
+from compute.export.scene import Scene, SceneError
 from compute.labs import LABS, lab_class
 
 SCENE = "fieldlab-scene/1"
@@ -63,6 +64,8 @@ SEEN = {
     "half a character": '"missing": "\\ud800"',
     "half a character in a name": '"made": {"\\udc00": 1}',
     "a view far away": '"view": [0, 0, 1e300, 1e301]',
+    "an entry whose name reads as a place": '"a` - at `$.look[7].c": 1',
+    "one inside another": '"look": {"` - at `$.view[9]": 1}',
     "a backend that is a list": '"values": {"backend": ["cpu_numpy"]}',
     "an edge that is an object": '"values": {"edges": {}}',
 }

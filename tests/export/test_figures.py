@@ -6,11 +6,11 @@ import io
 import json
 import re
 from contextlib import closing
-from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from msgspec import structs
 from PIL import Image
 
 from compute.__main__ import main
@@ -100,7 +100,7 @@ def test_a_film_of_drawings_is_drawn_like_one_drawing(tmp_path):
     with Image.open(tmp_path / "one.png") as alone, Image.open(io.BytesIO(frames[1])) as made:
         assert made.size == (400, 302)
         np.testing.assert_array_equal(np.asarray(made), np.asarray(alone.convert("RGB")))
-    with_axes = render.pixels(replace(HEAT, axes=True))
+    with_axes = render.pixels(structs.replace(HEAT, axes=True))
     assert with_axes.shape == (300, 400, 3)
     assert (with_axes[0] == 255).all()  # paper around it
 

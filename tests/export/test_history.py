@@ -334,8 +334,8 @@ PAINT = {"step": 4, "do": "paint", "with": {"points": [[1.0, 2.0]], "value": 1.0
 @pytest.mark.parametrize(
     ("history", "says"),
     [
-        ({}, "history must be a list"),
-        ([SET] * 5001, "history must be a list of at most 5000"),
+        ({}, "history must be a list, not {}"),
+        ([SET] * 5001, "history must be a list of length at most 5000"),
         ([SET | {"step": 3, "set": {"variant": "x" * 500_000}}], "at most 500,000 characters"),
         ([SET | {"step": 5}, PAINT], "entry 1: step must be a whole number from 5"),
         ([SET | {"step": -1}], "entry 0: step must be"),
@@ -343,11 +343,11 @@ PAINT = {"step": 4, "do": "paint", "with": {"points": [[1.0, 2.0]], "value": 1.0
         ([SET | {"step": 10**8}], "entry 0: step must be"),
         ([SET | {"set": {}}], "it must be of"),
         ([SET | {"set": {"ny": 16384}}], "it must be of backend, device_index"),
-        ([SET | {"set": [1]}], "it must hold an object"),
-        ([SET | {"do": "paint"}], "it must have a step"),
-        ([[1, 2]], "it must have a step"),
+        ([SET | {"set": [1]}], r"entry 0: set must be an object, not \[1\]"),
+        ([SET | {"do": "paint"}], "entry 0: it has no entry 'set'"),
+        ([[1, 2]], r"history\[0\] must be an object, not \[1, 2\]"),
         ([PAINT | {"do": "reset"}], "it must be of load_image, paint"),
-        ([PAINT | {"do": ["paint"]}], "it must be of load_image, paint"),
+        ([PAINT | {"do": ["paint"]}], "do must be a text, not .'paint'."),
         ([PAINT | {"do": "__init__"}], "it must be of load_image, paint"),
         ([PAINT | {"with": {"points": [[1.0, 2.0]]}}], "paint needs points, radius, value"),
         ([PAINT | {"with": PAINT["with"] | {"points": [[1.0, float("nan")]]}}], "finite points"),
@@ -390,11 +390,11 @@ def test_values_of_a_history_are_within_the_lab_s_bounds(values, says):
 @pytest.mark.parametrize(
     ("view", "says"),
     [
-        ([1, 2, 3], "four numbers"),
+        ([1, 2, 3], "view must be a list of length 4, not .1, 2, 3."),
         ([0, 0, 0, 5], "x0 < x1"),
         ([0, 0, float("nan"), 5], "x0 < x1"),
-        ("abcd", "four numbers"),
-        ([0, 0, True, 5], "four numbers"),
+        ("abcd", "view must be a list or null, not 'abcd'"),
+        ([0, 0, True, 5], r"view\[2\] must be a number, not True"),
     ],
 )
 def test_a_view_that_is_none_is_refused_in_words(view, says):

@@ -99,7 +99,7 @@ def made(document):
         ({"lab": "diffusion", "values": {"power": 3}}, "no parameter 'power'"),
         ({"lab": "diffusion", "values": {}, "shell": "rm"}, "no entry 'shell'"),
         ({"lab": "diffusion", "values": {}, "steps": 10**9}, "steps must be"),
-        ({"lab": "diffusion", "values": {}, "steps": "many"}, "steps must be of type int"),
+        ({"lab": "diffusion", "values": {}, "steps": "many"}, "steps must be a whole number, not 'many'"),
         ({"lab": "diffusion", "values": {}, "look": {"palette": "Rainbow"}}, "palette must be one of"),
         ([1, 2], "must be an object"),
         (b"\xff\xfe", "no JSON"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from compute.export import render
 from compute.export.scene import Look, Scene
@@ -24,7 +25,7 @@ SCENES = [
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: f"{scene.lab}-{scene.part or scene.values.get('zoom', '')}")
 def test_a_picture_is_the_same_to_a_level(scene, any_backend):
     expected, found = (
-        render.pixels(replace(scene, values={**scene.values, "backend": name}))
+        render.pixels(structs.replace(scene, values={**scene.values, "backend": name}))
         for name in (REFERENCE, any_backend.name)
     )
     assert np.ptp(expected) > 100  # not a picture of nothing
