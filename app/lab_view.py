@@ -6,6 +6,7 @@ pictures of its rasters and controls made from its parameters.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -19,6 +20,9 @@ from app.session import Session
 from compute.backends import preferred
 from compute.frames import Frame
 from compute.lab import Lab
+from compute.labs import LABS, labs, outside
+
+log = logging.getLogger(__name__)
 
 FilmEnds: TypeAlias = Callable[[Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any]]]
 Size: TypeAlias = tuple[int, int]  # width and height in px
@@ -132,11 +136,30 @@ class Parts:
 
 
 def parts_of(lab: type[Lab]) -> Parts:
-    """The parts of `lab`: its own, or the plain ones."""
-    own = f"app.labs.{lab.LAB}"
+    """The parts of `lab`: its own, which lie beside lab.py if it is from outside this repository, or the plain ones."""
+    own = f"app.labs.{lab.LAB}" if lab in LABS else lab.PACKAGE
     name = f"{own}.parts" if find_spec(own) and find_spec(f"{own}.parts") else "app.labs.plain.parts"
     parts: Parts = import_module(name).PARTS
     return parts
+
+
+def labs_with_tabs() -> tuple[tuple[type[Lab], ...], list[str]]:
+    """The labs that have a tab, and what is wrong with those from outside that have none, in words.
+
+    Their parts are imported for it: a model that is defined after the page was sent is unknown to the browser.
+    """
+    shown, problems = [], [f"The lab {one.name} is not there: {one.why}" for one in outside().problems]
+    for lab in labs():
+        try:
+            parts_of(lab)
+        except Exception as error:
+            if lab in LABS:
+                raise
+            log.exception("the view of the lab %s", lab.LAB)
+            problems.append(f"The lab {lab.LAB} is not there: its parts.py: {type(error).__name__}: {error}")
+        else:
+            shown.append(lab)
+    return tuple(shown), problems
 
 
 def first_values(lab: type[Lab], parts: Parts) -> dict[str, Any]:

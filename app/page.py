@@ -5,6 +5,7 @@ A bare request, which never says so, costs a shell and starts nothing.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -18,7 +19,7 @@ from app.browser import Browser
 from app.export.card import ExportCard
 from app.export.restore import asked_for, scene_in
 from app.lab_tab import READOUT, SIDEBAR, LabTab
-from app.lab_view import parts_of
+from app.lab_view import labs_with_tabs
 from app.notices import Notices
 from app.session_limiter import session_limiter
 from app.status import ACROSS
@@ -26,7 +27,10 @@ from app.system import SystemPanel
 from app.theme import ASSETS, THEME, stylesheet
 from app.widgets import icon
 from compute.export.scene import Scene, SceneError
+from compute.lab import Lab
 from compute.labs import LABS
+
+log = logging.getLogger(__name__)
 
 # Asked for anew with each page: with the question mark, the "?v=" that Panel appends is no argument by which Tornado
 # has the browser keep the file for ten years.
@@ -76,8 +80,7 @@ class Page:
         if pn.state.curdoc is None:
             raise RuntimeError("a page belongs to a served document; run `panel serve app`")
         self.document = pn.state.curdoc
-        for lab in LABS:  # a model that is defined after the page was sent is unknown to the browser
-            parts_of(lab)
+        self.labs, self._problems = labs_with_tabs()
         self.lab_tabs: dict[str, LabTab] = {}
         self.current: LabTab | None = None
         self.browser = Browser(self._pressed, self._resized)
@@ -138,7 +141,7 @@ class Page:
 
     def _header(self) -> pmui.Row:
         self.tabs = pmui.TabMenu(
-            items=[{"label": lab.TITLE} for lab in LABS], active=0, margin=(0, 24), align="center", sx=HEADER_TABS
+            items=[{"label": lab.TITLE} for lab in self.labs], active=0, margin=(0, 24), align="center", sx=HEADER_TABS
         )
         self.tabs.param.watch(lambda event: self._choose_soon(), "active")
         present = icon("co_present", "Presenter mode (P)", self.present, color="default", align="center")
@@ -174,6 +177,8 @@ class Page:
         else:
             session_limiter().add(self, self.document.session_context.id)
             self._open()
+            for problem in self._problems:
+                self._notices().tell("warning", problem)
 
     def _open(self) -> None:
         """The first lab, or what the page's address asks for; a bad link is told and does no harm."""
@@ -190,9 +195,14 @@ class Page:
 
     def _restore(self, scene: Scene, what: str) -> None:
         """Show `scene` in its lab's tab."""
-        index = LABS.index(scene.kind)
+        if scene.kind not in self.labs:  # one from outside that has none, which a note says
+            self._choose(0)
+            return
+        index = self.labs.index(scene.kind)
         if self.current is None or scene.lab != self.current.session.lab.LAB:
             self._choose(index)
+            if self._current_tab().session.lab is not scene.kind:
+                return
             self.tabs.active = index
         try:
             self._current_tab().restorer.restore(scene)
@@ -224,7 +234,7 @@ class Page:
         Who runs through the tabs gets the last of them, not all: a lab is some hundred models for the browser to make.
         """
         tab = self.current
-        if tab is None or tab is self.lab_tabs.get(LABS[self.tabs.active].LAB):
+        if tab is None or tab is self.lab_tabs.get(self.labs[self.tabs.active].LAB):
             return  # it is shown already, or the page has not begun
         if tab.drawn:
             self._choose(self.tabs.active)
@@ -236,7 +246,7 @@ class Page:
     def _choose_now(self) -> None:
         if self._waiting:
             self._waiting = False
-            if self.current is not self.lab_tabs.get(LABS[self.tabs.active].LAB):
+            if self.current is not self.lab_tabs.get(self.labs[self.tabs.active].LAB):
                 self._choose(self.tabs.active)
 
     def _give_up_waiting(self, tab: LabTab) -> None:
@@ -246,13 +256,14 @@ class Page:
 
     def _choose(self, index: int) -> None:
         """Show the lab of that tab, opened when it is first shown; the others rest."""
-        lab = LABS[index]
+        lab = self.labs[index]
+        fresh = lab.LAB not in self.lab_tabs
+        tab = self._made(lab) if fresh else self.lab_tabs[lab.LAB]
+        if tab is None:
+            return
         if self.current is not None:
             self._leave(self.current)
-        fresh = lab.LAB not in self.lab_tabs
-        if fresh:
-            self.lab_tabs[lab.LAB] = LabTab(lab, self.document, self._window)
-        self.current = self.lab_tabs[lab.LAB]
+        self.current = self.lab_tabs[lab.LAB] = tab
         self._arrange()
         self._set_theme()  # which may have changed while this lab was not shown, or not there
         self._main.objects = list(self.current.main)
@@ -264,6 +275,20 @@ class Page:
             self.current.start()
         else:
             self.current.show(True)
+
+    def _made(self, lab: type[Lab]) -> LabTab | None:
+        """Its tab; None if it is one from outside whose tab cannot be made: then the lab that is shown stays."""
+        try:
+            return LabTab(lab, self.document, self._window)
+        except Exception as error:
+            if lab in LABS:
+                raise
+            log.exception("the tab of the lab %s", lab.LAB)
+            if self.current is None:
+                self._choose(0)
+            self.tabs.active = self.labs.index(self._current_tab().session.lab)
+            self._notices().tell("error", f"The lab {lab.LAB} cannot be shown: {type(error).__name__}: {error}")
+            return None
 
     def _leave(self, tab: LabTab) -> None:
         """Another lab is shown instead. One that was left before it was drawn cannot be picked up: it starts anew."""

@@ -1,4 +1,6 @@
-"""The command line: `fieldlab info | bench | render | sweep`, the same as `python -m compute`.
+"""The command line: `fieldlab serve | info | bench | render | sweep`, the same as `python -m compute`.
+
+Every command takes `--lab FOLDER`, once or more often: a lab from outside this repository (plugins.py).
 
 Exit codes: 0 done; 1 a way disagreed with the reference or failed; 2 bad input or something missing; 130 interrupted;
 143 told to end (SIGTERM).
@@ -8,23 +10,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from compute import info, machine, record
+from compute import info, machine, plugins, record
 from compute.backends import BACKENDS, BackendUnavailable, backend
 from compute.export import benchmark as export_benchmark
 from compute.export import commands as export_commands
+from compute.labs import outside
+from compute.plugins import PluginError
 
-FILES = ("--save", "--csv", "--pyperf", "--trace", "--compare", "--out")  # options whose value is a path
+FILES = ("--lab", "--save", "--csv", "--pyperf", "--trace", "--compare", "--out")  # options whose value is a path
 OK, DISAGREED, BAD_INPUT, INTERRUPTED, ENDED = 0, 1, 2, 130, 143
 LONGEST_BUDGET = 3600.0  # seconds
 WIDTH = 150  # columns of the tables where the output is no terminal
@@ -38,9 +44,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line with `argv` (default: the process's own); returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        chosen = _parser(arguments).parse_args(arguments)
+        given, rest = _lab_option().parse_known_args(arguments)
+        _find_labs(given.folders)
+        chosen = _parser(rest).parse_args(rest)
     except SystemExit as stop:  # argparse has printed the help, or what is wrong
         return int(stop.code or 0)
+    except PluginError as error:
+        print(f"fieldlab: {error}", file=sys.stderr)
+        return BAD_INPUT
     try:
         with _ending_in_order():
             return int(chosen.run(chosen, shlex.join(["fieldlab", *without_paths(arguments)])))
@@ -85,9 +96,41 @@ def without_paths(arguments: Sequence[str]) -> list[str]:
     return out
 
 
+def _lab_option() -> argparse.ArgumentParser:
+    """Of every command: read first, since what the others take depends on which labs there are."""
+    option = argparse.ArgumentParser(prog="fieldlab", add_help=False, allow_abbrev=False)
+    option.add_argument(
+        "--lab", dest="folders", action="append", type=Path, default=[], metavar="FOLDER",
+        help=f"a folder with a further lab: {', '.join(plugins.NEEDED)}",
+    )  # fmt: skip
+    return option
+
+
+def _find_labs(folders: Sequence[Path]) -> None:
+    """Let this command and its processes know the labs in `folders`; PluginError for one that cannot be used.
+
+    Of others, which the environment or an installed package names, it is only said that they are not there.
+    """
+    plugins.name_folders(folders)
+    asked = {str(folder.resolve()) for folder in folders}
+    for problem in outside().problems:
+        if problem.where in asked:
+            raise PluginError(str(problem))
+        print(f"fieldlab: {problem}", file=sys.stderr)
+
+
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="fieldlab", description="Live GPU computing for lectures.")
-    commands = parser.add_subparsers(required=True, metavar="info | bench | render | sweep")
+    parser = argparse.ArgumentParser(
+        prog="fieldlab", description="Live GPU computing for lectures.", parents=[_lab_option()]
+    )
+    commands = parser.add_subparsers(required=True, metavar="serve | info | bench | render | sweep")
+    serve = commands.add_parser("serve", help="the page, as `panel serve app` does, with the labs of --lab")
+    serve.add_argument("--port", type=int, default=5006, help="default 5006")
+    serve.add_argument("--address", default="localhost", help="to listen on (default localhost)")
+    serve.add_argument(
+        "--origin", action="append", default=[], metavar="HOST:PORT", help="by which browsers may open it, beside that"
+    )
+    serve.set_defaults(run=_serve)
     about = commands.add_parser("info", help="machine, driver, versions, and why a backend is absent")
     about.add_argument("--json", action="store_true", help="as JSON")
     about.set_defaults(run=_info)
@@ -122,6 +165,18 @@ def _add_files(bench: argparse.ArgumentParser) -> None:
     bench.add_argument(
         "--save", nargs="?", const="", metavar="FILE", help="to assets/timings/<machine>-<lab>.json, or FILE"
     )
+
+
+def _serve(chosen: argparse.Namespace, _command: str) -> int:
+    """Become the server: its signals, its log and its exit code are then the command's."""
+    app = find_spec("app")
+    if app is None or not app.submodule_search_locations:
+        raise InputError("the package app is not installed: install fieldlab")
+    origins = [f"localhost:{chosen.port}", *chosen.origin] if chosen.origin else []  # naming one replaces the default
+    named = [part for origin in origins for part in ("--allow-websocket-origin", origin)]
+    folder = app.submodule_search_locations[0]
+    own = ["--address", chosen.address, "--port", str(chosen.port), *named]
+    os.execv(sys.executable, [sys.executable, "-m", "panel", "serve", folder, *own])  # noqa: S606 - no shell is meant
 
 
 def _info(chosen: argparse.Namespace, _command: str) -> int:

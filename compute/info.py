@@ -10,10 +10,11 @@ from rich.text import Text
 
 from compute import machine
 from compute.backends import BACKENDS
+from compute.labs import labs, outside
 
 
 def facts() -> dict[str, Any]:
-    """Machine, versions, commit and every backend, as plain values."""
+    """Machine, versions, commit, every backend and every lab, as plain values."""
     backends = [
         {"name": b.name, "label": b.label, "device": b.device, "missing": b.missing, "install": b.install}
         for b in BACKENDS
@@ -24,6 +25,11 @@ def facts() -> dict[str, Any]:
         "commit": machine.commit(),
         "date": machine.now(),
         "backends": backends,
+        "labs": [
+            {"name": lab.LAB, "title": lab.TITLE, "package": lab.PACKAGE, "backends": [b.name for b in lab.backends()]}
+            for lab in labs()
+        ],
+        "problems": [str(problem) for problem in outside().problems],
     }
 
 
@@ -41,6 +47,9 @@ def show(found: dict[str, Any], console: Console) -> None:
     table.add_row("System", here["system"])
     versions = [f"{name} {number}" for name, number in found["versions"].items() if name != "fieldlab"]
     table.add_row("Versions", ", ".join(versions))
+    table.add_row("Labs", ", ".join(lab["name"] for lab in found["labs"]))
+    for problem in found["problems"]:
+        table.add_row("", Text(f"not there: {problem}", style="yellow"))
     console.print(table)
     console.print()
     console.print(_backends(found["backends"]))

@@ -1,31 +1,43 @@
 """A lab: parameters, a state on a device, and how it advances. It knows no GUI, and no clock but its device's.
 
-A subclass declares its parameters with bounds, lists in ACTIONS what a client may call, and implements `_allocate`,
-`advance` and `frame`. Its kernels lie in its own folder, one file per backend. In a notebook a lab is used directly;
-in the app it lives in an engine.
+A subclass declares its parameters with bounds and implements `advance` and `frame`; everything else has a working
+default. The state is `arrays` on the device, which `begin` gives; `stepping` times what advances them, `raster` and
+`framed` make the frame. A lab with a state of another kind overrides `_allocate`, `snapshot`, `restore` and
+`predicted_bytes` together. Its kernels lie in its own folder, one file per backend. In a notebook a lab is used
+directly; in the app it lives in an engine.
 """
 
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Mapping
-from importlib.resources import files
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
+import numpy as np
 import param
 from numpy.typing import NDArray
 from param.parameterized import ParameterizedMetaclass
 
 from compute.backends import BACKENDS, Backend, backend
-from compute.devices import Device
-from compute.frames import Frame
-from compute.history import Entry, History, plain_history
+from compute.builds import watching
+from compute.devices import Array, Device
+from compute.display.camera import Camera
+from compute.frames import Curve, Frame, Raster, freeze
+from compute.history import GIVEN, Entry, History, StepHistory, plain_history
 from compute.mixing import mixed
 from compute.panels import Panel, plain
 from compute.timings import Timing
 
 RESERVE = 0.1  # part of the free memory left to others when a grid is checked against it
+PICTURE_BYTES = 16 * 2**20  # display buffers and scratch, rounded up
+ON_THE_WAY = ("backend", "device_index", "variant", "dtype")  # structural parameters that keep the state
+
+_WARM: set[tuple[str, ...]] = set()  # what this process has run before: lab, backend, and what else a build depends on
 
 View = tuple[float, float, float, float]
 
@@ -34,22 +46,51 @@ class OutOfMemory(ValueError):
     """A grid was refused before anything was allocated; the text gives the predicted and the free bytes."""
 
 
+@dataclass
+class Stepping:
+    """What a block of `Lab.stepping` took; there once the block is left."""
+
+    timing: Timing
+
+
 class LabMeta(ParameterizedMetaclass, ABCMeta):
-    """param's metaclass and abc's in one."""
+    """param's metaclass and abc's in one. What a lab does not say of itself is taken from its folder and parameters."""
+
+    INITIAL: tuple[str, ...]
+    STRUCTURAL: tuple[str, ...]
+
+    def __init__(cls, name: str, bases: tuple[type, ...], content: dict[str, Any]) -> None:
+        super().__init__(name, bases, content)
+        if param.Parameterized in bases:  # Lab itself
+            return
+        package = cls.__module__.rpartition(".")[0]
+        folder = package.rpartition(".")[2]
+        fixed = {"name", *cls.INITIAL, *(each for each in cls.STRUCTURAL if each not in ON_THE_WAY)}
+        own = {
+            "PACKAGE": package,
+            "LAB": folder,
+            "TITLE": folder.replace("_", " ").capitalize(),
+            "HISTORY_NAMES": tuple(each for each in cls.param if each not in fixed),
+        }
+        for what, value in own.items():
+            if not hasattr(cls, what):
+                setattr(cls, what, value)
 
 
 class Lab(param.Parameterized, metaclass=LabMeta):
     """Base of all labs. Bad values raise ValueError naming the parameter, the value and the bound."""
 
-    LAB: ClassVar[str]
-    TITLE: ClassVar[str]
-    PACKAGE: ClassVar[str]
-    ACTIONS: ClassVar[tuple[str, ...]] = ()
-    STRUCTURAL: ClassVar[tuple[str, ...]] = ("backend", "device_index")
+    LAB: ClassVar[str]  # its name in links, files and commands: that of its folder
+    TITLE: ClassVar[str]  # of its tab: the same in words
+    PACKAGE: ClassVar[str]  # where its kernels lie: the package of its class
+    ACTIONS: ClassVar[tuple[str, ...]] = ("reset",)
+    STRUCTURAL: ClassVar[tuple[str, ...]] = ("backend", "device_index")  # parameters that rebuild the state
+    INITIAL: ClassVar[tuple[str, ...]] = ()  # parameters that begin anew
     ENDS: ClassVar[bool] = False  # whether advancing leads to `resting`
-    HISTORY_NAMES: ClassVar[tuple[str, ...]] = ()  # parameters and actions that a history may have
+    HISTORY_NAMES: ClassVar[tuple[str, ...]]  # parameters and actions that a history may have: what keeps the state
     FIRST: ClassVar[str] = ""  # the one of those actions that makes the state anew: only a history's first entry
-    RESTORES: ClassVar[bool] = False  # whether a snapshot holds all that is shown, not just how far the lab was
+    RESTORES: ClassVar[bool] = True  # whether a snapshot holds all that is shown, not just how far the lab was
+    GRIDS: ClassVar[int] = 4  # arrays of ny x nx cells that `predicted_bytes` counts
     APART: ClassVar[tuple[int, int, int]] = (255, 0, 200)  # colour in exports of what is no number
 
     backend = param.Selector(
@@ -57,9 +98,16 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     )
     device_index = param.Integer(default=0, bounds=(0, 63), label="Device", doc="Number of the GPU; 0 on the host.")
 
+    arrays: dict[str, Array]  # the state on the device, by name
+    history: StepHistory  # how it came about
+    steps: int  # since the beginning
+    spent: Timing | None  # since the last frame
+    camera: Camera
+
     def __init__(self, **values: Any) -> None:
         self._ready = False
-        self.number = 0
+        self.number = self.steps = self._nonfinite = 0
+        self.arrays, self.spent = {}, None
         self._require_known(values)
         super().__init__(**values)
         self.validate(self.values())
@@ -68,17 +116,10 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         self._allocate({})
         self._ready = True
         self.param.watch(self._rebuild, list(self.STRUCTURAL))
+        if self.INITIAL:
+            self.param.watch(self._reseed, list(self.INITIAL), precedence=1)  # after a rebuild, if there is one, too
 
     # -- what a subclass gives
-
-    @classmethod
-    @abstractmethod
-    def predicted_bytes(cls, **values: Any) -> int:
-        """Bytes of device memory that a lab with these values needs."""
-
-    @abstractmethod
-    def _allocate(self, old: dict[str, Any]) -> None:
-        """Make the state for the present parameters; `old` is the snapshot before the change, {} at the start."""
 
     @abstractmethod
     def advance(self, steps: int = 1) -> Timing:
@@ -88,27 +129,146 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
         """What the screen shows of the state: `view` (x0, y0, x1, y1) in cells, at most `pixels` (height, width)."""
 
-    @abstractmethod
+    def begin(self) -> dict[str, NDArray[Any]]:
+        """The state at step 0 for the present parameters: host arrays by name. The first is what `field` returns."""
+        return {}
+
+    # -- a state of arrays; a lab with another one overrides what is here
+
+    @classmethod
+    def predicted_bytes(cls, **values: Any) -> int:
+        """Bytes of device memory that a lab with these values needs: GRIDS of them, and what a picture needs."""
+        given = {name: values.get(name, cls.param[name].default) for name in ("ny", "nx", "dtype") if name in cls.param}
+        cells = int(given.get("ny", 0)) * int(given.get("nx", 0))
+        return cls.GRIDS * cells * np.dtype(given.get("dtype", "float64")).itemsize + PICTURE_BYTES
+
+    def _allocate(self, old: dict[str, Any]) -> None:
+        """Make the state for the present parameters; `old` is the snapshot before the change, {} at the start."""
+        self._release()
+        new = self.begin()
+        self.camera = Camera(self.device, self.display)
+        self.arrays = {name: self.device.allocate(array.shape, array.dtype) for name, array in new.items()}
+        if old and {name: array.shape for name, array in old["arrays"].items()} == self._shapes():
+            self._resume(old)
+        else:
+            self._start(new)
+
+    def _release(self) -> None:
+        """Drop every array on the device."""
+        self.arrays = {}
+        self.__dict__.pop("camera", None)
+
+    def reset(self) -> None:
+        """Back to step 0."""
+        self._start(self.begin())
+
+    def _reseed(self, *_events: param.parameterized.Event) -> None:
+        """Begin anew: a parameter of INITIAL is another."""
+        if self._ready:
+            self.reset()
+
+    def _start(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        values = self.values()
+        self._write(arrays)
+        self.steps, self.number, self.spent = 0, 0, None
+        self.history = StepHistory(values, {name: values[name] for name in self.HISTORY_NAMES if name in values})
+
+    def _resume(self, snapshot: dict[str, Any]) -> None:
+        self._write(snapshot["arrays"])
+        self.steps, self.history, self.spent = snapshot["steps"], snapshot["history"].copy(), None
+
+    def _write(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        for name, array in self.arrays.items():
+            self.device.write(np.ascontiguousarray(arrays[name], array.dtype), array)
+        self._nonfinite = 0
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(array.shape) for name, array in self.arrays.items()}
+
     def snapshot(self) -> dict[str, Any]:
         """The whole state as host arrays and plain numbers; it can be pickled."""
+        return {"arrays": Lab.data(self), "steps": self.steps, "history": self.history.copy()}
 
-    @abstractmethod
     def restore(self, snapshot: dict[str, Any]) -> None:
-        """Continue from a snapshot of a lab with the same shape."""
+        """Continue from a snapshot of a lab with the same shape; ValueError for another."""
+        shapes = {name: array.shape for name, array in snapshot["arrays"].items()}
+        if shapes != self._shapes():
+            raise ValueError(f"snapshot must have the shapes {self._shapes()}, not {shapes}")
+        self._resume(snapshot)
+
+    def data(self) -> dict[str, NDArray[Any]]:
+        """The results as host arrays by name, for files."""
+        return {name: self.device.download(array) for name, array in self.arrays.items()}
+
+    def field(self) -> NDArray[Any]:
+        """Host copy of the first array."""
+        return self.device.download(next(iter(self.arrays.values())))
+
+    def load(self, array: NDArray[Any]) -> None:
+        """Take `array` as the first of a new state at step 0; ValueError unless it is finite and of its shape."""
+        array, first = np.asarray(array), next(iter(self.arrays))
+        if array.shape != self._shapes()[first] or not np.isfinite(array).all():
+            raise ValueError(f"array must be finite and of the shape {self._shapes()[first]}, not {array.shape}")
+        self._start({**self.begin(), first: array})
+        self.history.lose(GIVEN)
+
+    @contextmanager
+    def stepping(self, steps: int) -> Iterator[Stepping]:
+        """Time the block, which launches the kernels of `steps` >= 1 steps; gives what will hold the Timing.
+
+        `with self.stepping(steps) as done: …` is followed by `return done.timing`.
+        """
+        if steps < 1:
+            raise ValueError(f"steps must be at least 1, not {steps}")
+        self.history.note(self.steps, {name: getattr(self, name) for name in self.history.now})
+        done = Stepping(self._idle_timing())
+        with watching() as builds, self.device.lock, self.device.stopwatch() as watch:
+            yield done
+        self.steps += steps
+        first = self.first_call(done.timing.variant, *(str(each.dtype) for each in self.arrays.values()))
+        done.timing = timing = replace(
+            done.timing, steps=steps, launch=watch.launch, compute=watch.seconds(), first_call=first or builds.count > 0
+        )
+        self.spent = timing if self.spent is None else self.spent.then(timing)
+
+    def first_call(self, *what: str) -> bool:
+        """Whether this lab, backend and `what` else a build depends on run for the first time in this process."""
+        key = (self.LAB, self.backend, *what)
+        first = key not in _WARM
+        _WARM.add(key)
+        return first
+
+    def _idle_timing(self) -> Timing:
+        """Of a frame before which nothing was computed."""
+        cells = next((int(array.size) for array in self.arrays.values()), 0)
+        return Timing(self.backend, str(self.values().get("variant", "")), 0, cells)
+
+    def raster(
+        self, name: str, view: View | None, pixels: tuple[int, int], limits: tuple[float, float] | None = None
+    ) -> Raster:
+        """The picture of the array `name`, its colours between `limits`: what its values span if None."""
+        with self.device.lock:
+            survey = self.camera.survey(self.arrays[name])
+            self._nonfinite += survey.nonfinite
+            return self.camera.raster(self.arrays[name], view, pixels, limits or survey.limits(), name)
+
+    def framed(self, parts: Mapping[str, Raster | Curve], facts: Mapping[str, float]) -> Frame:
+        """The frame of these pictures and curves, with the step and `facts`, and what was spent since the last one."""
+        camera, spent = self.camera, self.spent or self._idle_timing()
+        timing = replace(spent, levels=camera.levels_seconds, transfer=camera.transfer_seconds)
+        camera.start()
+        self.spent, self.number = None, self.number + 1
+        return Frame(parts, freeze({"step": self.steps, **facts}), timing, self.number)
+
+    @property
+    def healthy(self) -> bool:
+        """False once the state was seen to hold NaN or inf."""
+        return self._nonfinite == 0
 
     @classmethod
     def panels(cls, frame: Frame) -> Mapping[str, Panel]:
         """What can be drawn of a frame, by name; the first is what is drawn by itself."""
         return plain(frame)
-
-    def data(self) -> dict[str, NDArray[Any]]:
-        """The results as host arrays by name, for files; {} for a lab that has none."""
-        return {}
-
-    @property
-    def healthy(self) -> bool:
-        """False once the state was seen to hold NaN or inf."""
-        return True
 
     @property
     def resting(self) -> bool:
@@ -177,9 +337,6 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         self._release()
         self.device.close()
 
-    def _release(self) -> None:
-        """Drop every array on the device."""
-
     # -- pictures and films that are made of parameters alone
 
     @classmethod
@@ -208,8 +365,10 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         return 1.0 if self.resting else 0.0
 
     @classmethod
-    def history_of(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> History:  # noqa: ARG003
+    def history_of(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> History:
         """Return how a lab with these values came about, of which `snapshot` was taken; without it, of a new lab."""
+        if snapshot and "history" in snapshot:
+            return snapshot["history"].as_plain(cls, values, snapshot["steps"])
         return plain_history(cls, values)
 
     @classmethod
@@ -249,12 +408,12 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     def variants(cls, name: str) -> tuple[str, ...]:
         """The kernels that the backend `name` has for this lab, its default first; none if it is missing here."""
         chosen = backend(name)
-        return () if chosen.missing else tuple(chosen.kernels(cls.PACKAGE).VARIANTS)
+        return () if chosen.missing else tuple(getattr(chosen.kernels(cls.PACKAGE), "VARIANTS", ("",)))
 
     @classmethod
     def about(cls) -> str:
         """Equation, method and sources: the text of README.md in the lab's folder, in Markdown."""
-        return files(cls.PACKAGE).joinpath("README.md").read_text(encoding="utf-8")
+        return Path(import_module(cls.PACKAGE).__path__[0], "README.md").read_text(encoding="utf-8")
 
     def _open_device(self) -> None:
         if self.chosen not in self.backends():

@@ -24,7 +24,7 @@ from compute.export.parameter_texts import axes_of, values_of
 from compute.export.render_pool import RenderPool, ResumableParts, on_gpu, pool_for
 from compute.export.scene import Scene, SceneError, read, scene_of
 from compute.export.sweep import MOST_ROWS, ParameterSweep, TableMaker
-from compute.labs import LABS, lab_class
+from compute.labs import lab_class, labs
 from compute.machine import writable
 
 WORTH_GUESSING = 4 * PLACES  # frames
@@ -37,8 +37,9 @@ FAILED = 1
 def add_render(commands: Any) -> None:
     """Add the command to the command line's."""
     parser = commands.add_parser("render", help="a picture or a film of a lab without the page")
-    labs = ", ".join(lab.LAB for lab in LABS)
-    parser.add_argument("what", metavar="LAB|FILE", help=f"one of {labs}; or a .json or .png that Fieldlab has made")
+    parser.add_argument(
+        "what", metavar="LAB|FILE", help=f"one of {_names()}; or a .json or .png that Fieldlab has made"
+    )
     parser.add_argument(
         "--out", type=Path, required=True, metavar="FILE", help=", ".join(RENDERED)
     )
@@ -153,7 +154,7 @@ def _size(text: str) -> tuple[int, int]:
 def add_sweep(commands: Any) -> None:
     """Add the command to the command line's."""
     parser = commands.add_parser("sweep", help="a table of results and timings over a grid of parameters")
-    parser.add_argument("lab", metavar="LAB", help=f"one of {', '.join(lab.LAB for lab in LABS)}")
+    parser.add_argument("lab", metavar="LAB", help=f"one of {_names()}")
     parser.add_argument(
         "--vary", action="append", default=[], metavar="NAME=…", required=True,
         help=f"a,b,c or LOW:HIGH:N (even steps) or LOW:HIGH:xN (equal factors); at most {MOST_ROWS} combinations",
@@ -182,6 +183,10 @@ def run_sweep(chosen: argparse.Namespace, command: str) -> int:
 
 
 # -- both
+
+
+def _names() -> str:
+    return ", ".join(lab.LAB for lab in labs())
 
 
 @contextmanager

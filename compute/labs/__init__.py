@@ -1,7 +1,8 @@
-"""The labs, in the order of the tabs: an explicit list, so that a folder under work does not appear by itself."""
+"""The labs, in the order of the tabs: an explicit list of the built-in ones, then those from outside (plugins.py)."""
 
 from __future__ import annotations
 
+from compute import plugins
 from compute.lab import Lab
 from compute.labs.crossover import Crossover
 from compute.labs.diffusion import Diffusion
@@ -11,9 +12,19 @@ from compute.labs.mandelbrot import Mandelbrot
 LABS: tuple[type[Lab], ...] = (Diffusion, Mandelbrot, LCurve, Crossover)
 
 
+def outside() -> plugins.Found:
+    """The labs from outside, which must not have the name of one of LABS, and what is wrong with others."""
+    return plugins.found([lab.LAB for lab in LABS])
+
+
+def labs() -> tuple[type[Lab], ...]:
+    """LABS, then the labs from outside."""
+    return (*LABS, *outside().labs)
+
+
 def lab_class(name: str) -> type[Lab]:
     """The lab called `name` (its LAB); ValueError names the labs there are."""
-    for lab in LABS:
+    for lab in labs():
         if name == lab.LAB:
             return lab
-    raise ValueError(f"lab must be one of {', '.join(lab.LAB for lab in LABS)}, not {name!r}")
+    raise ValueError(f"lab must be one of {', '.join(lab.LAB for lab in labs())}, not {name!r}")

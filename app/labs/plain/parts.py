@@ -154,7 +154,7 @@ class PlainControls(Controls):
         lab = self.session.lab
         if name in lab.STRUCTURAL:
             return "Compute"
-        if name in getattr(lab, "INITIAL", ()):
+        if name in lab.INITIAL:
             return "Field"
         return "Display" if isinstance(self.parameter(name), param.Range) else "Physics"
 

@@ -61,6 +61,7 @@ class Crossover(Settings):
     PACKAGE = "compute.labs.crossover"
     ACTIONS = ("reset", "cancel", "try_trap")
     ENDS: ClassVar[bool] = True
+    HISTORY_NAMES: ClassVar[tuple[str, ...]] = ()
     RESTORES: ClassVar[bool] = True
 
     sweep: Sweep

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -23,9 +22,8 @@ import numpy as np
 import param
 
 from compute.devices import Host
-from compute.history import MOST_CHARACTERS, MOST_ENTRIES, Entry, History, plain_history
+from compute.history import MOST_CHARACTERS, Entry, StepHistory
 from compute.images import read_image
-from compute.lab import Lab
 from compute.labs.diffusion.initial import LoadedImage, require_stroke
 from compute.labs.diffusion.scheme import WRONG_VARIANTS
 
@@ -37,8 +35,6 @@ DYNAMIC = ("backend", "device_index", "variant", "dtype", "r", "unstable", "edge
 PLACE = ("backend", "device_index")  # those that the brush depends on
 PACE = ("r", "unstable")  # those that steps alone depend on: before the first step it does not matter when they changed
 FREE = tuple(name for name in DYNAMIC if name != "dtype")  # those that leave a new field as it is; a dtype rounds it
-GIVEN = "the field was given as an array"
-LONG = f"more happened since the reset than a file keeps: {MOST_ENTRIES} entries, {MOST_CHARACTERS // 1000} kB"
 RACING = "the racing kernel computes something else each time"
 LARGE = "the image that was loaded is too large for a file"
 
@@ -47,16 +43,8 @@ KEPT_SHARE = 0.25  # of the free main memory, that a field may take which is kep
 
 
 @dataclass
-class FieldHistory:
-    """start: values at step 0, of the initial field and of DYNAMIC; now: those of DYNAMIC that the last step had;
-    missing: "", or why the entries do not tell everything.
-    """
-
-    start: dict[str, Any]
-    now: dict[str, Any]
-    entries: list[Entry] = field(default_factory=list)
-    missing: str = ""
-    length: int = 0  # characters of the entries as JSON
+class FieldHistory(StepHistory):
+    """start: values at step 0, of the initial field and of DYNAMIC; now: those of DYNAMIC that the last step had."""
 
     @classmethod
     def begun(cls, values: Mapping[str, Any], initial: Sequence[str]) -> FieldHistory:
@@ -64,19 +52,8 @@ class FieldHistory:
         start = {name: values[name] for name in (*initial, *DYNAMIC)}
         return cls(start, {name: start[name] for name in DYNAMIC})
 
-    def note(self, step: int, values: Mapping[str, Any]) -> None:
-        """Before anything is done with `values`, of some or all of DYNAMIC: which of them are others than before."""
-        changed = {name: value for name, value in values.items() if value != self.now[name]}
-        self.now.update(changed)
-        begins = (PACE if self.entries else FREE) if step == 0 else ()
-        self.start.update({name: value for name, value in changed.items() if name in begins})
-        later = {name: value for name, value in changed.items() if name not in begins}
-        if later:
-            self._add({"step": step, "set": later})
-
-    def did(self, step: int, action: str, arguments: Mapping[str, Any]) -> None:
-        """An action that changed the field."""
-        self._add({"step": step, "do": action, "with": arguments})
+    def _beginning(self) -> Sequence[str]:
+        return PACE if self.entries else FREE
 
     def loaded(self, image: LoadedImage, ny: int, nx: int) -> None:
         """The field is that image."""
@@ -86,32 +63,9 @@ class FieldHistory:
         else:
             self.did(0, "load_image", {"data": base64.b64encode(data).decode("ascii")})
 
-    def lose(self, why: str) -> None:
-        """Something happened that cannot be written down."""
-        self.missing, self.entries, self.length = self.missing or why, [], 0
-
-    def _add(self, entry: Entry) -> None:
-        if self.missing:
-            return
-        self.entries.append(entry)
-        self.length += len(json.dumps(entry)) + 2
-        if len(self.entries) > MOST_ENTRIES or self.length > MOST_CHARACTERS:
-            self.lose(LONG)
-
-    def as_plain(self, kind: type[Lab], values: Mapping[str, Any], steps: int) -> History:
-        """Return it as plain values, for a lab of that kind with the present `values`, of which some may be unused."""
-        whole = self.copy()
-        whole.note(steps, {name: values[name] for name in DYNAMIC})
-        plain = plain_history(kind, values if whole.missing else {**values, **whole.start})
-        racing = any(
-            each.get("variant") in WRONG_VARIANTS for each in (whole.start, whole.now, *map(_set, whole.entries))
-        )
-        missing = whole.missing or (RACING if racing else "")
-        return replace(plain, steps=steps, entries=tuple(whole.entries), missing=missing or plain.missing)
-
-    def copy(self) -> FieldHistory:
-        """One that goes on by itself."""
-        return replace(self, start=dict(self.start), now=dict(self.now), entries=list(self.entries))
+    def _unrepeatable(self) -> str:
+        kernels = (each.get("variant") for each in (self.start, self.now, *map(_set, self.entries)))
+        return RACING if any(variant in WRONG_VARIANTS for variant in kernels) else ""
 
 
 def _set(entry: Entry) -> Mapping[str, Any]:

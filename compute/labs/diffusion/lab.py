@@ -21,8 +21,8 @@ from compute.builds import watching
 from compute.devices import Array
 from compute.display.camera import Camera, Survey
 from compute.frames import Frame
-from compute.history import Entry, History
-from compute.lab import Lab, View
+from compute.history import GIVEN, Entry
+from compute.lab import PICTURE_BYTES, Lab, View
 from compute.labs.diffusion import history, initial
 from compute.labs.diffusion.history import FieldHistory, UndoSlot
 from compute.labs.diffusion.initial import LoadedImage
@@ -33,9 +33,6 @@ from compute.timings import Timing
 
 LIMIT = 0.25  # largest stable r of forward Euler in two dimensions
 UNSTABLE_LIMIT = 0.5
-PICTURE_BYTES = 16 * 2**20  # display buffers and scratch, rounded up
-
-_WARM: set[tuple[str, str, str]] = set()  # (backend, variant, dtype) that this process has run before
 
 
 @dataclass
@@ -75,7 +72,6 @@ class Diffusion(Lab):
     ACTIONS = ("reset", "paint", "checkpoint", "rollback", "load_image", "forget_image", "undo")
     HISTORY_NAMES: ClassVar[tuple[str, ...]] = (*history.DYNAMIC, "paint", "load_image")
     FIRST: ClassVar[str] = "load_image"
-    RESTORES: ClassVar[bool] = True
     STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "variant", "ny", "nx", "dtype")  # they rebuild the state
     INITIAL: ClassVar[tuple[str, ...]] = ("preset", "seed", "mode_p", "mode_q", "text")  # they begin anew
 
@@ -101,13 +97,10 @@ class Diffusion(Lab):
     u: Array  # (ny, nx) the field
     spare: Array  # the other grid of the ping-pong; holds nothing between two advances
     truth: list[Array]  # two grids for the right kernel beside a wrong one; otherwise empty
-    camera: Camera
-    steps: int
     run: str  # names the unbroken run of steps that the field belongs to; another field begins another run
     history: FieldHistory  # how the field came about
     heat: HeatBalance
     exact_mode: ExactMode | None
-    spent: Timing | None  # what was spent since the last frame
 
     def __init__(self, **values: Any) -> None:
         self._image: LoadedImage | None = None
@@ -119,7 +112,6 @@ class Diffusion(Lab):
             self._set_limit()
             self.r = ratio
         self.param.watch(self._set_limit, ["unstable"])
-        self.param.watch(self._reseed, list(self.INITIAL), precedence=1)  # after the grids, if they are rebuilt, too
         self.param.watch(self._forget_exact, ["edges"], precedence=1)
 
     # -- values that go together
@@ -209,7 +201,7 @@ class Diffusion(Lab):
             raise ValueError("array must be finite; it holds NaN or inf")
         self._put(array.astype(self.dtype), 0)
         self.history = FieldHistory.begun(self.values(), ("ny", "nx", *self.INITIAL))
-        self.history.lose(history.GIVEN)
+        self.history.lose(GIVEN)
 
     def _put(self, field: NDArray[Any], steps: int) -> None:
         """Write `field` to the device and forget what was known of the state before it: a new run begins."""
@@ -305,11 +297,6 @@ class Diffusion(Lab):
         self.heat = replace(snapshot["facts"])
 
     @classmethod
-    def history_of(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> History:
-        """See Lab. With a snapshot, all that happened since the reset."""
-        return snapshot["history"].as_plain(cls, values, snapshot["steps"]) if snapshot else super().history_of(values)
-
-    @classmethod
     def require_entry(cls, action: str, arguments: Mapping[str, Any]) -> None:
         """See Lab."""
         history.require_entry(action, arguments)
@@ -339,16 +326,10 @@ class Diffusion(Lab):
         self.steps += steps
         if self.exact_mode:
             self.exact_mode.advance(r, steps)
-        cells, first = self.ny * self.nx, self._first() or builds.count > 0
+        cells, first = self.ny * self.nx, self.first_call(self.variant, self.dtype) or builds.count > 0
         timing = Timing(self.backend, self.variant, steps, cells, watch.launch, watch.seconds(), first_call=first)
         self.spent = timing if self.spent is None else self.spent.then(timing)
         return timing
-
-    def _first(self) -> bool:
-        key = (self.backend, self.variant, self.dtype)
-        first = key not in _WARM
-        _WARM.add(key)
-        return first
 
     def field(self) -> NDArray[Any]:
         """(ny, nx) host copy of the field, in the lab's dtype."""

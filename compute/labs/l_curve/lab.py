@@ -33,7 +33,6 @@ from compute.timings import Timing
 FEWEST, MOST = 3, 1000  # λ on a curve
 PICTURE_BYTES = 16 * 2**20  # display buffers and the small system, rounded up
 
-_WARM: set[tuple[str, str]] = set()  # (backend, dtype) whose steps this process has run before
 SOLVED = {"float64": 1e-8, "float32": 1e-5}  # relative error up to which a solution counts as exact
 PROBE_ROWS = 5000
 GROWTH = 16  # of a headless run: the chunk is at least this part of the steps done
@@ -57,6 +56,8 @@ class LCurve(Lab):
     LAB = "l_curve"
     TITLE = "L-curve"
     ENDS: ClassVar[bool] = True
+    RESTORES: ClassVar[bool] = False
+    HISTORY_NAMES: ClassVar[tuple[str, ...]] = ()
     PACKAGE = "compute.labs.l_curve"
     ACTIONS = ("reset",)
     RUN: ClassVar[tuple[str, ...]] = ("noise", "noise_seed")
@@ -95,7 +96,6 @@ class LCurve(Lab):
     noise_norm: float  # |e|
     survey: CurveSurvey
     probe: TraceProbe | None  # of the matrix: it serves every b and every λ
-    spent: Timing | None  # what was spent since the last frame
 
     def __init__(self, **values: Any) -> None:
         if "problem" in values:
@@ -273,7 +273,7 @@ class LCurve(Lab):
                 ahead = before + steps - self.bidiagonal.k
                 spent = self.bidiagonal.advance(min(ahead, self.chunk, self.limit - self.bidiagonal.k))
                 launch, compute, self._done = launch + spent.launch, compute + spent.compute, None
-        first = self._first() or builds.count > 0
+        first = self.first_call(self.dtype) or builds.count > 0
         timing = self._timing(max(self.bidiagonal.k - before, 1), launch, compute, first)
         self.spent = timing if self.spent is None else self.spent.then(timing)
         return timing
@@ -285,12 +285,6 @@ class LCurve(Lab):
     def idle_timing(self) -> Timing:
         """Of a frame before which nothing was computed."""
         return Timing(self.backend, "", 0, 2 * int(self.system.A.nnz))
-
-    def _first(self) -> bool:
-        key = (self.backend, self.dtype)
-        first = key not in _WARM
-        _WARM.add(key)
-        return first
 
     def _go_on(self) -> None:
         k = self.bidiagonal.k

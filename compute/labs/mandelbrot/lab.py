@@ -52,6 +52,8 @@ class Mandelbrot(Lab):
     ACTIONS = ("reset",)
     STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "ny", "nx")
     ENDS: ClassVar[bool] = True
+    RESTORES: ClassVar[bool] = False
+    HISTORY_NAMES: ClassVar[tuple[str, ...]] = ()
     APART: ClassVar[tuple[int, int, int]] = (0, 0, 0)  # the set
     VIEW: ClassVar[tuple[str, ...]] = (
         *("center", "zoom", "max_iterations", "precision", "fidelity", "shortcuts", "variant"),

@@ -1,0 +1,164 @@
+"""Labs from outside this repository: installed ones, and folders that the user's own command line names.
+
+An installed package names its lab in the entry-point group `fieldlab.labs`: `wave = "my_package.wave.lab:Wave"`. A
+folder is named by `--lab FOLDER` of a command, or by the environment variable FIELDLAB_LABS (paths, separated as in
+PATH), by which a command also tells its engines and jobs, which are processes of their own. Nothing else names one: a
+link or a file can only say which of the labs that are there it means.
+
+A folder is the package `fieldlab_labs.<its name>`: its files import each other by that name, or relatively. It holds
+lab.py (one subclass of Lab), cpu_numpy.py (the reference) and README.md (what "About" shows); more backends, a
+benchmark.py and a view of its own (parts.py) are optional. One that cannot be used becomes a problem in words.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import spec_from_file_location
+from keyword import iskeyword
+from pathlib import Path
+from typing import Any
+
+from compute.lab import Lab
+
+VARIABLE = "FIELDLAB_LABS"
+GROUP = "fieldlab.labs"
+PACKAGE = "fieldlab_labs"
+NEEDED = {"lab.py": "a subclass of Lab", "cpu_numpy.py": "the reference", "README.md": "what About shows"}
+
+
+class PluginError(ValueError):
+    """A lab from outside that cannot be used; the text names it, and what is wrong or missing."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A lab that cannot be used. name: of its folder or entry point; where: the path, or what the entry point means."""
+
+    name: str
+    where: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"lab {self.name} ({self.where}): {self.why}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """The labs from outside, and why others are not among them."""
+
+    labs: tuple[type[Lab], ...]
+    problems: tuple[Problem, ...]
+
+
+def name_folders(folders: Iterable[Path]) -> None:
+    """Let this process and those that it starts know the labs in `folders`, after those that are named already."""
+    named = [str(folder.resolve()) for folder in folders]
+    for path in named:
+        if os.pathsep in path:
+            raise PluginError(f"the path of the lab folder {path} must not contain {os.pathsep!r}")
+    os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys([*map(str, _folders()), *named]))
+
+
+def found(taken: Sequence[str]) -> Found:
+    """The labs from outside; `taken` are names that theirs must not be."""
+    return _found(tuple(taken), _folders())
+
+
+@cache
+def _found(taken: tuple[str, ...], folders: tuple[Path, ...]) -> Found:
+    labs: dict[str, type[Lab]] = {}
+    problems: list[Problem] = []
+    for source in (*folders, *entry_points(group=GROUP)):
+        try:
+            lab = _from_folder(source) if isinstance(source, Path) else _installed(source)
+            if lab.LAB in (*taken, *labs):
+                raise PluginError(f"there is another lab called {lab.LAB!r}")  # noqa: TRY301 - below it gets its place
+            labs[lab.LAB] = lab
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever its files do, the other labs are there
+            why = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
+            where = str(source) if isinstance(source, Path) else source.value
+            problems.append(Problem(source.name, where, why))
+    return Found(tuple(labs.values()), tuple(problems))
+
+
+def _folders() -> tuple[Path, ...]:
+    return tuple(Path(path) for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path)
+
+
+def _from_folder(folder: Path) -> type[Lab]:
+    """The lab in `folder`; PluginError says what is missing."""
+    if not folder.is_dir():
+        raise PluginError("it is not there" if not folder.exists() else "it is no folder")
+    if not folder.name.isidentifier() or iskeyword(folder.name):
+        raise PluginError("its name must be a Python name: letters, digits and _")
+    _require_files(folder)
+    module = import_module(f"{PACKAGE}.{folder.name}.lab")
+    if Path(str(module.__file__)).parent != folder:
+        raise PluginError(f"there is another folder called {folder.name!r}")
+    own = [each for each in vars(module).values() if _is_lab(each) and each.__module__ == module.__name__]
+    if len(own) != 1:
+        names = ", ".join(each.__name__ for each in own) or "none"
+        raise PluginError(f"lab.py must define one subclass of Lab, not {names}")
+    return _complete(own[0])
+
+
+def _installed(entry: EntryPoint) -> type[Lab]:
+    """The lab of an installed package; PluginError says what is missing."""
+    lab = entry.load()
+    if not _is_lab(lab):
+        raise PluginError("it is no subclass of Lab")
+    _require_files(Path(import_module(lab.PACKAGE).__path__[0]))
+    return _complete(lab)
+
+
+def _require_files(folder: Path) -> None:
+    missing = [f"{name} ({what})" for name, what in NEEDED.items() if not (folder / name).is_file()]
+    if missing:
+        raise PluginError(f"it has no {', no '.join(missing)}")
+
+
+def _is_lab(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, Lab) and value is not Lab
+
+
+def _complete(lab: type[Lab]) -> type[Lab]:
+    """`lab`, if it has all that it must have. Its default backend is one that it has."""
+    if inspect.isabstract(lab):
+        raise PluginError(f"{lab.__name__} has no {', no '.join(sorted(lab.__abstractmethods__))}")
+    if not lab.LAB.isidentifier():
+        raise PluginError(f"LAB must be letters, digits and _, not {lab.LAB!r}")
+    known = [each.name for each in lab.backends()]
+    if lab.param["backend"].default not in known:
+        setattr(lab, "backend", known[0])  # noqa: B010 - of a class: param makes it the default of this one alone
+    return lab
+
+
+class FolderFinder(MetaPathFinder):
+    """Finds the packages `fieldlab_labs.<name>` of the folders that are named, and nothing else."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
+        """The package of that name; of two folders with the same name the first."""
+        if fullname == PACKAGE:
+            return ModuleSpec(PACKAGE, None, is_package=True)
+        parent, _, name = fullname.rpartition(".")
+        folder = next((each for each in _folders() if each.name == name), None) if parent == PACKAGE else None
+        if folder is None:
+            return None
+        if (folder / "__init__.py").is_file():
+            return spec_from_file_location(fullname, folder / "__init__.py", submodule_search_locations=[str(folder)])
+        spec = ModuleSpec(fullname, None, is_package=True)
+        spec.submodule_search_locations = [str(folder)]
+        return spec
+
+
+# At import: an object of a lab's own class, pickled, may be the first that a process sees of it.
+sys.meta_path.append(FolderFinder())
