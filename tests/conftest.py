@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,12 @@ import pytest
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from compute.backends import BACKENDS, Backend
+from compute.lab import Lab
+from compute.labs import lab_class
 from compute.labs.diffusion import Diffusion
+from compute.plugins import VARIABLE
+
+WAVE = Path(__file__).parent / "data" / "wave"
 
 HANDLERS = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL, signal.SIGTERM: signal.SIG_DFL}
 
@@ -53,3 +60,18 @@ def diffusion(any_backend: Backend) -> Iterator[Callable[..., Diffusion]]:
     yield make
     for lab in labs:
         lab.close()
+
+
+@pytest.fixture(scope="session")
+def wave_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder, in no package, with the lab of tests/data/wave; its kernels are compiled once a run."""
+    folder = tmp_path_factory.mktemp("labs") / "wave"
+    shutil.copytree(WAVE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+@pytest.fixture
+def wave(wave_folder: Path, monkeypatch: pytest.MonkeyPatch) -> type[Lab]:
+    """The class of that lab; processes that are started know it too."""
+    monkeypatch.setenv(VARIABLE, str(wave_folder))
+    return lab_class("wave")

@@ -1,0 +1,294 @@
+"""Labs from outside this repository: what a folder needs, what it gets, and that a broken one harms nothing.
+
+tests/data/wave is such a lab, by files alone: the wave equation with NumPy and Numba kernels.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+import os
+import re
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bokeh.document import Document
+from PIL import Image
+
+from app import views
+from app.export.restore import scene_in
+from app.lab_tab import LabTab
+from app.labs.plain.parts import PlainControls, PlainStage
+from app.notices import Notices
+from compute import __main__ as command_line
+from compute import plugins
+from compute.__main__ import BAD_INPUT, OK, main
+from compute.engine import Refused, SnapshotTaken
+from compute.export import render
+from compute.export.link import packed, unpacked
+from compute.export.scene import Scene, SceneError
+from compute.labs import LABS, lab_class, labs, outside
+from compute.plugins import GROUP, VARIABLE
+from tests.conftest import WAVE
+from tests.direct import DirectSession
+from tests.engine.faulty import Client, running
+
+SMALL = {"ny": 24, "nx": 36, "dtype": "float64"}
+MINIMAL = """
+import numpy as np
+from compute.lab import Lab
+class Mine(Lab):
+    def begin(self): return {"u": np.zeros((4, 4))}
+    def advance(self, steps=1):
+        with self.stepping(steps) as done: self.kernels.step(self.arrays["u"], steps)
+        return done.timing
+    def frame(self, view=None, pixels=(512, 512)): return self.framed({"u": self.raster("u", view, pixels)}, {})
+"""
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch):
+    """What a command names is forgotten, and labs that were found are looked for anew."""
+    monkeypatch.setenv(VARIABLE, os.environ.get(VARIABLE, ""))
+    plugins._found.cache_clear()
+    yield
+    plugins._found.cache_clear()
+    for name in [name for name in sys.modules if name.startswith(plugins.PACKAGE) and ".wave" not in name]:
+        del sys.modules[name]
+
+
+def folder(place: Path, name: str = "mine", lab: str = MINIMAL, without: str = "") -> Path:
+    """A folder with a lab."""
+    made = place / name
+    made.mkdir()
+    files = {"lab.py": lab, "cpu_numpy.py": "def step(u, steps):\n    u += steps\n", "README.md": "# Mine\n\nMine.\n"}
+    for file, text in files.items():
+        if file != without:
+            (made / file).write_text(text, encoding="utf-8")
+    return made
+
+
+# -- a lab by files alone
+
+
+def test_the_example_is_short():
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in WAVE.glob("*.*")) <= 150
+
+
+def test_parameters_advance_and_frame_are_all_that_a_lab_must_give(tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(folder(tmp_path)))
+    lab = lab_class("mine")()
+    assert (lab.LAB, lab.TITLE, lab.backend) == ("mine", "Mine", "cpu_numpy")  # it has no other backend
+    lab.advance(3)
+    again = lab_class("mine")()
+    again.restore(lab.snapshot())
+    assert again.field()[0, 0] == 3
+    assert again.frame().facts["step"] == 3
+    again.act("reset")
+    assert again.frame().facts["step"] == 0
+    assert again.predicted_bytes() > 0
+    lab.load(np.full((4, 4), 2.0))
+    assert lab.data()["u"][0, 0] == 2
+    with pytest.raises(ValueError, match="finite and of the shape"):
+        lab.load(np.full((4, 4), np.nan))
+    lab.arrays["u"][0, 0] = np.nan
+    lab.frame()
+    assert not lab.healthy
+
+
+def test_its_tab_has_sliders_of_its_parameters_and_shows_its_frames(wave):
+    assert [lab.LAB for lab in labs()] == [*(lab.LAB for lab in LABS), "wave"]
+    assert views.labs_with_tabs() == (labs(), [])
+    session = DirectSession(wave(**SMALL))
+    stage, controls = PlainStage(session, (900, 600)), PlainControls(session, None, Notices(Document()))
+    assert {"courant", "damping", "edges", "mode_p", "mode_q", "ny", "nx", "dtype"} <= set(controls._widgets)
+    session.see()
+    first = session.latest.rasters["displacement"].levels
+    assert set(stage.pictures.plots) == {"displacement"}
+    controls.acts["step"]()
+    controls._widgets["damping"].value = 0.25
+    assert session.live.damping == 0.25
+    assert not np.array_equal(session.see().rasters["displacement"].levels, first)
+    assert dict(session.latest.facts).keys() == {"step", "energy"}
+    tab = LabTab(wave, Document(), (1280, 720))
+    assert tab.session.values["courant"] == 0.5
+    tab.close()
+
+
+def test_an_engine_a_process_of_its_own_runs_it(wave):
+    lives = running()
+    client = Client(next(lives), "wave", eager=True, **SMALL)
+    first = client.wait_frame(lambda frame: True)
+    client.handle.step(5)
+    later = client.wait_frame(lambda frame: frame.facts["step"] == 5)
+    assert later.facts["energy"] == pytest.approx(first.facts["energy"], rel=1e-12)
+    assert later.timing.compute > 0
+    client.handle.update(courant=2.0)
+    assert "courant" in client.wait(Refused).text
+    client.handle.snapshot()
+    assert client.wait(SnapshotTaken).snapshot["steps"] == 5
+    client.handle.sample(3, 2)
+    next(lives, None)
+
+
+def test_its_link_and_its_picture_make_the_same_state_again(wave):
+    lab = wave(**SMALL)
+    lab.update(courant=0.3)
+    lab.advance(20)
+    lab.update(damping=0.5, backend="cpu_numpy")
+    lab.advance(30)
+    history = wave.history_of(lab.values(), lab.snapshot())
+    assert [entry["step"] for entry in history.entries] == [20]
+    scene = Scene("wave", history.values, (24, 36), history.steps, history=history.entries)
+    assert unpacked(packed(scene)).plain() == Scene(**{**vars(scene), "size": (1080, 1920)}).plain()
+    with closing(render.Replay.of(scene)) as replay:
+        replay.to(scene.steps)
+        np.testing.assert_array_equal(replay.lab.field(), lab.field())
+    picture = render.png(render.pixels(scene), json.dumps(scene.plain()))
+    shown = render.pixels(scene, render.LiveState(lab.values(), lab.snapshot()))
+    np.testing.assert_array_equal(render.read_png(picture), shown)
+    assert scene_in(json.dumps(scene.plain())) == scene
+
+
+def test_every_command_takes_its_folder(wave_folder, tmp_path, capsys, monkeypatch):
+    option = ["--lab", str(wave_folder)]
+    assert main(["info", "--json", *option]) == OK
+    told = json.loads(capsys.readouterr().out)["labs"][-1]
+    assert told == {
+        "name": "wave", "title": "Wave", "package": "fieldlab_labs.wave", "backends": ["cpu_numpy", "cpu_numba"]
+    }  # fmt: skip
+    monkeypatch.setenv(VARIABLE, "")
+    small = ["--set", "ny=24", "--set", "nx=32", "--steps", "10"]
+    for name in ("a.png", "a.npz"):
+        assert main(["render", "wave", *option, *small, "--size", "64x48", "--out", str(tmp_path / name)]) == OK
+    with Image.open(tmp_path / "a.png") as opened:
+        assert opened.size == (64, 48)
+    assert np.load(tmp_path / "a.npz")["u"].shape[-2:] == (24, 32)
+    film = ["--frames", "3", "--every", "2", "--workers", "1", "--out", str(tmp_path / "a.gif")]
+    assert main(["render", "wave", *option, *small, "--size", "32x24", *film]) == OK  # by a process of its own
+    with Image.open(tmp_path / "a.gif") as opened:
+        assert opened.n_frames == 3
+    table = tmp_path / "a.csv"
+    sweep = ["--vary", "damping=0,0.5", "--set", "ny=24", "--steps", "40", "--workers", "1", "--out", str(table)]
+    assert main(["sweep", "wave", *option, *sweep]) == OK
+    energies = [float(row["energy"]) for row in csv.DictReader(table.read_text(encoding="utf-8").splitlines())]
+    assert energies[1] < 0.5 * energies[0]
+
+    def become(program, words):
+        raise SystemExit(words)
+
+    monkeypatch.setattr(command_line.os, "execv", become)
+    with pytest.raises(SystemExit) as begun:
+        main(["serve", "--port", "5010", "--origin", "lab.example:5010", *option])
+    words = begun.value.code
+    assert words[2:4] == ["panel", "serve"]
+    assert Path(words[4]).name == "app"
+    assert words[5:] == [
+        *("--address", "localhost", "--port", "5010"),
+        *("--allow-websocket-origin", "localhost:5010", "--allow-websocket-origin", "lab.example:5010"),
+    ]
+    assert os.environ[VARIABLE] == str(wave_folder)
+
+
+def test_a_folder_is_known_by_the_command_line_alone(wave_folder, tmp_path):
+    with pytest.raises(SceneError, match="lab must be one of diffusion, mandelbrot, l_curve, crossover, not 'wave'"):
+        unpacked(packed(Scene("wave", {})))
+    for name in (str(wave_folder), "fieldlab_labs.wave", "../wave"):
+        with pytest.raises(SceneError, match="lab must be one of"):
+            scene_in(json.dumps(Scene(name, {}).plain()))
+    (tmp_path / "a.json").write_text(json.dumps(Scene("wave", {}).plain()), encoding="utf-8")
+    assert main(["render", str(tmp_path / "a.json"), "--out", str(tmp_path / "a.png")]) == BAD_INPUT
+
+
+# -- what is wrong with a folder
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        ({"without": "cpu_numpy.py"}, r"it has no cpu_numpy\.py \(the reference\)"),
+        ({"without": "README.md"}, r"it has no README\.md"),
+        ({"without": "lab.py"}, r"it has no lab\.py"),
+        ({"name": "my-lab"}, "its name must be a Python name"),
+        ({"name": "diffusion"}, "there is another lab called 'diffusion'"),
+        ({"lab": "import nothing_of_this_name"}, "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
+        ({"lab": "raise SystemExit(3)"}, "SystemExit: 3"),
+        ({"lab": "def f(:"}, "SyntaxError"),
+        ({"lab": "x = 1"}, r"lab\.py must define one subclass of Lab, not none"),
+        ({"lab": MINIMAL + "class Other(Mine): pass"}, "must define one subclass of Lab, not Mine, Other"),
+        ({"lab": "from compute.lab import Lab\nclass Mine(Lab): pass"}, "Mine has no advance, no frame"),
+        ({"lab": MINIMAL.replace("def begin", "LAB = '../up'\n    def begin")}, "LAB must be letters"),
+    ],
+)
+def test_a_bad_folder_is_named_with_what_is_missing_and_the_built_in_labs_run(made, why, tmp_path, capsys, monkeypatch):
+    path = folder(tmp_path, **made)
+    assert main(["info", "--lab", str(path)]) == BAD_INPUT
+    said = capsys.readouterr().err
+    assert str(path) in said
+    assert re.search(why, said), said
+    monkeypatch.setenv(VARIABLE, str(path))
+    assert labs() == LABS
+    (problem,) = views.labs_with_tabs()[1]
+    assert problem.startswith(f"The lab {path.name} is not there: ")
+    assert str(tmp_path) not in problem  # visitors need not know where
+    assert main(["info", "--json"]) == OK
+    (told,) = json.loads(capsys.readouterr().out)["problems"]
+    assert str(path) in told
+
+
+def test_a_folder_that_is_not_there_or_there_twice_is_refused(tmp_path, capsys):
+    assert main(["info", "--lab", str(tmp_path / "nowhere")]) == BAD_INPUT
+    assert "nowhere" in capsys.readouterr().err
+    (tmp_path / "b").mkdir()
+    both = [folder(tmp_path), folder(tmp_path / "b")]
+    assert main(["info", "--lab", str(both[0]), "--lab", str(both[1])]) == BAD_INPUT
+    assert "there is another folder called 'mine'" in capsys.readouterr().err
+    assert main(["info", "--lab"]) == BAD_INPUT
+
+
+def test_a_broken_view_costs_a_lab_its_tab_alone(tmp_path, monkeypatch, caplog):
+    path = folder(tmp_path)
+    (path / "parts.py").write_text("1 / 0", encoding="utf-8")
+    monkeypatch.setenv(VARIABLE, str(path))
+    with caplog.at_level(logging.CRITICAL):
+        shown, problems = views.labs_with_tabs()
+    assert shown == LABS
+    assert problems == ["The lab mine is not there: its parts.py: ZeroDivisionError: division by zero"]
+    (path / "parts.py").write_text("from app.labs.plain.parts import PARTS", encoding="utf-8")
+    assert [lab.LAB for lab in views.labs_with_tabs()[0]][-1] == "mine"
+
+
+# -- installed labs
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("outside_lab.mine.lab:Mine", ""),
+        ("outside_lab.mine.lab:np", "it is no subclass of Lab"),
+        ("outside_lab.nowhere:Mine", "ModuleNotFoundError"),
+        ("compute.labs.diffusion:Diffusion", "there is another lab called 'diffusion'"),
+    ],
+)
+def test_an_installed_package_brings_its_lab(target, why, tmp_path, monkeypatch):
+    (tmp_path / "outside_lab").mkdir()
+    folder(tmp_path / "outside_lab")
+    told = tmp_path / "outside_lab-1.0.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: outside-lab\nVersion: 1.0\n", encoding="utf-8")
+    (told / "entry_points.txt").write_text(f"[{GROUP}]\nmine = {target}\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [name for name in sys.modules if name.startswith("outside_lab")]:
+        monkeypatch.delitem(sys.modules, name)
+    found = outside()
+    if why:
+        (problem,) = found.problems
+        assert why in str(problem)
+        assert target in str(problem)
+    else:
+        assert [lab.PACKAGE for lab in found.labs] == ["outside_lab.mine"]
+        assert found.labs[0].about() == "# Mine\n\nMine.\n"
