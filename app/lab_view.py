@@ -1,7 +1,8 @@
 """What a lab brings to its tab: its main area, its controls, its line in the status bar.
 
-A lab has parts of its own if there is a folder app/labs/<its name>/ with a PARTS in parts.py; any other lab gets
-pictures of its rasters and controls made from its parameters.
+A lab has parts of its own if there is a folder app/labs/<its name>/ with a PARTS in parts.py, or, for a lab from
+outside this repository, a parts.py beside its lab.py; any other lab gets pictures of its rasters and controls made from
+its parameters.
 """
 
 from __future__ import annotations

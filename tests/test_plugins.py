@@ -19,10 +19,10 @@ import pytest
 from bokeh.document import Document
 from PIL import Image
 
-from app import views
+from app import lab_view
 from app.export.restore import scene_in
 from app.lab_tab import LabTab
-from app.labs.plain.parts import PlainControls, PlainStage
+from app.labs.plain.parts import PlainControls, PlainView
 from app.notices import Notices
 from compute import __main__ as command_line
 from compute import plugins
@@ -102,14 +102,14 @@ def test_parameters_advance_and_frame_are_all_that_a_lab_must_give(tmp_path, mon
 
 def test_its_tab_has_sliders_of_its_parameters_and_shows_its_frames(wave):
     assert [lab.LAB for lab in labs()] == [*(lab.LAB for lab in LABS), "wave"]
-    assert views.labs_with_tabs() == (labs(), [])
+    assert lab_view.labs_with_tabs() == (labs(), [])
     session = DirectSession(wave(**SMALL))
-    stage, controls = PlainStage(session, (900, 600)), PlainControls(session, None, Notices(Document()))
+    stage, controls = PlainView(session, (900, 600)), PlainControls(session, None, Notices(Document()))
     assert {"courant", "damping", "edges", "mode_p", "mode_q", "ny", "nx", "dtype"} <= set(controls._widgets)
     session.see()
     first = session.latest.rasters["displacement"].levels
     assert set(stage.pictures.plots) == {"displacement"}
-    controls.acts["step"]()
+    controls.transport.step()
     controls._widgets["damping"].value = 0.25
     assert session.live.damping == 0.25
     assert not np.array_equal(session.see().rasters["displacement"].levels, first)
@@ -232,7 +232,7 @@ def test_a_bad_folder_is_named_with_what_is_missing_and_the_built_in_labs_run(ma
     assert re.search(why, said), said
     monkeypatch.setenv(VARIABLE, str(path))
     assert labs() == LABS
-    (problem,) = views.labs_with_tabs()[1]
+    (problem,) = lab_view.labs_with_tabs()[1]
     assert problem.startswith(f"The lab {path.name} is not there: ")
     assert str(tmp_path) not in problem  # visitors need not know where
     assert main(["info", "--json"]) == OK
@@ -255,11 +255,11 @@ def test_a_broken_view_costs_a_lab_its_tab_alone(tmp_path, monkeypatch, caplog):
     (path / "parts.py").write_text("1 / 0", encoding="utf-8")
     monkeypatch.setenv(VARIABLE, str(path))
     with caplog.at_level(logging.CRITICAL):
-        shown, problems = views.labs_with_tabs()
+        shown, problems = lab_view.labs_with_tabs()
     assert shown == LABS
     assert problems == ["The lab mine is not there: its parts.py: ZeroDivisionError: division by zero"]
     (path / "parts.py").write_text("from app.labs.plain.parts import PARTS", encoding="utf-8")
-    assert [lab.LAB for lab in views.labs_with_tabs()[0]][-1] == "mine"
+    assert [lab.LAB for lab in lab_view.labs_with_tabs()[0]][-1] == "mine"
 
 
 # -- installed labs
