@@ -4,13 +4,13 @@ import os
 from pathlib import Path
 
 import compute.record
-from compute.labs.crossover.catalogue import Workload
-from compute.labs.crossover.program import Program
+from compute.labs.crossover.workload import Program, workloads
 from tests.browser.test_hostile_text import MARKUP
 
 label = Program.label.fget
 Program.label = property(lambda program: label(program) + MARKUP)
-Workload.title = property(lambda workload: workload.name + MARKUP)
+for workload in workloads():
+    object.__setattr__(workload, "title", workload.name + MARKUP)
 name = compute.record.machine_name
 compute.record.machine_name = lambda machine: name(machine) + MARKUP
 compute.record.timings_folder = lambda: Path(os.environ["FIELDLAB_PLANTED"])

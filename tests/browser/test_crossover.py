@@ -13,9 +13,9 @@ import pytest
 
 from app.theme import DARK, LIGHT
 from compute import record
-from compute.labs.crossover.catalogue import workload, workloads
-from compute.labs.crossover.conclusions import conclusions
+from compute.labs.crossover.claims import conclusions
 from compute.labs.crossover.trap import traps
+from compute.labs.crossover.workload import workload, workloads
 from tests.browser.conftest import LAPTOP, PROJECTOR
 from tests.browser.crossover_page import CrossoverPage, plant
 from tests.browser.serving import ROOT, serve

@@ -25,8 +25,8 @@ from app.widgets import FULL, Bound, icon
 from compute.backends import backend
 from compute.engine import messages
 from compute.labs.crossover import Crossover
-from compute.labs.crossover.catalogue import Way, workload, workloads
 from compute.labs.crossover.finding import BEST_CPU, BEST_GPU
+from compute.labs.crossover.workload import Way, workload, workloads
 
 
 class SweepControls:

@@ -11,9 +11,9 @@ from html import escape
 
 from app.labs.crossover.labels import count, duration
 from app.labs.crossover.sweep_view_model import SweepViewModel
-from compute.labs.crossover.conclusions import Conclusion
+from compute.labs.crossover.claims import Conclusion
 from compute.labs.crossover.finding import Finding
-from compute.labs.crossover.picture import Line
+from compute.labs.crossover.picture import ShownWay
 
 
 def finding_html(finding: Finding) -> str:
@@ -92,7 +92,7 @@ def _how(model: SweepViewModel, running: bool) -> str:
     return "".join(items)
 
 
-def _lacking(line: Line) -> str:
+def _lacking(line: ShownWay) -> str:
     """A way that has no time, at all or at some n, with the reason for who points at it; empty if it has them all."""
     if line.status in WITHOUT_TIME:
         said = f"{escape(line.label)} {line.status}: no time"

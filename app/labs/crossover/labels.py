@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from app.readout_view import figure
-from compute.labs.crossover.catalogue import Way
+from compute.labs.crossover.workload import Way
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
 UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 0.0))

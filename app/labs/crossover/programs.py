@@ -17,9 +17,8 @@ import panel_material_ui as pmui
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.readout_view import figure
 from app.theme import stylesheet
-from compute.labs.crossover.catalogue import Way
-from compute.labs.crossover.program import Program
-from compute.labs.crossover.trap import Side, Trap, traps
+from compute.labs.crossover.trap import Trap, TrapProgram, traps
+from compute.labs.crossover.workload import Program, Way
 
 CODE_STYLE = """
 .programs { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(300px, 100%), 1fr)); gap: 16px;
@@ -214,7 +213,7 @@ class TrapsView:
         self._seen.object = trap_result(trap, gone, self._results.get(trap.name))
 
 
-def trap_result(trap: Trap, gone: Side | None, result: tuple[Numbers | str, Numbers | str] | None) -> str:
+def trap_result(trap: Trap, gone: TrapProgram | None, result: tuple[Numbers | str, Numbers | str] | None) -> str:
     """Return what both programs saw as HTML; gone: the one that cannot run here."""
     if gone is not None:
         line = f" <code>{escape(gone.backend.install)}</code>" if gone.backend.install else ""

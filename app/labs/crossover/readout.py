@@ -31,8 +31,7 @@ from compute.bench.rows import Results
 from compute.bench.series import Series, of_bench
 from compute.engine.messages import SnapshotTaken
 from compute.frames import Frame
-from compute.labs.crossover.finding import Finding, Line
-from compute.labs.crossover.report import INCLUDED
+from compute.labs.crossover.finding import Finding, TimeCurve
 from compute.labs.crossover.results import record_of, results_of
 from compute.timings import Spread
 
@@ -99,7 +98,7 @@ def _headline(finding: Finding) -> str:
     return f"<div class='headline {finding.fast.kind}{hollow}'>{number}</div>{reason}{interval}{place}"
 
 
-def _way(line: Line, spread: Spread, longest: float, n: int) -> str:
+def _way(line: TimeCurve, spread: Spread, longest: float, n: int) -> str:
     width = 100 * (1 + log10(spread.median / longest) / DECADES)
     bar = f"<i class='{'recorded' if line.machine else 'measured'}' style='width:{max(1.0, width):.1f}%'></i>"
     noisy = " <span class='noisy'>noisy</span>" if n in line.noisy else ""
@@ -130,7 +129,7 @@ def _firsts(model: SweepViewModel, n: int) -> str:
 
 
 def _included(model: SweepViewModel) -> str:
-    return f"<h3>What is in a time</h3><p class='quiet'>{escape(INCLUDED[model.workload.folder.ON])}</p>"
+    return f"<h3>What is in a time</h3><p class='quiet'>{escape(model.workload.included)}</p>"
 
 
 COMMAND = "fieldlab, live in the page"

@@ -23,7 +23,7 @@ from app.labs.crossover.time_parts import STYLE, SizeChoice
 from app.plot_type import type_size
 from app.theme import FAMILY, colours, stylesheet
 from compute.labs.crossover import picture
-from compute.labs.crossover.picture import Line, Spot
+from compute.labs.crossover.picture import ShownPoint, ShownWay
 from compute.labs.crossover.roofline import Roof
 
 ROOM = 0.26  # of the width, for the names
@@ -37,10 +37,10 @@ DOTS = ("x", "y", "marker", "hue", "name", "words")
 NAMES = ("x", "y", "text", "hue")
 DECADES = 2.0  # shown on each side of what there is
 
-Why: TypeAlias = Callable[[Line, Spot], str]
+Why: TypeAlias = Callable[[ShownWay, ShownPoint], str]
 
 
-def _unknown(line: Line, spot: Spot) -> str:
+def _unknown(line: ShownWay, spot: ShownPoint) -> str:
     """Nothing is known."""
     return ""
 
@@ -80,7 +80,7 @@ class RooflinePlot(LogPlot):
 
     def show(
         self,
-        lines: Sequence[Line],
+        lines: Sequence[ShownWay],
         styles: Mapping[str, WayStyle],
         roofs: Mapping[str, Roof],
         n: int,
@@ -141,7 +141,7 @@ class RooflinePlot(LogPlot):
         self.names.data = names
 
 
-def shares(lines: Iterable[Line], n: int, why: Callable[[Line, Spot], str]) -> str:
+def shares(lines: Iterable[ShownWay], n: int, why: Callable[[ShownWay, ShownPoint], str]) -> str:
     """Return a table: what each way moves and computes a second, and the percent of the roof above it.
 
     why: of what is more than 100 %.
@@ -218,7 +218,7 @@ class RooflineView:
         if self._drawn:
             self._again()
 
-    def _why(self, line: picture.Line, spot: picture.Spot) -> str:
+    def _why(self, line: picture.ShownWay, spot: picture.ShownPoint) -> str:
         """Why it is faster than the roof; "" where it is not."""
         frame = self._model.frame
         return picture.above(frame, line, spot) if frame is not None else ""

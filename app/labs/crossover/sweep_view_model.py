@@ -12,10 +12,9 @@ from app.labs.crossover.time_plot import TimePlotContent
 from app.session import Session
 from compute.frames import Frame
 from compute.labs.crossover import picture, recorded
-from compute.labs.crossover.catalogue import Way, Workload, workload
-from compute.labs.crossover.cited import Cited, fitting
-from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, Finding, Line, beside, compared, measured, sides
-from compute.labs.crossover.settings import extent
+from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, Finding, TimeCurve, beside, compared, measured, sides
+from compute.labs.crossover.lab import extent
+from compute.labs.crossover.workload import Cited, Way, Workload, fitting, workload
 
 SHOWN = ("absent", "all", "none")  # of the recorded curves: those of ways that cannot run here, all, or none
 
@@ -42,8 +41,8 @@ class SweepViewModel:
     def __init__(self, session: Session) -> None:
         self.session, self.choice = session, DisplayChoice()
         self.frame: Frame | None = None
-        self.measured: Mapping[str, picture.Line] = {}
-        self.lines: list[Line] = []
+        self.measured: Mapping[str, picture.ShownWay] = {}
+        self.lines: list[TimeCurve] = []
         self.finding: Finding = compared(*sides([]))
 
     @property
@@ -93,7 +92,7 @@ class SweepViewModel:
         """Figures of others for this dtype, and of those that do not say theirs, within the range of n."""
         if not self.choice.cited:
             return ()
-        return fitting(self.workload.folder.CITED, self.session.values["dtype"], self.sizes)
+        return fitting(self.workload.cited, self.session.values["dtype"], self.sizes)
 
     @property
     def common(self) -> list[int]:
@@ -111,11 +110,11 @@ class SweepViewModel:
 
     # -- inside
 
-    def _here(self) -> list[Line]:
+    def _here(self) -> list[TimeCurve]:
         moving = self.choice.moving and bool(self.session.values["split"])
         return measured(self.workload, self.measured, moving)
 
-    def _recorded(self) -> list[Line]:
+    def _recorded(self) -> list[TimeCurve]:
         if self.choice.recorded == "none":
             return []
         values, every = self.session.values, self.choice.recorded == "all"

@@ -12,7 +12,7 @@ import panel_material_ui as pmui
 from app.labs.crossover.labels import count, duration
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.theme import stylesheet
-from compute.labs.crossover.picture import Line, Spot
+from compute.labs.crossover.picture import ShownPoint, ShownWay
 
 
 class SizeChoice:
@@ -71,7 +71,7 @@ ABOUT = (
 NO_TRANSFERS = "Transfers were not measured: switch on “Transfers too” under Measure, and run again."
 
 
-def split(lines: Iterable[Line], n: int, transfers: bool) -> str:
+def split(lines: Iterable[ShownWay], n: int, transfers: bool) -> str:
     """Return a table with a row for each way that has a time at n, as HTML."""
     found = [(line, spot) for line in lines for spot in line.points if spot.n == n and spot.step is not None]
     if not found:
@@ -87,7 +87,7 @@ def split(lines: Iterable[Line], n: int, transfers: bool) -> str:
     return f"<div class='split'><div class='keys'>{keys}</div><table>{head}{rows}</table><p>{ABOUT}{more}</p></div>"
 
 
-def parts(spot: Spot, device: str) -> tuple[float, float, float]:
+def parts(spot: ShownPoint, device: str) -> tuple[float, float, float]:
     """Return (launching, computing beyond it, moving) in seconds; zeros for what is unknown or does not exist."""
     total = spot.step.median if spot.step else nan
     launch = min(spot.launch, total) if device == "cuda" and isfinite(spot.launch) else 0.0
@@ -95,7 +95,7 @@ def parts(spot: Spot, device: str) -> tuple[float, float, float]:
     return launch, total - launch, moving
 
 
-def _row(line: Line, spot: Spot) -> str:
+def _row(line: ShownWay, spot: ShownPoint) -> str:
     launch, computing, moving = parts(spot, line.device)
     total = launch + computing + moving
     bar = "".join(

@@ -20,8 +20,8 @@ from app.labs.crossover.labels import WayStyle, count, duration
 from app.labs.crossover.log_plot import TIP, Columns, LogPlot, append_row, empty_columns
 from app.plot_type import letter, type_size
 from app.theme import FAMILY, PRESENTER_SCALE, colours
-from compute.labs.crossover.cited import Cited
-from compute.labs.crossover.finding import Finding, Line
+from compute.labs.crossover.finding import Finding, TimeCurve
+from compute.labs.crossover.workload import Cited
 from compute.timings import Spread
 
 LINES = ("xs", "ys", "hue", "dash", "width", "key")
@@ -43,7 +43,7 @@ class TimePlotContent:
     marks and lines.
     """
 
-    lines: Sequence[Line]
+    lines: Sequence[TimeCurve]
     styles: Mapping[str, WayStyle]
     cited: Sequence[Cited] = ()
     finding: Finding | None = None
@@ -53,12 +53,12 @@ class TimePlotContent:
     scale: float = 1.0
 
     @property
-    def drawn(self) -> list[Line]:
+    def drawn(self) -> list[TimeCurve]:
         """The lines that have a point."""
         return [line for line in self.lines if line.series]
 
 
-def line_name(line: Line) -> str:
+def line_name(line: TimeCurve) -> str:
     """What stands at the end of a line."""
     return f"{line.label}, recorded" if line.machine else line.label
 
@@ -110,7 +110,7 @@ def cited_columns(picture: TimePlotContent, scheme: Mapping[str, str]) -> Column
     return columns
 
 
-def point_text(line: Line, n: int, spread: Spread) -> str:
+def point_text(line: TimeCurve, n: int, spread: Spread) -> str:
     """What is said of a point under the pointer, as HTML."""
     words = f"n = {count(n)}: {duration(spread.median)} ({duration(spread.q1)} to {duration(spread.q3)})"
     words += f", {spread.n} samples" if spread.n else ""
@@ -244,7 +244,7 @@ class TimePlot(LogPlot):
             self.y.forget()
         self.y.fit(np.array(times or EMPTY))
 
-    def _draw_names(self, drawn: Sequence[Line]) -> None:
+    def _draw_names(self, drawn: Sequence[TimeCurve]) -> None:
         """Each line's name at its end, apart from each other."""
         scheme = colours(self._theme[0])
         width, height = self.inner

@@ -18,7 +18,8 @@ from app.labs.crossover.time_plot import TimePlot
 from app.session import Session
 from app.theme import GRID, stylesheet
 from compute.frames import Frame
-from compute.labs.crossover import conclusions, picture
+from compute.labs.crossover import picture
+from compute.labs.crossover.claims import conclusions
 from compute.labs.crossover.trap import Trap
 
 VIEWS = {
@@ -92,7 +93,7 @@ class CrossoverView(LabView):
             self.programs.show()
         if view == "held":
             chosen = self.model.workload.name
-            self._verdicts.object = verdicts(sorted(conclusions.conclusions(), key=lambda one: one.workload != chosen))
+            self._verdicts.object = verdicts(sorted(conclusions(), key=lambda one: one.workload != chosen))
         self._sentence.visible = view in SENTENCE
         self._pane.visible = view in WITH_PLOT
         for name, panel in self._panels.items():

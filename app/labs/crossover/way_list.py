@@ -12,8 +12,8 @@ import param
 from panel.custom import JSComponent
 
 from app.labs.crossover.labels import duration, way_styles
-from compute.labs.crossover.catalogue import Way
-from compute.labs.crossover.picture import Line
+from compute.labs.crossover.picture import ShownWay
+from compute.labs.crossover.workload import Way
 
 TONES = {"disagrees": "bad", "failed": "bad", "noisy": "noisy"}
 STYLE = """
@@ -140,7 +140,7 @@ def list_items(
     return items
 
 
-def state(line: Line) -> tuple[str, str, str]:
+def state(line: ShownWay) -> tuple[str, str, str]:
     """Return (a word, its tone, the whole reason) of a way as it is now."""
     timed = [spot for spot in line.points if spot.step is not None]
     noisy = any(spot.noisy for spot in timed)

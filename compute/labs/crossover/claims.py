@@ -1,20 +1,21 @@
 """What tutorials concluded from their figures, as tests that measured curves pass or fail.
 
-A claim stands beside CITED in a workload's folder. Its test looks for the times it needs in the curves of one machine
+A claim stands in its workload. Its test looks for the times it needs in the curves of one machine
 and says what it found; the verdict follows from the quartiles, never from a text.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from math import inf, log
 from typing import Any, Literal
 
-from compute.labs.crossover.catalogue import workload
+from compute.labs.crossover import recorded
 from compute.labs.crossover.recorded import RecordedCurve
+from compute.labs.crossover.workload import Workload, workload, workloads
 from compute.timings import SpeedUp, Spread
 
 NEAR = 10**0.5  # a measured n may be so many times larger or smaller than the one cited
@@ -33,7 +34,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Way:
+class MeasuredWay:
     """A way and the settings it was measured with, where these are not the defaults."""
 
     name: str
@@ -52,8 +53,8 @@ class Judgement(ABC):
 class Ratio(Judgement):
     """`fast` is `factor` times as fast as `slow` at n: half of that is asked for; below 1, that it is slower."""
 
-    slow: Way
-    fast: Way
+    slow: MeasuredWay
+    fast: MeasuredWay
     n: int
     dtype: str
     factor: float
@@ -77,9 +78,9 @@ class LikeForLike(Judgement):
     fair: the method of `fast` where `slow` runs.
     """
 
-    slow: Way
-    fast: Way
-    fair: Way
+    slow: MeasuredWay
+    fast: MeasuredWay
+    fair: MeasuredWay
     n: int
     dtype: str
 
@@ -100,7 +101,7 @@ class LikeForLike(Judgement):
 class Alike(Judgement):
     """No way of `ways` takes more than `within` times what another takes, at the largest n that all have."""
 
-    ways: tuple[Way, ...]
+    ways: tuple[MeasuredWay, ...]
     dtype: str
     within: float
 
@@ -134,7 +135,7 @@ class Plausible(Judgement):
             case = workload(curve.workload).case(n, curve.dtype, **curve.settings)
             rates.append((case.work().moved / curve.series[n].median, curve.label))
         best, label = max(rates)
-        claimed = workload(curves[0].workload).folder.work(self.n, self.dtype).moved / self.seconds
+        claimed = workload(curves[0].workload).work(self.n, self.dtype).moved / self.seconds
         ours = f"that would be {claimed / 1e12:.3g} TB/s; the fastest here, {label}, moves {best / 1e12:.3g} TB/s"
         return Found(ours, "holds" if claimed <= HALF * best else "does not hold")
 
@@ -148,7 +149,41 @@ class Claim:
     test: Judgement
 
 
-def speed_up(curves: Curves, slow: Way, fast: Way, n: int | None, dtype: str) -> tuple[int, SpeedUp] | None:
+@dataclass(frozen=True)
+class Conclusion:
+    """One claim beside what was measured.
+
+    cited: the tutorial's figure and its source; ours: in words, "" if not measured; where: (machine, date), ("", "") if
+    not measured.
+    """
+
+    workload: str
+    title: str
+    claim: str
+    cited: str
+    ours: str
+    verdict: Verdict
+    where: tuple[str, str]
+
+
+def conclusions(curves: Iterable[RecordedCurve] | None = None) -> list[Conclusion]:
+    """Every claim of every workload; curves: those of assets/timings if None. The newest that say something count."""
+    known = list(recorded.library() if curves is None else curves)
+    return [_conclusion(w, claim, known) for w in workloads() for claim in w.claims]
+
+
+def _conclusion(of: Workload, claim: Claim, known: list[RecordedCurve]) -> Conclusion:
+    mine = [curve for curve in known if curve.workload == of.name]
+    for machine, date, run in dict.fromkeys((curve.machine, curve.date, curve.run) for curve in mine):
+        together = [curve for curve in mine if (curve.machine, curve.date, curve.run) == (machine, date, run)]
+        if found := claim.test.judge(together):
+            return Conclusion(of.name, of.title, claim.claim, claim.cited, found.ours, found.verdict, (machine, date))
+    return Conclusion(of.name, of.title, claim.claim, claim.cited, "", "not measured yet", ("", ""))
+
+
+def speed_up(
+    curves: Curves, slow: MeasuredWay, fast: MeasuredWay, n: int | None, dtype: str
+) -> tuple[int, SpeedUp] | None:
     """(n, how many times faster `fast` is) at the n nearest to the one asked for, the largest for None.
 
     None if there is no n within NEAR at which both were measured.
@@ -163,7 +198,7 @@ def speed_up(curves: Curves, slow: Way, fast: Way, n: int | None, dtype: str) ->
     return at, SpeedUp.of(of_slow[at], of_fast[at])
 
 
-def _series(curves: Curves, way: Way, dtype: str) -> Mapping[int, Spread]:
+def _series(curves: Curves, way: MeasuredWay, dtype: str) -> Mapping[int, Spread]:
     for curve in curves:
         chosen = workload(curve.workload).choices()[0] | dict(way.settings)
         if (curve.way, curve.dtype, dict(curve.settings), curve.evict) == (way.name, dtype, chosen, False):

@@ -14,8 +14,8 @@ from typing import Any
 
 from compute.frames import Frame, freeze
 from compute.labs.crossover import picture, recorded
-from compute.labs.crossover.catalogue import Way, Workload, workload
 from compute.labs.crossover.crossing import FIGURES, Crossing, crossing
+from compute.labs.crossover.workload import Way, Workload, workload
 from compute.timings import SpeedUp, Spread
 
 BEST_CPU, BEST_GPU = "best CPU way", "best GPU way"
@@ -29,7 +29,7 @@ def commas(n: float) -> str:
 
 
 @dataclass(frozen=True)
-class Line:
+class TimeCurve:
     """The times of one way. series: seconds a call by n; noisy: the n at which they scatter too much.
 
     machine, date: where and when they were recorded; empty if they are measured here.
@@ -62,29 +62,29 @@ class Line:
         return self.way.kind
 
 
-def measured(of: Workload, drawn: Mapping[str, picture.Line], moving: bool = False) -> list[Line]:
+def measured(of: Workload, drawn: Mapping[str, picture.ShownWay], moving: bool = False) -> list[TimeCurve]:
     """What a frame has times of. drawn: its lines; moving: with the transfers added, where they are known."""
     found = []
     for way in of.ways():
         if way.name in drawn and (series := drawn[way.name].series(moving)):
             noisy = frozenset(spot.n for spot in drawn[way.name].points if spot.noisy)
-            found.append(Line(way, series, noisy))
+            found.append(TimeCurve(way, series, noisy))
     return found
 
 
 def beside(
-    of: Workload, drawn: Mapping[str, picture.Line], dtype: str, settings: Mapping[str, Any], evict: bool,
+    of: Workload, drawn: Mapping[str, picture.ShownWay], dtype: str, settings: Mapping[str, Any], evict: bool,
     sizes: tuple[int, int], every: bool = False,
-) -> list[Line]:  # fmt: skip
+) -> list[TimeCurve]:  # fmt: skip
     """Recorded lines of the same dtype, settings and caches within `sizes`: of ways that can have none of their own
     here, or of `every` way.
     """
     ways = {way.name: way for way in of.ways() if every or _absent(way, drawn)}
     known = recorded.alike(of.name, dtype, settings, evict, sizes)
-    return [Line(ways[c.way], c.series, c.noisy, c.machine, c.date) for c in known if c.way in ways]
+    return [TimeCurve(ways[c.way], c.series, c.noisy, c.machine, c.date) for c in known if c.way in ways]
 
 
-def _absent(way: Way, drawn: Mapping[str, picture.Line]) -> bool:
+def _absent(way: Way, drawn: Mapping[str, picture.ShownWay]) -> bool:
     return bool(way.missing) or (way.name in drawn and drawn[way.name].status == "missing")
 
 
@@ -93,7 +93,7 @@ class Side:
     """One of the two that are compared. lines: what it may be; a single one once it is known which."""
 
     name: str
-    lines: tuple[Line, ...] = ()
+    lines: tuple[TimeCurve, ...] = ()
 
     @property
     def series(self) -> Mapping[int, Spread]:
@@ -115,12 +115,12 @@ class Side:
         """What it is called in a sentence."""
         return _called(self.lines[0]) if len(self.lines) == 1 else self.name
 
-    def fastest(self, n: int) -> Line:
+    def fastest(self, n: int) -> TimeCurve:
         """The fastest of its lines at n, which one of them must have."""
         return min((line for line in self.lines if n in line.series), key=lambda line: line.series[n].median)
 
 
-def _called(line: Line) -> str:
+def _called(line: TimeCurve) -> str:
     return f"{line.label} (recorded)" if line.machine else line.label
 
 
@@ -128,7 +128,7 @@ def _called(line: Line) -> str:
 class Rival:
     """Another way that was measured faster than the one that is said to win. n: the largest n of that range there."""
 
-    line: Line
+    line: TimeCurve
     n: int
 
 
@@ -250,7 +250,7 @@ def compared(slow: Side, fast: Side) -> Finding:
     return replace(found, rival=_rival(found, [line for line in slow.lines if line != one]))
 
 
-def _rival(found: Finding, others: Sequence[Line]) -> Rival | None:
+def _rival(found: Finding, others: Sequence[TimeCurve]) -> Rival | None:
     """Of `others`, the one that is faster than the winner at the largest n from which on it is said to win."""
     wins, winner = found.wins_from, found.fast.series
     if wins is None:
@@ -263,7 +263,7 @@ def _rival(found: Finding, others: Sequence[Line]) -> Rival | None:
     return max(faster, key=lambda rival: (rival.n, -rival.line.series[rival.n].median), default=None)
 
 
-def sides(lines: Sequence[Line], slow: str = BEST_CPU, fast: str = BEST_GPU) -> tuple[Side, Side]:
+def sides(lines: Sequence[TimeCurve], slow: str = BEST_CPU, fast: str = BEST_GPU) -> tuple[Side, Side]:
     """(slow, fast): lines by their keys, or those of a device: measured here, else the newest recorded ones.
 
     Where the best of the GPU is asked for and there is none, the fastest way on the host stands against the slowest.
@@ -274,7 +274,7 @@ def sides(lines: Sequence[Line], slow: str = BEST_CPU, fast: str = BEST_GPU) -> 
     return found
 
 
-def extremes(lines: Sequence[Line]) -> tuple[Side, Side]:
+def extremes(lines: Sequence[TimeCurve]) -> tuple[Side, Side]:
     """(slowest, fastest) of some lines, at the largest n that two of them have."""
     counted = Counter(n for line in lines for n in line.series)
     most = max((n for n, ways in counted.items() if ways > 1), default=0)
@@ -298,7 +298,7 @@ def noted(frame: Frame) -> Frame:
     return replace(frame, notes=freeze({**frame.notes, **ways, "crossing": found.words}))
 
 
-def _side(lines: Sequence[Line], name: str) -> Side:
+def _side(lines: Sequence[TimeCurve], name: str) -> Side:
     wanted = {BEST_CPU: "cpu", BEST_GPU: "gpu"}.get(name)
     if wanted is None:
         return Side(name, tuple(line for line in lines if line.key == name))

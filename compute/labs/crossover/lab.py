@@ -6,39 +6,43 @@ from collections import deque
 from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from math import isfinite
 from time import perf_counter
 from typing import Any, ClassVar
 
 import param
 from numpy.typing import NDArray
 
+from compute.backends import backend, preferred
 from compute.bench.meter import Meter
 from compute.devices import Device, Host
 from compute.frames import Frame
 from compute.history import History
-from compute.lab import View
-from compute.labs.crossover import finding, panels, picture, tries
-from compute.labs.crossover.catalogue import Way
-from compute.labs.crossover.plan import Plan
+from compute.lab import Lab, View
+from compute.labs.crossover import finding, panels, picture
+from compute.labs.crossover.plan import SweepPlan
 from compute.labs.crossover.roofline import Roof, parts_of_roof, roof_of
-from compute.labs.crossover.settings import Settings, extent
-from compute.labs.crossover.stand import forget_scratch
-from compute.labs.crossover.state import put_back, taken_down
-from compute.labs.crossover.sweep import CHECKS, Progress, Sweep
-from compute.labs.crossover.trap import Trap, find
+from compute.labs.crossover.runner import SCRATCH_BYTES, forget_scratch
+from compute.labs.crossover.sweep import CHECKS, Sweep, SweepProgress
+from compute.labs.crossover.trap import Trap, trap
+from compute.labs.crossover.workload import DTYPES, Way, Workload, workload, workloads
 from compute.panels import Panel
 from compute.timings import Timing
 
+LARGEST = 10**9  # n of any workload
+OWN_BYTES = 2**20  # of the lab itself: its samples
+FORGOTTEN: Mapping[str, Any] = {"ways": [], "settings": {}, "least": None, "most": None}  # with another workload
+
 TURN = 0.008  # seconds after which others on the device have their turn
 LOST = "the times, which are measured anew where it is opened"
-NOT_BEGUN = Progress(0.0, "not begun")
+NOT_BEGUN = SweepProgress(0.0, "not begun")
 ROOFS = "measuring the roofs"
 ROOF_ROUNDS = 5  # rounds after which the roofs have their turn: all the rounds that a short sweep makes
 SWEEP_PART = 0.98  # of the progress; the rest is the roofs
 
 
 @dataclass(frozen=True)
-class Elsewhere(Way):
+class GpuWayOnHost(Way):
     """A way to a GPU in a lab that lives on the host."""
 
     @property
@@ -47,7 +51,7 @@ class Elsewhere(Way):
         return self.backend.missing or "this lab is open on the host; open it with a GPU's backend"
 
 
-class Crossover(Settings):
+class Crossover(Lab):
     """Time against n for the ways to write a workload, checked first, then sampled in shuffled order.
 
     README.md says what a time is. The lab lives in the engine of its backend's device; a GPU's runs the ways of the
@@ -63,9 +67,31 @@ class Crossover(Settings):
     ENDS: ClassVar[bool] = True
     HISTORY_NAMES: ClassVar[tuple[str, ...]] = ()
     RESTORES: ClassVar[bool] = True
+    SWEEP: ClassVar[tuple[str, ...]] = (
+        *("workload", "ways", "dtype", "least", "most", "per_decade", "settings"),
+        *("budget", "evict", "split", "seed", "longest"),
+    )
+
+    workload = param.Selector(default="add_one", objects=[w.name for w in workloads()], label="Workload")
+    ways = param.List(default=[], item_type=str, label="Ways", doc="None: all that run here but exhibits.")
+    dtype = param.Selector(default="float64", objects=list(DTYPES), label="Number type")
+    least = param.Integer(default=None, bounds=(1, LARGEST), allow_None=True, label="Least n")
+    most = param.Integer(default=None, bounds=(1, LARGEST), allow_None=True, label="Largest n")
+    per_decade = param.Integer(default=2, bounds=(1, 3), label="n for each power of ten", doc="1; 1, 3; 1, 2, 5.")
+    settings = param.Dict(default={}, label="Settings of the workload", doc="By name; those left out are its defaults.")
+    budget = param.Number(default=20.0, bounds=(0.1, 3600), label="Time for sampling [s]")
+    evict = param.Boolean(default=False, label="Empty the caches", doc="Before each call, which is timed alone.")
+    split = param.Boolean(default=False, label="Time transfers", doc="To the device and back, apart.")
+    seed = param.Integer(default=0, bounds=(0, 2**31 - 1), label="Seed of the data and of the order")
+    longest = param.Number(
+        default=0.5,
+        bounds=(0.01, 60),
+        label="Longest piece [s]",
+        doc="Larger n are skipped.",
+    )
 
     sweep: Sweep
-    progress: Progress
+    progress: SweepProgress
     roofs: dict[str, Roof]  # by kind of way: "host", "cuda"
     tried: str  # what the programs of the last trap saw, as JSON; "" before the first
     elapsed: float  # seconds
@@ -74,9 +100,56 @@ class Crossover(Settings):
     def __init__(self, **values: Any) -> None:
         self.roofs, self.tried = {}, ""
         self._traps: deque[Trap] = deque()
-        self._work: Generator[Progress, None, None] | None = None
-        super().__init__(**values)
+        self._work: Generator[SweepProgress, None, None] | None = None
+        super().__init__(**{"backend": self.home(), **values})
         self.param.watch(self._restart, list(self.SWEEP))
+
+    # -- parameters
+
+    @classmethod
+    def home(cls) -> str:
+        """The backend to open it with: a GPU's if there is one, since its engine can run the host's ways as well."""
+        return preferred(cls.backends()).name
+
+    @classmethod
+    def predicted_bytes(cls, **values: Any) -> int:
+        """What it needs in any case: the smallest n. Each larger one is checked by itself, and skipped if need be."""
+        given = {name: values.get(name, cls.param[name].default) for name in cls.SWEEP}
+        least = extent(given)[0]
+        case = workload(given["workload"]).case(least, given["dtype"], **given["settings"])
+        chosen = backend(values.get("backend", cls.param["backend"].default))
+        scratch = SCRATCH_BYTES["cpu" if chosen.device_class is Host else "gpu"]
+        return int(case.work().memory) + OWN_BYTES + given["evict"] * scratch
+
+    def validate(self, values: dict[str, Any]) -> None:
+        """Ways and settings that the workload has, and n within its bounds."""
+        chosen = workload(values["workload"])
+        for name in values["ways"]:
+            chosen.way(name)
+        for name in values["settings"]:
+            if name not in chosen.settings:
+                known = ", ".join(chosen.settings) or "none"
+                raise ValueError(f"settings must be some of {known} for {chosen.name}, not {name!r}")
+        least, most = extent(values)
+        chosen.case(least, values["dtype"], **values["settings"])
+        if not least <= most <= chosen.sizes[1]:
+            raise ValueError(f"most must be from {least} (least) to {chosen.sizes[1]} for {chosen.name}, not {most}")
+        for name in ("budget", "longest"):
+            if not isfinite(values[name]):
+                raise ValueError(f"{name} must be a finite number of seconds, not {values[name]}")
+        if values["device_index"]:
+            raise ValueError(f"device_index must be 0 for {self.LAB}: its ways compute on the first GPU")
+
+    def update(self, **values: Any) -> None:
+        """Set several parameters at once, all or none; another workload begins with its usual ways, settings and n."""
+        if values.get("workload", self.workload) != self.workload:
+            values = {**FORGOTTEN, **values}
+        super().update(**values)
+
+    @property
+    def chosen_workload(self) -> Workload:
+        """The workload."""
+        return workload(self.workload)
 
     # -- state
 
@@ -104,45 +177,45 @@ class Crossover(Settings):
     def cancel(self) -> None:
         """End the sweep, give its memory back and keep what was measured; the lab rests then, until `reset`."""
         if self._work is not None:
-            self.progress = Progress(self.progress.done, "cancelled")
+            self.progress = SweepProgress(self.progress.done, "cancelled")
         self._release()
 
     def try_trap(self, which: str) -> None:
         """Run both programs of a trap, by its name, in the next step; the frames after that say what they saw."""
-        self._traps.append(find(which))
+        self._traps.append(trap(which))
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> SweepPlan:
         chosen = self.chosen_workload
         ways = tuple(self._way(way) for way in chosen.ways())
         named = [next(way for way in ways if way.name == name) for name in dict.fromkeys(self.ways)]
         here = tuple(way for way in ways if not way.missing and not way.exhibit and not way.backend.simulated)
         sizes = chosen.grid(*extent(self.values()), self.per_decade)
-        return Plan(
+        return SweepPlan(
             chosen, tuple(named) or here, sizes, self.dtype, dict(self.settings),
             self.budget, self.evict, self.split, self.seed, self.longest, early=True,
         )  # fmt: skip
 
     def _way(self, way: Way) -> Way:
         if way.backend.device != "host" and self.device.kind == "cpu":
-            return Elsewhere(way.workload, way.backend, way.variant)
+            return GpuWayOnHost(way.workload, way.backend, way.variant)
         return way
 
     def snapshot(self) -> dict[str, Any]:
         """Every point of the sweep as plain values, and the values of the lab they belong to."""
         roofs = {kind: (roof.dtype, roof.bandwidth, roof.flops, roof.l2) for kind, roof in self.roofs.items()}
-        kept = taken_down(self.sweep)
+        kept = self.sweep.snapshot()
         return {"values": self.values(), "elapsed": self.elapsed, "resting": self.resting, "roofs": roofs, **kept}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         """What was measured is shown again. A sweep that had not ended begins anew with the next step."""
         self.reset()
-        if not put_back(self.sweep, snapshot):
+        if not self.sweep.restore(snapshot):
             return
-        self.elapsed, self.progress = snapshot["elapsed"], Progress(0.0, "interrupted")
+        self.elapsed, self.progress = snapshot["elapsed"], SweepProgress(0.0, "interrupted")
         self.roofs = {kind: Roof(kind, *roof) for kind, roof in snapshot["roofs"].items()} | self.roofs
         if snapshot["resting"]:
             self._release()
-            self.progress = Progress(1.0, "complete")
+            self.progress = SweepProgress(1.0, "complete")
 
     @classmethod
     def history_of(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> History:
@@ -207,7 +280,7 @@ class Crossover(Settings):
 
     def _slice(self) -> None:
         if self._traps:
-            self.tried = tries.both(self._traps.popleft())
+            self.tried = self._traps.popleft().tried()
             return
         work = self._work
         if work is None:
@@ -215,9 +288,9 @@ class Crossover(Settings):
         try:
             self.progress = next(work)
         except StopIteration:
-            self._work, self.progress = None, Progress(1.0, "complete")
+            self._work, self.progress = None, SweepProgress(1.0, "complete")
 
-    def _slices(self) -> Generator[Progress, None, None]:
+    def _slices(self) -> Generator[SweepProgress, None, None]:
         """The sweep, then the roofs that its times are compared with."""
         if any(point.status != "waiting" for point in self.sweep.points.values()):  # of one that was interrupted
             self.sweep, self.rows, self.elapsed = Sweep(self._plan()), {}, 0.0
@@ -232,7 +305,7 @@ class Crossover(Settings):
                 yield now
         for kind, device in self._devices().items():
             for part in parts_of_roof(device, self.dtype):
-                yield Progress(SWEEP_PART, f"measuring the {part.what} of {device.name}")
+                yield SweepProgress(SWEEP_PART, f"measuring the {part.what} of {device.name}")
                 part.measure()
             self.roofs[kind] = roof_of(device, self.dtype)
 
@@ -248,3 +321,9 @@ class Crossover(Settings):
     def idle_timing(self) -> Timing:
         """Of a frame: what is shown was measured elsewhere."""
         return Timing(self.backend, "", 0, 1)
+
+
+def extent(values: Mapping[str, Any]) -> tuple[int, int]:
+    """(least, most) n: those that are set, else the workload's."""
+    least, most = workload(values["workload"]).sizes
+    return values["least"] or min(least, values["most"] or least), values["most"] or max(most, values["least"] or most)

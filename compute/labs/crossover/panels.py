@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from compute.frames import Frame
 from compute.labs.crossover import finding, picture
-from compute.labs.crossover.catalogue import Workload, workload
-from compute.labs.crossover.cited import fitting
+from compute.labs.crossover.workload import Workload, fitting, workload
 from compute.panels import Foreign, Line, Mark, Panel
 
 DEVICES = {"host": "cpu", "cuda": "gpu"}
@@ -41,7 +40,7 @@ def _time(frame: Frame) -> Panel:
     extent = min(sizes), max(sizes)
     known = finding.beside(of, drawn, dtype, picture.settings(frame), frame.facts["evict"] > 0, extent)
     known = [line for line in known if line.series]
-    figures = fitting(of.folder.CITED, dtype, extent)
+    figures = fitting(of.cited, dtype, extent)
     foreign = [*map(_recorded, known), *(Foreign(c.name, (c.n,), (c.seconds,), cited=True) for c in figures)]
     note = [f"hollow: {line.place}" for line in known] + [f"hatched: cited from {c.source}" for c in figures]
     found = finding.compared(*finding.sides([*finding.measured(of, drawn), *known]))
@@ -51,7 +50,7 @@ def _time(frame: Frame) -> Panel:
     )  # fmt: skip
 
 
-def _recorded(line: finding.Line) -> Foreign:
+def _recorded(line: finding.TimeCurve) -> Foreign:
     n, spreads = tuple(map(float, line.series)), line.series.values()
     bars = tuple((spread.q1, spread.q3) for spread in spreads)
     return Foreign(f"{line.label}, recorded", n, tuple(spread.median for spread in spreads), bars, line.kind)
@@ -65,7 +64,7 @@ def _crossing(found: finding.Finding) -> list[Mark]:
     return [Mark(crossing.n, found.words, crossing.low or crossing.least, crossing.high or crossing.most)]
 
 
-def _roofline(frame: Frame, ways: list[picture.Line]) -> Panel:
+def _roofline(frame: Frame, ways: list[picture.ShownWay]) -> Panel:
     """The largest n of each way is a point."""
     roofs = {f"roof {kind}": device for kind, device in DEVICES.items()}
     lines = [Line(name, frame.curves[name].label, device=roofs[name]) for name in roofs if name in frame.curves]

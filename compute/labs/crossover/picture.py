@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.frames import Curve, Frame, freeze
-from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.crossing import Crossing, crossing
-from compute.labs.crossover.point import STATUSES, Point, Status
-from compute.labs.crossover.roofline import Roof, curves, dot
+from compute.labs.crossover.plan import STATUSES, Point, Status
+from compute.labs.crossover.roofline import Roof, curves, roofline_point
+from compute.labs.crossover.workload import workload
 from compute.timings import Spread
 
 if TYPE_CHECKING:
@@ -30,12 +30,21 @@ QUANTITIES = (
 )
 
 
-Shown = Status | Literal["noisy"]
-WORST: tuple[Shown, ...] = ("disagrees", "noisy", "measured", "failed", "skipped", "missing", "checked", "waiting")
+ShownStatus = Status | Literal["noisy"]
+WORST: tuple[ShownStatus, ...] = (
+    "disagrees",
+    "noisy",
+    "measured",
+    "failed",
+    "skipped",
+    "missing",
+    "checked",
+    "waiting",
+)
 
 
 @dataclass(frozen=True)
-class Spot:
+class ShownPoint:
     """One way at one n. step: seconds a call, None unless it was measured and is right; other times in seconds.
 
     launch: until the call returned (0 on the host); transfer: there and back, nan unless asked for; intensity:
@@ -43,7 +52,7 @@ class Spot:
     """
 
     n: int
-    status: Shown
+    status: ShownStatus
     reason: str
     difference: float
     first_call: float
@@ -62,16 +71,16 @@ class Spot:
 
 
 @dataclass(frozen=True)
-class Line:
+class ShownWay:
     """One way of a sweep. device: "host" or "cuda"."""
 
     way: str
     label: str
     device: str
-    points: tuple[Spot, ...]
+    points: tuple[ShownPoint, ...]
 
     @property
-    def status(self) -> Shown:
+    def status(self) -> ShownStatus:
         """Of the whole: "disagrees" if any does, else "noisy" or "measured" if any has a time, else what hinders."""
         found = {point.status for point in self.points}
         return next(status for status in WORST if status in found)
@@ -113,11 +122,13 @@ def show(lab: Crossover) -> Frame:
     return Frame(parts, freeze(facts), lab.idle_timing(), lab.number, freeze(notes))
 
 
-def lines(frame: Frame) -> dict[str, Line]:
+def lines(frame: Frame) -> dict[str, ShownWay]:
     """The ways of a frame by name."""
     of = workload(frame.notes["workload"])
     names = [name.removesuffix(" status") for name in frame.curves if name.endswith(" status")]
-    return {name: Line(name, of.way(name).label, of.way(name).backend.device, _spots(frame, name)) for name in names}
+    return {
+        name: ShownWay(name, of.way(name).label, of.way(name).backend.device, _points(frame, name)) for name in names
+    }
 
 
 def arrays(frame: Frame) -> dict[str, NDArray[Any]]:
@@ -148,7 +159,7 @@ def roofs(frame: Frame) -> dict[str, Roof]:
     return found
 
 
-def above(frame: Frame, line: Line, spot: Spot) -> str:
+def above(frame: Frame, line: ShownWay, spot: ShownPoint) -> str:
     """Why a way is faster than its device's roof at one n, in words; "" where it is not."""
     roof = roofs(frame).get(line.device)
     if roof is None or spot.step is None:
@@ -202,16 +213,16 @@ def _row(lab: Crossover, point: Point) -> list[float]:
     step, case = measured.step, lab.sweep.plan.case(point.n)
     kind = point.way.backend.device
     roof = _valid_roofs(lab).get(kind) or Roof(kind, case.dtype, nan, nan)
-    where = dot(point.way, case, measured, roof)
+    where = roofline_point(point.way, case, measured, roof)
     head += [step.median, step.q1, step.q3, step.n, point.launch.median, point.transfer.median]
     return [*head, where.intensity, where.flops, where.moved, where.percent]
 
 
-def _status(number: float, step: Spread | None) -> Shown:
+def _status(number: float, step: Spread | None) -> ShownStatus:
     return "noisy" if step and step.noisy else STATUSES[int(number)]
 
 
-def _spots(frame: Frame, name: str) -> tuple[Spot, ...]:
+def _points(frame: Frame, name: str) -> tuple[ShownPoint, ...]:
     n = frame.curves[f"{name} status"].x
     of = {quantity: frame.curves[f"{name} {quantity}"].y for quantity in QUANTITIES}
     found = []
@@ -220,5 +231,5 @@ def _spots(frame: Frame, name: str) -> tuple[Spot, ...]:
         step = Spread(at["median"], at["q1"], at["q3"], int(at["samples"])) if isfinite(at["median"]) else None
         rest = {q: at[q] for q in ("launch", "transfer", "intensity", "flops", "moved", "percent")}
         reason, status = frame.notes.get(f"{name} {size}", ""), _status(at["status"], step)
-        found.append(Spot(size, status, reason, at["difference"], at["first_call"], step, **rest))
+        found.append(ShownPoint(size, status, reason, at["difference"], at["first_call"], step, **rest))
     return tuple(found)

@@ -1,18 +1,32 @@
-"""What a sweep is asked to measure."""
+"""What a sweep is asked to measure, and what is known of it: each way at each n is a point.
+
+A point can be taken down as plain values that can be pickled, and taken up again.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import nan
+from typing import Any, Literal, get_args
 
-from compute.labs.crossover.catalogue import Case, Way, Workload
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.bench.measure import MOST
+from compute.bench.samples import Sample
 from compute.labs.crossover.ecosystems import Extra
+from compute.labs.crossover.workload import Case, Way, Workload
+from compute.timings import Measurement, Spread, Timing, settled
 
 PATIENCE = 2.0  # a call may take so many times the budget of its point before larger n are skipped
 
+Status = Literal["waiting", "checked", "measured", "disagrees", "failed", "skipped", "missing"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """What to measure. budget: seconds of sampling in all; evict: each call on empty caches; split: transfers too.
 
     longest: seconds that anything in one piece may take, longest_call: that a call may; larger n are skipped. Without
@@ -64,3 +78,94 @@ class Plan:
     def call_allowed(self) -> float:
         """Seconds that a call may take."""
         return self.longest_call or self.longest or PATIENCE * self.budget / len(self.ways) / len(set(self.sizes))
+
+
+@dataclass
+class Point:
+    """One way at one n. cold: the first call; samples: those that count; transfers: seconds there and back.
+
+    difference: from the reference; first_call: seconds, compilation included; call_seconds: those of a later call;
+    handling: seconds that making its arrays and comparing its results took.
+    """
+
+    way: Way
+    n: int
+    status: Status = "waiting"
+    reason: str = ""
+    difference: float = nan
+    first_call: float = nan
+    call_seconds: float = nan
+    handling: float = nan
+    cold: Sample | None = None
+    samples: list[Sample] = field(default_factory=list)
+    transfers: list[float] = field(default_factory=list)
+
+    @property
+    def timings(self) -> list[Timing]:
+        """What the samples took."""
+        return [sample.timing for sample in self.samples]
+
+    @property
+    def measurement(self) -> Measurement | None:
+        """Its times; None unless it was measured and is right."""
+        if self.status != "measured":
+            return None
+        first = replace(self.timings[0], compute=self.first_call, steps=1, first_call=True)
+        return Measurement.of([first, *self.timings])
+
+    @property
+    def launch(self) -> Spread:
+        """Seconds until a call returned; 0 on the host, where launching is computing."""
+        return Spread.of(timing.launch / timing.steps for timing in self.timings)
+
+    @property
+    def transfer(self) -> Spread:
+        """Seconds of the inputs to the device and of the results back."""
+        return Spread.of(self.transfers)
+
+    @property
+    def label(self) -> str:
+        """Its status, or "noisy" if the time scatters too much to be quoted without saying so."""
+        measured = self.measurement
+        return "noisy" if measured and measured.noisy else self.status
+
+    @property
+    def finished(self) -> bool:
+        """Whether more samples would tell nothing new."""
+        seconds = [timing.step_seconds for timing in self.timings]
+        return len(seconds) >= MOST or settled(seconds)
+
+    def refuse(self, status: Status, reason: str) -> None:
+        """It has no time: why."""
+        self.status, self.reason = status, reason
+
+    def fail(self, error: Exception) -> None:
+        """It raised."""
+        self.refuse("failed", " ".join(f"{type(error).__name__}: {error}".split())[:300])
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return what is known as plain values; samples as (k, 5) float64: began, ended, steps, launch, compute."""
+        return {
+            "status": self.status, "reason": self.reason, "difference": self.difference, "first_call": self.first_call,
+            "call_seconds": self.call_seconds, "handling": self.handling, "transfers": list(self.transfers),
+            "samples": _rows(self.samples), "cold": _rows([self.cold] if self.cold else []),
+        }  # fmt: skip
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Take what `snapshot` returned."""
+        self.status, self.reason, self.difference = (snapshot[name] for name in ("status", "reason", "difference"))
+        self.first_call, self.call_seconds = snapshot["first_call"], snapshot["call_seconds"]
+        self.handling, self.transfers = snapshot["handling"], list(snapshot["transfers"])
+        self.samples = [self._sample(row) for row in snapshot["samples"]]
+        self.cold = self._sample(snapshot["cold"][0], first_call=True) if len(snapshot["cold"]) else None
+
+    def _sample(self, row: NDArray[np.float64], first_call: bool = False) -> Sample:
+        began, ended, steps, launch, compute = (float(number) for number in row)
+        way = self.way
+        timing = Timing(way.backend.name, way.variant, int(steps), self.n, launch, compute, first_call=first_call)
+        return Sample(began, ended, timing)
+
+
+def _rows(samples: list[Sample]) -> NDArray[np.float64]:
+    found = [(s.began, s.ended, s.timing.steps, s.timing.launch, s.timing.compute) for s in samples]
+    return np.array(found, np.float64).reshape(-1, 5)

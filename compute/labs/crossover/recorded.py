@@ -11,8 +11,8 @@ from typing import Any
 from compute import record
 from compute.frames import Frame
 from compute.labs.crossover import picture
-from compute.labs.crossover.catalogue import workload, workloads
-from compute.labs.crossover.picture import WORST, Shown
+from compute.labs.crossover.picture import WORST, ShownStatus
+from compute.labs.crossover.workload import workload, workloads
 from compute.timings import Spread
 
 HERE = "this machine"
@@ -35,7 +35,7 @@ class RecordedCurve:
     settings: Mapping[str, Any]
     evict: bool
     series: Mapping[int, Spread]
-    status: Shown
+    status: ShownStatus
     noisy: frozenset[int] = frozenset()
     reasons: Mapping[int, str] = field(default_factory=dict)
     run: str = ""

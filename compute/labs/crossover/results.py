@@ -1,27 +1,32 @@
-"""A sweep as rows of a bench, and so as an ordinary record: one way at one n is a row."""
+"""A sweep as rows of a bench: one way at one n is a row. Rows make an ordinary record, and tables on the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite
 from typing import Any
 
-from compute.bench.rows import Plan as BenchPlan
-from compute.bench.rows import Results, Row, with_speed_ups
-from compute.labs.crossover import catalogue
-from compute.labs.crossover.catalogue import workload
-from compute.labs.crossover.plan import Plan
-from compute.labs.crossover.point import Point
-from compute.labs.crossover.roofline import Roof, dot
-from compute.labs.crossover.state import put_back
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from compute.bench.rows import Plan, Results, Row, with_speed_ups
+from compute.bench.tables import disturbed
+from compute.labs.crossover.finding import TimeCurve, compared, sides
+from compute.labs.crossover.plan import Point, SweepPlan
+from compute.labs.crossover.roofline import Roof, roofline_point
 from compute.labs.crossover.sweep import Sweep
+from compute.labs.crossover.workload import Case, workload
+from compute.timings import Spread
 
 STATUS = {"waiting": "skipped", "checked": "skipped"}  # of a point, as a row says it
+UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+SHORT = {"skipped": "-", "failed": "failed", "disagrees": "differs"}
 
 
 @dataclass(frozen=True)
-class Case:
+class BenchCase:
     """A workload at one n, as a bench knows it. ways: the names of those that were asked for, () for all."""
 
     workload: str
@@ -34,7 +39,7 @@ class Case:
     plain = False  # what it moves and computes differs from way to way, so the row says it
 
     @property
-    def of(self) -> catalogue.Case:
+    def of(self) -> Case:
         """The lab's own."""
         return workload(self.workload).case(self.size, self.dtype, **dict(self.settings))
 
@@ -75,7 +80,7 @@ def rows(sweep: Sweep, roofs: Mapping[str, Roof], reason: str = "") -> Iterator[
     plan = sweep.plan
     settings = tuple(plan.case(plan.sizes[0]).settings.items())
     for n in sorted(set(plan.sizes)):
-        case = Case(plan.workload.name, n, plan.dtype, settings, evict=plan.evict)
+        case = BenchCase(plan.workload.name, n, plan.dtype, settings, evict=plan.evict)
         points = [sweep.points[way.name, n] for way in plan.ways]
         yield from with_speed_ups([_row(point, case, roofs, reason) for point in points if point.status != "missing"])
 
@@ -92,7 +97,7 @@ def record_of(snapshot: Mapping[str, Any], command: str) -> dict[str, Any]:
     from compute.bench import report
     from compute.labs.crossover import benchmark as work
 
-    plan = BenchPlan("crossover", (), (), snapshot["values"]["budget"])
+    plan = Plan("crossover", (), (), snapshot["values"]["budget"])
     return report.as_record(results_of(snapshot), plan, command, work)
 
 
@@ -103,17 +108,17 @@ def results_of(snapshot: Mapping[str, Any]) -> Results:
     names = list(dict.fromkeys(name for name, _ in snapshot["points"]))
     sizes = tuple(sorted({n for _, n in snapshot["points"]}))
     sweep = Sweep(
-        Plan(
+        SweepPlan(
             of, tuple(of.way(name) for name in names), sizes, values["dtype"], dict(values["settings"]),
             values["budget"], values["evict"], values["split"], values["seed"], values["longest"],
         )
     )  # fmt: skip
-    put_back(sweep, snapshot)
+    sweep.restore(snapshot)
     roofs = {kind: Roof(kind, *values) for kind, values in snapshot["roofs"].items()}
     return Results([*absent(sweep), *rows(sweep, roofs)])
 
 
-def _row(point: Point, case: Case, roofs: Mapping[str, Roof], reason: str) -> Row:
+def _row(point: Point, case: BenchCase, roofs: Mapping[str, Roof], reason: str) -> Row:
     way, measured = point.way, point.measurement
     device = "host" if way.backend.device == "host" else "cuda:0"
     row = Row(
@@ -131,12 +136,12 @@ def _row(point: Point, case: Case, roofs: Mapping[str, Roof], reason: str) -> Ro
     return replace(row, measurement=replace(measured, parts=parts), steps=steps, samples=samples, extra=extra)
 
 
-def _rates(point: Point, case: Case, roof: Roof | None) -> dict[str, Any]:
+def _rates(point: Point, case: BenchCase, roof: Roof | None) -> dict[str, Any]:
     """What the row's record says besides: bytes and operations a second, where it lies below its roof, transfers."""
     if point.measurement is None:
         return {}
     kind, nan = point.way.backend.device, float("nan")
-    where = dot(point.way, case.of, point.measurement, roof or Roof(kind, case.dtype, nan, nan))
+    where = roofline_point(point.way, case.of, point.measurement, roof or Roof(kind, case.dtype, nan, nan))
     found = {
         "bytes_per_second": where.moved,
         "flops_per_second": where.flops,
@@ -145,3 +150,64 @@ def _rates(point: Point, case: Case, roof: Roof | None) -> dict[str, Any]:
         "transfer": point.transfer.median,
     }
     return {name: value if isfinite(value) else None for name, value in found.items()}
+
+
+# -- on the terminal
+
+
+def show(results: Results, console: Console) -> None:
+    """A table for each workload, type and choice of settings."""
+    timed = [row for row in results.rows if row.case is not None]
+    for group in dict.fromkeys(row.case.group for row in timed):
+        rows = [row for row in timed if row.case.group == group]
+        console.print()
+        console.print(Group(_table(group, rows), *_notes(rows), *disturbed(results, group)))
+    console.print()
+    for row in results.rows:
+        if row.status == "missing":
+            console.print(Text(f"{row.backend}: absent, {row.reason}"))
+
+
+def time_in_words(seconds: float) -> str:
+    """Three figures and a unit."""
+    scale, unit = next(((scale, unit) for scale, unit in UNITS if seconds >= scale), UNITS[-1])
+    return f"{seconds / scale:.3g} {unit}"
+
+
+def _table(group: str, rows: Sequence[Row]) -> RenderableType:
+    sizes = sorted({row.case.size for row in rows})
+    table = Table(title=f"{group}   median time of a call", title_justify="left", title_style="bold")
+    table.add_column("way", no_wrap=True)
+    for n in sizes:
+        table.add_column(f"n = {n:,}", justify="right", no_wrap=True)
+    for way in dict.fromkeys(row.extra["way"] for row in rows):
+        at = {row.case.size: row for row in rows if row.extra["way"] == way}
+        table.add_row(way, *(_cell(at[n]) for n in sizes))
+    return table
+
+
+def _cell(row: Row) -> str:
+    if row.measurement is None:
+        return SHORT.get(row.status, row.status)
+    return time_in_words(row.measurement.step.median) + (" noisy" if row.measurement.noisy else "")
+
+
+def _notes(rows: Sequence[Row]) -> Iterator[Text]:
+    """Where the best ways of host and GPU cross, and why there is no time where there is none."""
+    found = compared(*sides(_curves(rows)))
+    if found.crossing is not None:
+        yield Text(f"{found.words} ({found.doubt()})")
+    for status, style in (("disagrees", "bold red"), ("failed", "red"), ("skipped", "dim")):
+        for way in dict.fromkeys(row.extra["way"] for row in rows if row.status == status):
+            first = next(row for row in rows if row.status == status and row.extra["way"] == way)
+            yield Text(f"{status}  {way} from n = {first.case.size:,}: {first.reason}", style=style)
+
+
+def _curves(rows: Sequence[Row]) -> list[TimeCurve]:
+    """The times of each way, by n."""
+    found: dict[str, dict[int, Spread]] = {}
+    for row in rows:
+        if row.measurement is not None:
+            found.setdefault(row.extra["way"], {})[row.case.size] = row.measurement.step
+    of = workload(rows[0].case.workload)
+    return [TimeCurve(of.way(way), series) for way, series in found.items()]

@@ -18,7 +18,7 @@ from compute.bench.caches import Cache, above, gpu_caches, host_caches
 from compute.bench.fma import fma_rate
 from compute.devices import Device
 from compute.frames import Curve
-from compute.labs.crossover.catalogue import Case, Way
+from compute.labs.crossover.workload import Case, Way
 from compute.timings import Measurement
 
 FLOPS_OF_FMA = 2
@@ -83,23 +83,23 @@ def curves(roofs: Mapping[str, Roof], intensities: Iterable[float]) -> dict[str,
     return found
 
 
-class Part(NamedTuple):
+class RoofPart(NamedTuple):
     """A part of a roof to be measured: what, in words, and how."""
 
     what: str
     measure: Callable[[], object]
 
 
-def parts_of_roof(device: Device, dtype: str) -> tuple[Part, ...]:
+def parts_of_roof(device: Device, dtype: str) -> tuple[RoofPart, ...]:
     """What `roof_of` measures, piece by piece: each takes up to two seconds, once a process."""
     return (
-        Part("copy bandwidth", lambda: copy_bandwidth(device)),
-        Part("rate of multiply-adds", lambda: fma_rate(device, dtype)),
+        RoofPart("copy bandwidth", lambda: copy_bandwidth(device)),
+        RoofPart("rate of multiply-adds", lambda: fma_rate(device, dtype)),
     )
 
 
 @dataclass(frozen=True)
-class Dot:
+class RooflinePoint:
     """One way at one n. intensity: operations a byte; flops, moved: operations and bytes a second; both at the median.
 
     percent: of the roof at its intensity. Above 100 where data stay in a cache or the work is less than was counted;
@@ -115,12 +115,12 @@ class Dot:
     noisy: bool
 
 
-def dot(way: Way, case: Case, measurement: Measurement, roof: Roof) -> Dot:
+def roofline_point(way: Way, case: Case, measurement: Measurement, roof: Roof) -> RooflinePoint:
     """Where a measurement lies. ValueError if the roof is of another dtype."""
     if roof.dtype != case.dtype:
         raise ValueError(f"the roof is of {roof.dtype}, the measurement of {case.dtype}")
     work, seconds = case.work(way), measurement.step.median
     flops, moved = work.flops / seconds, work.moved / seconds
-    by_bus = case.workload.folder.ON == "host" and way.backend.device != "host"  # whose rate is not measured
+    by_bus = case.workload.on == "host" and way.backend.device != "host"  # whose rate is not measured
     percent = nan if by_bus else 100 * flops / roof.flops_at(work.intensity)
-    return Dot(way.name, case.n, work.intensity, flops, moved, percent, measurement.noisy)
+    return RooflinePoint(way.name, case.n, work.intensity, flops, moved, percent, measurement.noisy)

@@ -3,28 +3,30 @@
 Every way is compared with the reference at every n, from small to large; one that disagrees anywhere has no time at
 all. (A plan may have some ways timed once before others are checked, but no way before itself.) Then rounds over all n,
 shuffled, and at each n over the ways, shuffled: a sample each, until the quartiles have settled or the budget is over.
-`measure` is a generator: it yields after each slice how far it is, and may be closed at any time; what was measured
-until then is in `Sweep.points`.
+`Checks.run` and `Sweep.measure` are generators of short pieces: they yield after each slice how far they are, so that
+others on the device have their turn between, and may be closed at any time; what was measured until then is in
+`Sweep.points`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from math import inf, isfinite
 from random import Random
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from compute.bench.cores import move_to_a_quiet_core
 from compute.bench.measure import LEAST, MOST, steps_for
-from compute.bench.samples import taken
-from compute.labs.crossover.checks import Checks
+from compute.bench.samples import Sample, taken
+from compute.devices import Host
 from compute.labs.crossover.crossing import Crossing, crossing
-from compute.labs.crossover.plan import Plan
-from compute.labs.crossover.point import Point
-from compute.labs.crossover.stand import Stand
-from compute.timings import Spread
+from compute.labs.crossover.plan import Point, SweepPlan
+from compute.labs.crossover.runner import WorkloadRunner
+from compute.labs.crossover.workload import Case, Way
+from compute.timings import Spread, Timing
 
 SAMPLE_SECONDS = 0.01  # length that a sample aims at: a bar that moves, and 1e4 ticks of the clock
 # Rounds that are made even if the budget is over. One sample a visit: two in a row are alike, while the arrays of
@@ -34,10 +36,156 @@ ROUNDS = LEAST
 TRANSFERS = 3  # of a way at an n: with large arrays they take longer than all else, and only their median is told
 MOST_CALLS = 10_000  # in one sample
 CHECKS = 0.3  # part of the progress that the checks are taken for
+OVERHEAD = 1e-3  # seconds of a call that may be launches and threads waking up: they do not grow with n
+SLOWEST = 1e8  # bytes a second at least that arrays are handled with; what takes longer compiles
+AGAIN = 0.1  # seconds: a call that takes longer is not repeated to know its pace
+
+Points = Mapping[tuple[str, int], Point]  # by way's name and n
+
+
+class CheckProgress(NamedTuple):
+    """A piece of the checks. done: part of them, from 0 to 1; doing: in words; point: what it is about."""
+
+    done: float
+    doing: str
+    point: Point | None = None
+
+
+class Checks:
+    """Compares `points` of `plan` with the reference, from small n to large; they say what was found.
+
+    Only what is right, at which n, is timed afterwards.
+    """
+
+    def __init__(self, plan: SweepPlan, points: Points) -> None:
+        self._plan, self._points = plan, points
+        self._references: dict[int, float] = {}  # seconds by n
+
+    def run(self) -> Generator[CheckProgress, None, None]:
+        """Check all."""
+        for point in self._points.values():
+            if point.way.missing:
+                help_ = point.way.backend.install
+                point.refuse("missing", f"{point.way.missing}; {help_}" if help_ else point.way.missing)
+        sizes = sorted({n for _, n in self._points})
+        for number, n in enumerate(sizes):
+            case = self._plan.case(n)
+            points = [point for (_, m), point in self._points.items() if m == n and self._possible(point, case)]
+            if points:
+                yield from self._check(points, case, number / len(sizes))
+        self._spread_disagreement()
+
+    def _check(self, points: list[Point], case: Case, done: float) -> Generator[CheckProgress, None, None]:
+        yield CheckProgress(done, f"reference, n = {case.n:,}")
+        start = perf_counter()
+        inputs = case.inputs(self._plan.seed)
+        truth = case.reference(inputs)
+        self._references[case.n] = perf_counter() - start
+        for point in points:
+            piece = CheckProgress(done, f"checking {point.way.label}, n = {case.n:,}", point)
+            yield piece
+            for _ in self._compare(point, case, inputs, truth):
+                yield piece
+
+    def _compare(self, point: Point, case: Case, inputs: Any, truth: Any) -> Generator[None, None, None]:
+        try:
+            start = perf_counter()
+            with WorkloadRunner(point.way, case, inputs) as runner:
+                yield
+                made, start = perf_counter() - start, perf_counter()
+                found = runner.check(truth)
+                compared = perf_counter() - start - found.first_call
+                point.handling = max(0.0, made, compared)
+                point.difference, point.first_call = found.difference, found.first_call
+                point.cold = _cold(point, start)
+                yield
+                point.call_seconds = runner.time(1).compute
+                if point.call_seconds < AGAIN:
+                    point.call_seconds = min(point.call_seconds, runner.time(1).compute)
+        except Exception as error:  # noqa: BLE001 one broken way must not lose the figures of the others
+            point.fail(error)
+            return
+        point.status = "checked"
+        if not found.difference <= case.tolerance:
+            reason = f"differs by {found.difference:.1e}; the tolerance is {case.tolerance:.0e}"
+            point.refuse("disagrees", reason)
+
+    def _possible(self, point: Point, case: Case) -> bool:
+        """Whether the way is here, and neither time nor memory forbids this n; the point says why not."""
+        if point.status == "waiting":
+            try:
+                reason = self._too_slow(point, case) or _too_large(point.way, case)
+            except Exception as error:  # noqa: BLE001 as in _compare
+                point.fail(error)
+            else:
+                point.refuse("skipped" if reason else "waiting", reason)
+        return point.status == "waiting"
+
+    def _too_slow(self, point: Point, case: Case) -> str:
+        """Why it would take too long, by the largest n that was tried before; empty if it would not."""
+        allowed, longest = self._plan.call_allowed, self._plan.longest or inf
+        before = [p for (name, n), p in self._points.items() if name == point.way.name and n < point.n]
+        known = [p for p in before if isfinite(p.call_seconds)]
+        if known:
+            arithmetic, memory = self._growth(known[-1].n, case, point.way)
+            expected = _expected([p.call_seconds for p in known], max(arithmetic, memory), OVERHEAD)
+            if expected > allowed:
+                return f"would take about {expected:.2g} s a call; {allowed:.2g} s are allowed"
+            expected = _expected(self._handling(known), memory, 0.0)
+            if expected > longest:
+                return f"its arrays would take about {expected:.2g} s to handle; {longest:.2g} s are allowed"
+        if self._references and point.n not in self._references:
+            n = max(self._references)
+            expected = self._references[n] * self._growth(n, case)[1]
+            if expected > longest:
+                return f"the reference would take about {expected:.2g} s; {longest:.2g} s are allowed"
+        return ""
+
+    def _handling(self, known: list[Point]) -> list[float]:
+        """Seconds of handling at each n that was tried; the first is left out, or taken as if nothing was compiled."""
+        if len(known) > 1:
+            return [point.handling for point in known[1:]]
+        first = known[0]
+        return [min(first.handling, self._plan.case(first.n).work(first.way).moved / SLOWEST)]
+
+    def _growth(self, n: int, case: Case, way: Way | None = None) -> tuple[float, float]:
+        """How many times more operations, and more bytes, the case is than at n."""
+        before, now = self._plan.case(n).work(way), case.work(way)
+        return now.flops / max(before.flops, 1.0), now.moved / before.moved
+
+    def _spread_disagreement(self) -> None:
+        """Wrong at one n is wrong."""
+        for wrong in [point for point in self._points.values() if point.status == "disagrees"]:
+            for point in self._points.values():
+                if point.way == wrong.way and point.status == "checked":
+                    point.refuse("disagrees", f"at n = {wrong.n:,} it {wrong.reason}")
+
+
+def _expected(seconds: list[float], growth: float, constant: float) -> float:
+    """Seconds at an n where `growth` times more is done than at the last that was tried.
+
+    seconds: those tried, from small n to large; the least of them does not grow, of a single one `constant` does not.
+    """
+    fixed = min(seconds) if len(seconds) > 1 else min(constant, seconds[0])
+    return fixed + (seconds[-1] - fixed) * growth
+
+
+def _cold(point: Point, began: float) -> Sample:
+    """The first call as a sample."""
+    way, seconds = point.way, point.first_call
+    timing = Timing(way.backend.name, way.variant, 1, point.n, 0.0, seconds, first_call=True)
+    return Sample(began, began + seconds, timing)
+
+
+def _too_large(way: Way, case: Case) -> str:
+    """Why the memory does not suffice, the device's or the host's; empty if it does."""
+    needed = case.work(way).memory
+    free = min(way.backend.open_device().free_bytes(), Host().free_bytes())
+    return f"needs {needed / 2**30:.2f} GiB; {free / 2**30:.2f} GiB are free" if needed > free else ""
 
 
 @dataclass(frozen=True)
-class Progress:
+class SweepProgress:
     """How far a sweep is. done: part of the whole from 0 to 1; point: the one that changed last, None between two
     rounds, when nothing is open; rounds: that are whole.
     """
@@ -51,13 +199,13 @@ class Progress:
 class Sweep:
     """One run of `plan`. points: by way's name and n, all there from the start."""
 
-    def __init__(self, plan: Plan, clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(self, plan: SweepPlan, clock: Callable[[], float] = perf_counter) -> None:
         self.plan, self._clock, self._random = plan, clock, Random(plan.seed)
         self._cores = Random(plan.seed)  # of its own: the order of visits does not depend on the machine
         self.points = {(way.name, n): Point(way, n) for way in plan.ways for n in sorted(set(plan.sizes))}
         self._start = 0.0  # of the sampling, moved on by what others took since
 
-    def measure(self) -> Generator[Progress, None, None]:
+    def measure(self) -> Generator[SweepProgress, None, None]:
         """Check, then sample; yields often. Closing it gives all memory back.
 
         The budget is for the sampling alone: neither the checks count, nor what the caller does between two slices.
@@ -65,12 +213,12 @@ class Sweep:
         groups = self.plan.groups
         for number, ways in enumerate(groups):
             points = {key: point for key, point in self.points.items() if point.way in ways}
-            for piece in Checks(self.plan, points, Stand).run():
-                yield Progress(CHECKS * (number + piece.done) / len(groups), piece.doing, piece.point)
+            for piece in Checks(self.plan, points).run():
+                yield SweepProgress(CHECKS * (number + piece.done) / len(groups), piece.doing, piece.point)
             if number + 1 < len(groups):
                 for point, inputs in self._round(fresh=True):
                     done = CHECKS * (number + 1) / len(groups)
-                    yield from (Progress(done, _timing(point), point) for _ in self._visit(point, inputs))
+                    yield from (SweepProgress(done, _timing(point), point) for _ in self._visit(point, inputs))
         self._start = self._clock()
         for progress in self._sample():
             left = self._clock()
@@ -95,7 +243,19 @@ class Sweep:
         """From which n on the way `fast` is faster than `slow`; ValueError if fewer than two n are common to both."""
         return crossing(self.series(slow, transfer), self.series(fast, transfer))
 
-    def _sample(self) -> Iterator[Progress]:
+    def snapshot(self) -> dict[str, Any]:
+        """Return {"points": what is known of each, as plain values}."""
+        return {"points": {key: point.snapshot() for key, point in self.points.items()}}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> bool:
+        """Give the points what `snapshot` returned; False, and nothing changes, if that was of another plan."""
+        if set(self.points) != set(snapshot["points"]):
+            return False
+        for key, known in snapshot["points"].items():
+            self.points[key].restore(known)
+        return True
+
+    def _sample(self) -> Iterator[SweepProgress]:
         """Rounds over what is right: the first ROUNDS of them whole, further ones until the budget is over."""
         points = self._right()
         for number in range(1 + MOST):
@@ -104,10 +264,10 @@ class Sweep:
                 if late and number >= ROUNDS:
                     return
                 for _ in self._visit(point, inputs):
-                    yield Progress(self._part(number + visited / len(points)), _timing(point), point, number)
+                    yield SweepProgress(self._part(number + visited / len(points)), _timing(point), point, number)
             if all(point.finished for point in self._right()):
                 return
-            yield Progress(self._part(number + 1), "between two rounds", None, number + 1)
+            yield SweepProgress(self._part(number + 1), "between two rounds", None, number + 1)
 
     def _part(self, rounds: float) -> float:
         """Of the whole, after so many rounds."""
@@ -137,29 +297,29 @@ class Sweep:
         """A sample, after calls that do not count; each is a slice."""
         try:
             move_to_a_quiet_core(self._cores)
-            with Stand(point.way, self.plan.case(point.n), inputs) as stand:
+            with WorkloadRunner(point.way, self.plan.case(point.n), inputs) as runner:
                 yield
-                steps = self._warm(stand, point)
+                steps = self._warm(runner, point)
                 yield
                 if self.plan.evict:
-                    stand.evict()
+                    runner.evict()
                 elif steps > 1:
-                    stand.time(1)  # something else may have had its turn since: threads sleep, caches are cold
-                point.samples.append(taken(partial(stand.time, steps), self.plan.listen))
+                    runner.time(1)  # something else may have had its turn since: threads sleep, caches are cold
+                point.samples.append(taken(partial(runner.time, steps), self.plan.listen))
                 point.status = "measured"
                 yield
                 if self.plan.split and len(point.transfers) < TRANSFERS:
-                    point.transfers.append(stand.transfer())
+                    point.transfers.append(runner.transfer())
         except Exception as error:  # noqa: BLE001 one broken way must not lose the figures of the others
             point.fail(error)
 
-    def _warm(self, stand: Stand, point: Point) -> int:
+    def _warm(self, runner: WorkloadRunner, point: Point) -> int:
         """Calls that do not count; how many make a sample."""
-        stand.time(1)
+        runner.time(1)
         if self.plan.evict or point.call_seconds > SAMPLE_SECONDS:
             return 1
-        steps = steps_for(stand.time(1).compute, SAMPLE_SECONDS, MOST_CALLS)
-        pace = stand.time(steps).step_seconds  # that one call may have had to wake threads
+        steps = steps_for(runner.time(1).compute, SAMPLE_SECONDS, MOST_CALLS)
+        pace = runner.time(steps).step_seconds  # that one call may have had to wake threads
         return steps_for(pace, SAMPLE_SECONDS, MOST_CALLS)
 
 

@@ -1,22 +1,22 @@
-"""The traps: pairs of a wrong and a right program, found in the folders of traps/, whose __init__.py describes them."""
+"""The traps: pairs of a wrong and a right program. A trap is a folder of traps/; nothing else registers it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from types import ModuleType
+from typing import Any
 
 from compute.backends import Backend
 from compute.labs.crossover import traps as folders
-from compute.labs.crossover.ecosystems import ecosystem_of
-from compute.labs.crossover.program import Program, readme
+from compute.labs.crossover.workload import Program, programs_in, readme
 
 
 @dataclass(frozen=True)
-class Side(Program):
+class TrapProgram(Program):
     """One of the two programs; its variant is "wrong" or "right"."""
 
     package: str
@@ -24,69 +24,82 @@ class Side(Program):
     variant: str
 
     def run(self, n: int | None = None) -> dict[str, float]:
-        """What it sees, by the keys of the trap's `seen`; its own n if none is given.
+        """Return what it sees, by the keys of the trap's `seen`; its own n if none is given.
 
         Raises BackendUnavailable where its library is missing.
         """
-        call = self.module().run
-        found: dict[str, float] = call() if n is None else call(n)
+        run = self.required("run")
+        found: dict[str, float] = run() if n is None else run(n)
         return found
+
+    def attempt(self) -> dict[str, float] | str:
+        """Return what it sees, or a sentence why it cannot run."""
+        if self.missing:
+            return f"{self.missing}; {self.backend.install}" if self.backend.install else self.missing
+        try:
+            return {key: float(value) for key, value in self.run().items()}
+        except Exception as error:  # noqa: BLE001 the other program is to be seen all the same
+            return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
 @dataclass(frozen=True)
 class Trap:
-    """One folder of traps/."""
+    """What one folder of traps/ says of itself.
 
-    name: str
+    package: the folder's dotted name; title: its heading; chapter: its place in a lecture; seen: what each number of a
+    run is, with its unit.
+    """
 
-    @property
-    def folder(self) -> ModuleType:
-        """Its __init__.py."""
-        return import_module(f"{folders.__name__}.{self.name}")
-
-    @property
-    def title(self) -> str:
-        """Its heading."""
-        return str(self.folder.TITLE)
+    package: str
+    title: str
+    chapter: int
+    seen: Mapping[str, str]
 
     @property
-    def seen(self) -> Mapping[str, str]:
-        """What each number of a run is, with its unit."""
-        found: Mapping[str, str] = self.folder.SEEN
-        return found
+    def name(self) -> str:
+        """The folder's name."""
+        return self.package.rpartition(".")[2]
 
     @property
     def about(self) -> str:
         """What happens, why, and what to do instead, in Markdown."""
-        return readme(f"{folders.__name__}.{self.name}")
+        return readme(self.package)
 
     @property
-    def wrong(self) -> Side:
+    def wrong(self) -> TrapProgram:
         """The program that is wrong."""
-        return self._side("wrong")
+        return self._program("wrong")
 
     @property
-    def right(self) -> Side:
+    def right(self) -> TrapProgram:
         """The program that is right."""
-        return self._side("right")
+        return self._program("right")
 
-    def _side(self, which: str) -> Side:
-        for module in iter_modules(self.folder.__path__):
-            ecosystem = ecosystem_of(module.name)
-            if ecosystem is not None and module.name == f"{ecosystem.name}_{which}":
-                return Side(self.folder.__name__, ecosystem, which)
+    def tried(self) -> str:
+        """Run both programs; return {"name", "wrong", "right"} as JSON, of each its numbers or why there are none."""
+        return json.dumps({"name": self.name, "wrong": self.wrong.attempt(), "right": self.right.attempt()})
+
+    def _program(self, which: str) -> TrapProgram:
+        for backend, variant in programs_in(self.package):
+            if variant == which:
+                return TrapProgram(self.package, backend, variant)
         raise ValueError(f"the trap {self.name!r} has no program <ecosystem>_{which}.py")
 
 
 @cache
 def traps() -> tuple[Trap, ...]:
-    """All traps, in the order of a lecture."""
-    found = [Trap(module.name) for module in iter_modules(folders.__path__) if module.ispkg]
-    return tuple(sorted(found, key=lambda trap: (trap.folder.CHAPTER, trap.name)))
+    """Return all traps, in the order of a lecture. Raises TypeError for a folder that says none."""
+    found: list[Any] = []
+    for module in iter_modules(folders.__path__):
+        if module.ispkg:
+            found.append(vars(import_module(f"{folders.__name__}.{module.name}")).get("TRAP"))
+            if not isinstance(found[-1], Trap):
+                raise TypeError(f"traps/{module.name}/__init__.py must define TRAP, a Trap, not {found[-1]!r}")
+    return tuple(sorted(found, key=lambda trap: (trap.chapter, trap.name)))
 
 
-def find(name: str) -> Trap:
-    """The trap called `name`; ValueError names the ones there are."""
+def trap(name: str) -> Trap:
+    """Return the trap called `name`; ValueError names the ones there are."""
     for candidate in traps():
         if candidate.name == name:
             return candidate

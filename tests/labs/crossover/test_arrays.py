@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from compute.labs.crossover import gpu_arrays
-from compute.labs.crossover.gpu_arrays import JaxCuda, TorchCuda
+from compute.labs.crossover import ecosystems
+from compute.labs.crossover.ecosystems import JaxCuda, TorchCuda
 
 
 class Tensor(np.ndarray):
@@ -123,16 +123,16 @@ def test_why_there_is_no_gpu_for_them(monkeypatch):
 
 def test_asking_what_is_missing_imports_neither(monkeypatch):
     """The page asks in the server, which must not hold a GPU."""
-    monkeypatch.setattr(gpu_arrays, "import_module", lambda name: pytest.fail(f"{name} was imported"))
-    monkeypatch.setattr(gpu_arrays, "_gpus", lambda: 0)
+    monkeypatch.setattr(ecosystems, "import_module", lambda name: pytest.fail(f"{name} was imported"))
+    monkeypatch.setattr(ecosystems, "_gpus", lambda: 0)
     assert TorchCuda.missing() == "PyTorch is installed but there is no NVIDIA GPU or driver"
     assert JaxCuda.missing() == "JAX is installed but there is no NVIDIA GPU or driver"
-    monkeypatch.setattr(gpu_arrays, "_gpus", lambda: 1)
-    monkeypatch.setattr(gpu_arrays, "version", lambda name: "2.13.0+cpu")
+    monkeypatch.setattr(ecosystems, "_gpus", lambda: 1)
+    monkeypatch.setattr(ecosystems, "version", lambda name: "2.13.0+cpu")
     assert TorchCuda.missing() == "PyTorch is installed without CUDA"
     assert JaxCuda.missing() == "JAX is installed without its CUDA plugin"
-    monkeypatch.setattr(gpu_arrays, "version", lambda name: "2.13.0")
-    monkeypatch.setattr(gpu_arrays, "find_spec", lambda name: name == "jax_cuda12_plugin")
+    monkeypatch.setattr(ecosystems, "version", lambda name: "2.13.0")
+    monkeypatch.setattr(ecosystems, "find_spec", lambda name: name == "jax_cuda12_plugin")
     assert (TorchCuda.missing(), JaxCuda.missing()) == (None, None)
 
 

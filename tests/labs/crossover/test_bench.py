@@ -15,13 +15,11 @@ from compute.__main__ import main
 from compute.bench import report
 from compute.bench.rows import Plan as BenchPlan
 from compute.bench.rows import Results
-from compute.labs.crossover import benching, recorded, results, table
-from compute.labs.crossover import benchmark as work
+from compute.labs.crossover import benchmark, recorded, results
 from compute.labs.crossover import sweep as sweeps
-from compute.labs.crossover.catalogue import Way, workload, workloads
-from compute.labs.crossover.conclusions import claims
 from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.sweep import Sweep
+from compute.labs.crossover.workload import Case, Way, workload, workloads
 from tests.comparing import NoMeter
 from tests.labs.crossover.test_sweep import A, B, Clock, Scripted, broken, finish, plan
 
@@ -32,14 +30,16 @@ QUICK = ("--sizes", "10,100", "--ways", "cpu_numpy,cpu_numba", "--budget", "0.4"
 @pytest.fixture(autouse=True)
 def no_roofs(monkeypatch):
     """The roofs take seconds and have tests of their own."""
-    monkeypatch.setattr(benching, "Meter", NoMeter)
-    monkeypatch.setattr(benching.Bench, "_roofs", lambda run, ways, dtype: {"host": Roof("host", dtype, 1e9, 1e9)})
+    monkeypatch.setattr(benchmark, "Meter", NoMeter)
+    monkeypatch.setattr(
+        benchmark.SweepBench, "_roofs", lambda run, ways, dtype: {"host": Roof("host", dtype, 1e9, 1e9)}
+    )
 
 
 @pytest.fixture
 def scripted(monkeypatch):
     """Times that are given, by (way, n)."""
-    monkeypatch.setattr(sweeps, "Stand", Scripted)
+    monkeypatch.setattr(sweeps, "WorkloadRunner", Scripted)
     return Scripted
 
 
@@ -98,7 +98,7 @@ def test_two_runs_overlap_in_their_quartiles_and_a_noisy_one_says_so(scripted):
         spreads.append({(row.extra["way"], row.case.size): row.measurement.step for row in rows})
         noisy = {row.extra["way"]: row.measurement.noisy for row in rows}
         assert noisy == {"cpu_numpy_a": False, "cpu_numpy_b": True}
-        assert "noisy" in " ".join(table._cell(row) for row in rows)
+        assert "noisy" in " ".join(results._cell(row) for row in rows)
     for key in spreads[0]:
         once, again = (run[key] for run in spreads)
         assert once != again
@@ -119,7 +119,7 @@ def test_quartiles_hold_what_differs_from_visit_to_visit(monkeypatch):
         def time(self, steps):
             return replace(super().time(steps), compute=1e-9 * self._case.n * steps * self._mood)
 
-    monkeypatch.setattr(sweeps, "Stand", Moody)
+    monkeypatch.setattr(sweeps, "WorkloadRunner", Moody)
     monkeypatch.setattr(Scripted, "seconds", lambda way, n: 1.0)
     sizes = tuple(range(1000, 1040))
     once, again = (finish(Sweep(plan(A, sizes=sizes, budget=1e-3), Clock(1.0))).series("cpu_numpy_a") for _ in "ab")
@@ -137,7 +137,7 @@ def test_a_row_has_what_exports_and_speed_ups_need(scripted):
     assert [sample.timing.first_call for sample in numpy.samples] == [True] + [False] * numpy.measurement.step.n
     assert all(sample.ended >= sample.began for sample in numpy.samples)
     assert numba.extra["percent_of_roof"] == pytest.approx(50)
-    document = report.as_record(Results([numpy, numba]), BenchPlan("crossover", (), ()), "x", work)
+    document = report.as_record(Results([numpy, numba]), BenchPlan("crossover", (), ()), "x", benchmark)
     record.check(document, "here")
     for key in ("workload", "way", "size"):
         broken = json.loads(json.dumps(document))
@@ -147,14 +147,16 @@ def test_a_row_has_what_exports_and_speed_ups_need(scripted):
 
 
 def test_the_default_sizes_are_about_six_and_reach_what_was_cited():
-    for w, dtype in product(workloads(), work.DTYPES):
-        sizes = {case.size for case in work.cases({**OPTIONS, "workloads": (w.name,)}, (dtype,), False)}
+    for w, dtype in product(workloads(), benchmark.DTYPES):
+        sizes = {case.size for case in benchmark.cases({**OPTIONS, "workloads": (w.name,)}, (dtype,), False)}
         assert 4 <= len(sizes) <= 8
-        for cited in w.folder.CITED:
+        for cited in w.cited:
             assert cited.n in sizes or cited.n > w.sizes[1] or cited.dtype not in ("", dtype)
-        for test in (claim.test for claim in claims(w)):
+        for test in (claim.test for claim in w.claims):
             assert getattr(test, "slow", None) is None or test.n in sizes or test.dtype != dtype
-    float32, float64 = (work.cases({**OPTIONS, "workloads": ("add_one",)}, (dtype,), False) for dtype in work.DTYPES)
+    float32, float64 = (
+        benchmark.cases({**OPTIONS, "workloads": ("add_one",)}, (dtype,), False) for dtype in benchmark.DTYPES
+    )
     assert max(case.size for case in float64) == 10**8
     assert max(case.size for case in float32) == 10**7  # no tutorial took more in this type
 
@@ -182,24 +184,26 @@ def test_a_missing_library_is_said_once(capsys):
     found = json.loads(capsys.readouterr().out)
     assert {way.backend.name for way in workload("square").ways() if way.missing} == set(found["missing"])
     assert [result["way"] for result in found["results"]] == ["cpu_numpy"]
-    asked = benching.Bench(BenchPlan("crossover", (), ("cpu_numpy",)), print)._present(workload("square").ways())
+    asked = benchmark.SweepBench(BenchPlan("crossover", (), ("cpu_numpy",)), print)._present(workload("square").ways())
     assert {way.backend.name for way in asked} == {"cpu_numpy"}
 
 
 def test_a_limit_or_an_error_ends_a_curve_but_loses_nothing(monkeypatch):
     chosen = {**OPTIONS, "workloads": ("add_one", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
-    cases = work.cases(chosen, ("float64",), False)
+    cases = benchmark.cases(chosen, ("float64",), False)
     silent = lambda *words: None  # noqa: E731
     clock = itertools.count(step=2).__next__  # two seconds whenever it is read
     plan = BenchPlan("crossover", tuple(replace(case, limit=80.0) for case in cases), ("cpu_numpy",), 0.4)
-    cut = benching.Bench(plan, silent, clock).run().rows
+    cut = benchmark.SweepBench(plan, silent, clock).run().rows
     reasons = {row.reason for row in cut if row.status == "skipped"}
     assert reasons == {"not timed: the time for all was over"}
     assert {row.case.workload for row in cut if row.status == "measured"} == {"add_one"}
     assert [row.case.size for row in cut if row.case.workload == "sort"] == [10]  # that it was not begun, once
-    monkeypatch.setattr(workload("add_one").folder, "reference", broken)
+    right = Case.reference
+    fail = {"add_one": lambda case, inputs: broken(inputs)}
+    monkeypatch.setattr(Case, "reference", lambda case, inputs: fail.get(case.workload.name, right)(case, inputs))
     plan = BenchPlan("crossover", tuple(cases), ("cpu_numpy",), 0.4)
-    found = benching.Bench(plan, silent).run().rows
+    found = benchmark.SweepBench(plan, silent).run().rows
     of = {name: {row.status for row in found if row.case.workload == name} for name in ("add_one", "sort")}
     assert of == {"add_one": {"skipped"}, "sort": {"measured"}}
     assert found[0].reason == "not timed: RuntimeError: no such kernel"
@@ -218,13 +222,13 @@ def test_a_bench_goes_round_its_curves_with_nothing_open_between_them(scripted, 
         def transfer(self):
             return 0.0
 
-    monkeypatch.setattr(sweeps, "Stand", Logged)
+    monkeypatch.setattr(sweeps, "WorkloadRunner", Logged)
     scatter = np.random.default_rng(0)
     monkeypatch.setattr(Scripted, "seconds", lambda way, n: 1e-6 * scatter.uniform(0.5, 1.5))
     chosen = {**OPTIONS, "workloads": ("add_one", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
-    plan = BenchPlan("crossover", tuple(work.cases(chosen, ("float64",), False)), ("cpu_numpy",), 1e-3)
+    plan = BenchPlan("crossover", tuple(benchmark.cases(chosen, ("float64",), False)), ("cpu_numpy",), 1e-3)
     told = []
-    made = benching.Bench(plan, lambda text, done: told.append((text, done)), Clock(1.0)).run()
+    made = benchmark.SweepBench(plan, lambda text, done: told.append((text, done)), Clock(1.0)).run()
     assert {row.status for row in made.rows} == {"measured"}
     turns = [(name, {n for _, n in visits}) for name, visits in itertools.groupby(log, key=lambda entry: entry[0])]
     assert turns == [("add_one", {10, 100}), ("sort", {10, 100})] * sweeps.ROUNDS

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from compute.labs.crossover import conclusions
-from compute.labs.crossover.catalogue import workload, workloads
-from compute.labs.crossover.claims import Alike, LikeForLike, Plausible, Ratio, speed_up
-from compute.labs.crossover.claims import Way as Side
+from compute.labs.crossover.claims import Alike, LikeForLike, MeasuredWay, Plausible, Ratio, conclusions, speed_up
 from compute.labs.crossover.recorded import RecordedCurve
+from compute.labs.crossover.workload import workload, workloads
 from compute.timings import Spread
 
-SLOW, FAST, FAIR = Side("cpu_numpy"), Side("gpu_cupy"), Side("cpu_numba")
+SLOW, FAST, FAIR = MeasuredWay("cpu_numpy"), MeasuredWay("gpu_cupy"), MeasuredWay("cpu_numba")
 
 
 def curve(way, seconds, of="add_one", n=10**6, dtype="float64", scatter=0.01, **values):
@@ -93,25 +91,25 @@ def test_settings_tell_curves_apart():
         curve("gpu_numba_atomics", 1.0, of="histogram", settings=many),
         curve("gpu_numba_atomics", 3.0, of="histogram", settings=few),
     ]
-    test = Ratio(Side("gpu_numba_atomics", few), Side("gpu_numba_atomics"), 10**6, "float64", 2.7)
+    test = Ratio(MeasuredWay("gpu_numba_atomics", few), MeasuredWay("gpu_numba_atomics"), 10**6, "float64", 2.7)
     assert verdict(test, *curves) == "holds"
     assert verdict(test, curves[0]) == "not measured yet"
 
 
 def test_without_a_record_nothing_is_concluded_and_the_newest_that_says_something_counts():
-    assert {found.verdict for found in conclusions.conclusions([])} == {"not measured yet"}
+    assert {found.verdict for found in conclusions([])} == {"not measured yet"}
     old = [curve("gpu_cupy", 1.0, of="quadratic"), curve("gpu_cupy_elementwise", 0.1, of="quadratic")]
     new = [curve("gpu_cupy", 1.0, of="quadratic", date="2026-02-02")]
-    (found,) = (c for c in conclusions.conclusions([*new, *old]) if c.workload == "quadratic")
+    (found,) = (c for c in conclusions([*new, *old]) if c.workload == "quadratic")
     assert (found.verdict, found.where) == ("holds", ("a machine", "2026-01-01"))
     assert found.ours.startswith("10 times (9.8")
 
 
 @pytest.mark.parametrize("w", workloads(), ids=lambda w: w.name)
 def test_a_claim_names_ways_n_and_settings_that_there_are(w):
-    assert conclusions.claims(w)
-    for claim in conclusions.claims(w):
-        sides = [value for value in vars(claim.test).values() if isinstance(value, Side)]
+    assert w.claims
+    for claim in w.claims:
+        sides = [value for value in vars(claim.test).values() if isinstance(value, MeasuredWay)]
         for side in (*sides, *getattr(claim.test, "ways", ())):
             w.way(side.name)
             w.case(1, **side.settings)
@@ -122,13 +120,13 @@ def test_a_claim_names_ways_n_and_settings_that_there_are(w):
 
 def test_times_of_two_runs_are_not_compared():
     curves = [curve(way, 1.0, of="quadratic", run=way) for way in ("gpu_cupy", "gpu_cupy_elementwise")]
-    (found,) = (c for c in conclusions.conclusions(curves) if c.workload == "quadratic")
+    (found,) = (c for c in conclusions(curves) if c.workload == "quadratic")
     assert found.verdict == "not measured yet"
 
 
 def test_the_recorded_curves_give_a_verdict_on_every_claim():
     """Whatever was recorded: no file in assets/timings breaks the page."""
-    found = conclusions.conclusions()
-    assert len(found) == sum(len(conclusions.claims(w)) for w in workloads())
+    found = conclusions()
+    assert len(found) == sum(len(w.claims) for w in workloads())
     for conclusion in found:
         assert (conclusion.verdict == "not measured yet") == (conclusion.ours == "") == (conclusion.where == ("", ""))

@@ -15,10 +15,10 @@ from compute.export import data_files, figures
 from compute.export.formats import write_drawing
 from compute.export.render import LiveState
 from compute.export.scene import Scene, SceneError
-from compute.labs.crossover import Crossover, catalogue, lab, picture, recorded
+from compute.labs.crossover import Crossover, lab, picture, recorded
 from compute.labs.crossover import sweep as sweeps
-from compute.labs.crossover.catalogue import workloads
 from compute.labs.crossover.roofline import Roof, curves
+from compute.labs.crossover.workload import Way, workloads
 from compute.timings import Spread
 from tests.labs.crossover.test_sweep import Scripted
 
@@ -32,7 +32,7 @@ TRUTH = {"cpu_numpy": lambda n: 1e-9 * n, "cpu_numba": lambda n: 1e-7 * n**0.5} 
 @pytest.fixture(autouse=True)
 def scripted(monkeypatch):
     """Times that are given, and a roof of 1 GB/s and 1 GFLOP/s."""
-    monkeypatch.setattr(sweeps, "Stand", Scripted)
+    monkeypatch.setattr(sweeps, "WorkloadRunner", Scripted)
     monkeypatch.setattr(Scripted, "seconds", staticmethod(lambda way, n: TRUTH[way](n)), raising=False)
     monkeypatch.setattr(lab, "parts_of_roof", lambda device, dtype: ())
     monkeypatch.setattr(lab, "roof_of", lambda device, dtype: Roof("host", dtype, 1e9, 1e9))
@@ -106,7 +106,7 @@ def test_recorded_curves_of_absent_ways_are_hollow_and_cited_figures_hatched(mon
     """Not those of another dtype, of other caches, of ways that can run here, or at n that are not asked for."""
     others = [replace(CURVE, dtype="float32"), replace(CURVE, evict=True), replace(CURVE, way="cpu_numpy")]
     monkeypatch.setattr(recorded, "library", lambda folder=None: [*others, CURVE])
-    monkeypatch.setattr(catalogue.Way, "missing", property(lambda way: "no GPU" * (way.backend.device == "cuda")))
+    monkeypatch.setattr(Way, "missing", property(lambda way: "no GPU" * (way.backend.device == "cuda")))
     values = VALUES | {"most": 10**8}
     with closing(Crossover(**values)) as made:
         shown = figures.drawn(made, made.frame(), Scene("crossover", values, (300, 400), part="time"))
@@ -129,7 +129,7 @@ def test_the_best_here_is_compared_with_what_was_recorded_as_on_the_page(done, m
     spread = Spread(2e-5, 2e-5, 2e-5, 9)
     curve = replace(CURVE, series=dict.fromkeys((100, 10**4, 10**6), spread))
     monkeypatch.setattr(recorded, "library", lambda folder=None: [curve])
-    monkeypatch.setattr(catalogue.Way, "missing", property(lambda way: "no GPU" * (way.backend.device == "cuda")))
+    monkeypatch.setattr(Way, "missing", property(lambda way: "no GPU" * (way.backend.device == "cuda")))
     mark = drawn(done, "time").lines[-1]
     assert " ".join(mark.get_label().split()) == "CuPy (recorded) is faster than Numba from n ≈ 40,000 on"
     assert mark.get_xdata()[0] == pytest.approx(10 ** (4 + 2 * np.log10(2)))
@@ -187,5 +187,5 @@ def test_a_sweep_that_had_not_ended_is_shown_and_begins_anew():
 
 @pytest.mark.parametrize("of", workloads(), ids=lambda of: of.name)
 def test_every_axis_says_what_n_counts(of):
-    assert of.axis == f"n [{of.folder.COUNTED}]"
-    assert of.folder.COUNTED
+    assert of.axis == f"n [{of.counted}]"
+    assert of.counted

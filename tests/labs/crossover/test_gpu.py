@@ -9,11 +9,11 @@ import pytest
 
 from compute.backends import backend
 from compute.labs.crossover import Crossover, picture
-from compute.labs.crossover.catalogue import DTYPES, workload, workloads
-from compute.labs.crossover.plan import Plan
-from compute.labs.crossover.stand import Stand
+from compute.labs.crossover.plan import SweepPlan
+from compute.labs.crossover.runner import WorkloadRunner
 from compute.labs.crossover.sweep import Sweep
-from compute.labs.crossover.trap import Trap, traps
+from compute.labs.crossover.trap import trap, traps
+from compute.labs.crossover.workload import DTYPES, workload, workloads
 
 pytestmark = pytest.mark.gpu
 WAYS = [way for w in workloads() for way in w.ways() if way.backend.device == "cuda"]
@@ -33,22 +33,22 @@ def test_a_way_agrees_and_can_be_timed(way, dtype):
     for n, values in product((1, 7, 333, LARGE.get(w.name, 1_000_003)), product(*w.settings.values())):
         case = w.case(n, dtype, **dict(zip(w.settings, values, strict=True)))
         inputs = case.inputs(seed=5)
-        with Stand(way, case, inputs) as stand:
-            found = stand.check(case.reference(inputs))
+        with WorkloadRunner(way, case, inputs) as runner:
+            found = runner.check(case.reference(inputs))
             assert found.difference <= case.tolerance, (n, values)
             assert found.first_call > 0
-            assert stand.time(3).compute > 0
-            assert stand.transfer() >= 0
-    with Stand(way, case, inputs) as stand:
-        stand.evict()
-        assert stand.time(1).compute > 0
+            assert runner.time(3).compute > 0
+            assert runner.transfer() >= 0
+    with WorkloadRunner(way, case, inputs) as runner:
+        runner.evict()
+        assert runner.time(1).compute > 0
 
 
 def test_a_sweep_over_the_gpu_s_ways_has_transfers_and_launches():
     ways = [way for way in workload("add_one").ways() if not way.missing]
     if all(way.backend.device == "host" for way in ways):
         pytest.skip("no way to a GPU: " + "; ".join(f"{w.name}: {w.missing}" for w in WAYS[:3]))
-    sweep = Sweep(Plan(workload("add_one"), tuple(ways), (1000, 10**6), budget=2.0, split=True))
+    sweep = Sweep(SweepPlan(workload("add_one"), tuple(ways), (1000, 10**6), budget=2.0, split=True))
     for _ in sweep.measure():
         pass
     for point in sweep.points.values():
@@ -81,11 +81,11 @@ def test_a_trap_s_programs_see_what_they_say(trap):
 
 
 def test_what_the_traps_say_of_a_gpu_holds():
-    wraps, race = Trap("out_of_bounds"), Trap("in_place_race")
+    wraps, race = trap("out_of_bounds"), trap("in_place_race")
     require(wraps.wrong)
     require(race.wrong)
     assert wraps.wrong.run(10)["element"] == 1  # a[11 % 10]
     assert isnan(wraps.right.run(10)["element"])
     assert race.wrong.run()["wrong_cells"] > 0
     assert race.right.run()["wrong_cells"] == 0
-    assert Trap("float64_literals").right.run()["result"] == pytest.approx(2, rel=2e-7)
+    assert trap("float64_literals").right.run()["result"] == pytest.approx(2, rel=2e-7)

@@ -13,11 +13,9 @@ from compute.devices import Host
 from compute.engine import Closed, Refused, Supervisor
 from compute.labs.crossover import Crossover, lab, picture, recorded, results
 from compute.labs.crossover import sweep as sweeps
-from compute.labs.crossover.catalogue import Way, workload
-from compute.labs.crossover.checks import Checks
-from compute.labs.crossover.plan import Plan
-from compute.labs.crossover.point import Point
+from compute.labs.crossover.plan import Point, SweepPlan
 from compute.labs.crossover.roofline import Roof
+from compute.labs.crossover.workload import Way, workload
 from tests.comparing import NoMeter
 from tests.engine.faulty import Client
 from tests.labs.crossover.test_sweep import A, B, Scripted
@@ -37,7 +35,7 @@ def no_roofs(monkeypatch):
 @pytest.fixture
 def scripted(monkeypatch):
     """Times that are given, by (way, n); no array is made."""
-    monkeypatch.setattr(sweeps, "Stand", Scripted)
+    monkeypatch.setattr(sweeps, "WorkloadRunner", Scripted)
     return Scripted
 
 
@@ -213,14 +211,14 @@ def test_it_lives_with_the_gpu_if_there_is_one(monkeypatch):
     on_host = Crossover(**LITTLE, ways=["cpu_numpy", "gpu_cupy"])
     on_host.run()
     assert picture.lines(on_host.frame())["gpu_cupy"].status == "missing"
-    reason = lab.Elsewhere("add_one", here, "").missing
+    reason = lab.GpuWayOnHost("add_one", here, "").missing
     assert reason == "this lab is open on the host; open it with a GPU's backend"
 
 
 def test_larger_n_that_would_hold_up_others_are_skipped():
-    plan = Plan(workload("add_one"), (A, B), (10, 100, 1000), longest=0.5)
+    plan = SweepPlan(workload("add_one"), (A, B), (10, 100, 1000), longest=0.5)
     points = {(way.name, n): Point(way, n) for way in plan.ways for n in plan.sizes}
-    checks = Checks(plan, points)
+    checks = sweeps.Checks(plan, points)
     a, b = ([points[f"cpu_numpy_{way}", n] for n in plan.sizes] for way in "ab")
     a[0].call_seconds, a[0].handling = 1e-6, 2.0
     assert checks._too_slow(a[1], plan.case(100)) == ""  # it compiled
@@ -229,7 +227,7 @@ def test_larger_n_that_would_hold_up_others_are_skipped():
     assert reason == "its arrays would take about 0.6 s to handle; 0.5 s are allowed"
     a[0].n, a[0].handling = 10**7, 0.06  # 160 MB: no wonder
     late, case = Point(A, 10**8), plan.case(10**8)
-    assert "about 0.6 s to handle" in Checks(plan, {("cpu_numpy_a", 10**7): a[0]})._too_slow(late, case)
+    assert "about 0.6 s to handle" in sweeps.Checks(plan, {("cpu_numpy_a", 10**7): a[0]})._too_slow(late, case)
     b[0].call_seconds, b[0].handling = 0.101, 0.0
     reason = checks._too_slow(b[1], plan.case(100))
     assert reason == "would take about 1 s a call; 0.5 s are allowed"

@@ -10,8 +10,8 @@ from compute.backends import Backend
 from compute.bench import bandwidth, fma
 from compute.devices import Host
 from compute.labs.crossover import roofline
-from compute.labs.crossover.catalogue import Way, workload
-from compute.labs.crossover.roofline import Roof, dot, roof_of
+from compute.labs.crossover.roofline import Roof, roof_of, roofline_point
+from compute.labs.crossover.workload import Way, workload
 from compute.timings import Measurement, Spread
 
 
@@ -22,7 +22,7 @@ def measured(seconds):
 def test_a_pass_through_memory_is_compared_with_the_bandwidth():
     """1000 float64: 16 000 bytes and 1000 additions in 2 us are 8 GB/s and 0.5 GFLOP/s; 80 % of 10 GB/s."""
     w = workload("add_one")
-    found = dot(w.way("cpu_numpy"), w.case(1000), measured(2e-6), Roof("host", "float64", 10e9, 1e12))
+    found = roofline_point(w.way("cpu_numpy"), w.case(1000), measured(2e-6), Roof("host", "float64", 10e9, 1e12))
     assert found.moved == pytest.approx(8e9)
     assert found.flops == pytest.approx(0.5e9)
     assert found.intensity == pytest.approx(1 / 16)
@@ -33,14 +33,14 @@ def test_a_pass_through_memory_is_compared_with_the_bandwidth():
 def test_a_matrix_product_is_compared_with_the_arithmetic():
     """n = 1000: 1000 x 500 x 700 multiply-adds and 1000 x 700 additions, 0.7007 GFLOP in 1 s: 70.07 % of 1 GFLOP/s."""
     w = workload("column_sums")
-    found = dot(w.way("cpu_numpy"), w.case(1000), measured(1.0), Roof("host", "float64", 10e9, 1e9))
+    found = roofline_point(w.way("cpu_numpy"), w.case(1000), measured(1.0), Roof("host", "float64", 10e9, 1e9))
     assert found.percent == pytest.approx(70.07)
 
 
 def test_a_way_that_does_less_is_measured_by_what_it_does():
     """The shortcut: 1000 x 500 additions and 500 x 700 multiply-adds, 1.2 MFLOP."""
     w = workload("column_sums")
-    found = dot(w.way("cpu_numpy_shortcut"), w.case(1000), measured(1.0), Roof("host", "float64", 10e9, 1e9))
+    found = roofline_point(w.way("cpu_numpy_shortcut"), w.case(1000), measured(1.0), Roof("host", "float64", 10e9, 1e9))
     assert found.flops == pytest.approx(1.2e6)
     assert found.intensity == pytest.approx(1.2e6 / (8 * (500_000 + 350_000 + 700)))
 
@@ -49,8 +49,8 @@ def test_what_comes_over_the_bus_has_no_roof():
     w = workload("transfer")
     over, here = Way("transfer", Backend("cpu_numpy", "cuda", Host, (), "Remote"), ""), w.way("cpu_numpy")
     roof = Roof("cuda", "float64", 10e9, 1e12)
-    assert isnan(dot(over, w.case(1000), measured(2e-6), roof).percent)
-    assert dot(here, w.case(1000), measured(2e-6), roof).percent == pytest.approx(80)
+    assert isnan(roofline_point(over, w.case(1000), measured(2e-6), roof).percent)
+    assert roofline_point(here, w.case(1000), measured(2e-6), roof).percent == pytest.approx(80)
 
 
 def test_the_ridge_is_where_both_roofs_meet():
@@ -73,4 +73,4 @@ def test_the_roof_is_what_the_bench_measured(monkeypatch):
 def test_a_roof_of_another_dtype_is_refused():
     w = workload("add_one")
     with pytest.raises(ValueError, match="the roof is of float32, the measurement of float64"):
-        dot(w.way("cpu_numpy"), w.case(10), measured(1.0), Roof("host", "float32", 1e9, 1e9))
+        roofline_point(w.way("cpu_numpy"), w.case(10), measured(1.0), Roof("host", "float32", 1e9, 1e9))

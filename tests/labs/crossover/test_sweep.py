@@ -15,13 +15,13 @@ import pytest
 from compute.backends import Backend
 from compute.bench.measure import LEAST
 from compute.devices import Host, HostStopwatch
-from compute.labs.crossover import stand as stands
+from compute.labs.crossover import runner as runners
 from compute.labs.crossover import sweep as sweeps
-from compute.labs.crossover.catalogue import Way, workload
 from compute.labs.crossover.ecosystems import Extra, ecosystem_of
-from compute.labs.crossover.plan import Plan
-from compute.labs.crossover.stand import Found, Stand
+from compute.labs.crossover.plan import SweepPlan
+from compute.labs.crossover.runner import FirstCall, WorkloadRunner
 from compute.labs.crossover.sweep import ROUNDS, TRANSFERS, Sweep
+from compute.labs.crossover.workload import Case, Way, workload
 from compute.timings import Timing
 
 NUMPY = ecosystem_of("cpu_numpy")
@@ -52,7 +52,7 @@ def broken(a):
 
 
 def plan(*ways, sizes=(10, 100, 1000), **values):
-    return Plan(workload("add_one"), ways, sizes, **{"budget": 0.3, **values})
+    return SweepPlan(workload("add_one"), ways, sizes, **{"budget": 0.3, **values})
 
 
 def finish(sweep):
@@ -92,9 +92,8 @@ def test_a_way_whose_file_cannot_be_imported_is_reported_too(scripted):
 
 def test_no_reference_is_computed_for_an_n_that_no_way_reaches(scripted, monkeypatch):
     scripted.seconds = lambda way, n: 1e-2 * n
-    folder, seen = workload("add_one").folder, []
-    reference = folder.reference
-    monkeypatch.setattr(folder, "reference", lambda a: seen.append(a.size) or reference(a))
+    reference, seen = Case.reference, []
+    monkeypatch.setattr(Case, "reference", lambda case, inputs: seen.append(case.n) or reference(case, inputs))
     sweep = finish(Sweep(plan(A, budget=1.2), Clock(1e-3)))
     assert [point.status for point in sweep.points.values()] == ["measured", "skipped", "skipped"]
     assert seen == [10]
@@ -124,18 +123,18 @@ def test_real_ways_are_measured_with_first_call_launch_and_transfer():
 
 
 def test_evicting_times_one_call_at_a_time(monkeypatch):
-    monkeypatch.setitem(stands.SCRATCH_BYTES, "cpu", 2**12)
-    stands._scratch.clear()
+    monkeypatch.setitem(runners.SCRATCH_BYTES, "cpu", 2**12)
+    runners._scratch.clear()
     sweep = finish(Sweep(plan(workload("add_one").way("cpu_numpy"), evict=True)))
     assert {timing.steps for point in sweep.points.values() for timing in point.timings} == {1}
-    (scratch,) = stands._scratch.values()
+    (scratch,) = runners._scratch.values()
     assert scratch[0] == scratch[-1] >= 3 * ROUNDS
-    stands.forget_scratch()
-    assert not stands._scratch
+    runners.forget_scratch()
+    assert not runners._scratch
 
 
 class Scripted:
-    """A stand whose times are given: `seconds` of (way, n), one after the other."""
+    """A runner whose times are given: `seconds` of (way, n), one after the other."""
 
     seconds: object = None
     log: ClassVar[list[tuple[str, str, int]]] = []
@@ -153,7 +152,7 @@ class Scripted:
 
     def check(self, truth):
         self.log.append(("check", self._way.name, self._case.n))
-        return Found(0.0, 1.0)
+        return FirstCall(0.0, 1.0)
 
     def time(self, steps):
         self.log.append(("time", self._way.name, self._case.n))
@@ -162,7 +161,7 @@ class Scripted:
 
 @pytest.fixture
 def scripted(monkeypatch):
-    monkeypatch.setattr(sweeps, "Stand", Scripted)
+    monkeypatch.setattr(sweeps, "WorkloadRunner", Scripted)
     monkeypatch.setattr(Scripted, "log", [])
     return Scripted
 
@@ -322,21 +321,21 @@ class Remote(Host):
 def test_a_transfer_is_the_inputs_there_and_the_results_back():
     remote = Way("quadratic", Backend("cpu_numpy", "cuda", Remote, (), "Remote"), "")
     case = workload("quadratic").case(50)
-    with Stand(remote, case, case.inputs(0)) as stand:
+    with WorkloadRunner(remote, case, case.inputs(0)) as runner:
         Remote.carried.clear()
-        assert stand.transfer() > 0
+        assert runner.transfer() > 0
     assert Remote.carried == ["there"] * 3 + ["back"]
 
 
 def test_data_in_main_memory_are_evicted_from_the_host_s_caches(monkeypatch):
-    monkeypatch.setitem(stands.SCRATCH_BYTES, "cpu", 2**12)
-    stands._scratch.clear()
+    monkeypatch.setitem(runners.SCRATCH_BYTES, "cpu", 2**12)
+    runners._scratch.clear()
     remote = Way("transfer", Backend("cpu_numpy", "cuda", Remote, (), "Remote"), "")
     case = workload("transfer").case(50)
-    with Stand(remote, case, case.inputs(0)) as stand:
-        stand.evict()
-    assert list(stands._scratch) == [("cpu_numba", "host")]
-    stands._scratch.clear()
+    with WorkloadRunner(remote, case, case.inputs(0)) as runner:
+        runner.evict()
+    assert list(runners._scratch) == [("cpu_numba", "host")]
+    runners._scratch.clear()
 
 
 def test_the_last_result_lives_until_its_time_is_known(monkeypatch):
@@ -358,8 +357,8 @@ def test_the_last_result_lives_until_its_time_is_known(monkeypatch):
 
     monkeypatch.setattr(Host, "stopwatch", lambda self: Watch())
     case = workload("add_one").case(5)
-    with Stand(planted("result", call), case, case.inputs(0)) as stand:
-        stand.time(3)
+    with WorkloadRunner(planted("result", call), case, case.inputs(0)) as runner:
+        runner.time(3)
     assert len(results) == 3
     assert alive == [True]
 
@@ -374,9 +373,9 @@ def test_bad_plans_are_refused():
         plan(way, sizes=(10**9,))
 
 
-def test_a_stand_s_transfer_is_timed_only_where_there_is_one():
+def test_a_transfer_is_timed_only_where_there_is_one():
     case = workload("add_one").case(5)
-    with Stand(workload("add_one").way("cpu_numpy"), case, case.inputs(0)) as stand:
-        assert stand.transfer() == 0
+    with WorkloadRunner(workload("add_one").way("cpu_numpy"), case, case.inputs(0)) as runner:
+        assert runner.transfer() == 0
         assert isnan(Timing("x", "", 0, 5).step_seconds)
-        assert stand.time(3).steps == 3
+        assert runner.time(3).steps == 3

@@ -12,7 +12,7 @@ import pytest
 
 from compute.backends import Backend
 from compute.devices import Host
-from compute.labs.crossover.trap import Side, Trap, traps
+from compute.labs.crossover.trap import TrapProgram, trap, traps
 from tests import cupy_on_cpu
 from tests.sass import straight_runs
 from tests.simulator import simulate
@@ -22,8 +22,8 @@ NAMES = [trap.name for trap in traps()]
 
 def side(name, which):
     """A program of a trap, to be run with NumPy in the place of CuPy."""
-    found = getattr(Trap(name), which)
-    return Side(found.package, Backend(found.backend.name, "host", Host, (), "CuPy"), which)
+    found = trap(name).wrong if which == "wrong" else trap(name).right
+    return TrapProgram(found.package, Backend(found.backend.name, "host", Host, (), "CuPy"), which)
 
 
 @pytest.fixture
@@ -57,10 +57,10 @@ def test_the_traps_of_the_lecture_are_all_there():
 
 @pytest.mark.parametrize("name", [trap.name for trap in traps() if trap.wrong.backend.device == "host"])
 def test_the_host_s_programs_run_and_see_what_they_say(name):
-    trap = Trap(name)
-    for program in (trap.wrong, trap.right):
+    chosen = trap(name)
+    for program in (chosen.wrong, chosen.right):
         seen = program.run(1000)
-        assert set(seen) == set(trap.seen)
+        assert set(seen) == set(chosen.seen)
         assert all(number > 0 for number in seen.values())
 
 
@@ -71,7 +71,7 @@ def test_the_programs_for_cupy_see_what_they_say(name, which, cupy):
         with pytest.raises(IndexError):
             side(name, which).run(10)
         return
-    assert set(side(name, which).run(100)) == set(Trap(name).seen)
+    assert set(side(name, which).run(100)) == set(trap(name).seen)
 
 
 def test_literals_without_f_are_computed_in_float64(cupy, tmp_path):
@@ -110,7 +110,7 @@ def test_squares_of_complex_numbers_are_right_either_way_in_numpy(which, cupy):
 def test_the_race_is_seen_and_two_arrays_have_none():
     """In Numba's simulator, where the second block of 64 runs after the first and so reads what that has replaced."""
     code = (
-        "import json\nfrom compute.labs.crossover.trap import Trap\ntrap = Trap('in_place_race')\n"
+        "import json\nfrom compute.labs.crossover.trap import trap\ntrap = trap('in_place_race')\n"
         "print(json.dumps([side.run(150)['wrong_cells'] for side in (trap.wrong, trap.right)]))"
     )
     wrong, right = json.loads(simulate(code))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -12,9 +13,10 @@ import pytest
 
 from compute.backends import Backend, BackendUnavailable
 from compute.devices import Host
-from compute.labs.crossover.catalogue import DTYPES, Way, workload, workloads
 from compute.labs.crossover.ecosystems import ECOSYSTEMS, ecosystem_of
-from compute.labs.crossover.stand import Stand
+from compute.labs.crossover.runner import WorkloadRunner
+from compute.labs.crossover.trap import traps
+from compute.labs.crossover.workload import DTYPES, Way, workload, workloads
 from tests import cupy_on_cpu
 from tests.cuda_on_cpu import resources_of
 from tests.simulator import simulate
@@ -35,8 +37,8 @@ def difference(way, n, dtype, **settings):
     """How far the way is from the reference, and what is allowed."""
     case = workload(way.workload).case(n, dtype, **settings)
     inputs = case.inputs(seed=3)
-    with Stand(way, case, inputs) as stand:
-        return stand.check(case.reference(inputs)).difference, case.tolerance
+    with WorkloadRunner(way, case, inputs) as runner:
+        return runner.check(case.reference(inputs)).difference, case.tolerance
 
 
 def ids(way):
@@ -98,7 +100,7 @@ PROGRAM = """
 import json, sys, warnings
 # What numba.cuda.random says of itself in the simulator.
 warnings.filterwarnings("ignore", "(?s).*(nopython=False|xoroshiro128p|object mode|overflow encountered)")
-from compute.labs.crossover.catalogue import DTYPES, workloads
+from compute.labs.crossover.workload import DTYPES, workloads
 from tests.labs.crossover.test_ways import choices, difference, simulated
 found = {}
 for way in (way for w in workloads() for way in w.ways() if way.backend.name == "gpu_numba"):
@@ -134,10 +136,10 @@ def test_numba_s_kernels_agree_in_its_simulator():
 def test_a_workload_s_folder_is_complete(w):
     least, most = w.sizes
     assert 1 <= least < most
-    assert w.folder.ON in ("device", "host")
-    assert set(w.folder.TOLERANCE) == set(DTYPES)
+    assert w.on in ("device", "host")
+    assert set(w.tolerance) == set(DTYPES)
     assert w.title
-    for cited in w.folder.CITED:
+    for cited in w.cited:
         assert str(cited.n).strip("0") == "1"  # tutorials take powers of ten
         assert cited.seconds > 0
         assert cited.dtype in ("", *DTYPES)
@@ -159,7 +161,7 @@ def test_work_grows_with_n_and_dtype(w):
         assert large.moved > small.moved > 0
         assert large.flops > small.flops
         assert double.moved >= small.moved
-        assert double.held >= sum(a.nbytes for a in w.case(w.sizes[0], "float64", **settings).outputs())
+        assert double.memory >= sum(a.nbytes for a in w.case(w.sizes[0], "float64", **settings).outputs())
 
 
 def test_inputs_are_the_same_for_the_same_seed_and_have_the_dtype():
@@ -193,6 +195,46 @@ def test_bad_values_are_named():
         w.way("gpu_magic")
     with pytest.raises(ValueError, match=r"workload must be one of add_one, .*not 'cube'"):
         workload("cube")
+
+
+def test_a_folder_or_a_file_that_lacks_something_is_named(monkeypatch):
+    w = workload("square")
+    for values, text in (
+        ({"sizes": (5, 5)}, r"sizes of square must rise from at least 1, not \(5, 5\)"),
+        ({"tolerance": {"float32": 0.0}}, "tolerance of square must be given for float32, float64"),
+        ({"settings": {"bins": ()}}, "bins of square must have a value"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            replace(w, **values)
+    with pytest.raises(TypeError, match=r"workloads\.square\.cpu_numpy has no function cube"):
+        w.way("cpu_numpy").required("cube")
+    monkeypatch.delattr("compute.labs.crossover.workloads.square.WORKLOAD")
+    with pytest.raises(TypeError, match=r"workloads/square/__init__\.py must define WORKLOAD"):
+        workloads.__wrapped__()
+    monkeypatch.delattr("compute.labs.crossover.traps.zeros.TRAP")
+    with pytest.raises(TypeError, match=r"traps/zeros/__init__\.py must define TRAP"):
+        traps.__wrapped__()
+
+
+def test_extras_write_all_of_an_array_larger_than_the_caches():
+    scratch = np.zeros(4)
+    ecosystem_of("gpu_torch").evict(scratch)
+    assert list(scratch) == [1, 1, 1, 1]
+
+    class Immutable:
+        def __init__(self, log):
+            self.log = log
+
+        def __add__(self, one):
+            self.log.append(one)
+            return self
+
+        def block_until_ready(self):
+            self.log.append("waited")
+
+    log = []
+    ecosystem_of("gpu_jax").evict(Immutable(log))
+    assert log == [1, "waited"]
 
 
 def test_the_grid_is_of_round_numbers_within_the_sizes():

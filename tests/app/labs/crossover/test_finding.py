@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from app.labs.crossover.findings import finding_html, sentence_html
 from compute.labs.crossover import panels
-from compute.labs.crossover.catalogue import workload
-from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, Line, compared, sides
+from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compared, sides
+from compute.labs.crossover.workload import workload
 from compute.timings import Spread
 
 ADD = workload("add_one")
@@ -39,7 +39,7 @@ def number(text):
 
 
 def curve(way, times, machine="", date="", width=0.1):
-    return Line(WAYS[way], {n: Spread(t, t * (1 - width), t * (1 + width), 9) for n, t in times.items()},
+    return TimeCurve(WAYS[way], {n: Spread(t, t * (1 - width), t * (1 + width), 9) for n, t in times.items()},
                 machine=machine, date=date)  # fmt: skip
 
 

@@ -29,13 +29,11 @@ from app.theme import LIGHT
 from compute import record
 from compute.bench.caches import DISTURBED, Cache
 from compute.labs.crossover import Crossover, roofline
-from compute.labs.crossover.catalogue import Way, workload, workloads
-from compute.labs.crossover.cited import Cited
-from compute.labs.crossover.conclusions import Conclusion
-from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, Line, compared, sides
-from compute.labs.crossover.picture import Line as Measured
-from compute.labs.crossover.picture import Spot, above
+from compute.labs.crossover.claims import Conclusion
+from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compared, sides
+from compute.labs.crossover.picture import ShownPoint, ShownWay, above
 from compute.labs.crossover.trap import traps
+from compute.labs.crossover.workload import Cited, Way, workload, workloads
 from compute.timings import Spread
 
 ADD = workload("add_one")
@@ -47,7 +45,7 @@ def spread(median):
 
 
 def line(way, times, **more):
-    return Line(way, {n: spread(t) for n, t in times.items()}, **more)
+    return TimeCurve(way, {n: spread(t) for n, t in times.items()}, **more)
 
 
 def plain(text):
@@ -122,12 +120,12 @@ def test_a_way_that_disagrees_has_no_line_and_says_so():
     values = {"workload": "add_one", "dtype": "float64", "settings": {}, "least": 10, "most": 100, "split": False,
               "evict": False, "budget": 1.0}  # fmt: skip
     model = SweepViewModel(SimpleNamespace(values=values))
-    wrong = Spot(10, "disagrees", "differs by 1e-3 <&", 1e-3, 1.0, None)
-    right = [Spot(n, "measured", "", 0.0, 1.0, spread(1e-6 * n)) for n in (10, 100)]
-    right.append(Spot(1000, "skipped", "too slow", 0.0, 1.0, None))
-    model.measured = {"cpu_numba": Measured("cpu_numba", "Numba", "host", (wrong,)),
-                      "cpu_numpy": Measured("cpu_numpy", "NumPy", "host", tuple(right))}  # fmt: skip
-    model.lines = [Line(NUMPY, model.measured["cpu_numpy"].series())]
+    wrong = ShownPoint(10, "disagrees", "differs by 1e-3 <&", 1e-3, 1.0, None)
+    right = [ShownPoint(n, "measured", "", 0.0, 1.0, spread(1e-6 * n)) for n in (10, 100)]
+    right.append(ShownPoint(1000, "skipped", "too slow", 0.0, 1.0, None))
+    model.measured = {"cpu_numba": ShownWay("cpu_numba", "Numba", "host", (wrong,)),
+                      "cpu_numpy": ShownWay("cpu_numpy", "NumPy", "host", tuple(right))}  # fmt: skip
+    model.lines = [TimeCurve(NUMPY, model.measured["cpu_numpy"].series())]
     said = sentence_html(model, running=False)
     assert "<span class='bad' title='differs by 1e-3 &lt;&amp;'>Numba disagrees: no time</span>" in said
     assert "<span title='too slow'>NumPy skipped at n = 1\u202f000</span>" in said
@@ -163,12 +161,12 @@ def test_a_reason_and_an_install_line_stand_once_for_all_ways_of_a_library():
 
 
 def test_the_parts_of_a_time_add_up_to_it():
-    spot = Spot(10, "measured", "", 0.0, 1.0, spread(1e-3), launch=2e-4, transfer=5e-3)
+    spot = ShownPoint(10, "measured", "", 0.0, 1.0, spread(1e-3), launch=2e-4, transfer=5e-3)
     assert parts(spot, "cuda") == pytest.approx((2e-4, 8e-4, 5e-3))
     assert parts(spot, "host") == pytest.approx((0.0, 1e-3, 5e-3))
-    late = Spot(10, "measured", "", 0.0, 1.0, spread(1e-5), launch=2e-5)
+    late = ShownPoint(10, "measured", "", 0.0, 1.0, spread(1e-5), launch=2e-5)
     assert parts(late, "cuda") == pytest.approx((1e-5, 0.0, 0.0))  # the host launches while the device waits
-    shown = split([Measured("a", "<A>", "cuda", (spot,))], 10, transfers=True)
+    shown = split([ShownWay("a", "<A>", "cuda", (spot,))], 10, transfers=True)
     assert "&lt;A&gt;" in shown
     assert "press Run" in split([], 10, transfers=True)
 
@@ -246,8 +244,10 @@ def test_a_way_above_the_roof_has_the_reason_in_its_row(monkeypatch):
     monkeypatch.setattr(roofline, "host_caches", lambda: (Cache("L1", 64_000),))
     facts = {"roof host bandwidth": 10e9, "roof host flops": 1e12, "evict": 0.0}
     frame = SimpleNamespace(facts=facts, notes={"dtype": "float64"})
-    fast = Spot(1000, "measured", "", 0.0, 1.0, spread(1e-6), intensity=1 / 16, flops=1e9, moved=16e9, percent=160.0)
-    numpy_ = Measured("cpu_numpy", "NumPy", "host", (fast,))
+    fast = ShownPoint(
+        1000, "measured", "", 0.0, 1.0, spread(1e-6), intensity=1 / 16, flops=1e9, moved=16e9, percent=160.0
+    )
+    numpy_ = ShownWay("cpu_numpy", "NumPy", "host", (fast,))
     why = partial(above, frame)
     assert "160 %</td><td class='why'>in cache: 16 kB fit the L1 of 64 kB</td>" in shares([numpy_], 1000, why)
     facts["evict"] = 1.0  # whose caches are emptied before each call

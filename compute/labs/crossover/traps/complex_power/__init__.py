@@ -2,5 +2,11 @@
 
 from __future__ import annotations
 
-TITLE, CHAPTER = "z ** 2 of complex numbers", 7
-SEEN = {"microseconds": "time of 50 steps, µs", "error": "largest difference from float64 by hand"}
+from compute.labs.crossover.trap import Trap
+
+TRAP = Trap(
+    __name__,
+    "z ** 2 of complex numbers",
+    7,
+    {"microseconds": "time of 50 steps, µs", "error": "largest difference from float64 by hand"},
+)

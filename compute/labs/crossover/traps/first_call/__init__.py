@@ -2,5 +2,6 @@
 
 from __future__ import annotations
 
-TITLE, CHAPTER = "Timing the first call", 1
-SEEN = {"milliseconds": "what was taken for the time of one call, ms"}
+from compute.labs.crossover.trap import Trap
+
+TRAP = Trap(__name__, "Timing the first call", 1, {"milliseconds": "what was taken for the time of one call, ms"})

@@ -2,5 +2,11 @@
 
 from __future__ import annotations
 
-TITLE, CHAPTER = "float64 literals in a float32 kernel", 6
-SEEN = {"microseconds": "time of the kernel, µs", "result": "the first element of the result"}
+from compute.labs.crossover.trap import Trap
+
+TRAP = Trap(
+    __name__,
+    "float64 literals in a float32 kernel",
+    6,
+    {"microseconds": "time of the kernel, µs", "result": "the first element of the result"},
+)

@@ -2,5 +2,6 @@
 
 from __future__ import annotations
 
-TITLE, CHAPTER = "The race in place", 5
-SEEN = {"wrong_cells": "cells that differ from NumPy's result"}
+from compute.labs.crossover.trap import Trap
+
+TRAP = Trap(__name__, "The race in place", 5, {"wrong_cells": "cells that differ from NumPy's result"})

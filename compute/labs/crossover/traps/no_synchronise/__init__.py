@@ -2,5 +2,6 @@
 
 from __future__ import annotations
 
-TITLE, CHAPTER = "A missing synchronise", 2
-SEEN = {"milliseconds": "what was taken for the time of the product, ms"}
+from compute.labs.crossover.trap import Trap
+
+TRAP = Trap(__name__, "A missing synchronise", 2, {"milliseconds": "what was taken for the time of the product, ms"})

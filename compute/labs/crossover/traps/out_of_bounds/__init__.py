@@ -2,5 +2,8 @@
 
 from __future__ import annotations
 
-TITLE, CHAPTER = "Out of bounds", 4
-SEEN = {"element": "what a[n + 1] of the numbers 0 to n - 1 gave; nan for an IndexError"}
+from compute.labs.crossover.trap import Trap
+
+TRAP = Trap(
+    __name__, "Out of bounds", 4, {"element": "what a[n + 1] of the numbers 0 to n - 1 gave; nan for an IndexError"}
+)

@@ -2,5 +2,8 @@
 
 from __future__ import annotations
 
-TITLE, CHAPTER = "Timing zeros", 3
-SEEN = {"gigabytes_per_second": "what was taken for the speed of reading memory, GB/s"}
+from compute.labs.crossover.trap import Trap
+
+TRAP = Trap(
+    __name__, "Timing zeros", 3, {"gigabytes_per_second": "what was taken for the speed of reading memory, GB/s"}
+)

@@ -7,38 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.crossover.agreement import relative_l2 as difference
-from compute.labs.crossover.cited import TUTORIAL, Cited
-from compute.labs.crossover.claims import Claim, LikeForLike, Ratio, Way
-from compute.labs.crossover.work import Work
-
-__all__ = ["difference"]
-
-TITLE, CHAPTER, CALL, ON = "Matrix product, then column sums", 6, "column_sums", "device"
-SIZES, COUNTED = (10, 10**4), "rows of A"
-SETTINGS: dict[str, tuple[Any, ...]] = {}
-TOLERANCE = {"float32": 1e-4, "float64": 1e-12}  # relative L2: plain sums of up to 1e4 positive numbers
-CITED: tuple[Cited, ...] = (
-    Cited("einsum on the GPU", 10**4, "", 0.0168, "NVIDIA A40"),
-    Cited("Numba-CUDA with tiles", 10**4, "", 7.26, "NVIDIA A40"),
-)
-CLAIMS = (
-    Claim(
-        "In float32 a GPU multiplies matrices 17.7 times as fast as NumPy.",
-        f"10000 × 5000 by 5000 × 7000, on an NVIDIA A40 ({TUTORIAL})",
-        Ratio(Way("cpu_numpy"), Way("gpu_cupy"), 10**4, "float32", 17.7),
-    ),
-    Claim(
-        "In float64 a GPU is slower than NumPy: 0.72 times as fast.",
-        f"the same matrices, on an NVIDIA A40 ({TUTORIAL})",
-        Ratio(Way("cpu_numpy"), Way("gpu_cupy"), 10**4, "float64", 0.72),
-    ),
-    Claim(
-        "einsum makes the GPU 327 times as fast as the CPU.",
-        f"0.0168 s on an NVIDIA A40, by another method than on the CPU ({TUTORIAL})",
-        LikeForLike(Way("cpu_numpy"), Way("gpu_cupy_einsum"), Way("cpu_numpy_shortcut"), 10**4, "float32"),
-    ),
-)
+from compute.labs.crossover.claims import Claim, LikeForLike, MeasuredWay, Ratio
+from compute.labs.crossover.workload import TUTORIAL, Cited, Work, Workload, relative_l2
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
@@ -60,14 +30,58 @@ def reference(A: NDArray[Any], B: NDArray[Any]) -> tuple[NDArray[Any], ...]:
 def work(n: int, dtype: str) -> Work:
     """The product as it is asked for: a multiplication and an addition for each i, j, k."""
     (m, k), size = _shape(n), np.dtype(dtype).itemsize
-    return Work(moved=(n * m + m * k + k) * size, flops=2 * n * m * k + n * k, held=(n * m + m * k + n * k) * size)
+    return Work(moved=(n * m + m * k + k) * size, flops=2 * n * m * k + n * k, memory=(n * m + m * k + n * k) * size)
 
 
 def shortcut_work(n: int, dtype: str) -> Work:
     """With the sum first."""
     (m, k), size = _shape(n), np.dtype(dtype).itemsize
-    return Work(moved=(n * m + m * k + k) * size, flops=n * m + 2 * m * k, held=(n * m + m * k + k) * size)
+    return Work(moved=(n * m + m * k + k) * size, flops=n * m + 2 * m * k, memory=(n * m + m * k + k) * size)
 
 
 def _shape(n: int) -> tuple[int, int]:
     return max(1, n // 2), max(1, 7 * n // 10)
+
+
+WORKLOAD = Workload(
+    __name__,
+    title="Matrix product, then column sums",
+    chapter=6,
+    call="column_sums",
+    on="device",
+    sizes=(10, 10**4),
+    counted="rows of A",
+    tolerance={"float32": 1e-4, "float64": 1e-12},  # relative L2: plain sums of up to 1e4 positive numbers
+    inputs=inputs,
+    outputs=outputs,
+    reference=reference,
+    difference=relative_l2,
+    work=work,
+    cited=(
+        Cited("einsum on the GPU", 10**4, "", 0.0168, "NVIDIA A40"),
+        Cited("Numba-CUDA with tiles", 10**4, "", 7.26, "NVIDIA A40"),
+    ),
+    claims=(
+        Claim(
+            "In float32 a GPU multiplies matrices 17.7 times as fast as NumPy.",
+            f"10000 × 5000 by 5000 × 7000, on an NVIDIA A40 ({TUTORIAL})",
+            Ratio(MeasuredWay("cpu_numpy"), MeasuredWay("gpu_cupy"), 10**4, "float32", 17.7),
+        ),
+        Claim(
+            "In float64 a GPU is slower than NumPy: 0.72 times as fast.",
+            f"the same matrices, on an NVIDIA A40 ({TUTORIAL})",
+            Ratio(MeasuredWay("cpu_numpy"), MeasuredWay("gpu_cupy"), 10**4, "float64", 0.72),
+        ),
+        Claim(
+            "einsum makes the GPU 327 times as fast as the CPU.",
+            f"0.0168 s on an NVIDIA A40, by another method than on the CPU ({TUTORIAL})",
+            LikeForLike(
+                MeasuredWay("cpu_numpy"),
+                MeasuredWay("gpu_cupy_einsum"),
+                MeasuredWay("cpu_numpy_shortcut"),
+                10**4,
+                "float32",
+            ),
+        ),
+    ),
+)

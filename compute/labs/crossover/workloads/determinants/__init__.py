@@ -7,30 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.crossover.agreement import relative_l2 as difference
-from compute.labs.crossover.cited import TUTORIAL, Cited
-from compute.labs.crossover.claims import Claim, Ratio, Way
-from compute.labs.crossover.work import Work
-
-__all__ = ["difference"]
-
-TITLE, CHAPTER, CALL, ON = "Determinants", 10, "determinants", "device"
-SIZES, COUNTED = (1, 30_000), "matrices"
-SETTINGS: dict[str, tuple[Any, ...]] = {"side": (16, 64)}
-TOLERANCE = {"float32": 2e-5, "float64": 2e-13}  # relative L2, for well-conditioned matrices
-CITED: tuple[Cited, ...] = ()
-CLAIMS = (
-    Claim(
-        "On a GPU all matrices in one batch take seconds where a loop over them takes a minute.",
-        f"2000 × 4 matrices ({TUTORIAL}); taken as a factor of 10, for 1000",
-        Ratio(Way("gpu_cupy_loop"), Way("gpu_cupy"), 10**3, "float64", 10.0),
-    ),
-    Claim(
-        "A batch of one is slower than a call for one.",
-        f"said of small problems, without a figure ({TUTORIAL})",
-        Ratio(Way("gpu_cupy_loop"), Way("gpu_cupy"), 1, "float64", 0.99),
-    ),
-)
+from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
+from compute.labs.crossover.workload import TUTORIAL, Work, Workload, relative_l2
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator, side: int) -> tuple[Any, ...]:
@@ -52,4 +30,34 @@ def reference(A: NDArray[Any]) -> tuple[NDArray[Any], ...]:
 def work(n: int, dtype: str, side: int) -> Work:
     """LU: 2/3 side³ operations a matrix, each of which is read once."""
     size = np.dtype(dtype).itemsize
-    return Work(moved=n * (side**2 + 1) * size, flops=n * 2 * side**3 / 3, held=4 * n * side**2 * size)
+    return Work(moved=n * (side**2 + 1) * size, flops=n * 2 * side**3 / 3, memory=4 * n * side**2 * size)
+
+
+WORKLOAD = Workload(
+    __name__,
+    title="Determinants",
+    chapter=10,
+    call="determinants",
+    on="device",
+    sizes=(1, 30_000),
+    counted="matrices",
+    settings={"side": (16, 64)},
+    tolerance={"float32": 2e-5, "float64": 2e-13},  # relative L2, for well-conditioned matrices
+    inputs=inputs,
+    outputs=outputs,
+    reference=reference,
+    difference=relative_l2,
+    work=work,
+    claims=(
+        Claim(
+            "On a GPU all matrices in one batch take seconds where a loop over them takes a minute.",
+            f"2000 × 4 matrices ({TUTORIAL}); taken as a factor of 10, for 1000",
+            Ratio(MeasuredWay("gpu_cupy_loop"), MeasuredWay("gpu_cupy"), 10**3, "float64", 10.0),
+        ),
+        Claim(
+            "A batch of one is slower than a call for one.",
+            f"said of small problems, without a figure ({TUTORIAL})",
+            Ratio(MeasuredWay("gpu_cupy_loop"), MeasuredWay("gpu_cupy"), 1, "float64", 0.99),
+        ),
+    ),
+)

@@ -8,29 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.crossover.agreement import relative_l2 as difference
-from compute.labs.crossover.cited import TUTORIAL, Cited
-from compute.labs.crossover.claims import Claim, Ratio, Way
-from compute.labs.crossover.work import Work
+from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
+from compute.labs.crossover.workload import TUTORIAL, Work, Workload, relative_l2
 
-__all__ = ["difference"]
-
-TITLE, CHAPTER, CALL, ON = "Heaviest dielectron mass", 12, "heaviest", "device"
-SIZES, COUNTED = (10, 10**7), "events"
-SETTINGS: dict[str, tuple[Any, ...]] = {}
 MEAN = 1.5  # electrons an event
 PAIRS = MEAN**2 / 2  # pairs an event, on average: k (k - 1) / 2 for a Poisson-distributed k
-# Relative L2. cosh(η1 - η2) - cos(φ1 - φ2) is a small difference for two electrons side by side, but then the mass is
-# small too; for the heavy pairs that matter here it is a few roundings.
-TOLERANCE = {"float32": 2e-6, "float64": 1e-14}
-CITED: tuple[Cited, ...] = ()
-CLAIMS = (
-    Claim(
-        "Awkward Array makes ragged events a task for a GPU: it wins with the same lines.",
-        f"300 000 events, without a figure ({TUTORIAL})",
-        Ratio(Way("cpu_awkward"), Way("gpu_awkward"), 3 * 10**5, "float64", 1.0),
-    ),
-)
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
@@ -68,4 +50,30 @@ def reference(
 def work(n: int, dtype: str) -> Work:
     """Every electron is read once, a mass is written; ten operations a pair, cosh, cos and root counted as one."""
     size = np.dtype(dtype).itemsize
-    return Work(moved=n * (8 + 3 * MEAN * size + size), flops=10 * PAIRS * n, held=n * (8 + 20 * size))
+    return Work(moved=n * (8 + 3 * MEAN * size + size), flops=10 * PAIRS * n, memory=n * (8 + 20 * size))
+
+
+WORKLOAD = Workload(
+    __name__,
+    title="Heaviest dielectron mass",
+    chapter=12,
+    call="heaviest",
+    on="device",
+    sizes=(10, 10**7),
+    counted="events",
+    # Relative L2. cosh(η1 - η2) - cos(φ1 - φ2) is a small difference for two electrons side by side, but then the mass
+    # is small too; for the heavy pairs that matter here it is a few roundings.
+    tolerance={"float32": 2e-6, "float64": 1e-14},
+    inputs=inputs,
+    outputs=outputs,
+    reference=reference,
+    difference=relative_l2,
+    work=work,
+    claims=(
+        Claim(
+            "Awkward Array makes ragged events a task for a GPU: it wins with the same lines.",
+            f"300 000 events, without a figure ({TUTORIAL})",
+            Ratio(MeasuredWay("cpu_awkward"), MeasuredWay("gpu_awkward"), 3 * 10**5, "float64", 1.0),
+        ),
+    ),
+)

@@ -7,39 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.crossover.agreement import moved as difference
-from compute.labs.crossover.cited import TUTORIAL, Cited
-from compute.labs.crossover.claims import Claim, Ratio, Way
-from compute.labs.crossover.work import Work
-
-__all__ = ["difference"]
-
-TITLE, CHAPTER, CALL, ON = "Histogram", 5, "histogram", "device"
-SIZES, COUNTED = (100, 10**8), "samples"
-SETTINGS: dict[str, tuple[Any, ...]] = {"bins": (1200, 3)}
-TOLERANCE = {"float32": 0.0, "float64": 0.0}  # share of the samples in a wrong bin
-CITED: tuple[Cited, ...] = (
-    Cited("1200 bins, a row for each thread", 10**7, "", 220e-3, "a small GPU"),
-    Cited("1200 bins, atomics", 10**7, "", 1.61e-3, "a small GPU"),
-    Cited("3 bins, atomics", 10**7, "", 4.29e-3, "a small GPU"),
-)
-CLAIMS = (
-    Claim(
-        "Atomic additions are 137 times as fast as a private row for each thread.",
-        f"220 ms and 1.61 ms, 10⁷ samples in 1200 bins, on a small GPU ({TUTORIAL})",
-        Ratio(Way("gpu_numba_private"), Way("gpu_numba_atomics"), 10**7, "float64", 220 / 1.61),
-    ),
-    Claim(
-        "Atomic additions queue up where bins are few: 3 bins take 2.7 times as long as 1200.",
-        f"4.29 ms and 1.61 ms, 10⁷ samples, on a small GPU ({TUTORIAL})",
-        Ratio(Way("gpu_numba_atomics", {"bins": 3}), Way("gpu_numba_atomics"), 10**7, "float64", 4.29 / 1.61),
-    ),
-    Claim(
-        "Private rows are slow by nature: on a CPU, too, they lose to one histogram.",
-        f"drawn from the figures above ({TUTORIAL})",
-        Ratio(Way("cpu_numba"), Way("cpu_numpy"), 10**7, "float64", 1.0),
-    ),
-)
+from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
+from compute.labs.crossover.workload import TUTORIAL, Cited, Work, Workload, share_in_other_bins
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator, bins: int) -> tuple[Any, ...]:
@@ -61,4 +30,50 @@ def reference(x: NDArray[Any], bins: int) -> tuple[NDArray[Any], ...]:
 def work(n: int, dtype: str, bins: int) -> Work:
     """Each sample is read once; one multiplication and one addition."""
     size = np.dtype(dtype).itemsize
-    return Work(moved=n * size + 4 * bins, flops=2 * n, held=3 * 8 * n + 80_000 * bins)
+    return Work(moved=n * size + 4 * bins, flops=2 * n, memory=3 * 8 * n + 80_000 * bins)
+
+
+WORKLOAD = Workload(
+    __name__,
+    title="Histogram",
+    chapter=5,
+    call="histogram",
+    on="device",
+    sizes=(100, 10**8),
+    counted="samples",
+    settings={"bins": (1200, 3)},
+    tolerance={"float32": 0.0, "float64": 0.0},  # share of the samples in a wrong bin
+    inputs=inputs,
+    outputs=outputs,
+    reference=reference,
+    difference=share_in_other_bins,
+    work=work,
+    cited=(
+        Cited("1200 bins, a row for each thread", 10**7, "", 220e-3, "a small GPU"),
+        Cited("1200 bins, atomics", 10**7, "", 1.61e-3, "a small GPU"),
+        Cited("3 bins, atomics", 10**7, "", 4.29e-3, "a small GPU"),
+    ),
+    claims=(
+        Claim(
+            "Atomic additions are 137 times as fast as a private row for each thread.",
+            f"220 ms and 1.61 ms, 10⁷ samples in 1200 bins, on a small GPU ({TUTORIAL})",
+            Ratio(MeasuredWay("gpu_numba_private"), MeasuredWay("gpu_numba_atomics"), 10**7, "float64", 220 / 1.61),
+        ),
+        Claim(
+            "Atomic additions queue up where bins are few: 3 bins take 2.7 times as long as 1200.",
+            f"4.29 ms and 1.61 ms, 10⁷ samples, on a small GPU ({TUTORIAL})",
+            Ratio(
+                MeasuredWay("gpu_numba_atomics", {"bins": 3}),
+                MeasuredWay("gpu_numba_atomics"),
+                10**7,
+                "float64",
+                4.29 / 1.61,
+            ),
+        ),
+        Claim(
+            "Private rows are slow by nature: on a CPU, too, they lose to one histogram.",
+            f"drawn from the figures above ({TUTORIAL})",
+            Ratio(MeasuredWay("cpu_numba"), MeasuredWay("cpu_numpy"), 10**7, "float64", 1.0),
+        ),
+    ),
+)

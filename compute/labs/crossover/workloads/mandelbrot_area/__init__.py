@@ -8,22 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.crossover.cited import TUTORIAL, Cited
-from compute.labs.crossover.claims import Claim, Ratio, Way
-from compute.labs.crossover.work import Work
-
-TITLE, CHAPTER, CALL, ON = "Area of the Mandelbrot set", 9, "area", "device"
-SIZES, COUNTED = (100, 10**7), "points"
-SETTINGS: dict[str, tuple[Any, ...]] = {}
-TOLERANCE = {"float32": 5.0, "float64": 5.0}  # standard errors: chance exceeds it once in 1.7 million
-CITED: tuple[Cited, ...] = ()
-CLAIMS = (
-    Claim(
-        "Points that take unequally long do not spoil it: the GPU wins against all cores of a CPU.",
-        f"shown without a figure ({TUTORIAL})",
-        Ratio(Way("cpu_numba"), Way("gpu_numba"), 10**7, "float64", 1.0),
-    ),
-)
+from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
+from compute.labs.crossover.workload import TUTORIAL, Work, Workload
 
 ITERATIONS = 256  # a point that stays so long counts as inside
 LEFT, WIDTH, HEIGHT = -2.0, 2.5, 1.25  # points fall on -2 … 0.5 by 0 … 1.25; the set is symmetric
@@ -55,7 +41,31 @@ def difference(result: Any, truth: Any) -> float:
 def work(n: int, dtype: str) -> Work:
     """A point takes 70 steps on average, of 9 operations each; the result alone is written.
 
-    held: of the ways that draw all points first.
+    memory: of the ways that draw all points first.
     """
     size = np.dtype(dtype).itemsize
-    return Work(moved=size * (1 + n / 2**20), flops=9 * 70 * n, held=12 * n * size + 2**22)
+    return Work(moved=size * (1 + n / 2**20), flops=9 * 70 * n, memory=12 * n * size + 2**22)
+
+
+WORKLOAD = Workload(
+    __name__,
+    title="Area of the Mandelbrot set",
+    chapter=9,
+    call="area",
+    on="device",
+    sizes=(100, 10**7),
+    counted="points",
+    tolerance={"float32": 5.0, "float64": 5.0},  # standard errors: chance exceeds it once in 1.7 million
+    inputs=inputs,
+    outputs=outputs,
+    reference=reference,
+    difference=difference,
+    work=work,
+    claims=(
+        Claim(
+            "Points that take unequally long do not spoil it: the GPU wins against all cores of a CPU.",
+            f"shown without a figure ({TUTORIAL})",
+            Ratio(MeasuredWay("cpu_numba"), MeasuredWay("gpu_numba"), 10**7, "float64", 1.0),
+        ),
+    ),
+)

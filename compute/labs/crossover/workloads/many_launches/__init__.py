@@ -7,26 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.crossover.agreement import relative_l2 as difference
-from compute.labs.crossover.cited import TUTORIAL, Cited
-from compute.labs.crossover.claims import Claim, Ratio, Way
-from compute.labs.crossover.work import Work
+from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
+from compute.labs.crossover.workload import TUTORIAL, Work, Workload, relative_l2
 
-__all__ = ["difference"]
-
-TITLE, CHAPTER, CALL, ON = "Many small launches", 11, "add_many", "device"
-SIZES, COUNTED = (1, 10_000), "launches"
-SETTINGS: dict[str, tuple[Any, ...]] = {}
 ELEMENTS = 4096  # numbers that one launch works on
-TOLERANCE = {"float32": 2e-7, "float64": 5e-16}  # relative L2: one rounding for each power of two that is passed
-CITED: tuple[Cited, ...] = ()
-CLAIMS = (
-    Claim(
-        "A graph of many small launches takes half the time of the launches, or less.",
-        f"tutorials warn of launches, without a figure ({TUTORIAL})",
-        Ratio(Way("gpu_cupy_kernel"), Way("gpu_cupy_graph"), 10**4, "float64", 4.0),
-    ),
-)
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
@@ -47,4 +31,28 @@ def reference(a: NDArray[Any], n: int) -> tuple[NDArray[Any], ...]:
 def work(n: int, dtype: str) -> Work:
     """n passes over a; they stay in a cache, so this is no roof for it."""
     size = np.dtype(dtype).itemsize
-    return Work(moved=2 * n * ELEMENTS * size, flops=n * ELEMENTS, held=2 * ELEMENTS * size)
+    return Work(moved=2 * n * ELEMENTS * size, flops=n * ELEMENTS, memory=2 * ELEMENTS * size)
+
+
+WORKLOAD = Workload(
+    __name__,
+    title="Many small launches",
+    chapter=11,
+    call="add_many",
+    on="device",
+    sizes=(1, 10_000),
+    counted="launches",
+    tolerance={"float32": 2e-7, "float64": 5e-16},  # relative L2: one rounding for each power of two that is passed
+    inputs=inputs,
+    outputs=outputs,
+    reference=reference,
+    difference=relative_l2,
+    work=work,
+    claims=(
+        Claim(
+            "A graph of many small launches takes half the time of the launches, or less.",
+            f"tutorials warn of launches, without a figure ({TUTORIAL})",
+            Ratio(MeasuredWay("gpu_cupy_kernel"), MeasuredWay("gpu_cupy_graph"), 10**4, "float64", 4.0),
+        ),
+    ),
+)

@@ -8,22 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.crossover.cited import TUTORIAL, Cited
-from compute.labs.crossover.claims import Claim, Ratio, Way
-from compute.labs.crossover.work import Work
-
-TITLE, CHAPTER, CALL, ON = "Monte Carlo π", 8, "estimate", "device"
-SIZES, COUNTED = (100, 10**9), "points"
-SETTINGS: dict[str, tuple[Any, ...]] = {}
-TOLERANCE = {"float32": 5.0, "float64": 5.0}  # standard errors: chance exceeds it once in 1.7 million
-CITED: tuple[Cited, ...] = ()
-CLAIMS = (
-    Claim(
-        "Throwing points is what a GPU is best at: it wins against all cores of a CPU.",
-        f"shown without a figure ({TUTORIAL})",
-        Ratio(Way("cpu_numba"), Way("gpu_numba"), 10**8, "float64", 1.0),
-    ),
-)
+from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
+from compute.labs.crossover.workload import TUTORIAL, Work, Workload
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:  # noqa: ARG001 the result has the dtype
@@ -49,7 +35,31 @@ def difference(result: Any, truth: Any) -> float:
 def work(n: int, dtype: str) -> Work:
     """Per point two random numbers of some ten operations each, two products and a sum; the result alone is written.
 
-    held: of the ways that draw all points first.
+    memory: of the ways that draw all points first.
     """
     size = np.dtype(dtype).itemsize
-    return Work(moved=size * (1 + n / 2**20), flops=24 * n, held=5 * n * size + 2**22)
+    return Work(moved=size * (1 + n / 2**20), flops=24 * n, memory=5 * n * size + 2**22)
+
+
+WORKLOAD = Workload(
+    __name__,
+    title="Monte Carlo π",
+    chapter=8,
+    call="estimate",
+    on="device",
+    sizes=(100, 10**9),
+    counted="points",
+    tolerance={"float32": 5.0, "float64": 5.0},  # standard errors: chance exceeds it once in 1.7 million
+    inputs=inputs,
+    outputs=outputs,
+    reference=reference,
+    difference=difference,
+    work=work,
+    claims=(
+        Claim(
+            "Throwing points is what a GPU is best at: it wins against all cores of a CPU.",
+            f"shown without a figure ({TUTORIAL})",
+            Ratio(MeasuredWay("cpu_numba"), MeasuredWay("gpu_numba"), 10**8, "float64", 1.0),
+        ),
+    ),
+)

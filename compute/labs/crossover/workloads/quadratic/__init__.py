@@ -7,32 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.crossover.agreement import largest as difference
-from compute.labs.crossover.cited import TUTORIAL, Cited
-from compute.labs.crossover.claims import Claim, Ratio, Way
-from compute.labs.crossover.work import Work
-
-__all__ = ["difference"]
-
-TITLE, CHAPTER, CALL, ON = "Quadratic formula", 3, "root", "device"
-SIZES, COUNTED = (10, 3 * 10**7), "elements"
-SETTINGS: dict[str, tuple[Any, ...]] = {}
-# Largest difference. The formula subtracts nearly equal numbers, b and the square root, both up to 20, and divides by
-# at least 10: a few roundings of 2, though the roots themselves are below 0.01.
-TOLERANCE = {"float32": 1e-6, "float64": 2e-15}
-CITED: tuple[Cited, ...] = (
-    Cited("CuPy unfused", 10**6, "float64", 1.34e-3, "a GPU"),
-    Cited("ElementwiseKernel", 10**6, "float64", 0.163e-3, "a GPU"),
-    Cited("CuPy unfused", 10**6, "float64", 0.089e-3, "NVIDIA H200"),
-    Cited("ElementwiseKernel", 10**6, "float64", 0.014e-3, "NVIDIA H200"),
-)
-CLAIMS = (
-    Claim(
-        "One fused kernel is 8 times as fast as the same formula in array operations.",
-        f"1.34 ms unfused, 0.163 ms in an ElementwiseKernel, 10⁶ float64 ({TUTORIAL})",
-        Ratio(Way("gpu_cupy"), Way("gpu_cupy_elementwise"), 10**6, "float64", 1.34 / 0.163),
-    ),
-)
+from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
+from compute.labs.crossover.workload import TUTORIAL, Cited, Work, Workload, largest_difference
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
@@ -54,4 +30,36 @@ def reference(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> tuple[NDArra
 def work(n: int, dtype: str) -> Work:
     """Three arrays are read, one is written; nine operations, the root counted as one."""
     size = np.dtype(dtype).itemsize
-    return Work(moved=4 * n * size, flops=9 * n, held=8 * n * size)
+    return Work(moved=4 * n * size, flops=9 * n, memory=8 * n * size)
+
+
+WORKLOAD = Workload(
+    __name__,
+    title="Quadratic formula",
+    chapter=3,
+    call="root",
+    on="device",
+    sizes=(10, 3 * 10**7),
+    counted="elements",
+    # Largest difference. The formula subtracts nearly equal numbers, b and the square root, both up to 20, and divides
+    # by at least 10: a few roundings of 2, though the roots themselves are below 0.01.
+    tolerance={"float32": 1e-6, "float64": 2e-15},
+    inputs=inputs,
+    outputs=outputs,
+    reference=reference,
+    difference=largest_difference,
+    work=work,
+    cited=(
+        Cited("CuPy unfused", 10**6, "float64", 1.34e-3, "a GPU"),
+        Cited("ElementwiseKernel", 10**6, "float64", 0.163e-3, "a GPU"),
+        Cited("CuPy unfused", 10**6, "float64", 0.089e-3, "NVIDIA H200"),
+        Cited("ElementwiseKernel", 10**6, "float64", 0.014e-3, "NVIDIA H200"),
+    ),
+    claims=(
+        Claim(
+            "One fused kernel is 8 times as fast as the same formula in array operations.",
+            f"1.34 ms unfused, 0.163 ms in an ElementwiseKernel, 10⁶ float64 ({TUTORIAL})",
+            Ratio(MeasuredWay("gpu_cupy"), MeasuredWay("gpu_cupy_elementwise"), 10**6, "float64", 1.34 / 0.163),
+        ),
+    ),
+)

@@ -8,25 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.crossover.agreement import largest as difference
-from compute.labs.crossover.cited import TUTORIAL, Cited
-from compute.labs.crossover.claims import Claim, Ratio, Way
-from compute.labs.crossover.work import Work
-
-__all__ = ["difference"]
-
-TITLE, CHAPTER, CALL, ON = "Sort", 7, "sort", "device"
-SIZES, COUNTED = (10, 10**8), "elements"
-SETTINGS: dict[str, tuple[Any, ...]] = {}
-TOLERANCE = {"float32": 0.0, "float64": 0.0}  # largest difference: the very same numbers
-CITED: tuple[Cited, ...] = ()
-CLAIMS = (
-    Claim(
-        "A GPU sorts many numbers faster than a CPU.",
-        f"10⁸ numbers, shown in a profiler without a figure ({TUTORIAL})",
-        Ratio(Way("cpu_numpy"), Way("gpu_cupy"), 10**7, "float64", 1.0),
-    ),
-)
+from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
+from compute.labs.crossover.workload import TUTORIAL, Work, Workload, largest_difference
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
@@ -47,4 +30,28 @@ def reference(a: NDArray[Any]) -> tuple[NDArray[Any], ...]:
 def work(n: int, dtype: str) -> Work:
     """Each element is read and written at least once; n log2 n comparisons are counted as operations."""
     size = np.dtype(dtype).itemsize
-    return Work(moved=2 * n * size, flops=n * max(1.0, log2(n)), held=5 * n * size)
+    return Work(moved=2 * n * size, flops=n * max(1.0, log2(n)), memory=5 * n * size)
+
+
+WORKLOAD = Workload(
+    __name__,
+    title="Sort",
+    chapter=7,
+    call="sort",
+    on="device",
+    sizes=(10, 10**8),
+    counted="elements",
+    tolerance={"float32": 0.0, "float64": 0.0},  # largest difference: the very same numbers
+    inputs=inputs,
+    outputs=outputs,
+    reference=reference,
+    difference=largest_difference,
+    work=work,
+    claims=(
+        Claim(
+            "A GPU sorts many numbers faster than a CPU.",
+            f"10⁸ numbers, shown in a profiler without a figure ({TUTORIAL})",
+            Ratio(MeasuredWay("cpu_numpy"), MeasuredWay("gpu_cupy"), 10**7, "float64", 1.0),
+        ),
+    ),
+)

@@ -7,35 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.crossover.agreement import relative_l2 as difference
-from compute.labs.crossover.cited import TUTORIAL, Cited
-from compute.labs.crossover.claims import Alike, Claim, Plausible, Way
-from compute.labs.crossover.work import Work
-
-__all__ = ["difference"]
-
-TITLE, CHAPTER, CALL, ON = "Square", 2, "square", "device"
-SIZES, COUNTED = (10, 10**8), "elements"
-SETTINGS: dict[str, tuple[Any, ...]] = {}
-# Relative L2: a product rounds once; CUDA's powf and pow may be off by 4 and 2 units in the last place.
-TOLERANCE = {"float32": 5e-7, "float64": 5e-16}
-CITED: tuple[Cited, ...] = (
-    Cited("a * a", 10**10, "float32", 3.2727e-3, "a GPU"),
-    Cited("a ** 2", 10**10, "float32", 3.2756e-3, "a GPU"),
-    Cited("square(a)", 10**10, "float32", 3.2753e-3, "a GPU"),
-)
-CLAIMS = (
-    Claim(
-        "It does not matter whether a square is written a * a, a ** 2 or square(a).",
-        f"3.2727, 3.2756 and 3.2753 ms on a GPU, float32 ({TUTORIAL})",
-        Alike((Way("gpu_cupy"), Way("gpu_cupy_power"), Way("gpu_cupy_square")), "float32", within=1.05),
-    ),
-    Claim(
-        "The squares of 10¹⁰ numbers take 3.27 ms.",
-        f"3.2727 ms on a GPU, float32 ({TUTORIAL})",
-        Plausible(10**10, "float32", 3.2727e-3),
-    ),
-)
+from compute.labs.crossover.claims import Alike, Claim, MeasuredWay, Plausible
+from compute.labs.crossover.workload import TUTORIAL, Cited, Work, Workload, relative_l2
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
@@ -56,4 +29,43 @@ def reference(a: NDArray[Any]) -> tuple[NDArray[Any], ...]:
 def work(n: int, dtype: str) -> Work:
     """Each element is read, and its square written."""
     size = np.dtype(dtype).itemsize
-    return Work(moved=2 * n * size, flops=n, held=3 * n * size)
+    return Work(moved=2 * n * size, flops=n, memory=3 * n * size)
+
+
+WORKLOAD = Workload(
+    __name__,
+    title="Square",
+    chapter=2,
+    call="square",
+    on="device",
+    sizes=(10, 10**8),
+    counted="elements",
+    # Relative L2: a product rounds once; CUDA's powf and pow may be off by 4 and 2 units in the last place.
+    tolerance={"float32": 5e-7, "float64": 5e-16},
+    inputs=inputs,
+    outputs=outputs,
+    reference=reference,
+    difference=relative_l2,
+    work=work,
+    cited=(
+        Cited("a * a", 10**10, "float32", 3.2727e-3, "a GPU"),
+        Cited("a ** 2", 10**10, "float32", 3.2756e-3, "a GPU"),
+        Cited("square(a)", 10**10, "float32", 3.2753e-3, "a GPU"),
+    ),
+    claims=(
+        Claim(
+            "It does not matter whether a square is written a * a, a ** 2 or square(a).",
+            f"3.2727, 3.2756 and 3.2753 ms on a GPU, float32 ({TUTORIAL})",
+            Alike(
+                (MeasuredWay("gpu_cupy"), MeasuredWay("gpu_cupy_power"), MeasuredWay("gpu_cupy_square")),
+                "float32",
+                within=1.05,
+            ),
+        ),
+        Claim(
+            "The squares of 10¹⁰ numbers take 3.27 ms.",
+            f"3.2727 ms on a GPU, float32 ({TUTORIAL})",
+            Plausible(10**10, "float32", 3.2727e-3),
+        ),
+    ),
+)

@@ -7,25 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.crossover.agreement import relative_l2 as difference
-from compute.labs.crossover.cited import TUTORIAL, Cited
-from compute.labs.crossover.claims import Claim, Ratio, Way
-from compute.labs.crossover.work import Work
-
-__all__ = ["difference"]
-
-TITLE, CHAPTER, CALL, ON = "Transfer", 4, "round_trip", "host"
-SIZES, COUNTED = (10, 10**8), "elements"
-SETTINGS: dict[str, tuple[Any, ...]] = {}
-TOLERANCE = {"float32": 6e-8, "float64": 0.0}  # relative L2, as in add_one
-CITED: tuple[Cited, ...] = (Cited("134 ms there and 145 ms back", 10**8, "float64", 279e-3, "a GPU"),)
-CLAIMS = (
-    Claim(
-        "With the data in main memory, there and back makes the GPU slower than NumPy alone.",
-        f"134 ms there and 145 ms back, where NumPy needs 60.9 ms, 10⁸ float64 ({TUTORIAL})",
-        Ratio(Way("cpu_numpy"), Way("gpu_cupy"), 10**8, "float64", 60.9 / 279),
-    ),
-)
+from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
+from compute.labs.crossover.workload import TUTORIAL, Cited, Work, Workload, relative_l2
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
@@ -46,4 +29,29 @@ def reference(a: NDArray[Any]) -> tuple[NDArray[Any], ...]:
 def work(n: int, dtype: str) -> Work:
     """Each element is read once and written once, by the bus between the memories if there are two."""
     size = np.dtype(dtype).itemsize
-    return Work(moved=2 * n * size, flops=n, held=4 * n * size)
+    return Work(moved=2 * n * size, flops=n, memory=4 * n * size)
+
+
+WORKLOAD = Workload(
+    __name__,
+    title="Transfer",
+    chapter=4,
+    call="round_trip",
+    on="host",
+    sizes=(10, 10**8),
+    counted="elements",
+    tolerance={"float32": 6e-8, "float64": 0.0},  # relative L2, as in add_one
+    inputs=inputs,
+    outputs=outputs,
+    reference=reference,
+    difference=relative_l2,
+    work=work,
+    cited=(Cited("134 ms there and 145 ms back", 10**8, "float64", 279e-3, "a GPU"),),
+    claims=(
+        Claim(
+            "With the data in main memory, there and back makes the GPU slower than NumPy alone.",
+            f"134 ms there and 145 ms back, where NumPy needs 60.9 ms, 10⁸ float64 ({TUTORIAL})",
+            Ratio(MeasuredWay("cpu_numpy"), MeasuredWay("gpu_cupy"), 10**8, "float64", 60.9 / 279),
+        ),
+    ),
+)

@@ -1,4 +1,4 @@
-"""One way at one n on its device: its arrays, whether its result is right, and what it takes.
+"""Runs one way at one n on its device: its arrays, whether its result is right, and what it takes.
 
 A time is that of `steps` calls one after the other, divided by them: between two CUDA events on a GPU, so that launches
 count as far as the device waits for them; wall time on the host, and for workloads whose data begin and end in main
@@ -7,7 +7,6 @@ memory. With `evict` every sample is a single call on caches that hold nothing o
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 from types import TracebackType
@@ -19,8 +18,8 @@ from numpy.typing import NDArray
 from compute import numba_threads
 from compute.backends import backend
 from compute.devices import Array, Device, HostStopwatch, Stopwatch
-from compute.labs.crossover.catalogue import Case, Way
-from compute.labs.crossover.program import LAB
+from compute.labs.crossover.ecosystems import Extra
+from compute.labs.crossover.workload import LAB, Case, Way
 from compute.timings import Timing
 
 SCRATCH_BYTES = {"cpu": 2**28, "gpu": 2**27}  # larger than the last cache of their kind (H200: 50 MB)
@@ -32,21 +31,21 @@ _scratch: dict[tuple[str, str], Array] = {}
 
 
 @dataclass(frozen=True)
-class Found:
-    """What the first calls told. difference: from the reference; first_call: seconds, compilation included."""
+class FirstCall:
+    """What the first call told. difference: from the reference; first_call: seconds, compilation included."""
 
     difference: float
     first_call: float
 
 
-class Stand:
+class WorkloadRunner:
     """Holds the arrays of `way` at `case`, in a `with` statement. inputs: those of the case, on the host."""
 
     def __init__(self, way: Way, case: Case, inputs: tuple[Any, ...]) -> None:
         self._way, self._case, self._inputs = way, case, inputs
         self._call = way.function()
         self.device: Device = way.backend.open_device()
-        self._on_host = case.workload.folder.ON == "host"
+        self._on_host = case.workload.on == "host"
         self._arguments: tuple[Any, ...] = ()
         self._load()
 
@@ -57,13 +56,13 @@ class Stand:
         self._arguments = ()
         self.device.close()
 
-    def check(self, truth: tuple[NDArray[Any], ...]) -> Found:
+    def check(self, truth: tuple[NDArray[Any], ...]) -> FirstCall:
         """Call it once and compare; the arrays are as at the beginning afterwards."""
         start = perf_counter()
         result = self._results(self._call(*self._arguments))
         self.device.synchronise()
         seconds = perf_counter() - start
-        found = Found(self._case.workload.differs(self._download(result), truth), seconds)
+        found = FirstCall(self._case.workload.difference(self._download(result), truth), seconds)
         self._load()
         return found
 
@@ -99,17 +98,15 @@ class Stand:
         key = sweeper.name, device.name
         if key not in _scratch:
             _scratch[key] = device.upload(np.zeros(SCRATCH_BYTES[device.kind] // 4, np.float32))
-        sweep: Callable[[Array], None] = sweeper.kernels(LAB).evict
-        sweep(_scratch[key])
+        evict = sweeper.evict if isinstance(sweeper, Extra) else sweeper.kernels(LAB).evict
+        evict(_scratch[key])
         device.synchronise()
 
     def _load(self) -> None:
         """Fresh arguments."""
         outputs = self._case.outputs()
         self._first, self._last = len(self._inputs), len(self._inputs) + len(outputs)
-        arguments = tuple(self._place(value) for value in (*self._inputs, *outputs))
-        prepare = getattr(self._way.module(), "prepare", None)
-        self._arguments = tuple(prepare(*arguments)) if prepare else arguments
+        self._arguments = self._way.prepared(tuple(self._place(value) for value in (*self._inputs, *outputs)))
 
     def _place(self, value: Any) -> Any:
         if not isinstance(value, np.ndarray):
