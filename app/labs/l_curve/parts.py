@@ -15,7 +15,7 @@ HELP = """
 | **Space** | run or pause, whatever has the focus; **Enter** presses a button |
 | **S** | one step |
 | **R** | again from the first step |
-| **F** | further: half the ribbon's width to reach, or twice the steps |
+| **F** | further: ribbons ten times narrower, or twice the steps |
 | **C** | back to the λ of the chosen rule |
 | **A** | λ or α = λ² |
 | **Ctrl+Z** | back to the problem before, with its files |
