@@ -1,5 +1,5 @@
-// The table of bla.py in CUDA C, a launch a level, a thread an entry: as table.py. Entry i of level k begins at m = 1 + i 2^k
-// and stands at 2 i 2^k + 2^k - 1.
+// The table of bla.py in CUDA C (its first_plain, merge_plain, first_far, merge_far), a launch a level, a thread an entry.
+// Entry i of level k begins at m = 1 + i 2^k and stands at 2 i 2^k + 2^k - 1.
 
 #define NEVER (-1e18)                 // log2 of the radius of an entry that must not be used
 #define ESCAPE2 (4 * (1 - 1e-9))      // an entry must not jump over an index at which a pixel may escape
