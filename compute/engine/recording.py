@@ -72,7 +72,7 @@ class FrameRecorder:
         self.bytes = sum(self._store.path(number).stat().st_size for number in numbers)
         self._values = {}
         if numbers:
-            self._since = self.steps - self._store.head(numbers[-1])["step"]
+            self._since = self.steps - self._store.head(numbers[-1]).step
         if self.every and self._since > self.every and done != LOST:
             raise ValueError("frames that were not on the disk yet were lost with the engine")
 

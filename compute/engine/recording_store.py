@@ -10,12 +10,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import nan
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
+from compute.documents import typed
 from compute.files import whole, whole_file
 from compute.frames import Curve, Frame, Raster
 from compute.timings import Timing
@@ -24,6 +27,8 @@ SCHEMA = "fieldlab-recording/1"
 ABOUT = "recording.json"
 ENDING = ".frame"
 TIMING = ("backend", "variant", "steps", "cells", "launch", "compute", "levels", "transfer", "first_call")
+
+Count = Annotated[int, Meta(ge=0)]
 
 
 class RecordingError(ValueError):
@@ -39,6 +44,38 @@ class RecordedFrame:
     step: int
     frame: Frame
     values: Mapping[str, Any]
+
+
+class PartHead(Struct):
+    """What a frame's file says of a part: what a raster of (rows, columns) shows, or how many points a curve has."""
+
+    raster: tuple[Count, Count] | None = None
+    curve: Count = 0
+    low: float = nan
+    high: float = nan
+    extent: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    label: str = ""
+    unit: str = ""
+
+    def read(self, data: bytes, start: int) -> tuple[Raster | Curve, int]:
+        """Return the part from its bytes in `data` from `start` on, and where they end; its arrays are read-only."""
+        if self.raster is not None:
+            levels = np.frombuffer(data, np.uint8, self.raster[0] * self.raster[1], start).reshape(self.raster)
+            return Raster(levels, self.low, self.high, self.extent, self.label, self.unit), start + levels.nbytes
+        both = np.frombuffer(data[start : start + 16 * self.curve], np.float64, 2 * self.curve)
+        return Curve(both[: self.curve], both[self.curve :], self.label), start + both.nbytes
+
+
+class FrameHead(Struct):
+    """The first line of a frame's file; see RecordedFrame and Frame."""
+
+    step: Count
+    values: dict[str, Any]
+    number: int
+    facts: dict[str, float | bool]
+    notes: dict[str, str]
+    timing: Timing
+    parts: dict[str, PartHead]
 
 
 class RecordingStore:
@@ -83,33 +120,32 @@ class RecordingStore:
     def get(self, number: int) -> RecordedFrame:
         """Read a frame. RecordingError if it is damaged, OSError if it is not there."""
         line, _, rest = self.path(number).read_bytes().partition(b"\n")
+        head = self._head(number, line)
+        parts, used = {}, 0
         try:
-            head = json.loads(line)
-            parts, used = {}, 0
-            for name, entry in head["parts"].items():
-                parts[name], used = _read(entry, rest, used)
-            if used != len(rest):
-                raise ValueError(f"{len(rest)} bytes where {used} belong")  # noqa: TRY301 - put into words below
-            timing = Timing(**head["timing"])
-            frame = Frame(parts, head["facts"], timing, head["number"], head["notes"])
-            return RecordedFrame(int(head["step"]), frame, head["values"])
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            for name, part in head.parts.items():
+                parts[name], used = part.read(rest, used)
+        except ValueError as error:
             raise RecordingError(f"{self.path(number)} is damaged: {error}") from error
+        if used != len(rest):
+            raise RecordingError(f"{self.path(number)} is damaged: {len(rest)} bytes where {used} belong")
+        return RecordedFrame(head.step, Frame(parts, head.facts, head.timing, head.number, head.notes), head.values)
 
-    def head(self, number: int) -> dict[str, Any]:
+    def head(self, number: int) -> FrameHead:
         """Return what a frame's file says of it: step, values, facts, notes and its parts without their bytes."""
         with self.path(number).open("rb") as file:
-            line = file.readline()
+            return self._head(number, file.readline())
+
+    def _head(self, number: int, line: bytes) -> FrameHead:
         try:
-            found = json.loads(line)
-            return {**found, "step": int(found["step"]), "parts": dict(found["parts"]), "facts": dict(found["facts"])}
-        except (ValueError, KeyError, TypeError) as error:
+            return typed(json.loads(line), FrameHead, "its head", RecordingError)  # msgspec's own JSON has no NaN
+        except ValueError as error:
             raise RecordingError(f"{self.path(number)} is damaged: {error}") from error
 
     def cut(self, step: int) -> None:
         """Delete the frames that were taken after `step` steps, which the lab has gone back behind."""
         for number in reversed(self.numbers()):
-            if self.head(number)["step"] <= step:
+            if self.head(number).step <= step:
                 break
             self.path(number).unlink()
 
@@ -142,19 +178,6 @@ def _part(part: Raster | Curve, arrays: list[NDArray[Any]]) -> dict[str, Any]:
         return {"raster": part.levels.shape, **about, "label": part.label, "unit": part.unit}
     arrays += [np.asarray(part.x, np.float64), np.asarray(part.y, np.float64)]
     return {"curve": len(part.x), "label": part.label}
-
-
-def _read(entry: Mapping[str, Any], data: bytes, start: int) -> tuple[Raster | Curve, int]:
-    """Return a part from its bytes in `data` from `start` on, and where they end. Its arrays cannot be written to."""
-    if "raster" in entry:
-        rows, columns = entry["raster"]
-        levels = np.frombuffer(data, np.uint8, rows * columns, start).reshape(rows, columns)
-        x0, y0, x1, y1 = entry["extent"]
-        raster = Raster(levels, entry["low"], entry["high"], (x0, y0, x1, y1), entry["label"], entry["unit"])
-        return raster, start + levels.nbytes
-    count = entry["curve"]
-    both = np.frombuffer(data[start : start + 16 * count], np.float64, 2 * count)
-    return Curve(both[:count], both[count:], entry["label"]), start + both.nbytes
 
 
 def _json_value(value: object) -> Any:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.engine.recording_store import RecordingError
+from compute.engine.recording_store import FrameHead, RecordingError
 from compute.export.film import Film
 from compute.export.packages import PYARROW, ZARR
 from compute.export.render import TEXT, LiveState, OnProgress, Replay, opened_at
@@ -165,21 +165,23 @@ def _columns_and_shapes(found: Recording) -> tuple[Arrays, dict[str, tuple[int, 
     shapes = {name: _shape(found, heads, name) for name in found.parts}
     if not shapes:
         raise SceneError(f"a recording of {found.about['lab']} has no pictures, and so no levels")
-    facts = dict.fromkeys(fact for head in heads for fact in head["facts"])
-    columns: Arrays = {"step": np.array([head["step"] for head in heads], np.int64)}
+    facts = dict.fromkeys(fact for head in heads for fact in head.facts)
+    columns: Arrays = {"step": np.array([head.step for head in heads], np.int64)}
     for name in shapes:
-        for limit in ("low", "high"):
-            columns[f"{name}.{limit}"] = np.array([head["parts"][name][limit] for head in heads], np.float64)
-    columns |= {f"fact.{name}": np.array([head["facts"].get(name, nan) for head in heads], float) for name in facts}
+        columns[f"{name}.low"] = np.array([head.parts[name].low for head in heads], np.float64)
+        columns[f"{name}.high"] = np.array([head.parts[name].high for head in heads], np.float64)
+    columns |= {f"fact.{name}": np.array([head.facts.get(name, nan) for head in heads], float) for name in facts}
     return columns, shapes
 
 
-def _shape(found: Recording, heads: list[dict[str, Any]], name: str) -> tuple[int, int, int]:
-    seen = [head["parts"].get(name, {}).get("raster") for head in heads]
+def _shape(found: Recording, heads: list[FrameHead], name: str) -> tuple[int, int, int]:
+    seen = [head.parts[name].raster if name in head.parts else None for head in heads]
+    height, width = seen[0] or (0, 0)
     for number, shape in zip(found.numbers, seen, strict=True):
-        if shape != seen[0]:
-            raise SceneError(f"{name} of frame {number} has the shape {shape}, that of the first {seen[0]}")
-    return len(heads), *seen[0]
+        if shape != (height, width):
+            now = list(shape or ())
+            raise SceneError(f"{name} of frame {number} has the shape {now}, that of the first {[height, width]}")
+    return len(heads), height, width
 
 
 def _frames(found: Recording, name: str) -> Iterator[NDArray[np.uint8]]:

@@ -79,10 +79,10 @@ def recorded(folder: Path) -> Recording:
         ends = [store.get(number).frame for number in (numbers[0], numbers[-1])]
     except RecordingError as error:
         raise SceneError(str(error)) from error
-    steps = tuple(head["step"] for head in heads)
+    steps = tuple(head.step for head in heads)
     changes = [
-        {"frame": number, "step": head["step"], "values": head["values"]}
-        for number, head in enumerate(heads) if head["values"]
+        {"frame": number, "step": head.step, "values": head.values}
+        for number, head in enumerate(heads) if head.values
     ]  # fmt: skip
     parts = tuple(dict.fromkeys(name for frame in ends for name in frame.rasters))
     panels = tuple(dict.fromkeys(name for frame in ends for name in lab_class(about["lab"]).panels(frame)))
@@ -180,8 +180,8 @@ def _painter(found: Recording, look: Look, part: str, size: tuple[int, int] | No
 
 def _natural(found: Recording, name: str) -> tuple[int, int]:
     """The size of the first frame's picture, times the largest whole number within what was asked for."""
-    shapes = (found.store.head(number)["parts"].get(name) for number in found.numbers)
-    rows, columns = next(shape["raster"] for shape in shapes if shape)
+    heads = (found.store.head(number).parts.get(name) for number in found.numbers)
+    rows, columns = next(head.raster for head in heads if head and head.raster)
     height, width = found.about["pixels"]
     factor = max(1, min(height // rows, width // columns))
     return factor * rows, factor * columns

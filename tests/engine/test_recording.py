@@ -410,7 +410,16 @@ def test_a_frame_is_read_back_as_it_was_and_damage_is_seen(tmp_path):
     assert line.label == "sö\n"
     assert again.frame.timing.steps == 4
     data = store.path(4).read_bytes()
-    for damaged in (data[:-1], data + b"x", data[1:], b"", b"[]\n", b'{"parts": {"a": {"raster": [1, 1]}}}\n0'):
+    for damaged in (
+        data[:-1],
+        data + b"x",
+        data[1:],
+        b"",
+        b"[]\n",
+        b'{"parts": {"a": {"raster": [1, 1]}}}\n0',
+        data.replace(b"[5, 4]", b"[-1, 4]"),
+        data.replace(b'"curve": 3', b'"curve": -3'),
+    ):
         store.path(4).write_bytes(damaged)
         with pytest.raises(RecordingError, match=r"000004\.frame is damaged"):
             store.get(4)
