@@ -35,7 +35,7 @@ from bokeh.settings import settings
 from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, HTTPServerRequest, ResponseStartLine
 from tornado.web import OutputTransform
 
-from app.inflate import bounded_zlib
+from app.message_bounds import bounded_zlib
 
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}  # names that nobody else can bind to this machine
 MOST_BODY = 2**16  # bytes of a request's body: nothing of ours is posted, a log-in form may be

@@ -1,4 +1,4 @@
-"""Who gets a page: asked before anything of it is built.
+"""Who gets a page, asked before anything of it is built; how many pages are open, and the engines that they share.
 
 A page costs a fifth of a second of the loop that all tabs share, and some MB until its browser has been silent for a
 while; a bare GET is enough to have one built. So there may be at most WAITING pages whose browser has not yet said that
@@ -12,7 +12,10 @@ fifth of the loop. What it can do is to keep newcomers waiting; who has a page k
 
 from __future__ import annotations
 
-from typing import Any
+import atexit
+import os
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from bokeh.protocol.exceptions import ProtocolError
 from bokeh.server.contexts import ApplicationContext
@@ -21,19 +24,72 @@ from bokeh.server.views.doc_handler import DocHandler
 from tornado.web import HTTPError, RequestHandler
 
 from app.markup import filled
-from app.session_limiter import SessionLimiter, session_limiter
+from app.panel_workarounds import session_ids
+from compute.engine import EnginePool
+
+if TYPE_CHECKING:
+    from app.page import Page
+
+
+DEFAULT_LIMIT = 64  # one process serves about 60 clients at 14 frames/s
+
+
+class SessionLimiter:
+    """The engines of this process and the pages that use them."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.pages: dict[Page, str] = {}
+        self._engines: EnginePool | None = None
+
+    @property
+    def engines(self) -> EnginePool:
+        """The engines, started when first asked for."""
+        if self._engines is None:
+            self._engines = EnginePool()
+            atexit.register(self._engines.close)
+        return self._engines
+
+    def warm(self) -> None:
+        """Start the host's engine, so that the first visitor does not wait for its process. Returns at once."""
+        self.engines.get("host")
+
+    @property
+    def full(self) -> bool:
+        """Whether no further page may be opened."""
+        return len(self.pages) >= self.limit
+
+    @property
+    def ready(self) -> set[str]:
+        """Ids of the sessions whose pages are open."""
+        return set(self.pages.values())
+
+    def add(self, page: Page, session: str) -> None:
+        """Count `page`, which belongs to the session of that id, as open."""
+        self.pages[page] = session
+
+    def remove(self, page: Page) -> None:
+        """Forget `page`; harmless if it was never counted."""
+        self.pages.pop(page, None)
+
+
+def session_limit() -> int:
+    """FIELDLAB_MAX_SESSIONS, or the default; ValueError if it is not a positive whole number."""
+    text = os.environ.get("FIELDLAB_MAX_SESSIONS", str(DEFAULT_LIMIT))
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"FIELDLAB_MAX_SESSIONS must be a whole number of at least 1, not {text!r}")
+    return int(text)
+
+
+@cache
+def session_limiter() -> SessionLimiter:
+    """This process's limiter."""
+    return SessionLimiter(session_limit())
+
 
 WAITING = 24  # pages that are built and whose browser has not yet said that it is ready
 AGAIN = 4  # s after which a browser tries again by itself
 MARK = "fieldlab_admission"
-FULL = (
-    "Every seat is taken",
-    (
-        "This Fieldlab serves {limit} browser tabs at a time, so that it stays quick for each of them. Close a tab "
-        "that is no longer needed, wait half a minute and reload this page. Who runs the server can allow more with "
-        "FIELDLAB_MAX_SESSIONS."
-    ),
-)
 BUSY = "Many pages are being opened just now", "This one tries again by itself in a few seconds."
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Fieldlab</title><style>
@@ -43,7 +99,16 @@ body {{ color-scheme: light dark; }} h1 {{ font-size: 28px; }}
 """
 
 
-class NoRoom(ProtocolError, HTTPError):
+def server_full(limit: int) -> tuple[str, str]:
+    """Return the title and the words for who finds the server with as many pages as it may have, `limit`."""
+    return "Every seat is taken", (
+        f"This Fieldlab serves {limit} browser tabs at a time, so that it stays quick for each of them. Close a tab "
+        "that is no longer needed, wait half a minute and reload this page. Who runs the server can allow more with "
+        "FIELDLAB_MAX_SESSIONS."
+    )
+
+
+class NotAdmitted(ProtocolError, HTTPError):
     """A page that is not built; `title` and `words` say why, `again` whether trying soon helps."""
 
     def __init__(self, title: str, words: str, again: bool) -> None:
@@ -62,14 +127,14 @@ class Admission:
         self._waiting: dict[str, str] = {}
 
     def admit(self, name: str, address: str, alive: set[str]) -> None:
-        """Count the session `name` as waiting; NoRoom if there may be no other. alive: ids of all sessions."""
+        """Count the session `name` as waiting; NotAdmitted if there may be no other. alive: ids of all sessions."""
         if self._pages.full:
-            raise NoRoom(FULL[0], FULL[1].format(limit=self._pages.limit), again=False)
+            raise NotAdmitted(*server_full(self._pages.limit), again=False)
         there = alive - self._pages.ready
         self._waiting = {known: whose for known, whose in self._waiting.items() if known in there}
         most = min(WAITING, self._pages.limit - len(self._pages.pages))
         if len(self._waiting) >= most or list(self._waiting.values()).count(address) >= WAITING // 2:
-            raise NoRoom(*BUSY, again=True)
+            raise NotAdmitted(*BUSY, again=True)
         self._waiting[name] = address
 
 
@@ -82,8 +147,8 @@ def install() -> None:
     async def create_if_admitted(
         context: ApplicationContext, session_id: str, request: Any = None, token: str | None = None
     ) -> Any:
-        """Bokeh's create_session_if_needed; NoRoom for a new session that is not admitted."""
-        alive = {*context._sessions, *context._pending_sessions}  # noqa: SLF001 bokeh tells it nowhere else
+        """Bokeh's create_session_if_needed; NotAdmitted for a new session that is not admitted."""
+        alive = session_ids(context)
         if session_id not in alive:
             admission.admit(session_id, getattr(request, "remote_ip", None) or "", alive)
         return await create(context, session_id, request, token)
@@ -100,7 +165,7 @@ def _explained(write_error: Any) -> Any:
     def explain(handler: RequestHandler, status_code: int, **given: Any) -> None:
         """The reply to a request that failed."""
         trouble = given.get("exc_info", (None, None))[1]
-        if not isinstance(trouble, NoRoom):
+        if not isinstance(trouble, NotAdmitted):
             write_error(handler, status_code, **given)
             return
         handler.set_header("Content-Type", "text/html; charset=utf-8")

@@ -10,7 +10,7 @@ from typing import Any
 
 def on_server_loaded(server_context: Any) -> None:
     """Called before the first request."""
-    from app import access, admission, log_bounds, message_bounds, panel_workarounds, session_limiter, system
+    from app import access, admission, log_bounds, message_bounds, panel_workarounds, system_card
     from compute import scratch
     from compute.bench.roof import roof
 
@@ -19,6 +19,6 @@ def on_server_loaded(server_context: Any) -> None:
     admission.install()
     message_bounds.install()
     log_bounds.install()
-    panel_workarounds.settle()
-    system.learn()
-    roof().start(then=session_limiter.session_limiter().warm)  # measured before anything else loads the machine
+    panel_workarounds.begin_housekeeping()
+    system_card.find_machine()
+    roof().start(then=admission.session_limiter().warm)  # measured before anything else loads the machine

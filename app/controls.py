@@ -1,18 +1,27 @@
-"""The side bar of a lab: widgets in groups by what they change. A lab's own controls derive from this."""
+"""The side bar of a lab: widgets in groups by what they change. A lab's own controls derive from `Controls`.
+
+`Transport` has the buttons that run a lab, `ComputeControls` says where it computes: backend, kernel, device.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from types import MappingProxyType
 from typing import Any
 
+import panel as pn
 import panel_material_ui as pmui
 
 from app.session import Session
-from app.widgets import Bound
+from app.theme import stylesheet
+from app.widgets import FULL, ValueWidgets, icon
+from compute.backends import Backend, preferred
 from compute.export.scene import Look
+from compute.gpu_devices import cuda_count
 
 
-class Controls(Bound):
+class Controls(ValueWidgets):
     """Controls bound to one session. A subclass sets `panel`, and `keys`: what each key does."""
 
     panel: Any
@@ -55,3 +64,164 @@ def accordion(groups: Mapping[str, Any], opened: Sequence[int]) -> pmui.Accordio
         margin=0,
         sizing_mode="stretch_width",
     )
+
+
+UNDO = "ctrl+z"  # as app.browser writes it
+NOTHING_LOST = "Undo (Ctrl+Z): nothing is lost"
+FASTEST = "as fast as it goes"
+SPEEDS: dict[str, int | None] = {str(n): n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)} | {FASTEST: None}
+
+
+def run_button(session: Session, toggle: Callable[[], object]) -> pmui.Button:
+    """The large button that says what a press would do: run, or pause."""
+    button = pmui.Button(label="Run", icon="play_arrow", size="medium", margin=(2, 4, 2, 8), width=104)
+
+    def show(*events: object) -> None:
+        """Say on the button what a press would do now."""
+        playing = session.playing
+        button.param.update(label="Pause" if playing else "Run", icon="pause" if playing else "play_arrow")
+
+    button.on_click(lambda event: toggle())
+    session.param.watch(show, "playing")
+    return button
+
+
+class Undo:
+    """The button that brings back what was lost last; `act` does it. It is grey while there is nothing."""
+
+    def __init__(self, **look: Any) -> None:
+        self.act: Callable[[], object] = _ignore
+        self.button = icon("undo", NOTHING_LOST, self.press, disabled=True, **{"align": "center", **look})
+
+    def offer(self, what: str) -> None:
+        """What would come back, in words; "" for nothing."""
+        words = f"Undo: back to {what} (Ctrl+Z)" if what else NOTHING_LOST
+        if words != self.button.description:
+            self.button.param.update(description=words, disabled=not what)
+
+    def press(self) -> None:
+        """Bring it back, if there is something."""
+        if not self.button.disabled:
+            self.act()
+
+
+def _ignore() -> None:
+    """Nothing can come back."""
+
+
+class Transport:
+    """The buttons of one session; `keys` do the same."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.run = run_button(session, self.toggle)
+        close: dict[str, Any] = {"align": "center", "margin": 0}  # five buttons beside a large one fill the side bar
+        buttons = [icon("skip_next", "One step (S)", self.step, **close)]
+        known = session.lab.ACTIONS
+        if "reset" in known:
+            buttons.append(icon("replay", "Reset to the initial field (R)", self.reset, **close))
+        if "checkpoint" in known and "rollback" in known:
+            buttons.append(icon("bookmark_add", "Checkpoint: remember this state", self.checkpoint, **close))
+            buttons.append(icon("settings_backup_restore", "Back to the checkpoint", self.back, **close))
+        self.undo = Undo(**close)
+        self.undo.act = lambda: session.act("undo")
+        if "undo" in known:
+            buttons.append(self.undo.button)
+        self.keys: dict[str, Callable[[], object]] = {" ": self.toggle, "s": self.step, "r": self.reset}
+        self.speed = pmui.DiscreteSlider(
+            label="Steps a frame", options=SPEEDS, value=session.steps_per_frame, size="small", **FULL
+        )
+        self.speed.param.watch(lambda event: session.pace(event.new), "value")
+        self.panel = pmui.Column(
+            pmui.Row(self.run, *buttons, margin=0, sizing_mode="stretch_width"), self.speed, margin=(8, 0, 0, 0)
+        )
+
+    def toggle(self) -> None:
+        """Run, or pause."""
+        self.session.play(not self.session.playing)
+
+    def step(self) -> None:
+        """Advance one step and stay paused."""
+        self.session.step()
+
+    def reset(self) -> None:
+        """Back to the initial field; what runs goes on running."""
+        self.session.act("reset")
+
+    def checkpoint(self) -> None:
+        """Remember the state."""
+        self.session.act("checkpoint")
+
+    def back(self) -> None:
+        """Return to the remembered state."""
+        self.session.act("rollback")
+
+
+class ComputeControls(ValueWidgets):
+    """The widgets `items` of one session. A lab without kernels to choose from shows none.
+
+    words: names a kernel; reasons: what to say of some of them while they are chosen, by their names.
+    """
+
+    def __init__(
+        self, session: Session, words: Callable[[str], str] = str, reasons: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        super().__init__(session)
+        self._words, self._reasons = words, reasons
+        known = session.lab.backends()
+        absent = [b for b in known if b.missing is not None]
+        self.backend = pmui.Select(
+            label=self.parameter("backend").label,
+            value=session.values["backend"],
+            options={b.label: b.name for b in known},
+            disabled_options=[b.name for b in absent],
+            helper_text=f"{preferred(known).label} is the best that is ready here: the page opens with it.",
+            size="small",
+            **FULL,
+        )
+        self.backend.param.watch(lambda event: self._use(event.new), "value")
+        self.kernel = self.choice("variant", self._kernels()) if "variant" in session.values else None
+        if self.kernel is not None:
+            self.kernel.param.watch(lambda event: self._say_why(event.new), "value")
+        devices = {f"GPU {index}": index for index in range(max(1, cuda_count()))}
+        device = self.choice("device_index", devices, visible=len(devices) > 1)
+        notes = [absentees(absent)] if absent else []
+        self.items: list[Any] = [self.backend, *notes, *([self.kernel] if self.kernel else []), device]
+
+    def _kernels(self) -> dict[str, str]:
+        """The present backend's kernels in words; the first is the default and has no name of its own."""
+        names = self.session.lab.variants(self.session.values["backend"])
+        return {self._words(name): "" if name == names[0] else name for name in names}
+
+    def _use(self, backend: str) -> None:
+        """Another backend, with its default kernel; the list of kernels follows."""
+        if backend != self.session.values["backend"]:
+            default = {} if self.kernel is None else {"variant": ""}
+            self.session.change(backend=backend, **default)
+            self._list_kernels()
+
+    def _list_kernels(self) -> None:
+        if self.kernel is not None:
+            self.kernel.param.update(options=self._kernels(), value=self.session.values["variant"])
+            self._say_why(self.session.values["variant"])
+
+    def _say_why(self, variant: str) -> None:
+        """Below the list: why the chosen kernel is slow, where it is so on purpose."""
+        if self.kernel is not None:
+            self.kernel.helper_text = self._reasons.get(variant, "")
+
+    def show_values(self, values: Mapping[str, Any]) -> None:
+        """Show `values`, which the session took without these widgets."""
+        super().show_values({name: value for name, value in values.items() if name != "variant"})
+        if "backend" in values or "variant" in values:
+            self.backend.value = self.session.values["backend"]
+            self._list_kernels()
+
+
+def absentees(backends: Sequence[Backend]) -> pn.pane.HTML:
+    """Backends this machine lacks, greyed, each with its reason, and the lines that install them."""
+    reasons = "".join(f"<p><b>{escape(b.label)}</b> is off: {escape(b.missing or '')}</p>" for b in backends)
+    lines = dict.fromkeys(b.install for b in backends if b.install)
+    installs = "".join(f"<code>{escape(line)}</code>" for line in lines)
+    html = f"<div class='absent'>{reasons}{installs}</div>"
+    return pn.pane.HTML(html, stylesheets=[stylesheet()], sizing_mode="stretch_width", margin=(2, 8))

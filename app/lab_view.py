@@ -15,9 +15,9 @@ from importlib.util import find_spec
 from typing import Any, Protocol, TypeAlias
 
 from app.controls import Controls
-from app.frame_source import FirstDraw
 from app.notices import Notices
 from app.session import Session
+from app.stream import FirstDraw
 from compute.backends import preferred
 from compute.frames import Frame
 from compute.lab import Lab

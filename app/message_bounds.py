@@ -16,6 +16,8 @@ import binascii
 import json
 import logging
 import re
+import zlib
+from types import SimpleNamespace
 from typing import Any
 
 from bokeh.core.serialization import Buffer
@@ -25,7 +27,32 @@ from bokeh.protocol.messages.error import error
 from bokeh.protocol.receiver import Receiver
 from bokeh.server.views import ws
 
-from app.inflate import GZIP, inflated
+from app.panel_workarounds import on_websocket_error
+
+GZIP, ZLIB = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS  # kinds of header
+
+
+def inflated(data: bytes, most: int, kind: int = ZLIB) -> bytes:
+    """The bytes that are packed in `data`, one stream of `kind`; at most `most`, and nothing behind it.
+
+    ValueError for more, and for damaged data. No more memory than `most` is used.
+    """
+    press = zlib.decompressobj(kind)
+    try:
+        found = press.decompress(data, most + 1)
+    except zlib.error as error:
+        raise ValueError("packed data are damaged") from error
+    if len(found) > most:
+        raise ValueError(f"packed data must unpack to at most {most:,} bytes")
+    if not press.eof or press.unused_data:
+        raise ValueError("packed data must be one whole stream")
+    return found
+
+
+def bounded_zlib(most: int) -> SimpleNamespace:
+    """What a module needs of zlib that only packs and unpacks at once; unpacking is bounded by `most` bytes."""
+    return SimpleNamespace(compress=zlib.compress, decompress=lambda data: inflated(data, most), error=zlib.error)
+
 
 MOST_BYTES = 4 * 2**20  # of a message: a piece of a file as text, 1.4 MB, or a dropped JSON, 1 MB, with room
 MOST_UNPACKED = 4 * 2**20  # bytes, of all that is packed in a message
@@ -134,8 +161,7 @@ def install() -> None:
         return
     ws.Receiver, ws.Protocol = BoundedReceiver, BoundedProtocol
     ws.WSHandler.max_message_size = property(lambda handler: MOST_BYTES)
-    ws.WSHandler._protocol_error = _refuse  # noqa: SLF001 bokeh has no other place for it
-    ws.WSHandler._internal_error = _give_up  # noqa: SLF001 as above
+    on_websocket_error(_refuse, _give_up)
     error.create = classmethod(_reply)
     setattr(ws.WSHandler, MARK, True)
 

@@ -13,7 +13,7 @@ import panel_material_ui as pmui
 from bokeh.document import Document
 
 from app.markup import plain
-from app.session_states import FellBack
+from app.session import FellBack
 from compute.engine import messages
 
 LIFE = 12_000  # ms that a note stays

@@ -12,18 +12,17 @@ from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
-import param
-from panel.util import edit_readonly
 
+from app.admission import server_full, session_limiter
 from app.browser import Browser
 from app.export.card import ExportCard
 from app.export.restore import asked_for, scene_in
-from app.lab_tab import READOUT, SIDEBAR, LabTab
+from app.lab_tab import ACROSS, READOUT, SIDEBAR, LabTab
 from app.lab_view import labs_with_tabs
+from app.markup import filled
 from app.notices import Notices
-from app.session_limiter import session_limiter
-from app.status import ACROSS
-from app.system import SystemPanel
+from app.panel_workarounds import never_busy
+from app.system_card import SystemCard
 from app.theme import ASSETS, THEME, stylesheet
 from app.widgets import icon
 from compute.export.scene import Scene, SceneError
@@ -57,20 +56,9 @@ HELP = """
 
 def server_full_page() -> pmui.Column:
     """What is shown instead of a lab when the server has as many sessions as it may."""
-    words = (
-        "<div class='full'><h1>Every seat is taken</h1>"
-        f"<p>This Fieldlab serves {session_limiter().limit} browser tabs at a time, "
-        "so that it stays quick for each of them.</p>"
-        "<p>Close a tab that is no longer needed, wait half a minute and reload this page. Who runs the server can "
-        "allow more with <code>FIELDLAB_MAX_SESSIONS</code>.</p></div>"
-    )
+    title, words = server_full(session_limiter().limit)
+    words = filled("<div class='full'><h1>{title}</h1><p>{words}</p></div>", title=title, words=words)
     return pmui.Column(pn.pane.HTML(words, stylesheets=[stylesheet()]), margin=0, sizing_mode="stretch_both")
-
-
-class Quiet(param.Parameterized):
-    """Takes the place of the process-wide busy flag, whose watchers would keep every closed page alive."""
-
-    busy = param.Boolean(default=False)
 
 
 class Page:
@@ -86,7 +74,7 @@ class Page:
         self.browser = Browser(self._pressed, self._resized)
         self._window = (1280, 720)
         self._waiting = False  # for the browser to draw a lab, before another is shown
-        self.system = SystemPanel(self.document)
+        self.system = SystemCard(self.document)
         self.export = ExportCard(self.document, self._notices, self._dropped)
         toggles = {"e": self.export.toggle, "h": self.toggle_help, "p": self.present, "u": self.system.toggle}
         self._keys: dict[str, Callable[[], None]] = toggles  # those of every lab
@@ -133,8 +121,7 @@ class Page:
             raw_css=[stylesheet()],
             js_modules={"bokeh_patches": BOKEH_PATCHES},
         )
-        with edit_readonly(page):
-            page.busy = Quiet().param.busy
+        never_busy(page)
         page.param.watch(self._arrange, ["sidebar_open", "contextbar_open"])
         page.param.watch(self._set_theme, "dark_theme")
         return page

@@ -1,14 +1,21 @@
-"""Panel's housekeeping, begun where it keeps no page alive."""
+"""What Panel and Bokeh do otherwise than needed, and what they offer nowhere but in private: all of it in one place."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import panel as pn
+import param
 from bokeh.document import Document
+from bokeh.server.contexts import ApplicationContext
+from bokeh.server.views import ws
 from panel.io.resources import LOCAL_DIST
+from panel.util import edit_readonly
 from tornado.ioloop import IOLoop
 
 
-def settle() -> None:
+def begin_housekeeping() -> None:
     """Have Panel begin its process-wide housekeeping of busy widgets now, before there is a page.
 
     It is a task that never ends. Panel begins it with the first event of any widget, and a task keeps the context it
@@ -28,3 +35,26 @@ def serve_own_files(document: Document) -> None:
 
 def _nothing() -> None:
     """An event is enough."""
+
+
+class NeverBusy(param.Parameterized):
+    """Takes the place of the process-wide busy flag, whose watchers would keep every closed page alive."""
+
+    busy = param.Boolean(default=False)
+
+
+def never_busy(page: Any) -> None:
+    """Give a page template a busy flag of its own."""
+    with edit_readonly(page):
+        page.busy = NeverBusy().param.busy
+
+
+def session_ids(context: ApplicationContext) -> set[str]:
+    """Return the ids of the sessions that there are or that are being made; Bokeh tells them nowhere else."""
+    return {*context._sessions, *context._pending_sessions}  # noqa: SLF001
+
+
+def on_websocket_error(protocol: Callable[[Any, str], None], internal: Callable[[Any, str], None]) -> None:
+    """Call protocol(handler, words) where a browser broke the protocol, internal(...) where a message failed here."""
+    ws.WSHandler._protocol_error = protocol  # noqa: SLF001 bokeh has no other place for it
+    ws.WSHandler._internal_error = internal  # noqa: SLF001 as above

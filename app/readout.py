@@ -6,26 +6,34 @@ second, and drawn. Recorded and cited figures have blocks of their own and never
 
 from __future__ import annotations
 
+import io
+import re
 import time
-from functools import cache
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from html import escape
 from math import isfinite, nan
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import holoviews as hv
+import numpy as np
 import panel as pn
 import panel_material_ui as pmui
+from bokeh.models import BasicTicker
 
-from app import readout_view as view
-from app.readout_chart import chart
-from app.readout_plots import History
-from app.saving import FORMATS, Saves
-from app.session_limiter import session_limiter
-from app.theme import ASSETS, stylesheet
+from app import readout_html as html
+from app.admission import session_limiter
+from app.curve_plots import bokeh_figure
+from app.theme import ASSETS, LIGHT, colours, keep_type, stylesheet
 from compute.backends import backend
 from compute.bench.roof import roof
 from compute.bench.workload import has_workload
 from compute.comparison.contest import Verdict, shared_book
 from compute.comparison.live import Comparison
-from compute.comparison.saved import Shown
+from compute.comparison.saved import Shown, as_csv, as_json, as_pyperf, as_trace
 from compute.comparison.slower import why_slower
 from compute.frames import Frame
 from compute.record import Recorded, library
@@ -34,6 +42,7 @@ from compute.timings import Spread, Window
 if TYPE_CHECKING:
     from app.session import Session
     from compute.engine import LabHandle
+
 
 REDRAW = 1.0  # seconds between two versions of the text: numbers that flicker cannot be read
 AT_WORK = ("running", "paused")  # states of a session in which something may be measured for it
@@ -55,12 +64,12 @@ class Readout:
         self._drawn_at = -REDRAW
         self._state = ""
         self._stepwise = self._comparison is not None and self._comparison.rules.rate.step == "step"
-        self.history = History() if self._stepwise else History("ms/frame", 1e-3)
+        self.history = ComputeTimePlot() if self._stepwise else ComputeTimePlot("ms/frame", 1e-3)
         sheets = [stylesheet(), (ASSETS / "readout.css").read_text(encoding="utf-8")]
         self._text = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
         plot = pn.pane.Bokeh(self.history.figure, sizing_mode="stretch_width", margin=0)
         self.shown = Shown(name, {}, "")  # what the text says now, for those who save it
-        self._saves = Saves(FORMATS, lambda: self.shown)
+        self._saves = SaveButtons(TIMING_FORMATS, lambda: self.shown)
         self.panel = pmui.Column(self._text, plot, self._saves.panel, sizing_mode="stretch_width", margin=(8, 16))
         self._draw(None)
 
@@ -136,7 +145,7 @@ class Readout:
         self._saves.allow(not self.shown.empty)
         live = self._window.measurement()
         evidence = self._evidence(verdict) if self._comparison else ""
-        parts = view.parts(live, self._kind, self._session.gate.rate)
+        parts = html.parts(live, self._kind, self._session.gate.rate)
         text = f"<div class='readout'>{evidence}<h3>Parts of a live frame</h3>{parts}</div>"
         if text != self._text.object:
             self._text.object = text
@@ -157,20 +166,20 @@ class Readout:
         names = {"cpu": "host", "gpu": f"cuda:{values.get('device_index', 0)}"}
         rates = {kind: self._roof(name, dtype) for kind, name in names.items()}
         caches = {kind: roof().caches(name) for kind, name in names.items()}
-        roofs = view.Roofs(rates, caches, rules.held(values))
+        roofs = html.Roofs(rates, caches, rules.held(values))
         told = rules.facts(values, latest, rates[self._kind]) if latest else ()
-        facts = view.facts(told, rules.rate, roofs, self._kind)
+        facts = html.facts(told, rules.rate, roofs, self._kind)
         drawing = rules.chart(values, recorded_figures())
         standings = verdict.standings if verdict else ()
         blocks = ""
         if drawing is None or drawing.beside:
-            blocks = f"<h3>{rules.rate.unit}, logarithmic</h3>{view.ways(standings, rules.rate, dtype, roofs)}"
+            blocks = f"<h3>{rules.rate.unit}, logarithmic</h3>{html.ways(standings, rules.rate, dtype, roofs)}"
             if standings and all(standing.contestant.kind == "cpu" for standing in standings):
-                blocks += view.others(rules.elsewhere(values, recorded_figures()))
+                blocks += html.others(rules.elsewhere(values, recorded_figures()))
         if drawing is not None:
-            blocks += chart(drawing, standings, step)
+            blocks += html.chart(drawing, standings, step)
         why = why_slower(verdict, roof().waking) if verdict else ""
-        return f"{view.headline(verdict, why)}{facts}{blocks}{view.first_calls(standings)}"
+        return f"{html.headline(verdict, why)}{facts}{blocks}{html.first_calls(standings)}"
 
 
 @cache
@@ -180,3 +189,143 @@ def recorded_figures() -> tuple[Recorded, ...]:
     for problem in problems:
         pn.state.log(problem, level="warning")
     return tuple(figures)
+
+
+hv.extension("bokeh")
+
+SPAN = 60.0  # seconds shown
+MOST = 300  # points kept: four a second, and some
+HEIGHT = 112  # px
+MOST_MEDIANS = 4.0  # height of the plot in medians: a rare outlier leaves it instead of flattening the rest
+HEADROOM = 1.1
+
+
+class ComputeTimePlot:
+    """Compute time of a step or of a frame, over the last SPAN seconds. One line; its hue is the device's.
+
+    label: of the axis; unit: seconds that 1 stands for on it.
+    """
+
+    def __init__(self, label: str = "µs/step", unit: float = 1e-6) -> None:
+        self._unit = unit
+        self._points: deque[tuple[float, float]] = deque(maxlen=MOST)
+        curve = hv.Curve(([-SPAN, 0.0], [0.0, 1.0]), "live, seconds ago", label).opts(
+            color=LIGHT["cpu"], line_width=2, toolbar=None, default_tools=[], show_grid=False
+        )
+        self.figure = bokeh_figure(curve)
+        self._renderer = self.figure.renderers[0]
+        self._source = self._renderer.data_source
+        self._columns = self._renderer.glyph.x, self._renderer.glyph.y
+        self._source.data = {column: np.empty(0) for column in self._columns}  # no line before a frame has come
+        self.set_theme(dark=False)
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        plot = self.figure
+        plot.update(sizing_mode="stretch_width", height=HEIGHT, output_backend="canvas", title=None)
+        plot.update(min_border_right=8, min_border_top=8, outline_line_color=None)
+        plot.toolbar.logo = None
+        plot.x_range.update(start=-SPAN, end=0)
+        for axis in (plot.xaxis[0], plot.yaxis[0]):
+            axis.update(axis_label_text_font_style="normal", minor_tick_line_color=None)
+            axis.ticker = BasicTicker(desired_num_ticks=3)
+        keep_type(plot)
+
+    def set_theme(self, dark: bool) -> None:
+        """Use the hues of the dark or the light scheme from the next drawing on."""
+        self._scheme = colours(dark)
+
+    def add(self, moment: float, seconds: float) -> None:
+        """One point: the median time (seconds) of the frames since the last one, at `moment` (seconds)."""
+        if isfinite(seconds):
+            self._points.append((moment, seconds / self._unit))
+
+    def rest(self, moment: float) -> None:
+        """Nothing is computed: the line ends here, and the next point begins another one."""
+        if self._points and isfinite(self._points[-1][1]):
+            self._points.append((moment, nan))
+
+    def clear(self) -> None:
+        """Another backend or grid: what was before does not belong to it."""
+        self._points.clear()
+
+    def draw(self, moment: float, kind: str) -> None:
+        """Write the line as of `moment`, in the hue of `kind` ("cpu" or "gpu")."""
+        points = [(then - moment, value) for then, value in self._points if moment - then <= SPAN]
+        x, y = np.array(points).reshape(-1, 2).T
+        self._source.data = {self._columns[0]: x, self._columns[1]: y}
+        self._renderer.glyph.line_color = self._scheme[kind]
+        known = y[np.isfinite(y)]
+        if known.size:
+            self.figure.y_range.update(
+                start=0.0, end=min(float(known.max()), MOST_MEDIANS * float(np.median(known))) * HEADROOM
+            )
+
+
+SAVE_HEAD = "<h3 class='saves'>Save these timings</h3>"
+SAVE_STYLE = """
+.saves { margin: 8px 0 0; font-size: var(--small, 14px); font-weight: 700; color: var(--muted); }
+.about { margin: 0; font-size: var(--small, 14px); line-height: 1.35; color: var(--muted); }
+"""
+SAVE_SX = {
+    "minWidth": 0, "padding": "2px 6px", "fontSize": "0.875rem", "textTransform": "none",
+    "& .MuiButton-startIcon": {"margin": "0 4px 0 0"},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TimingFormat:
+    """One button. suffix: of the file's name; about: what it is for; make: the text of the file.
+
+    ready: whether there is something that this format can hold.
+    """
+
+    label: str
+    suffix: str
+    about: str
+    make: Callable[[Any], str]
+    ready: Callable[[Any], bool] = lambda what: True
+
+
+TIMING_FORMATS = (
+    TimingFormat("CSV", ".csv", "table", as_csv),
+    TimingFormat("JSON", ".json", "every sample", as_json),
+    TimingFormat("pyperf", ".pyperf.json", "stats, compare_to", as_pyperf, attrgetter("timed")),
+    TimingFormat("Trace", ".trace.json", "ui.perfetto.dev", as_trace, attrgetter("placed")),
+)
+
+
+class SaveButtons:
+    """The row. what(): a Shown, or what else the formats make their texts of; it has `lab` and `date`."""
+
+    def __init__(self, formats: tuple[TimingFormat, ...], what: Callable[[], Any]) -> None:
+        self._formats, self._what = formats, what
+        self.buttons = {entry.label: self._button(entry) for entry in formats}
+        head = pn.pane.HTML(SAVE_HEAD, stylesheets=[stylesheet(), SAVE_STYLE], margin=0)
+        row = pmui.Row(*self.buttons.values(), margin=0, sizing_mode="stretch_width")
+        words = "; ".join(f"{entry.label}: {entry.about}" for entry in formats)
+        about = pn.pane.HTML(f"<p class='about'>{escape(words)}.</p>", stylesheets=[stylesheet(), SAVE_STYLE], margin=0)
+        self.panel = pmui.Column(head, row, about, margin=0, sizing_mode="stretch_width")
+        self.allow(False)
+
+    def allow(self, something: bool) -> None:
+        """There is something to save, or there is not."""
+        for entry in self._formats:
+            button, ready = self.buttons[entry.label], something and entry.ready(self._what())
+            if button.disabled == ready:
+                button.disabled = not ready
+
+    def _button(self, entry: TimingFormat) -> pmui.FileDownload:
+        button = pmui.FileDownload(
+            label=entry.label, filename=f"timings{entry.suffix}", auto=True, embed=False, size="small", sx=SAVE_SX,
+            margin=(4, 6, 4, 0),
+        )  # fmt: skip
+        button.variant = "outlined"  # given above it is said to clash with an option of Panel's own button
+        button.callback = partial(self._make, entry, button)
+        return button
+
+    def _make(self, entry: TimingFormat, button: pmui.FileDownload) -> io.BytesIO:
+        what = self._what()
+        button.filename = f"fieldlab-{what.lab}-{re.sub(r'[^0-9T]', '', what.date[:19])}{entry.suffix}"
+        button.data = None  # the same text as before would be no change, and bring no file
+        return io.BytesIO(entry.make(what).encode("utf-8"))

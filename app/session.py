@@ -24,7 +24,8 @@ the present lab go straight to the gate, which is made for that, all other event
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeAlias
@@ -32,28 +33,116 @@ from typing import Any, ClassVar, TypeAlias
 import param
 from bokeh.document import Document
 
-from app.session_limiter import session_limiter
-from app.session_states import (
-    HOST,
-    Broken,
-    Closed,
-    FellBack,
-    Live,
-    Moving,
-    Opening,
-    Request,
-    Restarting,
-    State,
-    Update,
-    Values,
-    host_values,
-)
+from app.admission import session_limiter
 from app.stream import Delivered, FrameGate
 from app.tab_recording import TabRecording
 from compute.backends import backend
 from compute.engine import Checkpoint, LabHandle, messages
 from compute.frames import Frame
 from compute.lab import Lab
+
+HOST = "host"
+
+LabRequest: TypeAlias = Callable[[LabHandle], object]
+
+
+@dataclass(frozen=True)
+class UpdateRequest:
+    """A request for values; a lab that could not be opened remembers them for the next time."""
+
+    values: Mapping[str, Any]
+
+    def __call__(self, handle: LabHandle) -> None:
+        """Ask for them."""
+        handle.update(**self.values)
+
+
+class State:
+    """How a session is."""
+
+
+@dataclass(frozen=True)
+class Opening(State):
+    """The lab is asked for; there is no frame yet."""
+
+
+@dataclass(frozen=True)
+class Live(State):
+    """The lab shows frames; note: what its engine said last, why it was paused or restarted."""
+
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Restarting(State):
+    """The engine has died and is being replaced; the lab goes on from its last checkpoint."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Broken(State):
+    """The engine has given up; `play` tries it again."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Closed(State):
+    """Everything was given back."""
+
+
+@dataclass(eq=False)
+class Moving(State):
+    """The lab is being opened on the engine `target`.
+
+    cause: the values that name it, taken back if it fails; waiting: what was asked for meanwhile, in order, and wanted:
+    the values among it; key, handle: of the new lab once it is asked for; broken, restarting: why the old lab cannot go
+    on, or not yet.
+    """
+
+    target: str
+    cause: dict[str, Any]
+    waiting: list[LabRequest] = field(default_factory=list)
+    wanted: dict[str, Any] = field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
+    key: int = 0
+    handle: LabHandle | None = None
+    broken: str = ""
+    restarting: str = ""
+
+
+@dataclass(frozen=True)
+class FellBack(messages.Event):
+    """The engine of a GPU has given up for `reason`; the lab goes on on the host, from its last checkpoint."""
+
+    reason: str
+
+
+class Values(Mapping[str, Any]):
+    """Every parameter of the lab with the value that it has or was asked to have; always the present ones."""
+
+    def __init__(self, read: Callable[[], dict[str, Any]]) -> None:
+        self._read = read
+
+    def __getitem__(self, name: str) -> Any:
+        return self._read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+
+def host_values(lab: type[Lab], values: Mapping[str, Any]) -> dict[str, Any]:
+    """What `values` must become for the host's engine to take them: another backend, and a kernel that it has."""
+    ready = [one.name for one in lab.backends() if one.device == HOST and one.missing is None]
+    usual = lab.param["backend"].default
+    name = usual if usual in ready or not ready else ready[0]
+    known = "variant" not in values or values["variant"] in ("", *lab.variants(name))
+    return {"backend": name} | ({} if known else {"variant": ""})
+
 
 MOST_WAITING = 4096  # requests that wait for the end of a move: a minute of a busy hand
 
@@ -290,7 +379,7 @@ class Session(param.Parameterized):
         else:
             self._handle.snapshot()
 
-    def _request(self, request: Request) -> None:
+    def _request(self, request: LabRequest) -> None:
         """Ask the lab for something; during a move, whoever goes on."""
         if isinstance(self.state, Moving):
             if len(self.state.waiting) < MOST_WAITING:
@@ -301,8 +390,8 @@ class Session(param.Parameterized):
         elif self._handle is not None:
             self._pass_on(request, self._handle)
 
-    def _pass_on(self, request: Request, handle: LabHandle) -> None:
-        if handle.closed and not isinstance(request, Update):
+    def _pass_on(self, request: LabRequest, handle: LabHandle) -> None:
+        if handle.closed and not isinstance(request, UpdateRequest):
             self.on_event(messages.Refused("there is no lab that could do it: it could not be opened"))
         else:
             request(handle)
@@ -566,7 +655,7 @@ class Session(param.Parameterized):
         """Values are changed during a move: they wait, they name a third engine, or they take the move back."""
         if target == move.target:
             move.wanted |= changed
-            self._request(Update(changed))
+            self._request(UpdateRequest(changed))
         elif target == self._target and not move.broken:
             assert self._handle is not None  # noqa: S101 - see _open_new
             wanted = self._all_values() | changed
@@ -580,7 +669,7 @@ class Session(param.Parameterized):
             move.target = target
             if rest:  # after what was asked for before
                 move.wanted |= rest
-                self._request(Update(rest))
+                self._request(UpdateRequest(rest))
             if move.handle is not None:
                 move.handle.close()
                 self._open_new(move)

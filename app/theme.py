@@ -1,7 +1,8 @@
 """Colours, type and spacing: one place, for light, dark and the projector.
 
 Type has one family and four sizes (14, 16, 20 and 40 px; presenter mode scales all of them by 20/14). Spacing sits on
-an 8 px grid. Text colours reach contrast AA on their ground in both schemes.
+an 8 px grid. Text colours reach contrast AA on their ground in both schemes. Material's theme sets Bokeh's type to
+parts of 13 px; a small callback in the browser puts it right.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import panel as pn
+from bokeh.models import ColorBar, CustomJS, Label, Legend
+from bokeh.plotting import figure
 
 _HERE = Path(__file__).resolve().parent
 # beside app/ in a checkout, within it in an installed wheel
@@ -125,3 +128,49 @@ def stylesheet() -> str:
     dark = "".join(f"--{name}: {value};" for name, value in DARK.items())
     head = f":root {{{scales}}}\n:root[data-theme=dark] {{{dark}}}\n"
     return head + (ASSETS / "style.css").read_text(encoding="utf-8")
+
+
+SIZES = (
+    *("major_label_text_font_size", "axis_label_text_font_size", "label_text_font_size", "title_text_font_size"),
+    "text_font_size",
+)
+WITH_TEXT = (ColorBar, Legend, Label)  # beside the axes
+DIGIT = 0.58  # of the type's size: the width of a digit
+SHORT_NUMBER = "return String(Number(tick.toPrecision(3)));"  # 0.0004, not 4.000e-4
+RESTORE = """
+if (cb_obj[name].endsWith('em'))
+  cb_obj[name] = getComputedStyle(document.documentElement).getPropertyValue('--small').trim() || '14px';
+"""
+
+
+def type_size(presenter: bool) -> int:
+    """Of the smallest type, in px."""
+    return round(SMALL * PRESENTER_SCALE) if presenter else SMALL
+
+
+def letter(presenter: bool) -> float:
+    """Width of a digit in it, in px."""
+    return DIGIT * type_size(presenter)
+
+
+def set_type(plot: figure, presenter: bool = False) -> None:
+    """Give all text of `plot` the small size of the page, or of presenter mode."""
+    size = f"{type_size(presenter)}px"
+    for part in _with_text(plot):
+        for name in SIZES:
+            if name in part.properties():
+                setattr(part, name, size)
+
+
+def keep_type(plot: figure) -> None:
+    """Set the type of `plot`, and keep it when the page's theme changes it."""
+    set_type(plot)
+    for part in _with_text(plot):
+        for name in SIZES:
+            if name in part.properties():
+                setattr(part, name.replace("_size", ""), FAMILY)
+                part.js_on_change(name, CustomJS(args={"name": name}, code=RESTORE))
+
+
+def _with_text(plot: figure) -> list[Any]:
+    return [*plot.axis, *(part for kind in WITH_TEXT for part in plot.select({"type": kind}))]

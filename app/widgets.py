@@ -1,4 +1,7 @@
-"""Widgets made from a lab's parameters: bounds, label and choices come from the model, never from here."""
+"""Widgets that set a session's values, fields for numbers, buttons.
+
+Bounds, label and choices of a widget come from the lab's parameters, never from here.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,14 @@ from typing import Any, TypeAlias
 import panel_material_ui as pmui
 import param
 
+from app.markup import plain
 from app.session import Session
 
 FULL = {"sizing_mode": "stretch_width", "margin": (6, 8)}
 Widget: TypeAlias = Any  # a material widget; the library has no types
 
 
-class Bound:
+class ValueWidgets:
     """Widgets that set a session's values, and follow when the session sets them otherwise."""
 
     def __init__(self, session: Session) -> None:
@@ -71,3 +75,79 @@ def icon(name: str, words: str, click: Callable[[], object], **options: Any) -> 
     button = pmui.IconButton(icon=name, description=words, description_delay=400, toggle_duration=0, **look)
     button.on_click(lambda event: click())
     return button
+
+
+OnValue = Callable[[Any], object]
+
+
+class NumberField:
+    """A field for a number, `panel`; on_value(value) is called with what was typed and may raise ValueError.
+
+    What is wrong with it stands below it then, and nothing is changed.
+
+    whole: no fractions; optional: None if it is left empty; helper_text among the options: below it while all is well.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        value: float | None,
+        on_value: OnValue,
+        whole: bool = False,
+        optional: bool = False,
+        **options: Any,
+    ) -> None:
+        self._on_value, self._whole, self._optional = on_value, whole, optional
+        self._shown, self._hint = self._text(value), options.get("helper_text", "")
+        self.panel = pmui.TextInput(label=label, value=self._text(value), size="small", **{**FULL, **options})
+        self.panel.param.watch(lambda event: self._entered(), "value")
+        self.panel.param.watch(lambda event: self._entered(), "enter_pressed")
+
+    @staticmethod
+    def _text(value: float | None) -> str:
+        if value is None:
+            return ""
+        mantissa, exponent, power = f"{value:.6g}".partition("e")
+        return f"{mantissa}e{int(power)}" if exponent else mantissa
+
+    def show(self, value: float | None) -> None:
+        """Put `value` there, without calling on_value, and without a complaint."""
+        text = self._text(value)
+        self._shown = text
+        self.panel.param.update(value=text, value_input=text, error_state=False, helper_text=self._hint)
+
+    def complain(self, words: str) -> None:
+        """Say below the field what is wrong with it."""
+        self.panel.param.update(error_state=True, helper_text=plain(words))
+
+    def _entered(self) -> None:
+        text = str(self.panel.value or "").strip().replace("\N{MINUS SIGN}", "-")
+        if text == self._shown and not self.panel.error_state:
+            return
+        self._shown = text
+        try:
+            self._on_value(None if self._optional and not text else self._number(text))
+        except ValueError as error:
+            self.complain(str(error))
+        else:
+            self.panel.param.update(error_state=False, helper_text=self._hint)
+
+    def _number(self, text: str) -> float | int:
+        kind = "a whole number" if self._whole else "a number"
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError(f"{self.panel.label} must be {kind}, not {text[:40]!r}") from None
+        if not self._whole:
+            return value
+        if not value.is_integer():
+            raise ValueError(f"{self.panel.label} must be {kind}, not {text[:40]!r}")
+        return int(value)
+
+
+def show_refusal(refusal: str, fields: Mapping[str, NumberField]) -> bool:
+    """Say a refusal of the engine, whose first word is a parameter, below that parameter's field; whether one does."""
+    field = fields.get(refusal.split(" ", 1)[0])
+    if field is not None:
+        field.complain(refusal)
+    return field is not None

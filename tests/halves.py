@@ -16,8 +16,8 @@ import tempfile
 from collections.abc import Sequence
 
 BROWSER = "tests/browser"
-STREAMS = 2     # browsers at a time, each with servers of its own
-ASIDE = 5       # niceness of the others: a quarter of a core that a browser wants, too, so that none starves
+STREAMS = 2  # browsers at a time, each with servers of its own
+ASIDE = 5  # niceness of the others: a quarter of a core that a browser wants, too, so that none starves
 SLOWEST = ("--durations", "20", "--durations-min", "1")
 
 
@@ -53,5 +53,5 @@ def _together(others: Sequence[str], browser: Sequence[str]) -> list[int]:
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:   # both halves have had it, too
+    except KeyboardInterrupt:  # both halves have had it, too
         sys.exit(130)

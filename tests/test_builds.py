@@ -58,9 +58,7 @@ def cupy(monkeypatch):
     module = SimpleNamespace(compile=lambda: None, get_function=lambda _: lambda *_: None)
     device = type("Device", (nullcontext,), {"id": 0, "attributes": {"MultiProcessorCount": 132}})
     compiler = SimpleNamespace(CompileException=ValueError)
-    fake = SimpleNamespace(
-        RawModule=lambda **_: module, cuda=SimpleNamespace(Device=device, compiler=compiler)
-    )
+    fake = SimpleNamespace(RawModule=lambda **_: module, cuda=SimpleNamespace(Device=device, compiler=compiler))
     monkeypatch.setitem(sys.modules, "cupy", fake)
     cuda_source._module.cache_clear()
     yield fake

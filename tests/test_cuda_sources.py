@@ -29,7 +29,7 @@ from tests.sources import ROOT
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 DTYPES = ("float32", "float64")
-REGISTERS = 65536   # of a multiprocessor
+REGISTERS = 65536  # of a multiprocessor
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Build:
     source: Path
     defines: Mapping[str, Any]
     kernels: Mapping[str, int]
-    spilled: int = 0                # bytes a thread, of each kind
+    spilled: int = 0  # bytes a thread, of each kind
     stacked: int = 0
-    shared: int = 49152             # bytes a block
+    shared: int = 49152  # bytes a block
 
     def __str__(self) -> str:
         values = "-".join(map(str, self.defines.values()))

@@ -224,5 +224,3 @@ def test_an_own_matrix_from_json_is_refused_in_words(given):
     """As a link may have it."""
     with pytest.raises(ValueError, match=r"\w"):
         LCurve(problem="own", options={"matrix": given, "rhs": [1.0]})
-
-

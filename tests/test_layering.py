@@ -29,7 +29,9 @@ def upward_imports(sources):
     barred = {"compute": VIEW | {"tests"}, "app": {"tests"}}
     return [
         f"{source.path} imports {name}"
-        for source in sources for name in source.imports() if name.split(".")[0] in barred[source.package]
+        for source in sources
+        for name in source.imports()
+        if name.split(".")[0] in barred[source.package]
     ]
 
 
@@ -41,8 +43,10 @@ def relative_imports(sources):
 def stray_gpu_imports(sources):
     return [
         f"{source.path} imports {name}"
-        for source in sources if not MAY_IMPORT_GPU.fullmatch(source.path.as_posix())
-        for name in source.imports() if any(name == gpu or name.startswith(gpu + ".") for gpu in GPU)
+        for source in sources
+        if not MAY_IMPORT_GPU.fullmatch(source.path.as_posix())
+        for name in source.imports()
+        if any(name == gpu or name.startswith(gpu + ".") for gpu in GPU)
     ]
 
 
@@ -50,11 +54,16 @@ def comparisons_with_backends(sources):
     """A backend is found by its name, never asked for it."""
     return [
         source.at(node)
-        for source in sources for node in ast.walk(source.tree) if isinstance(node, ast.Compare)
-        for side in ast.walk(node) if isinstance(side, ast.Constant) and side.value in BACKENDS
+        for source in sources
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Compare)
+        for side in ast.walk(node)
+        if isinstance(side, ast.Constant) and side.value in BACKENDS
     ] + [
         source.at(node)
-        for source in sources for node in ast.walk(source.tree) if isinstance(node, ast.MatchValue)
+        for source in sources
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.MatchValue)
         if isinstance(node.value, ast.Constant) and node.value.value in BACKENDS
     ]
 
@@ -69,7 +78,9 @@ def undocumented(sources):
     found = [str(source.path) for source in sources if source.text.strip() and not ast.get_docstring(source.tree)]
     return found + [
         f"{source.at(node)} {node.name}"
-        for source in sources for node in source.public() if not ast.get_docstring(node) and not overrides(node)
+        for source in sources
+        for node in source.public()
+        if not ast.get_docstring(node) and not overrides(node)
     ]
 
 

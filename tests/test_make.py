@@ -40,8 +40,13 @@ def write_program(path, text):
 def run_make(*arguments):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     return subprocess.run(
-        ["make", "--no-print-directory", *arguments], cwd=ROOT, env=environment,
-        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+        ["make", "--no-print-directory", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
 
 
@@ -79,7 +84,7 @@ def test_serve_prints_an_address_that_can_be_opened(sandbox, arguments, address)
 def test_nothing_is_installed_twice(sandbox):
     assert installs(sandbox.make("serve"))
     assert not installs(sandbox.make("serve"))
-    assert installs(sandbox.make("lint"))      # the development tools are more than serving needs
+    assert installs(sandbox.make("lint"))  # the development tools are more than serving needs
     assert not installs(sandbox.make("serve"))
 
 
@@ -197,7 +202,7 @@ def test_conditions_are_those_of_their_names_and_a_red_run_is_told(tmp_path):
     assert zen[3] == "Zen"
     assert shell[:3] == ["C", "Asia/Tokyo", "none"]
     assert shell[4:6] == ["0077", str(ROOT)]
-    assert int(shell[6], 16) & 0b111 == 0b111   # SIGHUP, SIGINT, SIGQUIT
+    assert int(shell[6], 16) & 0b111 == 0b111  # SIGHUP, SIGINT, SIGQUIT
     assert " " in space[5]
     assert "ü" in space[5]
     assert zen[7] == shell[7] == space[7] == "-m pytest -k lab"

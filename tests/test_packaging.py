@@ -19,7 +19,7 @@ from tests.sources import ROOT
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-PINNED_EXTRAS = ("dev", "video", "data", "cluster", "cuda13")   # cuda12 contradicts cuda13
+PINNED_EXTRAS = ("dev", "video", "data", "cluster", "cuda13")  # cuda12 contradicts cuda13
 
 
 def requirements(*extras):
@@ -149,8 +149,12 @@ def test_installed_app_finds_its_assets(wheel, tmp_path):
         archive.extractall(tmp_path)
     code = "from app import theme as t; print(t.__file__); print(t.ASSETS); print((t.ASSETS / 'style.css').stat())"
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True, text=True, check=False,
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     module, assets, _ = done.stdout.splitlines()

@@ -18,7 +18,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-FROM_ENVIRONMENT = {"CHROMIUM", "UPDATE_SCREENSHOTS"}   # read by the tests
+FROM_ENVIRONMENT = {"CHROMIUM", "UPDATE_SCREENSHOTS"}  # read by the tests
 OWN_FOLDERS = ("app", "compute", "assets", "tests", "docs", ".ci")
 
 
@@ -114,8 +114,12 @@ def test_python_blocks_run(body, tmp_path):
     script = tmp_path / "block.py"
     script.write_text(body, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(script)], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=False,
+        [sys.executable, "-W", "error", str(script)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 

@@ -9,8 +9,7 @@ from typing import Any
 import panel_material_ui as pmui
 
 from app.export.source import ExportSource, slide
-from app.typed import Typed
-from app.widgets import FULL
+from app.widgets import FULL, NumberField
 from compute.export.formats import FILMS, FileFormat
 from compute.export.packages import AV
 from compute.lab import Lab
@@ -47,7 +46,7 @@ class IntegerField:
 
     def __init__(self, label: str, value: int, start: int, end: int, hint: str = "") -> None:
         self._label, self._bounds, self._value = label, (start, end), value
-        self.panel = Typed(label, value, self._take, whole=True, helper_text=hint).panel
+        self.panel = NumberField(label, value, self._take, whole=True, helper_text=hint).panel
 
     @property
     def value(self) -> int:

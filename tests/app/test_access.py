@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from app.access import host_name, is_allowed, policy
-from app.session_limiter import SessionLimiter, session_limit
+from app.admission import SessionLimiter, session_limit
 
 ALLOWED = {"lecture.example:5006", "localhost:5006"}
 

@@ -8,8 +8,7 @@ import sys
 
 import pytest
 
-from app.admission import WAITING, Admission, NoRoom
-from app.session_limiter import SessionLimiter
+from app.admission import WAITING, Admission, NotAdmitted, SessionLimiter
 
 HALF = WAITING // 2
 
@@ -26,7 +25,7 @@ class House:
         self.alive.add(name)
 
     def refuses(self, name="another", address="10.0.0.9"):
-        with pytest.raises(NoRoom) as refused:
+        with pytest.raises(NotAdmitted) as refused:
             self.ask(name, address)
         return refused.value
 
@@ -117,5 +116,3 @@ def test_a_flood_has_few_pages_built():
     assert len(told["page"]) < 1000
     assert "Refresh" in told["headers"]
     assert told["headers"]["X-Content-Type-Options"] == "nosniff"
-
-

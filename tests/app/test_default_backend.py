@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from app.controls import ComputeControls
 from app.lab_view import first_values, parts_of
 from app.labs.crossover.controls import WayControls
 from app.labs.crossover.sweep_view_model import SweepViewModel
-from app.machine import Machine
 from app.session import Session
 from compute import LABS
 from compute.backends import BACKENDS, Backend, backend, preferred
@@ -88,11 +88,11 @@ def test_every_lab_s_page_opens_on_it(ready, kind, names, best, engine):
 
 def test_the_page_says_with_what_it_opens(ready):
     ready(ALL)
-    machine = Machine(session(Diffusion))
+    machine = ComputeControls(session(Diffusion))
     assert machine.backend.value == "gpu_cupy"
     assert machine.backend.helper_text == "CUDA C is the best that is ready here: the page opens with it."
     ready(CPU)
-    assert Machine(session(Diffusion)).backend.helper_text.startswith("Numba is the best that is ready here")
+    assert ComputeControls(session(Diffusion)).backend.helper_text.startswith("Numba is the best that is ready here")
 
 
 @pytest.mark.parametrize("selected", ALL)

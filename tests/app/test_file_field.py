@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.file_field import PIECE, FileField
 from app.message_bounds import MOST_BYTES
+from app.upload import PIECE, FileField
 
 MOST = 3 * PIECE
 

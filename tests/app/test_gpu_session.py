@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from app import session as module
-from app.session import Session
-from app.session_states import FellBack, Live
+from app.session import FellBack, Live, Session
 from compute.backends import backend
 from compute.engine import EnginePool, Refused, SnapshotTaken
 from compute.labs.diffusion import Diffusion

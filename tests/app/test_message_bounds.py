@@ -17,7 +17,6 @@ import pytest
 from bokeh.core.serialization import Buffer, Deserializer, Serializer
 from bokeh.protocol.exceptions import ProtocolError
 
-from app.inflate import inflated
 from app.message_bounds import (
     MOST_BLOCKS,
     MOST_BYTES,
@@ -26,6 +25,7 @@ from app.message_bounds import (
     MOST_VALUES,
     BoundedProtocol,
     BoundedReceiver,
+    inflated,
 )
 
 MIB = 2**20

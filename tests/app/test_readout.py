@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from app import readout_view as view
-from app.readout_chart import LONGEST, SHORTEST, chart
-from app.readout_chart import place as place_time
+from app import readout_html as html
+from app.readout_html import LONGEST, SHORTEST, chart, time_place
 from compute.bench import tables
 from compute.bench.caches import Cache
 from compute.bench.rates import Rate
@@ -33,7 +32,7 @@ def verdict(*standings):
 
 
 def test_the_headline_leads_with_the_speed_up_its_spread_and_the_difference():
-    text = view.headline(verdict(standing("gpu_cupy", 1e-6), standing("cpu_numba", 5e-5)))
+    text = html.headline(verdict(standing("gpu_cupy", 1e-6), standing("cpu_numba", 5e-5)))
     assert re.search(r"class='headline gpu'><b>50\.0×</b><span>GPU over CPU", text)
     assert " to " in text
     assert "<p title='how &lt;it&gt; was found'>differs by 5.0e-08</p>" in text
@@ -41,7 +40,7 @@ def test_the_headline_leads_with_the_speed_up_its_spread_and_the_difference():
 
 def test_results_that_disagree_show_no_factor_and_no_time():
     standings = standing("gpu_cupy", 1e-6, difference=1e-2), standing("cpu_numba", 5e-5)
-    head, blocks = view.headline(verdict(*standings)), view.ways(standings, RATE, "float32", view.Roofs())
+    head, blocks = html.headline(verdict(*standings)), html.ways(standings, RATE, "float32", html.Roofs())
     assert "Results disagree" in head
     assert "differs by 1.0e-02" in head
     assert "×</b>" not in head
@@ -54,18 +53,18 @@ def test_results_that_disagree_show_no_factor_and_no_time():
 
 def test_without_two_results_it_says_that_it_measures():
     waiting = Standing(Contestant("cpu_numba"), None, None), standing("cpu_numpy", 1.0)
-    assert "Measuring" in view.headline(verdict(*waiting))
-    assert "Starting" in view.headline(None)
+    assert "Measuring" in html.headline(verdict(*waiting))
+    assert "Starting" in html.headline(None)
 
 
 def test_a_note_is_shown_as_text():
     noted = replace(Standing(Contestant("cpu_numba"), None, None), note="needs <b>9</b> GiB")
-    assert "needs &lt;b&gt;9&lt;/b&gt; GiB" in view.ways([noted], RATE, "float32", view.Roofs())
-    assert "No comparison" in view.headline(verdict(noted, standing("cpu_numpy", 1.0)))
+    assert "needs &lt;b&gt;9&lt;/b&gt; GiB" in html.ways([noted], RATE, "float32", html.Roofs())
+    assert "No comparison" in html.headline(verdict(noted, standing("cpu_numpy", 1.0)))
 
 
 def test_each_way_has_median_quartiles_count_rates_and_percent():
-    text = view.ways([standing("cpu_numpy", 1e-4)], RATE, "float32", view.Roofs({"cpu": 1.6e9}))
+    text = html.ways([standing("cpu_numpy", 1e-4)], RATE, "float32", html.Roofs({"cpu": 1.6e9}))
     for part in (
         "100&nbsp;µs a step",
         "n&nbsp;9",
@@ -74,19 +73,19 @@ def test_each_way_has_median_quartiles_count_rates_and_percent():
         "50&nbsp;%",
     ):
         assert part in text, part
-    assert "%&nbsp;of copy" not in view.ways([standing("cpu_numpy", 1e-4)], RATE, "float32", view.Roofs())
+    assert "%&nbsp;of copy" not in html.ways([standing("cpu_numpy", 1e-4)], RATE, "float32", html.Roofs())
 
 
 def test_a_noisy_measurement_says_so():
     wild = [Timing("cpu_numpy", "", 1, 100, compute=value) for value in (1, 2, 3, 4, 5, 6)]
     noisy = replace(standing("cpu_numpy", 1.0), measurement=Measurement.of(wild))
-    assert "noisy" in view.ways([noisy], RATE, "float32", view.Roofs())
-    assert "noisy" not in view.ways([standing("cpu_numpy", 1.0)], RATE, "float32", view.Roofs())
+    assert "noisy" in html.ways([noisy], RATE, "float32", html.Roofs())
+    assert "noisy" not in html.ways([standing("cpu_numpy", 1.0)], RATE, "float32", html.Roofs())
 
 
 def test_recorded_figures_are_hollow_and_dated_and_cited_ones_hatched():
     figure = replace(CITED[0], machine="NVIDIA <H200>", date="2026-01-02", cited="")
-    text = view.others([figure, *CITED])
+    text = html.others([figure, *CITED])
     assert "NVIDIA &lt;H200&gt;" in text
     assert "recorded 2026-01-02" in text
     assert "<i class='recorded'" in text
@@ -95,19 +94,19 @@ def test_recorded_figures_are_hollow_and_dated_and_cited_ones_hatched():
 
 
 def test_first_calls_stand_apart():
-    assert "First call: NumPy 300&nbsp;ms" in view.first_calls([standing("cpu_numpy", 1e-4)])
-    assert "300" not in view.ways([standing("cpu_numpy", 1e-4)], RATE, "float32", view.Roofs())
-    assert view.first_calls([Standing(Contestant("cpu_numpy"), None, None)]) == ""
+    assert "First call: NumPy 300&nbsp;ms" in html.first_calls([standing("cpu_numpy", 1e-4)])
+    assert "300" not in html.ways([standing("cpu_numpy", 1e-4)], RATE, "float32", html.Roofs())
+    assert html.first_calls([Standing(Contestant("cpu_numpy"), None, None)]) == ""
 
 
 def test_the_stacked_bar_leaves_out_what_was_not_measured():
     frames = [Timing("cpu_numpy", "", 1, 100, launch=0.0, compute=3e-3, levels=1e-3) for _ in range(3)]
-    text = view.parts(Measurement.of(frames), "cpu", 30.0)
+    text = html.parts(Measurement.of(frames), "cpu", 30.0)
     assert "width:75.00%" in text
     assert "width:25.00%" in text
     assert "delivery" not in text.split("<ul")[1]
-    assert "no frame yet" in view.parts(None, "cpu", 0.0)
-    assert "no step yet" in view.parts(Measurement.of([Timing("cpu_numpy", "", 0, 100)]), "cpu", 0.0)
+    assert "no frame yet" in html.parts(None, "cpu", 0.0)
+    assert "no step yet" in html.parts(Measurement.of([Timing("cpu_numpy", "", 0, 100)]), "cpu", 0.0)
 
 
 @pytest.mark.parametrize(
@@ -115,20 +114,20 @@ def test_the_stacked_bar_leaves_out_what_was_not_measured():
     [(1.5, "1.50&nbsp;s"), (0.0123, "12.3&nbsp;ms"), (4.2e-6, "4.20&nbsp;µs"), (0.0, "0&nbsp;µs"), (math.nan, "–")],
 )
 def test_times_have_three_figures_and_a_unit(seconds, words):
-    assert view.duration(seconds) == words
+    assert html.duration(seconds) == words
 
 
 def test_bars_are_logarithmic_and_never_longer_than_their_track():
-    assert view.place(view.LOWEST) == 0
-    assert view.place(view.HIGHEST) == view.place(100 * view.HIGHEST) == 100
-    assert view.place(math.sqrt(view.LOWEST * view.HIGHEST)) == pytest.approx(50)
+    assert html.rate_place(html.LOWEST) == 0
+    assert html.rate_place(html.HIGHEST) == html.rate_place(100 * html.HIGHEST) == 100
+    assert html.rate_place(math.sqrt(html.LOWEST * html.HIGHEST)) == pytest.approx(50)
 
 
 PICTURES = Rate("Giter/s", "iterations", "picture", "fma", "instructions", lambda _: 4.0)
 
 
 def test_a_lab_counts_in_its_own_unit_against_its_own_roof():
-    text = view.ways([standing("cpu_numpy", 1e-3)], PICTURES, "float64", view.Roofs({"cpu": 4e8}))
+    text = html.ways([standing("cpu_numpy", 1e-3)], PICTURES, "float64", html.Roofs({"cpu": 4e8}))
     assert "1.00&nbsp;ms a picture" in text
     assert "996&nbsp;pictures/s" in text
     assert "0.0398&nbsp;Ginstr/s" in text  # 10 000 iterations of 4 instructions in 1.004 ms
@@ -148,7 +147,7 @@ def test_a_lab_counts_in_its_own_unit_against_its_own_roof():
     ],
 )
 def test_facts_are_lines_with_their_unit(value, kind, says):
-    text = view.facts([Fact("Some <thing>", value, kind, "all 'about' it")], PICTURES)
+    text = html.facts([Fact("Some <thing>", value, kind, "all 'about' it")], PICTURES)
     assert f"<b>{says}</b>" in text
     assert "Some &lt;thing&gt;" in text
     assert "title='all &#x27;about&#x27; it'" in text
@@ -156,9 +155,9 @@ def test_facts_are_lines_with_their_unit(value, kind, says):
 
 def test_what_is_not_known_is_left_out():
     lines = [Fact("a", math.nan, "rate"), Fact("b", 1.0, "count")]
-    assert ">a<" not in view.facts(lines, PICTURES)
-    assert ">b<" in view.facts(lines, PICTURES)
-    assert view.facts(lines[:1], PICTURES) == ""
+    assert ">a<" not in html.facts(lines, PICTURES)
+    assert ">b<" in html.facts(lines, PICTURES)
+    assert html.facts(lines[:1], PICTURES) == ""
 
 
 def race(**changes):
@@ -196,9 +195,9 @@ def test_a_chart_has_no_bar_for_what_is_wrong_or_not_measured():
 
 
 def test_the_chart_s_axis_is_logarithmic_and_nothing_leaves_it():
-    assert place_time(SHORTEST / 10) == place_time(SHORTEST) == 0
-    assert place_time(LONGEST) == place_time(10 * LONGEST) == 100
-    assert place_time(math.sqrt(SHORTEST * LONGEST)) == pytest.approx(50)
+    assert time_place(SHORTEST / 10) == time_place(SHORTEST) == 0
+    assert time_place(LONGEST) == time_place(10 * LONGEST) == 100
+    assert time_place(math.sqrt(SHORTEST * LONGEST)) == pytest.approx(50)
 
 
 # -- what is slower, and what is above a roof
@@ -221,14 +220,14 @@ def speed(ratio, width=0.1):
     ],
 )
 def test_a_factor_below_one_is_said_as_a_slow_down(ratio, number, interval):
-    assert view.factor(speed(ratio)) == number
+    assert html.factor(speed(ratio)) == number
     if interval:
-        assert view.allowed(speed(ratio)) == interval
+        assert html.allowed(speed(ratio)) == interval
 
 
 def test_the_headline_of_a_slow_down_says_than_and_why():
     shown = verdict(standing("cpu_numba", 2.62e-5), standing("cpu_numpy", 1e-5))
-    text = view.headline(shown, "too small for <2> threads")
+    text = html.headline(shown, "too small for <2> threads")
     assert "2.62×<small> slower</small></b><span>Numba than NumPy</span>" in text
     assert "<p>too small for &lt;2&gt; threads</p>" in text
     assert "0.3" not in re.sub("<[^>]+>", "", text.split("differs")[0])
@@ -263,7 +262,7 @@ CACHES = {"cpu": (Cache("L2", 2 * 10**6), Cache("L3", 33 * 10**6))}
 @pytest.mark.parametrize("caches", [CACHES, {}])
 @pytest.mark.parametrize("rate", [RATE, PICTURES])
 def test_no_more_than_a_hundred_percent_is_shown_without_a_reason_beside_it(roof, held, caches, rate):
-    text = view.ways([standing("cpu_numpy", 1e-4)], rate, "float32", view.Roofs({"cpu": roof}, caches, held))
+    text = html.ways([standing("cpu_numpy", 1e-4)], rate, "float32", html.Roofs({"cpu": roof}, caches, held))
     shares = re.findall(r"(\d[\d.]*)&nbsp;% of \w+(?: \(([^)]+)\))?", text)
     assert len(shares) == math.isfinite(roof)
     for share, why in shares:
@@ -275,7 +274,7 @@ def test_no_more_than_a_hundred_percent_is_shown_without_a_reason_beside_it(roof
 
 def test_a_fact_above_its_roof_has_the_reason_beside_it():
     facts = [Fact("Part of the roof", 134.0, "percent"), Fact("Part of another", 99.0, "percent")]
-    above, below = view.facts(facts, RATE, view.Roofs({}, CACHES, 3e5)).split("<li")[2:0:-1][::-1]
+    above, below = html.facts(facts, RATE, html.Roofs({}, CACHES, 3e5)).split("<li")[2:0:-1][::-1]
     assert "(in cache: 300 kB fit the L2 of 2 MB)" in above
     assert "(" not in below
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app import session as module
-from app.session_states import FellBack, host_values
+from app.session import FellBack, host_values
 from compute.engine import Broken, Refused, SnapshotTaken, Supervisor
 from compute.labs.diffusion import Diffusion
 from tests.app.test_session_recording import Tab

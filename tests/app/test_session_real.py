@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from app import session as module
-from app.session_states import Live
+from app.session import Live
 from compute.engine import Refused, SnapshotTaken, Supervisor
 from tests.app.test_session_machine import Elsewhere
 from tests.engine.faulty import Faulty, running

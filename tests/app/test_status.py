@@ -6,9 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.session import Session
-from app.session_states import Broken, Closed, Live, Moving, Opening, Restarting
-from app.status import StatusBar
+from app.lab_tab import StatusBar
+from app.session import Broken, Closed, Live, Moving, Opening, Restarting, Session
 from compute.labs.diffusion import Diffusion
 
 

@@ -23,9 +23,9 @@ from tests.browser.serving import Server, running, serve
 HERE = Path(__file__).parent
 SCREENSHOTS = HERE.parent.parent / "assets" / "screenshots"
 DRAWN = 2500 if os.environ.get("UPDATE_SCREENSHOTS") else 300  # ms before a screenshot: themes fade, curves grow
-LAPTOP, PROJECTOR = (1280, 720), (1920, 1080)   # pixels: what the page is laid out for
-WAIT = 60_000                                   # ms until a missing element is a failure: kernels compile
-FIRST = ("test_l_curve", "test_export", "test_life", "test_mandelbrot", "test_diffusion")   # the longest
+LAPTOP, PROJECTOR = (1280, 720), (1920, 1080)  # pixels: what the page is laid out for
+WAIT = 60_000  # ms until a missing element is a failure: kernels compile
+FIRST = ("test_l_curve", "test_export", "test_life", "test_mandelbrot", "test_diffusion")  # the longest
 # A page paints as often as it can. Painted without a GPU that takes a whole processor, for which what a test does would
 # wait; most tests look at a picture a few times a second.
 CALM = """(() => {
@@ -48,14 +48,14 @@ CALM = """(() => {
   window.cancelAnimationFrame = (which) => waiting.delete(which);
 })()"""
 FLAGS = (
-    "--disable-gpu",                            # the same software rendering everywhere
-    "--disable-dev-shm-usage",                  # containers give /dev/shm 64 MB
+    "--disable-gpu",  # the same software rendering everywhere
+    "--disable-dev-shm-usage",  # containers give /dev/shm 64 MB
     "--disable-quic",
     "--no-first-run",
-    "--disable-background-networking",          # Chromium's own errands fail, and are logged, without a network
+    "--disable-background-networking",  # Chromium's own errands fail, and are logged, without a network
     "--disable-component-update",
     "--disable-sync",
-    "--disable-features=SpareRendererForSitePerProcess",    # one process more a tab, which nobody uses
+    "--disable-features=SpareRendererForSitePerProcess",  # one process more a tab, which nobody uses
 )
 
 
@@ -73,7 +73,7 @@ def browser() -> Iterator[Browser]:
     path = find()
     if path is None:
         pytest.fail(ADVICE, pytrace=False)
-    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []     # Chromium's sandbox refuses to run as root
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium's sandbox refuses to run as root
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=[*FLAGS, *sandbox])
         yield browser

@@ -11,8 +11,8 @@ from playwright.sync_api import Error, Page
 
 from tests.browser.serving import Server
 
-OPENING = 240.0     # s until a lab shows something: the first time all its kernels are compiled, in every server
-PATIENCE = 60.0     # s: long, as a machine that runs the other tests beside may take its time
+OPENING = 240.0  # s until a lab shows something: the first time all its kernels are compiled, in every server
+PATIENCE = 60.0  # s: long, as a machine that runs the other tests beside may take its time
 GROUPS = ("Field", "Physics", "Compute", "Display")
 FRAMES = "Bokeh.documents[0].get_model_by_name('frames')"
 FIELD = f"Array.from({FRAMES}.data.{{name}}[0])"

@@ -16,9 +16,9 @@ from pathlib import Path
 import psutil
 
 ROOT = Path(__file__).parent.parent.parent
-PRIORITY = Path(__file__).with_name("priority")     # holds a sitecustomize.py
-START = 60.0    # s until the port must answer: imports on a busy two-core machine take a few
-STOP = 15.0     # s from SIGTERM until the last process must be gone
+PRIORITY = Path(__file__).with_name("priority")  # holds a sitecustomize.py
+START = 60.0  # s until the port must answer: imports on a busy two-core machine take a few
+STOP = 15.0  # s from SIGTERM until the last process must be gone
 # On Linux the server gets SIGTERM when the test run dies, however it dies: PR_SET_PDEATHSIG is 1 and survives exec.
 BOUND = """
 import ctypes, os, signal, sys
@@ -125,8 +125,13 @@ def serve(folder: Path, arguments: Sequence[str] = (), environ: Mapping[str, str
     command = [sys.executable, "-m", "panel", "serve", "app", "--address", "localhost", "--port", str(port), *arguments]
     with log.open("wb") as output:
         process = psutil.Popen(
-            bound(command), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-            env={**environment(), **(environ or {})}, start_new_session=True,
+            bound(command),
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**environment(), **(environ or {})},
+            start_new_session=True,
         )
     server = Server(port, process, log)
     running.append(server)

@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from app import system
+from app import system_card
 from compute import gpu_nvml
 from compute import system as machine
 from tests.fake_nvml import FakeNvml
@@ -30,4 +30,4 @@ fake.unsupported = {"nvmlDeviceGetTemperature"}
 machine.AGAIN = 0.5  # seconds until a lost GPU is looked for again
 sys.modules["pynvml"] = fake
 gpu_nvml.shutil.which = lambda name: "/usr/bin/nvidia-smi"
-system.known = lambda: {"gpus": [{"name": name} for name in fake.names]}
+system_card.machine = lambda: {"gpus": [{"name": name} for name in fake.names]}

@@ -57,7 +57,7 @@ def test_the_curve_moves_while_it_is_solved(lab):
     curves = [y for y in lab.page.evaluate("window.steps") if len(y) == 200]
     assert len({tuple(y) for y in curves}) > 10  # as many pictures of it
     lowest = np.array([y[0] for y in curves])  # |x| at the lowest λ, a lower bound that rises with every step
-    rising = np.diff(lowest[np.argmin(lowest):]) >= -1e-9 * lowest.max()
+    rising = np.diff(lowest[np.argmin(lowest) :]) >= -1e-9 * lowest.max()
     assert rising.all()
     assert lowest[-1] > 10 * lowest.min()
 
@@ -102,9 +102,13 @@ def test_every_view_marks_the_lambda_and_takes_clicks(lab):
     for title, name in (("GCV", "gcv"), ("Error", "error"), ("Singular values", "singular"), ("Ribbon", "ribbon"),
                         ("Quasi-optimality", "quasi"), ("Picard", "picard"), ("Curvature", "curvature")):  # fmt: skip
         lab.page.locator("button[value]").get_by_text(title, exact=True).or_(
-            lab.page.get_by_role("button", name=title, exact=True)).last.click()
-        lab.until(lambda name=name: lab.page.evaluate(
-            "(name) => Bokeh.documents[0].get_model_by_name(name)?.inner_width > 50", f"{name} view"))
+            lab.page.get_by_role("button", name=title, exact=True)
+        ).last.click()
+        lab.until(
+            lambda name=name: lab.page.evaluate(
+                "(name) => Bokeh.documents[0].get_model_by_name(name)?.inner_width > 50", f"{name} view"
+            )
+        )
         if name != "ribbon":
             lab.page.mouse.click(*lab.at(0.4))
             shown, where = lab.until(lambda name=name: (s := lab.page.evaluate(spans, f"{name} view"))[0] and s)

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from app import readout_view
+from app import readout_html
 from tests.browser.lab_page import LabPage
 from tests.browser.serving import serve, slack
 
@@ -133,7 +133,7 @@ def words(lab):
 
 
 def duration(seconds):
-    return readout_view.duration(float(seconds)).replace("&nbsp;", " ")
+    return readout_html.duration(float(seconds)).replace("&nbsp;", " ")
 
 
 def test_the_timings_that_are_shown_can_be_saved(lab):
@@ -163,5 +163,3 @@ def test_the_timings_that_are_shown_can_be_saved(lab):
         assert sum(not sample["first_call"] for sample in result["samples"]) == result["n"]
     for benchmark in files["pyperf"]:
         assert len(benchmark["runs"][0]["values"]) > 0
-
-

@@ -55,7 +55,7 @@ def path(tmp_path):
 @pytest.fixture
 def small_files():
     """No file may be larger than 5 kB: the kernel refuses the rest in the middle of a write."""
-    frame(noise(20).plain(), 1)     # compiled before: Numba keeps that on the disk, too
+    frame(noise(20).plain(), 1)  # compiled before: Numba keeps that on the disk, too
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))

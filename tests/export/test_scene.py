@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from bokeh.palettes import Inferno256, Magma256, Viridis256
 
-from app.palettes import PALETTES, palette
+from app.plots import PALETTES, palette
 from compute.display import palettes
 from compute.export.film import Film, Key, film_of
 from compute.export.scene import APART, Look, Scene, SceneError, coloured, read, scene_of

@@ -20,8 +20,7 @@ from app.labs.crossover.way_list import WayList, list_items, state
 from app.notices import Notices
 from app.session import Session
 from app.theme import stylesheet
-from app.typed import Typed, pass_on
-from app.widgets import FULL, Bound, icon
+from app.widgets import FULL, NumberField, ValueWidgets, icon, show_refusal
 from compute.backends import backend
 from compute.engine import messages
 from compute.labs.crossover import Crossover
@@ -82,7 +81,7 @@ class SweepControls:
 HALF: dict[str, Any] = {"width": 112, "sizing_mode": "fixed"}
 
 
-class WorkloadControls(Bound):
+class WorkloadControls(ValueWidgets):
     """The group "Workload": its settings, the number type, the range of n; chosen() is called for another one."""
 
     def __init__(self, session: Session, sweep: SweepControls, chosen: Callable[[], object]) -> None:
@@ -98,8 +97,8 @@ class WorkloadControls(Bound):
             size="small", **FULL,
         )  # fmt: skip
         self.dtype.param.watch(lambda event: sweep.change(dtype=event.new), "value")
-        self.least = Typed("n from", None, partial(self._end, "least"), whole=True, optional=True, **HALF)
-        self.most = Typed("to", None, partial(self._end, "most"), whole=True, optional=True, **HALF)
+        self.least = NumberField("n from", None, partial(self._end, "least"), whole=True, optional=True, **HALF)
+        self.most = NumberField("to", None, partial(self._end, "most"), whole=True, optional=True, **HALF)
         ends = pmui.Row(self.least.panel, self.most.panel, margin=0)
         self.panel = column(self.workload, *self.settings.values(), self.dtype, ends)
         self._refresh()
@@ -165,7 +164,7 @@ class WorkloadControls(Bound):
 
     def refused(self, text: str) -> bool:
         """Show why the engine refused a value, beside its field; False if it is none of these fields."""
-        return pass_on(text, {"least": self.least, "most": self.most, "n": self.most})
+        return show_refusal(text, {"least": self.least, "most": self.most, "n": self.most})
 
 
 ONE = "<p class='absent' role='alert'>At least one way must stay.</p>"
@@ -212,15 +211,15 @@ CACHES = {"warm": False, "evicted": True}
 POINTS = {"1 n a decade": 1, "2 n a decade": 2, "3 n a decade": 3}
 
 
-class MeasureControls(Bound):
+class MeasureControls(ValueWidgets):
     """The group "Measure": how long, on which caches, with the transfers or without."""
 
     def __init__(self, session: Session, sweep: SweepControls) -> None:
         super().__init__(session)
         self._sweep = sweep
         values = session.values
-        self.budget = Typed("Budget of sampling  [s]", values["budget"], self._set_budget)
-        self.longest = Typed("A call at most  [s]", values["longest"], self._set_longest)
+        self.budget = NumberField("Budget of sampling  [s]", values["budget"], self._set_budget)
+        self.longest = NumberField("A call at most  [s]", values["longest"], self._set_longest)
         self.grid = self._bind("per_decade", pmui.Select(
             label="Points", options=POINTS, value=values["per_decade"], size="small", **FULL))  # fmt: skip
         self.caches = self._bind("evict", pmui.Select(

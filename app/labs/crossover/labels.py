@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite
 
-from app.readout_view import figure
+from app.readout_html import figure
 from compute.labs.crossover.workload import Way
 
 THIN = "\N{NARROW NO-BREAK SPACE}"

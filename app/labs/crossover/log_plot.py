@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 from bokeh.plotting import figure
 
-from app.log_axis import LogWindow
-from app.plot_type import keep_type, set_type, type_size
-from app.theme import FAMILY
+from app.curve_plots import LogWindow
+from app.theme import FAMILY, keep_type, set_type, type_size
 
 TIP = f"""
 <div style="font: var(--small, 14px) {FAMILY}; line-height: 1.4; max-width: 360px; margin: -8px; padding: 8px 12px;

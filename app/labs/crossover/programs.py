@@ -15,7 +15,7 @@ import panel as pn
 import panel_material_ui as pmui
 
 from app.labs.crossover.sweep_view_model import SweepViewModel
-from app.readout_view import figure
+from app.readout_html import figure
 from app.theme import stylesheet
 from compute.labs.crossover.trap import Trap, TrapProgram, traps
 from compute.labs.crossover.workload import Program, Way

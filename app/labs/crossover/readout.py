@@ -21,8 +21,8 @@ import panel_material_ui as pmui
 
 from app.labs.crossover.labels import count, duration
 from app.labs.crossover.sweep_view_model import SweepViewModel
-from app.readout_view import allowed, factor, slower
-from app.saving import Format, Saves
+from app.readout import SaveButtons, TimingFormat
+from app.readout_html import allowed, factor, slower
 from app.session import Session
 from app.theme import ASSETS, stylesheet
 from compute import machine
@@ -92,10 +92,10 @@ def _headline(finding: Finding) -> str:
     number = f"{factor(ratio)}<span>{escape(fast)} {'than' if slower(ratio) else 'over'} {escape(slow)}</span>"
     reason = f"<p>{escape(finding.why(count))}</p>" if slower(ratio) else ""
     noisy = " <span class='noisy'>noisy</span>" if ratio.noisy else ""
-    place = f"<p class='quiet'>{escape(finding.place)}</p>" if finding.place else ""
+    rate_place = f"<p class='quiet'>{escape(finding.place)}</p>" if finding.place else ""
     interval = f"<p>{allowed(ratio)}{noisy} at n = {count(finding.n)}</p>"
     hollow = " recorded" if finding.place else ""  # as everything that was not measured here
-    return f"<div class='headline {finding.fast.kind}{hollow}'>{number}</div>{reason}{interval}{place}"
+    return f"<div class='headline {finding.fast.kind}{hollow}'>{number}</div>{reason}{interval}{rate_place}"
 
 
 def _way(line: TimeCurve, spread: Spread, longest: float, n: int) -> str:
@@ -180,11 +180,11 @@ def as_trace(sweep: SavedSweep) -> str:
     return out.getvalue()
 
 
-FORMATS = (
-    Format("CSV", ".csv", "table", as_csv),
-    Format("JSON", ".json", "a record", as_json),
-    Format("pyperf", ".pyperf.json", "every sample", as_pyperf),
-    Format("Trace", ".trace.json", "ui.perfetto.dev", as_trace),
+TIMING_FORMATS = (
+    TimingFormat("CSV", ".csv", "table", as_csv),
+    TimingFormat("JSON", ".json", "a record", as_json),
+    TimingFormat("pyperf", ".pyperf.json", "every sample", as_pyperf),
+    TimingFormat("Trace", ".trace.json", "ui.perfetto.dev", as_trace),
 )
 
 
@@ -195,7 +195,7 @@ class SweepSaves:
         self._session = session
         self._sweep: SavedSweep | None = None
         self._asked = False
-        self.buttons = Saves(FORMATS, lambda: self._sweep)
+        self.buttons = SaveButtons(TIMING_FORMATS, lambda: self._sweep)
 
     def tick(self) -> None:
         """Ask for a sweep that has come to its end, and drop it when another one begins; a few times a second."""

@@ -14,14 +14,13 @@ import numpy as np
 import panel as pn
 from bokeh.models import ColumnDataSource, HoverTool
 
-from app.apart import spread
-from app.frame_source import FirstDraw
+from app.curve_plots import separate_labels
 from app.labs.crossover.labels import WayStyle, rate
 from app.labs.crossover.log_plot import TIP, LogPlot, append_row, empty_columns
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.labs.crossover.time_parts import STYLE, SizeChoice
-from app.plot_type import type_size
-from app.theme import FAMILY, colours, stylesheet
+from app.stream import FirstDraw
+from app.theme import FAMILY, colours, stylesheet, type_size
 from compute.labs.crossover import picture
 from compute.labs.crossover.picture import ShownPoint, ShownWay
 from compute.labs.crossover.roofline import Roof
@@ -134,7 +133,7 @@ class RooflinePlot(LogPlot):
         names = empty_columns(NAMES)
         height = self.inner[1]
         order = sorted(range(len(dots["x"])), key=lambda i: dots["y"][i])
-        places = spread([self.y.part(dots["y"][i]) * height for i in order], 1.25 * type_size(self._theme[1]))
+        places = separate_labels([self.y.part(dots["y"][i]) * height for i in order], 1.25 * type_size(self._theme[1]))
         for i, place in zip(order, places, strict=True):
             x = self.x.value(self.x.part(dots["x"][i]) + 0.025)
             append_row(names, x, self.y.value(place / height), dots["name"][i], dots["hue"][i])

@@ -14,12 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 from bokeh.models import BoxAnnotation, ColumnDataSource, HoverTool, Span, TapTool
 
-from app.apart import spread
-from app.frame_source import FrameSource
+from app.curve_plots import separate_labels
 from app.labs.crossover.labels import WayStyle, count, duration
 from app.labs.crossover.log_plot import TIP, Columns, LogPlot, append_row, empty_columns
-from app.plot_type import letter, type_size
-from app.theme import FAMILY, PRESENTER_SCALE, colours
+from app.stream import FrameSource
+from app.theme import FAMILY, PRESENTER_SCALE, colours, letter, type_size
 from compute.labs.crossover.finding import Finding, TimeCurve
 from compute.labs.crossover.workload import Cited
 from compute.timings import Spread
@@ -253,7 +252,7 @@ class TimePlot(LogPlot):
         wanted = [self.y.part(ends[i][1]) * height for i in order]
         gap = 1.25 * type_size(self._theme[1])
         highest = height - gap / 2
-        placed = spread(wanted, gap)
+        placed = separate_labels(wanted, gap)
         lack = min(0.0, highest - placed[-1]) if placed else 0.0  # shift the pile into the plot
         start = self.x.value(self.x.part(max((n for n, _ in ends), default=10)) + GAP / width)
         names, leaders = empty_columns(NAMES), empty_columns(LEADERS)

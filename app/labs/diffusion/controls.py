@@ -9,15 +9,13 @@ from typing import Any
 
 import panel_material_ui as pmui
 
-from app.controls import Controls, accordion, column
+from app.controls import UNDO, ComputeControls, Controls, Transport, accordion, column
 from app.labs.diffusion.source import Brush, InitialField
 from app.labs.diffusion.view import PALETTES, DiffusionView
-from app.machine import Machine
 from app.notices import Notices
-from app.palettes import AMOUNTS, SIGNED
+from app.plots import AMOUNTS, SIGNED
 from app.session import Session
-from app.transport import UNDO, Transport
-from app.widgets import FULL, Bound, icon
+from app.widgets import FULL, ValueWidgets, icon
 from compute.engine import messages
 from compute.export.scene import Look
 from compute.labs.diffusion.scheme import WRONG_VARIANTS
@@ -120,11 +118,11 @@ class DiffusionControls(Controls):
     # -- compute
 
     def _compute(self) -> pmui.Column:
-        self.machine = Machine(self.session, kernel_words)
+        self.compute = ComputeControls(self.session, kernel_words)
         size = pmui.Select(label="Grid [cells]", options=SIZES, value=self.session.values["ny"], size="small", **FULL)
         size.param.watch(lambda event: self._resize(event.new), "value")
         self.size = size
-        return column(*self.machine.items, size, self.choice("dtype"))
+        return column(*self.compute.items, size, self.choice("dtype"))
 
     def _resize(self, cells: int) -> None:
         if self.session.values["ny"] != cells:
@@ -135,13 +133,13 @@ class DiffusionControls(Controls):
         """Show values that the session took by itself, for instance because the engine refused others."""
         super().show_values(values)
         self.source.show_values(values)
-        self.machine.show_values(values)
+        self.compute.show_values(values)
         if "ny" in values:
             self.size.value = values["ny"]
             self.session.later(self.lab_view.show_whole)
 
 
-class DiffusionDisplay(Bound):
+class DiffusionDisplay(ValueWidgets):
     """The group "Display": which pictures are shown and how they are coloured. `panel` is the group's body."""
 
     def __init__(self, session: Session, lab_view: DiffusionView) -> None:

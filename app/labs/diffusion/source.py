@@ -13,7 +13,7 @@ from typing import Any
 
 import panel_material_ui as pmui
 
-from app.pictures import Pictures, Point
+from app.plots import Point, RasterPlots
 from app.session import Session
 from app.upload import Upload
 from app.widgets import FULL
@@ -137,7 +137,7 @@ def sketch(kept: Kept) -> str:
 class Brush:
     """Collects the points of a stroke and sends them once per turn of the loop, running or paused."""
 
-    def __init__(self, session: Session, pictures: Pictures) -> None:
+    def __init__(self, session: Session, pictures: RasterPlots) -> None:
         self.session, self.pictures = session, pictures
         self.mode = pmui.RadioButtonGroup(
             label="Pointer", options=MODES, value="move", size="small", margin=(4, 8), sizing_mode="stretch_width"

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 import panel as pn
 
-from app.curves import CurvePlot
+from app.curve_plots import CurvePlot
 from app.lab_view import LabView, Size
-from app.pictures import Pictures
-from app.plot_type import set_type
-from app.plots import AROUND
+from app.plots import AROUND, RasterPlots
 from app.session import Session
-from app.theme import GRID, heading
+from app.theme import GRID, heading, set_type
 from compute.frames import Frame
 
 TITLES = {"field": "Field u", "laplacian": "Laplacian ∇²u"}
@@ -29,11 +27,11 @@ SERIES = 1200  # points of the probe's series that are kept
 
 
 class DiffusionView(LabView):
-    """Pictures and curves of one session, and their sizes in its window."""
+    """RasterPlots and curves of one session, and their sizes in its window."""
 
     def __init__(self, session: Session, size: Size) -> None:
         super().__init__(session, size)
-        self.pictures = Pictures(tuple(TITLES), PALETTES)
+        self.pictures = RasterPlots(tuple(TITLES), PALETTES)
         self.profile = CurvePlot("cell", "u", ("profile", "exact"))
         self.series = CurvePlot("step", "u", ("probe",))
         self._series: deque[tuple[float, float]] = deque(maxlen=SERIES)

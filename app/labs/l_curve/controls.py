@@ -7,16 +7,13 @@ from typing import Any
 
 import panel_material_ui as pmui
 
-from app.controls import Controls, accordion, column
+from app.controls import UNDO, ComputeControls, Controls, Undo, accordion, column, run_button
 from app.labs.l_curve.labels import RULE_NUMBERS
 from app.labs.l_curve.problem_controls import ProblemControls
 from app.labs.l_curve.view import LCurveView
-from app.machine import Machine
 from app.notices import Notices
 from app.session import Session
-from app.transport import UNDO, Undo, run_button
-from app.typed import Typed, pass_on
-from app.widgets import FULL, Bound, icon
+from app.widgets import FULL, NumberField, ValueWidgets, icon, show_refusal
 from compute.engine import messages
 from compute.labs.l_curve.lab import require_lambda, require_range
 from compute.labs.l_curve.rules import RULES
@@ -117,7 +114,7 @@ TOLERANCES = {f"1e-{n}": 10.0**-n for n in range(1, 13)}
 BY_HAND = "by hand"
 
 
-class LambdaControls(Bound):
+class LambdaControls(ValueWidgets):
     """The group "Choice of λ": by a rule or by hand; the range of the curve; tolerance and limit of steps."""
 
     def __init__(self, session: Session, lab_view: LCurveView) -> None:
@@ -130,14 +127,14 @@ class LambdaControls(Bound):
         self.rule.param.watch(lambda event: self._by_rule(event.new), "value")
         self.squared = pmui.Switch(label="Write α = λ² instead of λ", value=False, **FULL)
         self.squared.param.watch(lambda event: session.later(self._count), "value")
-        self.lam = Typed("λ", None, self._by_hand)
+        self.lam = NumberField("λ", None, self._by_hand)
         self.tolerance = pmui.DiscreteSlider(
             label="Ribbon width to reach", options=TOLERANCES, value=nearest_width(session.values["tolerance"]),
             size="small", **FULL,
         )  # fmt: skip
         self._showing = False
         self.tolerance.param.watch(lambda event: self._reach(event.new), "value")
-        self.most = Typed("Steps at most", session.values["steps_at_most"], self._limit, whole=True)
+        self.most = NumberField("Steps at most", session.values["steps_at_most"], self._limit, whole=True)
         self.panel = column(self.rule, self.lam.panel, self.squared, *self._range(), self.tolerance, self.most.panel)
 
     # -- one λ
@@ -167,9 +164,9 @@ class LambdaControls(Bound):
         self.automatic = pmui.Switch(label="Automatic range of λ", value=True, **FULL)
         self.automatic.param.watch(lambda event: self._toggle(event.new), "value")
         half: dict[str, Any] = {"width": 112, "sizing_mode": "fixed"}
-        self.low = Typed("from", None, lambda value: self._between(0, value), **half)
-        self.high = Typed("to", None, lambda value: self._between(1, value), **half)
-        self.count = Typed("How many", None, lambda value: self._between(2, value), whole=True)
+        self.low = NumberField("from", None, lambda value: self._between(0, value), **half)
+        self.high = NumberField("to", None, lambda value: self._between(1, value), **half)
+        self.count = NumberField("How many", None, lambda value: self._between(2, value), whole=True)
         ends = pmui.Row(self.low.panel, self.high.panel, margin=0)
         self._ends = pmui.Column(ends, self.count.panel, margin=0, visible=False, sizing_mode="stretch_width")
         return [self.automatic, self._ends]
@@ -228,7 +225,7 @@ class LambdaControls(Bound):
 
     def refused(self, text: str) -> bool:
         """Show why the engine refused a value, beside its field; False if it is none of these fields."""
-        return pass_on(text, {"lam": self.lam, "lambdas": self.low, "steps_at_most": self.most})
+        return show_refusal(text, {"lam": self.lam, "lambdas": self.low, "steps_at_most": self.most})
 
 
 def nearest_width(tolerance: float) -> float:
@@ -246,11 +243,11 @@ class LCurveControls(Controls):
         self.growth = growth = GrowthControls(session, lab_view.set_rest, self.lambda_choice.refresh)
         self.problem = ProblemControls(session, growth.grow, growth.rush, self.lambda_choice.show_values)
         self.problem.problem.param.watch(lambda event: self._veil(), "value")
-        self.machine = Machine(session)
+        self.compute = ComputeControls(session)
         groups = {
             "Problem": self.problem.panel,
             "Choice of λ": self.lambda_choice.panel,
-            "Compute": column(*self.machine.items, self.choice("dtype"), self.switch("reorthogonalise")),
+            "Compute": column(*self.compute.items, self.choice("dtype"), self.switch("reorthogonalise")),
         }
         self.panel = column(growth.panel, accordion(groups, opened=(0, 1)))
         lab_view.on_picked = self.lambda_choice.show_picked
@@ -271,7 +268,7 @@ class LCurveControls(Controls):
     def show_values(self, values: Mapping[str, Any]) -> None:
         """Show values that the session took by itself, for instance because the engine refused others."""
         super().show_values(values)
-        for part in (self.problem, self.lambda_choice, self.machine):
+        for part in (self.problem, self.lambda_choice, self.compute):
             part.show_values(values)
 
     def tick(self) -> None:

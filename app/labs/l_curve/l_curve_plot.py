@@ -13,13 +13,12 @@ from bokeh.document import Document
 from bokeh.models import ColumnDataSource, Span
 from numpy.typing import NDArray
 
-from app.frame_source import FrameSource
+from app.curve_plots import LogWindow
 from app.labs.l_curve.labels import RULE_NUMBERS, rule_hue
 from app.labs.l_curve.linked_view import PlotPointer, draw_linked
 from app.labs.l_curve.rule_markers import Place, beside
-from app.log_axis import LogWindow
-from app.plot_type import set_type, type_size
-from app.theme import FAMILY, colours
+from app.stream import FrameSource
+from app.theme import FAMILY, colours, set_type, type_size
 from compute.frames import Frame
 
 Vector = NDArray[np.float64]

@@ -16,14 +16,13 @@ import panel_material_ui as pmui
 from bokeh.document import Document
 from bokeh.models import ColumnDataSource, Range1d
 
-from app.curves import CurvePlot
-from app.frame_source import FirstDraw
+from app.curve_plots import CurvePlot
 from app.labs.l_curve.labels import LambdaNotation
 from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
 from app.markup import filled
-from app.plot_type import set_type
 from app.plots import ImagePlot, levels_mapper
-from app.theme import GRID, heading
+from app.stream import FirstDraw
+from app.theme import GRID, heading, set_type
 from compute.frames import NOT_FINITE, Frame
 
 COLOURS = "Viridis"

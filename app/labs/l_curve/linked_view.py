@@ -20,10 +20,9 @@ from bokeh.plotting import figure
 from holoviews.streams import Draw, SingleTap, Stream
 from numpy.typing import NDArray
 
+from app.curve_plots import LogWindow
 from app.labs.l_curve.labels import LambdaNotation, rule_hue
-from app.log_axis import LogWindow
-from app.plot_type import SHORT_NUMBER, keep_type, set_type
-from app.theme import colours
+from app.theme import SHORT_NUMBER, colours, keep_type, set_type
 from compute.frames import Frame
 
 hv.extension("bokeh")

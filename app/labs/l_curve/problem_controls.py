@@ -13,9 +13,8 @@ import panel_material_ui as pmui
 from app.controls import column
 from app.labs.l_curve.labels import short
 from app.session import Session
-from app.typed import Typed
 from app.upload import Upload
-from app.widgets import FULL, Bound, icon
+from app.widgets import FULL, NumberField, ValueWidgets, icon
 from compute.frames import Frame
 from compute.labs.l_curve.problems import PROBLEMS
 from compute.labs.l_curve.system import OWN, files_of, settled, typical
@@ -157,7 +156,7 @@ def titles() -> dict[str, dict[str, str]]:
     return {group: {words[name]: name for name in names} for group, names in GROUPS.items()}
 
 
-class ProblemControls(Bound):
+class ProblemControls(ValueWidgets):
     """The fields of everything that makes A and b. A change that the lab would refuse is refused beside its field."""
 
     def __init__(
@@ -178,10 +177,10 @@ class ProblemControls(Bound):
         self.uploads = ProblemFiles(session, self._load, self._picture)
         self.problem = pmui.Select(label="Problem", groups=titles(), value=values["problem"], size="small", **FULL)
         self.problem.param.watch(lambda event: self._choose(event.new), "value")
-        self.fields = {"n": Typed(LABELS[False], values["n"], partial(self._set, "n"), whole=True)}
+        self.fields = {"n": NumberField(LABELS[False], values["n"], partial(self._set, "n"), whole=True)}
         for name in ("density", "depth", "kappa", "band", "sigma", "rays", "angles", "seed"):
             label, take = str(self.parameter(name).label), partial(self._set, name)
-            self.fields[name] = Typed(label, values[name], take, whole=name in WHOLE, optional=name == "rays")
+            self.fields[name] = NumberField(label, values[name], take, whole=name in WHOLE, optional=name == "rays")
         self.panel = column(
             self.problem, *(field.panel for field in self.fields.values()), self.uploads.panel, self._noise()
         )
@@ -235,7 +234,7 @@ class ProblemControls(Bound):
 
     @contextmanager
     def _quiet(self) -> Iterator[None]:
-        """Take what widgets show in the block as chosen by nobody."""
+        """TakeNumber what widgets show in the block as chosen by nobody."""
         self._following = True
         try:
             yield
@@ -245,7 +244,7 @@ class ProblemControls(Bound):
     # -- another problem
 
     def _choose(self, name: str) -> None:
-        """Take another problem at its usual size; one's own begins with its file."""
+        """TakeNumber another problem at its usual size; one's own begins with its file."""
         self._show_options(name)
         if self._following or (name == OWN and self.session.values["problem"] == OWN):
             return
@@ -259,7 +258,7 @@ class ProblemControls(Bound):
             self.fields[field].show(self.session.values[field])
 
     def _load(self, files: Mapping[str, bytes]) -> None:
-        """Take one's own data as they are: only noise that was asked for is added."""
+        """TakeNumber one's own data as they are: only noise that was asked for is added."""
         self._renew(problem=OWN, options=dict(files), noise=self._noises[True])
 
     def _picture(self, data: bytes | None) -> None:

@@ -14,7 +14,7 @@ import param
 from numpy.typing import NDArray
 from panel.custom import JSComponent
 
-from app.apart import spread
+from app.curve_plots import separate_labels
 from app.labs.l_curve.labels import RULE_HUES, RULE_NAMES, RULE_NUMBERS, LambdaNotation, short, short_reason
 from compute.labs.l_curve.rules import RULES
 
@@ -48,7 +48,7 @@ def _beyond_curve(points: Sequence[Place], curve: NDArray[np.float64], size: flo
     root = sqrt(2.0)
     along = [(x - y) / root for x, y in points]
     order = sorted(range(len(points)), key=along.__getitem__)
-    apart = dict(zip(order, spread([along[i] for i in order], size), strict=True))
+    apart = dict(zip(order, separate_labels([along[i] for i in order], size), strict=True))
     path = _along_and_out(curve)
     places = []
     for i, _ in enumerate(points):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from app.labs.mandelbrot.colour_scale import INSIDE, PALETTE
-from app.palettes import palette
+from app.plots import palette
 from app.theme import ASSETS
 from compute.frames import NOT_FINITE
 from compute.labs.mandelbrot import Mandelbrot

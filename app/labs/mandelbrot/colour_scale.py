@@ -17,10 +17,8 @@ from bokeh.models import ColumnDataSource, CustomJS, FixedTicker, LinearColorMap
 from bokeh.plotting import figure
 from numpy.typing import NDArray
 
-from app.palettes import line_colour, palette
-from app.plot_type import keep_type, letter, set_type
-from app.plots import levels_mapper
-from app.theme import colours
+from app.plots import levels_mapper, line_colour, palette
+from app.theme import colours, keep_type, letter, set_type
 from compute.frames import TOP_LEVEL, Curve, Frame, Raster
 
 PALETTE_CODE = (Path(__file__).parent / "colours.js").read_text(encoding="utf-8")

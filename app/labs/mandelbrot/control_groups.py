@@ -16,10 +16,10 @@ import panel_material_ui as pmui
 
 from app.controls import column
 from app.labs.mandelbrot.places import iterations
-from app.palettes import AMOUNTS, SIGNED
+from app.plots import AMOUNTS, SIGNED
 from app.session import Session
 from app.theme import stylesheet
-from app.widgets import FULL, Bound
+from app.widgets import FULL, ValueWidgets
 from compute.export.scene import Look
 from compute.frames import Frame
 
@@ -44,7 +44,7 @@ FASTEST = 1.0  # turns of the palette a second
 CYCLE = 0.1  # turns a second when the key starts it
 
 
-class IterationGroup(Bound):
+class IterationGroup(ValueWidgets):
     """The widgets of one session; `panel` is the group's body."""
 
     def __init__(self, session: Session) -> None:
@@ -118,7 +118,7 @@ def thousands(count: int) -> str:
     return f"{count:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
-class ExplainGroup(Bound):
+class ExplainGroup(ValueWidgets):
     """The widgets of one session; `panel` is the group's body."""
 
     def __init__(self, session: Session) -> None:
@@ -168,7 +168,7 @@ def area_html(facts: Mapping[str, float]) -> str:
     return f"<b>{mean:.5f} ± {error:.5f}</b><p>after {passes:.0f} passes; {KNOWN}</p>"
 
 
-class MandelbrotDisplay(Bound):
+class MandelbrotDisplay(ValueWidgets):
     """The widgets of one session; `panel` is the group's body. `lab_view.colours` colours in the browser."""
 
     def __init__(self, session: Session, lab_view: Any) -> None:

@@ -8,14 +8,12 @@ from typing import Any
 
 import panel_material_ui as pmui
 
-from app.controls import Controls, accordion, column
+from app.controls import UNDO, ComputeControls, Controls, accordion, column, run_button
 from app.labs.mandelbrot.bookmarks import HOME
 from app.labs.mandelbrot.control_groups import ExplainGroup, IterationGroup, MandelbrotDisplay
 from app.labs.mandelbrot.places import PlaceGroup
-from app.machine import Machine
 from app.notices import Notices
 from app.session import Session
-from app.transport import UNDO, run_button
 from app.widgets import FULL, icon
 from compute.export.scene import Look
 from compute.labs.mandelbrot.scenes import REASONS
@@ -36,13 +34,13 @@ class MandelbrotControls(Controls):
         self.places = PlaceGroup(session, lab_view)
         self.iteration, self.explain = IterationGroup(session), ExplainGroup(session)
         self.display = MandelbrotDisplay(session, lab_view)
-        self.machine = Machine(session, reasons=REASONS)
+        self.compute = ComputeControls(session, reasons=REASONS)
         groups = {
             "Place": self.places.panel,
             "Iteration": self.iteration.panel,
             "Explain": self.explain.panel,
             "Display": self.display.panel,
-            "Compute": column(*self.machine.items, self._resolution()),
+            "Compute": column(*self.compute.items, self._resolution()),
         }
         # the dialog stands outside the groups: what a closed group holds does not exist in the browser
         self.panel = column(self._steps(), accordion(groups, opened=(0,)), self.places.goto.panel)
@@ -126,7 +124,7 @@ class MandelbrotControls(Controls):
     def show_values(self, values: Mapping[str, Any]) -> None:
         """Show values that the session took by itself, for instance because the engine refused others."""
         super().show_values(values)
-        for part in (self.iteration, self.display, self.explain, self.machine, self.navigator):
+        for part in (self.iteration, self.display, self.explain, self.compute, self.navigator):
             part.show_values(values)
 
     def tick(self) -> None:

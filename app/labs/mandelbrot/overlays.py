@@ -11,8 +11,7 @@ from bokeh.plotting import figure
 from numpy.typing import NDArray
 
 from app.labs.mandelbrot.pan_zoom_view import Anchor
-from app.plot_type import type_size
-from app.theme import FAMILY, LIGHT, colours
+from app.theme import FAMILY, LIGHT, colours, type_size
 from compute.frames import NOT_FINITE, Curve, Frame, Raster
 
 SIZES = (11.0, 9.0, 8.0, 7.0)  # px of the first points; z_0 = 0 leads

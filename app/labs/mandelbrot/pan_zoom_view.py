@@ -34,9 +34,9 @@ from bokeh.models import (
 from bokeh.plotting import figure
 from numpy.typing import NDArray
 
-from app.frame_source import FrameSource
 from app.labs.mandelbrot.navigator import Navigator, Viewport, log10
 from app.plots import ImagePlot
+from app.stream import FrameSource
 from app.theme import LIGHT
 from compute.frames import NOT_FINITE, Frame, Raster
 

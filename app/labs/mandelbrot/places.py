@@ -16,7 +16,7 @@ from panel.custom import JSComponent
 from app.controls import column
 from app.labs.mandelbrot.bookmarks import FOLDER, Bookmark, data_url, file_of, places, small, webp
 from app.labs.mandelbrot.navigator import Navigator
-from app.palettes import palette
+from app.plots import palette
 from app.session import Session
 from app.theme import stylesheet
 from app.widgets import FULL

@@ -14,10 +14,9 @@ from app.labs.mandelbrot.navigator import Navigator, Throttle, scientific
 from app.labs.mandelbrot.overlays import JuliaPlot, OrbitOverlay, around, in_anchor_units
 from app.labs.mandelbrot.pan_zoom_view import PanZoomView, label_axes, shows_offsets
 from app.labs.mandelbrot.places import PlaceText
-from app.plot_type import letter, set_type
 from app.plots import AROUND
 from app.session import Session
-from app.theme import GRID, stylesheet
+from app.theme import GRID, letter, set_type, stylesheet
 from compute.frames import Frame
 
 SMALLEST = 128  # px of the picture

@@ -14,17 +14,13 @@ import panel as pn
 import panel_material_ui as pmui
 import param
 
-from app.controls import Controls, accordion, column
-from app.curves import CurvePlot
+from app.controls import ComputeControls, Controls, Transport, accordion, column
+from app.curve_plots import CurvePlot
 from app.lab_view import LabView, Parts, Size
-from app.machine import Machine
 from app.notices import Notices
-from app.pictures import Pictures
-from app.plot_type import set_type
-from app.plots import AROUND
+from app.plots import AROUND, RasterPlots
 from app.session import Session
-from app.theme import GRID, heading
-from app.transport import Transport
+from app.theme import GRID, heading, set_type
 from app.widgets import FULL, Widget
 from compute.frames import Frame
 
@@ -43,12 +39,12 @@ MOST_FACTS = 6  # that fit beside those of the stream on a laptop
 
 
 class PlainView(LabView):
-    """Pictures in a row, curves in a row below; both are made when the first frame says which there are."""
+    """RasterPlots in a row, curves in a row below; both are made when the first frame says which there are."""
 
     def __init__(self, session: Session, size: Size) -> None:
         super().__init__(session, size)
         self.panel = pn.Column(margin=0, sizing_mode="stretch_both")
-        self.pictures: Pictures | None = None
+        self.pictures: RasterPlots | None = None
         self.curves: dict[str, CurvePlot] = {}
         self._panes: list[pn.pane.Bokeh] = []
         self._built = False
@@ -76,7 +72,7 @@ class PlainView(LabView):
         self._built = True
         names = list(frame.rasters)
         if names:
-            self.pictures = pictures = Pictures(names, dict.fromkeys(names, PALETTE))
+            self.pictures = pictures = RasterPlots(names, dict.fromkeys(names, PALETTE))
             pictures.frames.serve(self.session)
             pictures.place("horizontal", nan, (nan, nan))
             self._fit_ranges(pictures, frame)
@@ -86,7 +82,7 @@ class PlainView(LabView):
         self.wait_for(*(plot.figure for plot in (*self._plots.values(), *self.curves.values())))
         self._lay_out()
 
-    def _fit_ranges(self, pictures: Pictures, frame: Frame) -> None:
+    def _fit_ranges(self, pictures: RasterPlots, frame: Frame) -> None:
         x0, y0, x1, y1 = self._extent = next(iter(frame.rasters.values())).extent
         pictures.x_range.update(start=x0, end=x1)
         pictures.y_range.update(start=y0, end=y1)
@@ -142,8 +138,8 @@ class PlainControls(Controls):
         super().__init__(session)
         self.transport = transport = Transport(session)
         self.keys = transport.keys
-        self.machine = Machine(session)
-        groups: dict[str, list[Any]] = {"Field": [], "Physics": [], "Compute": self.machine.items, "Display": []}
+        self.compute = ComputeControls(session)
+        groups: dict[str, list[Any]] = {"Field": [], "Physics": [], "Compute": self.compute.items, "Display": []}
         for name in session.values:
             if name not in MACHINE:
                 groups[self._group(name)].append(self._widget(name))
@@ -176,7 +172,7 @@ class PlainControls(Controls):
     def show_values(self, values: Any) -> None:
         """Show `values`, which the session took without these widgets."""
         super().show_values(values)
-        self.machine.show_values(values)
+        self.compute.show_values(values)
 
 
 def step_of(parameter: Any) -> float:

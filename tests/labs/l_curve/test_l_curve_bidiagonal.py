@@ -114,7 +114,7 @@ class Repeating:
         cpu_numpy.steps(work, first, count, orthogonal, tiny)
         work.V[2:] = work.V[0]
         if cls.end:
-            work.alpha[cls.end:], work.V[cls.end:] = 0, 0
+            work.alpha[cls.end :], work.V[cls.end :] = 0, 0
 
 
 @pytest.mark.parametrize("end", [4, None])

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from bokeh.models import LogAxis, Range1d
 
+from app.curve_plots import LogWindow
 from app.labs.crossover.findings import finding_html, sentence_html, verdicts
 from app.labs.crossover.labels import count, duration, rate, way_styles
 from app.labs.crossover.programs import highlighted, trap_result
@@ -24,7 +25,6 @@ from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.labs.crossover.time_parts import SizeChoice, parts, split
 from app.labs.crossover.time_plot import TimePlotContent, cited_columns, line_columns, point_columns, quartile_columns
 from app.labs.crossover.way_list import list_items, state
-from app.log_axis import LogWindow
 from app.theme import LIGHT
 from compute import record
 from compute.bench.caches import DISTURBED, Cache

@@ -10,10 +10,10 @@ import pytest
 from bokeh.document import Document
 from PIL import Image
 
+from app.controls import UNDO
 from app.labs.diffusion.controls import DiffusionControls
 from app.labs.diffusion.source import LABEL
 from app.labs.diffusion.view import DiffusionView
-from app.transport import UNDO
 from compute.labs.diffusion import Diffusion
 from tests.direct import DirectSession
 

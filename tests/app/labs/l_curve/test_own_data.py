@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from app.controls import UNDO
 from app.labs.l_curve.controls import LCurveControls
 from app.labs.l_curve.parts import FIRST
 from app.labs.l_curve.view import LCurveView
-from app.transport import UNDO
 from compute.engine import Refused
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.problems import make

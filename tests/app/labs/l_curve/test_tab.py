@@ -13,16 +13,15 @@ from holoviews.plotting.bokeh.callbacks import Callback
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.apart import spread
+from app.curve_plots import LogWindow, decades, separate_labels
 from app.labs.l_curve.l_curve_plot import CurvePath, LCurvePlot
 from app.labs.l_curve.labels import RULE_HUES, RULE_NAMES, RULE_NUMBERS, LambdaNotation, short, short_reason
 from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
 from app.labs.l_curve.parts import facts
 from app.labs.l_curve.problem_controls import GROUPS, nearest, noises, titles
 from app.labs.l_curve.rule_markers import beside
-from app.log_axis import LogWindow, decades
 from app.theme import DARK, LIGHT
-from app.typed import Typed
+from app.widgets import NumberField
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.problems import NAMES
 from compute.labs.l_curve.rules import RULES
@@ -46,14 +45,14 @@ def contrast(one, other):
 
 @given(places, st.floats(1, 50))
 def test_badges_keep_their_gap_and_order(wanted, gap):
-    placed = spread(wanted, gap)
+    placed = separate_labels(wanted, gap)
     assert all(b - a >= gap * (1 - 1e-9) for a, b in pairwise(placed))
     assert np.mean(placed) == pytest.approx(np.mean(wanted), abs=1e-6)  # least squares keeps the mean
 
 
 def test_badges_that_have_room_stay_where_they_are():
-    assert spread([0.0, 30.0, 100.0], 24.0) == [0.0, 30.0, 100.0]
-    assert spread([10.0, 10.0], 24.0) == [-2.0, 22.0]
+    assert separate_labels([0.0, 30.0, 100.0], 24.0) == [0.0, 30.0, 100.0]
+    assert separate_labels([10.0, 10.0], 24.0) == [-2.0, 22.0]
 
 
 def test_badges_stand_beside_a_curve_and_do_not_touch():
@@ -212,7 +211,7 @@ def test_a_field_takes_numbers_and_says_what_is_wrong_with_others():
             raise ValueError(f"n must be at least 4, not {value}")
         taken.append(value)
 
-    field = Typed("n", 200, take, whole=True)
+    field = NumberField("n", 200, take, whole=True)
     for text, words in (("many", "n must be a whole number, not 'many'"), ("7.5", "whole number"), ("2", "at least 4"),
                         ("inf", "whole number"), ("nan", "whole number"), ("", "whole number")):  # fmt: skip
         field.panel.value = text
@@ -225,7 +224,7 @@ def test_a_field_takes_numbers_and_says_what_is_wrong_with_others():
 
 def test_a_field_that_may_be_empty():
     taken = []
-    field = Typed("Rays", 3, taken.append, optional=True)
+    field = NumberField("Rays", 3, taken.append, optional=True)
     field.panel.value = ""
     assert taken == [None]
 

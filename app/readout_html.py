@@ -1,4 +1,8 @@
-"""The readout in words and bars: pure functions from what is known to HTML; what came from outside is escaped."""
+"""The readout in words and bars: pure functions from what is known to HTML; what came from outside is escaped.
+
+First the headline, the ways with their rates and the parts of a live frame; then, for a problem that everybody solves,
+bars of time: measured here, recorded elsewhere (hollow), cited (hatched).
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,11 @@ from dataclasses import dataclass, field
 from html import escape
 from math import isfinite, log10, nan
 
+from compute.backends import backend
 from compute.bench.caches import Cache, above
 from compute.bench.rates import Rate
 from compute.comparison.contest import Agreement, Standing, Verdict
-from compute.comparison.rules import Fact
+from compute.comparison.rules import Chart, Fact
 from compute.record import Recorded
 from compute.timings import PARTS, Measurement, SpeedUp
 
@@ -202,12 +207,12 @@ def _bar(value: float, low: float = nan, high: float = nan, kind: str = "measure
     """A bar on the logarithmic scale, with the quartiles as a dark line at its end."""
     whisker = ""
     if isfinite(low) and isfinite(high):
-        start, end = place(low), place(high)
+        start, end = rate_place(low), rate_place(high)
         whisker = f"<u style='left:{start:.2f}%;width:{end - start:.2f}%'></u>"
-    return f"<div class='track'><i class='{kind}' style='width:{place(value):.2f}%'></i>{whisker}</div>"
+    return f"<div class='track'><i class='{kind}' style='width:{rate_place(value):.2f}%'></i>{whisker}</div>"
 
 
-def place(rate: float) -> float:
+def rate_place(rate: float) -> float:
     """Where a rate lies on the bars, in percent of their length."""
     part = log10(max(rate, LOWEST) / LOWEST) / log10(HIGHEST / LOWEST)
     return 100 * min(part, 1.0)
@@ -265,3 +270,84 @@ def span(low: float, high: float) -> str:
     first, last = duration(low), duration(high)
     number, _, unit = first.partition("&nbsp;")
     return f"{number}–{last}" if last.endswith(unit) and last.partition("&nbsp;")[2] == unit else f"{first}–{last}"
+
+
+SHORTEST, LONGEST = 1e-5, 100.0  # seconds at the two ends of the axis
+USUAL = "float64"  # dtype that is not worth a word
+TICKS = {1e-5: "10 µs", 1e-3: "1 ms", 1e-1: "0.1 s", 10.0: "10 s"}
+
+
+def chart(what: Chart, standings: Iterable[Standing], step: str) -> str:
+    """The bars, longest time last; a way that is not right, or not measured yet, has words in time_place of a bar."""
+    mine = [standing for standing in standings if standing.contestant in what.ways]
+    known = [standing for standing in mine if standing.measurement is not None]
+    bars = [(_seconds(standing), _measured(standing, what.reasons.get(standing.contestant, ""))) for standing in known]
+    bars += [(figure.step, _figure(figure, what)) for figure in what.figures]
+    waiting = "".join(_waiting(standing) for standing in mine if standing.measurement is None)
+    rows = "".join(row for _, row in sorted(bars, key=lambda bar: bar[0]))
+    head = f"<h3>{escape(what.title)}: time of one {escape(step)}, logarithmic</h3>"
+    return f"{head}{_axis()}{rows}{waiting}<p class='quiet'>{escape(_legend(what.figures))}</p>"
+
+
+def time_place(seconds: float) -> float:
+    """Where a time lies on the axis, in percent of its length; never outside."""
+    inside = min(max(seconds, SHORTEST), LONGEST)
+    return 100 * log10(inside / SHORTEST) / log10(LONGEST / SHORTEST)
+
+
+def _seconds(standing: Standing) -> float:
+    return standing.measurement.step.median if standing.measurement else 0.0
+
+
+def _measured(standing: Standing, reason: str) -> str:
+    step = standing.measurement.step if standing.measurement else None
+    if step is None:
+        return ""
+    start, end = time_place(step.q1), time_place(step.q3)
+    whisker = f"<u style='left:{start:.2f}%;width:{end - start:.2f}%'></u>"
+    noisy = " <span class='noisy'>noisy</span>" if standing.measurement and standing.measurement.noisy else ""
+    title = f"{span(step.q1, step.q3)}, n {step.n}".replace("&nbsp;", " ")
+    return _row(named(standing), standing.contestant.kind, "measured", step.median, title, reason, whisker, noisy)
+
+
+def _figure(figure: Recorded, what: Chart) -> str:
+    if figure.cited:
+        return _row(f"{figure.variant}, cited", _kind(figure), "cited", figure.step, figure.cited)
+    name = f"{backend(figure.backend).label}, {figure.variant}" + (f", {figure.dtype}" if figure.dtype != USUAL else "")
+    reasons = {(way.backend, way.variant): text for way, text in what.reasons.items()}
+    title = f"recorded {figure.date} on {figure.machine}, not measured here"
+    reason = reasons.get((figure.backend, figure.variant), "")
+    return _row(name, _kind(figure), "recorded", figure.step, title, reason)
+
+
+def _waiting(standing: Standing) -> str:
+    words = standing.note or ("results disagree" if standing.agreement and not standing.right else "measuring")
+    text = f"<b>{escape(named(standing))}</b><span>{escape(words)}</span>"
+    return f"<div class='race {standing.contestant.kind}'><div class='line'>{text}</div></div>"
+
+
+def _row(
+    name: str, kind: str, bar: str, seconds: float, title: str, reason: str = "", whisker: str = "", mark: str = ""
+) -> str:
+    line = f"<div class='line'><span>{escape(name)}{mark}</span><b>{duration(seconds)}</b></div>"
+    track = f"<div class='track'><i class='{bar}' style='width:{time_place(seconds):.2f}%'></i>{whisker}</div>"
+    why = f"<p class='quiet'>{escape(reason)}</p>" if reason else ""
+    return f"<div class='race {kind}' title='{escape(title)}'>{line}{track}{why}</div>"
+
+
+def _axis() -> str:
+    ticks = "".join(f"<span style='left:{time_place(seconds):.2f}%'>{text}</span>" for seconds, text in TICKS.items())
+    return f"<div class='axis'>{ticks}</div>"
+
+
+def _legend(figures: Iterable[Recorded]) -> str:
+    """What the bars mean, and where the hollow ones are from."""
+    places = dict.fromkeys(f"{figure.machine}, {figure.date}" for figure in figures if not figure.cited)
+    hollow = f" Hollow: recorded on {'; '.join(places)}." if places else ""
+    cited = dict.fromkeys(figure.cited for figure in figures if figure.cited)
+    hatched = f" Hatched: cited. {'; '.join(cited)}." if cited else ""
+    return f"Full: measured here.{hollow}{hatched}"
+
+
+def _kind(figure: Recorded) -> str:
+    return "cpu" if backend(figure.backend).device == "host" else "gpu"

@@ -1,4 +1,4 @@
-"""The system panel's words and lines, and what it asks of the server, without a browser."""
+"""The system card's words and lines, and what it asks of the server, without a browser."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from app import system_view as view
-from app.system import SystemPanel
+from app.system_card import SystemCard, device_names, readings_html, sparkline
 from compute.sampler import Sampler
 from compute.system import CpuReading, GpuReading, GpuUser, Reading
 
@@ -38,7 +37,7 @@ class Document:
 
 
 def test_every_figure_is_shown_with_its_unit_and_limit():
-    html = view.page([Reading(100.0, CPU, (FULL,))], 100.5)
+    html = readings_html([Reading(100.0, CPU, (FULL,))], 100.5)
     for words in ("87 %", "3.0 of 140 GiB", "1755 of 1980 MHz", "61 °C", "512 of 700 W", "50 %", "3.0 of 24 GiB"):
         assert f"<dd>{words}</dd>" in html
     assert "Clock held down by the power cap." in html
@@ -49,7 +48,7 @@ def test_every_figure_is_shown_with_its_unit_and_limit():
 
 
 def test_what_is_not_known_is_not_available_and_never_zero():
-    html = view.page([Reading(100.0, CpuReading("CPU"), (GpuReading(0, "GPU"),))], 100.5)
+    html = readings_html([Reading(100.0, CpuReading("CPU"), (GpuReading(0, "GPU"),))], 100.5)
     gpu, cpu = html.split("</section>")[:2]
     assert gpu.count("<dd class='quiet'>n/a</dd>") == 5  # use, memory, clock, temperature, power
     assert "Processes: n/a" in gpu
@@ -60,27 +59,27 @@ def test_what_is_not_known_is_not_available_and_never_zero():
 
 def test_a_history_is_a_line_for_each_stretch_of_readings():
     points = [(-59.0, 0.0), (-58.0, 0.5), (-57.0, None), (-20.0, 2.0), (-19.0, 1.0), (-80.0, 1.0)]
-    lines = re.findall(r"<polyline points='([^']*)'", view.sparkline(points))
+    lines = re.findall(r"<polyline points='([^']*)'", sparkline(points))
     assert [line.split() for line in lines] == [["2.0,21.0", "4.0,11.0"], ["80.0,1.0", "82.0,1.0"]]  # 120 px a minute
 
 
 def test_an_old_reading_is_said_to_be_old():
-    assert "No reading for 12 s" in view.page([Reading(100.0, CPU)], 112.0)
-    assert "No reading" not in view.page([Reading(100.0, CPU)], 102.0)
-    assert "Reading …" in view.page([], 0.0)
-    assert "GPU is &lt;lost&gt;" in view.page([Reading(100.0, CPU, (), "GPU is <lost>")], 100.0)
+    assert "No reading for 12 s" in readings_html([Reading(100.0, CPU)], 112.0)
+    assert "No reading" not in readings_html([Reading(100.0, CPU)], 102.0)
+    assert "Reading …" in readings_html([], 0.0)
+    assert "GPU is &lt;lost&gt;" in readings_html([Reading(100.0, CPU, (), "GPU is <lost>")], 100.0)
 
 
 def test_the_devices_fit_into_a_few_words():
     h200 = {"name": "NVIDIA H200"}
-    assert view.devices(None, 1) == "CPU 1 thread"
-    assert view.devices({"gpus": [h200]}, 16) == "CPU 16 threads · GPU H200"
-    assert view.devices({"gpus": [h200, {"name": "NVIDIA A40"}, h200]}, 2) == "CPU 2 threads · GPU 2 × H200 + A40"
+    assert device_names(None, 1) == "CPU 1 thread"
+    assert device_names({"gpus": [h200]}, 16) == "CPU 16 threads · GPU H200"
+    assert device_names({"gpus": [h200, {"name": "NVIDIA A40"}, h200]}, 2) == "CPU 2 threads · GPU 2 × H200 + A40"
 
 
 def test_a_panel_looks_only_while_it_is_open_and_its_tab_is_there():
     document, source = Document(), Sampler(lambda: Reading(time.monotonic(), CPU), period=0.02)
-    panel, other = SystemPanel(document, source), SystemPanel(Document(), source)
+    panel, other = SystemCard(document, source), SystemCard(Document(), source)
     assert not source.working
     panel.toggle()
     other.toggle()
@@ -100,7 +99,7 @@ def test_a_panel_looks_only_while_it_is_open_and_its_tab_is_there():
 def test_a_driver_that_hangs_holds_up_no_page():
     go = threading.Event()
     source = Sampler(lambda: go.wait(20) and Reading(time.monotonic(), CPU), period=0.02)
-    panel = SystemPanel(Document(), source)
+    panel = SystemCard(Document(), source)
     start = time.monotonic()
     panel.toggle()
     panel._draw()

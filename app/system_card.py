@@ -1,16 +1,28 @@
-"""What the machine does, as HTML: a block for each device, a line and a minute of history for each figure.
+"""The system card: what the machine is doing, over the page, opened and closed by its user.
 
-Pure functions from readings; names that came from outside are escaped. A figure that is not known is "n/a", never 0.
+The figures come from one sampler of the whole server, which reads in a thread of its own and only while a card is open
+somewhere. Here they are only written down, once a second: a block for each device, a line and a minute of history for
+each figure. Names that came from outside are escaped. A figure that is not known is "n/a", never 0.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from compute.sampler import PERIOD, SPAN
+import panel as pn
+import panel_material_ui as pmui
+from bokeh.document import Document
+
+from app.theme import ASSETS, CARD, stylesheet
+from app.widgets import icon
+from compute.comparison.saved import provenance
+from compute.devices import cpu_count
+from compute.sampler import PERIOD, SPAN, Sampler, sampler
 from compute.system import CpuReading, GpuReading, GpuUser, Reading
 
 UNKNOWN = "n/a"
@@ -23,7 +35,7 @@ MOST_USERS = 3  # processes named a GPU
 
 
 @dataclass(frozen=True)
-class Figure:
+class Gauge:
     """One line. text: of the newest reading; share: 0 to 1 of its scale for any reading, None where unknown."""
 
     name: str
@@ -62,19 +74,19 @@ def _memory(device: Any) -> str:
 
 
 COMMON = (
-    Figure("Memory", _memory, lambda d: part(d.memory_used, d.memory_total)),
-    Figure("Clock", _clock, lambda d: part(d.clock, d.clock_limit)),
-    Figure("Temperature", _temperature, lambda d: part(d.temperature, HOTTEST)),
+    Gauge("Memory", _memory, lambda d: part(d.memory_used, d.memory_total)),
+    Gauge("Clock", _clock, lambda d: part(d.clock, d.clock_limit)),
+    Gauge("Temperature", _temperature, lambda d: part(d.temperature, HOTTEST)),
 )
 GPU = (
-    Figure("Use", lambda gpu: percent(gpu.use), lambda gpu: part(gpu.use, 100.0)),
+    Gauge("Use", lambda gpu: percent(gpu.use), lambda gpu: part(gpu.use, 100.0)),
     *COMMON,
-    Figure("Power", lambda gpu: of(gpu.power, gpu.power_limit, "W", 1.0), lambda gpu: part(gpu.power, gpu.power_limit)),
+    Gauge("Power", lambda gpu: of(gpu.power, gpu.power_limit, "W", 1.0), lambda gpu: part(gpu.power, gpu.power_limit)),
 )
-CPU = (Figure("Use", lambda cpu: percent(cpu.mean_use), lambda cpu: part(cpu.mean_use, 100.0)), *COMMON)
+CPU = (Gauge("Use", lambda cpu: percent(cpu.mean_use), lambda cpu: part(cpu.mean_use, 100.0)), *COMMON)
 
 
-def page(history: Sequence[Reading], now: float) -> str:
+def readings_html(history: Sequence[Reading], now: float) -> str:
     """Everything, GPUs first; `now` by the readings' clock."""
     if not history:
         return "<p class='quiet'>Reading …</p>"
@@ -91,7 +103,7 @@ def page(history: Sequence[Reading], now: float) -> str:
     return "".join(blocks)
 
 
-def devices(machine: Mapping[str, Any] | None, threads: int) -> str:
+def device_names(machine: Mapping[str, Any] | None, threads: int) -> str:
     """The devices in a few words, for the header; machine: as compute.machine tells it, None while it is unknown."""
     gpus = [str(gpu["name"]).removeprefix("NVIDIA ") for gpu in (machine or {}).get("gpus", ())]
     words = f"CPU {threads} thread{'s' * (threads != 1)}"
@@ -102,14 +114,14 @@ def devices(machine: Mapping[str, Any] | None, threads: int) -> str:
 
 
 def _block(
-    kind: str, title: str, device: Any, figures: Iterable[Figure], past: Sequence[tuple[float, Any]], notes: str
+    kind: str, title: str, device: Any, figures: Iterable[Gauge], past: Sequence[tuple[float, Any]], notes: str
 ) -> str:
     rows = "".join(_row(figure, device, past) for figure in figures)
     head = f"<h3><b>{escape(title)}</b> <span>{escape(device.name)}</span></h3>"
     return f"<section class='{kind}' aria-label='{escape(title)}'>{head}<dl>{rows}</dl>{notes}</section>"
 
 
-def _row(figure: Figure, device: Any, past: Sequence[tuple[float, Any]]) -> str:
+def _row(figure: Gauge, device: Any, past: Sequence[tuple[float, Any]]) -> str:
     text = figure.text(device)
     points = [(moment, figure.share(then)) for moment, then in past]
     quiet = " class='quiet'" if text == UNKNOWN else ""
@@ -165,3 +177,80 @@ def _user(user: GpuUser) -> str:
 
 def _late(seconds: float) -> str:
     return f"<p class='warn' role='status'>No reading for {seconds:.0f} s: a driver does not answer.</p>"
+
+
+SOON = 400  # ms until the second look: the first use is known then
+LABEL = {"color": "var(--ink)", "fontSize": "0.875rem", "textTransform": "none", "whiteSpace": "nowrap"}
+TITLE = "<h2 id='system'>This machine, now</h2>"
+
+
+class SystemCard:
+    """`button` belongs into the header, `card` into the page; both are there from the start."""
+
+    def __init__(self, document: Document, source: Sampler | None = None) -> None:
+        self._document, self._sampler = document, source or sampler()
+        self._ticking: Any = None
+        self.open = False
+        words = device_names(machine(), cpu_count())
+        self.button = pmui.Button(
+            label=words, icon="speed", variant="text", color="default", size="small", margin=2, align="center",
+            description="What the machine is doing (U)", description_delay=400, sx=LABEL,
+        )  # fmt: skip
+        self.button.on_click(lambda event: self.toggle())
+        sheets = [stylesheet(), (ASSETS / "system.css").read_text(encoding="utf-8")]
+        self._text = pn.pane.HTML("", stylesheets=sheets, margin=(0, 16, 12, 16), sizing_mode="stretch_width")
+        title = pn.pane.HTML(TITLE, stylesheets=sheets, margin=(8, 0, 0, 16), align="center")
+        close = icon("close", "Close (U)", self.toggle, color="default", align="center")
+        gap = pmui.Row(sizing_mode="stretch_width", margin=0)
+        head = pmui.Row(title, gap, close, margin=(4, 8, 0, 0), sizing_mode="stretch_width")
+        self.card = pn.Column(head, self._text, styles=CARD, margin=0, visible=False)
+
+    def toggle(self) -> None:
+        """Open or close the card."""
+        self.open = self.card.visible = not self.open
+        self.show(True)
+        if self.open:
+            self._ticking = self._document.add_periodic_callback(self._draw, round(1000 * PERIOD))
+            self._document.add_timeout_callback(self._draw, SOON)
+            self._draw()
+        else:
+            self._document.remove_periodic_callback(self._ticking)
+
+    def show(self, shown: bool) -> None:
+        """Whether this tab is there: one that is away does not look. The document is not touched."""
+        if self.open and shown:
+            self._sampler.look(self)
+        else:
+            self._sampler.leave(self)
+
+    def name_devices(self) -> None:
+        """Write the devices' names on the button, if they have become known since."""
+        words = device_names(machine(), cpu_count())
+        if words != self.button.label:
+            self.button.label = words
+
+    def present(self, on: bool) -> None:
+        """In presenter mode the header has no room for names."""
+        self.button.visible = not on
+
+    def close(self) -> None:
+        """The page is gone."""
+        self._sampler.leave(self)
+
+    def _draw(self) -> None:
+        if self.open:
+            text = f"<div class='system'>{readings_html(self._sampler.history(), time.monotonic())}</div>"
+            self._text.object = text
+
+
+_facts: dict[str, Any] = {}  # of this machine, once they are known
+
+
+def find_machine() -> None:
+    """Find out in the background what the machine has; asking the driver's programs can take seconds."""
+    threading.Thread(target=lambda: _facts.update(provenance()["machine"]), name="machine", daemon=True).start()
+
+
+def machine() -> dict[str, Any] | None:
+    """The machine as compute.machine tells it; None as long as that is being found out."""
+    return _facts or None

@@ -1,0 +1,208 @@
+"""Curves: lines over a common abscissa, logarithmic axes, and labels that must not overlap.
+
+HoloViews draws each plot once, then its Bokeh sources are written (20 ms a redraw against 2 ms a write). The axes
+follow without twitching: a range grows with its curve, and tightens when much of it is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import holoviews as hv
+import numpy as np
+from bokeh.models import BasicTicker, ColumnDataSource, CustomJSTickFormatter, FixedTicker
+from bokeh.plotting import figure
+from numpy.typing import NDArray
+
+from app.theme import SHORT_NUMBER, colours, keep_type
+
+hv.extension("bokeh")
+hv.renderer("bokeh").webgl = False  # streamed curves are short, and canvas starts faster
+
+CURVE_SLACK = 0.08  # part of the span left free above and below a curve
+CURVE_SHRINK = 0.5  # the axis tightens once the curve fills less than this part of it
+XY = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def bokeh_figure(element: hv.Element) -> figure:
+    """Return `element` as a Bokeh figure of its own.
+
+    HoloViews ties what it draws to a document, by default the process-wide one, which never lets it go.
+    """
+    plot = hv.renderer("bokeh").get_plot(element)
+    plot.document = None
+    return plot.state
+
+
+class CurvePlot:
+    """One or two lines over a common abscissa, with axes that follow without twitching."""
+
+    def __init__(self, x_label: str, y_label: str, names: Sequence[str]) -> None:
+        styles: tuple[dict[str, Any], ...] = ({"line_width": 2.5}, {"line_width": 2, "line_dash": "dashed"})
+        lines = [
+            hv.Curve(([0.0, 1.0], [0.0, 1.0]), x_label, y_label, label=name).opts(**style)
+            for name, style in zip(names, styles, strict=False)
+        ]
+        overlay = hv.Overlay(lines).opts(
+            title="", toolbar=None, default_tools=[], show_legend=len(names) > 1, legend_position="top_right"
+        )
+        self.figure = bokeh_figure(overlay)
+        self.figure.update(sizing_mode="stretch_width", height=180, min_border_left=64, min_border_right=16)
+        self.figure.toolbar.logo = None
+        self.figure.xgrid.visible = False
+        self.figure.outline_line_color = None
+        self.figure.xaxis.ticker = BasicTicker(desired_num_ticks=4)
+        self.figure.yaxis.ticker = BasicTicker(desired_num_ticks=4)
+        self.figure.axis.formatter = CustomJSTickFormatter(code=SHORT_NUMBER)
+        keep_type(self.figure)
+        self.sources: list[ColumnDataSource] = [renderer.data_source for renderer in self.figure.renderers]
+        self._columns = [(renderer.glyph.x, renderer.glyph.y) for renderer in self.figure.renderers]
+        self._renderers = self.figure.renderers
+
+        self.set_theme(dark=False)
+
+    def set_theme(self, dark: bool) -> None:
+        """Colour the lines for the light or the dark scheme."""
+        scheme = colours(dark)
+        for renderer, name in zip(self._renderers, ("accent", "gpu"), strict=False):
+            renderer.glyph.line_color = scheme[name]
+
+    def show(self, lines: Sequence[XY | None]) -> None:
+        """Draw `lines`, one for each name; None hides it. Values that are not finite leave gaps."""
+        drawn = []
+        for source, (x, y), renderer, line in zip(self.sources, self._columns, self._renderers, lines, strict=True):
+            renderer.visible = line is not None
+            if line is not None:
+                source.data = {x: line[0], y: line[1]}
+                drawn.append(line)
+        if self.figure.legend:
+            self.figure.legend.visible = len(drawn) > 1
+        if drawn:
+            self._fit(drawn)
+
+    def _fit(self, lines: Sequence[XY]) -> None:
+        x = np.concatenate([line[0] for line in lines])
+        y = np.concatenate([line[1] for line in lines])
+        y = y[np.isfinite(y)]
+        if x.size:
+            self.figure.x_range.update(start=float(x.min()), end=float(max(x.max(), x.min() + 1)))
+        if not y.size:
+            return
+        low, high = float(y.min()), float(y.max())
+        span = high - low or abs(high) or 1.0
+        axis = self.figure.y_range
+        if low < axis.start or high > axis.end or high - low < CURVE_SHRINK * (axis.end - axis.start):
+            axis.update(start=low - CURVE_SLACK * span, end=high + CURVE_SLACK * span)
+
+
+LOG_SLACK, LOG_SHRINK = 0.06, 0.6  # part of the span left free; share below which the axis tightens
+LEAST = 0.6  # decades at least
+FARTHEST = 30.0  # decades above and below 1 that are drawn at all
+
+POWER = """
+const power = Math.log10(tick), raised = (n) => String(n).replace(/./g, (c) => '⁰¹²³⁴⁵⁶⁷⁸⁹'[c] ?? '⁻');
+return Math.abs(power - Math.round(power)) < 1e-9 ? '10' + raised(Math.round(power)) : '';
+"""
+PLAIN = "return String(Number(tick.toPrecision(2)));"
+MINOR = (1.0, 2.0, 5.0)  # of a decade, where an axis has few
+
+
+def decades(axis: Any, low: float, high: float, most: int, words: str = "") -> None:
+    """Ticks of an axis that spans `low` to `high` decades: every k-th, at most `most`; a short one gets 2 and 5 too.
+
+    words: JavaScript that writes a `tick`; otherwise it is a power of ten.
+    """
+    first, last = -int(-low // 1), int(high // 1)
+    if last - first < 1:
+        ticks = [m * 10.0**n for n in range(int(low // 1), last + 1) for m in MINOR]
+        inside = [tick for tick in ticks if 10**low <= tick <= 10**high]
+        axis.update(ticker=FixedTicker(ticks=inside), formatter=CustomJSTickFormatter(code=words or PLAIN))
+        return
+    stride = max(1, -(-(last - first + 1) // most))
+    ticks = [10.0**n for n in range(first + (-first) % stride, last + 1, stride)]
+    axis.update(ticker=FixedTicker(ticks=ticks), formatter=CustomJSTickFormatter(code=words or POWER))
+
+
+class LogWindow:
+    """The range of one logarithmic axis, in decades.
+
+    most: labels at most; words: as in `decades`; room: part of the axis at its end that stays free.
+    """
+
+    def __init__(self, range_: Any, axis: Any, most: int, words: str = "", room: float = 0.0) -> None:
+        self._range, self._axis, self._most, self._words, self.room = range_, axis, most, words, room
+        self._shown: tuple[float, float] | None = None
+
+    def forget(self) -> None:
+        """What comes next has nothing to do with what was shown."""
+        self._shown = None
+
+    @property
+    def shown(self) -> tuple[float, float]:
+        """(lowest, highest) decade."""
+        return self._shown or (0.0, 1.0)
+
+    def fit(self, values: NDArray[np.float64]) -> bool:
+        """Show all positive `values`; whether the range changed."""
+        usable = values[np.isfinite(values) & (values > 10.0**-FARTHEST) & (values < 10.0**FARTHEST)]
+        if not usable.size:
+            return False
+        low, high = float(np.log10(usable.min())), float(np.log10(usable.max()))
+        lack = max(0.0, LEAST - (high - low)) / 2
+        low, high = low - lack, high + lack
+        if self._shown is not None and not self._outgrown(low, high):
+            return False
+        slack = LOG_SLACK * (high - low)
+        self._shown = low - slack, high + slack
+        self._range.update(start=10.0 ** self._shown[0], end=10.0**self._end)
+        decades(self._axis, *self._shown, self._most, self._words)
+        return True
+
+    @property
+    def _end(self) -> float:
+        """The decade at the end of the axis, beyond what it shows if there is `room`."""
+        low, high = self.shown
+        return low + (high - low) / (1 - self.room)
+
+    def _outgrown(self, low: float, high: float) -> bool:
+        first, last = self.shown
+        return low < first or high > last or (high - low) < LOG_SHRINK * (last - first)
+
+    def ticks(self, most: int) -> None:
+        """Label at most that many powers of ten: the axis has another length now."""
+        if most != self._most:
+            self._most = most
+            decades(self._axis, *self.shown, most, self._words)
+
+    def clipped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """`values`, those far outside at a place that is outside too, where a logarithmic scale can draw them."""
+        low, high = self.shown
+        span = high - low
+        return np.clip(np.nan_to_num(values, nan=0.0, posinf=np.inf), 10.0 ** (low - span), 10.0 ** (high + span))
+
+    def part(self, value: float) -> float:
+        """Where `value` lies on the axis: 0 at its start, 1 at its end."""
+        low = self.shown[0]
+        return (float(np.log10(value)) - low) / (self._end - low)
+
+    def value(self, part: float) -> float:
+        """What lies at that part of the axis."""
+        low = self.shown[0]
+        return float(10.0 ** (low + part * (self._end - low)))
+
+
+def separate_labels(wanted: Sequence[float], gap: float) -> list[float]:
+    """Positions nearest to `wanted` (ascending) with at least `gap` between neighbours.
+
+    Clusters that overlap are merged and centred on the mean of what their members want: least squares.
+    """
+    clusters: list[tuple[float, int]] = []  # (sum of wanted - offset, members); its first stands at the mean
+    for index, value in enumerate(wanted):
+        total, count = value - index * gap, 1
+        while clusters and clusters[-1][0] / clusters[-1][1] > total / count:
+            before, members = clusters.pop()
+            total, count = total + before, count + members
+        clusters.append((total, count))
+    means = [total / count for total, count in clusters for _ in range(count)]
+    return [mean + index * gap for index, mean in enumerate(means)]
