@@ -1,0 +1,33 @@
+"""A lab from a folder outside this repository has a tab like any other; a broken one is told and does no harm."""
+
+from __future__ import annotations
+
+import os
+
+from compute.plugins import VARIABLE
+from tests.browser.lab_page import FRAMES, LabPage
+from tests.browser.serving import serve
+
+PICTURE = f"Array.from({FRAMES}.data.displacement[0]).reduce((sum, level) => (31 * sum + level) % 1000003, 7)"
+SLIDERS = ("Courant number C = c Δt / Δx", "Damping d Δt")
+
+
+def test_a_lab_from_a_folder_is_shown_runs_and_is_steered(page, tmp_path, wave_folder):
+    (tmp_path / "broken").mkdir()
+    folders = os.pathsep.join(map(str, (tmp_path / "broken", wave_folder)))
+    with serve(tmp_path, environ={VARIABLE: folders}) as server:
+        lab = LabPage(page, server)
+        page.get_by_text("The lab broken is not there: it has no lab.py").wait_for()
+        page.get_by_role("tab", name="Wave").click()
+        for label in SLIDERS:
+            page.get_by_label(label).first.wait_for()
+        lab.until(lambda: lab.fact("energy") > 0)
+        first = page.evaluate(PICTURE)
+        lab.until(lambda: page.evaluate(PICTURE) != first)
+        page.get_by_label(SLIDERS[1]).first.focus()
+        page.keyboard.press("End")
+        lab.until(lambda: 0 <= lab.fact("energy") < 1e-9)
+        lab.key("r")
+        lab.key(" ")
+        lab.until(lambda: "Paused" in lab.status())
+        page.context.close()

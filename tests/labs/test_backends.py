@@ -1,0 +1,184 @@
+"""What holds for every lab in every backend, written once: labs from outside this repository are held to it, too.
+
+What a lab's own theory says of its results is beside it, in its folder here; of the wave equation at the end.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compute.backends import BACKENDS, Backend
+from compute.frames import Frame
+from compute.labs import lab_class
+from compute.timings import Timing
+from tests.conftest import WAVE
+from tests.sources import ROOT
+
+STEPS = 25
+# values of each lab, the results that are compared, and how far they may be apart, relative to their size
+CASES = {
+    "diffusion": ({"ny": 33, "nx": 50, "preset": "noise", "dtype": "float64"}, ("field", "laplacian"), 1e-13),
+    "mandelbrot": ({"ny": 24, "nx": 33, "max_iterations": 200, "precision": "float64"}, ("counts",), 0.0),
+    "l_curve": ({"problem": "shaw", "n": 40, "noise": 1e-3}, ("residual_norms", "solution_norms"), 1e-6),
+    "wave": ({"ny": 33, "nx": 50, "damping": 0.1, "dtype": "float64"}, ("u", "before"), 1e-13),
+}
+FOLDERS = {name: WAVE if name == "wave" else ROOT / "compute" / "labs" / name for name in CASES}
+
+
+@pytest.fixture(params=CASES)
+def name(request, wave):
+    """The name of each lab in turn; wave is known while it is used."""
+    return request.param
+
+
+@pytest.fixture
+def make(name, any_backend):
+    """Makes the lab in the backend whose turn it is, or another one."""
+    labs = []
+
+    def made(backend: Backend = any_backend, **values):
+        if backend.name not in {each.name for each in lab_class(name).backends()}:
+            pytest.skip(f"{name} has no {backend.name}")
+        labs.append(lab_class(name)(**{**CASES[name][0], "backend": backend.name, **values}))
+        return labs[-1]
+
+    yield made
+    for lab in labs:
+        lab.close()
+
+
+def run(lab, slices=(STEPS,)):
+    """Its results after STEPS steps, or at its end."""
+    if lab.ENDS:
+        while not lab.resting:
+            lab.advance(slices[0])
+    else:
+        for steps in slices:
+            lab.advance(steps)
+    return {what: np.asarray(lab.data()[what], float) for what in CASES[lab.LAB][1]}
+
+
+def require_equal(found, wanted, apart):
+    for what, right in wanted.items():
+        assert np.linalg.norm(found[what] - right) <= apart * np.linalg.norm(right), what
+
+
+def test_every_backend_gives_the_results_of_the_reference(make, name):
+    found, wanted = run(make()), run(make(BACKENDS[0]))
+    require_equal(found, wanted, CASES[name][2])
+    assert all(right.size and np.ptp(right) > 0 for right in wanted.values())
+
+
+def test_how_the_steps_are_split_changes_no_bit(make, name):
+    require_equal(run(make(), (1,) * STEPS), run(make(), (3, 1, 21)), 0.0)
+
+
+def test_a_snapshot_goes_on_in_the_reference(make, name):
+    lab, other = make(), make(BACKENDS[0])
+    lab.advance(5)
+    other.restore(lab.snapshot())
+    slices = () if lab.ENDS else (STEPS - 5,)
+    require_equal(run(other, slices or (5,)), run(lab, slices or (5,)), CASES[name][2])
+
+
+def test_another_backend_takes_over_what_is_there(make, name):
+    lab, other = make(), make()
+    lab.advance(5)
+    lab.update(backend="cpu_numpy")
+    slices = () if lab.ENDS else (STEPS - 5,)
+    require_equal(run(lab, slices or (5,)), run(other), CASES[name][2])
+    lab.reset()
+    lab.update(**CASES[name][0])
+    require_equal(run(lab), run(other if lab.ENDS else make()), CASES[name][2])
+
+
+def test_a_frame_has_its_parts_its_numbers_and_its_times(make, name):
+    lab = make()
+    timing = lab.advance(3)
+    assert isinstance(timing, Timing)
+    assert timing.steps >= 1
+    assert timing.cells > 0
+    assert timing.compute > 0
+    frame = lab.frame(None, (16, 16))
+    assert isinstance(frame, Frame)
+    assert frame.timing.backend == lab.backend
+    assert frame.number > 0
+    for raster in frame.rasters.values():
+        assert raster.levels.dtype == np.uint8
+        assert max(raster.levels.shape) <= 16
+    assert set(lab.panels(frame)) or not frame.parts
+    with pytest.raises(ValueError, match="steps must be at least 1, not 0"):
+        lab.advance(0)
+    with pytest.raises(ValueError, match="no parameter 'unknown'; it has"):
+        lab.update(unknown=1)
+    with pytest.raises(ValueError, match="action must be one of"):
+        lab.act("close")
+
+
+def test_a_lab_tells_its_text_and_its_kernels(make, name):
+    lab = make()
+    assert type(lab).about().startswith("# ")
+    variants = type(lab).variants(lab.backend)
+    assert variants
+    for variant in variants if "variant" in lab.values() else ():
+        assert make(variant=variant).advance(2).steps
+
+
+def signatures(file: Path):
+    """The public functions of a file with the names of their arguments."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return {
+        each.name: [argument.arg for argument in each.args.args]
+        for each in tree.body if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")
+    }
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_backend_has_the_functions_of_the_reference_with_the_same_arguments(name):
+    reference = signatures(FOLDERS[name] / "cpu_numpy.py")
+    for backend in BACKENDS[1:]:
+        file = FOLDERS[name] / f"{backend.name}.py"
+        own = signatures(file) if file.is_file() else reference
+        shared = {what: own[what] for what in reference if what in own}
+        assert shared == {what: reference[what] for what in shared}, backend.name
+
+
+# -- the wave equation: what theory says
+
+TOLERANCE = {"float64": 1e-11, "float32": 1e-3}  # relative L2; a rounding grows with the steps
+
+@pytest.mark.parametrize(("edges", "p", "q"), [("fixed", 3, 2), ("free", 1, 4), ("fixed", 1, 1)])
+@pytest.mark.parametrize(("backend", "dtype"), [(b, d) for b in ("cpu_numpy", "cpu_numba") for d in TOLERANCE])
+def test_a_standing_wave_swings_as_the_discrete_dispersion_relation_says(wave, backend, dtype, edges, p, q):
+    """cos ω = 1 - 2 C² (sin²(a/2) + sin²(b/2)); it was at rest half a step ago: cos(ω (n + 1/2)) / cos(ω / 2)."""
+    ny, nx, steps = 41, 65, 301
+    more = 0 if edges == "free" else 1
+    angles = np.pi * p / (nx + more), np.pi * q / (ny + more)
+    omega = np.arccos(1 - 2 * 0.6**2 * sum(np.sin(angle / 2) ** 2 for angle in angles))
+    lab = wave(backend=backend, ny=ny, nx=nx, dtype=dtype, courant=0.6, edges=edges, mode_p=p, mode_q=q)
+    start = lab.field().astype(float)
+    lab.advance(steps)
+    wanted = np.cos(omega * (steps + 0.5)) / np.cos(omega / 2) * start
+    assert np.linalg.norm(lab.field() - wanted) < TOLERANCE[dtype] * np.linalg.norm(start)
+
+
+@pytest.mark.parametrize("edges", ["fixed", "free"])
+@pytest.mark.parametrize("backend", ["cpu_numpy", "cpu_numba"])
+def test_energy_stays_without_damping_and_falls_with_it(wave, backend, edges):
+    lab = wave(backend=backend, ny=30, nx=44, dtype="float64", courant=0.7, edges=edges)
+    lab.load(np.random.default_rng(1).standard_normal((30, 44)))
+    before = lab.frame().facts["energy"]
+    lab.advance(2000)
+    assert lab.frame().facts["energy"] == pytest.approx(before, rel=1e-12)
+    lab.update(damping=0.2)
+    energies = []
+    for _ in range(20):
+        lab.advance(5)
+        energies.append(lab.frame().facts["energy"])
+    assert energies == sorted(energies, reverse=True)
+    # of every mode that swings, by (1 - d/2) / (1 + d/2) a step
+    assert energies[-1] < 3 * before * (0.9 / 1.1) ** 100
