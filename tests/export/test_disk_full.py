@@ -24,6 +24,7 @@ from compute.export.film_renderer import FilmRenderer
 from compute.export.render_pool import LocalPool
 from compute.export.scene import Scene
 from compute.files import DiskFull, size, whole, whole_file
+from tests.in_process import InProcess
 
 FILM = Film(Scene("diffusion", {"ny": 120, "nx": 160}, (120, 160)), 8)
 OLD = b"an older film"
@@ -33,14 +34,6 @@ def noise(count):
     """A film of `count` frames of small fields."""
     keys = Key(0, {"seed": 0}), Key(1, {"seed": 19})
     return Film(Scene("diffusion", {"ny": 36, "nx": 36, "preset": "noise"}, (36, 36)), count, keys=keys, easing="even")
-
-
-class Now:
-    """Makes frames in this process."""
-
-    def make(self, film, numbers):
-        for number in numbers:
-            yield frame(film.plain(), number)
 
 
 @pytest.fixture
@@ -93,16 +86,16 @@ def test_a_disk_that_is_full_in_the_middle_of_the_frames(path, monkeypatch):
         with pytest.raises(
             DiskFull, match=r"heat.gif is not finished: 000005.png cannot be written: the disk is full"
         ) as error:
-            FilmRenderer(FILM, path).run(Now())
+            FilmRenderer(FILM, path).run(InProcess())
     one = len(frame(FILM.plain(), 0)[1])
     needed = float(re.search(r"3 more frames, about ([\d.]+) kB, and the file itself; 5 of 8", str(error.value))[1])
     assert needed == pytest.approx(3 * one / 1e3, rel=0.01)
     assert untouched(path)
     assert nothing_half_done(path.parent)
     assert FilmRenderer(FILM, path).missing() == [5, 6, 7]
-    FilmRenderer(FILM, path).run(Now())
+    FilmRenderer(FILM, path).run(InProcess())
     alone = path.with_name("alone.gif")
-    FilmRenderer(FILM, alone).run(Now())
+    FilmRenderer(FILM, alone).run(InProcess())
     assert path.read_bytes() == alone.read_bytes()
     assert json.loads(path.with_name("heat.gif.json").read_text())["frames"] == 8
 
@@ -116,7 +109,7 @@ def test_a_disk_that_is_full_in_the_middle_of_the_film(ending, path, small_files
         DiskFull,
         match=f"heat{ending} is not finished: .*cannot be written: .*Room is needed for the file itself; 20 of",
     ):
-        noisy.run(Now())
+        noisy.run(InProcess())
     assert untouched(path)
     assert nothing_half_done(path.parent)
     assert noisy.missing() == []
@@ -129,7 +122,7 @@ def test_a_disk_that_is_full_beside_the_film_leaves_both_files_as_they_were(path
     with monkeypatch.context() as patched:
         patched.setattr(formats, "described", full)
         with pytest.raises(DiskFull, match=r"heat.gif.json cannot be written: the disk is full"):
-            FilmRenderer(FILM, path).run(Now())
+            FilmRenderer(FILM, path).run(InProcess())
     assert untouched(path)
     assert nothing_half_done(path.parent)
 

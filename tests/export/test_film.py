@@ -24,6 +24,7 @@ from compute.export.render_pool import Cluster, LocalPool, WorkerLost
 from compute.export.scene import Scene, SceneError
 from compute.labs.diffusion import Diffusion
 from compute.labs.mandelbrot import Mandelbrot
+from tests.in_process import InProcess
 
 SCENE = Scene("mandelbrot", {"colouring": "smooth", "max_iterations": 200}, (36, 64))
 KEYS = (
@@ -31,20 +32,6 @@ KEYS = (
     Key(1, {"zoom": "1e3", "center": ("-0.7436", "0.1318")}),
 )
 FILM = Film(SCENE, 9, 12.0, KEYS)
-
-
-class Now:
-    """Makes frames in this process; `stop` is when somebody presses Ctrl-C."""
-
-    def __init__(self, stop=None):
-        self.stop, self.made = stop, []
-
-    def make(self, film, numbers):
-        for number in numbers:
-            if number == self.stop:
-                raise KeyboardInterrupt
-            self.made.append(number)
-            yield frame(film.plain(), number)
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +115,7 @@ def test_a_png_of_somebody_else_is_refused(tmp_path, capsys):
 @pytest.mark.parametrize("ending", ["mp4", "webm"])
 def test_a_video_has_its_frames_its_size_and_its_plan(ending, tmp_path):
     path = tmp_path / f"zoom.{ending}"
-    FilmRenderer(FILM, path).run(Now())
+    FilmRenderer(FILM, path).run(InProcess())
     with av.open(str(path)) as video:
         stream = video.streams.video[0]
         assert (stream.width, stream.height, float(stream.average_rate)) == (64, 36, pytest.approx(12))
@@ -144,7 +131,7 @@ def test_a_video_has_its_frames_its_size_and_its_plan(ending, tmp_path):
 @pytest.mark.parametrize("ending", ["gif", "webp"])
 def test_an_animated_picture_has_its_frames_and_its_size(ending, tmp_path):
     path = tmp_path / f"zoom.{ending}"
-    FilmRenderer(FILM, path, "the command").run(Now())
+    FilmRenderer(FILM, path, "the command").run(InProcess())
     with Image.open(path) as film:
         assert (film.n_frames, film.size) == (9, (64, 36))
         film.seek(8)
@@ -158,24 +145,24 @@ def test_an_animated_picture_has_its_frames_and_its_size(ending, tmp_path):
 def test_what_was_stopped_goes_on_where_it_was(tmp_path, frames):
     path = tmp_path / "zoom.gif"
     with pytest.raises(KeyboardInterrupt):
-        FilmRenderer(FILM, path).run(Now(stop=5))
+        FilmRenderer(FILM, path).run(InProcess(stop=5))
     renderer = FilmRenderer(FILM, path)
     assert not path.exists()
     assert renderer.missing() == [5, 6, 7, 8]
-    second = Now()
+    second = InProcess()
     renderer.run(second)
     assert second.made == [5, 6, 7, 8]
     whole = tmp_path / "whole.gif"
-    FilmRenderer(FILM, whole).run(Now())
+    FilmRenderer(FILM, whole).run(InProcess())
     assert path.read_bytes() == whole.read_bytes()
 
 
 def test_frames_of_another_film_are_not_taken(tmp_path):
     path = tmp_path / "zoom.gif"
     with pytest.raises(KeyboardInterrupt):
-        FilmRenderer(FILM, path).run(Now(stop=2))
+        FilmRenderer(FILM, path).run(InProcess(stop=2))
     with pytest.raises(SceneError, match="frames of another plan"):
-        FilmRenderer(Film(SCENE, 8, 12.0, KEYS), path).run(Now())
+        FilmRenderer(Film(SCENE, 8, 12.0, KEYS), path).run(InProcess())
 
 
 def test_a_film_of_a_field_is_a_field_that_goes_on():
@@ -350,7 +337,7 @@ def test_a_frame_that_ends_every_worker_of_a_cluster_is_given_up(monkeypatch):
 
 def test_a_film_by_the_command_line(tmp_path, capsys, monkeypatch):
     path = tmp_path / "zoom.webp"
-    monkeypatch.setattr(commands, "_pool", lambda *_: Now())
+    monkeypatch.setattr(commands, "_pool", lambda *_: InProcess())
     arguments = ["--set", "max_iterations=200", "--to", "zoom=1e3", "--to", "center=-0.7436,0.1318"]
     assert main(["render", "mandelbrot", "--out", str(path), "--size", "64x36", "--frames", "4", *arguments]) == 0
     again = tmp_path / "again.webp"

@@ -22,23 +22,10 @@ from compute.export.sweep import MOST_ROWS, ParameterSweep, TableMaker, row
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot
+from tests.in_process import InProcess
 
 HEAT = ParameterSweep("diffusion", {"nx": 21}, {"r": (0.05, 0.2), "ny": (8, 16, 99999)}, 30)
 COMMAND = ["sweep", "diffusion", "--set", "nx=21", "--vary", "r=0.05,0.2", "--vary", "ny=8,16,99999", "--steps", "30"]
-
-
-class Now:
-    """Makes rows in this process; `stop` is when somebody presses Ctrl-C."""
-
-    def __init__(self, stop=None):
-        self.stop, self.made = stop, []
-
-    def make(self, work, numbers):
-        for number in numbers:
-            if number == self.stop:
-                raise KeyboardInterrupt
-            self.made.append(number)
-            yield row(work.plain(), number)
 
 
 def read_csv(path):
@@ -49,7 +36,7 @@ def read_csv(path):
 @pytest.fixture
 def here(monkeypatch):
     """Rows are made in this process."""
-    monkeypatch.setattr(commands, "pool_for", lambda *_: Now())
+    monkeypatch.setattr(commands, "pool_for", lambda *_: InProcess())
 
 
 # -- what is asked for
@@ -184,12 +171,12 @@ def test_other_labs_are_swept_too(tmp_path, here):
 def test_what_was_stopped_goes_on_and_others_rows_are_not_taken(tmp_path):
     path = tmp_path / "heat.csv"
     with pytest.raises(KeyboardInterrupt):
-        TableMaker(HEAT, path).run(Now(stop=4))
+        TableMaker(HEAT, path).run(InProcess(stop=4))
     assert not path.exists()
     assert "4 of 6 rows are kept" in TableMaker(HEAT, path).parts.words
     with pytest.raises(SceneError, match="rows holds rows of another plan"):
-        TableMaker(ParameterSweep("diffusion", {}, {"r": (0.1,)}, 30), path).run(Now())
-    second = Now()
+        TableMaker(ParameterSweep("diffusion", {}, {"r": (0.1,)}, 30), path).run(InProcess())
+    second = InProcess()
     assert TableMaker(HEAT, path).run(second) == {"made": 4, "refused": 2}
     assert second.made == [4, 5]
     assert len(read_csv(path)) == 6

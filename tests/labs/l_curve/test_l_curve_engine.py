@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from compute.engine import Closed, Refused, Restarted, Supervisor
+from compute.engine import Closed, Refused, Restarted
 from compute.labs.l_curve import LCurve
 from tests.engine.faulty import Client
-
-LABS = {"l_curve": "compute.labs.l_curve:LCurve"}
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Supervisor]:
-    engine = Supervisor("host", labs=LABS)
-    engine.start()
-    yield engine
-    engine.close()
 
 
 @pytest.fixture

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from compute.engine import Closed, FrameReady, Refused, Restarted, SnapshotTaken, Supervisor
+from compute.engine import Closed, FrameReady, Refused, Restarted, SnapshotTaken
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.views import VIEWS
 from tests.engine.faulty import Client
 
-LABS = {"mandelbrot": "compute.labs.mandelbrot:Mandelbrot"}
 FAR = VIEWS["e113"]
 ENDLESS = {"center": ("-0.5", "0"), "max_iterations": 10**7, "shortcuts": False, "zoom": "20"}
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Supervisor]:
-    engine = Supervisor("host", labs=LABS)
-    engine.start()
-    yield engine
-    engine.close()
 
 
 @pytest.fixture

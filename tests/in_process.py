@@ -1,0 +1,21 @@
+"""A pool that makes the parts of a film or a table in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from compute.export.render_pool import Part, RenderWork
+
+
+class InProcess:
+    """`stop`: the part at which somebody presses Ctrl-C; `made`: the numbers of those that were made."""
+
+    def __init__(self, stop: int | None = None) -> None:
+        self.stop, self.made = stop, list[int]()
+
+    def make(self, work: RenderWork, numbers: Sequence[int]) -> Iterator[Part]:
+        for number in numbers:
+            if number == self.stop:
+                raise KeyboardInterrupt
+            self.made.append(number)
+            yield work.task(work.plain(), number)

@@ -1,0 +1,16 @@
+"""What the tests of several labs need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from compute.engine import Supervisor
+from tests.engine.faulty import running
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Supervisor]:
+    """An engine of the host."""
+    yield from running()
