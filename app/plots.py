@@ -21,7 +21,6 @@ from bokeh.models import (
     HoverTool,
     Label,
     LinearColorMapper,
-    NumeralTickFormatter,
     PanTool,
     Range1d,
     Scatter,
@@ -147,10 +146,9 @@ class RasterPlot(ImagePlot):
         tools = {"tools": [self.pan, self.zoom], "active_drag": self.pan, "active_scroll": self.zoom}
         super().__init__(name, source, x_range, y_range, levels_mapper(colours), **tools)
         self.values = LinearColorMapper(palette=self.mapper.palette, low=0.0, high=1.0)
-        for axis in (self.figure.xaxis, self.figure.yaxis):
-            axis.formatter = NumeralTickFormatter(format="0a")
-        self.apart = self._add_apart()
         short = CustomJSTickFormatter(code=SHORT_NUMBER)
+        self.figure.axis.formatter = short
+        self.apart = self._add_apart()
         self.add_bar(self.values, BasicTicker(desired_num_ticks=4), formatter=short)
         self.section = self._add_section()
         self._add_hover()

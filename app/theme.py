@@ -136,7 +136,13 @@ SIZES = (
 )
 WITH_TEXT = (ColorBar, Legend, Label)  # beside the axes
 DIGIT = 0.58  # of the type's size: the width of a digit
-SHORT_NUMBER = "return String(Number(tick.toPrecision(3)));"  # 0.0004, not 4.000e-4
+# 0.0004, not 4.000e-4; as many digits as tell a tick from its neighbour, three where it has none.
+SHORT_NUMBER = """
+const place = (x) => Math.floor(Math.log10(Math.abs(x)));
+const step = ticks.length > 1 ? ticks[1] - ticks[0] : 0;
+const digits = step && tick ? place(tick) - place(step) + 1 : 3;
+return String(Number(tick.toPrecision(Math.min(Math.max(digits, 3), 15))));
+"""
 RESTORE = """
 if (cb_obj[name].endsWith('em'))
   cb_obj[name] = getComputedStyle(document.documentElement).getPropertyValue('--small').trim() || '14px';

@@ -1,0 +1,24 @@
+"""The numbers at the axes, as a browser writes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.theme import SHORT_NUMBER
+
+TICKS = {
+    (0, 100, 200): ["0", "100", "200"],
+    (500, 1000, 1500, 2000): ["500", "1000", "1500", "2000"],  # not 1k, 2k, 2k
+    (739.8, 740, 740.2): ["739.8", "740", "740.2"],  # not 740 three times
+    (0.0002, 0.0004, 0.0006000000000000001): ["0.0002", "0.0004", "0.0006"],
+    (-0.30000000000000004, 0, 0.1): ["-0.3", "0", "0.1"],
+    (1e15, 1e15 + 1): ["1000000000000000", "1000000000000000"],  # no more than a double holds
+    (0.123456,): ["0.123"],
+}
+
+
+@pytest.mark.parametrize("ticks", TICKS)
+def test_neighbours_are_told_apart_by_as_few_digits_as_can_be(page, ticks):
+    page.goto("about:blank")
+    written = page.evaluate(f"(ticks) => ticks.map((tick, index) => {{ {SHORT_NUMBER} }})", list(ticks))
+    assert written == TICKS[ticks]
