@@ -80,7 +80,7 @@ def is_allowed(host: str, allowed: Iterable[str]) -> bool:
     return bool(name) and (name in LOOPBACK or any(match_host(name, pattern.lower()) for pattern in patterns))
 
 
-class Refused(HTTPMessageDelegate):
+class RefusedRequest(HTTPMessageDelegate):
     """Answers a request with a status and a sentence, and keeps nothing of what it sends."""
 
     def __init__(self, request: HTTPServerRequest, status: int, words: str) -> None:
@@ -100,7 +100,7 @@ class Refused(HTTPMessageDelegate):
             connection.finish()
 
 
-class Careful(OutputTransform):
+class SecurityHeaders(OutputTransform):
     """Puts HEADERS on every answer that does not set them itself."""
 
     def transform_first_chunk(
@@ -171,13 +171,13 @@ def install() -> None:
 
     def find_handler(server: BokehTornado, request: HTTPServerRequest, **options: Any) -> Any:
         """Bokeh's find_handler for what may be served, a refusal for what may not."""
-        if Careful not in server.transforms:
-            server.add_transform(Careful)
+        if SecurityHeaders not in server.transforms:
+            server.add_transform(SecurityHeaders)
         refused = refusal(request, settings.allowed_ws_origin() or server.websocket_origins, server.prefix)
         if refused is None:
             return find(server, request, **options)
         log.warning("refused with %d: %s", *refused)
-        return Refused(request, *refused)
+        return RefusedRequest(request, *refused)
 
     def write_page(handler: DocHandler, chunk: Any) -> None:
         """DocHandler.write; a page gets its policy, and every script in it the nonce."""

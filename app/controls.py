@@ -17,7 +17,7 @@ from app.session import Session
 from app.theme import stylesheet
 from app.widgets import FULL, ValueWidgets, icon
 from compute.backends import Backend, preferred
-from compute.export.scene import Look
+from compute.export.scene import Style
 from compute.gpu_devices import cuda_count
 
 
@@ -33,11 +33,11 @@ class Controls(ValueWidgets):
     def present(self, on: bool, cramped: bool) -> None:
         """Presenter mode goes on or off; `cramped`: in a low window."""
 
-    def style(self, part: str) -> Look:
+    def style(self, part: str) -> Style:
         """How the picture `part` is coloured; the plain palette in a lab that has no choice."""
-        return Look()
+        return Style()
 
-    def apply_style(self, look: Look, part: str) -> None:
+    def apply_style(self, style: Style, part: str) -> None:
         """Colour the picture `part` like that, where there is a choice."""
 
     def tick(self) -> None:

@@ -23,7 +23,7 @@ BURST, PAUSE = 10, 5.0  # records of one place at once; seconds between two of t
 MOST_PLACES = 500  # in the code that are remembered
 
 
-class Bounded(logging.Filter):
+class BoundedLog(logging.Filter):
     """A filter for handlers; `clock` in seconds, never back. Any thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -82,9 +82,9 @@ def install() -> None:
     logging.captureWarnings(True)
     # its text holds an id of the client's choice, and Python remembers every text that it has warned of
     warnings.filterwarnings("ignore", "reference already known", BokehUserWarning)
-    bounded = Bounded()
+    bounded = BoundedLog()
     for handler in _handlers():
-        if not any(isinstance(one, Bounded) for one in handler.filters):
+        if not any(isinstance(one, BoundedLog) for one in handler.filters):
             handler.addFilter(bounded)
 
 

@@ -92,7 +92,7 @@ class BoundedProtocol(Protocol):
         try:
             _require_head(json.loads(header_json), json.loads(metadata_json))
             message = super().assemble(*texts)
-            Unpacked().take(message.content)
+            PackedBytes().take(message.content)
         except ProtocolError:
             raise
         except (MessageError, ValueError, KeyError, TypeError, RecursionError) as error_:
@@ -119,7 +119,7 @@ def _require_head(header: Any, metadata: Any) -> None:
         raise ProtocolError(f"a message must have at most {MOST_BLOCKS} blocks of bytes")
 
 
-class Unpacked:
+class PackedBytes:
     """What was packed in one message, unpacked in place."""
 
     def __init__(self) -> None:

@@ -53,12 +53,12 @@ class Notices:
                 self.tell("warning", f"Not changed: {text}")
             case messages.Paused(reason=reason) if reason:
                 self.tell("warning", f"Paused: {reason}")
-            case messages.Restarted(reason=reason, seconds=seconds):
+            case messages.EngineRestarted(reason=reason, seconds=seconds):
                 words = f"The engine was restarted after {seconds:.1f} s ({reason})."
                 self.tell("warning", f"{words} It goes on from the last good field.")
             case FellBack(reason=reason):
                 words = "The lab goes on on the processor, from its last good state."
                 self.tell("error", f"The engine stopped: {reason}. {words}")
-            case messages.Broken(reason=reason):
+            case messages.EngineBroken(reason=reason):
                 advice = "Press Run to start it again, or choose another backend."
                 self.tell("error", f"The engine stopped: {reason}. {advice}")

@@ -194,9 +194,9 @@ class Session(param.Parameterized):
         self._key = self._keys = 0  # which lab's events are which: each that is opened has a number
         self._target = ""  # the engine of the lab that is shown
         self._shown, self._drawn = True, False  # whether somebody looks; whether the browser has drawn the plots
-        self._questions = 0  # snapshots that were asked for and have not come
+        self._pending_snapshots = 0  # snapshots that were asked for and have not come
         self._checkpoints = 0  # checkpoints likewise, of the lab that is shown
-        self._taping = TabRecording(lambda news: self.later(lambda: self.on_event(news)))
+        self._recording = TabRecording(lambda news: self.later(lambda: self.on_event(news)))
 
     # -- what it says
 
@@ -254,15 +254,15 @@ class Session(param.Parameterized):
         """A lab on the engine `target` that goes on counting from `frames`."""
         self._keys += 1
         key, supervisor = self._keys, session_limiter().engines.get(target)
-        hear = partial(self._hear, key)
-        return key, supervisor.open(self.lab.LAB, dict(values), hear, self.pixels, checkpoint, frames)
+        on_event = partial(self._receive, key)
+        return key, supervisor.open(self.lab.LAB, dict(values), on_event, self.pixels, checkpoint, frames)
 
     def _resume(self, handle: LabHandle) -> None:
         """Have a lab go on as everything here says."""
         handle.pace(self.steps_per_frame)
         handle.set_view(self.view, self.pixels)
         handle.frames_through(self.gate.permitted)
-        self._taping.go_on(handle)
+        self._recording.resume(handle)
         self._drive()
 
     def _drive(self) -> None:
@@ -373,9 +373,9 @@ class Session(param.Parameterized):
 
     def ask_snapshot(self) -> None:
         """Ask for the lab's whole state: a SnapshotTaken follows, or a Refused whose request is TakeSnapshot."""
-        self._questions += 1
+        self._pending_snapshots += 1
         if self._handle is None or isinstance(self.state, Broken):
-            self.later(lambda: self._refuse_questions("the lab cannot answer now"))
+            self.later(lambda: self._refuse_snapshots("the lab cannot answer now"))
         else:
             self._handle.snapshot()
 
@@ -401,7 +401,7 @@ class Session(param.Parameterized):
     @property
     def recording(self) -> bool:
         """Whether the lab is being recorded."""
-        return self._taping.on
+        return self._recording.on
 
     def record(self, folder: str, every: int, pixels: tuple[int, int], most: int) -> None:
         """Record at every `every`-th step, whatever is shown (LabHandle.record); answered by Recorded events.
@@ -409,12 +409,12 @@ class Session(param.Parameterized):
         It goes on in the same folder on another engine, but ends where an engine gives up.
         """
         if self._handle is not None:
-            self._taping.begin(self._handle, (folder, every, pixels, most))
+            self._recording.start(self._handle, (folder, every, pixels, most))
 
     def stop_recording(self) -> None:
         """End the recording, if there is one."""
         if self._handle is not None:
-            self._taping.end(self._handle)
+            self._recording.stop(self._handle)
 
     # -- frames
 
@@ -439,7 +439,7 @@ class Session(param.Parameterized):
 
     # -- events of the engines
 
-    def _hear(self, key: int, event: messages.Event) -> None:
+    def _receive(self, key: int, event: messages.Event) -> None:
         """Any thread. key: of the lab that it is about."""
         if isinstance(self.state, Closed):
             return
@@ -450,31 +450,31 @@ class Session(param.Parameterized):
 
     def _react(self, key: int, event: messages.Event) -> None:
         if isinstance(self.state, Moving) and key == self.state.key:
-            self._hear_new(self.state, event)
+            self._on_new_event(self.state, event)
         elif key == self._key and not isinstance(self.state, Closed):
             if isinstance(event, messages.FrameReady):  # it came while its lab was still the new one
                 self.gate.offer(event.frame)
             else:
-                self._hear_present(event)
+                self._on_shown_event(event)
 
-    def _hear_present(self, event: messages.Event) -> None:
+    def _on_shown_event(self, event: messages.Event) -> None:
         """An event of the lab that is shown."""
-        self._hear_life(event)
+        self._follow_engine(event)
         match event:
             case messages.SnapshotTaken() | messages.Refused(request=messages.TakeSnapshot):
-                self._questions = max(0, self._questions - 1)
+                self._pending_snapshots = max(0, self._pending_snapshots - 1)
             case messages.CheckpointTaken() | messages.Refused(request=messages.TakeCheckpoint):
                 self._take_checkpoint(event)
                 return
             case messages.Refused(kept=kept):
-                self._put_back(kept)
-            case messages.Recorded() if not self._taping.hear(event):
+                self._revert(kept)
+            case messages.Recorded() if not self._recording.on_recorded(event):
                 return
-            case messages.Broken(reason=reason) if self._target != HOST:
+            case messages.EngineBroken(reason=reason) if self._target != HOST:
                 event = FellBack(reason)
         self.on_event(event)
 
-    def _hear_life(self, event: messages.Event) -> None:
+    def _follow_engine(self, event: messages.Event) -> None:
         """How the engine of the lab that is shown fares."""
         match event:
             case messages.Paused(reason=reason):
@@ -483,12 +483,12 @@ class Session(param.Parameterized):
                     self.state = Live(reason)
             case messages.Busy(what=what):
                 self.busy = what
-            case messages.Restarting(reason=reason):
-                self._away(reason)
-            case messages.Restarted(reason=reason):
-                self._back(f"restarted: {reason}")
-            case messages.Broken(reason=reason) | messages.Refused(change=messages.OPENING, text=reason):
-                self._stop_at(reason)
+            case messages.EngineRestarting(reason=reason):
+                self._engine_lost(reason)
+            case messages.EngineRestarted(reason=reason):
+                self._engine_restored(f"restarted: {reason}")
+            case messages.EngineBroken(reason=reason) | messages.Refused(change=messages.OPENING, text=reason):
+                self._engine_gave_up(reason)
 
     def _take_checkpoint(self, answer: messages.Event) -> None:
         """The state with which a move goes on; one of an earlier move, that was taken back, is too old."""
@@ -503,7 +503,7 @@ class Session(param.Parameterized):
             case messages.Refused(text=text):
                 self._fail(move, text)
 
-    def _put_back(self, kept: Mapping[str, Any]) -> None:
+    def _revert(self, kept: Mapping[str, Any]) -> None:
         """A change was refused: say what holds instead."""
         if kept:
             self.answered = True
@@ -512,7 +512,7 @@ class Session(param.Parameterized):
             if self._handle is not None:  # for its sake the frame that waited was dropped (`change`)
                 self._handle.set_view(self.view, self.pixels)
 
-    def _away(self, reason: str) -> None:
+    def _engine_lost(self, reason: str) -> None:
         """The engine of the lab that is shown has died."""
         self.busy = ""
         if isinstance(self.state, Moving):
@@ -520,22 +520,22 @@ class Session(param.Parameterized):
         elif not isinstance(self.state, Broken):
             self.state = Restarting(reason)
 
-    def _back(self, note: str) -> None:
+    def _engine_restored(self, note: str) -> None:
         """It is there again."""
         if isinstance(self.state, Moving):
             self.state.restarting = ""
         elif isinstance(self.state, Restarting | Broken):  # another tab may have tried a broken one again
-            self.state = self._usual(note)
+            self.state = self._settled_state(note)
 
-    def _usual(self, note: str = "") -> State:
+    def _settled_state(self, note: str = "") -> State:
         """The state of a lab to which nothing happens."""
         return Live(note) if self.latest is not None else Opening()
 
-    def _stop_at(self, reason: str) -> None:
+    def _engine_gave_up(self, reason: str) -> None:
         """The engine of the lab that is shown has given up: a GPU's lab goes on on the host, the host's waits."""
         self.busy = ""
         if self._handle is not None:
-            self._taping.give_up(self._handle, reason)
+            self._recording.give_up(self._handle, reason)
         if isinstance(self.state, Moving):
             self.state.broken = reason
             if self.state.handle is None:
@@ -544,15 +544,15 @@ class Session(param.Parameterized):
             self.state = Broken(reason)
             if self._target == HOST:
                 self.playing = False
-                self._refuse_questions(reason)
+                self._refuse_snapshots(reason)
             else:
                 self._move(host_values(self.lab, self.values), HOST)
 
-    def _refuse_questions(self, reason: str) -> None:
+    def _refuse_snapshots(self, reason: str) -> None:
         """Nobody is to wait for an engine that does not answer."""
-        for _ in range(self._questions):
+        for _ in range(self._pending_snapshots):
             self.on_event(messages.Refused(f"the engine stopped: {reason}", request=messages.TakeSnapshot))
-        self._questions = 0
+        self._pending_snapshots = 0
 
     # -- moving to another engine
 
@@ -563,11 +563,11 @@ class Session(param.Parameterized):
         move = Moving(target, dict(cause))
         if isinstance(self.state, Broken):
             move.broken = self.state.reason
-            self._taping.give_up(self._handle, move.broken)
+            self._recording.give_up(self._handle, move.broken)
         elif isinstance(self.state, Restarting):
             move.restarting = self.state.reason
         self.state = move
-        self._taping.interrupt(self._handle)
+        self._recording.interrupt(self._handle)
         self._handle.pause()
         if move.broken:
             self._open_new(move)
@@ -592,14 +592,14 @@ class Session(param.Parameterized):
         move.handle.set_view(self.view, self.pixels)
         move.handle.frames_through(frames + 1)  # the frame that shows that it is there
 
-    def _hear_new(self, move: Moving, event: messages.Event) -> None:
+    def _on_new_event(self, move: Moving, event: messages.Event) -> None:
         """An event of the lab that has not shown a frame yet: with that it takes over, with anything bad it is gone."""
         match event:
             case messages.FrameReady(frame=frame):
                 self._take_over(move, frame)
-            case messages.Refused(text=text) | messages.Paused(reason=text) | messages.Broken(reason=text):
+            case messages.Refused(text=text) | messages.Paused(reason=text) | messages.EngineBroken(reason=text):
                 self._fail(move, text)
-            case messages.Closed():
+            case messages.LabClosed():
                 self._fail(move, "its lab was closed")
             case messages.Busy(what=what):
                 self.busy = what
@@ -634,9 +634,9 @@ class Session(param.Parameterized):
         if move.broken:
             self.playing = False
             self.state = Broken(move.broken)
-            self._refuse_questions(move.broken)
+            self._refuse_snapshots(move.broken)
         else:
-            self.state = Restarting(move.restarting) if move.restarting else self._usual()
+            self.state = Restarting(move.restarting) if move.restarting else self._settled_state()
         self._go_on(move)
 
     def _go_on(self, move: Moving) -> None:
@@ -648,7 +648,7 @@ class Session(param.Parameterized):
         for request in move.waiting:
             self._pass_on(request, handle)
         if handle is move.handle:
-            for _ in range(self._questions):
+            for _ in range(self._pending_snapshots):
                 handle.snapshot()
 
     def _change_moving(self, move: Moving, changed: dict[str, Any], target: str) -> None:

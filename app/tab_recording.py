@@ -24,7 +24,7 @@ class TabRecording:
         self._news = Recorded(0, 0, 0)
         self._moving = False
         self._stopping = False  # it was interrupted, and the engine has not said yet that it has stopped
-        self._told = False  # its end was told, before its engine says so
+        self._reported = False  # its end was told, before its engine says so
         self._next: LabHandle | None = None  # on which it goes on as soon as it has stopped
 
     @property
@@ -32,16 +32,16 @@ class TabRecording:
         """Whether there is a recording."""
         return self._arguments is not None
 
-    def begin(self, handle: LabHandle, arguments: Arguments) -> None:
+    def start(self, handle: LabHandle, arguments: Arguments) -> None:
         """Record (LabHandle.record), unless that is being done."""
         if self._moving or self._stopping or handle.closed:
             self._report(Recorded(0, 0, 0, NO_LAB if handle.closed else MOVING))
         elif not self.on:
             handle.record(*arguments)
             self._arguments, self._news = arguments if handle.recording else None, Recorded(0, 0, 0)
-            self._told = False
+            self._reported = False
 
-    def end(self, handle: LabHandle) -> None:
+    def stop(self, handle: LabHandle) -> None:
         """Stop it."""
         if self.on and not (self._moving or self._stopping):
             handle.stop_recording()
@@ -58,7 +58,7 @@ class TabRecording:
             handle.pause()
             handle.stop_recording()
 
-    def go_on(self, handle: LabHandle) -> None:
+    def resume(self, handle: LabHandle) -> None:
         """The lab is on this engine now, or still, in the state at which the recording stopped."""
         interrupted, self._moving = self._moving, False
         if interrupted and self.on and self._stopping:
@@ -72,14 +72,14 @@ class TabRecording:
             return
         if not self._stopping:  # else it has been asked to
             handle.stop_recording()
-        self._told = handle.recording
+        self._reported = handle.recording
         self._arguments, self._next, self._stopping = None, None, False
         self._report(replace(self._news, ended=f"the engine gave up: {reason}"))
 
-    def hear(self, news: Recorded) -> bool:
+    def on_recorded(self, news: Recorded) -> bool:
         """Take an engine's report; False if it is nobody else's business, since it was told, or goes on elsewhere."""
-        if self._told:
-            self._told = not news.ended
+        if self._reported:
+            self._reported = not news.ended
             return False
         self._news = news
         if self._stopping and news.ended:

@@ -182,7 +182,7 @@ class FakeLab:
             self.on_event(messages.Refused(text, change=messages.OPENING))
             self.closed = True
             self.engine.labs.remove(self)
-            self.on_event(messages.Closed())
+            self.on_event(messages.LabClosed())
             return True
         if self.checkpoint:
             self.count, self.marks = self.checkpoint.count, list(self.checkpoint.marks)
@@ -193,7 +193,7 @@ class FakeLab:
     def back(self) -> None:
         """Tell that the engine was away, if it was."""
         if self.absent:
-            self.on_event(messages.Restarted(self.absent, 0.5))
+            self.on_event(messages.EngineRestarted(self.absent, 0.5))
             self.absent = ""
         if self.stopping:
             self.stopping = False
@@ -259,7 +259,7 @@ class FakeEngine:
         lab = FakeLab(self, on_event, dict(values), frames, frames, checkpoint)
         self.labs.append(lab)
         if self.broken:
-            on_event(messages.Broken(self.broken))
+            on_event(messages.EngineBroken(self.broken))
         return lab
 
     def retry(self) -> None:
@@ -292,7 +292,7 @@ class FakeEngine:
             kept = lab.checkpoint.marks if lab.checkpoint else ()
             self.lost |= set(lab.marks) - set(kept)
             lab.absent = reason
-            lab.on_event(messages.Restarting(reason))
+            lab.on_event(messages.EngineRestarting(reason))
 
     def give_up(self, reason: str = "it failed repeatedly") -> None:
         """It died too often."""
@@ -300,7 +300,7 @@ class FakeEngine:
         if not self.broken:
             self.down, self.broken = "", reason
             for lab in list(self.labs):
-                lab.on_event(messages.Broken(reason))
+                lab.on_event(messages.EngineBroken(reason))
 
     def revive(self) -> None:
         """The next process opens every lab from its checkpoint; requests that were not read are sent again."""

@@ -20,7 +20,7 @@ from compute.bench.workload import workload_of
 from compute.comparison.contest import Book, Contestant, Key, Standing, Verdict, judge, pairing
 from compute.comparison.jobs import MOST, Handle, Job, Opener, Samples
 from compute.comparison.rules import Rules
-from compute.engine.messages import Broken, Closed, Refused, Sampled, Solved
+from compute.engine.messages import EngineBroken, LabClosed, Refused, Sampled, Solved
 from compute.timings import FEW, Measurement, Spread, Timing, settled
 
 CALM = 0.7  # seconds without a change of the parameters before anything is asked for them
@@ -219,9 +219,9 @@ class Comparison:
                 before = self._book.get(job.key) or Samples()
                 self._book.put(job.key, before.with_more(timings, self._clock()))
                 self._end()
-            case Refused(text=text) | Broken(reason=text):
+            case Refused(text=text) | EngineBroken(reason=text):
                 self._fail(job, text)
-            case Closed():
+            case LabClosed():
                 self._fail(job, "the engine closed it")
 
     def _fail(self, job: Job, text: str) -> None:

@@ -162,7 +162,7 @@ class LabHandle:
         return self._lab.recording is not None
 
     def close(self) -> None:
-        """Give the lab's memory back; answered by Closed, the last event."""
+        """Give the lab's memory back; answered by LabClosed, the last event."""
         self._supervisor.close_lab(self._lab)
 
     def _send(self, request: messages.Request) -> None:

@@ -103,14 +103,14 @@ class Busy(Event):
 
 
 @dataclass(frozen=True)
-class Restarting(Event):
-    """The engine died of `reason` and is being started again; Restarted or Broken follows."""
+class EngineRestarting(Event):
+    """The engine died of `reason` and is being started again; EngineRestarted or EngineBroken follows."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Restarted(Event):
+class EngineRestarted(Event):
     """The engine died of `reason` and the lab goes on from its last good snapshot after `seconds` of absence."""
 
     reason: str
@@ -118,7 +118,7 @@ class Restarted(Event):
 
 
 @dataclass(frozen=True)
-class Broken(Event):
+class EngineBroken(Event):
     """The engine died too often and has stopped. `Supervisor.retry()` starts it again with all its labs."""
 
     reason: str
@@ -173,7 +173,7 @@ class Recorded(Event):
 
 
 @dataclass(frozen=True)
-class Closed(Event):
+class LabClosed(Event):
     """The lab is gone; no event follows."""
 
 
@@ -218,7 +218,7 @@ class OpenLab(Request):
 
 
 class CloseLab(Request):
-    """Give the lab's memory back; answered by Closed."""
+    """Give the lab's memory back; answered by LabClosed."""
 
 
 @dataclass(frozen=True)

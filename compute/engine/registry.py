@@ -247,10 +247,10 @@ class LabRegistry:
                 lab.answered(report.question)
             case messages.Opened():
                 absent, lab.absent = lab.absent, None
-                return messages.Restarted(absent[0], now - absent[1]) if absent else None
+                return messages.EngineRestarted(absent[0], now - absent[1]) if absent else None
             case messages.EventMessage():
                 lab.note_event(report.event)
-                if isinstance(report.event, messages.Closed):
+                if isinstance(report.event, messages.LabClosed):
                     self.drop(lab)
                 return report.event
         return None
@@ -265,7 +265,7 @@ class LabRegistry:
         for lab in self.all():
             lab.absent = lab.absent or (ended.reason, ended.since)
             lab.tries += 1
-            told.append((lab, messages.Restarting(ended.reason)))
+            told.append((lab, messages.EngineRestarting(ended.reason)))
             if lab.tries >= TRIES:
                 told += [(lab, event) for event in lab.give_up(ended.reason)]
             at_work = lab.ring is not None and lab.ring.died_at_work
@@ -277,11 +277,11 @@ class LabRegistry:
 
     def on_broken(self, reason: str) -> list[tuple[LabState, messages.Event]]:
         """Return whom to tell that the engine stays down, each lab once. Labs to be closed are dropped."""
-        gone: list[tuple[LabState, messages.Event]] = [(lab, messages.Closed()) for lab in self.drop_closing()]
+        gone: list[tuple[LabState, messages.Event]] = [(lab, messages.LabClosed()) for lab in self.drop_closing()]
         new = [lab for lab in self.all() if not lab.told_broken]
         for lab in new:
             lab.told_broken = True
-        return gone + [(lab, messages.Broken(reason)) for lab in new]
+        return gone + [(lab, messages.EngineBroken(reason)) for lab in new]
 
     def on_retry(self) -> None:
         """Note that the engine is tried again."""

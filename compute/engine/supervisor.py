@@ -81,7 +81,7 @@ class Supervisor:
         checkpoint: messages.Checkpoint | None = None,
         frames: int = 0,
     ) -> LabHandle:
-        """Open a lab. Does not wait: a lab that cannot be opened gets Refused, then Closed.
+        """Open a lab. Does not wait: a lab that cannot be opened gets Refused, then LabClosed.
 
         checkpoint: a state, of a lab with the same shape on any engine, to go on from; frames: how many it has shown.
         on_event runs on this engine's reader thread and must return quickly; it may call the handle.
@@ -120,7 +120,7 @@ class Supervisor:
                 self._wake.notify_all()
 
     def close(self) -> None:
-        """End the process, in order or by force, and the threads; every client gets Closed."""
+        """End the process, in order or by force, and the threads; every client gets LabClosed."""
         self.ask_to_stop()
         if self._thread and self._thread is not threading.current_thread():
             self._thread.join()
@@ -242,7 +242,7 @@ class Supervisor:
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-        if lab and event and (not lab.closing or isinstance(event, messages.Closed)):
+        if lab and event and (not lab.closing or isinstance(event, messages.LabClosed)):
             self._emit(lab, event)
 
     def _connect(self) -> None:
@@ -254,7 +254,7 @@ class Supervisor:
             self._live = True
             if self._stopping:
                 self._put(QueuedRequest(messages.Stop(0)))
-        self._emit_all((lab, messages.Closed()) for lab in gone)
+        self._emit_all((lab, messages.LabClosed()) for lab in gone)
 
     def _announce(self, now: float) -> None:
         """Tell a client that something long is under way, once it is."""
@@ -294,7 +294,7 @@ class Supervisor:
             labs = self._registry.all()
             for lab in labs:
                 self._registry.drop(lab)
-        self._emit_all((lab, messages.Closed()) for lab in labs)
+        self._emit_all((lab, messages.LabClosed()) for lab in labs)
         self._requests.close()  # type: ignore[union-attr]
         self.state = "closed"
 

@@ -118,7 +118,7 @@ class Worker:
             if isinstance(request, messages.Sample | messages.Solve):
                 self._sender.send(messages.Answered(request.lab, type(request)))
             if opening:
-                self._sender.send_event(request.lab, messages.Closed())
+                self._sender.send_event(request.lab, messages.LabClosed())
 
     def _dispatch(self, request: messages.WorkerRequest, descriptors: list[int]) -> None:
         """Do what makes, ends or measures a lab, or what is asked of the process."""
@@ -201,7 +201,7 @@ class Worker:
             self._benchmarks.drop(number)
             host.close()
         self._sender.forget(number)
-        self._sender.send_event(number, messages.Closed())
+        self._sender.send_event(number, messages.LabClosed())
 
 
 def main(descriptor: int, device: str) -> None:

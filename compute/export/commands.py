@@ -40,9 +40,7 @@ def add_render(commands: Any) -> None:
     parser.add_argument(
         "what", metavar="LAB|FILE", help=f"one of {_names()}; or a .json or .png that Fieldlab has made"
     )
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="FILE", help=", ".join(RENDERED)
-    )
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help=", ".join(RENDERED))
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the lab")
     parser.add_argument("--to", action="append", default=[], metavar="NAME=VALUE", help="its value at the film's end")
     parser.add_argument("--size", type=_size, metavar="WxH", help="pixels (default 1920x1080)")

@@ -157,9 +157,7 @@ class _Enough(Exception):
     """A frame takes too long to be made as a whole."""
 
 
-def estimate(
-    film: Film, path: Path, workers: int = 1, budget: float = BUDGET, starting: float = STARTING
-) -> Estimate:
+def estimate(film: Film, path: Path, workers: int = 1, budget: float = BUDGET, starting: float = STARTING) -> Estimate:
     """Return what FilmRenderer needs for `film` with so many workers, whose cores are shared out as in the pool.
 
     budget: seconds that the guess may take, roughly; starting: seconds until the first worker begins, alone. A frame

@@ -27,7 +27,7 @@ from compute.export.film import RATES
 from compute.export.formats import FOLDER_ZARR, NPZ, PNG, describe, film_format
 from compute.export.render import Pixels
 from compute.export.render_pool import LocalPool, MakePart, Part
-from compute.export.scene import Look, Scene, SceneError, coloured, scene_of
+from compute.export.scene import Scene, SceneError, Style, coloured, scene_of
 from compute.files import whole_file
 from compute.frames import Frame
 from compute.lab import Lab
@@ -92,7 +92,7 @@ def recorded(folder: Path) -> Recording:
 def write(  # noqa: PLR0913 - what a film of a recording can be, each with a default
     folder: Path,
     path: Path,
-    look: Look | None = None,
+    look: Style | None = None,
     part: str = "",
     size: tuple[int, int] | None = None,
     rate: float = 30.0,
@@ -119,7 +119,7 @@ def write(  # noqa: PLR0913 - what a film of a recording can be, each with a def
         if path.suffix.lower() == NPZ.ending:
             write_npz_levels(found, made, about, progress)
         else:
-            about |= _painted(found, _painter(found, look or Look(), part, size, axes), made, rate, progress)
+            about |= _painted(found, _painter(found, look or Style(), part, size, axes), made, rate, progress)
         beside = {**about, "changes": list(found.changes)}
         describe(beside, path, command, perf_counter() - start, made)
 
@@ -168,7 +168,7 @@ class Painter:
         return figures.pixels(cast(Lab, self.found.kind), frame, self.scene)  # it asks for what the class knows
 
 
-def _painter(found: Recording, look: Look, part: str, size: tuple[int, int] | None, axes: bool) -> Painter:
+def _painter(found: Recording, look: Style, part: str, size: tuple[int, int] | None, axes: bool) -> Painter:
     name = part or next(iter(found.parts or found.panels), "")
     if name not in (found.panels if axes else (*found.parts, *found.panels)):
         known = ", ".join(dict.fromkeys((*found.parts, *found.panels)))

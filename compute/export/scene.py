@@ -41,7 +41,7 @@ class SceneError(ValueError):
     """A scene that cannot be used; the text names the entry and what is wrong with it."""
 
 
-class Look(Struct, frozen=True, forbid_unknown_fields=True):
+class Style(Struct, frozen=True, forbid_unknown_fields=True):
     """How levels become colours. offset: part of the palette by which it is turned, 0 to 1."""
 
     palette: str = "Viridis"
@@ -55,7 +55,7 @@ class Look(Struct, frozen=True, forbid_unknown_fields=True):
             raise SceneError(f"offset must be from 0 to 1, not {self.offset}")
 
 
-def coloured(levels: NDArray[np.uint8], look: Look, apart: tuple[int, int, int] = APART) -> NDArray[np.uint8]:
+def coloured(levels: NDArray[np.uint8], look: Style, apart: tuple[int, int, int] = APART) -> NDArray[np.uint8]:
     """Return (height, width, 3): `levels` (height, width) in the colours of `look`, those of no number in `apart`.
 
     Row 0 of `levels` is the lowest, that of the result the highest, as files have it.
@@ -86,7 +86,7 @@ class Scene(Struct, frozen=True, forbid_unknown_fields=True):
     size: tuple[int, int] = (1080, 1920)
     steps: int = 0
     part: str = ""
-    look: Look | None = None
+    look: Style | None = None
     history: Annotated[Entries, Meta(max_length=MOST_ENTRIES)] = ()
     missing: str = ""
     view: View | None = None
@@ -106,9 +106,9 @@ class Scene(Struct, frozen=True, forbid_unknown_fields=True):
             raise SceneError(f"missing must have at most {LONGEST_WORDS} characters, not {len(self.missing)}")
 
     @property
-    def colours(self) -> Look:
+    def colours(self) -> Style:
         """The look that a file has: `look`, or the usual one."""
-        return self.look or Look()
+        return self.look or Style()
 
     @property
     def kind(self) -> type[Lab]:

@@ -13,7 +13,7 @@ from compute.export.film_renderer import Estimate, FilmProgress, FilmRenderer, e
 from compute.export.formats import ArrayFormat, StillFormat
 from compute.export.render import LiveState
 from compute.export.render_pool import LocalPool, on_gpu
-from compute.export.scene import Look, Scene, SceneError
+from compute.export.scene import Scene, SceneError, Style
 from compute.export.sweep import ParameterSweep, TableMaker
 from compute.labs import lab_class
 
@@ -52,7 +52,7 @@ def guess(film: Film, path: Path, tell: Tell) -> Estimate:
 
 
 def recorded(
-    folder: Path, path: Path, look: Look, part: str, axes: bool, size: tuple[int, int], rate: float, tell: Tell
+    folder: Path, path: Path, look: Style, part: str, axes: bool, size: tuple[int, int], rate: float, tell: Tell
 ) -> None:
     """Make the film `path` of what was recorded in `folder`."""
     recordings.write(

@@ -1,14 +1,37 @@
-"""A lab's tab follows the page's scheme, also one that was chosen before its plots were drawn."""
+"""A tab has a word for every state, and follows a scheme that was chosen before its plots were drawn, too."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import panel as pn
 import pytest
 from bokeh.document import Document
 
-from app.lab_tab import LabTab
+from app.lab_tab import LabTab, StatusBar
+from app.session import Broken, Closed, Live, Moving, Opening, Restarting, Session
 from app.theme import DARK, LIGHT
 from compute.labs import LABS
+from compute.labs.diffusion import Diffusion
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (Opening(), "Starting"),
+        (Live(), "Paused"),
+        (Moving("cuda:0", {}), "Moving"),
+        (Restarting("killed"), "Engine restarting"),
+        (Broken("killed <b>often</b>"), "Engine stopped"),
+        (Closed(), "Closed"),
+    ],
+)
+def test_every_state_has_its_word(state, words):
+    session = Session(Diffusion, SimpleNamespace(add_next_tick_callback=lambda callback: None))
+    bar = StatusBar(session, lambda frame: [])
+    session.state = state
+    assert f">{words}<" in bar.panel.object
+    assert "<b>often" not in bar.panel.object
 
 
 def ink(tab: LabTab) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.log_bounds import BURST, MOST_CHARACTERS, MOST_PLACES, MOST_TRACEBACK, PAUSE, Bounded
+from app.log_bounds import BURST, MOST_CHARACTERS, MOST_PLACES, MOST_TRACEBACK, PAUSE, BoundedLog
 
 
 class Clock:
@@ -27,7 +27,7 @@ def clock():
 
 @pytest.fixture
 def bounded(clock):
-    return Bounded(clock)
+    return BoundedLog(clock)
 
 
 def record(words, *given, line=1, level=logging.ERROR, trouble=None):

@@ -10,9 +10,9 @@ import pytest
 
 from app import session as module
 from app.session import FellBack, host_values
-from compute.engine import Broken, Refused, SnapshotTaken, Supervisor
+from compute.engine import EngineBroken, Refused, SnapshotTaken, Supervisor
 from compute.labs.diffusion import Diffusion
-from tests.app.test_session_recording import Tab
+from tests.app.test_tab_recording import Tab
 from tests.engine.faulty import running
 
 
@@ -144,7 +144,7 @@ def test_an_engine_that_gives_up_hands_its_last_state_to_the_host(two, tab_on_tw
     monkeypatch.setattr(module, "host_values", lambda lab, values: {"text": "b"})
     tab.session.step()
     tab.until(lambda: tab.session._handle.last_checkpoint is not None and tab.session.latest.facts["step"] == 1)
-    tab.session._react(tab.session._key, Broken("it died four times"))
+    tab.session._react(tab.session._key, EngineBroken("it died four times"))
     assert tab.session.phase == "moving"
     tab.until(lambda: tab.session.phase == "paused")
     assert snapshot(tab)["count"] == 1

@@ -263,7 +263,7 @@ class Machine(RuleBasedStateMachine):
         refused = [event for event in tab.told if isinstance(event, messages.Refused)]
         silent = [event for event in refused if event.request is messages.TakeSnapshot]
         assert len(answers) + len(silent) >= self.asked
-        assert session._questions == 0
+        assert session._pending_snapshots == 0
         assert (lab.recording is not None) == session.recording
         assert tab.most_owed <= session.gate.window + 1
 

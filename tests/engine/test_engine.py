@@ -15,13 +15,13 @@ import psutil
 import pytest
 
 from compute.engine import (
-    Closed,
     EnginePool,
+    EngineRestarted,
     Event,
     FrameReady,
+    LabClosed,
     Paused,
     Refused,
-    Restarted,
     Sampled,
     SnapshotTaken,
     Solved,
@@ -42,7 +42,7 @@ def client(engine) -> Iterator[Client]:
     client.barrier()
     yield client
     client.handle.close()
-    client.wait(Closed)
+    client.wait(LabClosed)
 
 
 def count_of(client: Client) -> int:
@@ -84,7 +84,7 @@ class TestPermissions:
         client.handle.run()
         client.wait(FrameReady, 40)
         client.handle.close()
-        client.wait(Closed)
+        client.wait(LabClosed)
         for frame in client.frames:
             assert (frame.rasters["field"].levels == int(frame.facts["step"]) % 251).all()
 
@@ -179,7 +179,7 @@ def test_a_heavy_lab_starves_nobody(engine):
     counts = [len(client.frames) for client in light]
     for client in (heavy, *light):
         client.handle.close()
-        client.wait(Closed)
+        client.wait(LabClosed)
     assert min(counts) >= 15  # a turn each for every one of the heavy lab's 30 slices, less what permissions delay
     assert max(counts) <= 2 * min(counts)
 
@@ -229,7 +229,7 @@ class TestRefusals:
     )
     def test_a_lab_that_cannot_be_opened_is_refused_and_closed(self, engine, kind, values, words):
         client = Client(engine, kind, **values)
-        client.wait(Closed)
+        client.wait(LabClosed)
         assert words in client.wait(Refused).text
 
     def test_a_view_that_cannot_be_shown_stops_no_lab(self, client):
@@ -259,7 +259,7 @@ class TestRefusals:
         with monkeypatch.context() as patch:
             patch.setattr("os.memfd_create", refuse)
             client = Client(engine)
-        client.wait(Closed)
+        client.wait(LabClosed)
         assert "no shared memory" in client.wait(Refused).text
 
     def test_an_error_while_running_pauses_this_lab_alone(self, engine, client):
@@ -281,8 +281,8 @@ class TestRefusals:
         client.wait(FrameReady, n + 1)
         other.wait(FrameReady, len(other.frames) + 5)
         other.handle.close()
-        other.wait(Closed)
-        assert client.of(Restarted) == []
+        other.wait(LabClosed)
+        assert client.of(EngineRestarted) == []
 
     def test_a_client_that_fails_to_take_an_event_harms_nobody(self, engine, caplog):
         client = Client(engine)
@@ -296,7 +296,7 @@ class TestRefusals:
         client.credit(1)
         client.wait(FrameReady)
         client.handle.close()
-        client.wait(Closed)
+        client.wait(LabClosed)
         assert "a client failed to take FrameReady" in caplog.text
 
 
@@ -340,7 +340,7 @@ class TestMeasuring:
         assert time.monotonic() - start >= 3 * 40 * 0.005  # a quarter of the device at most
         during = len(live.frames) - before
         live.handle.close()
-        live.wait(Closed)
+        live.wait(LabClosed)
         assert during >= 10  # there are about 10 slices of measuring with a rest after each
 
     def test_closing_a_lab_ends_its_measurement(self, engine):
@@ -348,12 +348,12 @@ class TestMeasuring:
         client.handle.sample(1000, 1000)
         client.barrier()
         client.handle.close()
-        client.wait(Closed)
+        client.wait(LabClosed)
         other = Client(engine)
         other.handle.sample(1, 1)
         other.wait(Sampled)
         other.handle.close()
-        other.wait(Closed)
+        other.wait(LabClosed)
 
     def test_solutions_of_two_backends_agree_and_are_those_of_a_lab(self, engine):
         values = {"ny": 37, "nx": 53, "r": 0.2, "edges": "periodic", "dtype": "float64"}
@@ -363,7 +363,7 @@ class TestMeasuring:
             client.handle.solve(20, seed=5)
             fields.append(client.wait(Solved, seconds=60).field)
             client.handle.close()
-            client.wait(Closed)
+            client.wait(LabClosed)
         lab = Diffusion(backend="cpu_numpy", **values)
         lab.load(np.random.default_rng(5).random((37, 53)))
         lab.advance(20)
@@ -387,7 +387,7 @@ def test_diffusion_runs_and_its_snapshot_is_its_own(engine):
     np.testing.assert_allclose(taken["field"], lab.field(), atol=1e-5)
     assert {"field", "laplacian"} <= set(frame.rasters)
     client.handle.close()
-    client.wait(Closed)
+    client.wait(LabClosed)
 
 
 def open_files(pid: int) -> dict[tuple[int, str], str]:
@@ -408,7 +408,7 @@ def test_closed_labs_leave_nothing(engine):
             client.wait(FrameReady, 3)
             client.handle.close()
         for client in clients:
-            client.wait(Closed)
+            client.wait(LabClosed)
 
     cycle()
     gc.collect()
@@ -431,13 +431,13 @@ def test_closed_labs_leave_nothing(engine):
 def test_orders_to_a_closed_lab_do_nothing(engine):
     client = Client(engine)
     client.handle.close()
-    client.wait(Closed)
+    client.wait(LabClosed)
     client.handle.update(level=0.1)
     client.credit()
     client.handle.close()
     time.sleep(0.1)
-    assert isinstance(client.events[-1], Closed)
-    assert len(client.of(Closed)) == 1
+    assert isinstance(client.events[-1], LabClosed)
+    assert len(client.of(LabClosed)) == 1
 
 
 def test_the_room_starts_engines_when_asked_and_closes_them_all():
@@ -454,7 +454,7 @@ def test_the_room_starts_engines_when_asked_and_closes_them_all():
     assert set(room.list()) == {"host", "host:reference"}
     room.close()
     for client in clients:
-        client.wait(Closed)
+        client.wait(LabClosed)
     assert not any(psutil.pid_exists(pid) for pid in pids if pid)
     assert set(threading.enumerate()) == before
     assert multiprocessing.active_children() == []

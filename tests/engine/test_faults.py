@@ -14,15 +14,15 @@ import psutil
 import pytest
 
 from compute.engine import (
-    Broken,
     Busy,
     CheckpointTaken,
-    Closed,
+    EngineBroken,
+    EngineRestarted,
     Event,
     FrameReady,
+    LabClosed,
     Paused,
     Refused,
-    Restarted,
     Sampled,
     SnapshotTaken,
     Solved,
@@ -74,7 +74,7 @@ def test_a_killed_engine_goes_on_from_the_last_good_state(engine):
     before = client.frames[-1]
     kill(engine)
     killed = time.monotonic()
-    restarted = client.wait(Restarted)
+    restarted = client.wait(EngineRestarted)
     after = client.wait_frame(lambda frame: frame.number > before.number + 5)
     assert time.monotonic() - killed < 5
     assert "SIGKILL" in restarted.reason
@@ -82,13 +82,13 @@ def test_a_killed_engine_goes_on_from_the_last_good_state(engine):
     assert after.facts["step"] > 7
     assert after.facts["value"] == after.facts["step"]  # the state and its count belong together
     assert after.timing.steps == 7
-    paused.wait(Restarted)
+    paused.wait(EngineRestarted)
     again = paused.wait_frame(lambda frame: frame.number > 1 and frame.facts["step"] == 11)
     assert again.facts["level"] == 0.125
     assert paused.frames[-1].rasters["field"].levels.shape == (5, 6)
     numbers = [frame.number for frame in client.frames]
     assert numbers == sorted(set(numbers))
-    assert len(client.of(Restarted)) == 1
+    assert len(client.of(EngineRestarted)) == 1
     assert engine.restarts == 1
 
 
@@ -104,7 +104,7 @@ def test_a_state_that_cannot_be_opened_again_leaves_nothing_open_in_the_worker(e
     kill(engine)
     for client in refused:
         assert "level" in client.wait(Refused).text
-        client.wait(Closed)
+        client.wait(LabClosed)
     witness.barrier()
     wait_until(lambda: shared_memory(engine) == 1)  # the witness's frames; the last snapshot is just being closed
 
@@ -114,7 +114,7 @@ def test_values_asked_for_while_the_engine_is_away_are_not_lost(engine):
     client.barrier()
     kill(engine)
     client.handle.update(level=0.75)
-    client.wait(Restarted)
+    client.wait(EngineRestarted)
     client.wait_frame(lambda frame: frame.facts["level"] == 0.75)
 
 
@@ -124,7 +124,7 @@ def test_no_more_frames_come_than_were_permitted_before_a_death(engine):
     client.handle.run()
     client.wait(FrameReady, 2)
     kill(engine)
-    client.wait(Restarted)
+    client.wait(EngineRestarted)
     client.barrier()
     assert len(client.frames) == 2
     client.credit()
@@ -139,7 +139,7 @@ def test_a_bad_state_is_never_the_one_to_go_on_from(engine):
     time.sleep(0.5)
     client.barrier()
     kill(engine)
-    client.wait(Restarted)
+    client.wait(EngineRestarted)
     client.credit()
     assert client.wait(FrameReady).frame.facts["value"] == 3.0
 
@@ -150,9 +150,9 @@ def test_a_hang_ends_at_the_deadline_and_the_others_go_on(engine):
     other.wait(FrameReady, 3)
     client.handle.act("hang")
     started = time.monotonic()
-    assert "no sign of life" in client.wait(Restarted).reason
+    assert "no sign of life" in client.wait(EngineRestarted).reason
     assert time.monotonic() - started >= 1.4
-    other.wait(Restarted)
+    other.wait(EngineRestarted)
     other.wait(FrameReady, len(other.frames) + 5)
     client.credit()
     client.wait(FrameReady)
@@ -167,9 +167,9 @@ def test_a_later_compilation_is_no_hang_if_the_lab_expects_one(engine, text):
     client.handle.step(1)
     if text == "cold":
         client.wait_frame(lambda frame: frame.facts["step"] == 2)
-        assert not client.of(Restarted)
+        assert not client.of(EngineRestarted)
     else:
-        assert "no sign of life" in client.wait(Restarted).reason
+        assert "no sign of life" in client.wait(EngineRestarted).reason
 
 
 def test_a_kernel_that_must_be_built_later_is_no_hang_and_its_frame_is_marked(engine):
@@ -180,7 +180,7 @@ def test_a_kernel_that_must_be_built_later_is_no_hang_and_its_frame_is_marked(en
     client.handle.step(1)
     frame = client.wait_frame(lambda frame: frame.facts["step"] == 2)
     assert frame.timing.first_call
-    assert not client.of(Restarted)
+    assert not client.of(EngineRestarted)
     assert "compiling" in [event.what for event in client.of(Busy)]
     client.handle.update(trap="")
     client.handle.step(1)
@@ -192,7 +192,7 @@ def test_a_long_but_announced_operation_is_no_hang(engine):
     client.handle.run()
     frame = client.wait_frame(lambda frame: frame.facts["step"] == 1)  # the first step may compile
     assert frame.timing.compute >= 2.0
-    assert client.of(Restarted) == []
+    assert client.of(EngineRestarted) == []
     assert [type(event).__name__ for event in client.events].count("Busy") >= 1
 
 
@@ -208,7 +208,7 @@ def test_ctrl_c_is_the_servers_business(engine):
 def test_a_lost_device_context_restarts_the_engine(engine):
     client = Client(engine)
     client.handle.act("poison")
-    assert "only a restart cures" in client.wait(Restarted).reason
+    assert "only a restart cures" in client.wait(EngineRestarted).reason
 
 
 def test_values_that_kill_are_given_up(engine):
@@ -216,17 +216,17 @@ def test_values_that_kill_are_given_up(engine):
     client.wait(FrameReady)
     client.handle.run()
     client.handle.update(trap="kill")
-    client.wait(Broken)
+    client.wait(EngineBroken)
     assert engine.state == "broken"
     assert engine.restarts == 3
     late = Client(engine)
-    assert "SIGKILL" in late.wait(Broken).reason
+    assert "SIGKILL" in late.wait(EngineBroken).reason
     late.handle.close()
-    late.wait(Closed)
+    late.wait(LabClosed)
     client.handle.close()
-    client.wait(Closed)
+    client.wait(LabClosed)
     fresh = Client(engine, eager=True)
-    fresh.wait(Broken)
+    fresh.wait(EngineBroken)
     engine.retry()
     fresh.wait(FrameReady)
     assert engine.state == "ready"
@@ -239,7 +239,7 @@ def test_a_lab_that_crashes_the_engine_twice_is_paused_and_the_others_go_on(engi
         lab.wait(FrameReady, 3)
     client.handle.update(trap="crash")
     assert "SIGABRT" in client.wait(Paused).reason
-    other.wait(Restarted, 2)
+    other.wait(EngineRestarted, 2)
     other.wait(FrameReady, len(other.frames) + 5)
     assert engine.restarts == 2
     assert other.of(Paused) == []
@@ -262,7 +262,7 @@ def test_questions_are_asked_again_after_a_restart(engine):
     assert client.wait(Solved).field.shape == (4, 4)
     client.wait(SnapshotTaken, 5)
     client.barrier()
-    assert [len(client.of(kind)) for kind in (Sampled, Solved, SnapshotTaken, Restarted)] == [1, 1, 9, 1]
+    assert [len(client.of(kind)) for kind in (Sampled, Solved, SnapshotTaken, EngineRestarted)] == [1, 1, 9, 1]
     wait_until(lambda: client.handle._lab.questions == [])
 
 
@@ -305,7 +305,7 @@ def test_nobody_is_left_behind_when_the_engine_closes_while_it_hangs():
         client.handle.act("hang")
         time.sleep(0.2)
         pid = engine.pid
-    client.wait(Closed)
+    client.wait(LabClosed)
     assert pid is not None
     assert not psutil.pid_exists(pid)
 
@@ -315,7 +315,7 @@ def test_closing_is_possible_at_any_moment():
         for engine in running():
             client = Client(engine)
             time.sleep(pause)
-        client.wait(Closed)
+        client.wait(LabClosed)
 
 
 SERVER = """
@@ -364,6 +364,6 @@ def test_a_snapshot_after_a_restart_is_the_kept_one(engine):
     client.handle.step(5)
     wait_until(lambda: kept(engine))
     kill(engine)
-    client.wait(Restarted)
+    client.wait(EngineRestarted)
     client.handle.snapshot()
     assert client.wait(SnapshotTaken).snapshot["count"] == 5

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from compute.backends import backend
-from compute.engine import Restarted, SnapshotTaken, Solved, Supervisor
+from compute.engine import EngineRestarted, SnapshotTaken, Solved, Supervisor
 from compute.labs.diffusion import Diffusion
 from tests.engine.faulty import Client, running
 
@@ -67,7 +67,7 @@ def test_a_killed_gpu_engine_goes_on_within_five_seconds(engine):
     before = client.frames[-1]
     os.kill(engine.pid or 0, signal.SIGKILL)
     killed = time.monotonic()
-    client.wait(Restarted)
+    client.wait(EngineRestarted)
     after = client.wait_frame(lambda frame: frame.number > before.number + 2)
     print(f"first frame after the kill: {time.monotonic() - killed:.2f} s")
     assert time.monotonic() - killed < 5
@@ -83,7 +83,7 @@ def test_an_illegal_access_costs_one_restart_and_no_frame_of_others(engine):
     culprit = Client(engine, "faulty", backend="gpu_cupy")
     restarts = engine.restarts
     culprit.handle.act("illegal_access")
-    restarted = bystander.wait(Restarted)
+    restarted = bystander.wait(EngineRestarted)
     assert engine.restarts == restarts + 1
     assert "illegal" in restarted.reason
     number = bystander.frames[-1].number

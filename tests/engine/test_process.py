@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from compute.engine import Closed, Paused, Refused, Restarted, Supervisor
+from compute.engine import EngineRestarted, LabClosed, Paused, Refused, Supervisor
 from compute.engine.process import (
     HALTED,
     MAX_RESTARTS,
@@ -151,7 +151,7 @@ def at_work(engine: Supervisor) -> Client:
 
 def goes_on(client: Client, restarts: int = 1) -> None:
     """It has been told of that many restarts, and advances from a state that belongs together."""
-    client.wait(Restarted, restarts)
+    client.wait(EngineRestarted, restarts)
     last = client.frames[-1].number
     frame = client.wait_frame(lambda frame: frame.number > last + 3 and frame.facts["step"] > 0)
     assert frame.facts["value"] == frame.facts["step"]
@@ -210,7 +210,7 @@ def test_two_deaths_in_a_row(engine):
     goes_on(client)
     assert engine.pid not in {first, second}
     assert engine.restarts in {1, 2}  # one, if the second died before it was ready: then it has never lived
-    assert 1 <= len(client.of(Restarted)) <= engine.restarts
+    assert 1 <= len(client.of(EngineRestarted)) <= engine.restarts
 
 
 @PROC
@@ -220,7 +220,7 @@ def test_a_stopped_engine_is_replaced_long_before_the_deadline_and_no_lab_is_bla
         for i in range(2):
             spare(engine)
             end(engine.pid, signal.SIGSTOP)
-            assert "SIGSTOP" in client.wait(Restarted, i + 1).reason
+            assert "SIGSTOP" in client.wait(EngineRestarted, i + 1).reason
             goes_on(client, i + 1)
         assert client.of(Paused) == []
 
@@ -259,23 +259,23 @@ def test_nothing_is_left_of_labs_that_are_opened_refused_killed_and_closed(engin
         refused = [Client(engine, level=7.0), Client(engine, text="huge"), Client(engine, "unknown")]
         for lab in refused:
             lab.wait(Refused)
-            lab.wait(Closed)
+            lab.wait(LabClosed)
         for lab in labs:
             lab.handle.step(2)
             until(lambda lab=lab: lab.handle._lab.checkpoint)
         spare(engine)
         end(engine.pid)
         for lab in labs:
-            lab.wait(Restarted)
+            lab.wait(EngineRestarted)
             lab.handle.close()
-            lab.wait(Closed)
-        witness.wait(Restarted, restarts)
+            lab.wait(LabClosed)
+        witness.wait(EngineRestarted, restarts)
         engine._breaker.reset()
         spare(engine)
 
     def held() -> dict[str, int]:
         witness.barrier()
-        witness.events = [event for event in witness.events if isinstance(event, Restarted)]
+        witness.events = [event for event in witness.events if isinstance(event, EngineRestarted)]
         gc.collect()  # snapshots are shared memory, each held by a descriptor
         return {
             "descriptors here": len(list(Path("/proc/self/fd").iterdir())),

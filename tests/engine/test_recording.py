@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compute.engine import Closed, FrameReady, Paused, Recorded, Refused, Restarted, SnapshotTaken, Supervisor
+from compute.engine import EngineRestarted, FrameReady, LabClosed, Paused, Recorded, Refused, SnapshotTaken, Supervisor
 from compute.engine.messages import Record
 from compute.engine.recording import FrameRecorder, LabRecorder
 from compute.engine.recording_store import RecordedFrame, RecordingError, RecordingStore, encode_frame
@@ -66,7 +66,7 @@ def close(*clients: Client) -> None:
     for client in clients:
         client.handle.close()
     for client in clients:
-        client.wait(Closed)
+        client.wait(LabClosed)
 
 
 def stepped(field: np.ndarray, r: float, steps: int) -> np.ndarray:
@@ -164,7 +164,7 @@ def test_a_killed_engine_goes_on_with_the_recording_from_its_last_good_state(tmp
         client.handle.run()
         client.wait_frame(lambda frame: frame.facts["step"] >= 1200)
         os.kill(engine.pid, signal.SIGKILL)
-        client.wait(Restarted)
+        client.wait(EngineRestarted)
         last = ended(client)
         assert (last.frames, last.steps) == (700, 3 * 699)
         taken = recorded_frames(tmp_path)
@@ -198,7 +198,7 @@ def test_a_recording_younger_than_the_last_good_state_ends_with_a_restart(tmp_pa
         client.barrier()
         assert len(recorded_frames(tmp_path, 2)) == 2
         os.kill(engine.pid, signal.SIGKILL)
-        client.wait(Restarted)
+        client.wait(EngineRestarted)
         assert "restarted from a state before the recording" in ended(client).ended
         client.barrier()
         assert [recorded.step for recorded in recorded_frames(tmp_path)] == [0, 3]

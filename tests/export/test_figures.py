@@ -17,11 +17,11 @@ from compute.__main__ import main
 from compute.export import figures, render
 from compute.export.film import Film, Key, frame
 from compute.export.formats import write_drawing
-from compute.export.scene import Look, Scene, SceneError
+from compute.export.scene import Scene, SceneError, Style
 from compute.labs.diffusion import Diffusion
 
 SVG = "{http://www.w3.org/2000/svg}"
-HEAT = Scene("diffusion", {"ny": 30, "nx": 40}, (300, 400), 20, look=Look("Inferno"))
+HEAT = Scene("diffusion", {"ny": 30, "nx": 40}, (300, 400), 20, look=Style("Inferno"))
 
 
 def test_a_curve_as_svg_has_its_bounds_and_says_how_it_was_made(tmp_path):

@@ -12,12 +12,12 @@ from PIL import Image
 
 from compute.export.film_files import GifPalette, ticks
 from compute.export.formats import PNG, RENDERED, STILLS, film_format, render_format
-from compute.export.scene import Look, SceneError, coloured
+from compute.export.scene import SceneError, Style, coloured
 
 COMMENT = '{"palette": "Cool–warm"}' + " " * 300
 
 
-INFERNO = Look("Inferno")
+INFERNO = Style("Inferno")
 
 
 def smooth(count=12, size=(46, 70), look=INFERNO):
@@ -46,7 +46,7 @@ def seen(path: Path):
 @pytest.mark.parametrize("size", [(46, 70), (37, 53), (1, 1), (3, 300)])
 def test_a_gif_has_exactly_the_colours_of_its_frames(size, tmp_path):
     """Also of equal frames, which some writers merge, and where the colours change on the way, beyond 256 in all."""
-    frames = smooth(5, size) + smooth(1, size) * 3 + smooth(2, size, Look("Cool–warm")) + smooth(1, size)
+    frames = smooth(5, size) + smooth(1, size) * 3 + smooth(2, size, Style("Cool–warm")) + smooth(1, size)
     film_format(tmp_path / "a.gif").write(tmp_path / "a.gif", frames, 30, COMMENT)
     got, times, loop = seen(tmp_path / "a.gif")
     assert len(got) == 11
@@ -59,7 +59,7 @@ def test_a_gif_has_exactly_the_colours_of_its_frames(size, tmp_path):
 
 
 def test_the_frames_of_one_palette_share_one_table_from_the_second_on(tmp_path):
-    every = coloured(np.arange(256, dtype=np.uint8)[None], Look())
+    every = coloured(np.arange(256, dtype=np.uint8)[None], Style())
     film_format(tmp_path / "a.gif").write(tmp_path / "a.gif", [every] * 4, 10, "")
     film_format(tmp_path / "b.gif").write(tmp_path / "b.gif", [every] * 5, 10, "")
     assert (tmp_path / "b.gif").stat().st_size - (tmp_path / "a.gif").stat().st_size < 768
@@ -79,7 +79,7 @@ def test_a_frame_of_more_colours_is_brought_to_256_of_its_own(tmp_path):
 
 def test_numbers_of_colours_mean_those_colours():
     colours = GifPalette()
-    for frame in smooth(2) + smooth(2, look=Look("Cividis", offset=0.3)):
+    for frame in smooth(2) + smooth(2, look=Style("Cividis", offset=0.3)):
         indices, table = colours.of(frame)
         np.testing.assert_array_equal(np.frombuffer(table, np.uint8).reshape(256, 3)[indices], frame)
 

@@ -15,10 +15,10 @@ import pytest
 from PIL import Image
 
 from compute.__main__ import main
-from compute.engine import Restarted, SnapshotTaken
+from compute.engine import EngineRestarted, SnapshotTaken
 from compute.export import data_files, render
 from compute.export.film import Film, film_of, frame_after
-from compute.export.scene import Look, Scene, SceneError, read, scene_of
+from compute.export.scene import Scene, SceneError, Style, read, scene_of
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot
@@ -30,7 +30,7 @@ BASE = Scene("diffusion", {"ny": 12, "nx": 9}, (12, 9), 50)
 def scene(lab, size=(24, 31), **more):
     """What the page makes of a live lab, through a file."""
     told = Diffusion.history_of(lab.values(), pickle.loads(pickle.dumps(lab.snapshot())))
-    made = Scene("diffusion", told.values, size, told.steps, "", Look(), told.entries, told.missing, **more)
+    made = Scene("diffusion", told.values, size, told.steps, "", Style(), told.entries, told.missing, **more)
     return scene_of(read(json.dumps(made.plain())))
 
 
@@ -312,7 +312,7 @@ def test_an_engine_that_dies_does_not_lose_the_story(engine):
     while record.checkpoint is None and time.monotonic() < end:
         time.sleep(0.01)
     os.kill(engine.pid, signal.SIGKILL)
-    client.wait(Restarted)
+    client.wait(EngineRestarted)
     after = client.frames[-1].number
     client.handle.update(r=0.07, edges="periodic")
     client.wait_frame(lambda frame: frame.number > after + 3)

@@ -11,7 +11,7 @@ import zlib
 import pytest
 
 from compute.export.link import CHECK, LONGEST, VERSION, WORDS, packed, unpacked
-from compute.export.scene import LONGEST_TEXT, Look, Scene, SceneError
+from compute.export.scene import LONGEST_TEXT, Scene, SceneError, Style
 
 DEEP = Scene(
     "mandelbrot",
@@ -20,7 +20,7 @@ DEEP = Scene(
         "zoom": "1.2e30",
         "max_iterations": 20_000,
     },
-    look=Look("Cool–warm", True, 0.25),
+    look=Style("Cool–warm", True, 0.25),
 )
 PAINTED = Scene(
     "diffusion",
@@ -130,4 +130,4 @@ def test_a_state_that_is_too_long_says_so():
 def test_a_link_without_a_look_leaves_the_page_s_own():
     """One that was made by hand, or by a lab whose page has no choice of colours."""
     assert unpacked(packed(Scene("diffusion", {"ny": 64}))).look is None
-    assert unpacked(packed(Scene("diffusion", {"ny": 64}, look=Look()))).look == Look()
+    assert unpacked(packed(Scene("diffusion", {"ny": 64}, look=Style()))).look == Style()

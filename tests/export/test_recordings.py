@@ -14,11 +14,11 @@ from PIL import Image
 from compute.engine.recording import FrameRecorder
 from compute.engine.recording_store import RecordingStore
 from compute.export import recordings
-from compute.export.scene import Look, SceneError, coloured
+from compute.export.scene import SceneError, Style, coloured
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 
-LOOK = Look("Cool–warm", reverse=True)
+LOOK = Style("Cool–warm", reverse=True)
 
 
 def record(lab, folder: Path, every: int, frames: int, pixels=(60, 80), changes=()):
@@ -96,7 +96,7 @@ def test_a_small_field_is_shown_larger_by_a_whole_factor_within_what_was_asked_f
     taken = record(lab, tmp_path / "store", 1, 2, pixels=(35, 200))
     lab.close()
     recordings.write(tmp_path / "store", tmp_path / "a.gif")
-    truth = coloured(taken[1].rasters["field"].levels, Look()).repeat(4, 0).repeat(4, 1)
+    truth = coloured(taken[1].rasters["field"].levels, Style()).repeat(4, 0).repeat(4, 1)
     np.testing.assert_array_equal(frames_of(tmp_path / "a.gif")[1], truth)
 
 
@@ -107,7 +107,7 @@ def test_frames_of_another_size_are_fitted_to_the_first(tmp_path):
     recordings.write(tmp_path / "store", tmp_path / "a.gif", size=(20, 30))
     got = frames_of(tmp_path / "a.gif")
     assert [picture.shape for picture in got] == [(20, 30, 3)] * 4
-    truth = coloured(taken[3].rasters["field"].levels, Look()).repeat(2, 0).repeat(2, 1)
+    truth = coloured(taken[3].rasters["field"].levels, Style()).repeat(2, 0).repeat(2, 1)
     np.testing.assert_array_equal(got[3], truth)
     with pytest.raises(SceneError, match=r"field of frame 2 has the shape \[10, 15\], that of the first \[20, 30\]"):
         recordings.write(tmp_path / "store", tmp_path / "a.npz")

@@ -9,11 +9,11 @@ import pytest
 from msgspec import structs
 
 from compute.export import render
-from compute.export.scene import Look, Scene
+from compute.export.scene import Scene, Style
 from compute.labs.mandelbrot.views import VIEWS
 
 REFERENCE = "cpu_numpy"
-GREY = Look("Grey")
+GREY = Style("Grey")
 SCENES = [
     Scene("diffusion", {"ny": 61, "nx": 47, "preset": "hot spots"}, (61, 47), 300, look=GREY),
     Scene("diffusion", {"ny": 61, "nx": 47, "dtype": "float64"}, (61, 47), 300, "laplacian", GREY),

@@ -13,12 +13,12 @@ from bokeh.palettes import Inferno256, Magma256, Viridis256
 from app.plots import PALETTES, palette
 from compute.display import palettes
 from compute.export.film import Film, Key, film_of
-from compute.export.scene import APART, Look, Scene, SceneError, coloured, read, scene_of
+from compute.export.scene import APART, Scene, SceneError, Style, coloured, read, scene_of
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.place import center_between, zoom_between
 
 SCENE = Scene(
-    "mandelbrot", {"center": ("-0.75", "0.1"), "zoom": "3e0", "samples": 2}, (45, 80), look=Look("Magma", True)
+    "mandelbrot", {"center": ("-0.75", "0.1"), "zoom": "3e0", "samples": 2}, (45, 80), look=Style("Magma", True)
 )
 TARGET = ("-0.743643887037158704752191506114774", "0.131825904205311970493132056385139")
 ZOOM = Film(
@@ -187,10 +187,10 @@ def test_palettes_are_the_ones_that_everybody_knows_by_the_name(name, known):
 
 def test_levels_are_coloured_from_the_top_down_and_turned():
     levels = np.array([[0, 254], [127, 255]], np.uint8)
-    plain = coloured(levels, Look("Grey"))
+    plain = coloured(levels, Style("Grey"))
     assert plain[1].tolist() == [[0, 0, 0], [254, 254, 254]] or plain[1, 1].min() > 250
     assert plain[0, 1].tolist() == list(APART)
-    reverse = coloured(levels, Look("Grey", reverse=True))
+    reverse = coloured(levels, Style("Grey", reverse=True))
     assert reverse[1].tolist() == plain[1, ::-1].tolist()
-    turned = coloured(levels, Look("Grey", offset=0.5))
+    turned = coloured(levels, Style("Grey", offset=0.5))
     assert 110 < turned[1, 0, 0] < 145

@@ -133,7 +133,8 @@ def signatures(file: Path):
     tree = ast.parse(file.read_text(encoding="utf-8"))
     return {
         each.name: [argument.arg for argument in each.args.args]
-        for each in tree.body if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")
+        for each in tree.body
+        if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")
     }
 
 
@@ -150,6 +151,7 @@ def test_every_backend_has_the_functions_of_the_reference_with_the_same_argument
 # -- the wave equation: what theory says
 
 TOLERANCE = {"float64": 1e-11, "float32": 1e-3}  # relative L2; a rounding grows with the steps
+
 
 @pytest.mark.parametrize(("edges", "p", "q"), [("fixed", 3, 2), ("free", 1, 4), ("fixed", 1, 1)])
 @pytest.mark.parametrize(("backend", "dtype"), [(b, d) for b in ("cpu_numpy", "cpu_numba") for d in TOLERANCE])

@@ -152,7 +152,7 @@ class CrossoverView(LabView):
             self.roofline.show(way_styles(self.model.ways))
         elif self.view == "lesson":
             self._about.object = self.model.workload.about
-        self._hear_trap()
+        self._show_trap()
 
     def tick(self) -> None:
         """Show, a few times a second, what follows no frame."""
@@ -176,7 +176,7 @@ class CrossoverView(LabView):
         if not self.running:
             self.session.step()
 
-    def _hear_trap(self) -> None:
+    def _show_trap(self) -> None:
         """Show what the programs of a trap saw, if the newest frame brings it."""
         latest = self.session.latest
         result = picture.tried(latest) if latest is not None else None

@@ -17,7 +17,7 @@ from app.plots import AMOUNTS, SIGNED
 from app.session import Session
 from app.widgets import FULL, ValueWidgets, icon
 from compute.engine import messages
-from compute.export.scene import Look
+from compute.export.scene import Style
 from compute.labs.diffusion.scheme import WRONG_VARIANTS
 
 SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192)}
@@ -49,13 +49,13 @@ class DiffusionControls(Controls):
         self.keys = transport.keys | {UNDO: transport.undo.press}
         self.panel = column(transport.panel, accordion(groups, opened=(0, 1)))
 
-    def style(self, part: str) -> Look:
+    def style(self, part: str) -> Style:
         """The palette of the field or of the Laplacian."""
         return self.display.style(part)
 
-    def apply_style(self, look: Look, part: str) -> None:
+    def apply_style(self, style: Style, part: str) -> None:
         """Take over a palette."""
-        self.display.apply_style(look, part)
+        self.display.apply_style(style, part)
 
     def present(self, on: bool, cramped: bool) -> None:
         """A low window has no room for the curves beside large type."""
@@ -173,14 +173,14 @@ class DiffusionDisplay(ValueWidgets):
         select.param.watch(lambda event: self.session.later(self._recolour), "value")
         return select
 
-    def style(self, part: str) -> Look:
+    def style(self, part: str) -> Style:
         """How the picture `part` is coloured."""
-        return Look(self.palettes.get(part, self.palettes["field"]).value, self.reverse.value)
+        return Style(self.palettes.get(part, self.palettes["field"]).value, self.reverse.value)
 
-    def apply_style(self, look: Look, part: str) -> None:
+    def apply_style(self, style: Style, part: str) -> None:
         """Colour the picture `part`, the field for "", like that."""
-        self.palettes.get(part, self.palettes["field"]).value = look.palette
-        self.reverse.value = look.reverse
+        self.palettes.get(part, self.palettes["field"]).value = style.palette
+        self.reverse.value = style.reverse
 
     def _recolour(self) -> None:
         for name, select in self.palettes.items():

@@ -68,9 +68,9 @@ class InitialField:
 
     def on_event(self, event: messages.Event) -> bool:
         """Take an engine event; return whether it is about the file, so that the file's field says it now."""
-        if not self._awaited or not isinstance(event, (messages.Refused, messages.Restarted)):
+        if not self._awaited or not isinstance(event, (messages.Refused, messages.EngineRestarted)):
             return False
-        if isinstance(event, messages.Restarted):
+        if isinstance(event, messages.EngineRestarted):
             self._awaited = ""
             self.upload.refuse(RESTARTED)
             return False  # the restart itself is told, too

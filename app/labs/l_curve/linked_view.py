@@ -46,9 +46,9 @@ class PlotPointer:
         self._place: tuple[float, float] | None = None
         self.streams = [SingleTap(source=element), Draw(source=element)]
         for stream in self.streams:
-            stream.add_subscriber(self._hear)
+            stream.add_subscriber(self._on_stream)
 
-    def _hear(self, x: Any = None, y: Any = None, **more: Any) -> None:
+    def _on_stream(self, x: Any = None, y: Any = None, **more: Any) -> None:
         if x is not None and y is not None and isfinite(x) and isfinite(y):
             if self._place is None:
                 self._document.add_next_tick_callback(self._pass_on)

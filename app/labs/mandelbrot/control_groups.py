@@ -20,7 +20,7 @@ from app.plots import AMOUNTS, SIGNED
 from app.session import Session
 from app.theme import stylesheet
 from app.widgets import FULL, ValueWidgets
-from compute.export.scene import Look
+from compute.export.scene import Style
 from compute.frames import Frame
 
 FEWEST, MOST = 1, 7  # log10 of the slider's ends; more can be typed
@@ -200,14 +200,14 @@ class MandelbrotDisplay(ValueWidgets):
     def _recolour(self) -> None:
         self.colours.choose(self.palette.value, self.reverse.value)
 
-    def style(self) -> Look:
+    def style(self) -> Style:
         """The palette, and how far it is turned where it stands still."""
-        return Look(self.palette.value, self.reverse.value, float(self.offset.value))
+        return Style(self.palette.value, self.reverse.value, float(self.offset.value))
 
-    def apply_style(self, look: Look) -> None:
+    def apply_style(self, style: Style) -> None:
         """Take over a palette, standing still."""
         self.cycle.value = 0.0
-        self.palette.value, self.reverse.value, self.offset.value = look.palette, look.reverse, look.offset
+        self.palette.value, self.reverse.value, self.offset.value = style.palette, style.reverse, style.offset
 
     def turn(self) -> None:
         """Start or stop cycling the palette."""

@@ -15,7 +15,7 @@ from app.labs.mandelbrot.places import PlaceGroup
 from app.notices import Notices
 from app.session import Session
 from app.widgets import FULL, icon
-from compute.export.scene import Look
+from compute.export.scene import Style
 from compute.labs.mandelbrot.scenes import REASONS
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS, Landmark
 
@@ -46,13 +46,13 @@ class MandelbrotControls(Controls):
         self.panel = column(self._steps(), accordion(groups, opened=(0,)), self.places.goto.panel)
         self._connect()
 
-    def style(self, part: str) -> Look:
+    def style(self, part: str) -> Style:
         """The palette and how far it is turned."""
         return self.display.style()
 
-    def apply_style(self, look: Look, part: str) -> None:
+    def apply_style(self, style: Style, part: str) -> None:
         """Take over a palette."""
-        self.display.apply_style(look)
+        self.display.apply_style(style)
 
     def present(self, on: bool, cramped: bool) -> None:
         """A low window has no room for the histogram beside large type."""

@@ -166,13 +166,13 @@ class Gallery(JSComponent):
     def __init__(self, picked: Callable[[int], object], dropped: Callable[[int], object], **params: Any) -> None:
         super().__init__(sizing_mode="stretch_width", margin=(4, 8), **params)
         self._picked, self._dropped = picked, dropped
-        self.on_msg(self._hear)
+        self.on_msg(self._on_message)
 
     def show(self, bookmarks: Sequence[Bookmark]) -> None:
         """Show these."""
         self.items = [{"title": b.title, "picture": b.picture, "own": b.own} for b in bookmarks]
 
-    def _hear(self, message: Any) -> None:
+    def _on_message(self, message: Any) -> None:
         data = getattr(message, "data", message)
         if not isinstance(data, dict):
             return

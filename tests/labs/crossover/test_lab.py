@@ -10,7 +10,7 @@ import pytest
 
 from compute.backends import Backend, backend
 from compute.devices import Host
-from compute.engine import Closed, Refused, Supervisor
+from compute.engine import LabClosed, Refused, Supervisor
 from compute.labs.crossover import Crossover, lab, picture, recorded, results
 from compute.labs.crossover import sweep as sweeps
 from compute.labs.crossover.plan import Point, SweepPlan
@@ -282,6 +282,6 @@ def test_it_lives_in_an_engine_beside_another_lab():
         assert again.facts["progress"] < 1
         for end in (client, other):
             end.handle.close()
-            end.wait(Closed)
+            end.wait(LabClosed)
     finally:
         engine.close()

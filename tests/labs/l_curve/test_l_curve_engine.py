@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 
-from compute.engine import Closed, Refused, Restarted
+from compute.engine import EngineRestarted, LabClosed, Refused
 from compute.labs.l_curve import LCurve
 from tests.engine.faulty import Client
 
@@ -18,7 +18,7 @@ def client(engine):
     client.handle.run()
     yield client
     client.handle.close()
-    client.wait(Closed)
+    client.wait(LabClosed)
 
 
 def done(frame):
@@ -65,7 +65,7 @@ def test_a_file_is_taken_and_a_bad_one_leaves_everything(client):
     np.savez(buffer, A=np.diag(np.geomspace(1, 1e-3, 17)), b=np.ones(17))
     client.handle.update(problem="own", options={"matrix": buffer.getvalue()})
     assert client.wait_frame(lambda frame: frame.facts["columns"] == 17 and done(frame)).facts["converged"] == 1
-    assert client.of(Restarted) == []
+    assert client.of(EngineRestarted) == []
 
 
 def test_a_picture_comes_through(client):

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from compute.engine import Closed, FrameReady, Refused, Restarted, SnapshotTaken
+from compute.engine import EngineRestarted, FrameReady, LabClosed, Refused, SnapshotTaken
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.views import VIEWS
 from tests.engine.faulty import Client
@@ -23,7 +23,7 @@ def client(engine):
     client.handle.run()
     yield client
     client.handle.close()
-    client.wait(Closed)
+    client.wait(LabClosed)
 
 
 def finished(frame):
@@ -48,7 +48,7 @@ def test_a_new_view_drops_an_endless_one(client):
     client.wait_frame(lambda frame: frame.facts["limit"] > 1000 and not finished(frame))
     client.handle.update(zoom="1", max_iterations=100, shortcuts=True)
     client.wait_frame(lambda frame: finished(frame) and frame.facts["limit"] == 100)
-    assert client.of(Restarted) == []
+    assert client.of(EngineRestarted) == []
 
 
 def test_a_deep_view_is_reached_and_bad_values_leave_it(client):

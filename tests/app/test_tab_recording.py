@@ -13,7 +13,7 @@ import pytest
 
 from app import session as module
 from app.session import Session
-from compute.engine import Broken, Recorded, Refused, Supervisor
+from compute.engine import EngineBroken, Recorded, Refused, Supervisor
 from compute.engine.recording_store import RecordingStore
 from tests.engine.faulty import Faulty, running
 
@@ -79,7 +79,7 @@ def test_a_recording_goes_on_where_the_lab_goes(tab, tmp_path):
     tab.until(lambda: len(tape.numbers()) > 40)
     tab.session.change(text="b")
     tab.until(lambda: tab.session.phase == "running")
-    moved = tab.session._taping._news
+    moved = tab.session._recording._news
     assert moved.frames < 150  # it was interrupted, and nobody was told
     assert tab.last is None
     assert tab.session.recording
@@ -110,7 +110,7 @@ def test_where_an_engine_gives_up_the_recording_ends_with_words(tab, tmp_path, m
     tab.until(lambda: [news for news in tab.heard if isinstance(news, Recorded)])
     tab.session._handle.stop_recording = lambda: None
     monkeypatch.setattr(module, "HOST", "host:a")  # which waits to be tried again
-    tab.session._react(tab.session._key, Broken("the sky fell"))
+    tab.session._react(tab.session._key, EngineBroken("the sky fell"))
     tab.until(lambda: tab.last)
     assert tab.last.ended == "the engine gave up: the sky fell"
     assert tab.last.frames == 1
