@@ -13,7 +13,7 @@ from app.controls import ComputeControls
 from app.lab_view import first_values, parts_of
 from app.labs.crossover.controls import WayControls
 from app.labs.crossover.sweep_view_model import SweepViewModel
-from app.session import Session
+from app.session import Session, host_values
 from compute import LABS
 from compute.backends import BACKENDS, Backend, backend, preferred
 from compute.comparison.contest import Contestant, pairing
@@ -93,6 +93,12 @@ def test_the_page_says_with_what_it_opens(ready):
     assert machine.backend.helper_text == "CUDA C is the best that is ready here: the page opens with it."
     ready(CPU)
     assert ComputeControls(session(Diffusion)).backend.helper_text.startswith("Numba is the best that is ready here")
+
+
+def test_what_goes_back_to_the_host_goes_to_what_is_ready_there(ready):
+    for names in (["cpu_numpy"], ["cpu_numpy", *GPU]):  # Numba cannot be used here, and no GPU is the host
+        ready(names)
+        assert host_values(Diffusion, {"backend": "gpu_cupy"}) == {"backend": "cpu_numpy"}
 
 
 @pytest.mark.parametrize("selected", ALL)

@@ -71,6 +71,8 @@ def test_cells_that_become_larger_stay_sharp():
     picture = render.fitted(np.arange(12, dtype=np.uint8).reshape(2, 2, 3), (4, 6))
     assert (picture[:2, :3] == [0, 1, 2]).all()
     assert (picture[2:, 3:] == [9, 10, 11]).all()
+    means = render.fitted(np.uint8([[[0] * 3, [100] * 3, [200] * 3, [100] * 3]] * 2), (4, 2))  # taller, and less wide
+    assert (means == np.uint8([[[50] * 3, [150] * 3]] * 4)).all()
 
 
 @pytest.mark.parametrize(
