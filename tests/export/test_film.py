@@ -71,8 +71,9 @@ def test_cells_that_become_larger_stay_sharp():
     picture = render.fitted(np.arange(12, dtype=np.uint8).reshape(2, 2, 3), (4, 6))
     assert (picture[:2, :3] == [0, 1, 2]).all()
     assert (picture[2:, 3:] == [9, 10, 11]).all()
-    means = render.fitted(np.uint8([[[0] * 3, [100] * 3, [200] * 3, [100] * 3]] * 2), (4, 2))  # taller, and less wide
-    assert (means == np.uint8([[[50] * 3, [150] * 3]] * 4)).all()
+    row = np.uint8([[grey] * 3 for grey in (0, 100, 200, 100, 50, 150)])
+    means = render.fitted(np.stack([row, row]), (4, 3))  # taller, less wide
+    assert (means == np.uint8([[[grey] * 3 for grey in (50, 150, 100)]] * 4)).all()
 
 
 @pytest.mark.parametrize(
