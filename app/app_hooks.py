@@ -12,7 +12,7 @@ def on_server_loaded(server_context: Any) -> None:
     """Called before the first request."""
     from app import access, admission, log_bounds, message_bounds, panel_workarounds, system_card
     from compute import scratch
-    from compute.bench.roof import roof
+    from compute.measure.machine_roofs import machine_roofs
 
     scratch.settle()
     access.install()
@@ -21,4 +21,4 @@ def on_server_loaded(server_context: Any) -> None:
     log_bounds.install()
     panel_workarounds.begin_housekeeping()
     system_card.find_machine()
-    roof().start(then=admission.session_limiter().warm)  # measured before anything else loads the machine
+    machine_roofs().start(then=admission.session_limiter().warm)  # measured before anything else loads the machine

@@ -1,7 +1,7 @@
 """CPU against GPU, live: one large number, then the evidence for it.
 
-What is compared and when a speed-up may be shown is decided by compute.comparison; here it is asked for, four times a
-second, and drawn. Recorded and cited figures have blocks of their own and never meet a measured median.
+What is compared and when a speed-up may be shown is decided by compute.measure.comparison; here it is asked for, four
+times a second, and drawn. Recorded and cited figures have blocks of their own and never meet a measured median.
 """
 
 from __future__ import annotations
@@ -29,15 +29,13 @@ from app.admission import session_limiter
 from app.curve_plots import bokeh_figure
 from app.theme import ASSETS, LIGHT, colours, keep_type, stylesheet
 from compute.backends import backend
-from compute.bench.roof import roof
-from compute.bench.workload import has_workload
-from compute.comparison.contest import Verdict, shared_book
-from compute.comparison.live import Comparison
-from compute.comparison.saved import Shown, as_csv, as_json, as_pyperf, as_trace
-from compute.comparison.slower import why_slower
 from compute.frames import Frame
-from compute.record import Recorded, library
-from compute.timings import Spread, Window
+from compute.measure.comparison import Comparison
+from compute.measure.live_record import Shown, as_csv, as_json, as_pyperf, as_trace
+from compute.measure.machine_roofs import machine_roofs
+from compute.measure.records import Recorded, library
+from compute.measure.statistics import Spread, Window
+from compute.measure.verdict import Verdict, shared_results, why_slower
 
 if TYPE_CHECKING:
     from app.session import Session
@@ -51,13 +49,13 @@ AT_WORK = ("running", "paused")  # states of a session in which something may be
 class Readout:
     """The right column of one session. `frame`, `tick`, `event` and `close` belong to the document's loop.
 
-    A lab whose folder has no benchmark.py is not compared: then the parts of a live frame are all there is.
+    A lab whose benchmark has no rules is not compared: then the parts of a live frame are all there is.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        name = session.lab.LAB
-        self._comparison = Comparison(name, self._open, shared_book()) if has_workload(name) else None
+        name, rules = session.lab.LAB, session.lab.benchmark().rules
+        self._comparison = Comparison(name, rules, self._open, shared_results()) if rules else None
         self._window = Window()
         self._fresh: list[float] = []  # seconds of the frames since the last tick, a step or in all
         self._setting: tuple[Any, ...] = ()
@@ -79,7 +77,7 @@ class Readout:
         """One painted frame, its timing complete with the delivery."""
         self._window.add(frame.timing)
         if self._comparison:
-            self._comparison.witness(frame.timing)
+            self._comparison.record_live(frame.timing)
         if not frame.timing.first_call:
             self._fresh.append(frame.timing.step_seconds if self._stepwise else frame.timing.compute)
 
@@ -88,7 +86,7 @@ class Readout:
         session, now = self._session, time.monotonic()
         if session.latest is None or session.phase not in AT_WORK:
             return
-        roof().start()
+        machine_roofs().start()
         if self._comparison:
             self._comparison.follow(session.values)
             self._comparison.tick()
@@ -155,7 +153,7 @@ class Readout:
         if self._comparison is None:
             return nan
         beside = self._comparison.roof(engine, dtype)
-        return beside if isfinite(beside) else roof().rate(engine, self._comparison.rules.rate.roof, dtype)
+        return beside if isfinite(beside) else machine_roofs().rate(engine, self._comparison.rules.rate.roof, dtype)
 
     def _evidence(self, verdict: Verdict | None) -> str:
         """The headline, the live picture's facts, and the ways with their bars."""
@@ -165,7 +163,7 @@ class Readout:
         dtype, step = rules.dtype(values), rules.rate.step
         names = {"cpu": "host", "gpu": f"cuda:{values.get('device_index', 0)}"}
         rates = {kind: self._roof(name, dtype) for kind, name in names.items()}
-        caches = {kind: roof().caches(name) for kind, name in names.items()}
+        caches = {kind: machine_roofs().caches(name) for kind, name in names.items()}
         roofs = html.Roofs(rates, caches, rules.held(values))
         told = rules.facts(values, latest, rates[self._kind]) if latest else ()
         facts = html.facts(told, rules.rate, roofs, self._kind)
@@ -174,11 +172,11 @@ class Readout:
         blocks = ""
         if drawing is None or drawing.beside:
             blocks = f"<h3>{rules.rate.unit}, logarithmic</h3>{html.ways(standings, rules.rate, dtype, roofs)}"
-            if standings and all(standing.contestant.kind == "cpu" for standing in standings):
+            if standings and all(standing.variant.kind == "cpu" for standing in standings):
                 blocks += html.others(rules.elsewhere(values, recorded_figures()))
         if drawing is not None:
             blocks += html.chart(drawing, standings, step)
-        why = why_slower(verdict, roof().waking) if verdict else ""
+        why = why_slower(verdict, machine_roofs().waking) if verdict else ""
         return f"{html.headline(verdict, why)}{facts}{blocks}{html.first_calls(standings)}"
 
 

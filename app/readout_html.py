@@ -12,12 +12,13 @@ from html import escape
 from math import isfinite, log10, nan
 
 from compute.backends import backend
-from compute.bench.caches import Cache, above
-from compute.bench.rates import Rate
-from compute.comparison.contest import Agreement, Standing, Verdict
-from compute.comparison.rules import Chart, Fact
-from compute.record import Recorded
-from compute.timings import PARTS, Measurement, SpeedUp
+from compute.measure.agreement import Agreement
+from compute.measure.rates import Cache, Rate, why_above_roof
+from compute.measure.records import Recorded
+from compute.measure.rules import Chart, Fact
+from compute.measure.statistics import Measurement, SpeedUp
+from compute.measure.timing import PARTS
+from compute.measure.verdict import Standing, Verdict
 
 LOWEST, HIGHEST = 1e7, 1e13  # cells or iterations a second at the two ends of the bars
 PART_NAMES = {"launch": "launch", "compute": "compute", "levels": "levels", "transfer": "copy", "delivery": "delivery"}
@@ -90,7 +91,7 @@ class Roofs:
 
     def share(self, percent_: float, kind: str, rate: Rate) -> str:
         """`percent_` in words, with the reason beside it where it is more than 100; as HTML."""
-        why = above(percent_, self.held, self.caches.get(kind, ()), rate.saves)
+        why = why_above_roof(percent_, self.held, self.caches.get(kind, ()), rate.saves)
         return f"{percent(percent_)} of {ROOFS[rate.roof]}" + (f" ({escape(why)})" if why else "")
 
 
@@ -129,7 +130,7 @@ def _why(fact: Fact, rate: Rate, roofs: Roofs, kind: str) -> str:
     """Beside a share of a roof that is more than 100 %: the reason."""
     if fact.kind != "percent" or isinstance(fact.value, str):
         return ""
-    why = above(fact.value, roofs.held, roofs.caches.get(kind, ()), rate.saves)
+    why = why_above_roof(fact.value, roofs.held, roofs.caches.get(kind, ()), rate.saves)
     return f" ({escape(why)})" if why else ""
 
 
@@ -151,7 +152,7 @@ def parts(measurement: Measurement | None, kind: str, frames_per_second: float) 
 def first_calls(standings: Iterable[Standing]) -> str:
     """The first calls, apart from everything else."""
     known = [
-        f"{escape(standing.contestant.label)} {duration(standing.measurement.first_call)}"
+        f"{escape(standing.variant.label)} {duration(standing.measurement.first_call)}"
         for standing in standings
         if standing.measurement is not None and isfinite(standing.measurement.first_call)
     ]
@@ -159,29 +160,29 @@ def first_calls(standings: Iterable[Standing]) -> str:
 
 
 def _way(standing: Standing, rate: Rate, dtype: str, roofs: Roofs) -> str:
-    contestant, measurement = standing.contestant, standing.measurement
+    variant, measurement = standing.variant, standing.measurement
     name = named(standing)
     if measurement is None:
         words = standing.note or ("results disagree" if standing.agreement and not standing.right else "measuring")
-        return f"<div class='way {contestant.kind}'>{_line(name, '')}<p class='quiet'>{escape(words)}</p></div>"
+        return f"<div class='way {variant.kind}'>{_line(name, '')}<p class='quiet'>{escape(words)}</p></div>"
     step, cells, speed = measurement.step, measurement.cells, measurement.cells_per_second
     bar = _bar(speed, cells / step.q3, cells / step.q1)
     noisy = " <span class='noisy'>noisy</span>" if measurement.noisy else ""
     spread = f"{duration(step.median)} a {rate.step} ({span(step.q1, step.q3)}), n&nbsp;{step.n}{noisy}"
-    roof = roofs.rates.get(contestant.kind, nan)
-    share = f", {roofs.share(rate.percent(speed, dtype, roof), contestant.kind, rate)}" if isfinite(roof) else ""
+    roof = roofs.rates.get(variant.kind, nan)
+    share = f", {roofs.share(rate.percent(speed, dtype, roof), variant.kind, rate)}" if isfinite(roof) else ""
     unit, size = COUNTED[rate.counted]
     counted = f"{figure(rate.counted_per_second(speed, dtype) / size)}&nbsp;{unit}{share}"
     counted = f"<span title='{escape(NEEDS[rate.counted])}'>{counted}</span>"
     rates = f"{thousands(measurement.steps_per_second)}&nbsp;{rate.step}s/s, {counted}"
     lines = f"<p>{spread}</p><p class='quiet'>{rates}</p>"
-    return f"<div class='way {contestant.kind}'>{_line(name, giga(speed))}{bar}{lines}</div>"
+    return f"<div class='way {variant.kind}'>{_line(name, giga(speed))}{bar}{lines}</div>"
 
 
 def named(standing: Standing) -> str:
-    """A contestant with its threads."""
-    threads = standing.contestant.threads
-    return standing.contestant.label + (f", {threads} thread{'s' * (threads != 1)}" if threads else "")
+    """A variant with its threads."""
+    threads = standing.variant.threads
+    return standing.variant.label + (f", {threads} thread{'s' * (threads != 1)}" if threads else "")
 
 
 def _agreement(agreement: Agreement | None) -> str:
@@ -279,9 +280,9 @@ TICKS = {1e-5: "10 µs", 1e-3: "1 ms", 1e-1: "0.1 s", 10.0: "10 s"}
 
 def chart(what: Chart, standings: Iterable[Standing], step: str) -> str:
     """The bars, longest time last; a way that is not right, or not measured yet, has words in time_place of a bar."""
-    mine = [standing for standing in standings if standing.contestant in what.ways]
+    mine = [standing for standing in standings if standing.variant in what.ways]
     known = [standing for standing in mine if standing.measurement is not None]
-    bars = [(_seconds(standing), _measured(standing, what.reasons.get(standing.contestant, ""))) for standing in known]
+    bars = [(_seconds(standing), _measured(standing, what.reasons.get(standing.variant, ""))) for standing in known]
     bars += [(figure.step, _figure(figure, what)) for figure in what.figures]
     waiting = "".join(_waiting(standing) for standing in mine if standing.measurement is None)
     rows = "".join(row for _, row in sorted(bars, key=lambda bar: bar[0]))
@@ -307,14 +308,14 @@ def _measured(standing: Standing, reason: str) -> str:
     whisker = f"<u style='left:{start:.2f}%;width:{end - start:.2f}%'></u>"
     noisy = " <span class='noisy'>noisy</span>" if standing.measurement and standing.measurement.noisy else ""
     title = f"{span(step.q1, step.q3)}, n {step.n}".replace("&nbsp;", " ")
-    return _row(named(standing), standing.contestant.kind, "measured", step.median, title, reason, whisker, noisy)
+    return _row(named(standing), standing.variant.kind, "measured", step.median, title, reason, whisker, noisy)
 
 
 def _figure(figure: Recorded, what: Chart) -> str:
     if figure.cited:
         return _row(f"{figure.variant}, cited", _kind(figure), "cited", figure.step, figure.cited)
     name = f"{backend(figure.backend).label}, {figure.variant}" + (f", {figure.dtype}" if figure.dtype != USUAL else "")
-    reasons = {(way.backend, way.variant): text for way, text in what.reasons.items()}
+    reasons = {(way.backend, way.name): text for way, text in what.reasons.items()}
     title = f"recorded {figure.date} on {figure.machine}, not measured here"
     reason = reasons.get((figure.backend, figure.variant), "")
     return _row(name, _kind(figure), "recorded", figure.step, title, reason)
@@ -323,7 +324,7 @@ def _figure(figure: Recorded, what: Chart) -> str:
 def _waiting(standing: Standing) -> str:
     words = standing.note or ("results disagree" if standing.agreement and not standing.right else "measuring")
     text = f"<b>{escape(named(standing))}</b><span>{escape(words)}</span>"
-    return f"<div class='race {standing.contestant.kind}'><div class='line'>{text}</div></div>"
+    return f"<div class='race {standing.variant.kind}'><div class='line'>{text}</div></div>"
 
 
 def _row(

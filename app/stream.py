@@ -31,7 +31,7 @@ from bokeh.model import DataModel
 from bokeh.models import ColumnDataSource, CustomJS
 
 from compute.frames import Frame
-from compute.spans import Span
+from compute.measure.timing import Span
 
 if TYPE_CHECKING:
     from app.session import Session

@@ -20,9 +20,9 @@ from bokeh.document import Document
 
 from app.theme import ASSETS, CARD, stylesheet
 from app.widgets import icon
-from compute.comparison.saved import provenance
 from compute.devices import cpu_count
-from compute.sampler import PERIOD, SPAN, Sampler, sampler
+from compute.measure.conditions import PERIOD, SPAN, Sampler, sampler
+from compute.measure.live_record import provenance
 from compute.system import CpuReading, GpuReading, GpuUser, Reading
 
 UNKNOWN = "n/a"

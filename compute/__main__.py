@@ -19,25 +19,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from compute import info, machine, plugins, record
-from compute.backends import BACKENDS, BackendUnavailable, backend
+from compute import info, plugins
+from compute.backends import BackendUnavailable
 from compute.export import benchmark as export_benchmark
 from compute.export import commands as export_commands
 from compute.labs import outside
+from compute.measure import commands as measure_commands
+from compute.measure.commands import OK
 from compute.plugins import PluginError
 
 FILES = ("--lab", "--save", "--csv", "--pyperf", "--trace", "--compare", "--out")  # options whose value is a path
-OK, DISAGREED, BAD_INPUT, INTERRUPTED, ENDED = 0, 1, 2, 130, 143
-LONGEST_BUDGET = 3600.0  # seconds
-WIDTH = 150  # columns of the tables where the output is no terminal
-
-
-class InputError(Exception):
-    """Something the user can put right; the text says what and how."""
+BAD_INPUT, INTERRUPTED, ENDED = 2, 130, 143
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _ending_in_order():
             return int(chosen.run(chosen, shlex.join(["fieldlab", *without_paths(arguments)])))
-    except (InputError, ValueError, BackendUnavailable, OSError) as error:
+    except (ValueError, BackendUnavailable, OSError) as error:
         print(f"fieldlab: {error}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt as stop:
@@ -137,41 +132,17 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     if arguments[:2] == ["bench", export_benchmark.NAME]:
         export_benchmark.add(commands)
     else:
-        _add_bench(commands, arguments)
+        measure_commands.add_bench(commands, arguments)
     export_commands.add_render(commands)
     export_commands.add_sweep(commands)
     return parser
-
-
-def _add_bench(commands: Any, arguments: Sequence[str]) -> None:
-    bench = commands.add_parser("bench", help="check and time every way to compute a lab", allow_abbrev=False)
-    bench.add_argument("lab", help="for example diffusion; or export: encoders and workers")
-    for option in _own_options(arguments):
-        bench.add_argument(f"--{option.name}", type=_list, help=option.help)
-    bench.add_argument("--backends", type=_list, help=f"some of {','.join(b.name for b in BACKENDS)} (default: all)")
-    bench.add_argument("--dtypes", type=_list, help="some of the lab's dtypes (default: all)")
-    bench.add_argument("--budget", type=_seconds, default=60.0, help="seconds of sampling in all (default 60)")
-    bench.add_argument("--json", action="store_true", help="print the record as JSON instead of tables")
-    _add_files(bench)
-    bench.set_defaults(run=_bench)
-
-
-def _add_files(bench: argparse.ArgumentParser) -> None:
-    """The options of `bench` that name a file."""
-    bench.add_argument("--csv", type=Path, metavar="FILE", help="write a table, units in the column names")
-    bench.add_argument("--pyperf", type=Path, metavar="FILE", help="write every sample for `python -m pyperf stats`")
-    bench.add_argument("--trace", type=Path, metavar="FILE", help="write a timeline that ui.perfetto.dev opens")
-    bench.add_argument("--compare", type=Path, metavar="FILE", help="show an older record's times beside this run's")
-    bench.add_argument(
-        "--save", nargs="?", const="", metavar="FILE", help="to assets/timings/<machine>-<lab>.json, or FILE"
-    )
 
 
 def _serve(chosen: argparse.Namespace, _command: str) -> int:
     """Become the server: its signals, its log and its exit code are then the command's."""
     app = find_spec("app")
     if app is None or not app.submodule_search_locations:
-        raise InputError("the package app is not installed: install fieldlab")
+        raise ValueError("the package app is not installed: install fieldlab")
     origins = [f"localhost:{chosen.port}", *chosen.origin] if chosen.origin else []  # naming one replaces the default
     named = [part for origin in origins for part in ("--allow-websocket-origin", origin)]
     folder = app.submodule_search_locations[0]
@@ -186,128 +157,6 @@ def _info(chosen: argparse.Namespace, _command: str) -> int:
     else:
         info.show(found, Console(soft_wrap=True))
     return OK
-
-
-def _bench(chosen: argparse.Namespace, command: str) -> int:
-    from compute.bench import compare, exports, progress, report, run, tables
-
-    plan, work = _plan(chosen)
-    target = _target(chosen.save, chosen.lab)
-    files = {name: getattr(chosen, name) for name in exports.WRITERS if getattr(chosen, name)}
-    _require_apart([*files.values(), target])
-    old = record.load(chosen.compare) if chosen.compare else None
-    if old:
-        compare.require_lab(old, chosen.lab)
-    with progress.shown(Console(stderr=True)) as say:
-        results = run.Bench(plan, say).run()
-    document = report.as_record(results, plan, command, work)
-    compared = compare.compare(old, document, results.rows) if old else None
-    if chosen.json:
-        printed = document | ({"comparison": compared.as_record()} if compared else {})
-        print(json.dumps(printed, indent=1, ensure_ascii=False, allow_nan=False))
-    else:
-        out = Console()
-        out = out if out.is_terminal else Console(width=WIDTH)
-        tables.show(results, work, out)
-        if compared:
-            compare.show(compared, work.RATE.step, out)
-    if target:
-        print(f"saved {record.save(document, target)}", file=sys.stderr)
-    for name, path in files.items():
-        exports.WRITERS[name](document, results, work, path)
-        print(f"wrote {path}", file=sys.stderr)
-    return DISAGREED if any(row.status in ("disagrees", "failed") for row in results.rows) else OK
-
-
-def _plan(chosen: argparse.Namespace) -> tuple[Any, Any]:
-    """The plan that the arguments ask for, and the lab's workload."""
-    from compute.bench.rows import Plan
-    from compute.bench.workload import workload_of
-
-    work = workload_of(chosen.lab)
-    dtypes = _some_of("--dtypes", chosen.dtypes, work.DTYPES) or work.DTYPES
-    own = {option.name: _parsed(option, getattr(chosen, option.name)) for option in work.OPTIONS}
-    names = _some_of("--backends", chosen.backends, tuple(b.name for b in BACKENDS))
-    if names and all(backend(name).missing for name in names):
-        reasons = "; ".join(f"{name}: {backend(name).missing}. {backend(name).install}" for name in names)
-        raise InputError(f"none of the backends asked for is here. {reasons}")
-    names = names or tuple(b.name for b in BACKENDS)
-    with_gpu = any(backend(name).device == "cuda" and not backend(name).missing for name in names)
-    cases = tuple(work.cases(own, dtypes, with_gpu))
-    return Plan(chosen.lab, cases, names, chosen.budget, listen=chosen.trace is not None), work
-
-
-def _own_options(arguments: Sequence[str]) -> tuple[Any, ...]:
-    """The options of the lab that is to be benched: they are known once its name is."""
-    from compute.bench.workload import has_workload, workload_of
-
-    named = [text for text in arguments[1:2] if arguments[0] == "bench" and has_workload(text)]
-    return workload_of(named[0]).OPTIONS if named else ()
-
-
-def _parsed(option: Any, texts: tuple[str, ...] | None) -> tuple[Any, ...]:
-    """The entries of a lab's own option; () where it was not given."""
-    if texts == ():
-        raise InputError(f"--{option.name}: no {option.name.rstrip('s')} is given")
-    try:
-        return tuple(option.parse(text) for text in texts or ())
-    except ValueError as error:
-        raise InputError(f"--{option.name}: {error}") from error
-
-
-def _target(save: str | None, lab: str) -> Path | None:
-    """Where --save writes; None without it."""
-    if save is None:
-        return None
-    if save:
-        return Path(save)
-    if not (machine.ROOT / "pyproject.toml").is_file():
-        raise InputError("--save: Fieldlab is installed without its source here; name a file: --save FILE.json")
-    return record.timings_folder() / f"{machine.slug(machine.machine())}-{lab}.json"
-
-
-def _require_apart(paths: Sequence[Path | None]) -> None:
-    """Every file can be written, and no two are the same."""
-    named = [path.resolve() for path in paths if path is not None]
-    for path in named:
-        if named.count(path) > 1:
-            raise InputError(f"two options name the same file, {path.name}")
-    for target in paths:
-        _require_writable(target)
-
-
-def _require_writable(path: Path | None) -> None:
-    """Find out before minutes of measuring, not after."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise InputError(f"{path} is a folder, not a file")
-    if path.parent.exists() and not path.parent.is_dir():
-        raise InputError(f"{path.parent} is not a folder")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not machine.writable(path):
-        raise InputError(f"{path} cannot be written")
-
-
-def _some_of(option: str, values: tuple[str, ...] | None, known: Sequence[str]) -> tuple[str, ...]:
-    for value in values or ():
-        if value not in known:
-            raise InputError(f"{option} must be some of {', '.join(known)}, not {value!r}")
-    return tuple(values or ())
-
-
-def _list(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= LONGEST_BUDGET:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0 and up to {LONGEST_BUDGET:.0f}")
-    return value
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import numpy as np
 import psutil
 from numpy.typing import DTypeLike, NDArray
 
-from compute.spans import note
+from compute.measure.timing import note_span
 
 Array = Any  # numpy.ndarray, cupy.ndarray or a Numba device array: the kernels of one backend see one kind only
 
@@ -48,7 +48,7 @@ class HostStopwatch(Stopwatch):
 
     def __exit__(self, *exc: object) -> None:
         self._stop = time.perf_counter()
-        note(self._stop, self._stop - self._start)
+        note_span(self._stop, self._stop - self._start)
 
     def seconds(self) -> float:
         """Seconds between entering and leaving the block."""

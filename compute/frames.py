@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.timings import Timing
+from compute.measure.timing import Timing
 
 Value = TypeVar("Value")
 TOP_LEVEL = 254

@@ -16,7 +16,7 @@ import psutil
 from numpy.typing import DTypeLike, NDArray
 
 from compute.devices import Array, Device, HostStopwatch, Stopwatch
-from compute.spans import note
+from compute.measure.timing import note_span
 
 
 class EventStopwatch(Stopwatch):
@@ -35,7 +35,7 @@ class EventStopwatch(Stopwatch):
         self._events[1].record()
         left = time.perf_counter()
         self.launch = left - self._entered
-        note(left, self.launch, "launch")
+        note_span(left, self.launch, "launch")
 
     def seconds(self) -> float:
         """Seconds between the two events; waits for the second."""
@@ -44,7 +44,7 @@ class EventStopwatch(Stopwatch):
         seconds = 1e-3 * float(self._elapsed(*self._events))
         if not self._told:
             self._told = True
-            note(ended, seconds)
+            note_span(ended, seconds)
         return seconds
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import param
@@ -29,9 +29,12 @@ from compute.devices import Array, Device
 from compute.display.camera import Camera
 from compute.frames import Curve, Frame, Raster, freeze
 from compute.history import GIVEN, Entry, History, StepHistory, plain_history
+from compute.measure.timing import Timing
 from compute.mixing import mixed
 from compute.panels import Panel, plain
-from compute.timings import Timing
+
+if TYPE_CHECKING:
+    from compute.measure.benchmark import Benchmark
 
 RESERVE = 0.1  # part of the free memory left to others when a grid is checked against it
 PICTURE_BYTES = 16 * 2**20  # display buffers and scratch, rounded up
@@ -414,6 +417,13 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     def about(cls) -> str:
         """Equation, method and sources: the text of README.md in the lab's folder, in Markdown."""
         return Path(import_module(cls.PACKAGE).__path__[0], "README.md").read_text(encoding="utf-8")
+
+    @classmethod
+    def benchmark(cls) -> Benchmark:
+        """Return how this lab is checked and timed: BENCHMARK of its folder's benchmark.py, else by its `advance`."""
+        from compute.measure.benchmark import benchmark_of  # it loads Numba and rich
+
+        return benchmark_of(cls)
 
     def _open_device(self) -> None:
         if self.chosen not in self.backends():

@@ -14,7 +14,7 @@ from typing import Any
 
 from compute.engine import messages
 from compute.frames import Frame
-from compute.timings import Timing
+from compute.measure.timing import Timing
 
 TIMING = Timing("cpu_numpy", "", 0, 1)
 

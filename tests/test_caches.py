@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from compute.bench.caches import DISTURBED, Cache, above, gpu_caches, host_caches, size
+from compute.measure.rates import DISTURBED, Cache, bytes_in_words, gpu_caches, host_caches, why_above_roof
 
 CACHES = Cache("L1", 64_000), Cache("L2", 2_000_000), Cache("L3", 32 * 2**20)
 
@@ -55,15 +55,15 @@ def test_a_machine_that_does_not_tell_has_none(tmp_path):
     ],
 )
 def test_the_reason_names_the_smallest_cache_that_holds_the_data(percent, moved, says):
-    assert above(percent, moved, CACHES) == says
-    assert above(percent, moved, reversed(CACHES)) == says
+    assert why_above_roof(percent, moved, CACHES) == says
+    assert why_above_roof(percent, moved, reversed(CACHES)) == says
 
 
 def test_what_a_way_saves_is_said_where_no_cache_holds_the_data():
-    assert above(129, math.nan, CACHES, "three instructions for four") == "three instructions for four"
-    assert above(129, 1e5, CACHES, "three instructions for four").startswith("in cache")
+    assert why_above_roof(129, math.nan, CACHES, "three instructions for four") == "three instructions for four"
+    assert why_above_roof(129, 1e5, CACHES, "three instructions for four").startswith("in cache")
 
 
 def test_sizes_in_words():
-    assert [size(n) for n in (500, 100_000, 2_097_152, 33_554_432, 268_435_456, 1.5e9)] == [
+    assert [bytes_in_words(n) for n in (500, 100_000, 2_097_152, 33_554_432, 268_435_456, 1.5e9)] == [
         "500 bytes", "100 kB", "2.1 MB", "34 MB", "268 MB", "1.5 GB"]  # fmt: skip

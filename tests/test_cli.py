@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from compute import BACKENDS, machine, record
-from compute.__main__ import BAD_INPUT, DISAGREED, OK, main, without_paths
-from compute.bench.rows import Plan
-from compute.bench.run import Bench
-from compute.bench.workload import workload_of
+from compute import BACKENDS, machine
+from compute.__main__ import BAD_INPUT, OK, main, without_paths
 from compute.labs.diffusion import benchmark, cpu_numba, cpu_numpy, scheme
+from compute.measure import records
+from compute.measure.case import BenchPlan
+from compute.measure.commands import DISAGREED, benchmark_named
 
 BOTH = ["--backends", "cpu_numpy,cpu_numba"]
 QUICK = ["bench", "diffusion", "--sizes", "24", *BOTH, "--dtypes", "float32", "--budget", "0.1"]
@@ -26,8 +26,9 @@ QUICK = ["bench", "diffusion", "--sizes", "24", *BOTH, "--dtypes", "float32", "-
 def plan(**changes):
     values = {"sizes": (24,), "dtypes": ("float64",), "edges": ("periodic",)}
     values |= {name: changes.pop(name) for name in list(changes) if name in values}
-    cases = benchmark.cases(values, values["dtypes"], gpu=False)
-    return Plan(**({"lab": "diffusion", "backends": ("cpu_numpy", "cpu_numba"), "budget": 0.1} | changes), cases=cases)
+    cases = benchmark.BENCHMARK.cases(values, values["dtypes"], gpu=False)
+    given = {"lab": "diffusion", "backends": ("cpu_numpy", "cpu_numba"), "budget": 0.1} | changes
+    return BenchPlan(**given, cases=cases)
 
 
 def test_info_in_words(capsys):
@@ -52,7 +53,7 @@ def test_bench_writes_tables_csv_and_a_record_that_can_be_read(capsys, tmp_path)
     saved, table = tmp_path / "here" / "record.json", tmp_path / "table.csv"
     assert main([*QUICK, "--save", str(saved), "--csv", str(table)]) == OK
     assert "24 x 24  float32  zero-flux" in capsys.readouterr().out
-    figures = record.recorded(record.load(saved))
+    figures = records.recorded(records.load(saved))
     assert {figure.backend for figure in figures} == {"cpu_numpy", "cpu_numba"}
     lines = list(csv.DictReader(io.StringIO(table.read_text())))
     assert len(lines) == len(figures)
@@ -62,7 +63,7 @@ def test_bench_writes_tables_csv_and_a_record_that_can_be_read(capsys, tmp_path)
 def test_bench_as_json_has_its_provenance(capsys):
     assert main([*QUICK, "--json"]) == OK
     document = json.loads(capsys.readouterr().out)
-    record.check(document, "stdout")
+    records.check(document, "stdout")
     assert document["command"].startswith("fieldlab bench diffusion")
     assert document["copy_bandwidth"]["host"]["n"] >= 3
     for result in document["results"]:
@@ -145,7 +146,7 @@ def test_a_kernel_wrong_by_design_is_timed_but_never_a_speed_up(monkeypatch):
         out[...] = 0.5 * u
 
     monkeypatch.setattr(cpu_numba, "VARIANTS", {"one-step": cpu_numba.step, "racing": racing})
-    rows = {row.variant: row for row in Bench(plan(backends=("cpu_numba",))).run().rows}
+    rows = {row.variant: row for row in benchmark.BENCHMARK.run(plan(backends=("cpu_numba",))).rows}
     assert rows["racing"].status == "wrong"
     assert rows["racing"].measurement.step.n >= 5
     assert rows["racing"].speed_up is None
@@ -158,7 +159,7 @@ def test_a_way_that_raises_does_not_lose_the_others(monkeypatch):
         raise MemoryError("no more of it")
 
     monkeypatch.setattr(cpu_numba, "VARIANTS", {"planted": broken})
-    rows = {row.backend: row for row in Bench(plan()).run().rows}
+    rows = {row.backend: row for row in benchmark.BENCHMARK.run(plan()).rows}
     assert rows["cpu_numba"].status == "failed"
     assert "no more of it" in rows["cpu_numba"].reason
     assert rows["cpu_numpy"].status == "measured"
@@ -169,12 +170,12 @@ def test_a_result_that_is_not_finite_disagrees(monkeypatch):
         out[...] = np.nan
 
     monkeypatch.setattr(cpu_numba, "VARIANTS", {"planted": poisoned})
-    rows = {row.backend: row for row in Bench(plan()).run().rows}
+    rows = {row.backend: row for row in benchmark.BENCHMARK.run(plan()).rows}
     assert rows["cpu_numba"].status == "disagrees"
 
 
 def test_a_grid_that_would_take_too_long_is_skipped_with_the_reason():
-    rows = Bench(plan(sizes=(24, 1024), budget=1e-6, backends=("cpu_numpy",))).run().rows
+    rows = benchmark.BENCHMARK.run(plan(sizes=(24, 1024), budget=1e-6, backends=("cpu_numpy",))).rows
     assert [row.status for row in rows] == ["measured", "skipped"]
     assert "are allowed" in rows[1].reason
 
@@ -191,7 +192,7 @@ def test_the_exact_modes_are_what_the_reference_steps_to():
 
 def test_large_grids_are_checked_against_the_exact_modes(monkeypatch):
     monkeypatch.setattr(benchmark, "REFERENCE_CELLS", 100)
-    rows = Bench(plan(dtypes=("float32", "float64"))).run().rows
+    rows = benchmark.BENCHMARK.run(plan(dtypes=("float32", "float64"))).rows
     assert all(row.status == "measured" and row.reference.startswith("exact modes") for row in rows)
 
 
@@ -221,9 +222,9 @@ def test_the_commit_is_that_of_a_checkout_alone(monkeypatch, tmp_path):
 
 
 def test_only_labs_with_a_workload_can_be_benched():
-    assert workload_of("diffusion") is benchmark
+    assert benchmark_named("diffusion") is benchmark.BENCHMARK
     with pytest.raises(ValueError, match="nothing to bench"):
-        workload_of("os.path")
+        benchmark_named("os.path")
 
 
 @pytest.mark.parametrize(

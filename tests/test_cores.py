@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from compute.bench import cores
-from compute.bench.cores import move_to_a_quiet_core
+from compute.measure import sampling
+from compute.measure.sampling import move_to_a_quiet_core
 
 
 class Machine:
@@ -15,9 +15,9 @@ class Machine:
 
     def __init__(self, monkeypatch, slowness):
         self.slowness, self.mask, self.at, self.tried = slowness, set(slowness), min(slowness), []
-        monkeypatch.setattr(cores, "_allowed", lambda: set(self.mask))
-        monkeypatch.setattr(cores, "_move", self.move)
-        monkeypatch.setattr(cores, "_loop", self.loop)
+        monkeypatch.setattr(sampling, "_allowed", lambda: set(self.mask))
+        monkeypatch.setattr(sampling, "_move", self.move)
+        monkeypatch.setattr(sampling, "_loop", self.loop)
 
     def move(self, to):
         self.mask = set(to)
@@ -35,7 +35,7 @@ def test_it_is_on_the_quickest_of_the_cores_that_were_tried_and_may_use_all_agai
     for seed in range(20):
         machine.tried.clear()
         move_to_a_quiet_core(Random(seed))
-        assert len(set(machine.tried)) == cores.TRIES
+        assert len(set(machine.tried)) == sampling.TRIES
         assert machine.at == min(set(machine.tried), key=slowness.get)
         assert machine.mask == set(slowness)
         ends.add(machine.at)
@@ -47,27 +47,27 @@ def test_one_odd_interruption_does_not_count(monkeypatch):
     times = iter(
         [1.5, 1.5, 1.5, 9.0, 1.0, 1.0] if Random(0).sample([0, 1], 2) == [0, 1] else [9.0, 1.0, 1.0] + [1.5] * 3
     )
-    monkeypatch.setattr(cores, "_loop", lambda: next(times))
+    monkeypatch.setattr(sampling, "_loop", lambda: next(times))
     move_to_a_quiet_core(Random(0))
     assert machine.at == 1
 
 
 @pytest.mark.parametrize("allowed", [set(), {3}])
 def test_nothing_is_done_where_there_is_no_choice(monkeypatch, allowed):
-    monkeypatch.setattr(cores, "_allowed", lambda: allowed)
-    monkeypatch.setattr(cores, "_move", lambda to: pytest.fail("moved"))
+    monkeypatch.setattr(sampling, "_allowed", lambda: allowed)
+    monkeypatch.setattr(sampling, "_move", lambda to: pytest.fail("moved"))
     move_to_a_quiet_core(Random(0))
 
 
 def test_an_error_leaves_the_thread_free(monkeypatch):
     machine = Machine(monkeypatch, {0: 1.0, 1: 1.0})
-    monkeypatch.setattr(cores, "_loop", lambda: 1 / 0)
+    monkeypatch.setattr(sampling, "_loop", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         move_to_a_quiet_core(Random(0))
     assert machine.mask == {0, 1}
 
 
 def test_the_real_thread_may_use_all_its_cores_afterwards():
-    before = cores._allowed()
+    before = sampling._allowed()
     move_to_a_quiet_core(Random(1))
-    assert cores._allowed() == before
+    assert sampling._allowed() == before

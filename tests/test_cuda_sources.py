@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 
 from compute import cuda_source
-from compute.bench import fma
 from compute.cuda_source import CudaSourceError, check_cuda, source_text
 from compute.display import gpu_cupy as display
 from compute.labs.diffusion import gpu_cupy as diffusion
 from compute.labs.l_curve import gpu_launch, gpu_onepass
 from compute.labs.mandelbrot import gpu_cupy as mandelbrot
+from compute.measure import roofs
 from tests.cuda_on_cpu import Module, resources_of, upload
 from tests.sources import ROOT
 
@@ -59,8 +59,8 @@ def builds() -> Iterator[Build]:
         tiling = diffusion.tilings((size, size), dtype, 0)[0]
         most = REGISTERS // 32 // (-(-tiling.blocks // 4) * 4)
         yield Build(diffusion.STEPS_SOURCE, tiling.defines(dtype), {"many_steps": most}, stacked=10**9)
-    for dtype in fma.DTYPES:
-        yield Build(fma.SOURCE, {"REAL": fma.REAL[dtype]}, {"fma_chains": 32}, shared=0)  # 64 warps fit
+    for dtype in roofs.DTYPES:
+        yield Build(roofs.FMA_SOURCE, {"REAL": roofs.REAL[dtype]}, {"fma_chains": 32}, shared=0)  # 64 warps fit
     colours = ("logarithm", "clear", "histogram", "equalise", "distance", "blend", "resolve")
     yield Build(display.COLOUR_SOURCE, {}, dict.fromkeys(colours, 80))
     yield Build(mandelbrot.INTERIOR_SOURCE, {}, {"multiplier": 80})

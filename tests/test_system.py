@@ -13,9 +13,8 @@ import pytest
 
 from compute import gpu_nvml, system
 from compute.backends import backend
-from compute.bench import conditions
-from compute.bench.conditions import Watch
-from compute.sampler import Sampler
+from compute.measure import conditions
+from compute.measure.conditions import Sampler, Watch
 from compute.system import GpuReading, Reading, System
 from tests.fake_nvml import FakeNvml
 

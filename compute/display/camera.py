@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from compute.devices import Array, Device
 from compute.display.cpu_numpy import WORK_SHAPE
 from compute.frames import Raster, fit
-from compute.spans import note
+from compute.measure.timing import note_span
 
 View = tuple[float, float, float, float]
 
@@ -100,7 +100,7 @@ class Camera:
         host = self._device.download(array)
         ended = time.perf_counter()
         self.transfer_seconds += ended - begin
-        note(ended, ended - begin, "transfer")
+        note_span(ended, ended - begin, "transfer")
         return host
 
     def _buffer(self, use: str, shape: tuple[int, int], dtype: Any) -> Array:

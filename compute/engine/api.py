@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal
 
-from compute.bench.rates import Roof
 from compute.engine import messages
 from compute.engine.registry import LabState, RecordingState
 from compute.engine.shared_memory import MAX_PIXELS
+from compute.measure.rates import RoofKind
 
 if TYPE_CHECKING:
     from compute.engine.supervisor import Supervisor
@@ -93,7 +93,7 @@ class LabHandle:
                 self._lab.frames_through = number
                 self._send(messages.FramesThrough(self._number, number))
 
-    def sample(self, steps: int, repeat: int, roof: Roof | Literal[""] = "", dtype: str = "") -> None:
+    def sample(self, steps: int, repeat: int, roof: RoofKind | Literal[""] = "", dtype: str = "") -> None:
         """Time `repeat` runs of `steps` steps on a lab of its own, at low duty beside the live; answered by Sampled.
 
         roof, dtype: what the device's roof is sampled of right after them, "" for nothing.

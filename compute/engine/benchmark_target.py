@@ -3,9 +3,8 @@
 The worker has one thread, so a slice of a measurement never overlaps a live lab's kernels on this device. Between two
 slices it rests three times as long as the slice took: it gets a quarter of the device at most.
 
-What is measured is a second lab of the live one's kind, as a BenchmarkTarget: something that advances in steps and has
-a result. A lab whose state is a field is one by itself (FieldTarget). Another says in its folder's benchmark.py, by a
-function `twin(lab)`, what a step of it is: a whole picture, for instance.
+What is measured is a second lab of the live one's kind, as the BenchmarkTarget that its Benchmark makes of it
+(compute/measure/target.py): something that advances in steps and has a result.
 """
 
 from __future__ import annotations
@@ -16,22 +15,17 @@ from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from math import inf
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-from compute.bench.meter import beside
-from compute.bench.rates import Roof
 from compute.engine.channel import COMPILING, EventSender
 from compute.engine.messages import Answered, Event, Refused, Sample, Sampled, Solve, Solved
 from compute.engine.pacing import Tally
 from compute.lab import Lab
-from compute.spans import listening
-from compute.timings import Timing
+from compute.measure.rates import RoofKind
+from compute.measure.roofs import sampled_beside
+from compute.measure.target import BenchmarkTarget
+from compute.measure.timing import Timing, listening
 
 WARM = 2  # steps before each timed slice that are not counted; two touch both grids
 REST = 3.0  # rest after a slice, in lengths of the slice
@@ -39,62 +33,6 @@ ROOF_SAMPLES = 3  # of the roof in one measurement
 SAMPLE_SLICE = 0.025  # seconds a sample may run without letting others in: longer slices disturb it less
 
 Work: TypeAlias = Generator[None, None, Event]  # yields between slices, returns the answer
-
-
-class BenchmarkTarget(Protocol):
-    """A lab under measurement: what it is timed for, and what it is compared by."""
-
-    def warm(self) -> None:
-        """Do a little work that does not count, before a slice that does."""
-
-    def advance(self, steps: int) -> Timing:
-        """Do up to `steps` steps, as many as a slice has time for; timing.steps says how many, perhaps none."""
-
-    def begin(self, seed: int) -> None:
-        """Go to the state that results are compared from; it depends on `seed` alone."""
-
-    def result(self) -> NDArray[Any]:
-        """Return the array that is compared."""
-
-    def close(self) -> None:
-        """Give the memory back."""
-
-
-class FieldTarget:
-    """A lab with `load` and `field`: steps are the lab's, all at once."""
-
-    def __init__(self, lab: Any) -> None:
-        self._lab = lab
-
-    def warm(self) -> None:
-        """Do two steps."""
-        self._lab.advance(WARM)
-
-    def advance(self, steps: int) -> Timing:
-        """Do exactly `steps` steps."""
-        timing: Timing = self._lab.advance(steps)
-        return timing
-
-    def begin(self, seed: int) -> None:
-        """Load uniform noise in [0, 1)."""
-        self._lab.load(np.random.default_rng(seed).random(self._lab.field().shape))
-
-    def result(self) -> NDArray[Any]:
-        """Return the (ny, nx) field."""
-        found: NDArray[Any] = self._lab.field()
-        return found
-
-    def close(self) -> None:
-        """Close the lab."""
-        self._lab.close()
-
-
-def target_of(lab: Lab) -> BenchmarkTarget:
-    """Return the lab as its benchmark wants it measured; it is closed with the target."""
-    name = f"{lab.PACKAGE}.benchmark"
-    make = getattr(import_module(name), "twin", FieldTarget) if find_spec(name) else FieldTarget
-    target: BenchmarkTarget = make(lab)
-    return target
 
 
 class BenchmarkQueue:
@@ -155,7 +93,12 @@ class BenchmarkQueue:
 
 
 def sample(
-    kind: type[Any], values: Mapping[str, Any], steps: int, repeat: int, roof: Roof | Literal[""] = "", dtype: str = ""
+    kind: type[Any],
+    values: Mapping[str, Any],
+    steps: int,
+    repeat: int,
+    roof: RoofKind | Literal[""] = "",
+    dtype: str = "",
 ) -> Work:
     """Time `repeat` runs of `steps` steps; before them one step, which may compile and is marked first_call.
 
@@ -167,7 +110,7 @@ def sample(
     180).
     """
     lab = kind(**values)
-    with closing(target_of(lab)) as target:
+    with closing(lab.benchmark().target(lab)) as target:
         yield
         first = target.advance(1)
         while not first.steps:
@@ -185,13 +128,14 @@ def sample(
                 done += timing.steps
                 yield
             timings.append(replace(tally.total(replace(timing, spans=())), first_call=False))
-        rates = (yield from beside(lab.device, roof, dtype, ROOF_SAMPLES)) if roof else ()
+        rates = (yield from sampled_beside(lab.device, roof, dtype, ROOF_SAMPLES)) if roof else ()
         return Sampled(tuple(timings), rates)
 
 
 def solve(kind: type[Any], values: Mapping[str, Any], steps: int, seed: int) -> Work:
     """Compute `steps` steps from the state of `seed`, and the result: of a field, noise drawn in float64, then cast."""
-    with closing(target_of(kind(**values))) as target:
+    lab = kind(**values)
+    with closing(lab.benchmark().target(lab)) as target:
         yield
         target.begin(seed)
         done, fit = 0, 1

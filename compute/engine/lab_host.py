@@ -21,7 +21,7 @@ from compute.engine.recording import LabRecorder
 from compute.engine.shared_memory import IN_MESSAGE, FrameRing, pack
 from compute.frames import Frame
 from compute.lab import Lab
-from compute.spans import listening
+from compute.measure.timing import listening
 
 BYTES_PER_SECOND = 100e6  # slowest plausible handling of a field: a preset computed in NumPy
 NOTICEABLE = 0.2  # seconds of allowance from which it is announced: a loaded machine needs many times as long

@@ -17,9 +17,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.bench.rates import Roof
 from compute.frames import Frame
-from compute.timings import Timing
+from compute.measure.rates import RoofKind
+from compute.measure.timing import Timing
 
 View: TypeAlias = tuple[float, float, float, float]
 RecordingOffset: TypeAlias = tuple[str, int]  # folder of the recording under way, the lab's steps since it began
@@ -309,7 +309,7 @@ class Sample(Request):
 
     steps: int
     repeat: int
-    roof: Roof | Literal[""] = ""
+    roof: RoofKind | Literal[""] = ""
     dtype: str = ""
 
 

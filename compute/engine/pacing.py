@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from math import inf, nan
 
-from compute.spans import MOST, Span
-from compute.timings import Timing
+from compute.measure.timing import MOST_SPANS, Span, Timing
 
 SLICE = 0.008  # seconds of one slice: short against a frame at 30 a second, long against the cost of a switch
 CHEAPEST = 1e-7  # seconds of a step at least, as far as slices go: no slice has more than 80 000 steps
@@ -31,7 +30,7 @@ class Tally:
         self.compute = timing.compute if first else self.compute + timing.compute
         self.steps += timing.steps
         self.first_call = self.first_call or timing.first_call
-        self.spans = (*self.spans, *timing.spans)[-MOST:]
+        self.spans = (*self.spans, *timing.spans)[-MOST_SPANS:]
 
     def total(self, timing: Timing) -> Timing:
         """Return `timing`, a frame's own, with steps, launch and compute of all its slices."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from compute.documents import typed
 from compute.files import whole, whole_file
 from compute.frames import Curve, Frame, Raster
-from compute.timings import Timing
+from compute.measure.timing import Timing
 
 SCHEMA = "fieldlab-recording/1"
 ABOUT = "recording.json"

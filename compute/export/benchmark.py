@@ -26,7 +26,7 @@ from compute.export.render import Pixels, Replay, current_pixels, png
 from compute.export.render_pool import VISIBLE, LocalPool, MakePart, Part, gpus_here
 from compute.export.scene import Scene, SceneError
 from compute.files import whole
-from compute.timings import Spread
+from compute.measure.statistics import Spread
 
 NAME = "export"
 SCHEMA = "fieldlab-export-bench/1"

@@ -16,13 +16,13 @@ from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.session import Session, host_values
 from compute import LABS
 from compute.backends import BACKENDS, Backend, backend, preferred
-from compute.comparison.contest import Contestant, pairing
 from compute.devices import Host
 from compute.export.link import packed, unpacked
 from compute.export.scene import Scene
 from compute.gpu_devices import Cuda
 from compute.labs.crossover import Crossover
 from compute.labs.diffusion import Diffusion
+from compute.measure.verdict import Variant, pairing
 
 ALL = [b.name for b in BACKENDS]
 CPU, GPU = ["cpu_numpy", "cpu_numba"], ["gpu_numba", "gpu_cupy"]
@@ -106,8 +106,8 @@ def test_the_readout_races_all_that_are_ready(ready, selected):
     """The GPU stands against the CPU, whichever of them computes the picture; the others come after these two."""
     ready(ALL)
     challenger, opponent, everybody = pairing({"backend": selected})
-    assert challenger == Contestant(selected if selected in GPU else "gpu_cupy")
-    assert opponent == Contestant("cpu_numba")
+    assert challenger == Variant(selected if selected in GPU else "gpu_cupy")
+    assert opponent == Variant("cpu_numba")
     assert everybody[:2] == [challenger, opponent]
     assert sorted(one.backend for one in everybody) == sorted(ALL)
 

@@ -10,12 +10,12 @@ import pytest
 
 from app import readout
 from app.readout import Readout
-from compute.comparison import live
 from compute.frames import Frame
 from compute.labs.diffusion import Diffusion
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.views import VIEWS
-from compute.timings import Timing
+from compute.measure import comparison
+from compute.measure.timing import Timing
 
 TIMING = Timing("cpu_numpy", "", 4, 64, launch=0.0, compute=4e-3, levels=1e-3, transfer=1e-4, delivery=2e-3)
 
@@ -35,9 +35,9 @@ class Roof:
 
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch):
-    monkeypatch.setattr(readout, "roof", Roof)
+    monkeypatch.setattr(readout, "machine_roofs", Roof)
     monkeypatch.setattr(readout, "recorded_figures", lambda: ())
-    monkeypatch.setattr(live.Comparison, "tick", lambda self: None)
+    monkeypatch.setattr(comparison.Comparison, "tick", lambda self: None)
 
 
 def session(lab, **values):
@@ -62,8 +62,9 @@ def shown(lab, **values):
     return text, label
 
 
-def test_a_lab_without_a_workload_has_the_parts_of_its_frames_and_no_more():
-    text, label = shown(SimpleNamespace(LAB="nothing"), backend="cpu_numpy", ny=8, nx=8)
+def test_a_lab_that_compares_nothing_has_the_parts_of_its_frames_and_no_more():
+    lab = SimpleNamespace(LAB="nothing", benchmark=lambda: SimpleNamespace(rules=None))
+    text, label = shown(lab, backend="cpu_numpy", ny=8, nx=8)
     assert "Parts of a live frame" in text
     assert "compute 4.00&nbsp;ms" in text
     assert "headline" not in text
@@ -94,7 +95,7 @@ def test_the_lesson_s_scene_is_shown_as_a_chart():
 
 
 def test_nothing_is_asked_before_the_first_frame(monkeypatch):
-    monkeypatch.setattr(live.Comparison, "follow", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr(comparison.Comparison, "follow", lambda *_: pytest.fail("asked"))
     made = Readout(SimpleNamespace(**(vars(session(Mandelbrot)) | {"latest": None})))
     made.tick()
     assert "Starting" in made._text.object

@@ -10,25 +10,25 @@ import pytest
 
 from app import readout_html as html
 from app.readout_html import LONGEST, SHORTEST, chart, time_place
-from compute.bench import tables
-from compute.bench.caches import Cache
-from compute.bench.rates import Rate
-from compute.comparison.contest import Agreement, Contestant, Standing, judge
-from compute.comparison.rules import Chart, Fact
-from compute.comparison.slower import why_slower
 from compute.labs.diffusion.benchmark import CITED, RATE
-from compute.timings import Measurement, SpeedUp, Timing
+from compute.measure import report
+from compute.measure.agreement import Agreement
+from compute.measure.rates import Cache, Rate
+from compute.measure.rules import Chart, Fact
+from compute.measure.statistics import Measurement, SpeedUp
+from compute.measure.timing import Timing
+from compute.measure.verdict import Standing, Variant, judge, why_slower
 
 
 def standing(name, seconds, difference=5e-8, first=0.3):
     timings = [Timing(name, "", 1, 10_000, compute=first, first_call=True)]
     timings += [Timing(name, "", 10, 10_000, compute=10 * seconds * (1 + 0.001 * k)) for k in range(9)]
     agreement = Agreement(difference, 1e-6, f"differs by {difference:.1e}", "how <it> was found")
-    return Standing(Contestant(name), Measurement.of(timings) if agreement.agrees else None, agreement)
+    return Standing(Variant(name), Measurement.of(timings) if agreement.agrees else None, agreement)
 
 
 def verdict(*standings):
-    return judge(standings[0].contestant, standings[1].contestant, standings)
+    return judge(standings[0].variant, standings[1].variant, standings)
 
 
 def test_the_headline_leads_with_the_speed_up_its_spread_and_the_difference():
@@ -52,13 +52,13 @@ def test_results_that_disagree_show_no_factor_and_no_time():
 
 
 def test_without_two_results_it_says_that_it_measures():
-    waiting = Standing(Contestant("cpu_numba"), None, None), standing("cpu_numpy", 1.0)
+    waiting = Standing(Variant("cpu_numba"), None, None), standing("cpu_numpy", 1.0)
     assert "Measuring" in html.headline(verdict(*waiting))
     assert "Starting" in html.headline(None)
 
 
 def test_a_note_is_shown_as_text():
-    noted = replace(Standing(Contestant("cpu_numba"), None, None), note="needs <b>9</b> GiB")
+    noted = replace(Standing(Variant("cpu_numba"), None, None), note="needs <b>9</b> GiB")
     assert "needs &lt;b&gt;9&lt;/b&gt; GiB" in html.ways([noted], RATE, "float32", html.Roofs())
     assert "No comparison" in html.headline(verdict(noted, standing("cpu_numpy", 1.0)))
 
@@ -96,7 +96,7 @@ def test_recorded_figures_are_hollow_and_dated_and_cited_ones_hatched():
 def test_first_calls_stand_apart():
     assert "First call: NumPy 300&nbsp;ms" in html.first_calls([standing("cpu_numpy", 1e-4)])
     assert "300" not in html.ways([standing("cpu_numpy", 1e-4)], RATE, "float32", html.Roofs())
-    assert html.first_calls([Standing(Contestant("cpu_numpy"), None, None)]) == ""
+    assert html.first_calls([Standing(Variant("cpu_numpy"), None, None)]) == ""
 
 
 def test_the_stacked_bar_leaves_out_what_was_not_measured():
@@ -164,8 +164,8 @@ def race(**changes):
     ways = [standing("cpu_numba", 0.1), standing("cpu_numpy", 0.9)]
     recorded = replace(CITED[0], machine="a <GPU>", date="2026-01-02", cited="", variant="fast", step=5e-5)
     cited = replace(CITED[0], variant="Python", step=24.0, cited="a lesson", backend="cpu_numpy")
-    contestants = tuple(way.contestant for way in ways)
-    what = Chart("A <scene>", contestants, {contestants[1]: "one <step> at a time"}, (recorded, cited))
+    variants = tuple(way.variant for way in ways)
+    what = Chart("A <scene>", variants, {variants[1]: "one <step> at a time"}, (recorded, cited))
     return replace(what, **changes), ways
 
 
@@ -234,22 +234,22 @@ def test_the_headline_of_a_slow_down_says_than_and_why():
 
 
 def test_why_a_way_is_slower_is_said_where_the_figures_tell(monkeypatch):
-    from compute.comparison import contest
+    from compute.measure import verdict as verdicts
 
-    monkeypatch.setattr(contest, "cpu_count", lambda: 16)
+    monkeypatch.setattr(verdicts, "cpu_count", lambda: 16)
     slow = verdict(standing("cpu_numba", 2e-5), standing("cpu_numpy", 1e-5))
     assert why_slower(slow, 1e-5) == "too small for 16 threads: starting them takes 50 % of a step"
     assert why_slower(slow, 1e-6) == ""  # that does not explain it
     assert why_slower(slow, math.nan) == ""
     assert why_slower(verdict(standing("cpu_numba", 1e-6), standing("cpu_numpy", 1e-5)), 1e-5) == ""
-    monkeypatch.setattr(contest, "cpu_count", lambda: 1)
+    monkeypatch.setattr(verdicts, "cpu_count", lambda: 1)
     assert why_slower(slow, 1e-5) == ""
 
 
 @pytest.mark.parametrize(("launch", "says"), [(9e-6, "launching takes 90 % of its time"), (1e-6, ""), (math.nan, "")])
 def test_a_gpu_that_is_slower_has_its_launches_said(launch, says):
     timings = [Timing("gpu_cupy", "", 1, 100, launch=launch, compute=1e-5) for _ in range(9)]
-    gpu = Standing(Contestant("gpu_cupy"), Measurement.of(timings), Agreement(1e-8, 1e-6, "", ""))
+    gpu = Standing(Variant("gpu_cupy"), Measurement.of(timings), Agreement(1e-8, 1e-6, "", ""))
     assert why_slower(verdict(gpu, standing("cpu_numba", 1e-6)), 1e-9).startswith(says)
     assert (why_slower(verdict(gpu, standing("cpu_numba", 1e-6)), 1e-9) == "") == (says == "")
 
@@ -280,5 +280,5 @@ def test_a_fact_above_its_roof_has_the_reason_beside_it():
 
 
 def test_a_bench_says_a_slow_down_as_one():
-    assert tables._ratio(speed(0.25)) == "4 slower (3.636 - 4.444)"
-    assert tables._ratio(speed(5.0)) == "5 (4.5 - 5.5)"
+    assert report._ratio(speed(0.25)) == "4 slower (3.636 - 4.444)"
+    assert report._ratio(speed(5.0)) == "5 (4.5 - 5.5)"

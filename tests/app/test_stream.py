@@ -8,7 +8,7 @@ import pytest
 
 from app.stream import WIDEST, Delivered, FrameGate, window_for
 from compute.frames import Frame
-from compute.timings import Timing
+from compute.measure.timing import Timing
 
 
 def frame(number: int) -> Frame:

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from app.system_card import SystemCard, device_names, readings_html, sparkline
-from compute.sampler import Sampler
+from compute.measure.conditions import Sampler
 from compute.system import CpuReading, GpuReading, GpuUser, Reading
 
 CPU = CpuReading("CPU <b>", (10.0, 90.0), 3 * 2**30, 24 * 2**30, 1.25)

@@ -3,6 +3,6 @@
 import os
 from pathlib import Path
 
-import compute.record
+import compute.measure.records
 
-compute.record.timings_folder = lambda: Path(os.environ["FIELDLAB_PLANTED"])
+compute.measure.records.timings_folder = lambda: Path(os.environ["FIELDLAB_PLANTED"])

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-import compute.record
+import compute.measure.records
 from compute.labs.crossover.workload import Program, workloads
 from tests.browser.test_hostile_text import MARKUP
 
@@ -11,6 +11,6 @@ label = Program.label.fget
 Program.label = property(lambda program: label(program) + MARKUP)
 for workload in workloads():
     object.__setattr__(workload, "title", workload.name + MARKUP)
-name = compute.record.machine_name
-compute.record.machine_name = lambda machine: name(machine) + MARKUP
-compute.record.timings_folder = lambda: Path(os.environ["FIELDLAB_PLANTED"])
+name = compute.measure.records.machine_name
+compute.measure.records.machine_name = lambda machine: name(machine) + MARKUP
+compute.measure.records.timings_folder = lambda: Path(os.environ["FIELDLAB_PLANTED"])

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from app.theme import DARK, LIGHT
-from compute import record
 from compute.labs.crossover.claims import conclusions
 from compute.labs.crossover.trap import traps
 from compute.labs.crossover.workload import workload, workloads
+from compute.measure import records
 from tests.browser.conftest import LAPTOP, PROJECTOR
 from tests.browser.crossover_page import CrossoverPage, plant
 from tests.browser.serving import ROOT, serve
@@ -145,7 +145,7 @@ def test_what_was_measured_is_saved_as_a_record(lab, tmp_path):
         with lab.page.expect_download() as download:
             lab.page.get_by_role("button", name="JSON", exact=True).click()
         download.value.save_as(path)
-    saved = {(r["way"], r["size"]): r["median"] for r in record.load(path)["results"] if r["status"] == "measured"}
+    saved = {(r["way"], r["size"]): r["median"] for r in records.load(path)["results"] if r["status"] == "measured"}
     assert saved == {(dot["key"], dot["n"]): pytest.approx(dot["seconds"]) for dot in lab.dots(full=True)}
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 
 from compute.plugins import VARIABLE
-from tests.browser.lab_page import FRAMES, LabPage
+from tests.browser.lab_page import LabPage
 from tests.browser.serving import serve
 
-PICTURE = f"Array.from({FRAMES}.data.displacement[0]).reduce((sum, level) => (31 * sum + level) % 1000003, 7)"
+PICTURE = """() => {
+  const models = Array.from(Bokeh.documents[0]._all_models.values());
+  const frames = models.find((one) => one.name == 'frames' && one.data.displacement?.length);
+  return frames ? Array.from(frames.data.displacement[0]).reduce((sum, one) => (31 * sum + one) % 1000003, 7) : null;
+}"""
 SLIDERS = ("Courant number C = c Δt / Δx", "Damping d Δt")
 
 
@@ -22,7 +26,7 @@ def test_a_lab_from_a_folder_is_shown_runs_and_is_steered(page, tmp_path, wave_f
         for label in SLIDERS:
             page.get_by_label(label).first.wait_for()
         lab.until(lambda: lab.fact("energy") > 0)
-        first = page.evaluate(PICTURE)
+        first = lab.until(lambda: page.evaluate(PICTURE))
         lab.until(lambda: page.evaluate(PICTURE) != first)
         page.get_by_label(SLIDERS[1]).first.focus()
         page.keyboard.press("End")

@@ -17,7 +17,7 @@ from compute.builds import building
 from compute.engine import Event, FrameReady, LabHandle, SnapshotTaken, Supervisor
 from compute.frames import Frame, Raster
 from compute.lab import Lab
-from compute.timings import Timing
+from compute.measure.timing import Timing
 
 LABS = {"faulty": "tests.engine.faulty:Faulty"}
 Some = TypeVar("Some", bound=Event)

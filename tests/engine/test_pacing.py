@@ -7,7 +7,7 @@ from math import isnan
 import pytest
 
 from compute.engine.pacing import GRACE, SLICE, FramePacer
-from compute.timings import Timing
+from compute.measure.timing import Timing
 
 
 def done(steps: int, compute: float = 0.001, *, first_call: bool = False) -> Timing:

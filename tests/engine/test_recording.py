@@ -21,7 +21,7 @@ from compute.engine.recording import FrameRecorder, LabRecorder
 from compute.engine.recording_store import RecordedFrame, RecordingError, RecordingStore, encode_frame
 from compute.frames import Curve, Frame, Raster
 from compute.labs.diffusion import Diffusion
-from compute.timings import Timing
+from compute.measure.timing import Timing
 from tests.engine.faulty import Client, Faulty, running
 
 Disk = namedtuple("Disk", "total used free")

@@ -12,7 +12,7 @@ from compute.export import benchmark
 from compute.export.benchmark import Encoder, Pool, Trial
 from compute.export.film import Film
 from compute.export.scene import Scene
-from compute.timings import Spread
+from compute.measure.statistics import Spread
 
 SMALL = Scene("mandelbrot", {"max_iterations": 50}, (12, 16))
 

@@ -14,7 +14,7 @@ import pytest
 from compute.backends import BACKENDS, Backend
 from compute.frames import Frame
 from compute.labs import lab_class
-from compute.timings import Timing
+from compute.measure.timing import Timing
 from tests.conftest import WAVE
 from tests.sources import ROOT
 

@@ -26,14 +26,15 @@ from app.readout_html import allowed, factor, slower
 from app.session import Session
 from app.theme import ASSETS, stylesheet
 from compute import machine
-from compute.bench import pyperf, report, trace
-from compute.bench.rows import Results
-from compute.bench.series import Series, of_bench
 from compute.engine.messages import SnapshotTaken
 from compute.frames import Frame
+from compute.labs.crossover.benchmark import record_of
 from compute.labs.crossover.finding import Finding, TimeCurve
-from compute.labs.crossover.results import record_of, results_of
-from compute.timings import Spread
+from compute.labs.crossover.results import results_of
+from compute.measure import exports, trace
+from compute.measure.case import Results
+from compute.measure.exports import Series, series_of_bench
+from compute.measure.statistics import Spread
 
 DECADES = 6.0  # of the bars
 TITLE = "Not measured yet"
@@ -152,14 +153,14 @@ class SavedSweep:
     def series(self) -> list[Series]:
         """Every sample of every way, as series of calls."""
         found: Results = results_of(self.snapshot)
-        return list(of_bench(self.lab, found, "call"))
+        return list(series_of_bench(self.lab, found, "call"))
 
 
 def as_csv(sweep: SavedSweep) -> str:
     """Return CSV with a line for each way at each n."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "rows.csv")
-        report.write_csv(sweep.record, path)
+        exports.write_csv(sweep.record, path)
         return path.read_text(encoding="utf-8")
 
 
@@ -170,13 +171,13 @@ def as_json(sweep: SavedSweep) -> str:
 
 def as_pyperf(sweep: SavedSweep) -> str:
     """Return JSON for `python -m pyperf`."""
-    return json.dumps(pyperf.document(sweep.series, sweep.record), ensure_ascii=False, allow_nan=False)
+    return json.dumps(exports.pyperf_document(sweep.series, sweep.record), ensure_ascii=False, allow_nan=False)
 
 
 def as_trace(sweep: SavedSweep) -> str:
     """Return a trace for Perfetto, as JSON."""
     out = io.StringIO()
-    trace.write(trace.document(sweep.series, sweep.record), out)
+    trace.write_trace(trace.trace_document(sweep.series, sweep.record), out)
     return out.getvalue()
 
 

@@ -21,7 +21,7 @@ from app.stream import FrameSource
 from app.theme import FAMILY, PRESENTER_SCALE, colours, letter, type_size
 from compute.labs.crossover.finding import Finding, TimeCurve
 from compute.labs.crossover.workload import Cited
-from compute.timings import Spread
+from compute.measure.statistics import Spread
 
 LINES = ("xs", "ys", "hue", "dash", "width", "key")
 BARS = ("x", "q1", "q3", "hue")

@@ -9,7 +9,7 @@ a backend.
 README.md says what is measured.
 """
 
+from compute.labs.crossover.benchmark import record_of
 from compute.labs.crossover.lab import Crossover
-from compute.labs.crossover.results import record_of
 
 __all__ = ["Crossover", "record_of"]

@@ -11,18 +11,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import inf, nan
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.console import Console
 
 from compute.backends import BACKENDS
-from compute.bench.bandwidth import copy_bandwidth
-from compute.bench.fma import fma_rate
-from compute.bench.meter import Meter
-from compute.bench.rates import Rate
-from compute.bench.rows import Plan, Results, Row
-from compute.bench.run import Progress
-from compute.bench.workload import Option
 from compute.devices import Device
 from compute.labs.crossover import results
 from compute.labs.crossover.claims import LikeForLike, Ratio
@@ -31,8 +24,12 @@ from compute.labs.crossover.results import BenchCase, rows
 from compute.labs.crossover.roofline import Roof, roof_of
 from compute.labs.crossover.sweep import CHECKS, ROUNDS, Sweep, SweepProgress
 from compute.labs.crossover.workload import DTYPES, Way, Workload, workload, workloads
-
-__all__ = ["DTYPES"]
+from compute.measure.benchmark import Benchmark
+from compute.measure.case import BenchPlan, Option, Results, Row
+from compute.measure.rates import Rate
+from compute.measure.report import as_record
+from compute.measure.roofs import RoofMeter, copy_bandwidth, fma_rate
+from compute.measure.run import BenchProgress, silent
 
 LONGEST = 6.0  # seconds that a reference or a comparison may take: larger n are skipped
 LONGEST_CALL = 2.0  # seconds that a call may take, of which there are eight at least
@@ -41,9 +38,6 @@ OVER = "the time for all was over"
 LONGEST_LIMIT = 86_400.0
 QUICK_BYTES = 700 * 2**20  # n that need more are left out by default, unless a tutorial took them
 MOST_SIZES, FEW_DECADES = 6, 5  # n of a workload by default; a range of fewer decades has more n in each
-WRONG: Mapping[str, str] = {}
-PARAMETERS: Mapping[str, Any] = {"seed": 0, "longest_s": LONGEST, "longest_call_s": LONGEST_CALL}
-RATE = Rate("Gelement/s", "elements", "call", "copy", "bytes", lambda _dtype: nan)
 INCLUDED = (
     "A time is that of a call, when many follow each other, on data that lie on the device, warm: between two CUDA "
     "events on a GPU, wall time on the host and for JAX. Arrays that a way makes for itself are included. Transfer: "
@@ -81,28 +75,6 @@ def _way(text: str) -> str:
     return text
 
 
-OPTIONS = (
-    Option("workloads", _workload, f"some of {','.join(w.name for w in workloads())} (default: all)"),
-    Option("ways", _way, "names of files, for example cpu_numba,gpu_cupy_fuse (default: all there are)"),
-    Option("sizes", _size, "n, where a workload takes it (default: six powers of ten, and the tutorials' own)"),
-    Option("limit", _limit, "seconds in all, checks included, after which nothing is begun (default: none)"),
-)
-
-
-def cases(chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[BenchCase]:  # noqa: ARG001 for all
-    """Every workload, choice of its settings, type and n; ValueError if no workload has such a way or n."""
-    limit = min(chosen["limit"], default=inf)
-    found = [
-        BenchCase(w.name, n, dtype, tuple(settings.items()), tuple(chosen["ways"]), limit=limit)
-        for dtype in dtypes for w in workloads() if w.name in (chosen["workloads"] or [w.name])
-        if ways_of(w, chosen["ways"])
-        for settings in w.choices() for n in _sizes(w, chosen["sizes"], dtype)
-    ]  # fmt: skip
-    if not found:
-        raise ValueError("none of the workloads asked for has such a way at such an n")
-    return sorted(found, key=_rank)
-
-
 def _rank(case: BenchCase) -> int:
     """What tutorials drew conclusions from comes first, so that a limit cuts off the rest."""
     tests = [claim.test for claim in workload(case.workload).claims]
@@ -120,16 +92,6 @@ def _sizes(of: Workload, wanted: Sequence[int], dtype: str) -> tuple[int, ...]:
     others = [test.n for test in tests if test.dtype == dtype]
     others += [cited.n for cited in of.cited if cited.dtype in ("", dtype)]
     return tuple(sorted({*small[-MOST_SIZES:], *(n for n in others if n <= of.sizes[1])}))
-
-
-def run(plan: Plan, say: Progress) -> Results:
-    """A sweep for each curve; the budget is shared equally."""
-    return SweepBench(plan, say).run()
-
-
-def show(found: Results, console: Console) -> None:
-    """A table for each curve: ways by n."""
-    results.show(found, console)
 
 
 @dataclass
@@ -160,7 +122,7 @@ class SweepBench:
     visits of a point lie far apart, and a slow spell of the machine is in few of them.
     """
 
-    def __init__(self, plan: Plan, say: Progress, clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(self, plan: BenchPlan, say: BenchProgress, clock: Callable[[], float] = perf_counter) -> None:
         self._plan, self._say, self._clock = plan, say, clock
         self._absent: dict[str, Row] = {}
         self._results = Results()
@@ -223,7 +185,7 @@ class SweepBench:
     def _measure_roofs(self, curve: BenchCurve) -> None:
         """Between two rounds the roofs have their turn; their arrays are not there while anything is timed."""
         plan = curve.sweep.plan
-        with closing(Meter(self._devices(plan.ways).values(), ("copy", "fma"), plan.dtype)) as meter:
+        with closing(RoofMeter(self._devices(plan.ways).values(), ("copy", "fma"), plan.dtype)) as meter:
             for _ in range(ROOF_SAMPLES):
                 meter.sample()
 
@@ -277,3 +239,49 @@ class SweepBench:
 def ways_of(of: Workload, names: Sequence[str]) -> tuple[Way, ...]:
     """The workload's ways of these names; all for none."""
     return tuple(way for way in of.ways() if way.name in (names or [way.name]))
+
+
+class CrossoverBenchmark(Benchmark):
+    """Sweeps over n: a curve is timed as a whole, not case by case."""
+
+    package = "compute.labs.crossover"
+    rate = Rate("Gelement/s", "elements", "call", "copy", "bytes", lambda _dtype: nan)
+    included = INCLUDED
+    dtypes = DTYPES
+    parameters: ClassVar[Mapping[str, Any]] = {"seed": 0, "longest_s": LONGEST, "longest_call_s": LONGEST_CALL}
+    options = (
+        Option("workloads", _workload, f"some of {','.join(w.name for w in workloads())} (default: all)"),
+        Option("ways", _way, "names of files, for example cpu_numba,gpu_cupy_fuse (default: all there are)"),
+        Option("sizes", _size, "n, where a workload takes it (default: six powers of ten, and the tutorials' own)"),
+        Option("limit", _limit, "seconds in all, checks included, after which nothing is begun (default: none)"),
+    )
+
+    def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[BenchCase]:  # noqa: ARG002
+        """Every workload, choice of its settings, type and n; ValueError if no workload has such a way or n."""
+        limit = min(chosen["limit"], default=inf)
+        found = [
+            BenchCase(w.name, n, dtype, tuple(settings.items()), tuple(chosen["ways"]), limit=limit)
+            for dtype in dtypes for w in workloads() if w.name in (chosen["workloads"] or [w.name])
+            if ways_of(w, chosen["ways"])
+            for settings in w.choices() for n in _sizes(w, chosen["sizes"], dtype)
+        ]  # fmt: skip
+        if not found:
+            raise ValueError("none of the workloads asked for has such a way at such an n")
+        return sorted(found, key=_rank)
+
+    def run(self, plan: BenchPlan, progress: BenchProgress = silent) -> Results:
+        """Make a sweep for each curve; the budget is shared equally."""
+        return SweepBench(plan, progress).run()
+
+    def show(self, found: Results, console: Console) -> None:
+        """Print a table for each curve."""
+        results.show(found, console)
+
+
+BENCHMARK = CrossoverBenchmark()
+
+
+def record_of(snapshot: Mapping[str, Any], command: str) -> dict[str, Any]:
+    """Return the record of a lab's snapshot, in the schema of `fieldlab bench --save`. command: how to repeat it."""
+    plan = BenchPlan("crossover", (), (), snapshot["values"]["budget"])
+    return as_record(results.results_of(snapshot), plan, command, BENCHMARK)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from compute.labs.crossover import recorded
 from compute.labs.crossover.recorded import RecordedCurve
 from compute.labs.crossover.workload import Workload, workload, workloads
-from compute.timings import SpeedUp, Spread
+from compute.measure.statistics import SpeedUp, Spread
 
 NEAR = 10**0.5  # a measured n may be so many times larger or smaller than the one cited
 HALF = 2.0  # a ratio holds if at least half of it is reached: machines differ

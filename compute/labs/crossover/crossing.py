@@ -10,7 +10,7 @@ from math import exp, log
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.timings import Spread
+from compute.measure.statistics import Spread
 
 Series = Mapping[int, Spread]  # seconds by n
 FIGURES, MOST_FIGURES = 2, 6  # significant figures of a crossing: none is known better; where two would say too much

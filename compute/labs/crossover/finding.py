@@ -16,7 +16,7 @@ from compute.frames import Frame, freeze
 from compute.labs.crossover import picture, recorded
 from compute.labs.crossover.crossing import FIGURES, Crossing, crossing
 from compute.labs.crossover.workload import Way, Workload, workload
-from compute.timings import SpeedUp, Spread
+from compute.measure.statistics import SpeedUp, Spread
 
 BEST_CPU, BEST_GPU = "best CPU way", "best GPU way"
 

@@ -14,7 +14,6 @@ import param
 from numpy.typing import NDArray
 
 from compute.backends import backend, preferred
-from compute.bench.meter import Meter
 from compute.devices import Device, Host
 from compute.frames import Frame
 from compute.history import History
@@ -26,8 +25,9 @@ from compute.labs.crossover.runner import SCRATCH_BYTES, forget_scratch
 from compute.labs.crossover.sweep import CHECKS, Sweep, SweepProgress
 from compute.labs.crossover.trap import Trap, trap
 from compute.labs.crossover.workload import DTYPES, Way, Workload, workload, workloads
+from compute.measure.roofs import RoofMeter
+from compute.measure.timing import Timing
 from compute.panels import Panel
-from compute.timings import Timing
 
 LARGEST = 10**9  # n of any workload
 OWN_BYTES = 2**20  # of the lab itself: its samples
@@ -294,7 +294,7 @@ class Crossover(Lab):
         """The sweep, then the roofs that its times are compared with."""
         if any(point.status != "waiting" for point in self.sweep.points.values()):  # of one that was interrupted
             self.sweep, self.rows, self.elapsed = Sweep(self._plan()), {}, 0.0
-        meter = Meter(self._devices().values(), ("copy", "fma"), self.dtype, live=True)
+        meter = RoofMeter(self._devices().values(), ("copy", "fma"), self.dtype, live=True)
         with closing(self.sweep.measure()) as work, closing(meter):
             for progress in work:
                 now = replace(progress, done=SWEEP_PART * progress.done)

@@ -19,7 +19,7 @@ from compute.labs.crossover.crossing import Crossing, crossing
 from compute.labs.crossover.plan import STATUSES, Point, Status
 from compute.labs.crossover.roofline import Roof, curves, roofline_point
 from compute.labs.crossover.workload import workload
-from compute.timings import Spread
+from compute.measure.statistics import Spread
 
 if TYPE_CHECKING:
     from compute.labs.crossover.lab import Crossover

@@ -13,11 +13,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.bench.measure import MOST
-from compute.bench.samples import Sample
 from compute.labs.crossover.ecosystems import Extra
 from compute.labs.crossover.workload import Case, Way, Workload
-from compute.timings import Measurement, Spread, Timing, settled
+from compute.measure.sampling import MOST_SAMPLES
+from compute.measure.statistics import Measurement, Spread, settled
+from compute.measure.timing import Sample, Timing
 
 PATIENCE = 2.0  # a call may take so many times the budget of its point before larger n are skipped
 
@@ -133,7 +133,7 @@ class Point:
     def finished(self) -> bool:
         """Whether more samples would tell nothing new."""
         seconds = [timing.step_seconds for timing in self.timings]
-        return len(seconds) >= MOST or settled(seconds)
+        return len(seconds) >= MOST_SAMPLES or settled(seconds)
 
     def refuse(self, status: Status, reason: str) -> None:
         """It has no time: why."""

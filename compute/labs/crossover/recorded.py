@@ -8,12 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from compute import record
 from compute.frames import Frame
 from compute.labs.crossover import picture
 from compute.labs.crossover.picture import WORST, ShownStatus
 from compute.labs.crossover.workload import workload, workloads
-from compute.timings import Spread
+from compute.measure import records
+from compute.measure.statistics import Spread
 
 HERE = "this machine"
 
@@ -61,7 +61,7 @@ def library(folder: Path | None = None) -> list[RecordedCurve]:
 
     Of several runs of one curve on one machine the newest that has a time counts, whole: no curve is patched together.
     """
-    paths = sorted((folder or record.timings_folder()).glob("*crossover*.json"))
+    paths = sorted((folder or records.timings_folder()).glob("*crossover*.json"))
     found = [curve for path in paths for curve in _read(path, path.stat().st_mtime_ns)]
     newest: dict[Any, RecordedCurve] = {}
     told = [curve for curve in found if curve.series or curve.status != "skipped"]
@@ -89,15 +89,15 @@ def live(frame: Frame) -> list[RecordedCurve]:
 def _read(path: Path, _changed: int) -> tuple[RecordedCurve, ...]:
     """The curves of one file; none if it is broken, or of another lab."""
     try:
-        found = record.load(path)
-    except record.RecordError:
+        found = records.load(path)
+    except records.RecordError:
         return ()
     return tuple(of_record(found)) if found["lab"] == "crossover" else ()
 
 
 def of_record(found: Mapping[str, Any]) -> Iterable[RecordedCurve]:
     """The curves of a checked record."""
-    machine, run = record.machine_name(found["machine"]), str(found["date"])
+    machine, run = records.machine_name(found["machine"]), str(found["date"])
     groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for result in found["results"]:
         key = tuple(str(result[name]) for name in ("workload", "way", "dtype", "settings"))

@@ -11,14 +11,14 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from compute.bench.rows import Plan, Results, Row, with_speed_ups
-from compute.bench.tables import disturbed
 from compute.labs.crossover.finding import TimeCurve, compared, sides
 from compute.labs.crossover.plan import Point, SweepPlan
 from compute.labs.crossover.roofline import Roof, roofline_point
 from compute.labs.crossover.sweep import Sweep
 from compute.labs.crossover.workload import Case, workload
-from compute.timings import Spread
+from compute.measure.case import Results, Row, with_speed_ups
+from compute.measure.report import disturbed
+from compute.measure.statistics import Spread
 
 STATUS = {"waiting": "skipped", "checked": "skipped"}  # of a point, as a row says it
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
@@ -90,15 +90,6 @@ def absent(sweep: Sweep) -> Iterator[Row]:
     reasons = {p.way.backend.name: p.reason for p in sweep.points.values() if p.status == "missing"}
     for name, reason in reasons.items():
         yield Row(name, "", None, "missing", reason)
-
-
-def record_of(snapshot: Mapping[str, Any], command: str) -> dict[str, Any]:
-    """The record of a lab's snapshot, in the schema of `fieldlab bench --save`. command: how to repeat it."""
-    from compute.bench import report
-    from compute.labs.crossover import benchmark as work
-
-    plan = Plan("crossover", (), (), snapshot["values"]["budget"])
-    return report.as_record(results_of(snapshot), plan, command, work)
 
 
 def results_of(snapshot: Mapping[str, Any]) -> Results:

@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from compute.bench.bandwidth import copy_bandwidth
-from compute.bench.caches import Cache, above, gpu_caches, host_caches
-from compute.bench.fma import fma_rate
 from compute.devices import Device
 from compute.frames import Curve
 from compute.labs.crossover.workload import Case, Way
-from compute.timings import Measurement
+from compute.measure.rates import Cache, gpu_caches, host_caches, why_above_roof
+from compute.measure.roofs import copy_bandwidth, fma_rate
+from compute.measure.statistics import Measurement
 
 FLOPS_OF_FMA = 2
 BESIDE = 10.0  # times farther than the outermost point: how far roofs are drawn
@@ -47,7 +46,7 @@ class Roof:
     def above(self, percent: float, intensity: float, moved: float) -> str:
         """Why a dot lies above this roof; "" if it does not. moved: bytes a call, nan if no cache may hold them."""
         by_memory = intensity < self.ridge
-        return above(percent, moved if by_memory else nan, self.caches)
+        return why_above_roof(percent, moved if by_memory else nan, self.caches)
 
     def flops_at(self, intensity: float) -> float:
         """Operations a second that are possible with `intensity` operations a byte."""

@@ -20,7 +20,7 @@ from compute.backends import backend
 from compute.devices import Array, Device, HostStopwatch, Stopwatch
 from compute.labs.crossover.ecosystems import Extra
 from compute.labs.crossover.workload import LAB, Case, Way
-from compute.timings import Timing
+from compute.measure.timing import Timing
 
 SCRATCH_BYTES = {"cpu": 2**28, "gpu": 2**27}  # larger than the last cache of their kind (H200: 50 MB)
 

@@ -18,21 +18,20 @@ from random import Random
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from compute.bench.cores import move_to_a_quiet_core
-from compute.bench.measure import LEAST, MOST, steps_for
-from compute.bench.samples import Sample, taken
 from compute.devices import Host
 from compute.labs.crossover.crossing import Crossing, crossing
 from compute.labs.crossover.plan import Point, SweepPlan
 from compute.labs.crossover.runner import WorkloadRunner
 from compute.labs.crossover.workload import Case, Way
-from compute.timings import Spread, Timing
+from compute.measure.sampling import LEAST_SAMPLES, MOST_SAMPLES, move_to_a_quiet_core, steps_for
+from compute.measure.statistics import Spread
+from compute.measure.timing import Sample, Timing, take_sample
 
 SAMPLE_SECONDS = 0.01  # length that a sample aims at: a bar that moves, and 1e4 ticks of the clock
 # Rounds that are made even if the budget is over. One sample a visit: two in a row are alike, while the arrays of
 # another visit lie elsewhere and the machine is in another mood. Quartiles of few long visits are so narrow that the
 # next run misses them: a shared machine may be 1.6 times slower for seconds, so what counts is the number of visits.
-ROUNDS = LEAST
+ROUNDS = LEAST_SAMPLES
 TRANSFERS = 3  # of a way at an n: with large arrays they take longer than all else, and only their median is told
 MOST_CALLS = 10_000  # in one sample
 CHECKS = 0.3  # part of the progress that the checks are taken for
@@ -258,7 +257,7 @@ class Sweep:
     def _sample(self) -> Iterator[SweepProgress]:
         """Rounds over what is right: the first ROUNDS of them whole, further ones until the budget is over."""
         points = self._right()
-        for number in range(1 + MOST):
+        for number in range(1 + MOST_SAMPLES):
             for visited, (point, inputs) in enumerate(self._round()):
                 late = self._clock() - self._start > self.plan.budget
                 if late and number >= ROUNDS:
@@ -305,7 +304,7 @@ class Sweep:
                     runner.evict()
                 elif steps > 1:
                     runner.time(1)  # something else may have had its turn since: threads sleep, caches are cold
-                point.samples.append(taken(partial(runner.time, steps), self.plan.listen))
+                point.samples.append(take_sample(partial(runner.time, steps), self.plan.listen))
                 point.status = "measured"
                 yield
                 if self.plan.split and len(point.transfers) < TRANSFERS:

@@ -14,7 +14,6 @@ from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from itertools import product
-from math import inf
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
@@ -83,33 +82,6 @@ class Cited:
 def fitting(figures: Iterable[Cited], dtype: str, sizes: tuple[int, int]) -> list[Cited]:
     """Return those of `dtype`, or that do not say theirs, with n from sizes[0] to sizes[1]."""
     return [figure for figure in figures if figure.dtype in ("", dtype) and sizes[0] <= figure.n <= sizes[1]]
-
-
-# -- how far a result is from the right one
-
-
-def relative_l2(result: Arrays, truth: Arrays) -> float:
-    """Return |result - truth| / |truth| over all arrays together, in float64; inf for other shapes, nan for nan."""
-    if [r.shape for r in result] != [t.shape for t in truth]:
-        return inf
-    off = sum(float(np.sum((r.astype(np.float64) - t) ** 2)) for r, t in zip(result, truth, strict=True))
-    size = sum(float(np.sum(np.square(t, dtype=np.float64))) for t in truth)
-    return float(np.sqrt(off / size)) if size else float(np.sqrt(off))
-
-
-def share_in_other_bins(result: Arrays, truth: Arrays) -> float:
-    """Return the share of counted things that lie in another bin of a histogram; inf for other shapes."""
-    if [r.shape for r in result] != [t.shape for t in truth]:
-        return inf
-    off = sum(int(np.abs(r.astype(np.int64) - t).sum()) for r, t in zip(result, truth, strict=True))
-    return off / 2 / max(1, sum(int(t.sum()) for t in truth))
-
-
-def largest_difference(result: Arrays, truth: Arrays) -> float:
-    """Return the largest |result - truth|, in float64; inf for other shapes, nan for nan."""
-    if [r.shape for r in result] != [t.shape for t in truth]:
-        return inf
-    return max((float(np.abs(r.astype(np.float64) - t).max()) for r, t in zip(result, truth, strict=True)), default=0.0)
 
 
 # -- programs

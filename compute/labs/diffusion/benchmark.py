@@ -10,23 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import pi
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compute.backends import Backend
-from compute.bench.measure import MOST_STEPS
-from compute.bench.rates import Rate
-from compute.bench.workload import Checked, Option, Way
-from compute.comparison.fields import FieldRules
 from compute.devices import Device
 from compute.labs.diffusion import cpu_numpy
 from compute.labs.diffusion.scheme import EDGES
-from compute.record import Recorded
-from compute.timings import Timing
-
-__all__ = ["MOST_STEPS"]
+from compute.measure.benchmark import CaseBenchmark
+from compute.measure.case import Checked, Implementation, Option
+from compute.measure.rates import Rate
+from compute.measure.records import Recorded
+from compute.measure.rules import FieldRules
+from compute.measure.timing import Timing
 
 R = 0.2  # D dt / dx^2, the lab's default
 CHECK_STEPS = 25  # no multiple of 12 or 16, so that launches of many steps show their remainder too
@@ -38,10 +36,8 @@ Field = NDArray[Any]
 LARGEST_SIZE = 32768  # cells a side: 4 GiB of float32
 SIZES = (512, 2000)  # cells a side, when none are asked for
 GPU_SIZES = (*SIZES, 8192, 16384)  # the same where there is a GPU
-DTYPES = ("float32", "float64")
 TOLERANCE = {"float32": 1e-6, "float64": 1e-13}  # relative L2; right kernels show 5e-8 and 1e-15
 WRONG = {"racing": "the tutorial's kernel updates in place while neighbouring blocks still read"}
-PARAMETERS = {"r": R}
 RATE = Rate(
     "Gcell/s", "cells", "step", "copy", "bytes", lambda dtype: 2.0 * np.dtype(dtype).itemsize,
     "not in a cache: a kernel may take several steps in one pass through memory, or the roof was disturbed",
@@ -244,36 +240,7 @@ def _edges(text: str) -> str:
     return text
 
 
-OPTIONS = (
-    Option("sizes", _size, "cells a side, for example 512,2000 (default: the lab's own)"),
-    Option("edges", _edges, "some of the lab's edge conditions (default: the first)"),
-)
-
-
-def cases(chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[GridCase]:
-    """Every size, edge condition and dtype; small grids first."""
-    sizes = chosen["sizes"] or (GPU_SIZES if gpu else SIZES)
-    edges = chosen["edges"] or EDGES[:1]
-    return [GridCase(size, dtype, edge) for size in sorted(sizes) for edge in edges for dtype in dtypes]
-
-
-def variants(backend: Backend, case: GridCase) -> Mapping[str, Any]:  # noqa: ARG001 all of them for every grid
-    """The backend's steps by name."""
-    found: Mapping[str, Any] = backend.kernels("compute.labs.diffusion").VARIANTS
-    return found
-
-
-def reference(case: GridCase) -> FieldReference:
-    """The right result."""
-    return field_reference(case.size, case.edges)
-
-
-def differs(difference: float, tolerance: float) -> str:
-    """A disagreement in words."""
-    return f"differs by {difference:.1e} (relative L2); the tolerance is {tolerance:.0e}"
-
-
-class Rig:
+class FieldFixture:
     """The pair of arrays of one backend on one grid."""
 
     def __init__(self, device: Device, case: GridCase, right: FieldReference) -> None:
@@ -283,17 +250,17 @@ class Rig:
         self._out = device.allocate(self._start.shape, self._start.dtype)
         self._age = 0
 
-    def first(self, way: Way) -> tuple[Timing, float]:
+    def first(self, way: Implementation) -> tuple[Timing, float]:
         """One step from the start; it may compile, so it tells nothing about the next."""
         self._load()
         return self.run(way, 1), 0.0
 
-    def check(self, way: Way) -> Checked:
+    def check(self, way: Implementation) -> Checked:
         """Go on to CHECK_STEPS steps and compare with the reference."""
         timing = self.run(way, CHECK_STEPS - 1)
         return Checked(*field_error(self._right, self.device.download(self._u)), timing)
 
-    def run(self, way: Way, steps: int) -> Timing:
+    def run(self, way: Implementation, steps: int) -> Timing:
         """Advance by `steps` and time it on the device; reload first if the field has faded."""
         if self._age > self._case.lifetime:
             self._load()
@@ -308,3 +275,40 @@ class Rig:
     def _load(self) -> None:
         self.device.write(self._start, self._u)
         self._age = 0
+
+
+class DiffusionBenchmark(CaseBenchmark):
+    """Grids of several sizes, by every kernel of every backend."""
+
+    package = "compute.labs.diffusion"
+    rate = RATE
+    wrong: ClassVar[Mapping[str, str]] = WRONG
+    included = INCLUDED
+    parameters: ClassVar[Mapping[str, Any]] = {"r": R}
+    check_steps = CHECK_STEPS
+    options = (
+        Option("sizes", _size, "cells a side, for example 512,2000 (default: the lab's own)"),
+        Option("edges", _edges, "some of the lab's edge conditions (default: the first)"),
+    )
+    rules = RULES
+
+    def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[GridCase]:
+        """Return every size, edge condition and dtype; small grids first."""
+        sizes = chosen["sizes"] or (GPU_SIZES if gpu else SIZES)
+        edges = chosen["edges"] or EDGES[:1]
+        return [GridCase(size, dtype, edge) for size in sorted(sizes) for edge in edges for dtype in dtypes]
+
+    def variants(self, backend: Backend, case: GridCase) -> Mapping[str, Any]:  # noqa: ARG002 all of them for every grid
+        """Return the backend's steps by name."""
+        return backend.kernels(self.package).VARIANTS
+
+    def reference(self, case: GridCase) -> FieldReference:
+        """Return the reference that this size can afford."""
+        return field_reference(case.size, case.edges)
+
+    def fixture(self, device: Device, case: GridCase, right: FieldReference) -> FieldFixture:
+        """Return a pair of arrays on that grid."""
+        return FieldFixture(device, case, right)
+
+
+BENCHMARK = DiffusionBenchmark()

@@ -28,8 +28,8 @@ from compute.labs.diffusion.history import FieldHistory, UndoSlot
 from compute.labs.diffusion.initial import LoadedImage
 from compute.labs.diffusion.picture import panels_of, show
 from compute.labs.diffusion.scheme import EDGES, WRONG_VARIANTS, ExactMode
+from compute.measure.timing import Timing
 from compute.panels import Panel
-from compute.timings import Timing
 
 LIMIT = 0.25  # largest stable r of forward Euler in two dimensions
 UNSTABLE_LIMIT = 0.5

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from compute.frames import Curve, Frame, Raster, freeze
 from compute.lab import View
+from compute.measure.timing import Timing
 from compute.panels import Line, Panel
-from compute.timings import Timing
 
 if TYPE_CHECKING:
     from compute.labs.diffusion.initial import LoadedImage

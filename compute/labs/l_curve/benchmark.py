@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from compute.backends import Backend
-from compute.bench.workload import Option
 from compute.devices import Device
 from compute.labs.l_curve.comparison import RATE as LIVE_RATE
-from compute.labs.l_curve.comparison import RULES
-from compute.labs.l_curve.comparison import CurveTarget as twin  # noqa: N813 the name that the engine asks for
+from compute.labs.l_curve.comparison import RULES, CurveTarget
 from compute.labs.l_curve.fixtures import (
     ACCURACY,
     COUNTS,
@@ -27,11 +25,9 @@ from compute.labs.l_curve.fixtures import (
     ProductFixture,
     StepFixture,
 )
-from compute.labs.l_curve.fixtures import CurveBenchFixture as AnyRig
 from compute.labs.l_curve.problems import PROBLEMS
-
-__all__ = ["RULES", "twin"]
-
+from compute.measure.benchmark import CaseBenchmark
+from compute.measure.case import BenchmarkFixture, Option
 
 N = 15_000  # the tutorial's
 CPU_N = 3000  # where there is no GPU: its norms take a second
@@ -39,14 +35,8 @@ LARGEST_N = 40_000  # 1.6e8 non-zeros
 ROOM = 4000  # columns of V that the reference may take, in float64
 DTYPES = ("float32", "float64")
 KINDS = ("product", "step", *(f"curve, {count} λ" for count in COUNTS))
-CHECK_STEPS, MOST_STEPS = 1, 40  # in one sample at most; a step needs room for them
-WRONG: Mapping[str, str] = {}
+MOST_STEPS = 40  # in one sample at most; a step needs room for them
 BASELINES = {"cpu_numpy": "baseline", "gpu_cupy": "gpu_baseline"}  # where LSMR comes from
-PARAMETERS: Mapping[str, Any] = {
-    "problem": "random_sparse, density 0.1, seed 1234",
-    "accuracy": f"{ACCURACY:g}: that of the tutorial's own norms at its smallest λ",
-    "agreement": "product: relative L2; step: alpha and beta; curve: both norms, the largest relative error at any λ",
-}
 RATE = replace(LIVE_RATE, step="run")
 INCLUDED = (
     "A run is one product, one step (two products, V made orthogonal against half of a curve's steps) or one curve. "
@@ -134,29 +124,6 @@ def _kind(text: str) -> str:
 
 
 KIND_NAMES = tuple(kind.replace(", ", "-").removesuffix(" λ") for kind in KINDS)
-OPTIONS = (
-    Option("sizes", _size, f"unknowns n of the tutorial's problem (default: {N} with a GPU, {CPU_N} without)"),
-    Option("parts", _kind, f"some of {', '.join(KIND_NAMES)} (default: all)"),
-)
-
-
-def cases(chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[LCurveCase]:
-    """Every size, type and kind; those of one matrix together."""
-    sizes = chosen["sizes"] or ((N,) if gpu else (CPU_N,))
-    kinds = chosen["parts"] or KINDS
-    return [LCurveCase(kind, n, dtype) for n in sorted(sizes) for dtype in dtypes for kind in kinds]
-
-
-def variants(backend: Backend, case: LCurveCase) -> Mapping[str, Any]:
-    """The backend's ways: to multiply, to step, to get a curve."""
-    kernels = backend.kernels(PACKAGE)
-    if case.kind == "product":
-        return {"product": kernels.multiply}
-    steps: Mapping[str, Any] = getattr(kernels, "VARIANTS", {"all λ at once": kernels.steps})
-    if case.kind == "step":
-        return steps
-    ways = {name: AllAtOnce(kernel) for name, kernel in steps.items()}
-    return {**ways, "as in the lab": InTheLab(kernels.steps), **_baselines(backend)}
 
 
 def _baselines(backend: Backend) -> Mapping[str, OneByOne]:
@@ -166,19 +133,62 @@ def _baselines(backend: Backend) -> Mapping[str, OneByOne]:
     return {f"LSMR, {name}": OneByOne(solver) for name, solver in solvers.items()}
 
 
-def reference(case: LCurveCase) -> CurveReference:
-    """The right curve."""
-    return CurveReference(case.n)
+class LCurveBenchmark(CaseBenchmark):
+    """Products, steps and whole curves of the tutorial's problem."""
+
+    package = PACKAGE
+    rate = RATE
+    included = INCLUDED
+    parameters: ClassVar[Mapping[str, Any]] = {
+        "problem": "random_sparse, density 0.1, seed 1234",
+        "accuracy": f"{ACCURACY:g}: that of the tutorial's own norms at its smallest λ",
+        "agreement": "product: relative L2; step: alpha and beta; curve: both norms, the largest relative error at any "
+        "λ",
+    }
+    most_steps = MOST_STEPS
+    options = (
+        Option("sizes", _size, f"unknowns n of the tutorial's problem (default: {N} with a GPU, {CPU_N} without)"),
+        Option("parts", _kind, f"some of {', '.join(KIND_NAMES)} (default: all)"),
+    )
+    rules = RULES
+
+    def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[LCurveCase]:
+        """Return every size, type and kind; those of one matrix together."""
+        sizes = chosen["sizes"] or ((N,) if gpu else (CPU_N,))
+        kinds = chosen["parts"] or KINDS
+        return [LCurveCase(kind, n, dtype) for n in sorted(sizes) for dtype in dtypes for kind in kinds]
+
+    def variants(self, backend: Backend, case: LCurveCase) -> Mapping[str, Any]:
+        """Return the backend's ways: to multiply, to step, to get a curve."""
+        kernels = backend.kernels(PACKAGE)
+        if case.kind == "product":
+            return {"product": kernels.multiply}
+        steps: Mapping[str, Any] = getattr(kernels, "VARIANTS", {"all λ at once": kernels.steps})
+        if case.kind == "step":
+            return steps
+        ways = {name: AllAtOnce(kernel) for name, kernel in steps.items()}
+        return {**ways, "as in the lab": InTheLab(kernels.steps), **_baselines(backend)}
+
+    def reference(self, case: LCurveCase) -> CurveReference:
+        """Return the right curve."""
+        return CurveReference(case.n)
+
+    def fixture(self, device: Device, case: LCurveCase, right: CurveReference) -> BenchmarkFixture:
+        """Return what computes the case."""
+        match case.kind:
+            case "product":
+                return ProductFixture(device, case.dtype, right)
+            case "step":
+                return StepFixture(device, case.dtype, right)
+        return CurveFixture(device, case.dtype, right, case.count)
+
+    def differs(self, difference: float, tolerance: float) -> str:
+        """Say a disagreement in words."""
+        return f"differs by {difference:.1e} (relative); the tolerance is {tolerance:.0e}"
+
+    def target(self, lab: Any) -> CurveTarget:
+        """Return the lab as a maker of whole curves."""
+        return CurveTarget(lab)
 
 
-def differs(difference: float, tolerance: float) -> str:
-    """A disagreement in words."""
-    return f"differs by {difference:.1e} (relative); the tolerance is {tolerance:.0e}"
-
-
-def Rig(device: Device, case: LCurveCase, right: CurveReference) -> AnyRig:  # noqa: N802 a class to its caller
-    """What computes the case."""
-    kinds = {"product": ProductFixture, "step": StepFixture}
-    if case.kind in kinds:
-        return kinds[case.kind](device, case.dtype, right)
-    return CurveFixture(device, case.dtype, right, case.count)
+BENCHMARK = LCurveBenchmark()

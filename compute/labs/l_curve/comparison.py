@@ -1,4 +1,4 @@
-"""What the live readout compares of an L-curve lab and says of it: see compute.comparison.rules.Rules.
+"""What the live readout compares of an L-curve lab and says of it: see compute.measure.rules.ComparisonRules.
 
 A time is that of the whole curve of the present problem, from b until every ribbon is within the tolerance. Norms are
 compared on a problem of the same kind that NumPy solves at once.
@@ -16,16 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.bench.rates import Rate
-from compute.comparison.contest import Agreement, Contestant
-from compute.comparison.rules import Chart, Fact
 from compute.frames import Frame
 from compute.labs.l_curve.lab import LCurve
 from compute.labs.l_curve.problems import PROBLEMS
 from compute.labs.l_curve.small_system import points
 from compute.labs.l_curve.system import OWN, settled, typical
-from compute.record import Recorded
-from compute.timings import Timing
+from compute.measure.agreement import Agreement
+from compute.measure.rates import Rate
+from compute.measure.records import Recorded
+from compute.measure.rules import Chart, ComparisonRules, Fact
+from compute.measure.timing import Timing
+from compute.measure.verdict import Variant
 
 RATE = Rate(
     "Gnz/s", "nonzeros", "curve", "copy", "bytes", lambda dtype: 2.0 + np.dtype(dtype).itemsize,
@@ -57,19 +58,19 @@ MOST_PIECES = 4096  # steps in a slice, at most
 CHECKED, COUNT = 1e-4, 50  # λ at which results are compared: from this part of |A| on, which float32 reaches, how many
 
 
-class CurveRules:
-    """See compute.comparison.rules.Rules."""
+class CurveRules(ComparisonRules):
+    """See compute.measure.rules.ComparisonRules."""
 
     rate = RATE
     timed = (*PROBLEM, "noise", "noise_seed", "reorthogonalise", "lambdas", "tolerance", "steps_at_most", "chunk")
     checked = timed
-    reference = Contestant("cpu_numpy")
+    reference = Variant("cpu_numpy")
     included = (
         "One whole curve of this problem: wall time from b on the host until every ribbon is within the tolerance; the "
         "matrix is on the device before. Rules and solutions are not in it."
     )
 
-    def own(self, contestant: Contestant, values: Values) -> dict[str, Any]:  # noqa: ARG002
+    def own(self, variant: Variant, values: Values) -> dict[str, Any]:  # noqa: ARG002
         """Nothing: the same problem for all."""
         return {}
 
@@ -107,7 +108,7 @@ class CurveRules:
             f"{tolerance:.1e} counts as right",
         )
 
-    def refusal(self, contestant: Contestant, values: Values) -> str:  # noqa: ARG002
+    def refusal(self, variant: Variant, values: Values) -> str:  # noqa: ARG002
         """Why a large problem is not solved a second time beside the live one."""
         if _entries(values) <= LARGEST:
             return ""
@@ -125,7 +126,7 @@ class CurveRules:
         """Non-zeros of a step: two products."""
         return 2 * _entries(values)
 
-    def others(self, values: Values) -> Sequence[Contestant]:  # noqa: ARG002
+    def others(self, values: Values) -> Sequence[Variant]:  # noqa: ARG002
         """Nobody."""
         return ()
 

@@ -18,14 +18,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from compute.backends import backend
-from compute.bench.workload import Checked, Way
 from compute.devices import Device
 from compute.labs.l_curve.baseline import Solver, run
 from compute.labs.l_curve.bidiagonal import SPARE, Bidiagonalisation, compressed
 from compute.labs.l_curve.problems import make
 from compute.labs.l_curve.small_system import Points, Small, points
 from compute.labs.l_curve.system import TUTORIAL
-from compute.timings import Timing
+from compute.measure.case import Checked, Implementation
+from compute.measure.timing import Timing
 
 PACKAGE = "compute.labs.l_curve"
 FASTEST = ("gpu_cupy", "cpu_numba")
@@ -116,7 +116,7 @@ def truncated(small: Small, k: int) -> Small:
 _held: dict[str, tuple[CurveReference, str, Bidiagonalisation]] = {}  # by backend, for the next case of the same matrix
 
 
-def held(way: Way, device: Device, right: CurveReference, dtype: str) -> Bidiagonalisation:
+def held(way: Implementation, device: Device, right: CurveReference, dtype: str) -> Bidiagonalisation:
     """A bidiagonalisation of the right problem on this way's backend; one of each backend is kept."""
     name = way.backend.name
     if name not in _held or _held[name][:2] != (right, dtype):
@@ -137,11 +137,11 @@ class CurveBenchFixture:
     def __init__(self, device: Device, dtype: str, right: CurveReference) -> None:
         self.device, self.dtype, self.right = device, dtype, right
 
-    def problem(self, way: Way) -> Bidiagonalisation:
+    def problem(self, way: Implementation) -> Bidiagonalisation:
         """The arrays."""
         return held(way, self.device, self.right, self.dtype)
 
-    def timed(self, way: Way, count: int, entries: int, call: Callable[[], object]) -> Timing:
+    def timed(self, way: Implementation, count: int, entries: int, call: Callable[[], object]) -> Timing:
         """`count` runs of `entries` non-zeros each in one call, between two events on a GPU."""
         watch = self.device.stopwatch()
         with self.device.lock, watch:
@@ -153,13 +153,13 @@ class CurveBenchFixture:
 class ProductFixture(CurveBenchFixture):
     """A and its transpose times a vector, in turn: neither finds anything of itself in a cache it does not fit in."""
 
-    def first(self, way: Way) -> tuple[Timing, float]:
+    def first(self, way: Implementation) -> tuple[Timing, float]:
         """The first product, and the second for how long one takes."""
         self.problem(way)
         first = self.run(way, 1)
         return first, self.run(way, 1).step_seconds
 
-    def check(self, way: Way) -> Checked:
+    def check(self, way: Implementation) -> Checked:
         """A x against SciPy in float64."""
         problem = self.problem(way)
         x = np.random.default_rng(1).standard_normal(self.right.n).astype(self.dtype)
@@ -170,7 +170,7 @@ class ProductFixture(CurveBenchFixture):
         apart = np.abs(self.device.download(out) - truth)
         return Checked(float(np.linalg.norm(apart) / np.linalg.norm(truth)), float(apart.max()), timing)
 
-    def run(self, way: Way, steps: int) -> Timing:
+    def run(self, way: Implementation, steps: int) -> Timing:
         """`steps` products, of A and of its transpose in turn."""
         problem = self.problem(way)
         work, multiply = problem.work, problem.kernels.multiply
@@ -188,13 +188,13 @@ class ProductFixture(CurveBenchFixture):
 class StepFixture(CurveBenchFixture):
     """Steps in the middle of a curve: two products, and V made orthogonal against half of the curve's steps."""
 
-    def first(self, way: Way) -> tuple[Timing, float]:
+    def first(self, way: Implementation) -> tuple[Timing, float]:
         """The first steps of a bidiagonalisation."""
         work = begun(self.problem(way), self.right.b)
         timing = self.timed(way, BEFORE, self._entries, lambda: way.kernel(work, 0, BEFORE, True, 0.0))
         return timing, self.run(way, 1).step_seconds
 
-    def check(self, way: Way) -> Checked:
+    def check(self, way: Implementation) -> Checked:
         """Alpha and beta of the first steps against the reference."""
         work = begun(self.problem(way), self.right.b)
         timing = self.timed(way, BEFORE, self._entries, lambda: way.kernel(work, 0, BEFORE, True, 0.0))
@@ -205,7 +205,7 @@ class StepFixture(CurveBenchFixture):
         ]
         return Checked(float(np.max(apart)), float(np.max(apart)), timing)
 
-    def run(self, way: Way, steps: int) -> Timing:
+    def run(self, way: Implementation, steps: int) -> Timing:
         """`steps` steps from the curve's middle on, always from the same one."""
         problem, middle = self.problem(way), max(1, self.right.steps // 2)
         if self._filled != way.backend.name:
@@ -227,22 +227,22 @@ class CurveFixture(CurveBenchFixture):
         super().__init__(device, dtype, right)
         self.lambdas = right.lambdas(count)
 
-    def first(self, way: Way) -> tuple[Timing, float]:
+    def first(self, way: Implementation) -> tuple[Timing, float]:
         """What is compiled once is; then a part, for how long the whole takes."""
         return way.kernel.first(self, way)  # type: ignore[no-any-return]
 
-    def check(self, way: Way) -> Checked:
+    def check(self, way: Implementation) -> Checked:
         """Both norms at every λ against the reference."""
         timing, norms = self._curve(way)
         return Checked(*self.right.distance(*norms), timing)
 
-    def run(self, way: Way, steps: int) -> Timing:
+    def run(self, way: Implementation, steps: int) -> Timing:
         """`steps` whole curves."""
         start = perf_counter()
         timings = [self._curve(way)[0] for _ in range(steps)]
         return Timing(way.backend.name, way.variant, steps, timings[0].cells, 0.0, perf_counter() - start)
 
-    def _curve(self, way: Way) -> tuple[Timing, tuple[NDArray[Any], NDArray[Any]]]:
+    def _curve(self, way: Implementation) -> tuple[Timing, tuple[NDArray[Any], NDArray[Any]]]:
         start = perf_counter()
         products, norms = way.kernel(self, way, self.lambdas)
         seconds = perf_counter() - start
@@ -255,13 +255,13 @@ class AllAtOnce:
     def __init__(self, steps: Callable[..., None]) -> None:
         self._steps = steps
 
-    def first(self, rig: CurveFixture, way: Way) -> tuple[Timing, float]:
+    def first(self, rig: CurveFixture, way: Implementation) -> tuple[Timing, float]:
         """A few steps twice."""
         timings = [self._begin(rig, way) for _ in range(2)]
         return timings[0], timings[1].step_seconds * rig.right.steps
 
     def __call__(
-        self, rig: CurveFixture, way: Way, lambdas: NDArray[np.float64]
+        self, rig: CurveFixture, way: Implementation, lambdas: NDArray[np.float64]
     ) -> tuple[int, tuple[NDArray[Any], NDArray[Any]]]:
         """(products, (residual norms, solution norms)) after as many steps as the tutorial's accuracy takes."""
         problem, most = rig.problem(way), rig.right.steps
@@ -271,7 +271,7 @@ class AllAtOnce:
         at = points(Small.of(alpha, beta), lambdas)
         return 2 * most + 1, (at.residual, at.solution)
 
-    def _begin(self, rig: CurveFixture, way: Way) -> Timing:
+    def _begin(self, rig: CurveFixture, way: Implementation) -> Timing:
         work = begun(rig.problem(way), rig.right.b)
         entries = 2 * int(rig.right.A.nnz)
         return rig.timed(way, BEFORE, entries, lambda: self._steps(work, 0, BEFORE, True, 0.0))
@@ -281,7 +281,7 @@ class InTheLab(AllAtOnce):
     """The same as the lab does it: alpha, beta and the newest v are looked at on the host every few steps."""
 
     def __call__(
-        self, rig: CurveFixture, way: Way, lambdas: NDArray[np.float64]
+        self, rig: CurveFixture, way: Implementation, lambdas: NDArray[np.float64]
     ) -> tuple[int, tuple[NDArray[Any], NDArray[Any]]]:
         """(products, (residual norms, solution norms)) after as many steps as the tutorial's accuracy takes."""
         problem = rig.problem(way)
@@ -302,7 +302,7 @@ class OneByOne:
         self._make, self._made = solver, {}  # type: ignore[var-annotated]
         self._products: dict[tuple[str, int], int] = {}  # by dtype and number of λ
 
-    def first(self, rig: CurveFixture, way: Way) -> tuple[Timing, float]:
+    def first(self, rig: CurveFixture, way: Implementation) -> tuple[Timing, float]:
         """One λ in the middle, twice."""
         lam = float(rig.right.lambdas(10)[SAMPLE])
         solver = self._solver(rig)
@@ -314,7 +314,7 @@ class OneByOne:
     def __call__(
         self,
         rig: CurveFixture,
-        way: Way,  # noqa: ARG002 the solver knows its device
+        way: Implementation,  # noqa: ARG002 the solver knows its device
         lambdas: NDArray[np.float64],
     ) -> tuple[int, tuple[NDArray[Any], NDArray[Any]]]:
         """(products, (residual norms, solution norms))."""

@@ -143,7 +143,7 @@ class Tuning:
 
 def main() -> None:
     """Print everything, and copying for comparison."""
-    from compute.bench.bandwidth import copy_bandwidth
+    from compute.measure.roofs import copy_bandwidth
 
     tuning = Tuning(int(sys.argv[1]) if len(sys.argv) > 1 else N)
     copied = copy_bandwidth(tuning.device).rate.median

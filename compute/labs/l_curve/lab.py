@@ -27,8 +27,8 @@ from compute.labs.l_curve.rules import RULES, RuleChoice, choose
 from compute.labs.l_curve.small_system import Points, largest, points, scale, widened, widest
 from compute.labs.l_curve.survey import CurveSurvey, LCurveResult, TraceProbe
 from compute.labs.l_curve.system import OWN, HeldProblem, settled, typical
+from compute.measure.timing import Timing
 from compute.panels import Panel
-from compute.timings import Timing
 
 FEWEST, MOST = 3, 1000  # λ on a curve
 PICTURE_BYTES = 16 * 2**20  # display buffers and the small system, rounded up

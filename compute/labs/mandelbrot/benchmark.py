@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 from compute.backends import Backend
-from compute.bench.workload import Checked, Option, Way
 from compute.devices import Device
-from compute.labs.mandelbrot.comparison import RATE, RULES
-from compute.labs.mandelbrot.comparison import PictureTarget as twin  # noqa: N813 the name that the engine asks for
+from compute.labs.mandelbrot.comparison import RATE, RULES, PictureTarget
 from compute.labs.mandelbrot.lab import Mandelbrot
 from compute.labs.mandelbrot.painting import ALL
 from compute.labs.mandelbrot.scenes import (
@@ -29,20 +27,16 @@ from compute.labs.mandelbrot.scenes import (
     scenes,
 )
 from compute.labs.mandelbrot.state import FRESH
-from compute.timings import Timing
-
-__all__ = ["RATE", "RULES", "twin"]
-
+from compute.measure.benchmark import CaseBenchmark
+from compute.measure.case import Checked, Implementation, Option
+from compute.measure.timing import Timing
 
 LEAD = 3  # pictures of a sample of several that are not counted
 COARSE = 16  # pixels between those of the first call, which must not take minutes
 
-DTYPES = ("float32", "float64")
 EVERY = {"host": ("lesson",), "cuda": ("lesson", "interior")}  # scenes on which slow kernels are timed too
-CHECK_STEPS, MOST_STEPS = 1, 48  # pictures: compared, and in one sample at most
+MOST_STEPS = 48  # pictures in one sample at most
 COUNTS_ONLY = "block, counts only"  # as the lesson's own kernels, which have no smooth counts
-WRONG: Mapping[str, str] = {}
-PARAMETERS: Mapping[str, Any] = {"agreement": "share of pixels whose counts differ by more than 1"}
 INCLUDED = (
     "A time is that of the kernels of one whole picture in one launch on fresh pixels: between two CUDA events on a "
     "GPU, wall time on the host; without the reference orbit of a deep view. A pan is wall time: new centre, uncovered "
@@ -61,23 +55,23 @@ class SceneFixture:
         self.device, self._scene, self._right = device, scene, right
         self._lab: Mandelbrot | None = None
 
-    def first(self, way: Way) -> tuple[Timing, float]:
+    def first(self, way: Implementation) -> tuple[Timing, float]:
         """A coarse picture, which may compile, and another one to tell what a full one will take."""
         first = self._paint(way, stride=COARSE)
         again = self._paint(way, stride=COARSE)
         rows, columns = (-(-side // COARSE) for side in self._scene.shape)
         return first, again.compute * self._scene.cells / (rows * columns)
 
-    def check(self, way: Way) -> Checked:
+    def check(self, way: Implementation) -> Checked:
         """One picture, and its counts against the right ones."""
         timing = self._paint(way)
         return Checked(*self._right.error(self.device.download(self._open(way).state.count)), timing)
 
-    def run(self, way: Way, steps: int) -> Timing:
+    def run(self, way: Implementation, steps: int) -> Timing:
         """`steps` pictures; a cell of the timing is an iteration that was done."""
         return self._paint(way, steps)
 
-    def _paint(self, way: Way, pictures: int = 1, stride: int = 1) -> Timing:
+    def _paint(self, way: Implementation, pictures: int = 1, stride: int = 1) -> Timing:
         lab, raster = self._open(way), way.backend.kernels("compute.display")
         count, rows = lab.state.count, self._scene.shape[0]
         part = OneLaunch(lab.painting.task, stride).part(ALL)
@@ -94,7 +88,7 @@ class SceneFixture:
         done = lab.state.sums(self.device)[0] // len(watches)
         return Timing(way.backend.name, way.variant, pictures, max(1, done), launch, seconds)
 
-    def _open(self, way: Way) -> Mandelbrot:
+    def _open(self, way: Implementation) -> Mandelbrot:
         if self._lab is None:
             self._lab = lab_of(self._scene, way.backend.name)
             builder = self._lab.painting.builder
@@ -110,19 +104,19 @@ class PanFixture:
         self.device, self._scene, self._right = device, scene, right
         self._lab: Mandelbrot | None = None
 
-    def first(self, way: Way) -> tuple[Timing, float]:
+    def first(self, way: Implementation) -> tuple[Timing, float]:
         """The first picture and the first pan."""
         start = perf_counter()
         self._move(self._open(way), self._scene.view.center)
         again = self.run(way, 2)
         return Timing(way.backend.name, way.variant, 1, 1, 0.0, perf_counter() - start), again.step_seconds
 
-    def check(self, way: Way) -> Checked:
+    def check(self, way: Implementation) -> Checked:
         """There and back again: counts that were kept and counts of the strip that came back, all against the right."""
         timing = self.run(way, 2)
         return Checked(*self._right.error(self._open(way).counts()), timing)
 
-    def run(self, way: Way, steps: int) -> Timing:
+    def run(self, way: Implementation, steps: int) -> Timing:
         """`steps` pans, rounded up to as many forth as back; wall time, a cell is an iteration that was done."""
         lab, away, done = self._open(way), PAN[0], 0
         pairs = -(-steps // 2)
@@ -140,7 +134,7 @@ class PanFixture:
             lab.advance()
         lab.frame(pixels=self._scene.shape)
 
-    def _open(self, way: Way) -> Mandelbrot:
+    def _open(self, way: Implementation) -> Mandelbrot:
         if self._lab is None:
             self._lab = lab_of(self._scene, way.backend.name, center=PAN[0], reuse=True)
         return self._lab
@@ -152,37 +146,48 @@ def _scene(text: str) -> str:
     return text
 
 
-OPTIONS = (Option("scenes", _scene, f"some of {'; '.join(SCENES)} (default: all)"),)
+class MandelbrotBenchmark(CaseBenchmark):
+    """Scenes, by every kernel of every backend; a pan and a deep view have one."""
+
+    package = PACKAGE
+    rate = RATE
+    included = INCLUDED
+    parameters: ClassVar[Mapping[str, Any]] = {"agreement": "share of pixels whose counts differ by more than 1"}
+    most_steps = MOST_STEPS
+    options = (Option("scenes", _scene, f"some of {'; '.join(SCENES)} (default: all)"),)
+    rules = RULES
+
+    def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[Scene]:
+        """Return the scenes, in each dtype that they have."""
+        return scenes(tuple(chosen["scenes"]), tuple(dtypes), gpu)
+
+    def variants(self, backend: Backend, case: Scene) -> Mapping[str, Any]:
+        """Return the backend's kernels for this scene."""
+        if case.pan:
+            return {"frame": None}
+        kernels = backend.kernels(PACKAGE)
+        if case.arithmetic.deep:
+            return {case.arithmetic.name: getattr(kernels, case.arithmetic.kernel)}
+        slow = case.name in EVERY[backend.device]
+        found = {name: kernel for name, kernel in kernels_of(backend).items() if slow or name not in REASONS}
+        bare = getattr(kernels, "counts_only", None)
+        return found | {COUNTS_ONLY: bare} if bare and case.name == "lesson" else found
+
+    def reference(self, case: Scene) -> CountsReference:
+        """Return the right counts."""
+        return CountsReference(case)
+
+    def fixture(self, device: Device, case: Scene, right: CountsReference) -> SceneFixture | PanFixture:
+        """Return what computes the scene."""
+        return (PanFixture if case.pan else SceneFixture)(device, case, right)
+
+    def differs(self, difference: float, tolerance: float) -> str:
+        """Say a disagreement in words."""
+        return f"{100 * difference:.2g} % of the pixels differ by more than 1; {100 * tolerance:g} % may"
+
+    def target(self, lab: Any) -> PictureTarget:
+        """Return the lab as a maker of whole pictures."""
+        return PictureTarget(lab)
 
 
-def cases(chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[Scene]:
-    """The scenes, in each dtype that they have."""
-    return scenes(tuple(chosen["scenes"]), tuple(dtypes), gpu)
-
-
-def variants(backend: Backend, case: Scene) -> Mapping[str, Any]:
-    """The backend's kernels for this scene; a pan and a deep view have one."""
-    if case.pan:
-        return {"frame": None}
-    if case.arithmetic.deep:
-        return {case.arithmetic.name: getattr(backend.kernels(PACKAGE), case.arithmetic.kernel)}
-    every = kernels_of(backend)
-    slow = case.name in EVERY[backend.device]
-    found = {name: kernel for name, kernel in every.items() if slow or name not in REASONS}
-    bare = getattr(backend.kernels(PACKAGE), "counts_only", None)
-    return found | {COUNTS_ONLY: bare} if bare and case.name == "lesson" else found
-
-
-def reference(case: Scene) -> CountsReference:
-    """The right counts."""
-    return CountsReference(case)
-
-
-def differs(difference: float, tolerance: float) -> str:
-    """A disagreement in words."""
-    return f"{100 * difference:.2g} % of the pixels differ by more than 1; {100 * tolerance:g} % may"
-
-
-def Rig(device: Device, case: Scene, right: CountsReference) -> SceneFixture | PanFixture:  # noqa: N802 a class to its caller
-    """What computes the scene."""
-    return (PanFixture if case.pan else SceneFixture)(device, case, right)
+BENCHMARK = MandelbrotBenchmark()

@@ -1,6 +1,6 @@
 """What the live readout compares of a Mandelbrot lab and says of it, and the second lab that it measures.
 
-See compute.comparison.rules.Rules. Of the second lab a step is a whole picture, its result are the counts.
+See compute.measure.rules.ComparisonRules. Of the second lab a step is a whole picture, its result are the counts.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.backends import BACKENDS
-from compute.bench.rates import Rate
-from compute.comparison.contest import Agreement, Contestant
-from compute.comparison.rules import Chart, Fact
 from compute.frames import Frame
 from compute.labs.mandelbrot.lab import Mandelbrot
 from compute.labs.mandelbrot.place import Place, Precision, choose
 from compute.labs.mandelbrot.scenes import MIX, PACKAGE, REASONS, TOLERANCE, apart, kernels_of
 from compute.labs.mandelbrot.schedule import Schedule
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
-from compute.record import Recorded
-from compute.timings import Timing
+from compute.measure.agreement import Agreement
+from compute.measure.rates import Rate
+from compute.measure.records import Recorded
+from compute.measure.rules import Chart, ComparisonRules, Fact
+from compute.measure.timing import Timing
+from compute.measure.verdict import Variant
 
 STEP_INSTRUCTIONS = 4.0  # three fused multiply-adds and an addition
 RATE = Rate(
@@ -58,19 +59,19 @@ PATIENCE = 6.0  # seconds after which a picture is given up: the live lab waits 
 LONGEST_SLICE = 2**14  # of the lab's slices in one
 
 
-class PictureRules:
-    """See compute.comparison.rules.Rules."""
+class PictureRules(ComparisonRules):
+    """See compute.measure.rules.ComparisonRules."""
 
     rate = RATE
     timed = ("ny", "nx", "center", "zoom", "max_iterations", "precision", "fidelity", "shortcuts")
     checked = timed
-    reference = Contestant("cpu_numpy")
+    reference = Variant("cpu_numpy")
     included = (
         f"The kernels of one picture of this view, at most {TIMED_ROWS} rows high, the same for all; the lesson's "
         "scene at its own size, shortcuts off. Without the reference orbit of a deep view."
     )
 
-    def own(self, contestant: Contestant, values: Values) -> dict[str, Any]:  # noqa: ARG002
+    def own(self, variant: Variant, values: Values) -> dict[str, Any]:  # noqa: ARG002
         """The arithmetic of the live picture, which a smaller one alone might not choose."""
         return {"precision": "perturbation" if arithmetic(values).deep else arithmetic(values).name}
 
@@ -109,7 +110,7 @@ class PictureRules:
             f"than 1; up to {100 * tolerance:.2g} % counts as right. Largest difference {largest:.0f} iterations",
         )
 
-    def refusal(self, contestant: Contestant, values: Values) -> str:  # noqa: ARG002
+    def refusal(self, variant: Variant, values: Values) -> str:  # noqa: ARG002
         """Nobody: a picture that takes too long is given up while it is computed."""
         return ""
 
@@ -125,9 +126,9 @@ class PictureRules:
         """Pixels."""
         return int(values["ny"]) * int(values["nx"])
 
-    def others(self, values: Values) -> Sequence[Contestant]:
+    def others(self, values: Values) -> Sequence[Variant]:
         """For the lesson's scene every kernel that can run here."""
-        return contestants() if is_lesson(values) else ()
+        return all_variants() if is_lesson(values) else ()
 
     def dtype(self, values: Values) -> str:
         """Of z."""
@@ -164,9 +165,9 @@ class PictureRules:
         """All backends and all kernels on the lesson's scene, if it is on the screen."""
         if not is_lesson(values):
             return None
-        ways = tuple(Contestant(b.name) for b in _here()) + contestants()
+        ways = tuple(Variant(b.name) for b in _here()) + all_variants()
         recorded = tuple(f for f in _recorded(figures, "lesson") if f.dtype == "float64")
-        reasons = {way: REASONS[way.variant] for way in _slow()}
+        reasons = {way: REASONS[way.name] for way in _slow()}
         return Chart("The lesson's scene, shortcuts off", ways, reasons, (*recorded, *CITED))
 
 
@@ -197,14 +198,14 @@ def arithmetic(values: Values) -> Precision:
     return choose(values["precision"], _place(values))
 
 
-def contestants() -> tuple[Contestant, ...]:
+def all_variants() -> tuple[Variant, ...]:
     """Every kernel that can run here, but for the backends' defaults."""
-    return tuple(Contestant(b.name, variant) for b in _here() for variant in list(kernels_of(b))[1:])
+    return tuple(Variant(b.name, variant) for b in _here() for variant in list(kernels_of(b))[1:])
 
 
-def _slow() -> tuple[Contestant, ...]:
+def _slow() -> tuple[Variant, ...]:
     """All that are slow on purpose, whether they can run here or not."""
-    return tuple(dict.fromkeys(Contestant(backend, variant) for backend, variant, _ in MIX if variant in REASONS))
+    return tuple(dict.fromkeys(Variant(backend, variant) for backend, variant, _ in MIX if variant in REASONS))
 
 
 def _here() -> list[Any]:

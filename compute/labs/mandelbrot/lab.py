@@ -24,8 +24,8 @@ from compute.labs.mandelbrot.place import CHOICES, Place, center_between, choose
 from compute.labs.mandelbrot.reference_orbit import ReferenceBuilder
 from compute.labs.mandelbrot.schedule import overlap
 from compute.labs.mandelbrot.state import PixelArrays
+from compute.measure.timing import Timing
 from compute.panels import Panel
-from compute.timings import Timing
 
 SLICE = {"cpu": 2**21, "gpu": 2**33}  # iterations of one step: a few milliseconds
 PIXEL_BYTES = 2 * 8 + 2 * 4 + 4 + 4  # z, place, count, smooth

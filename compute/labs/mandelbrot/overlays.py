@@ -21,7 +21,7 @@ from compute.frames import Curve, Raster
 from compute.labs.mandelbrot.painting import Painting, Task
 from compute.labs.mandelbrot.place import PRECISIONS, Place
 from compute.labs.mandelbrot.reference_orbit import Orbit
-from compute.timings import Timing
+from compute.measure.timing import Timing
 
 SIDE = 192  # pixels of the Julia set, which covers -2 … 2 in both directions
 EXTENT = (-2.0, -2.0, 2.0, 2.0)

@@ -19,7 +19,7 @@ from compute.labs.mandelbrot.place import Place, Precision
 from compute.labs.mandelbrot.reference_orbit import ReferenceBuilder
 from compute.labs.mandelbrot.schedule import STRIDES, Overlap, Schedule
 from compute.labs.mandelbrot.state import FRESH, LaunchPart, PixelArrays
-from compute.timings import Timing
+from compute.measure.timing import Timing
 
 ALL = 2**62  # a budget that no picture exceeds
 _WARM: set[tuple[str, str, str]] = set()  # (backend, arithmetic, variant) that this process has run before

@@ -30,8 +30,8 @@ from compute.labs.mandelbrot.overlays import MOST, AreaEstimate
 from compute.labs.mandelbrot.painting import Painting
 from compute.labs.mandelbrot.place import number
 from compute.labs.mandelbrot.refinement import InteriorStrength, Supersampler
+from compute.measure.timing import Timing
 from compute.panels import Panel, plain
-from compute.timings import Timing
 
 if TYPE_CHECKING:
     from compute.labs.mandelbrot.lab import Mandelbrot

@@ -19,7 +19,7 @@ from compute.backends import Backend
 from compute.devices import Array, Device
 from compute.labs.mandelbrot.painting import Painting
 from compute.labs.mandelbrot.place import Place
-from compute.timings import Timing
+from compute.measure.timing import Timing
 
 STEPS = Fraction(2**16), (Fraction(49472), Fraction(37345))  # 2^16 over the plastic number, and over its square
 NOTHING = -1  # samples of pixels that have none

@@ -10,16 +10,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from compute import record
 from compute.__main__ import main
-from compute.bench import report
-from compute.bench.rows import Plan as BenchPlan
-from compute.bench.rows import Results
 from compute.labs.crossover import benchmark, recorded, results
 from compute.labs.crossover import sweep as sweeps
+from compute.labs.crossover.benchmark import BENCHMARK
 from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.sweep import Sweep
 from compute.labs.crossover.workload import Case, Way, workload, workloads
+from compute.measure import records, report
+from compute.measure.case import BenchPlan, Results
 from tests.comparing import NoMeter
 from tests.labs.crossover.test_sweep import A, B, Clock, Scripted, broken, finish, plan
 
@@ -30,7 +29,7 @@ QUICK = ("--sizes", "10,100", "--ways", "cpu_numpy,cpu_numba", "--budget", "0.4"
 @pytest.fixture(autouse=True)
 def no_roofs(monkeypatch):
     """The roofs take seconds and have tests of their own."""
-    monkeypatch.setattr(benchmark, "Meter", NoMeter)
+    monkeypatch.setattr(benchmark, "RoofMeter", NoMeter)
     monkeypatch.setattr(
         benchmark.SweepBench, "_roofs", lambda run, ways, dtype: {"host": Roof("host", dtype, 1e9, 1e9)}
     )
@@ -49,7 +48,7 @@ def test_a_bench_is_saved_and_its_curves_are_read_again(tmp_path, capsys):
     arguments = "--workloads", "add_one,determinants", "--dtypes", "float64"
     assert main(["bench", "crossover", *arguments, *QUICK, *files]) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert printed == record.load(path)
+    assert printed == records.load(path)
     found = printed["results"]
     keys = {(r["workload"], r["way"], r["size"], r["dtype"], r["settings"]) for r in found}
     assert len(keys) == len(found) == 2 * 2 * (1 + 2)  # ways, n, settings of both workloads
@@ -70,10 +69,10 @@ def test_a_bench_is_saved_and_its_curves_are_read_again(tmp_path, capsys):
     medians = {result["median"] for result in found if result["workload"] == "determinants"}
     assert {spread.median for curve in curves for spread in curve.series.values()} == medians
     assert {(curve.machine, curve.date) for curve in curves} == {
-        (record.machine_name(printed["machine"]), printed["date"][:10])
+        (records.machine_name(printed["machine"]), printed["date"][:10])
     }
     assert lines.read_text().splitlines()[0].startswith("backend,variant,status")
-    assert record.recorded(printed) == []  # no grid: the usual readout has nothing to do with it
+    assert records.recorded(printed) == []  # no grid: the usual readout has nothing to do with it
 
 
 def test_a_disagreement_ends_in_a_row_and_an_exit_code(monkeypatch, capsys):
@@ -137,25 +136,25 @@ def test_a_row_has_what_exports_and_speed_ups_need(scripted):
     assert [sample.timing.first_call for sample in numpy.samples] == [True] + [False] * numpy.measurement.step.n
     assert all(sample.ended >= sample.began for sample in numpy.samples)
     assert numba.extra["percent_of_roof"] == pytest.approx(50)
-    document = report.as_record(Results([numpy, numba]), BenchPlan("crossover", (), ()), "x", benchmark)
-    record.check(document, "here")
+    document = report.as_record(Results([numpy, numba]), BenchPlan("crossover", (), ()), "x", BENCHMARK)
+    records.check(document, "here")
     for key in ("workload", "way", "size"):
         broken = json.loads(json.dumps(document))
         del broken["results"][0][key]
-        with pytest.raises(record.RecordError, match=r"results\[0\]: (\w+) is missing"):
-            record.check(broken, "here")
+        with pytest.raises(records.RecordError, match=r"results\[0\]: (\w+) is missing"):
+            records.check(broken, "here")
 
 
 def test_the_default_sizes_are_about_six_and_reach_what_was_cited():
-    for w, dtype in product(workloads(), benchmark.DTYPES):
-        sizes = {case.size for case in benchmark.cases({**OPTIONS, "workloads": (w.name,)}, (dtype,), False)}
+    for w, dtype in product(workloads(), BENCHMARK.dtypes):
+        sizes = {case.size for case in BENCHMARK.cases({**OPTIONS, "workloads": (w.name,)}, (dtype,), False)}
         assert 4 <= len(sizes) <= 8
         for cited in w.cited:
             assert cited.n in sizes or cited.n > w.sizes[1] or cited.dtype not in ("", dtype)
         for test in (claim.test for claim in w.claims):
             assert getattr(test, "slow", None) is None or test.n in sizes or test.dtype != dtype
     float32, float64 = (
-        benchmark.cases({**OPTIONS, "workloads": ("add_one",)}, (dtype,), False) for dtype in benchmark.DTYPES
+        BENCHMARK.cases({**OPTIONS, "workloads": ("add_one",)}, (dtype,), False) for dtype in BENCHMARK.dtypes
     )
     assert max(case.size for case in float64) == 10**8
     assert max(case.size for case in float32) == 10**7  # no tutorial took more in this type
@@ -190,7 +189,7 @@ def test_a_missing_library_is_said_once(capsys):
 
 def test_a_limit_or_an_error_ends_a_curve_but_loses_nothing(monkeypatch):
     chosen = {**OPTIONS, "workloads": ("add_one", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
-    cases = benchmark.cases(chosen, ("float64",), False)
+    cases = BENCHMARK.cases(chosen, ("float64",), False)
     silent = lambda *words: None  # noqa: E731
     clock = itertools.count(step=2).__next__  # two seconds whenever it is read
     plan = BenchPlan("crossover", tuple(replace(case, limit=80.0) for case in cases), ("cpu_numpy",), 0.4)
@@ -226,7 +225,7 @@ def test_a_bench_goes_round_its_curves_with_nothing_open_between_them(scripted, 
     scatter = np.random.default_rng(0)
     monkeypatch.setattr(Scripted, "seconds", lambda way, n: 1e-6 * scatter.uniform(0.5, 1.5))
     chosen = {**OPTIONS, "workloads": ("add_one", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
-    plan = BenchPlan("crossover", tuple(benchmark.cases(chosen, ("float64",), False)), ("cpu_numpy",), 1e-3)
+    plan = BenchPlan("crossover", tuple(BENCHMARK.cases(chosen, ("float64",), False)), ("cpu_numpy",), 1e-3)
     told = []
     made = benchmark.SweepBench(plan, lambda text, done: told.append((text, done)), Clock(1.0)).run()
     assert {row.status for row in made.rows} == {"measured"}
@@ -281,7 +280,7 @@ def test_of_two_runs_the_newest_with_a_time_counts_whole(tmp_path, monkeypatch):
     }  # fmt: skip
     for name in documents:
         (tmp_path / name).write_text(name)
-    monkeypatch.setattr(recorded.record, "load", lambda path: documents[path.name])
+    monkeypatch.setattr(recorded.records, "load", lambda path: documents[path.name])
     found = {curve.way: curve for curve in recorded.library(tmp_path)}
     assert found["cpu_numpy"].series[10].median == 2.0
     assert found["gpu_cupy"].status == "failed"

@@ -7,7 +7,7 @@ from math import log
 import pytest
 
 from compute.labs.crossover.crossing import crossing
-from compute.timings import Spread
+from compute.measure.statistics import Spread
 
 SIZES = [10**k for k in range(1, 8)]
 

@@ -19,7 +19,7 @@ from compute.labs.crossover import Crossover, lab, picture, recorded
 from compute.labs.crossover import sweep as sweeps
 from compute.labs.crossover.roofline import Roof, curves
 from compute.labs.crossover.workload import Way, workloads
-from compute.timings import Spread
+from compute.measure.statistics import Spread
 from tests.labs.crossover.test_sweep import Scripted
 
 SIZES = [100, 1000, 10**4, 10**5, 10**6]

@@ -11,7 +11,7 @@ import pytest
 from compute.backends import Backend, backend
 from compute.devices import Host
 from compute.engine import LabClosed, Refused, Supervisor
-from compute.labs.crossover import Crossover, lab, picture, recorded, results
+from compute.labs.crossover import Crossover, benchmark, lab, picture, recorded, results
 from compute.labs.crossover import sweep as sweeps
 from compute.labs.crossover.plan import Point, SweepPlan
 from compute.labs.crossover.roofline import Roof
@@ -27,7 +27,7 @@ LITTLE = {"backend": "cpu_numba", "least": 10, "most": 100, "per_decade": 1, "bu
 @pytest.fixture(autouse=True)
 def no_roofs(monkeypatch):
     """The roofs take seconds and have tests of their own."""
-    monkeypatch.setattr(lab, "Meter", NoMeter)
+    monkeypatch.setattr(lab, "RoofMeter", NoMeter)
     monkeypatch.setattr(lab, "parts_of_roof", lambda device, dtype: ())
     monkeypatch.setattr(lab, "roof_of", lambda device, dtype: Roof("host", dtype, 1e9, 1e9))
 
@@ -167,7 +167,7 @@ def test_a_snapshot_is_shown_again_and_makes_a_record():
     assert series[0] == series[1] != {}
     again.restore(half)
     assert not again.resting
-    record = results.record_of(kept, "a click")
+    record = benchmark.record_of(kept, "a click")
     assert (record["lab"], record["command"]) == ("crossover", "a click")
     medians = {(result["backend"], result["size"]): result["median"] for result in record["results"]}
     assert medians == {(name, n): spread.median for name, of in series[0].items() for n, spread in of.items()}

@@ -7,12 +7,12 @@ from math import inf, isnan
 import pytest
 
 from compute.backends import Backend
-from compute.bench import bandwidth, fma
 from compute.devices import Host
 from compute.labs.crossover import roofline
 from compute.labs.crossover.roofline import Roof, roof_of, roofline_point
 from compute.labs.crossover.workload import Way, workload
-from compute.timings import Measurement, Spread
+from compute.measure import roofs
+from compute.measure.statistics import Measurement, Spread
 
 
 def measured(seconds):
@@ -62,9 +62,9 @@ def test_the_ridge_is_where_both_roofs_meet():
 
 
 def test_the_roof_is_what_the_bench_measured(monkeypatch):
-    monkeypatch.setitem(bandwidth._known, "host", bandwidth.CopyBandwidth("host", Spread(20e9, 19e9, 21e9, 15), 8))
-    rate = fma.FmaRate("host", "float64", Spread(30e9, 29e9, 31e9, 15))
-    monkeypatch.setitem(fma._known, ("host", "float64"), rate)
+    spreads = {("copy", ""): Spread(20e9, 19e9, 21e9, 15), ("fma", "float64"): Spread(30e9, 29e9, 31e9, 15)}
+    for (kind, dtype), rate in spreads.items():
+        monkeypatch.setitem(roofs._known, ("host", kind, dtype), roofs.MeasuredRoof("host", kind, dtype, rate, 8))
     assert roof_of(Host(), "float64") == Roof("host", "float64", 21e9, 62e9)  # the upper quartiles
     monkeypatch.setattr(roofline, "fma_rate", lambda device, dtype: None)
     assert roof_of(Host(), "float64").flops == inf

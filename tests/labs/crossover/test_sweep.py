@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from compute.backends import Backend
-from compute.bench.measure import LEAST
 from compute.devices import Host, HostStopwatch
 from compute.labs.crossover import runner as runners
 from compute.labs.crossover import sweep as sweeps
@@ -22,7 +21,8 @@ from compute.labs.crossover.plan import SweepPlan
 from compute.labs.crossover.runner import FirstCall, WorkloadRunner
 from compute.labs.crossover.sweep import ROUNDS, TRANSFERS, Sweep
 from compute.labs.crossover.workload import Case, Way, workload
-from compute.timings import Timing
+from compute.measure.sampling import LEAST_SAMPLES
+from compute.measure.timing import Timing
 
 NUMPY = ecosystem_of("cpu_numpy")
 
@@ -188,7 +188,7 @@ def test_what_is_steady_settles_early_and_what_is_noisy_is_labelled(scripted):
     assert {key for key, point in points.items() if point.label == "noisy"} == noisy
     assert {point.label for key, point in points.items() if key not in noisy} == {"measured"}
     samples = {key: len(point.timings) for key, point in points.items()}
-    assert samples["cpu_numpy_a", 100] == samples["cpu_numpy_b", 100] <= 2 * LEAST  # enough to know
+    assert samples["cpu_numpy_a", 100] == samples["cpu_numpy_b", 100] <= 2 * LEAST_SAMPLES  # enough to know
     assert samples["cpu_numpy_b", 10] >= 27  # three times as many while it scatters
     assert samples["cpu_numpy_a", 10] == samples["cpu_numpy_b", 10]  # what is compared saw the same moods
 
@@ -198,7 +198,7 @@ def test_the_budget_ends_it_but_every_point_has_its_first_samples(scripted):
     scripted.seconds = lambda way, n: 1e-6 * scatter.uniform(0.5, 1.5)
     sweep = finish(Sweep(plan(A, B, budget=1e-3), Clock(1.0)))
     assert {len(point.timings) for point in sweep.points.values()} == {ROUNDS}
-    assert ROUNDS >= LEAST
+    assert ROUNDS >= LEAST_SAMPLES
 
 
 def test_all_is_checked_before_anything_is_timed_and_the_order_is_shuffled(scripted):
@@ -234,7 +234,7 @@ def test_times_may_come_before_others_are_checked_but_not_before_their_own_way_i
     counts = {way: {len(p.samples) for (name, _), p in sweep.points.items() if name == way} for way, _ in sweep.points}
     assert counts["gpu_magic"] == {0}
     (last,) = counts["cpu_magic"]
-    assert last >= LEAST
+    assert last >= LEAST_SAMPLES
     assert counts["gpu_planted"] == counts["cpu_numpy_a"] == {last + 1}  # an early time is one more
 
 

@@ -7,15 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from compute.comparison import contest
-from compute.comparison.contest import Book, Contestant
-from compute.comparison.live import CALM, Comparison
 from compute.frames import Frame
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.comparison import CITED, LARGEST, ROUNDING, RULES, CurveTarget
 from compute.labs.l_curve.problems import make
-from compute.record import Recorded
-from compute.timings import Timing
+from compute.measure import verdict as verdicts
+from compute.measure.comparison import CALM, Comparison
+from compute.measure.records import Recorded
+from compute.measure.timing import Timing
+from compute.measure.verdict import ResultCache, Variant
 from tests.comparing import Handle
 
 
@@ -27,8 +27,11 @@ def values(**changes):
 class Session:
     def __init__(self, shown):
         self.now, self.asked = 0.0, []
-        self.comparison = Comparison("l_curve", lambda *how: Handle(LCurve, self.asked, *how), Book(), lambda: self.now)
+        self.comparison = Comparison("l_curve", RULES, self.open, ResultCache(), lambda: self.now)
         self.comparison.follow(shown)
+
+    def open(self, *how):
+        return Handle(LCurve, self.asked, *how)
 
     def turn(self, times=1):
         for _ in range(times):
@@ -39,7 +42,7 @@ class Session:
 
 @pytest.fixture(autouse=True)
 def cpu_only(monkeypatch):
-    monkeypatch.setattr(contest, "BACKENDS", [b for b in contest.BACKENDS if b.device == "host"])
+    monkeypatch.setattr(verdicts, "BACKENDS", [b for b in verdicts.BACKENDS if b.device == "host"])
 
 
 def test_results_are_compared_before_curves_are_timed():
@@ -93,8 +96,8 @@ def test_a_curve_that_takes_too_long_is_given_up(monkeypatch):
 
 
 def test_a_large_problem_is_not_solved_a_second_time():
-    assert not RULES.refusal(Contestant("cpu_numba"), values(problem="random_sparse", n=3000, density=0.1))
-    assert "hold up" in RULES.refusal(Contestant("cpu_numba"), values(problem="random_sparse", n=15_000, density=0.1))
+    assert not RULES.refusal(Variant("cpu_numba"), values(problem="random_sparse", n=3000, density=0.1))
+    assert "hold up" in RULES.refusal(Variant("cpu_numba"), values(problem="random_sparse", n=15_000, density=0.1))
     assert LARGEST < 15_000**2 * 0.1
 
 

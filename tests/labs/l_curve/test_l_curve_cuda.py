@@ -415,7 +415,7 @@ def test_tuning_tells_the_time_of_every_form_and_leaves_all_as_it_was(on_cpu, mo
     monkeypatch.setattr(gpu_onepass, "BUSY", 0)
     monkeypatch.setattr("sys.argv", ["gpu_tune", "70"])
     copied = SimpleNamespace(rate=SimpleNamespace(median=3e9))
-    monkeypatch.setattr("compute.bench.bandwidth.copy_bandwidth", lambda device: copied)
+    monkeypatch.setattr("compute.measure.roofs.copy_bandwidth", lambda device: copied)
     before = dict(gpu_onepass.SHAPES), dict(gpu_launch.THREADS)
     gpu_tune.main()
     said = capsys.readouterr().out

@@ -9,16 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from compute import record
 from compute.__main__ import BAD_INPUT, OK, main
 from compute.backends import backend
-from compute.bench.rows import Plan
-from compute.bench.run import Bench
-from compute.bench.workload import Way, workload_of
 from compute.labs.mandelbrot import benchmark, cpu_numba, scenes
 from compute.labs.mandelbrot.benchmark import PanFixture, SceneFixture
 from compute.labs.mandelbrot.scenes import SCENES, CountsReference, OneLaunch, apart, kernels_of, lab_of
 from compute.labs.mandelbrot.views import Landmark
+from compute.measure import records
+from compute.measure.case import BenchPlan, Implementation
+from compute.measure.commands import benchmark_named
 
 NUMBA = backend("cpu_numba")
 SMALL = replace(SCENES["whole set"], shape=(33, 47), view=replace(SCENES["whole set"].view, max_iterations=60))
@@ -46,7 +45,7 @@ def brute(scene):
 def way(variant=""):
     kernels = {"frame": None, "perturbation": cpu_numba.perturbed} | dict(kernels_of(NUMBA))
     name = variant or next(iter(kernels_of(NUMBA)))
-    return Way(NUMBA, name, kernels[name])
+    return Implementation(NUMBA, name, kernels[name])
 
 
 def edges(scene):
@@ -75,22 +74,22 @@ def test_the_scenes_are_those_that_are_stated(name, expected, shape, iterations)
 
 def test_a_pan_moves_by_whole_pixels():
     for gpu in (True, False):
-        (scene,) = benchmark.cases({"scenes": ("pan",)}, ("float64",), gpu=gpu)
+        (scene,) = benchmark.BENCHMARK.cases({"scenes": ("pan",)}, ("float64",), gpu=gpu)
         step = 4 / float(scene.view.zoom) / scene.shape[0]
         moved = (float(scenes.PAN[0][0]) - float(scene.view.center[0])) / step
         assert moved == pytest.approx(scene.pan_pixels, abs=1e-9)
 
 
 def test_deep_scenes_have_one_arithmetic_and_are_small_without_a_gpu():
-    large = benchmark.cases({"scenes": ()}, benchmark.DTYPES, gpu=True)
-    small = benchmark.cases({"scenes": ()}, benchmark.DTYPES, gpu=False)
+    large = benchmark.BENCHMARK.cases({"scenes": ()}, benchmark.BENCHMARK.dtypes, gpu=True)
+    small = benchmark.BENCHMARK.cases({"scenes": ()}, benchmark.BENCHMARK.dtypes, gpu=False)
     assert [case.name for case in large] == [case.name for case in small]
     deep = {case.name: case for case in large if case.arithmetic.deep}
     assert set(deep) == {"e14", "e113"}
     assert all(case.dtype == "float64" and case.shape == (1080, 1920) and not case.plain for case in deep.values())
     assert all("480 x 270" in case.title for case in small if case.name in deep)
     assert sum(case.name == "lesson" for case in large) == 2
-    assert benchmark.cases({"scenes": ("e14",)}, ("float32",), gpu=True) == []
+    assert benchmark.BENCHMARK.cases({"scenes": ("e14",)}, ("float32",), gpu=True) == []
 
 
 @pytest.mark.parametrize("shortcuts", [False, True])
@@ -132,13 +131,13 @@ def test_one_launch_is_the_whole_picture():
 
 
 def test_a_picture_is_checked_and_its_iterations_are_those_that_were_done():
-    rig = SceneFixture(NUMBA.open_device(), SMALL, CountsReference(SMALL))
-    first, seconds = rig.first(way())
+    fixture = SceneFixture(NUMBA.open_device(), SMALL, CountsReference(SMALL))
+    first, seconds = fixture.first(way())
     assert first.compute > 0
     assert seconds > 0
-    checked = rig.check(way())
+    checked = fixture.check(way())
     assert checked.difference == 0
-    timing = rig.run(way(), 3)
+    timing = fixture.run(way(), 3)
     assert timing.steps == 3
     assert timing.cells == brute(SMALL).sum()  # shortcuts off: every pixel does as many as it counts
     assert timing.compute > 0
@@ -146,26 +145,26 @@ def test_a_picture_is_checked_and_its_iterations_are_those_that_were_done():
 
 def test_shortcuts_do_fewer_iterations_and_the_same_counts():
     scene = replace(SMALL, shortcuts=True)
-    rig = SceneFixture(NUMBA.open_device(), scene, CountsReference(scene))
-    assert rig.check(way()).difference == 0
-    assert rig.run(way(), 1).cells < brute(SMALL).sum()
+    fixture = SceneFixture(NUMBA.open_device(), scene, CountsReference(scene))
+    assert fixture.check(way()).difference == 0
+    assert fixture.run(way(), 1).cells < brute(SMALL).sum()
 
 
 def test_a_deep_picture_is_timed_by_the_backend_s_own_perturbation():
-    assert list(benchmark.variants(NUMBA, DEEP)) == ["perturbation"]
-    rig = SceneFixture(NUMBA.open_device(), DEEP, CountsReference(DEEP))
-    assert rig.check(way("perturbation")).difference == 0
+    assert list(benchmark.BENCHMARK.variants(NUMBA, DEEP)) == ["perturbation"]
+    fixture = SceneFixture(NUMBA.open_device(), DEEP, CountsReference(DEEP))
+    assert fixture.check(way("perturbation")).difference == 0
 
 
 def test_a_pan_is_there_and_back_with_the_counts_of_the_view():
     scene = replace(SCENES["pan"], shape=(30, 40), view=replace(SCENES["pan"].view, max_iterations=50))
-    rig = PanFixture(NUMBA.open_device(), scene, CountsReference(scene))
-    first, seconds = rig.first(way("frame"))
+    fixture = PanFixture(NUMBA.open_device(), scene, CountsReference(scene))
+    first, seconds = fixture.first(way("frame"))
     assert first.compute > 0
     assert seconds > 0
-    checked = rig.check(way("frame"))
+    checked = fixture.check(way("frame"))
     assert checked.difference <= 1 / 1200
-    timing = rig.run(way("frame"), 3)
+    timing = fixture.run(way("frame"), 3)
     assert timing.steps == 4
     assert 0 < timing.cells < brute(scene).sum()  # only the strip was computed
 
@@ -178,8 +177,8 @@ def test_a_kernel_with_wrong_counts_gets_no_time(monkeypatch, capsys):
 
     names = {"right": cpu_numba.direct, "planted": shallow}
     monkeypatch.setattr(cpu_numba, "VARIANTS", names, raising=False)
-    plan = Plan("mandelbrot", (SMALL,), ("cpu_numba",), budget=5.0)
-    rows = {row.variant: row for row in Bench(plan).run().rows}
+    plan = BenchPlan("mandelbrot", (SMALL,), ("cpu_numba",), budget=5.0)
+    rows = {row.variant: row for row in benchmark.BENCHMARK.run(plan).rows}
     assert rows["planted"].status == "disagrees"
     assert rows["planted"].measurement is None
     assert "% of the pixels differ by more than 1" in rows["planted"].reason
@@ -188,7 +187,7 @@ def test_a_kernel_with_wrong_counts_gets_no_time(monkeypatch, capsys):
 
 def test_a_picture_that_would_take_too_long_is_skipped_after_a_coarse_one():
     slow = replace(SMALL, view=Landmark(("-0.05", "0.0"), "10", 10**6), shape=(160, 160))
-    rows = Bench(Plan("mandelbrot", (slow,), ("cpu_numba",), budget=1e-3)).run().rows
+    rows = benchmark.BENCHMARK.run(BenchPlan("mandelbrot", (slow,), ("cpu_numba",), budget=1e-3)).rows
     assert {row.status for row in rows} == {"skipped"}
     assert "are allowed for this case" in rows[0].reason
 
@@ -203,11 +202,11 @@ def test_a_record_of_the_lab_is_whole(capsys, tmp_path, monkeypatch):
     out = capsys.readouterr().out
     assert "Giter/s" in out
     assert "% of FMA" in out
-    document = record.load(saved)
+    document = records.load(saved)
     assert document["lab"] == "mandelbrot"
     assert document["command"].endswith("--save record.json")
     assert document["fma"].keys() == {"host float32", "host float64"}
-    figures = record.recorded(document)
+    figures = records.recorded(document)
     assert {figure.case for figure in figures} == {"whole set", "e14"}
     by_case = {result["scene"]: result for result in document["results"]}
     assert by_case["e14"]["percent_of_fma"] is None
@@ -231,5 +230,5 @@ def test_bad_input_is_answered_in_words(capsys, arguments, says):
 
 
 def test_the_lab_can_be_benched():
-    assert workload_of("mandelbrot") is benchmark
+    assert benchmark_named("mandelbrot") is benchmark.BENCHMARK
     assert json.dumps(SMALL.facts())

@@ -8,17 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from compute.comparison import contest, live
-from compute.comparison.contest import Book, Contestant
-from compute.comparison.live import CALM, Comparison
-from compute.engine.benchmark_target import FieldTarget, target_of
 from compute.frames import Frame
 from compute.labs.diffusion import Diffusion
 from compute.labs.mandelbrot import Mandelbrot, comparison, cpu_numba
+from compute.labs.mandelbrot.benchmark import BENCHMARK
 from compute.labs.mandelbrot.comparison import CITED, RULES, PictureTarget, is_lesson
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
-from compute.record import Recorded
-from compute.timings import Timing
+from compute.measure import comparison as comparisons
+from compute.measure import verdict as verdicts
+from compute.measure.comparison import CALM, Comparison
+from compute.measure.records import Recorded
+from compute.measure.target import FieldTarget
+from compute.measure.timing import Timing
+from compute.measure.verdict import ResultCache, Variant
 from tests.comparing import Handle
 
 
@@ -36,7 +38,7 @@ class Session:
     def __init__(self, values=SMALL):
         self.now, self.asked = 0.0, []
         self.comparison = Comparison(
-            "mandelbrot", lambda *how: Handle(Mandelbrot, self.asked, *how), Book(), lambda: self.now
+            "mandelbrot", RULES, lambda *how: Handle(Mandelbrot, self.asked, *how), ResultCache(), lambda: self.now
         )
         self.comparison.follow(values)
 
@@ -49,11 +51,11 @@ class Session:
 
 @pytest.fixture(autouse=True)
 def cpu_only(monkeypatch):
-    here = [b for b in contest.BACKENDS if b.device == "host"]
-    monkeypatch.setattr(contest, "BACKENDS", here)
+    here = [b for b in verdicts.BACKENDS if b.device == "host"]
+    monkeypatch.setattr(verdicts, "BACKENDS", here)
     monkeypatch.setattr(comparison, "BACKENDS", here)
-    monkeypatch.setattr(live, "AGAIN", math.inf)  # how noisy this machine is must not decide
-    monkeypatch.setattr(live, "MOST", 12)
+    monkeypatch.setattr(comparisons, "AGAIN", math.inf)  # how noisy this machine is must not decide
+    monkeypatch.setattr(comparisons, "MOST_TIMINGS", 12)
 
 
 def test_right_counts_give_a_speed_up_in_pictures():
@@ -135,10 +137,10 @@ def test_a_small_twin_keeps_the_arithmetic_of_the_live_picture():
     """At 1/64 of the spacing "auto" takes perturbation where a small picture alone would still be direct."""
     deep = values("home", zoom="300", ny=2000, nx=2000)
     assert RULES.dtype(deep) == "float64"
-    assert RULES.own(Contestant("cpu_numba"), deep)["precision"] == "perturbation"
+    assert RULES.own(Variant("cpu_numba"), deep)["precision"] == "perturbation"
     assert RULES.right(deep)["precision"] == "perturbation"
     forced = values(precision="float32")
-    assert RULES.own(Contestant("cpu_numba"), forced) == {"precision": "float32"}
+    assert RULES.own(Variant("cpu_numba"), forced) == {"precision": "float32"}
     assert RULES.right(forced)["precision"] == "float64"
     assert RULES.dtype(forced) == "float32"
 
@@ -157,7 +159,7 @@ def test_agreement_is_the_share_of_pixels_and_few_pixels_allow_for_two():
 
 
 def test_a_twin_s_step_is_one_picture_of_the_iterations_it_took():
-    pictures = target_of(Mandelbrot(ny=16, nx=16, max_iterations=60, shortcuts=False))
+    pictures = BENCHMARK.target(Mandelbrot(ny=16, nx=16, max_iterations=60, shortcuts=False))
     assert isinstance(pictures, PictureTarget)
     timing = pictures.advance(1)
     while not timing.steps:
@@ -166,12 +168,12 @@ def test_a_twin_s_step_is_one_picture_of_the_iterations_it_took():
     assert timing.compute > 0
     pictures.warm()
     pictures.close()
-    assert isinstance(target_of(Diffusion(ny=8, nx=8)), FieldTarget)
+    assert isinstance(Diffusion.benchmark().target(Diffusion(ny=8, nx=8)), FieldTarget)
 
 
 def test_a_picture_may_take_many_slices(monkeypatch):
     monkeypatch.setattr(comparison, "SLICE", 0.0)
-    pictures = target_of(Mandelbrot(ny=700, nx=700, max_iterations=500, shortcuts=False))
+    pictures = BENCHMARK.target(Mandelbrot(ny=700, nx=700, max_iterations=500, shortcuts=False))
     slices = [pictures.advance(3)]
     while not slices[-1].steps:
         slices.append(pictures.advance(3))
@@ -201,7 +203,7 @@ def test_the_lesson_s_chart_has_every_way_and_what_was_recorded_or_published():
         figure(dtype="float32", variant="other"),
     ]  # fmt: skip
     chart = RULES.chart(values("lesson"), figures)
-    assert set(chart.ways) >= {Contestant("cpu_numba"), Contestant("cpu_numpy")}
+    assert set(chart.ways) >= {Variant("cpu_numba"), Variant("cpu_numpy")}
     assert chart.figures == (RECORDED, *CITED)
 
 

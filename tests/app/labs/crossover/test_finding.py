@@ -15,7 +15,7 @@ from app.labs.crossover.findings import finding_html, sentence_html
 from compute.labs.crossover import panels
 from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compared, sides
 from compute.labs.crossover.workload import workload
-from compute.timings import Spread
+from compute.measure.statistics import Spread
 
 ADD = workload("add_one")
 WAYS = {way.name: way for way in ADD.ways()}

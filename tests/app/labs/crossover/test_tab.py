@@ -26,15 +26,15 @@ from app.labs.crossover.time_parts import SizeChoice, parts, split
 from app.labs.crossover.time_plot import TimePlotContent, cited_columns, line_columns, point_columns, quartile_columns
 from app.labs.crossover.way_list import list_items, state
 from app.theme import LIGHT
-from compute import record
-from compute.bench.caches import DISTURBED, Cache
 from compute.labs.crossover import Crossover, roofline
 from compute.labs.crossover.claims import Conclusion
 from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compared, sides
 from compute.labs.crossover.picture import ShownPoint, ShownWay, above
 from compute.labs.crossover.trap import traps
 from compute.labs.crossover.workload import Cited, Way, workload, workloads
-from compute.timings import Spread
+from compute.measure import records
+from compute.measure.rates import DISTURBED, Cache
+from compute.measure.statistics import Spread
 
 ADD = workload("add_one")
 NUMPY, NUMBA, CUPY = ADD.way("cpu_numpy"), ADD.way("cpu_numba"), ADD.way("gpu_cupy")
@@ -196,7 +196,7 @@ def test_a_sweep_is_saved_in_four_formats_that_say_the_same():
     sweep = SavedSweep(lab.snapshot())
     lab.close()
     found = json.loads(as_json(sweep))
-    record.check(found, "here")
+    records.check(found, "here")
     medians = {r["size"]: r["median"] for r in found["results"]}
     assert sorted(medians) == [10, 100]
     rows = list(csv.DictReader(io.StringIO(as_csv(sweep))))

@@ -19,7 +19,7 @@ from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.lab import ORBIT_SHARE
 from compute.labs.mandelbrot.place import Place
 from compute.labs.mandelbrot.views import VIEWS, Landmark
-from compute.timings import Timing
+from compute.measure.timing import Timing
 
 
 def test_every_view_of_the_lab_is_offered():

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import Claim, LikeForLike, MeasuredWay, Ratio
-from compute.labs.crossover.workload import TUTORIAL, Cited, Work, Workload, relative_l2
+from compute.labs.crossover.workload import TUTORIAL, Cited, Work, Workload
+from compute.measure.agreement import relative_l2
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:

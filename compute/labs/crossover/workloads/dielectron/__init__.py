@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
-from compute.labs.crossover.workload import TUTORIAL, Work, Workload, relative_l2
+from compute.labs.crossover.workload import TUTORIAL, Work, Workload
+from compute.measure.agreement import relative_l2
 
 MEAN = 1.5  # electrons an event
 PAIRS = MEAN**2 / 2  # pairs an event, on average: k (k - 1) / 2 for a Poisson-distributed k

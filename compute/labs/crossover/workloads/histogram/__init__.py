@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
-from compute.labs.crossover.workload import TUTORIAL, Cited, Work, Workload, share_in_other_bins
+from compute.labs.crossover.workload import TUTORIAL, Cited, Work, Workload
+from compute.measure.agreement import share_in_other_bins
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator, bins: int) -> tuple[Any, ...]:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
-from compute.labs.crossover.workload import TUTORIAL, Work, Workload, relative_l2
+from compute.labs.crossover.workload import TUTORIAL, Work, Workload
+from compute.measure.agreement import relative_l2
 
 ELEMENTS = 4096  # numbers that one launch works on
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import Claim, MeasuredWay, Ratio
-from compute.labs.crossover.workload import TUTORIAL, Work, Workload, largest_difference
+from compute.labs.crossover.workload import TUTORIAL, Work, Workload
+from compute.measure.agreement import largest_difference
 
 
 def inputs(n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:

@@ -1,1 +1,0 @@
-"""The live comparison of backends beside a running lab: what may be asked, and what may be said of it."""

@@ -1,0 +1,166 @@
+"""What a bench is asked, what it runs, and what it answers: plan, cases, implementations, rows, results.
+
+A `BenchPlan` names a lab's cases. At each case every `Implementation` (a kernel of a backend) is run by the lab's
+`BenchmarkFixture` for that backend, which holds the arrays; one `Row` says what came out. `Results` are all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from math import nan
+from typing import Any, Literal, NamedTuple, Protocol
+
+from compute.backends import Backend
+from compute.devices import Device
+from compute.measure.conditions import Watch
+from compute.measure.rates import Cache, RoofKind, gpu_caches, host_caches
+from compute.measure.roofs import MeasuredRoof
+from compute.measure.statistics import Measurement, SpeedUp
+from compute.measure.timing import Sample, Timing
+
+OPPONENTS = ("cpu_numba", "cpu_numpy")  # the first that was measured is what speed-ups are over
+Status = Literal["measured", "disagrees", "wrong", "failed", "skipped", "missing"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option `--name` of `fieldlab bench` that belongs to a lab; its value is a list.
+
+    parse: of the text of one entry, ValueError says what is wrong with it; help: for the command line.
+    """
+
+    name: str
+    parse: Callable[[str], Any]
+    help: str
+
+
+class TimedCase(Protocol):
+    """One thing to time in several ways."""
+
+    title: str  # heading of its table
+    dtype: str
+    tolerance: float  # up to this difference a result counts as right
+    shared: Hashable  # cases of equal `shared` have the same right result
+    pace: Hashable  # a time of one case predicts the time of another of equal `pace`, by their `cells`
+    cells: int
+    needed_bytes: int  # device memory
+    plain: bool  # whether its work is what the roof is about, so that it has a share of it
+
+    def facts(self) -> dict[str, Any]:
+        """For the record: ny, nx, dtype, and what else tells it from the others."""
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One kernel of one backend, as a bench times it."""
+
+    backend: Backend
+    variant: str
+    kernel: Any
+
+    @property
+    def name(self) -> str:
+        """Backend and variant."""
+        return f"{self.backend.name} {self.variant}"
+
+
+class Checked(NamedTuple):
+    """How far a result is from the right one, at most and by the lab's measure, and what computing it took."""
+
+    difference: float
+    largest: float
+    timing: Timing
+
+
+class BenchmarkFixture(Protocol):
+    """The arrays of one backend for one case, shared by its variants."""
+
+    device: Device
+
+    def first(self, way: Implementation) -> tuple[Timing, float]:
+        """The first call of this way, and the seconds a step will take as far as it tells that; 0 if not."""
+
+    def check(self, way: Implementation) -> Checked:
+        """Compute the result and compare it with the right one."""
+
+    def run(self, way: Implementation, steps: int) -> Timing:
+        """Time `steps` steps."""
+
+
+@dataclass(frozen=True)
+class BenchPlan:
+    """What to time. cases: the lab's own; budget: seconds of sampling in all, checks not counted.
+
+    listen: whether to note when the parts of each sample ran, for a trace.
+    """
+
+    lab: str
+    cases: tuple[Any, ...]
+    backends: tuple[str, ...]
+    budget: float = 60.0
+    listen: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way at one case.
+
+    status: "measured"; "disagrees" (no time given); "wrong" (timed, but wrong by design); "failed" (raised), "skipped"
+    or "missing" (its backend), with the reason. difference, largest: from `reference`, by the measure
+    of the lab (relative L2, share of pixels …), and the largest absolute one. samples: what `measurement` is made of,
+    the cold call first. extra: what the lab adds to the row's record.
+    """
+
+    backend: str
+    variant: str
+    case: Any
+    status: Status
+    reason: str = ""
+    device: str = ""
+    reference: str = ""
+    difference: float | None = None
+    largest: float | None = None
+    measurement: Measurement | None = None
+    steps: int = 0  # in one sample
+    speed_up: SpeedUp | None = None
+    over: str = ""
+    samples: tuple[Sample, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Results:
+    """All rows of a run, of each device they ran on the roof that rates are compared with, and what else went on."""
+
+    rows: list[Row] = field(default_factory=list)
+    bandwidths: dict[str, MeasuredRoof] = field(default_factory=dict)
+    fma: dict[tuple[str, str], MeasuredRoof] = field(default_factory=dict)
+    l2: dict[str, float] = field(default_factory=dict)  # bytes of a GPU's cache, by device
+    conditions: Watch = field(default_factory=Watch)
+
+    def roof(self, kind: RoofKind, device: str, dtype: str) -> float:
+        """Bytes/s or fused multiply-adds/s; nan if that was not measured."""
+        measured: MeasuredRoof | None = self.fma.get((device, dtype))
+        if kind == "copy":
+            measured = self.bandwidths.get(device)
+        return measured.roof if measured else nan
+
+    def caches(self, device: str) -> tuple[Cache, ...]:
+        """Of a device, smallest first, as far as they are known."""
+        return host_caches() if device == "host" else gpu_caches(self.l2.get(device, nan))
+
+
+def with_speed_ups(rows: list[Row]) -> list[Row]:
+    """Add to each right row its speed-up over the fair opponent at the same case."""
+    right = {row.backend: row for row in reversed(rows) if row.status == "measured"}
+    opponent = next((right[name] for name in OPPONENTS if name in right), None)
+    if opponent is None or opponent.measurement is None:
+        return rows
+    base, over = opponent.measurement.step, f"{opponent.backend} {opponent.variant}"
+    return [
+        replace(row, speed_up=SpeedUp.of(base, row.measurement.step), over=over)
+        if row.status == "measured" and row is not opponent and row.measurement
+        else row
+        for row in rows
+    ]

@@ -1,0 +1,362 @@
+"""The live comparison: which way to ask for what next, one small job at a time, on engines that others use too.
+
+A job opens a lab apart from the live one, asks it for a result (`solve`) or for timings (`sample`), and closes it. For
+every setting the results are compared first, then times are taken until their quartiles settle; what is known stays
+in a ResultCache and is not asked for again. `tick` and `follow` belong to one thread; engine events may come from any.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import nan
+from typing import Any, Literal, Protocol
+
+from compute.backends import backend
+from compute.engine.messages import EngineBroken, LabClosed, Refused, Sampled, Solved
+from compute.measure.rates import RoofKind
+from compute.measure.rules import ComparisonRules
+from compute.measure.sampling import steps_for
+from compute.measure.statistics import FEW, Measurement, Spread, settled
+from compute.measure.timing import Timing
+from compute.measure.verdict import Key, ResultCache, Standing, Variant, Verdict, judge, pairing
+
+CALM = 0.7  # seconds without a change of the parameters before anything is asked for them
+REST = 0.25  # seconds between two jobs
+LONGEST_JOB = 90.0  # seconds after which an unanswered job is given up; a first kernel may compile that long
+SAMPLE_SECONDS = 0.008  # length of one sample: shorter than a frame, so that the picture does not stutter
+REPEAT = 5  # samples a job: few, so that the ways take turns and a disturbance meets all of them
+LONG = 0.3  # seconds of a step from which a job has one sample
+AGAIN = 8.0  # seconds between two jobs for a way that has MOST_TIMINGS samples and is still noisy
+RETRY = 60.0  # seconds after which something that failed is tried again
+SEED = 20
+MOST_TIMINGS = 45  # timings of one variant at one setting; while they are noisy, newer ones replace them
+
+
+class MeasuredLab(Protocol):
+    """What is used of an engine's lab handle."""
+
+    def sample(self, steps: int, repeat: int, roof: RoofKind | Literal[""] = "", dtype: str = "") -> None:
+        """Ask for timings, and right after them for samples of the device's roof."""
+
+    def solve(self, steps: int, seed: int) -> None:
+        """Ask for a result."""
+
+    def close(self) -> None:
+        """Give it back."""
+
+
+Opener = Callable[[str, dict[str, Any], Callable[[Any], None]], MeasuredLab]  # (engine, values, on_event)
+
+
+@dataclass(frozen=True)
+class EngineTask(ABC):
+    """One question to an engine. key, failed: where in the ResultCache an answer or a failure belongs."""
+
+    key: Key
+    failed: Key
+    engine: str
+    values: dict[str, Any]
+    steps: int
+
+    @abstractmethod
+    def ask(self, lab: MeasuredLab) -> None:
+        """Ask it of a lab that was opened with `values`."""
+
+
+@dataclass(frozen=True)
+class SolveTask(EngineTask):
+    """What is the result after `steps` steps?"""
+
+    def ask(self, lab: MeasuredLab) -> None:
+        """Ask for the result."""
+        lab.solve(self.steps, SEED)
+
+
+@dataclass(frozen=True)
+class SampleTask(EngineTask):
+    """What do `repeat` samples of `steps` steps take? roof: what is sampled beside, "" for nothing, of `dtype`."""
+
+    repeat: int = 1
+    roof: RoofKind | Literal[""] = ""
+    dtype: str = ""
+
+    def ask(self, lab: MeasuredLab) -> None:
+        """Ask for timings."""
+        lab.sample(self.steps, self.repeat, self.roof, self.dtype)
+
+
+@dataclass(frozen=True)
+class TakenTimings:
+    """Timings of one way at one setting: the first call, the one that found the pace, then the newest MOST_TIMINGS.
+
+    at: when the newest came, by the comparison's clock.
+    """
+
+    timings: tuple[Timing, ...] = ()
+    at: float = 0.0
+
+    @property
+    def warm(self) -> list[float]:
+        """Seconds a step of those that count."""
+        return [timing.step_seconds for timing in self.timings[2:]]
+
+    def with_more(self, timings: Sequence[Timing], now: float) -> TakenTimings:
+        """And these; of an answer the first is a warm-up, which counts as the first call once only."""
+        if not self.timings:
+            return TakenTimings(tuple(timings), now)
+        warm = (*self.timings[2:], *(timing for timing in timings if not timing.first_call))
+        return TakenTimings((*self.timings[:2], *warm[-MOST_TIMINGS:]), now)
+
+
+class Comparison:
+    """Follows one lab's values; `verdict()` says what is known about them."""
+
+    def __init__(
+        self,
+        lab: str,
+        rules: ComparisonRules,
+        open_lab: Opener,
+        results: ResultCache,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._lab, self.rules, self._open, self._results, self._clock = lab, rules, open_lab, results, clock
+        self._values: dict[str, Any] = {}
+        self._calm_at = 0.0
+        self._job: EngineTask | None = None
+        self._handle: MeasuredLab | None = None
+        self._deadline = 0.0
+        self._answers: deque[tuple[EngineTask, Any]] = deque()
+        self._right: tuple[Key, Any] = ((), None)  # the reference field, of one setting
+
+    # -- what the view calls
+
+    def follow(self, values: Mapping[str, Any]) -> None:
+        """The lab's newest values. A change waits until the parameters are calm."""
+        names = ("backend", "variant", "device_index", *self.rules.checked)
+        kept = {name: values[name] for name in names if name in values}
+        if kept != self._values:
+            self._values = kept
+            self._calm_at = self._clock() + CALM
+
+    def record_live(self, timing: Timing) -> None:
+        """A live frame's timing. It counts where its way cannot be sampled apart, because the grid is too large."""
+        live = self._live
+        if live is None or timing.steps < 1 or not self._crowded(live):
+            return
+        if (timing.backend, timing.cells) == (live.backend, self.rules.cells(self._values)):
+            self._results.put(self._timed_key(live), self._taken(live).with_more([timing], self._clock()))
+
+    def tick(self) -> None:
+        """Take an answer, give up a late job, or start the next one."""
+        while self._answers:
+            job, event = self._answers.popleft()
+            if job is self._job:
+                self._take(job, event)
+        now = self._clock()
+        if self._job is not None:
+            if now > self._deadline:
+                self._fail(self._job, f"no answer within {LONGEST_JOB:.0f} s")
+        elif self._values and now >= self._calm_at:
+            following = self._next()
+            if following is not None:
+                self._start(following, now)
+
+    def verdict(self) -> Verdict | None:
+        """What may be said about the newest values; None before there are any."""
+        if not self._values:
+            return None
+        challenger, opponent, everybody = self._ways
+        return judge(challenger, opponent, tuple(self._standing(variant) for variant in everybody))
+
+    def roof(self, engine: str, dtype: str) -> float:
+        """What rates on `engine` are compared with, bytes or multiply-adds on `dtype` a second: the upper quartile of
+        what was sampled in turn with the ways; nan before there are FEW samples.
+        """
+        rates = self._results.get(self._roof_key(engine, dtype)) or ()
+        return Spread.of(rates).q3 if len(rates) >= FEW else nan
+
+    def close(self) -> None:
+        """End the job under way."""
+        self._values = {}
+        self._end()
+
+    # -- what to ask next
+
+    def _next(self) -> EngineTask | None:
+        """Results first; then whoever has the fewest samples."""
+        everybody = self._ways[2]
+        by_samples = sorted(everybody, key=lambda variant: len(self._taken(variant).timings))
+        for find, variants in ((self._check, everybody), (self._sample, by_samples)):
+            for variant in variants:
+                job = None if self._note(variant) else find(variant)
+                if job is not None and job.key not in self._results.claimed:
+                    return job
+        return None
+
+    def _check(self, variant: Variant) -> EngineTask | None:
+        """Its result, or before that the reference's, unless known."""
+        key = self._checked_key(variant)
+        if self._results.get(key) is not None:
+            return None
+        rules, small = self.rules, self.rules.small(self._values)
+        steps = rules.compared_after(self._values)
+        right_key = self._setting("right", rules.checked, rules.reference)
+        if self._right[0] != right_key:
+            changes = small | rules.right(self._values)
+            return SolveTask(right_key, *self._where(rules.reference, changes), steps)
+        return SolveTask(key, *self._where(variant, small), steps)
+
+    def _sample(self, variant: Variant) -> EngineTask | None:
+        """More samples, unless there are enough or its result is wrong."""
+        agreement = self._results.get(self._checked_key(variant))
+        if agreement is None or not agreement.agrees:
+            return None
+        if self._crowded(variant):
+            return None
+        samples = self._taken(variant)
+        key, warm, changes = self._timed_key(variant), samples.warm, self.rules.sampled(self._values)
+        if not samples.timings:
+            return SampleTask(key, *self._where(variant, changes), 1)
+        dtype = self.rules.dtype(self._values)
+        late = self._clock() - samples.at >= AGAIN
+        if settled(warm) or (len(warm) >= MOST_TIMINGS and not (late and Spread.of(warm).noisy)):
+            return None
+        step_seconds = warm[-1] if warm else samples.timings[-1].step_seconds
+        steps, repeat = steps_for(step_seconds, SAMPLE_SECONDS), REPEAT if step_seconds < LONG else 1
+        job = SampleTask(key, *self._where(variant, changes), steps, repeat)
+        if len(self._results.get(self._roof_key(job.engine, dtype)) or ()) >= MOST_TIMINGS:
+            return job
+        return replace(job, roof=self.rules.rate.roof, dtype=dtype)
+
+    def _note(self, variant: Variant) -> str:
+        """Why nothing is asked of it at this setting; empty if something may be."""
+        for who in (variant, self.rules.reference):
+            text, until = self._results.get(self._failed_key(who)) or ("", 0.0)
+            if self._clock() < until:
+                return str(text)
+        refusal = self.rules.refusal(variant, self._values)
+        if refusal:
+            return refusal
+        if self._crowded(variant) and variant != self._live:
+            return "a second grid of this size would hold up the picture; `fieldlab bench` times it"
+        return ""
+
+    @property
+    def _live(self) -> Variant | None:
+        """What computes the live picture."""
+        if not self._values:
+            return None
+        return Variant(self._values["backend"], self._values.get("variant", ""))
+
+    def _crowded(self, variant: Variant) -> bool:
+        """Whether its engine should not get a second grid of this size."""
+        beside = self._live is not None and self._engine(variant) == self._engine(self._live)
+        return self.rules.crowded(self._values, beside)
+
+    @property
+    def _ways(self) -> tuple[Variant, Variant | None, list[Variant]]:
+        """Challenger, opponent, and everybody: each variant once."""
+        challenger, opponent, everybody = pairing(self._values)
+        return challenger, opponent, list(dict.fromkeys([*everybody, *self.rules.others(self._values)]))
+
+    def _where(self, variant: Variant, changes: Mapping[str, Any]) -> tuple[Key, str, dict[str, Any]]:
+        """(where a failure belongs, engine, values) of a task for that variant."""
+        own = {"backend": variant.backend}
+        if "variant" in self._values:  # a lab with one kernel a backend has no such parameter
+            own["variant"] = variant.name
+        values = {**self._values, **own, **self.rules.own(variant, self._values), **changes}
+        return self._failed_key(variant), self._engine(variant), values
+
+    # -- one job
+
+    def _start(self, job: EngineTask, now: float) -> None:
+        self._job, self._deadline = job, now + LONGEST_JOB
+        self._results.claimed.add(job.key)
+        try:
+            handle = self._open(job.engine, dict(job.values), lambda event: self._answers.append((job, event)))
+        except (RuntimeError, ValueError, OSError) as error:  # the engine is closed, or refuses at once
+            self._fail(job, str(error))
+            return
+        self._handle = handle
+        job.ask(handle)
+
+    def _take(self, job: EngineTask, event: Any) -> None:
+        match event:
+            case Solved(field=field) if job.key[0] == "right":  # another setting's may follow: keep one only
+                self._right = (job.key, field)
+                self._end()
+            case Solved(field=field):
+                self._results.put(job.key, self.rules.agreement(self._right[1], field, job.values, job.steps))
+                self._end()
+            case Sampled(timings=timings, roof=rates):
+                if rates and isinstance(job, SampleTask):
+                    roof_key = self._roof_key(job.engine, job.dtype)
+                    self._results.put(roof_key, (*(self._results.get(roof_key) or ()), *rates))
+                before = self._results.get(job.key) or TakenTimings()
+                self._results.put(job.key, before.with_more(timings, self._clock()))
+                self._end()
+            case Refused(text=text) | EngineBroken(reason=text):
+                self._fail(job, text)
+            case LabClosed():
+                self._fail(job, "the engine closed it")
+
+    def _fail(self, job: EngineTask, text: str) -> None:
+        self._results.put(job.failed, (text, self._clock() + RETRY))
+        self._end()
+
+    def _end(self) -> None:
+        if self._job is not None:
+            self._results.claimed.discard(self._job.key)
+        if self._handle is not None:
+            self._handle.close()
+        self._job = self._handle = None
+        self._calm_at = max(self._calm_at, self._clock() + REST)
+
+    # -- values and keys
+
+    def _standing(self, variant: Variant) -> Standing:
+        agreement = self._results.get(self._checked_key(variant))
+        taken = self._taken(variant).timings
+        right = agreement is not None and agreement.agrees
+        timings = _alike([*taken[:1], *taken[2:]]) if right and len(taken) > 2 else []
+        measurement = Measurement.of(timings) if timings else None
+        return Standing(variant, measurement, agreement, self._note(variant), tuple(timings))
+
+    def _taken(self, variant: Variant) -> TakenTimings:
+        return self._results.get(self._timed_key(variant)) or TakenTimings()
+
+    def _engine(self, variant: Variant) -> str:
+        device = backend(variant.backend).device
+        return device if device == "host" else f"{device}:{self._values.get('device_index', 0)}"
+
+    def _checked_key(self, variant: Variant) -> Key:
+        return self._setting("checked", self.rules.checked, variant)
+
+    def _timed_key(self, variant: Variant) -> Key:
+        return self._setting("timed", self.rules.timed, variant)
+
+    def _failed_key(self, variant: Variant) -> Key:
+        return self._setting("failed", self.rules.checked, variant)
+
+    def _roof_key(self, engine: str, dtype: str) -> Key:
+        """Of all labs whose rates are compared with the same."""
+        return ("roof", engine, self.rules.rate.roof, dtype)
+
+    def _setting(self, kind: str, names: tuple[str, ...], variant: Variant) -> Key:
+        """The setting is frozen at the values a job was made for: its key goes with it."""
+        values = tuple(_frozen(self._values.get(name)) for name in (*names, "device_index"))
+        return (kind, self._lab, variant, *values)
+
+
+def _frozen(value: Any) -> Any:
+    """A parameter's value as a part of a key."""
+    return tuple(sorted(value.items())) if isinstance(value, Mapping) else value
+
+
+def _alike(timings: list[Timing]) -> list[Timing]:
+    """The same timings, all with the cells of the newest: what a picture takes may differ a little from run to run."""
+    return [replace(timing, cells=timings[-1].cells, variant=timings[-1].variant) for timing in timings]

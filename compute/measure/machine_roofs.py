@@ -1,0 +1,137 @@
+"""The roofs of this machine for a server that itself never touches a device: a child measures them once.
+
+`python -m compute.measure.machine_roofs` is that child; it prints JSON {device: {copy: bytes/s, "fma float32": 1/s, …}}
+and ends; beside the roofs what explains the figures: "waking" in seconds on the host, "l2" in bytes of a GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from functools import cache
+from math import isfinite, nan
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+
+from compute import numba_threads
+from compute.backends import BACKENDS
+from compute.devices import Device, cpu_count
+from compute.engine.worker import die_with_parent
+from compute.gpu_devices import cuda_count
+from compute.machine import ROOT
+from compute.measure.rates import Cache, RoofKind, gpu_caches, host_caches
+from compute.measure.roofs import DTYPES, copy_bandwidth, fma_rate
+from compute.measure.statistics import Spread
+
+ANSWER_SECONDS = 120.0  # a first CUDA context on a busy machine takes its time
+RUNS, FIRST = 200, 5  # empty loops timed, and those before them that are not: compilation, threads that sleep
+log = logging.getLogger(__name__)
+
+numba_threads.choose_layer()
+
+
+class MachineRoofs:
+    """Copy bandwidths and rates of fused multiply-adds by device name, nan as long as they are not known."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._started = False
+        self._rates: dict[str, dict[str, float]] = {}
+
+    def start(self, then: Callable[[], object] | None = None) -> None:
+        """Start measuring, once a process; returns at once. Best before anything else loads the machine.
+
+        then: what is to load it afterwards; called on another thread, and at once if measuring has started before.
+        """
+        with self._lock:
+            started, self._started = self._started, True
+        if not started:
+            threading.Thread(target=self._measure, args=(then,), name="roofs", daemon=True).start()
+        elif then:
+            then()
+
+    def rate(self, device: str, kind: RoofKind = "copy", dtype: str = "") -> float:
+        """Of `device` ("host", "cuda:0" …): bytes read and written a second, or fused multiply-adds on `dtype`."""
+        return self._rates.get(device, {}).get(kind if kind == "copy" else f"{kind} {dtype}", nan)
+
+    def caches(self, device: str) -> tuple[Cache, ...]:
+        """Of `device`, smallest first; () as long as they are not known, and where the system does not tell."""
+        if device == "host":
+            return host_caches()
+        return gpu_caches(self._rates.get(device, {}).get("l2", nan))
+
+    @property
+    def waking(self) -> float:
+        """Seconds that it takes to start all threads of the host once; nan as long as that is not known."""
+        return self._rates.get("host", {}).get("waking", nan)
+
+    def _measure(self, then: Callable[[], object] | None) -> None:
+        command = [sys.executable, "-m", "compute.measure.machine_roofs"]
+        try:
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=True)
+            found = json.loads(done.stdout)
+            self._rates = {device: {kind: float(rate) for kind, rate in of.items()} for device, of in found.items()}
+        except (subprocess.SubprocessError, OSError, ValueError, AttributeError) as error:
+            log.warning("the roofs of this machine could not be measured: %s", error)
+        if then:
+            then()
+
+
+@cache
+def machine_roofs() -> MachineRoofs:
+    """This process's roofs."""
+    return MachineRoofs()
+
+
+def measure() -> dict[str, dict[str, float]]:
+    """Measure every device that a backend of this machine can use, in this process."""
+    found: dict[str, dict[str, float]] = {}
+    for backend in BACKENDS:
+        count = 0 if backend.missing else 1 if backend.device == "host" else cuda_count()
+        for index in range(count):
+            device = backend.open_device(index)
+            rates = {"copy": copy_bandwidth(device).roof}
+            for dtype in DTYPES:
+                fma = fma_rate(device, dtype)
+                rates[f"fma {dtype}"] = fma.roof if fma else nan
+            rates |= {"waking": waking_seconds()} if device.kind == "cpu" else {"l2": _l2_bytes(device)}
+            found[device.name] = {kind: rate for kind, rate in rates.items() if isfinite(rate)}
+            device.close()
+    return found
+
+
+def _l2_bytes(device: Device) -> float:
+    """nan where the driver does not say."""
+    return float(device.describe().get("l2_bytes", nan))
+
+
+def waking_seconds() -> float:
+    """What it costs to start all threads once: seconds of an empty parallel loop over them.
+
+    The lower quartile, so that it is no overstatement.
+    """
+    seen, seconds = np.zeros(cpu_count()), []
+    for number in range(FIRST + RUNS):
+        start = perf_counter()
+        _empty(seen)
+        if number >= FIRST:
+            seconds.append(perf_counter() - start)
+    return Spread.of(seconds).q1
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _empty(seen: Any) -> None:
+    for i in prange(seen.size):
+        seen[i] = i
+
+
+if __name__ == "__main__":
+    die_with_parent()
+    sys.stdout.write(json.dumps(measure()))

@@ -1,0 +1,200 @@
+"""A bench run as a record, and as tables on the terminal; what the tables leave out is said below each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numba
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from compute import machine
+from compute.measure.case import BenchPlan, Results, Row
+from compute.measure.rates import why_above_roof
+from compute.measure.records import SCHEMA
+from compute.measure.statistics import SpeedUp
+
+if TYPE_CHECKING:
+    from compute.measure.benchmark import Benchmark
+
+COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Ginstr/s", 1e9)}  # heading of a column, and its unit
+ROOFS = {"copy": "% of copy", "fma": "% of FMA"}
+
+
+def as_record(results: Results, plan: BenchPlan, command: str, benchmark: Benchmark) -> dict[str, Any]:
+    """The run with its provenance, in the schema of compute.measure.records. Times in seconds, rates a second."""
+    rate = benchmark.rate
+    return {
+        "schema": SCHEMA,
+        "lab": plan.lab,
+        "date": machine.now(),
+        "command": command,
+        "commit": machine.commit(),
+        "machine": machine.machine(),
+        "versions": machine.versions(),
+        "parameters": {
+            **benchmark.parameters, "budget_s": plan.budget, "numba_threads": numba.get_num_threads(),
+            "included": benchmark.included,
+        },
+        "rate": {"unit": rate.unit, "work": rate.work, "step": rate.step, "roof": rate.roof, "counted": rate.counted},
+        "copy_bandwidth": {
+            name: {
+                "bytes_per_second": copy.rate.median, "q1": copy.rate.q1, "q3": copy.rate.q3, "n": copy.rate.n,
+                "array_bytes": copy.array_bytes, "roof": copy.roof,
+            }
+            for name, copy in results.bandwidths.items()
+        },
+        "fma": {
+            f"{name} {dtype}": {
+                "instructions_per_second": fma.rate.median, "q1": fma.rate.q1, "q3": fma.rate.q3, "n": fma.rate.n,
+                "roof": fma.roof,
+            }
+            for (name, dtype), fma in results.fma.items()
+        },
+        "results": [entry(row, results, benchmark) for row in results.rows if row.case is not None],
+        "conditions": results.conditions.as_record(),
+        "missing": {row.backend: row.reason for row in results.rows if row.status == "missing"},
+    }  # fmt: skip
+
+
+def entry(row: Row, results: Results, benchmark: Benchmark) -> dict[str, Any]:
+    """One row as plain values; numbers that were not measured are None."""
+    out: dict[str, Any] = {
+        "backend": row.backend, "variant": row.variant, "status": row.status, "reason": row.reason,
+        "device": row.device, **row.case.facts(), "reference": row.reference, "tolerance": row.case.tolerance,
+        "difference": _finite(row.difference), "largest_difference": _finite(row.largest),
+    }  # fmt: skip
+    if row.measurement is not None:
+        step, rate, per_second = row.measurement.step, benchmark.rate, row.measurement.cells_per_second
+        out |= {
+            "median": step.median, "q1": step.q1, "q3": step.q3, "n": step.n, "steps_per_sample": row.steps,
+            "noisy": row.measurement.noisy, "first_call": row.measurement.first_call,
+            "launch": _finite(row.measurement.parts["launch"] / row.steps),
+            f"{rate.work}_per_second": per_second,
+            f"{rate.counted}_per_second": _finite(counted(row, benchmark)),
+            f"percent_of_{rate.roof}": _finite(percent(row, results, benchmark)),
+            "above_roof": above_roof(row, results, benchmark),
+        }  # fmt: skip
+    if row.speed_up is not None:
+        speed = row.speed_up
+        out["speed_up"] = {"over": row.over, "ratio": speed.ratio, "low": speed.low, "high": speed.high}
+    return out | dict(row.extra)
+
+
+def counted(row: Row, benchmark: Benchmark) -> float:
+    """What the roof counts, a second; nan where a case's work is not what the roof is about."""
+    if row.measurement is None or not row.case.plain:
+        return math.nan
+    return float(benchmark.rate.counted_per_second(row.measurement.cells_per_second, row.case.dtype))
+
+
+def percent(row: Row, results: Results, benchmark: Benchmark) -> float:
+    """The row's rate in percent of its device's roof; nan where it has none."""
+    return 100.0 * counted(row, benchmark) / results.roof(benchmark.rate.roof, row.device, row.case.dtype)
+
+
+def above_roof(row: Row, results: Results, benchmark: Benchmark) -> str:
+    """Why the row's rate is more than 100 % of its roof, in words; "" where it is not."""
+    if row.measurement is None:
+        return ""
+    moved = counted(row, benchmark) * row.measurement.step.median if benchmark.rate.roof == "copy" else math.nan
+    return why_above_roof(percent(row, results, benchmark), moved, results.caches(row.device), benchmark.rate.saves)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+# -- on the terminal
+
+
+def show(results: Results, benchmark: Benchmark, console: Console) -> None:
+    """Tables, one a case."""
+    for name, copy in results.bandwidths.items():
+        gigabytes = _figure(copy.roof / 1e9)
+        console.print(f"Copy bandwidth of {name}: {gigabytes} GB/s (upper quartile of {copy.rate.n}, read + written)")
+    for (name, dtype), fma in results.fma.items():
+        rate = _figure(fma.roof / 1e12)
+        console.print(f"Fused multiply-adds of {name}, {dtype}: {rate} T/s (upper quartile of {fma.rate.n})")
+    for case in dict.fromkeys(row.case for row in results.rows if row.case is not None):
+        rows = [row for row in results.rows if row.case == case]
+        console.print()
+        notes = *_notes(rows, results, benchmark), *disturbed(results, case.title)
+        console.print(Group(_table(case, rows, results, benchmark), *notes))
+    missing = [row for row in results.rows if row.status == "missing"]
+    console.print()
+    for row in missing:
+        console.print(Text(f"{row.backend}: absent, {row.reason}"))
+    console.print(Text(benchmark.included, style="dim"))
+
+
+def disturbed(results: Results, title: str) -> Iterator[Text]:
+    """What else went on while the case of that title was timed, a line each; nothing if nothing did."""
+    for text in results.conditions.warnings(title):
+        yield Text(f"disturbed  {text}", style="yellow")
+
+
+def _table(case: Any, rows: list[Row], results: Results, benchmark: Benchmark) -> RenderableType:
+    over = next((row.over.split()[0] for row in rows if row.over), "")
+    reference = next((row.reference for row in rows if row.reference), "")
+    title = f"{case.title}   right within {case.tolerance:.0e} of {reference}"
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("way", no_wrap=True)
+    speed_up = f"times {over}" if over else "speed-up"
+    rates = (benchmark.rate.unit, COUNTED[benchmark.rate.counted][0], ROOFS[benchmark.rate.roof])
+    for heading in (f"us a {benchmark.rate.step}", "quartiles", "n", *rates, speed_up, "first call", "difference"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        if row.status == "measured" and row.measurement is not None:
+            table.add_row(*_cells(row, results, benchmark))
+    return table
+
+
+def _cells(row: Row, results: Results, benchmark: Benchmark) -> Iterator[str]:
+    measurement = row.measurement
+    if measurement is None:
+        return
+    step, share, size = measurement.step, percent(row, results, benchmark), COUNTED[benchmark.rate.counted][1]
+    yield f"{row.backend} {row.variant}"
+    yield _figure(1e6 * step.median)
+    yield f"{_figure(1e6 * step.q1)} - {_figure(1e6 * step.q3)}" + (" noisy" if measurement.noisy else "")
+    yield str(step.n)
+    yield _figure(measurement.cells_per_second / 1e9)
+    yield _figure(counted(row, benchmark) / size) if row.case.plain else ""
+    yield f"{share:.0f}" if math.isfinite(share) else ""
+    speed = row.speed_up
+    yield _ratio(speed) if speed else ""
+    yield f"{measurement.first_call:.3g} s"
+    yield f"{row.difference:.1e}"
+
+
+def _ratio(speed: SpeedUp) -> str:
+    """How many times as fast, or, below one, how many times slower; with what the quartiles allow."""
+    if speed.ratio >= 1:
+        return f"{_figure(speed.ratio)} ({_figure(speed.low)} - {_figure(speed.high)})"
+    return f"{_figure(1 / speed.ratio)} slower ({_figure(1 / speed.high)} - {_figure(1 / speed.low)})"
+
+
+def _notes(rows: list[Row], results: Results, benchmark: Benchmark) -> Iterator[Text]:
+    for row in rows:
+        way = f"{row.backend} {row.variant}"
+        if row.status == "measured" and (why := above_roof(row, results, benchmark)):
+            share = f"{percent(row, results, benchmark):.0f} {ROOFS[benchmark.rate.roof]}"
+            yield Text(f"{share}  {way}: {why}", style="dim")
+        if row.status == "wrong" and row.measurement is not None:
+            rate, time = row.measurement.cells_per_second / 1e9, 1e6 * row.measurement.step.median
+            speed = f"{_figure(rate)} {benchmark.rate.unit}, {_figure(time)} us a {benchmark.rate.step}"
+            text = f"wrong result  {way}: {speed}, but differs by {row.difference:.1e}: {row.reason}"
+            yield Text(text, style="yellow")
+        elif row.status == "disagrees":
+            yield Text(f"results disagree, so no time  {way}: {row.reason}", style="bold red")
+        elif row.status in ("failed", "skipped"):
+            yield Text(f"{row.status}  {way}: {row.reason}", style="red" if row.status == "failed" else "dim")
+
+
+def _figure(value: float) -> str:
+    """Four figures without an exponent."""
+    return f"{float(f'{value:.4g}'):.0f}" if value >= 1000 else f"{value:.4g}"

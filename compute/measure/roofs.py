@@ -1,0 +1,355 @@
+"""The roofs that rates are compared with: how fast a device copies memory, and how many multiply-adds it does a second.
+
+Both are measured, never taken from a datasheet. A roof that was measured while something else had the device lies too
+low, and a way beside it then shows 170 %. So a roof is measured as carefully as what is compared with it: in the same
+process, on the same threads, in turn with the ways (`RoofMeter`, a sample at a time), and the upper quartile of all
+samples counts.
+
+Arithmetic: on a GPU the kernel of fma.cu beside this file, 8 independent chains a thread; it needs CuPy. On the host
+`_chains` below, x b + c eight times on each number of a row that stays in the first cache; Numba may contract it to FMA
+and vectorises it. A processor without FMA is measured in multiply-and-add pairs. One instruction on one number counts
+as 1, not as 2 flops.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit, prange
+
+from compute import numba_threads
+from compute.backends import backend
+from compute.cuda_source import compile_cuda
+from compute.devices import Array, Device, cpu_count
+from compute.measure.rates import CACHE_UNITS, CPUS, RoofKind
+from compute.measure.statistics import Spread
+
+RUNS, LEAST, FIRST = 15, 3, 2  # samples of a roof, at least on a slow device, uncounted ones: compilation, first touch
+LONGEST = 2.0  # seconds after which a slow device stops
+ARRAY_BYTES = {"cpu": 256 * 2**20, "gpu": 1024 * 2**20}  # much larger than the caches of their kind (H200: 50 MB)
+LIVE_BYTES = {"cpu": 64 * 2**20, "gpu": 512 * 2**20}  # beside a live picture
+LIVE_PIECES = {"cpu": 8, "gpu": 1}  # of a host's arrays: a sample beside a live picture then takes some 5 ms
+CACHES = 4  # an array is at least so many times the last-level cache of the CPU
+SHARE = 0.2  # of the free memory that the two arrays may take together
+DTYPES = ("float32", "float64")
+FMA_SOURCE = Path(__file__).with_name("fma.cu")
+REAL = {"float32": "float", "float64": "double"}
+CHAINS, UNROLLED = 8, 16  # of fma.cu: its FMAs a round
+THREADS, BLOCKS = 256, 8  # threads a block, blocks a multiprocessor: 64 warps, all that one holds
+GPU_ROUNDS = 2048  # a few milliseconds on a large GPU
+ROW = 512  # numbers of a host thread: 4 KiB in float64
+CHAIN = 8  # multiply-adds between load and store, as many as cover the latency
+HOST_ROUNDS = 40_000  # some 10 ms: long against waking the threads
+
+numba_threads.choose_layer()
+
+
+@dataclass(frozen=True)
+class MeasuredRoof:
+    """What `device` does a second: bytes read and written while copying arrays of `array_bytes`, or fused multiply-adds
+    on numbers of `dtype` by all its cores together.
+    """
+
+    device: str
+    kind: RoofKind
+    dtype: str  # "" for copying
+    rate: Spread
+    array_bytes: int = 0
+
+    @property
+    def roof(self) -> float:
+        """What counts: the upper quartile, since whatever else went on can only have made it slower."""
+        return self.rate.q3
+
+
+_known: dict[tuple[str, RoofKind, str], MeasuredRoof] = {}
+_rates: dict[tuple[str, RoofKind, str], list[float]] = {}  # every sample of this process
+
+
+def record_rate(device: str, kind: RoofKind, dtype: str, rate: float, array_bytes: int = 0) -> None:
+    """Take a sample into the device's roof."""
+    key = device, kind, dtype
+    rates = _rates.setdefault(key, [])
+    rates.append(rate)
+    _known[key] = MeasuredRoof(device, kind, dtype, Spread.of(rates), array_bytes)
+
+
+def copy_bandwidth(device: Device) -> MeasuredRoof:
+    """The device's copy bandwidth as far as this process has measured it; more of it now if that is little."""
+    return _enough(device, "copy", "", lambda: Copies(device))
+
+
+def fma_rate(device: Device, dtype: str) -> MeasuredRoof | None:
+    """The device's rate of multiply-adds, likewise; None on a GPU without CuPy."""
+    if (device.name, "fma", dtype) not in _known and not fma_measurable(device):
+        return None
+    return _enough(device, "fma", dtype, lambda: MultiplyAdds(device, dtype))
+
+
+def fma_measurable(device: Device) -> bool:
+    """Whether there is a way to measure multiply-adds: on a GPU CuPy is needed."""
+    return device.kind != "gpu" or not backend("gpu_cupy").missing
+
+
+def _enough(device: Device, kind: RoofKind, dtype: str, make: Callable[[], RoofProbe]) -> MeasuredRoof:
+    key = device.name, kind, dtype
+    if key not in _known or _known[key].rate.n < LEAST:
+        with device.lock, closing(make()) as probe:
+            start = perf_counter()
+            for number in range(RUNS):
+                if number >= LEAST and perf_counter() - start > LONGEST:
+                    break
+                probe.record()
+    return _known[key]
+
+
+class RoofProbe(ABC):
+    """Measures a roof of a device a sample at a time, in turn with what is compared with it.
+
+    Its arrays are made by `prepare`, or by the first sample.
+    """
+
+    kind: ClassVar[RoofKind]
+    array_bytes = 0
+
+    def __init__(self, device: Device, dtype: str) -> None:
+        self._name, self._dtype = device.name, dtype
+
+    @abstractmethod
+    def prepare(self) -> Iterator[None]:
+        """Make the arrays and run a few times uncounted: compilation, first touch, clocks. Yields often."""
+
+    @abstractmethod
+    def sample(self) -> float:
+        """What the device did a second."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the arrays back; a later sample makes them again."""
+
+    def record(self) -> None:
+        """Take a sample into the device's roof."""
+        record_rate(self._name, self.kind, self._dtype, self.sample(), self.array_bytes)
+
+
+class Copies(RoofProbe):
+    """Copies of one array to another on a device.
+
+    pieces: of the arrays, of which a sample copies one, the next each time; live: arrays as small as the caches allow.
+    """
+
+    kind = "copy"
+
+    def __init__(self, device: Device, pieces: int = 1, live: bool = False) -> None:
+        super().__init__(device, "")
+        self._device = _best_view(device)
+        self.array_bytes = _array_bytes(self._device, live) // pieces * pieces
+        self._pieces, self._next = pieces, 0
+        self._arrays: tuple[Array, Array] | None = None
+
+    def prepare(self) -> Iterator[None]:
+        """Make the arrays and copy every piece FIRST times uncounted."""
+        size = self.array_bytes // 4
+        arrays = [self._device.allocate((size,), np.float32) for _ in range(2)]
+        self._arrays = arrays[0], arrays[1]
+        for _ in range(FIRST * self._pieces):
+            self.sample()
+            yield
+
+    def sample(self) -> float:
+        """Bytes read and written a second while a piece is copied in the fastest way the device has."""
+        if self._arrays is None:
+            deque(self.prepare(), maxlen=0)
+        source, target = self._piece()
+        seconds = []
+        for copy in _ways(target):
+            stopwatch = self._device.stopwatch()
+            with self._device.lock, stopwatch:
+                copy(source, target)
+            seconds.append(stopwatch.seconds())
+        return 2 * self.array_bytes / self._pieces / min(seconds)
+
+    def close(self) -> None:
+        """Give the arrays back."""
+        self._arrays = None
+
+    def _piece(self) -> tuple[Array, Array]:
+        assert self._arrays is not None  # noqa: S101 made by `prepare`
+        length = self.array_bytes // 4 // self._pieces
+        first = self._next * length
+        self._next = (self._next + 1) % self._pieces
+        source, target = (array[first : first + length] for array in self._arrays)
+        return source, target
+
+
+def _best_view(device: Device) -> Device:
+    """A GPU as CuPy sees it, where CuPy is there: its copying kernel is faster than the driver's copy."""
+    cupy = backend("gpu_cupy")
+    return cupy.open_device(device.index) if device.kind == "gpu" and not cupy.missing else device
+
+
+def _ways(target: Array) -> tuple[Callable[[Array, Array], None], ...]:
+    """How to copy to an array like `target`.
+
+    On the host by all cores; for a Numba array by the driver; for a CuPy array by the driver and by CuPy's kernel: on
+    an H200 these two gave 3530 and 4250 GB/s.
+    """
+    if isinstance(target, np.ndarray):
+        return (_host_copy,)
+    if hasattr(target, "copy_to_device"):
+        return (_numba_copy,)
+    return _driver_copy, _kernel_copy
+
+
+def _numba_copy(source: Array, target: Array) -> None:
+    target.copy_to_device(source)
+
+
+def _driver_copy(source: Array, target: Array) -> None:
+    target.data.copy_from_device_async(source.data, source.nbytes)
+
+
+def _kernel_copy(source: Array, target: Array) -> None:
+    target[...] = source
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def _host_copy(source: Any, target: Any) -> None:
+    for i in prange(source.size):
+        target[i] = source[i]
+
+
+def _array_bytes(device: Device, live: bool) -> int:
+    wanted = (LIVE_BYTES if live else ARRAY_BYTES)[device.kind]
+    if device.kind == "cpu":
+        wanted = max(wanted, CACHES * _last_cache_bytes())
+    return int(min(wanted, SHARE * device.free_bytes() / 2)) // 4096 * 4096
+
+
+def _last_cache_bytes() -> int:
+    """Bytes of one last-level cache of the CPU; 0 where the system does not tell."""
+    texts = [path.read_text().strip() for path in (CPUS / "cpu0" / "cache").glob("index*/size")]
+    return max((int(text[:-1]) * CACHE_UNITS[text[-1]] for text in texts if text[-1:] in CACHE_UNITS), default=0)
+
+
+class MultiplyAdds(RoofProbe):
+    """Chains of fused multiply-adds on a device, in numbers of `dtype`."""
+
+    kind = "fma"
+
+    def __init__(self, device: Device, dtype: str) -> None:
+        super().__init__(device, dtype)
+        self._device = backend("gpu_cupy").open_device(device.index) if device.kind == "gpu" else device
+        self._run: tuple[int, Callable[[], None]] | None = None
+
+    def prepare(self) -> Iterator[None]:
+        """Make the arrays and run FIRST times uncounted."""
+        self._run = _gpu_run(self._device, self._dtype) if self._device.kind == "gpu" else _host_run(self._dtype)
+        for _ in range(FIRST):
+            self._run[1]()
+            self._device.synchronise()
+            yield
+
+    def sample(self) -> float:
+        """Fused multiply-adds a second."""
+        if self._run is None:
+            deque(self.prepare(), maxlen=0)
+        assert self._run is not None  # noqa: S101 made by `prepare`
+        count, run = self._run
+        stopwatch = self._device.stopwatch()
+        with self._device.lock, stopwatch:
+            run()
+        return count / stopwatch.seconds()
+
+    def close(self) -> None:
+        """Give the arrays back."""
+        self._run = None
+
+
+def _gpu_run(device: Device, dtype: str) -> tuple[int, Callable[[], None]]:
+    """(FMAs of a launch, the launch)."""
+    blocks = BLOCKS * int(device.describe()["multiprocessors"])
+    out = device.allocate((blocks * THREADS,), dtype)
+    b, c = np.dtype(dtype).type(0.5), np.dtype(dtype).type(0.25)
+    with out.device:
+        kernel = compile_cuda(FMA_SOURCE, defines={"REAL": REAL[dtype]}).get_function("fma_chains")
+
+    def run() -> None:
+        with out.device:
+            kernel((blocks,), (THREADS,), (out, b, c, np.int32(GPU_ROUNDS)))
+
+    return out.size * GPU_ROUNDS * CHAINS * UNROLLED, run
+
+
+def _host_run(dtype: str) -> tuple[int, Callable[[], None]]:
+    """(FMAs of a run, the run): four rows a core, so that the cores share them evenly."""
+    values = np.ones((4 * cpu_count(), ROW), dtype)
+    b, c = np.dtype(dtype).type(0.5), np.dtype(dtype).type(0.25)
+    return values.size * HOST_ROUNDS * CHAIN, lambda: _chains(values, b, c, HOST_ROUNDS)
+
+
+@njit(cache=True, nogil=True, parallel=True, fastmath={"contract"})
+def _chains(values: Any, b: Any, c: Any, rounds: int) -> None:
+    for row in prange(values.shape[0]):
+        numbers = values[row]
+        for _ in range(rounds):
+            for i in range(numbers.size):
+                x = numbers[i]
+                for _ in range(CHAIN):
+                    x = x * b + c
+                numbers[i] = x
+
+
+# -- roofs in turn with what is compared with them
+
+
+class RoofMeter:
+    """`sample` takes one sample of each of `kinds` on each device; they count in copy_bandwidth and fma_rate.
+
+    The arrays are made by the first sample; `close` gives them back, and a later sample makes them again. live: beside
+    a picture, so they are as small as the caches allow.
+    """
+
+    def __init__(self, devices: Iterable[Device], kinds: Collection[RoofKind], dtype: str, live: bool = False) -> None:
+        devices = list(devices)
+        copies = [Copies(device, live=live) for device in devices if "copy" in kinds]
+        chains = [MultiplyAdds(device, dtype) for device in devices if "fma" in kinds and fma_measurable(device)]
+        self._probes: list[RoofProbe] = [*copies, *chains]
+
+    def sample(self) -> None:
+        """One of each; takes some 50 ms a device."""
+        for probe in self._probes:
+            probe.record()
+
+    def close(self) -> None:
+        """Give all memory back."""
+        for probe in self._probes:
+            probe.close()
+
+
+def sampled_beside(device: Device, kind: RoofKind, dtype: str, count: int) -> Generator[None, None, tuple[float, ...]]:
+    """`count` samples of a roof beside a live picture, in short slices; () where it cannot be measured.
+
+    Before each sample one that does not count: after a rest the threads sleep.
+    """
+    if kind == "fma" and not fma_measurable(device):
+        return ()
+    pieces = LIVE_PIECES[device.kind]
+    rates = []
+    probe = Copies(device, pieces, live=True) if kind == "copy" else MultiplyAdds(device, dtype)
+    with closing(probe):
+        for _ in probe.prepare():
+            yield
+        for _ in range(count):
+            probe.sample()
+            rates.append(probe.sample())
+            yield
+    return tuple(rates)

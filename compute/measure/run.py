@@ -1,0 +1,268 @@
+"""`fieldlab bench`: every way to compute a lab's step, checked, then timed side by side in one run.
+
+For each case of the lab's CaseBenchmark: all implementations start from the same state and are compared with the
+reference; those that agree are sampled in shuffled rounds. One that disagrees gets no time. A kernel that is wrong by
+design is timed too, and reported apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from math import nan
+from typing import TYPE_CHECKING, Any, Protocol
+
+from compute.backends import BACKENDS, Backend
+from compute.devices import Device
+from compute.measure.case import BenchmarkFixture, BenchPlan, Implementation, Results, Row, with_speed_ups
+from compute.measure.roofs import DTYPES, RoofMeter, copy_bandwidth, fma_rate
+from compute.measure.sampling import LEAST_SAMPLES, interleave, steps_for
+from compute.measure.statistics import Measurement
+from compute.measure.timing import Sample, Timing, take_sample
+
+if TYPE_CHECKING:
+    from compute.measure.benchmark import CaseBenchmark
+
+CHECKING = 0.3  # of a case's time, as far as the progress goes, before it is timed
+PATIENCE = 2.0  # an implementation may take so many times its case's share of the budget before it is skipped
+
+
+class BenchProgress(Protocol):
+    """Hears how a bench gets on. It is called between two samples, so it may take its time, and write."""
+
+    def __call__(self, text: str, done: float | None = None, /) -> None:
+        """`text`: what is being done; `done`: how much of the whole is (0 to 1), None where that is not known."""
+
+
+def silent(_text: str, _done: float | None = None, /) -> None:
+    """Ignore how a bench gets on."""
+
+
+@dataclass
+class Pace:
+    """Seconds a cell that each way took last, by way and what the case says its pace depends on."""
+
+    seconds: dict[Any, float] = field(default_factory=dict)
+
+    def note(self, way: Implementation, case: Any, timing: Timing) -> None:
+        """Remember a timing."""
+        self.seconds[way.name, case.pace] = timing.step_seconds / case.cells
+
+    def step_seconds(self, way: Implementation, case: Any) -> float:
+        """Seconds a step of `case` should take; 0 if this way was never seen at such a case."""
+        return self.seconds.get((way.name, case.pace), 0.0) * case.cells
+
+
+class CaseRun:
+    """Everything that is held while one case is timed.
+
+    case: a TimedCase of the lab; right: its reference; share: seconds of sampling it may take; listen: whether the
+    parts of each sample are noted.
+    """
+
+    def __init__(
+        self, benchmark: CaseBenchmark, case: Any, right: Any, share: float, pace: Pace, listen: bool = False
+    ) -> None:
+        self._benchmark, self._right, self._share, self._pace = benchmark, right, share, pace
+        self.case = self._case = case
+        self._listen = listen
+        self._fixtures: dict[str, BenchmarkFixture] = {}
+        self._checked: list[tuple[Implementation, Row, Sample]] = []
+        self.rows: list[Row] = []
+
+    def check(self, way: Implementation) -> None:
+        """Compare the way's result with the reference; a row now unless it is to be sampled."""
+        row = Row(way.backend.name, way.variant, self._case, "skipped", reference=self._right.name)
+        reason = self._too_slow(self._pace.step_seconds(way, self._case))
+        if reason:
+            self.rows.append(replace(row, reason=reason))
+            return
+        try:
+            self._compare(way, row)
+        except Exception as error:  # noqa: BLE001  one broken way must not lose the figures of the others
+            text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            self.rows.append(replace(row, status="failed", reason=text))
+
+    def sample(self, heard: Callable[[float], object] = lambda _: None) -> None:
+        """Time the ways that were checked, in shuffled rounds, and add their rows; heard: as of `interleave`."""
+        calls: dict[str, Callable[[], Sample]] = {}
+        for way, _, _ in self._checked:
+            self._pace.note(way, self._case, self._run(way))  # the first at length: it may tune itself
+            self._pace.note(way, self._case, self._run(way))
+            calls[way.name] = self._call(way, self._steps(way))
+        found = interleave(calls, self._share, heard=heard)
+        rows = []
+        for way, row, first in self._checked:
+            last = found[way.name][-1].timing
+            self._pace.note(way, self._case, last)
+            cold = replace(first, timing=replace(first.timing, first_call=True, cells=last.cells))
+            samples = (cold, *found[way.name])
+            measurement = Measurement.of([sample.timing for sample in samples])
+            rows.append(replace(row, measurement=measurement, steps=last.steps, samples=samples))
+        self.rows += with_speed_ups(rows)
+
+    def close(self) -> None:
+        """Give the devices' memory back."""
+        devices = [fixture.device for fixture in self._fixtures.values()]
+        self._fixtures.clear()
+        for device in devices:
+            device.close()
+
+    def _compare(self, way: Implementation, row: Row) -> None:
+        reason = self._open(way)
+        if reason:
+            self.rows.append(replace(row, reason=reason))
+            return
+        fixture = self._fixtures[way.backend.name]
+        told: list[float] = []  # seconds a step, beside the timing
+
+        def call() -> Timing:
+            timing, seconds = fixture.first(way)
+            told.append(seconds)
+            return timing
+
+        first = take_sample(call, self._listen)
+        row = replace(row, device=fixture.device.name)
+        reason = self._too_slow(told[0])
+        if reason:
+            self.rows.append(replace(row, reason=reason))
+            return
+        difference, largest, timing = fixture.check(way)
+        self._pace.note(way, self._case, timing)
+        row = replace(row, difference=difference, largest=largest)
+        if way.variant in self._benchmark.wrong:
+            row = replace(row, status="wrong", reason=self._benchmark.wrong[way.variant])
+        elif not difference <= self._case.tolerance:
+            reason = self._benchmark.differs(difference, self._case.tolerance)
+            self.rows.append(replace(row, status="disagrees", reason=reason))
+            return
+        else:
+            row = replace(row, status="measured")
+        self._checked.append((way, row, first))
+
+    def _open(self, way: Implementation) -> str:
+        """Open the backend's arrays if they are not there yet; why not, or empty."""
+        if way.backend.name in self._fixtures:
+            return ""
+        device = way.backend.open_device()
+        wanted, free = self._case.needed_bytes, device.free_bytes()
+        if wanted > free:
+            return f"needs {wanted / 2**30:.1f} GiB on {device.name}; {free / 2**30:.1f} GiB are free"
+        self._fixtures[way.backend.name] = self._benchmark.fixture(device, self._case, self._right)
+        return ""
+
+    def _too_slow(self, step: float) -> str:
+        """Why steps of so many seconds would take too long; empty if they would not."""
+        seconds, allowed = step * (self._benchmark.check_steps + LEAST_SAMPLES), PATIENCE * self._share
+        if seconds <= allowed:
+            return ""
+        what = self._benchmark.rate.step
+        return f"would take about {seconds:.0f} s ({step:.2g} s a {what}); {allowed:.0f} s are allowed for this case"
+
+    def _steps(self, way: Implementation) -> int:
+        return steps_for(self._pace.step_seconds(way, self._case), most=self._benchmark.most_steps)
+
+    def _run(self, way: Implementation) -> Timing:
+        return self._fixtures[way.backend.name].run(way, self._steps(way))
+
+    def _call(self, way: Implementation, steps: int) -> Callable[[], Sample]:
+        fixture = self._fixtures[way.backend.name]
+        return lambda: take_sample(lambda: fixture.run(way, steps), self._listen)
+
+
+class BenchRun:
+    """One run of `plan`; remembers the rates it saw, to skip what could not finish."""
+
+    def __init__(self, benchmark: CaseBenchmark, plan: BenchPlan, progress: BenchProgress = silent) -> None:
+        self._benchmark, self._plan, self._progress = benchmark, plan, progress
+        self._shared: tuple[Any, Any] = (None, None)  # the newest reference, and what it is shared by
+        self.results = Results()
+
+    def run(self) -> Results:
+        """Time every case, in the plan's order."""
+        backends, cases, pace = list(self._backends()), self._plan.cases, Pace()
+        self._roofs(backends)
+        for number, case in enumerate(cases, 1):
+            self._progress(f"{case.title}: reference", (number - 1) / len(cases))
+            share = self._plan.budget / len(cases)
+            run = CaseRun(self._benchmark, case, self._reference(case), share, pace, self._plan.listen)
+            self._time(run, list(self._ways(backends, case)), (number - 1, len(cases)))
+            self.results.conditions.note(case.title)
+            run.close()
+            self.results.rows += run.rows
+        return self.results
+
+    def _time(self, run: CaseRun, ways: Sequence[Implementation], place: tuple[int, int]) -> None:
+        """Check the ways, then time them. place: cases that are done, and all."""
+        done, cases = place
+        title = run.case.title
+
+        def tell(text: str, part: float) -> None:
+            self._progress(f"{title}: {text}", (done + part) / cases)
+
+        for number, way in enumerate(ways):
+            tell(f"checking {way.name}", CHECKING * number / len(ways))
+            run.check(way)
+        with closing(RoofMeter(self._devices(ways), (self._benchmark.rate.roof,), run.case.dtype)) as meter:
+
+            def between(part: float) -> None:
+                """Two rounds: the roof has its turn, as one more way."""
+                tell("timing", CHECKING + (1 - CHECKING) * part)
+                meter.sample()
+
+            run.sample(between)
+        for device in self._devices(ways):
+            self._roof_of(device)
+
+    def _devices(self, ways: Sequence[Implementation]) -> list[Device]:
+        """Where these ways compute, each once."""
+        return list({(device := way.backend.open_device()).name: device for way in ways}.values())
+
+    def _backends(self) -> Iterator[Backend]:
+        """Those asked for that are here; an absent one leaves a row that says why."""
+        for backend in BACKENDS:
+            if backend.name not in self._plan.backends or not backend.has_kernels(self._benchmark.package):
+                continue
+            reason = backend.missing or backend.simulated
+            if reason:
+                self.results.rows.append(Row(backend.name, "", None, "missing", reason))
+            else:
+                yield backend
+
+    def _ways(self, backends: Sequence[Backend], case: Any) -> Iterator[Implementation]:
+        for backend in backends:
+            for variant, kernel in self._benchmark.variants(backend, case).items():
+                yield Implementation(backend, variant, kernel)
+
+    def _roofs(self, backends: Sequence[Backend]) -> None:
+        """What the lab's rates are compared with, for each device."""
+        for backend in backends:
+            device = backend.open_device()
+            self._roof_of(device)
+            self.results.l2[device.name] = float(device.describe().get("l2_bytes", nan))
+            device.close()
+
+    def _roof_of(self, device: Device) -> None:
+        """Of that kind which the lab's rates are compared with, as far as it is measured."""
+        (self._copy if self._benchmark.rate.roof == "copy" else self._fma)(device)
+
+    def _copy(self, device: Device) -> None:
+        if device.name not in self.results.bandwidths:
+            self._progress(f"copy bandwidth of {device.name}")
+        self.results.bandwidths[device.name] = copy_bandwidth(device)
+
+    def _fma(self, device: Device) -> None:
+        for dtype in DTYPES:
+            if (device.name, dtype) not in self.results.fma:
+                self._progress(f"fused multiply-adds of {device.name}, {dtype}")
+            found = fma_rate(device, dtype)
+            if found is not None:
+                self.results.fma[device.name, dtype] = found
+
+    def _reference(self, case: Any) -> Any:
+        """One reference serves all cases of its kind; the last one is dropped for its memory."""
+        if self._shared[0] != case.shared:
+            self._shared = (None, None)
+            self._shared = (case.shared, self._benchmark.reference(case))
+        return self._shared[1]

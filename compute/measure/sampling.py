@@ -1,0 +1,110 @@
+"""How a way of computing is sampled: repeated until its quartiles settle, in shuffled order beside the others.
+
+Rounds over all ways, shuffled, spread a disturbance (another process, a clock that drops) over all of them. The
+rounds end for all ways together, once each has settled or the budget is over.
+
+Virtual machines share physical cores. A neighbour on a core's second hardware thread makes everything here up to twice
+as slow, for seconds, on one core and not on the next; the guest's system does not see it and leaves a thread there.
+Seen on a guest of 16 cores beside an H200: at any time half of the cores, for 1 to 5 s each, and 2.0 times between the
+slowest and the quickest of six. Two runs of the crossover's bench then overlapped in their quartiles at 40 % of the
+points; on quiet cores (`move_to_a_quiet_core`) at 83 %.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
+from time import perf_counter
+
+from compute.measure.statistics import settled
+from compute.measure.timing import Sample
+
+LEAST_SAMPLES = 5  # samples of every way even if the budget is over: fewer give no quartiles
+MOST_SAMPLES = 200  # samples of one way: beyond it the quartiles of a noisy machine do not settle any more
+SAMPLE_SECONDS = 0.05  # length one sample aims at: long against the clock (1 us) and against an odd launch or copy
+LAUNCH_STEPS = 48  # steps are a multiple of it when there are many, so that 12 or 16 steps a launch divide them
+MOST_STEPS = 4800  # steps of one sample, so that a field hardly changes its character within it
+TRIES = 6  # cores that are compared: if half of them are slow, all six are so once in 64 times; 1 ms in all
+LOOP, LOOPS = 3000, 3  # additions in a row, about 30 us: many instructions a cycle, which a neighbour halves
+
+
+def steps_for(step_seconds: float, sample_seconds: float = SAMPLE_SECONDS, most: int = MOST_STEPS) -> int:
+    """Steps to put into one sample so that it lasts about `sample_seconds`, at most `most`.
+
+    Odd when few (an even count may cost one extra copy), else a multiple of LAUNCH_STEPS.
+    """
+    wanted = min(sample_seconds / max(step_seconds, 1e-9), float(most))
+    if wanted < LAUNCH_STEPS:
+        return max(1, 2 * int(wanted / 2) + 1 if wanted >= 2 else 1)
+    return LAUNCH_STEPS * int(wanted / LAUNCH_STEPS)
+
+
+def interleave(
+    ways: Mapping[str, Callable[[], Sample]],
+    budget: float,
+    seed: int = 0,
+    clock: Callable[[], float] = perf_counter,
+    heard: Callable[[float], object] = lambda _: None,
+) -> dict[str, list[Sample]]:
+    """Call every way in shuffled rounds; samples by way.
+
+    budget: seconds for all ways together; LEAST_SAMPLES of each are taken even beyond it, MOST_SAMPLES at most.
+    heard(part of the budget that is over, 1 at most) is called between two rounds, when nothing is being timed.
+    """
+    order, random = list(ways), Random(seed)
+    samples: dict[str, list[Sample]] = {name: [] for name in ways}
+    start = clock()
+    while order and not all(_finished(samples[name], clock() - start > budget) for name in order):
+        heard(min(1.0, (clock() - start) / max(budget, 1e-9)))
+        random.shuffle(order)
+        for name in order:
+            samples[name].append(ways[name]())
+    return samples
+
+
+def _finished(samples: list[Sample], late: bool) -> bool:
+    if len(samples) < LEAST_SAMPLES:
+        return False
+    return late or len(samples) >= MOST_SAMPLES or settled([sample.timing.step_seconds for sample in samples])
+
+
+def move_to_a_quiet_core(random: Random) -> None:
+    """Move this thread to the quickest of TRIES cores, taken at random from those that it may use.
+
+    It stays there as long as the system has no reason to move it. Nothing is done where threads cannot be moved (macOS,
+    Windows) or there is one core.
+    """
+    allowed = _allowed()
+    if len(allowed) < 2:
+        return
+    tried = random.sample(sorted(allowed), min(TRIES, len(allowed)))
+    try:
+        _move({quickest(tried)})
+    finally:
+        _move(allowed)
+
+
+def quickest(cores: Iterable[int]) -> int:
+    """The core on which the loop takes least; this thread is on the last one afterwards."""
+    seconds = {}
+    for core in cores:
+        _move({core})
+        seconds[core] = min(_loop() for _ in range(LOOPS))
+    return min(seconds, key=lambda core: seconds[core])
+
+
+def _allowed() -> set[int]:
+    """Cores that this thread may use; empty if the system does not tell."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+
+
+def _move(cores: set[int]) -> None:
+    """Let this thread, and no other, use these cores only; it is on one of them when this returns."""
+    os.sched_setaffinity(0, cores)
+
+
+def _loop() -> float:
+    start = perf_counter()
+    sum(range(LOOP))
+    return perf_counter() - start

@@ -1,0 +1,97 @@
+"""What the engine measures beside the live labs: a second lab of the live one's kind, as something that advances in
+steps and has a result.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from compute.measure.timing import Timing
+
+if TYPE_CHECKING:
+    from compute.lab import Lab
+
+WARM = 2  # steps before each timed slice that are not counted; two touch both grids
+
+
+class BenchmarkTarget(Protocol):
+    """A lab under measurement: what it is timed for, and what it is compared by."""
+
+    def warm(self) -> None:
+        """Do a little work that does not count, before a slice that does."""
+
+    def advance(self, steps: int) -> Timing:
+        """Do up to `steps` steps, as many as a slice has time for; timing.steps says how many, perhaps none."""
+
+    def begin(self, seed: int) -> None:
+        """Go to the state that results are compared from; it depends on `seed` alone."""
+
+    def result(self) -> NDArray[Any]:
+        """Return the array that is compared."""
+
+    def close(self) -> None:
+        """Give the memory back."""
+
+
+@runtime_checkable
+class HasField(Protocol):
+    """A lab whose state is one field."""
+
+    def load(self, field: ArrayLike) -> None:
+        """Continue from this field."""
+
+    def field(self) -> NDArray[Any]:
+        """Return the field on the host."""
+
+
+class StateTarget:
+    """Any lab: a step is the lab's, the result are all numbers of its state, the start is that of a new lab."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab: Any = lab
+        self._start = lab.snapshot()
+
+    def warm(self) -> None:
+        """Do two steps."""
+        self.advance(WARM)
+
+    def advance(self, steps: int) -> Timing:
+        """Do exactly `steps` steps; a lab that has come to its end begins again first."""
+        if self.lab.resting:
+            self.lab.restore(self._start)
+        return self.lab.advance(steps)
+
+    def begin(self, seed: int) -> None:  # noqa: ARG002 the start is the same for every seed
+        """Go back to the start."""
+        self.lab.restore(self._start)
+
+    def result(self) -> NDArray[Any]:
+        """Return the (n,) float64 numbers of all arrays of the state, by their names."""
+        arrays = [value for _, value in sorted(self.lab.snapshot().items()) if isinstance(value, np.ndarray)]
+        return np.concatenate([np.ravel(array) for array in arrays if array.dtype.kind in "biuf"], dtype=np.float64)
+
+    def close(self) -> None:
+        """Close the lab."""
+        self.lab.close()
+
+
+class FieldTarget(StateTarget):
+    """A lab with `load` and `field`: its result is the field, its start is noise."""
+
+    def __init__(self, lab: Any) -> None:
+        self.lab = lab
+
+    def advance(self, steps: int) -> Timing:
+        """Do exactly `steps` steps."""
+        return self.lab.advance(steps)
+
+    def begin(self, seed: int) -> None:
+        """Load uniform noise in [0, 1)."""
+        self.lab.load(np.random.default_rng(seed).random(self.lab.field().shape))
+
+    def result(self) -> NDArray[Any]:
+        """Return the field, usually (ny, nx)."""
+        return self.lab.field()

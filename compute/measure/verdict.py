@@ -1,0 +1,179 @@
+"""What the live readout compares, and what it may say about it: plain values, no engine and no screen."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from math import isfinite
+from typing import Any, Literal
+
+from compute.backends import BACKENDS, BEST_FIRST, backend
+from compute.devices import cpu_count
+from compute.measure.agreement import Agreement
+from compute.measure.statistics import Measurement, SpeedUp
+from compute.measure.timing import Timing
+
+MOST_ENTRIES = 400  # results kept a process; the oldest are forgotten, since any client may ask for any setting
+SERIAL = ("cpu_numpy",)  # backends that compute on one thread
+LAUNCHING = 0.5  # part of the device's time that launching takes, from which that is the reason
+WAKING = 0.3  # part of a step that starting the threads takes, from which that is the reason
+State = Literal["measuring", "agree", "disagree", "unavailable"]
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One of several kernels of a backend that compute the same; its name is "" for the default."""
+
+    backend: str
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        """What to call it on the screen."""
+        label = backend(self.backend).label
+        return f"{label}, {self.name}" if self.name else label
+
+    @property
+    def kind(self) -> Literal["cpu", "gpu"]:
+        """The kind of device it runs on."""
+        return "cpu" if backend(self.backend).device == "host" else "gpu"
+
+    @property
+    def threads(self) -> int:
+        """CPU threads it computes on; 0 on a GPU."""
+        if self.kind == "gpu":
+            return 0
+        return 1 if self.backend in SERIAL else cpu_count()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One variant's line: its measurement and agreement as far as they are known, and a note in words.
+
+    timings: what the measurement is made of.
+    """
+
+    variant: Variant
+    measurement: Measurement | None
+    agreement: Agreement | None
+    note: str = ""
+    timings: tuple[Timing, ...] = ()
+
+    @property
+    def right(self) -> bool:
+        """Whether its result was compared and agreed."""
+        return self.agreement is not None and self.agreement.agrees
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What may be said now: a speed-up only in the state "agree", when both results were compared and are right."""
+
+    challenger: Variant
+    opponent: Variant | None
+    state: State
+    speed_up: SpeedUp | None
+    agreement: Agreement | None
+    standings: tuple[Standing, ...]
+
+    @property
+    def title(self) -> str:
+        """What the speed-up compares: GPU over CPU, or one way over another."""
+        if self.opponent is None:
+            return self.challenger.label
+        if (self.challenger.kind, self.opponent.kind) == ("gpu", "cpu"):
+            return "GPU over CPU"
+        return f"{self.challenger.label} over {self.opponent.label}"
+
+
+def pairing(values: Mapping[str, Any]) -> tuple[Variant, Variant | None, list[Variant]]:
+    """(challenger, opponent, everybody) for a lab's values, on this machine.
+
+    The challenger is the GPU backend that is selected, or the best there is, against Numba on all cores; without a GPU
+    Numba against NumPy. Everybody: these two first, then the other backends that are here.
+    """
+    here = [b.name for b in BACKENDS if b.missing is None]
+    selected = Variant(values["backend"], values.get("variant", ""))
+    gpus, cpus = ([b for b in BEST_FIRST if b in here and Variant(b).kind == kind] for kind in ("gpu", "cpu"))
+    if selected.kind == "gpu":
+        challenger, rivals = selected, cpus
+    elif gpus:
+        challenger, rivals = Variant(gpus[0]), cpus
+    else:
+        challenger, rivals = Variant(cpus[0]), cpus[1:]
+    opponent = Variant(rivals[0]) if rivals else None
+    others = [Variant(name) for name in here]
+    first = [variant for variant in (challenger, opponent) if variant is not None]
+    return challenger, opponent, first + [other for other in others if other.backend not in {c.backend for c in first}]
+
+
+def judge(challenger: Variant, opponent: Variant | None, standings: tuple[Standing, ...]) -> Verdict:
+    """The verdict that these standings allow."""
+    by_name = {standing.variant: standing for standing in standings}
+    pair = [by_name[variant] for variant in (challenger, opponent) if variant is not None]
+    compared = [standing.agreement for standing in pair if standing.agreement is not None]
+    worst = max(compared, key=lambda agreement: agreement.difference / agreement.tolerance, default=None)
+    if any(not agreement.agrees for agreement in compared):
+        return Verdict(challenger, opponent, "disagree", None, worst, standings)
+    measured = [s.measurement for s in pair if s.right and s.measurement is not None and s.measurement.step.n > 0]
+    if opponent is not None and len(measured) == 2:
+        speed_up = SpeedUp.of(measured[1].step, measured[0].step)
+        return Verdict(challenger, opponent, "agree", speed_up, worst, standings)
+    stuck = opponent is None or any(standing.note for standing in pair)
+    return Verdict(challenger, opponent, "unavailable" if stuck else "measuring", None, worst, standings)
+
+
+def why_slower(verdict: Verdict, waking: float) -> str:
+    """The reason in words, as far as it was measured; empty if the challenger is not slower, or nothing tells why.
+
+    waking: seconds that it takes to start all threads once, nan if not known.
+    """
+    speed = verdict.speed_up
+    if speed is None or speed.ratio >= 1 or verdict.opponent is None:
+        return ""
+    challenger = verdict.challenger
+    (standing,) = (one for one in verdict.standings if one.variant == challenger)
+    measurement = standing.measurement
+    if measurement is None:
+        return ""
+    launch, compute = measurement.parts.get("launch", 0.0), measurement.parts.get("compute", 0.0)
+    if challenger.kind == "gpu":
+        if isfinite(launch) and launch >= LAUNCHING * compute > 0:
+            return f"launching takes {_percent(launch / compute)} of its time: too small for a GPU"
+        return ""
+    share = waking / measurement.step.median
+    if challenger.threads > max(1, verdict.opponent.threads) and share >= WAKING:
+        return f"too small for {challenger.threads} threads: starting them takes {_percent(share)} of a step"
+    return ""
+
+
+def _percent(share: float) -> str:
+    return "all" if share >= 1 else f"{100 * share:.0f} %"
+
+
+class ResultCache:
+    """What was measured, compared or refused in this process, by setting; all sessions share one."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[Key, Any] = OrderedDict()
+        self.claimed: set[Key] = set()  # what some session is at: others wait for its result
+
+    def get(self, key: Key) -> Any:
+        """The entry, or None."""
+        return self._entries.get(key)
+
+    def put(self, key: Key, value: Any) -> None:
+        """Keep an entry; the oldest goes when there are too many."""
+        self._entries[key] = value
+        self._entries.move_to_end(key)
+        while len(self._entries) > MOST_ENTRIES:
+            self._entries.popitem(last=False)
+
+
+@cache
+def shared_results() -> ResultCache:
+    """This process's results."""
+    return ResultCache()

@@ -1,0 +1,142 @@
+"""What `fieldlab bench l_curve` times: the right curve first, its ways beside the tutorial's, and the error of each."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from compute.__main__ import BAD_INPUT, OK, main
+from compute.backends import backend
+from compute.labs.l_curve import benchmark, cpu_numba, fixtures
+from compute.labs.l_curve.benchmark import LCurveCase
+from compute.labs.l_curve.fixtures import CurveReference, truncated
+from compute.measure import records
+from compute.measure.case import BenchPlan, Implementation
+from compute.measure.commands import benchmark_named
+
+NUMBA = backend("cpu_numba")
+N = 300
+
+
+@pytest.fixture(scope="module")
+def known():
+    return CurveReference(N)
+
+
+@pytest.fixture(autouse=True)
+def nothing_held():
+    yield
+    fixtures.forget()
+
+
+def test_the_right_norms_are_those_of_a_dense_svd(known):
+    left, values, _ = np.linalg.svd(known.A.toarray().astype(np.float64))
+    lambdas = known.lambdas(10)[:, None]
+    damped = lambdas**2 / (values**2 + lambdas**2)
+    at = known.curve(10)
+    np.testing.assert_allclose(at.residual, np.linalg.norm(damped * (left.T @ known.b), axis=1), rtol=1e-6)
+    np.testing.assert_allclose(
+        at.solution, np.linalg.norm((1 - damped) / values * (left.T @ known.b), axis=1), rtol=1e-6
+    )
+
+
+def test_the_steps_timed_are_the_fewest_that_are_accurate(known):
+    assert known.error(truncated(known.small, known.steps), 10)[0] <= fixtures.ACCURACY
+    assert known.error(truncated(known.small, known.steps - 10), 10)[0] > fixtures.ACCURACY
+
+
+def test_a_reference_with_a_large_gradient_is_refused(monkeypatch):
+    monkeypatch.setattr(fixtures.Bidiagonalisation, "solve", lambda run, lam: np.ones(N))
+    with pytest.raises(RuntimeError, match="the reference may be wrong by"):
+        _ = CurveReference(N).small
+
+
+def test_cases_are_those_of_the_tutorial_where_there_is_a_gpu():
+    chosen = {"sizes": (), "parts": ()}
+    assert [case.title for case in benchmark.BENCHMARK.cases(chosen, ("float32",), gpu=True)] == [
+        "product  n = 15000  float32", "step  n = 15000  float32", "curve, 10 λ  n = 15000  float32",
+        "curve, 200 λ  n = 15000  float32",
+    ]  # fmt: skip
+    assert {case.n for case in benchmark.BENCHMARK.cases(chosen, benchmark.BENCHMARK.dtypes, gpu=False)} == {3000}
+    product = LCurveCase("product", 15_000, "float32")
+    assert product.entries == 22_500_000
+    assert benchmark.RATE.need("float32") * product.cells == 135e6
+
+
+@pytest.mark.parametrize("kind", benchmark.KINDS)
+@pytest.mark.parametrize("dtype", benchmark.BENCHMARK.dtypes)
+def test_every_way_is_right_and_timed(known, kind, dtype):
+    case = LCurveCase(kind, N, dtype)
+    fixture = benchmark.BENCHMARK.fixture(NUMBA.open_device(), case, known)
+    for name, kernel in benchmark.BENCHMARK.variants(NUMBA, case).items():
+        way = Implementation(NUMBA, name, kernel)
+        first, seconds = fixture.first(way)
+        assert first.compute > 0
+        assert seconds > 0
+        assert fixture.check(way).difference <= case.tolerance
+        timing = fixture.run(way, 2)
+        assert timing.steps == 2
+        assert timing.compute > 0
+        assert np.isfinite(fixture.device.download(fixture.problem(way).work.V[0])).all()
+
+
+def test_the_baseline_is_where_lsmr_is(known):
+    case = LCurveCase("curve, 10 λ", N, "float32")
+    ways = benchmark.BENCHMARK.variants(backend("cpu_numpy"), case)
+    assert list(ways) == ["all λ at once", "as in the lab", "LSMR, stacked", "LSMR, damped"]
+    fixture = benchmark.BENCHMARK.fixture(backend("cpu_numpy").open_device(), case, known)
+    way = Implementation(backend("cpu_numpy"), "LSMR, stacked", ways["LSMR, stacked"])
+    first, seconds = fixture.first(way)
+    checked = fixture.check(way)
+    assert checked.difference < case.tolerance
+    assert 0.05 < seconds / checked.timing.compute < 20  # the whole is told from one λ
+    assert first.compute < 5
+
+
+def test_steps_that_are_wrong_get_no_time(monkeypatch):
+    def careless(work, first, count, orthogonal, tiny):
+        cpu_numba.steps(work, first, count, orthogonal, tiny)
+        work.alpha[first + count] *= 1.01
+
+    monkeypatch.setattr(cpu_numba, "VARIANTS", {"right": cpu_numba.steps, "planted": careless}, raising=False)
+    plan = BenchPlan("l_curve", (LCurveCase("step", N, "float64"),), ("cpu_numba",), 2.0)
+    rows = {row.variant: row for row in benchmark.BENCHMARK.run(plan).rows}
+    assert rows["planted"].status == "disagrees"
+    assert rows["planted"].measurement is None
+    assert rows["right"].status == "measured"
+
+
+def test_a_record_of_the_lab_is_whole(capsys, tmp_path):
+    saved = tmp_path / "record.json"
+    command = ["bench", "l_curve", "--sizes", str(N), "--parts", "product,curve-10", "--dtypes", "float32"]
+    assert main([*command, "--backends", "cpu_numpy,cpu_numba", "--budget", "4", "--save", str(saved)]) == OK
+    out = capsys.readouterr().out
+    assert "Gnz/s" in out
+    assert "LSMR, stacked" in out
+    document = records.load(saved)
+    assert document["lab"] == "l_curve"
+    figures = records.recorded(document)
+    assert {figure.case for figure in figures} == {"product", "curve, 10 λ"}
+    results = {(result["scene"], result["backend"], result["variant"]): result for result in document["results"]}
+    product = results["product", "cpu_numba", "product"]
+    assert product["bytes_per_second"] == pytest.approx(6 * product["nonzeros_per_second"])
+    assert results["curve, 10 λ", "cpu_numpy", "LSMR, stacked"]["difference"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--parts", "corner"], "--parts: must be some of product, step, curve-10, curve-200"),
+        (["--sizes", "5"], "--sizes: '5' is not a whole number of unknowns from 100 to 40000"),
+    ],
+)
+def test_bad_input_is_answered_in_words(capsys, arguments, says):
+    assert main(["bench", "l_curve", *arguments]) == BAD_INPUT
+    assert says in capsys.readouterr().err
+
+
+def test_the_lab_can_be_benched():
+    assert benchmark_named("l_curve") is benchmark.BENCHMARK
+    assert json.dumps(LCurveCase("step", N, "float32").facts())

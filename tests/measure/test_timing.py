@@ -1,0 +1,180 @@
+"""Statistics against the standard library's, structure of a measurement; nothing here asserts a speed."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compute.measure.sampling import LAUNCH_STEPS, LEAST_SAMPLES, MOST_SAMPLES, MOST_STEPS, interleave, steps_for
+from compute.measure.statistics import FEW, Measurement, SpeedUp, Spread, Window, settled
+from compute.measure.timing import PARTS, Sample, Timing
+
+seconds = st.lists(st.floats(1e-7, 10.0), min_size=2, max_size=60)
+
+
+def timing(compute, steps=1, **values):
+    return Timing("cpu_numpy", "one-step", steps, 100, compute=compute, **values)
+
+
+@given(seconds)
+def test_spread_is_that_of_the_statistics_module(samples):
+    spread = Spread.of(samples)
+    q1, median, q3 = statistics.quantiles(samples, n=4, method="inclusive")
+    assert (spread.q1, spread.median, spread.q3) == pytest.approx((q1, median, q3))
+    assert spread.median == pytest.approx(statistics.median(samples))
+    assert spread.n == len(samples)
+
+
+def test_spread_leaves_out_what_was_not_measured():
+    assert Spread.of([1.0, math.nan, 3.0, math.inf]) == Spread(2.0, 1.5, 2.5, 2)
+    nothing = Spread.of([])
+    assert nothing.n == 0
+    assert math.isnan(nothing.median)
+    assert nothing.noisy
+
+
+def test_noisy_means_a_wide_middle_half_or_too_few():
+    assert not Spread(1.0, 0.97, 1.03, FEW).noisy
+    assert Spread(1.0, 0.97, 1.03, FEW - 1).noisy
+    assert Spread(1.0, 0.9, 1.1, 100).noisy
+
+
+@given(seconds, seconds)
+def test_speed_up_lies_within_its_interval_and_turns_over(slow, fast):
+    there, back = SpeedUp.of(Spread.of(slow), Spread.of(fast)), SpeedUp.of(Spread.of(fast), Spread.of(slow))
+    assert there.ratio == pytest.approx(statistics.median(slow) / statistics.median(fast))
+    assert there.low <= there.ratio * (1 + 1e-12)
+    assert there.ratio <= there.high * (1 + 1e-12)
+    assert (back.ratio, back.low, back.high) == pytest.approx((1 / there.ratio, 1 / there.high, 1 / there.low))
+
+
+def test_first_call_stays_out_of_the_median():
+    measurement = Measurement.of([timing(9.0, first_call=True), timing(1.0), timing(2.0), timing(6.0)])
+    assert measurement.step.median == 2.0
+    assert measurement.step.n == 3
+    assert measurement.first_call == 9.0
+
+
+def test_a_first_call_alone_gives_no_rate():
+    measurement = Measurement.of([timing(9.0, first_call=True)])
+    assert measurement.step.n == 0
+    assert math.isnan(measurement.cells_per_second)
+
+
+def test_rates_count_cells_steps_and_bytes():
+    measurement = Measurement.of([timing(0.5, steps=10), timing(0.5, steps=10)])
+    assert measurement.steps_per_second == 20
+    assert measurement.cells_per_second == 2000
+    assert measurement.bytes_per_second(cell_bytes=8) == 16000
+    assert measurement.percent_of(bandwidth=32000, cell_bytes=8) == 50
+
+
+def test_parts_are_medians_of_frames_and_absent_ones_are_nan():
+    parts = Measurement.of([timing(1.0, transfer=0.25), timing(3.0, transfer=0.75), timing(2.0)]).parts
+    assert set(parts) == set(PARTS)
+    assert parts["compute"] == 2.0
+    assert parts["transfer"] == 0.5
+    assert math.isnan(parts["delivery"])
+
+
+def test_mixed_timings_are_refused():
+    with pytest.raises(ValueError, match="one backend, variant and grid"):
+        Measurement.of([timing(1.0), replace(timing(1.0), cells=5)])
+    with pytest.raises(ValueError, match="one backend, variant and grid"):
+        Measurement.of([])
+
+
+def test_window_keeps_the_newest_and_its_first_call():
+    window = Window(length=3)
+    assert window.measurement() is None
+    window.add(timing(9.0, first_call=True))
+    for value in (1.0, 2.0, 3.0, 4.0):
+        window.add(timing(value))
+    measurement = window.measurement()
+    assert (measurement.step.n, measurement.step.median, measurement.first_call) == (3, 3.0, 9.0)
+
+
+def test_window_starts_afresh_for_another_way():
+    window = Window()
+    window.add(timing(1.0))
+    window.add(replace(timing(5.0), backend="cpu_numba"))
+    assert window.measurement().backend == "cpu_numba"
+    assert window.measurement().step.n == 1
+
+
+def test_settled_needs_enough_samples_that_agree():
+    generator = np.random.default_rng(1)
+    steady = list(1 + 0.001 * generator.random(12))
+    assert settled(steady)
+    assert not settled(steady[:5])
+    assert not settled([1.0] * 8 + [2.0] * 6)
+
+
+def test_noisy_samples_must_be_three_times_as_many_to_count_as_settled():
+    wild = [1.0, 2.0, 3.0] * 20
+    assert not settled(wild[:18])
+    assert settled(wild)
+
+
+@given(st.floats(1e-9, 100.0))
+def test_steps_of_a_sample_suit_the_kernels(step):
+    steps = steps_for(step)
+    assert 1 <= steps <= MOST_STEPS
+    assert steps % 2 == 1 if steps < LAUNCH_STEPS else steps % LAUNCH_STEPS == 0
+
+
+class FakeClock:
+    """Ways that take the seconds they are told, by a clock of their own."""
+
+    def __init__(self):
+        self.now, self.calls = 0.0, []
+
+    def way(self, name, durations):
+        stream = iter(durations)
+
+        def call():
+            self.calls.append(name)
+            duration = next(stream)
+            self.now += duration
+            return Sample(self.now - duration, self.now, replace(timing(duration), backend=name))
+
+        return call
+
+
+def forever(values):
+    while True:
+        yield from values
+
+
+def test_interleave_shuffles_and_stops_when_settled():
+    clock = FakeClock()
+    ways = {name: clock.way(name, forever([1.0])) for name in "abc"}
+    taken = interleave(ways, budget=1e9, clock=lambda: clock.now)
+    assert {name: len(timings) for name, timings in taken.items()} == {"a": 9, "b": 9, "c": 9}
+    rounds = [tuple(clock.calls[k : k + 3]) for k in range(0, 27, 3)]
+    assert all(sorted(turn) == ["a", "b", "c"] for turn in rounds)
+    assert len(set(rounds)) > 1
+
+
+def test_interleave_goes_on_with_all_ways_until_each_has_settled():
+    clock = FakeClock()
+    ways = {
+        "steady": clock.way("steady", forever([1.0])),
+        "slow start": clock.way("late", forever([9.0] * 4 + [1.0] * 99)),
+    }
+    taken = interleave(ways, budget=1e9, clock=lambda: clock.now)
+    assert len(taken["steady"]) == len(taken["slow start"]) > 9
+
+
+def test_interleave_ends_with_the_budget_or_at_most_samples():
+    clock = FakeClock()
+    wild = clock.way("wild", forever([1.0, 5.0, 1.0, 9.0, 2.0]))
+    assert len(interleave({"wild": wild}, budget=0.0, clock=lambda: clock.now)["wild"]) == LEAST_SAMPLES
+    growing = clock.way("growing", (1.1**k for k in range(1000)))
+    assert len(interleave({"growing": growing}, budget=math.inf, clock=lambda: clock.now)["growing"]) == MOST_SAMPLES
