@@ -144,6 +144,16 @@ class LabTab:
         self.session.later(lambda: self.lab_view.set_theme(dark, presenter))
         self.session.later(lambda: self.readout.set_theme(dark))
 
+    def prepare(self, window: Size, sidebar: bool, readout: bool, dark: bool, presenter: bool) -> None:
+        """Take over the page's size and theme, which may have changed while this tab was not shown, or not there.
+
+        At once: its plots are in no document now, and are sent whole when they are shown. A change that is made after
+        that can come to the browser before them, and be lost.
+        """
+        self.lab_view.resize(*view_size(window, sidebar, readout))
+        self.lab_view.set_theme(dark, presenter)
+        self.readout.set_theme(dark)
+
     def press(self, key: str) -> None:
         """Do what this lab's key stands for; others are the page's."""
         if key in self.controls.keys:

@@ -251,8 +251,9 @@ class Page:
         if self.current is not None:
             self._leave(self.current)
         self.current = self.lab_tabs[lab.LAB] = tab
-        self._arrange()
-        self._set_theme()  # which may have changed while this lab was not shown, or not there
+        page = self.template
+        bars = page.sidebar_open, page.contextbar_open
+        tab.prepare(self._window, *bars, page.dark_theme, self.browser.presenter)
         self._main.objects = list(self.current.main)
         self._bars[0].objects = [self.current.controls.panel]
         self._bars[1].objects = list(self.current.readout.panel)
