@@ -14,6 +14,7 @@ import panel as pn
 import panel_material_ui as pmui
 
 from app.session import Session
+from app.stream import ignore
 from app.theme import stylesheet
 from app.widgets import FULL, ValueWidgets, icon
 from compute.backends import Backend, preferred
@@ -90,7 +91,7 @@ class Undo:
     """The button that brings back what was lost last; `act` does it. It is grey while there is nothing."""
 
     def __init__(self, **look: Any) -> None:
-        self.act: Callable[[], object] = _ignore
+        self.act: Callable[[], object] = ignore
         self.button = icon("undo", NOTHING_LOST, self.press, disabled=True, **{"align": "center", **look})
 
     def offer(self, what: str) -> None:
@@ -103,10 +104,6 @@ class Undo:
         """Bring it back, if there is something."""
         if not self.button.disabled:
             self.act()
-
-
-def _ignore() -> None:
-    """Nothing can come back."""
 
 
 class Transport:

@@ -16,7 +16,7 @@ from app.markup import filled
 from app.notices import Notices
 from app.readout import Readout
 from app.session import Session
-from app.stream import Delivered
+from app.stream import Delivered, ignore
 from app.theme import stylesheet
 from compute.frames import Frame
 from compute.lab import Lab
@@ -104,7 +104,7 @@ class LabTab:
         session.on_values = self.controls.show_values
         self.restorer = Restorer(self, self.notices.tell)
         self.listeners: list[Callable[[Any], None]] = []
-        self.on_drawn: Callable[[], object] = _ignore
+        self.on_drawn: Callable[[], object] = ignore
         self.drawn = self._closed = False
         self._shown = True  # whether this is the lab that the page shows
         self._warning = ""
@@ -187,10 +187,6 @@ class LabTab:
         self.readout.on_event(event)
         for listener in self.listeners:
             listener(event)
-
-
-def _ignore() -> None:
-    """Nobody waits."""
 
 
 def view_size(window: Size, sidebar: bool = True, readout: bool = True) -> Size:

@@ -20,7 +20,7 @@ LIFE = 12_000  # ms that a note stays
 MOST = 3  # notes at a time; the oldest gives way
 WIDTH = 440  # px
 PLACE = {"position": "fixed", "right": "16px", "bottom": "56px", "z-index": "1400"}
-LOOK = {
+STYLE = {
     "backgroundColor": "var(--paper)",
     "boxShadow": "0 4px 16px rgb(0 0 0 / 25%)",
     "& .MuiAlertTitle-root": {"margin": 0, "font": "inherit", "overflowWrap": "anywhere"},
@@ -37,7 +37,7 @@ class Notices:
     def tell(self, kind: str, text: str) -> None:
         """Show `text`, whoever wrote it, as text; kind is "info", "success", "warning" or "error"."""
         note = pmui.Alert(  # its object would be read as Markdown; its title is shown as it is
-            title=plain(text), severity=kind, closeable=True, margin=(4, 0), sizing_mode="stretch_width", sx=LOOK
+            title=plain(text), severity=kind, closeable=True, margin=(4, 0), sizing_mode="stretch_width", sx=STYLE
         )
         note.param.watch(partial(self._drop, note), "closed")
         self.panel.objects = [*self.panel.objects[1 - MOST :], note]

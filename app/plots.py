@@ -30,7 +30,7 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
-from app.stream import FrameSource
+from app.stream import FrameSource, ignore
 from app.theme import LIGHT, NOT_FINITE_COLOUR, SHORT_NUMBER, keep_type
 from compute.display.palettes import PERCEPTUAL, table
 from compute.frames import NOT_FINITE, TOP_LEVEL, Raster
@@ -231,10 +231,10 @@ class RasterPlots:
         self.probe = ColumnDataSource({"x": [0.0], "y": [0.0]}, name="probe point")
         source = self.frames.source
         self.plots = {name: RasterPlot(name, source, self.x_range, self.y_range, palettes[name]) for name in names}
-        self.brushed: Callable[[list[Point], bool], None] = _ignore
-        self.tapped: Callable[[float, float], None] = _ignore
-        self.viewed: Callable[[], None] = _ignore
-        self.section_moved: Callable[[float], None] = _ignore
+        self.brushed: Callable[[list[Point], bool], None] = ignore
+        self.tapped: Callable[[float, float], None] = ignore
+        self.viewed: Callable[[], None] = ignore
+        self.section_moved: Callable[[float], None] = ignore
         self.painting = False
         self._shape = (1, 1)
         self._connect()
@@ -315,7 +315,3 @@ class RasterPlots:
         for plot in self.plots.values():
             plot.section.update(dimension="width" if section == "horizontal" else "height", location=location)
         self.probe.data = {"x": [probe[0]], "y": [probe[1]]}
-
-
-def _ignore(*anything: object) -> None:
-    """What a callback does until somebody listens."""

@@ -34,7 +34,7 @@ import param
 from bokeh.document import Document
 
 from app.admission import session_limiter
-from app.stream import Delivered, FrameGate
+from app.stream import Delivered, FrameGate, ignore
 from app.tab_recording import TabRecording
 from compute.backends import backend
 from compute.engine import Checkpoint, LabHandle, messages
@@ -182,11 +182,11 @@ class Session(param.Parameterized):
         self.pixels = (512, 512)
         self.latest: Frame | None = None
         self.answered = False
-        self.on_frame: Callable[[int, Frame], None] = _ignore
-        self.on_confirm: Callable[[int], None] = _ignore
-        self.on_delivered: Callable[[Delivered], None] = _ignore
-        self.on_event: Callable[[Any], None] = _ignore
-        self.on_values: Callable[[dict[str, Any]], None] = _ignore
+        self.on_frame: Callable[[int, Frame], None] = ignore
+        self.on_confirm: Callable[[int], None] = ignore
+        self.on_delivered: Callable[[Delivered], None] = ignore
+        self.on_event: Callable[[Any], None] = ignore
+        self.on_values: Callable[[dict[str, Any]], None] = ignore
         schedule = document.add_next_tick_callback
         self.gate = FrameGate(self._send, self._permit, schedule, self._confirm, self._painted)
         self._first = {n: lab.param[n].default for n in lab.param if n != "name"} | dict(values)
@@ -549,7 +549,7 @@ class Session(param.Parameterized):
                 self._move(host_values(self.lab, self.values), HOST)
 
     def _refuse_snapshots(self, reason: str) -> None:
-        """Nobody is to wait for an engine that does not answer."""
+        """Refuse every snapshot that was asked for: the engine does not answer."""
         for _ in range(self._pending_snapshots):
             self.on_event(messages.Refused(f"the engine stopped: {reason}", request=messages.TakeSnapshot))
         self._pending_snapshots = 0
@@ -673,7 +673,3 @@ class Session(param.Parameterized):
             if move.handle is not None:
                 move.handle.close()
                 self._open_new(move)
-
-
-def _ignore(*anything: object) -> None:
-    """What a listener does until somebody listens."""

@@ -250,6 +250,10 @@ class Ticket(DataModel):
     value = ListOf(Int, default=[0, 0])
 
 
+def ignore(*anything: object) -> None:
+    """Do nothing: what a callback is until it is set."""
+
+
 class FirstDraw:
     """Plots that the browser has not drawn yet. Changing one before that is an error there."""
 
@@ -278,7 +282,7 @@ class FrameSource:
 
     def __init__(self, data: Mapping[str, Any], name: str) -> None:
         self.source = ColumnDataSource({"number": [0], **data}, name=name)
-        self.painted: Callable[[int, float], None] = _ignore
+        self.painted: Callable[[int, float], None] = ignore
         self.rest = 0.0
         self._answer, self._ticket = Acknowledgement(), Ticket()
         self._answer.on_change("value", self._acknowledged)
@@ -312,7 +316,3 @@ class FrameSource:
     def _acknowledged(self, attr: str, old: object, new: list[float]) -> None:
         if len(new) == 2:
             self.painted(int(new[0]), float(new[1]))
-
-
-def _ignore(*anything: object) -> None:
-    """What a callback does until somebody listens."""

@@ -77,7 +77,7 @@ class TabRecording:
         self._report(replace(self._news, ended=f"the engine gave up: {reason}"))
 
     def on_recorded(self, news: Recorded) -> bool:
-        """Take an engine's report; False if it is nobody else's business, since it was told, or goes on elsewhere."""
+        """Take an engine's report; False if it is not to be passed on: it was reported, or goes on elsewhere."""
         if self._reported:
             self._reported = not news.ended
             return False

@@ -67,7 +67,7 @@ class FileField(pmui.FileInput):
 
 IDLE, READING, TAKEN, WRONG = "cloud_upload", "hourglass_empty", "check_circle", "error"  # icons
 LONGEST = 32  # characters of a file's name on the page
-LOOK = """
+STYLE = """
 .wrong, .said { font-size: var(--small, 14px); line-height: 1.4; overflow-wrap: anywhere; }
 .wrong { color: var(--bad); }
 .said { color: var(--muted); }
@@ -93,7 +93,7 @@ class Upload:
         )  # the browser shows uploaded_label from its first file on
         self.field.param.watch(self._arrived, "value")
         self.words = pn.pane.HTML(
-            "", stylesheets=[stylesheet(), LOOK], sizing_mode="stretch_width", margin=(0, 8), visible=False
+            "", stylesheets=[stylesheet(), STYLE], sizing_mode="stretch_width", margin=(0, 8), visible=False
         )
         self.panel = pmui.Column(self.field, self.words, margin=0, sizing_mode="stretch_width")
 

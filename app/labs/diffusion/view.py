@@ -27,7 +27,7 @@ SERIES = 1200  # points of the probe's series that are kept
 
 
 class DiffusionView(LabView):
-    """RasterPlots and curves of one session, and their sizes in its window."""
+    """Pictures and curves of one session, and their sizes in its window."""
 
     def __init__(self, session: Session, size: Size) -> None:
         super().__init__(session, size)

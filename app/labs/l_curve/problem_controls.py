@@ -234,7 +234,7 @@ class ProblemControls(ValueWidgets):
 
     @contextmanager
     def _quiet(self) -> Iterator[None]:
-        """TakeNumber what widgets show in the block as chosen by nobody."""
+        """Take what widgets show in the block as chosen by nobody."""
         self._following = True
         try:
             yield
@@ -244,7 +244,7 @@ class ProblemControls(ValueWidgets):
     # -- another problem
 
     def _choose(self, name: str) -> None:
-        """TakeNumber another problem at its usual size; one's own begins with its file."""
+        """Take another problem at its usual size; one's own begins with its file."""
         self._show_options(name)
         if self._following or (name == OWN and self.session.values["problem"] == OWN):
             return
@@ -258,7 +258,7 @@ class ProblemControls(ValueWidgets):
             self.fields[field].show(self.session.values[field])
 
     def _load(self, files: Mapping[str, bytes]) -> None:
-        """TakeNumber one's own data as they are: only noise that was asked for is added."""
+        """Take one's own data as they are: only noise that was asked for is added."""
         self._renew(problem=OWN, options=dict(files), noise=self._noises[True])
 
     def _picture(self, data: bytes | None) -> None:

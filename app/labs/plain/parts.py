@@ -39,7 +39,7 @@ MOST_FACTS = 6  # that fit beside those of the stream on a laptop
 
 
 class PlainView(LabView):
-    """RasterPlots in a row, curves in a row below; both are made when the first frame says which there are."""
+    """Pictures in a row, curves in a row below; both are made when the first frame says which there are."""
 
     def __init__(self, session: Session, size: Size) -> None:
         super().__init__(session, size)
