@@ -16,6 +16,7 @@ import panel_material_ui as pmui
 
 from app.controls import column
 from app.labs.mandelbrot.places import iterations
+from app.labs.mandelbrot.view import MandelbrotView
 from app.plots import AMOUNTS, SIGNED
 from app.session import Session
 from app.theme import stylesheet
@@ -171,7 +172,7 @@ def area_html(facts: Mapping[str, float]) -> str:
 class MandelbrotDisplay(ValueWidgets):
     """The widgets of one session; `panel` is the group's body. `lab_view.colours` colours in the browser."""
 
-    def __init__(self, session: Session, lab_view: Any) -> None:
+    def __init__(self, session: Session, lab_view: MandelbrotView) -> None:
         super().__init__(session)
         self.colours = colours = lab_view.colours
         colourings = {COLOURINGS.get(name, name): name for name in self._known("colouring")}

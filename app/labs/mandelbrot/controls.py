@@ -12,6 +12,7 @@ from app.controls import UNDO, ComputeControls, Controls, accordion, column, run
 from app.labs.mandelbrot.bookmarks import HOME
 from app.labs.mandelbrot.control_groups import ExplainGroup, IterationGroup, MandelbrotDisplay
 from app.labs.mandelbrot.places import PlaceGroup
+from app.labs.mandelbrot.view import MandelbrotView
 from app.notices import Notices
 from app.session import Session
 from app.widgets import FULL, icon
@@ -28,7 +29,7 @@ ZOOM = {"+": 2.0, "=": 2.0, "-": 0.5}  # = is the key of + without Shift on many
 class MandelbrotControls(Controls):
     """Every control of the lab, bound to one session."""
 
-    def __init__(self, session: Session, lab_view: Any, notices: Notices) -> None:
+    def __init__(self, session: Session, lab_view: MandelbrotView, notices: Notices) -> None:
         super().__init__(session)
         self.lab_view, self.navigator = lab_view, lab_view.navigator
         self.places = PlaceGroup(session, lab_view)

@@ -7,7 +7,7 @@ is, because the axes of a deep picture cannot show it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import panel_material_ui as pmui
 import param
@@ -23,6 +23,9 @@ from app.widgets import FULL
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.place import short
 from compute.labs.mandelbrot.views import Landmark
+
+if TYPE_CHECKING:
+    from app.labs.mandelbrot.view import MandelbrotView
 
 MOST_MARKS = 24  # marks of one's own
 DRAG = {"Move": False, "Zoom to a box": True}
@@ -69,7 +72,7 @@ class PlaceGroup:
     picked(view) is called with the bookmark that was chosen.
     """
 
-    def __init__(self, session: Session, lab_view: Any) -> None:
+    def __init__(self, session: Session, lab_view: MandelbrotView) -> None:
         self.session, self.lab_view = session, lab_view
         self.navigator = lab_view.navigator
         self.goto = GoToDialog(session, lab_view.navigator)
