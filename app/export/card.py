@@ -12,6 +12,7 @@ from bokeh.document import Document
 from app.controls import column
 from app.export.download import FileDownload
 from app.export.exports import Exports
+from app.export.fields import ExportSection
 from app.export.film import FilmSection
 from app.export.recording import RecordSection
 from app.export.restore import DropZone
@@ -128,14 +129,14 @@ class LabExports:
 
     def __init__(self, tab: LabTab, exports: Exports, download: FileDownload, changed: Callable[[], object]) -> None:
         self.source = source = ExportSource(tab)
-        self._makers: dict[str, Callable[[], Any]] = {
+        self._makers: dict[str, Callable[[], ExportSection]] = {
             LinkSection.TITLE: lambda: LinkSection(source, exports, download),
             PictureSection.TITLE: lambda: PictureSection(source, exports),
             FilmSection.TITLE: lambda: FilmSection(source, exports, dict(tab.parts.films)),
             RecordSection.TITLE: lambda: RecordSection(source, exports, changed),
             NumbersSection.TITLE: lambda: NumbersSection(source, exports),
         }
-        self._made: dict[str, Any] = {}  # as they are first looked at: together they take 0.2 s
+        self._made: dict[str, ExportSection] = {}  # as they are first looked at: together they take 0.2 s
         first, titles = PictureSection.TITLE, list(self._makers)
         self.shown: Any = pmui.RadioButtonGroup(options=titles, value=first, size="small", **FULL)
         self.shown.param.watch(lambda event: self._choose(), "value")
@@ -153,7 +154,7 @@ class LabExports:
     @property
     def recording(self) -> bool:
         """Whether the lab is being recorded."""
-        return self._record is not None and self._record.recording
+        return any(isinstance(one, RecordSection) and one.recording for one in self._made.values())
 
     def tick(self) -> None:
         """Offer what there is now; called a few times a second."""
@@ -164,17 +165,11 @@ class LabExports:
     def on_event(self, event: Any) -> None:
         """Pass on an engine event of the lab."""
         self.source.on_event(event)
-        if self._record is not None:
-            self._record.on_event(event)
+        for one in self._made.values():
+            one.on_event(event)
 
     def close(self) -> None:
         """End what is under way: the lab is gone."""
         self.source.close()
-        for title in (FilmSection.TITLE, RecordSection.TITLE):
-            if section := self._made.get(title):
-                section.close()
-
-    @property
-    def _record(self) -> RecordSection | None:
-        """The part that records; None before it was looked at."""
-        return self._made.get(RecordSection.TITLE)
+        for one in self._made.values():
+            one.close()

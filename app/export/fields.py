@@ -1,10 +1,10 @@
-"""Fields that several kinds of export share: what, how large, in which format, how a file is called."""
+"""What the kinds of export share: a section of the card, and its fields for what, how large, in which format."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import panel_material_ui as pmui
 
@@ -18,6 +18,22 @@ from compute.machine import now
 HEIGHTS = {"720": 720, "1080": 1080, "2160 (4K)": 2160, "4320 (8K)": 4320}
 TYPE = {"fontSize": "0.875rem"}  # of a small button's words
 AXES = "with axes"
+
+
+class ExportSection:
+    """One kind of export on the card: its `panel`, and what it follows. A subclass has a TITLE."""
+
+    TITLE: ClassVar[str]
+    panel: Any
+
+    def tick(self) -> None:
+        """Offer what there is now; called a few times a second while the card is open."""
+
+    def on_event(self, event: Any) -> None:
+        """Follow an engine event of the lab."""
+
+    def close(self) -> None:
+        """End what is under way: the lab is gone."""
 
 
 def heights(value: int, most: int = 4320) -> Any:

@@ -19,7 +19,7 @@ from msgspec import structs
 
 from app.controls import column
 from app.export.exports import Exports
-from app.export.fields import IntegerField, PartSelect, button, file_name, film_formats, heights, row
+from app.export.fields import ExportSection, IntegerField, PartSelect, button, file_name, film_formats, heights, row
 from app.export.source import ExportSource, Moment
 from app.lab_view import FilmEnds
 from app.markup import quiet
@@ -34,7 +34,7 @@ MOST_KEYS = 12
 KEYS_TITLE, ONE_TITLE = "From state to state", "One parameter"
 
 
-class FilmSection:
+class FilmSection(ExportSection):
     """The fields for a film of one lab. proposed: films that the lab proposes, by title."""
 
     TITLE = "Film"

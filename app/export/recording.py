@@ -12,7 +12,7 @@ import panel as pn
 
 from app.controls import column
 from app.export.exports import Exports
-from app.export.fields import IntegerField, PartSelect, button, file_name, film_formats, heights, row
+from app.export.fields import ExportSection, IntegerField, PartSelect, button, file_name, film_formats, heights, row
 from app.export.source import ExportSource, Moment
 from app.markup import quiet
 from app.theme import stylesheet
@@ -26,7 +26,7 @@ from compute.files import size
 MOST = 20_000  # frames
 
 
-class RecordSection:
+class RecordSection(ExportSection):
     """The fields for a recording of one lab. Frames lie in a folder of the server until the film is there.
 
     changed() is called when a recording begins or ends.

@@ -16,7 +16,7 @@ from msgspec import structs
 from app.controls import column
 from app.export.download import FileDownload
 from app.export.exports import Exports
-from app.export.fields import IntegerField, button, choose, file_name, format_field, heights, row
+from app.export.fields import ExportSection, IntegerField, button, choose, file_name, format_field, heights, row
 from app.export.source import ExportSource, Moment, slide
 from app.markup import quiet
 from app.theme import stylesheet
@@ -43,7 +43,7 @@ ABOUT_TABLE = """<h3 class='along'>A table over parameters</h3>
 <p class='quiet'>A row for every combination: the facts of the status bar and what it took.</p>"""
 
 
-class LinkSection:
+class LinkSection(ExportSection):
     """The link to what a lab shows, and its file; both bring the same state back."""
 
     TITLE = "Link"
@@ -95,7 +95,7 @@ class LinkSection:
         self._words.object = quiet(words)
 
 
-class PictureSection:
+class PictureSection(ExportSection):
     """One picture of what is seen, made again at any size: PNG without or with axes, SVG, PDF."""
 
     TITLE = "Picture"
@@ -148,7 +148,7 @@ class PictureSection:
         export.order(self._source, part, job)
 
 
-class NumbersSection:
+class NumbersSection(ExportSection):
     """The raw results behind the picture, in full precision; below them a table over parameters."""
 
     TITLE = "Numbers"
