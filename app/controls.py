@@ -90,9 +90,9 @@ def run_button(session: Session, toggle: Callable[[], object]) -> pmui.Button:
 class Undo:
     """The button that brings back what was lost last; `act` does it. It is grey while there is nothing."""
 
-    def __init__(self, **look: Any) -> None:
+    def __init__(self, **style: Any) -> None:
         self.act: Callable[[], object] = ignore
-        self.button = icon("undo", NOTHING_LOST, self.press, disabled=True, **{"align": "center", **look})
+        self.button = icon("undo", NOTHING_LOST, self.press, disabled=True, **{"align": "center", **style})
 
     def offer(self, what: str) -> None:
         """What would come back, in words; "" for nothing."""

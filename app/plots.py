@@ -119,8 +119,8 @@ class ImagePlot:
 
     def add_bar(self, values: LinearColorMapper, ticker: Ticker, **options: Any) -> ColorBar:
         """A colour bar below the picture, and everything in the page's type."""
-        look = {"orientation": "horizontal", "height": BAR_HEIGHT, "padding": 4, "bar_line_color": None}
-        bar = ColorBar(color_mapper=values, ticker=ticker, **look, **options)
+        style = {"orientation": "horizontal", "height": BAR_HEIGHT, "padding": 4, "bar_line_color": None}
+        bar = ColorBar(color_mapper=values, ticker=ticker, **style, **options)
         self.figure.add_layout(bar, "below")
         keep_type(self.figure)
         return bar
@@ -189,8 +189,8 @@ class RasterPlot(ImagePlot):
 
     def add_probe(self, probe: ColumnDataSource) -> None:
         """Draw the point probe, the first row of `probe`'s x and y, as a ringed cross."""
-        look = {"marker": "circle_cross", "size": 16, "fill_alpha": 0.0, "line_width": 2, "line_alpha": 0.9}
-        self._mark = Scatter(x="x", y="y", line_color=self.section.line_color, **look)
+        style = {"marker": "circle_cross", "size": 16, "fill_alpha": 0.0, "line_width": 2, "line_alpha": 0.9}
+        self._mark = Scatter(x="x", y="y", line_color=self.section.line_color, **style)
         self.figure.add_glyph(probe, self._mark)
 
     def colour(self, name: str, reverse: bool) -> None:
@@ -217,8 +217,8 @@ Point = tuple[float, float]
 class RasterPlots:
     """The pictures of a frame's rasters `names`, in that order, each with its palette.
 
-    frames.painted hears of every paint. Callbacks, all on the document's loop: brushed(points, end) with points in
-    cells; tapped(x, y) in cells; viewed() after a pan or zoom; section_moved(location in cells).
+    frames.painted is called after every paint. Callbacks, all on the document's loop: brushed(points, end) with points
+    in cells; tapped(x, y) in cells; viewed() after a pan or zoom; section_moved(location in cells).
     """
 
     def __init__(self, names: Sequence[str], palettes: Mapping[str, str]) -> None:

@@ -80,7 +80,7 @@ class FrameGate:
 
     send(number, frame) writes a frame to the browser; permit(number) lets the engine make all frames up to that number;
     schedule(callback) runs a callback soon on the loop that owns the document; confirm(number) asks the browser to
-    confirm frame `number` again; delivered(Delivered) hears of every paint. `offer` may be called from any thread,
+    confirm frame `number` again; delivered(Delivered) is called for each paint. `offer` may be called from any thread,
     everything else from that loop.
     """
 

@@ -87,9 +87,9 @@ class Upload:
     def __init__(self, label: str, accept: str, what: str, take: Callable[[bytes, str], object]) -> None:
         self._label, self._what, self._take = label, what, take
         self.name = ""  # of the newest file
-        look = {"variant": "outlined", "size": "small", **FULL}
+        style = {"variant": "outlined", "size": "small", **FULL}
         self.field = FileField(
-            label=label, uploaded_label=label, accept=accept, max_file_size=MAX_BYTES, **look
+            label=label, uploaded_label=label, accept=accept, max_file_size=MAX_BYTES, **style
         )  # the browser shows uploaded_label from its first file on
         self.field.param.watch(self._arrived, "value")
         self.words = pn.pane.HTML(

@@ -71,8 +71,8 @@ class ValueWidgets:
 
 def icon(name: str, words: str, click: Callable[[], object], **options: Any) -> pmui.IconButton:
     """A button with a symbol only; `words` are its tooltip and its name for a screen reader."""
-    look = {"size": "small", "margin": 2, **options}
-    button = pmui.IconButton(icon=name, description=words, description_delay=400, toggle_duration=0, **look)
+    style = {"size": "small", "margin": 2, **options}
+    button = pmui.IconButton(icon=name, description=words, description_delay=400, toggle_duration=0, **style)
     button.on_click(lambda event: click())
     return button
 

@@ -1,6 +1,6 @@
 """What comes back to the page: the scene of its address, or of a file that is dropped; all of it is untrusted.
 
-DropZone takes a file, `asked_for` and `scene_in` find a scene, and a Restorer brings the lab there: values, look and,
+DropZone takes a file, `asked_for` and `scene_in` find a scene, and a Restorer brings the lab there: values, style and,
 where a lab must first go that far, its state.
 """
 
@@ -157,7 +157,7 @@ class Restorer:
         return structs.replace(scene, values=kept | {"backend": default} | plain), made
 
     def _show(self, scene: Scene, values: Mapping[str, Any]) -> None:
-        """Set all values and the look."""
+        """Set all values and the style."""
         session, names = self._tab.session, self._names()
         wanted = {name: values.get(name, session.lab.param[name].default) for name in names}
         session.change(**wanted)

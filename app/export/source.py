@@ -1,4 +1,4 @@
-"""What is exported: the lab of one tab as it stands, with the look it has on the screen."""
+"""What is exported: the lab of one tab as it stands, with the style it has on the screen."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class ExportSource:
         latest as long as somebody calls `tick`.
         """
         values, view = dict(self.session.values), self.session.view
-        look = self._tab.controls.style(part)
+        style = self._tab.controls.style(part)
 
         def take(snapshot: Mapping[str, Any]) -> None:
             """Make the scene of the engine's snapshot."""
@@ -108,7 +108,7 @@ class ExportSource:
             screen = self.lab.sized()
             own = {name: value for name, value in history.values.items() if name not in screen}
             scene = Scene(
-                self.lab.LAB, own, self.size(1080), history.steps, part, look,
+                self.lab.LAB, own, self.size(1080), history.steps, part, style,
                 history=history.entries, missing=history.missing, view=view,
             )  # fmt: skip
             then(Moment(scene, LiveState(values, snapshot)))

@@ -104,8 +104,8 @@ class RooflinePlot(LogPlot):
             above = why(line, spot)
             words = f"{rate(spot.flops, 'FLOP/s')}, {rate(spot.moved, 'B/s')}<br>{share}"
             words += f"<br>{escape(above)}" if above else ""
-            look = styles[line.way]
-            append_row(dots, spot.intensity, spot.flops, look.marker, scheme[look.kind], line.label, words)
+            style = styles[line.way]
+            append_row(dots, spot.intensity, spot.flops, style.marker, scheme[style.kind], line.label, words)
         self.dots.data = dots
         self._draw_roofs(roofs)
         self._draw_names(dots)

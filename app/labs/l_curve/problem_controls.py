@@ -166,7 +166,7 @@ class ProblemControls(ValueWidgets):
         rush: Callable[[], object],
         forgot: Callable[[Mapping[str, Any]], object],
     ) -> None:
-        """forgot(values) hears of the λ and the range that do not outlive a change of the problem."""
+        """forgot(values) is called with the λ and the range that do not outlive a change of the problem."""
         super().__init__(session)
         self._grow, self._rush, self._forgot = grow, rush, forgot
         self._following = False

@@ -75,8 +75,8 @@ class MandelbrotView(LabView):
         self.picture.resize(*self._size())
         self._pane = pn.pane.Bokeh(plot.figure, margin=0)
         self.hint = pn.pane.HTML("", stylesheets=[stylesheet(), HINT], margin=0, visible=False, styles=HINT_PLACE)
-        look: dict[str, Any] = {"margin": (GRID, 0, 0, 0), "align": "center", "styles": {"position": "relative"}}
-        picture = pn.Column(self._pane, self.inset.pane, self.hint, **look)
+        style: dict[str, Any] = {"margin": (GRID, 0, 0, 0), "align": "center", "styles": {"position": "relative"}}
+        picture = pn.Column(self._pane, self.inset.pane, self.hint, **style)
         self._row = pn.Row(self._below, self.place, margin=0, height=self._under(True), sizing_mode="stretch_width")
         self.panel = pn.Column(picture, self._row, margin=0, sizing_mode="stretch_both")
         self.wait_for(plot.figure, self.histogram.figure)
