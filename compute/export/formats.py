@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -129,12 +130,9 @@ def write_picture(
 
     command: what was typed to make it; current: see render.opened_at; progress: called with the part that is done.
     """
-    _require(scene, current)
     text = json.dumps({**scene.plain(), "made": {"command": command}}, ensure_ascii=False)
-    data = render.png(render.pixels(scene, current, progress), text)
-    with whole_file(path) as made:
-        made.write_bytes(data)
-        describe(scene.plain(), path, command, 0.0, made)
+    with _described(scene, path, command, current) as made:
+        made.write_bytes(render.png(render.pixels(scene, current, progress), text))
 
 
 def write_drawing(
@@ -148,12 +146,10 @@ def write_drawing(
     """Write a panel of `scene` with axes as SVG, PDF or PNG; transparent: nothing behind it. See write_picture."""
     from compute.export import figures  # heavy, and seldom needed
 
-    _require(scene, current)
-    with whole_file(path) as made:
+    with _described(scene, path, command, current) as made:
         with render.opened_at(scene, current, progress) as lab:
             figure = figures.drawn(lab, lab.frame(scene.view, scene.size), scene)
         figures.save(figure, scene, made, transparent)
-        describe(scene.plain(), path, command, 0.0, made)
 
 
 def write_npz(
@@ -164,10 +160,8 @@ def write_npz(
     progress: OnProgress = lambda _: None,
 ) -> None:
     """Write the raw results at the film's first moment as NPZ. See write_picture."""
-    _require(film, current)
-    with whole_file(path) as made:
+    with _described(film, path, command, current) as made:
         data_files.write_npz(film.scene, made, current, progress)
-        describe(film.scene.plain(), path, command, 0.0, made)
 
 
 def write_zarr(
@@ -178,7 +172,8 @@ def write_zarr(
     progress: OnProgress = lambda _: None,
 ) -> None:
     """Write the raw results at all moments of the film as Zarr; current: for a film of one moment alone."""
-    _require(film, current)
+    if current is None:
+        film.check()
     data_files.write_zarr(film, path, lambda done: progress(done / film.frames), current)
 
 
@@ -198,10 +193,14 @@ def write_zipped_zarr(
     describe(film.scene.plain(), path, command, 0.0)
 
 
-def _require(plan: Scene | Film, current: LiveState | None) -> None:
-    """Check what is not known to have been shown already."""
-    if current is None:
+@contextmanager
+def _described(plan: Scene | Film, path: Path, command: str, current: LiveState | None) -> Iterator[Path]:
+    """Give where to write a file of one moment, which takes its place whole, with what made it beside it."""
+    if current is None:  # what is live has been shown already
         plan.check()
+    with whole_file(path) as made:
+        yield made
+        describe((plan.scene if isinstance(plan, Film) else plan).plain(), path, command, 0.0, made)
 
 
 # -- what stands beside a file
