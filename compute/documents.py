@@ -38,7 +38,7 @@ def read(text: str, longest: int, what: str, error: type[ValueError]) -> dict[st
     try:
         found = msgspec.json.decode(text.encode())  # of Pillow it is a kind of text that msgspec does not know
     except (ValueError, RecursionError) as why:
-        raise error(f"this is no JSON: {why}") from why
+        raise error(f"{what} must be JSON: {why}") from why
     if not isinstance(found, dict):
         raise error(f"{what} must be an object")
     todo: list[tuple[Any, int]] = [(found, 0)]

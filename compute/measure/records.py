@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from compute.documents import read
 from compute.files import whole
 from compute.machine import ROOT
 
@@ -85,15 +86,12 @@ def load(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise RecordError(f"{path}: larger than {LARGEST_FILE} bytes")
-        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")  # what is no UTF-8 is no JSON
     except OSError as error:
         raise RecordError(f"{path}: cannot be read ({error.strerror})") from error
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, RecordError):
-            raise
-        raise RecordError(f"{path}: is not JSON ({error})") from error
+    record = read(text, LARGEST_FILE, str(path), RecordError)
     check(record, str(path))
-    return dict(record)
+    return record
 
 
 def check(record: Any, where: str) -> None:
@@ -164,10 +162,6 @@ def machine_name(facts: Mapping[str, Any]) -> str:
     if isinstance(gpus, list) and gpus and isinstance(gpus[0], dict) and gpus[0].get("name"):
         return str(gpus[0]["name"])
     return str(facts.get("cpu", "unknown machine"))
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not a number")
 
 
 def _entries(value: Any, wanted: Mapping[str, type | tuple[type, ...]], where: str) -> None:

@@ -102,8 +102,8 @@ def made(document):
         ({"lab": "diffusion", "values": {}, "steps": "many"}, "steps must be a whole number, not 'many'"),
         ({"lab": "diffusion", "values": {}, "look": {"palette": "Rainbow"}}, "palette must be one of"),
         ([1, 2], "must be an object"),
-        (b"\xff\xfe", "no JSON"),
-        (b'{"lab": ' + b"[" * 5000, "no JSON"),
+        (b"\xff\xfe", "a scene must be JSON"),
+        (b'{"lab": ' + b"[" * 5000, "a scene must be JSON"),
         (b" " * (LONGEST_TEXT + 10), "too much"),
     ],
 )

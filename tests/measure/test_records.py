@@ -90,7 +90,9 @@ def test_a_wrong_record_is_refused_in_words(tmp_path, where, value, says):
     assert str(path) in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", '"text"', '{"median": NaN}', "[" * 100_000, "\udcff"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[1]", '"text"', '{"median": NaN}', "[" * 100_000, "\udcff", f'{{"a": {"[" * 900}{"]" * 900}}}']
+)
 def test_what_is_no_record_is_refused(tmp_path, text):
     path = tmp_path / "bad.json"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
