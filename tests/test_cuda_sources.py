@@ -1,6 +1,6 @@
 """Every .cu of the project, without a GPU: compiled for every architecture into registers alone, found by its launcher.
 
-What the kernels compute is tested beside their labs: test_diffusion_cuda.py, test_colour_cuda.py, and so on.
+What the kernels compute is tested beside their labs: labs/diffusion/test_cuda.py, and so on.
 """
 
 from __future__ import annotations

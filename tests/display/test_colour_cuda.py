@@ -16,7 +16,7 @@ from compute.display import gpu_cupy as display
 from compute.labs.mandelbrot import gpu_cupy as mandelbrot
 from tests.cuda_on_cpu import FakeGpu, Library, upload
 from tests.display import test_colour as colours
-from tests.labs.mandelbrot import test_mandelbrot_interior as interiors
+from tests.labs.mandelbrot import test_cycle as interiors
 from tests.simulator import simulate
 
 ATOMIC = {"atomicAdd(p,v)": "(*(p)+=(v))"}  # threads run one after the other there

@@ -14,7 +14,7 @@ from compute.labs.mandelbrot import Mandelbrot, bla, cpu_numba, gpu_cupy, refere
 from compute.labs.mandelbrot.place import Place
 from compute.labs.mandelbrot.views import VIEWS
 from tests.cuda_on_cpu import Library, upload
-from tests.labs.mandelbrot.test_mandelbrot_deep import BRUTE, SEED, brute, lab_of
+from tests.labs.mandelbrot.test_deep import BRUTE, SEED, brute, lab_of
 from tests.simulator import simulate
 
 NUCLEUS = -1 + Fraction(1, 10**170), Fraction(0)  # every second Z is about 1e-170: its square is not a float64
@@ -114,7 +114,7 @@ PROGRAM = """
 import sys
 import numpy as np
 from compute.backends import backend
-from tests.labs.mandelbrot.test_mandelbrot_table import CASES, SIMULATED, table_of
+from tests.labs.mandelbrot.test_bla import CASES, SIMULATED, table_of
 chosen = backend("gpu_numba")
 device, kernels = chosen.open_device(), chosen.kernels("compute.labs.mandelbrot")
 CASES |= SIMULATED

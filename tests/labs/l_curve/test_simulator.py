@@ -24,7 +24,7 @@ import sys
 import numpy as np
 from compute.backends import backend
 from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Rows, compressed
-from tests.labs.l_curve.test_l_curve_simulator import CASES, system
+from tests.labs.l_curve.test_simulator import CASES, system
 chosen = backend("gpu_numba")
 if chosen.missing:
     sys.exit("gpu_numba: " + chosen.missing)

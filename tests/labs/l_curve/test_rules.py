@@ -11,7 +11,7 @@ import pytest
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.rules import RULES, CurveReading, RuleChoice, choose, minima
 from compute.labs.l_curve.rules.corners import pruning, triangle
-from tests.labs.l_curve.test_l_curve import CASES, Dense
+from tests.labs.l_curve.test_survey import CASES, Dense
 
 
 def lab_of(name, n, noise=1e-3, **others):

@@ -143,7 +143,7 @@ PROGRAM = """
 import sys
 import numpy as np
 from compute.labs.mandelbrot import Mandelbrot
-from tests.labs.mandelbrot.test_mandelbrot_cuda import SIMULATED
+from tests.labs.mandelbrot.test_cuda import SIMULATED
 made = {}
 for name, view in SIMULATED.items():
     lab = Mandelbrot(backend="gpu_numba", **view)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from compute.frames import Curve, Raster
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.rules import RULES
-from tests.labs.l_curve.test_l_curve import Dense
+from tests.labs.l_curve.test_survey import Dense
 
 ALWAYS = {
     "l-curve", "ribbon-lower", "ribbon-upper", "width", "curvature", "gcv", "weighted-gcv", "quasi-optimality",
