@@ -116,7 +116,7 @@ def _find_labs(folders: Sequence[Path]) -> None:
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="fieldlab", description="Live GPU computing for lectures.", parents=[_lab_option()]
+        prog="fieldlab", description="Live GPU computing for lectures.", parents=[_lab_option()], allow_abbrev=False
     )
     commands = parser.add_subparsers(required=True, metavar="serve | info | bench | render | sweep")
     serve = commands.add_parser("serve", help="the page, as `panel serve app` does, with the labs of --lab")

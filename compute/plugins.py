@@ -91,7 +91,7 @@ def _found(taken: tuple[str, ...], folders: tuple[Path, ...]) -> Found:
 
 
 def _folders() -> tuple[Path, ...]:
-    return tuple(Path(path) for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path)
+    return tuple(Path(path).resolve() for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path)
 
 
 def _from_folder(folder: Path) -> type[Lab]:

@@ -80,7 +80,7 @@ def test_the_example_is_short():
 
 
 def test_parameters_advance_and_frame_are_all_that_a_lab_must_give(tmp_path, monkeypatch):
-    monkeypatch.setenv(VARIABLE, str(folder(tmp_path)))
+    monkeypatch.setenv(VARIABLE, os.path.relpath(folder(tmp_path)))
     lab = lab_class("mine")()
     assert (lab.LAB, lab.TITLE, lab.backend) == ("mine", "Mine", "cpu_numpy")  # it has no other backend
     lab.advance(3)

@@ -7,6 +7,7 @@ import os
 from compute.plugins import VARIABLE
 from tests.browser.lab_page import LabPage
 from tests.browser.serving import serve
+from tests.test_plugins import folder
 
 PICTURE = """() => {
   const models = Array.from(Bokeh.documents[0]._all_models.values());
@@ -18,10 +19,16 @@ SLIDERS = ("Courant number C = c Δt / Δx", "Damping d Δt")
 
 def test_a_lab_from_a_folder_is_shown_runs_and_is_steered(page, tmp_path, wave_folder):
     (tmp_path / "broken").mkdir()
-    folders = os.pathsep.join(map(str, (tmp_path / "broken", wave_folder)))
+    odd = folder(tmp_path, "odd")
+    (odd / "parts.py").write_text("PARTS = None", encoding="utf-8")
+    folders = os.pathsep.join(map(str, (tmp_path / "broken", odd, wave_folder)))
     with serve(tmp_path, environ={VARIABLE: folders}) as server:
         lab = LabPage(page, server)
         page.get_by_text("The lab broken is not there: it has no lab.py").wait_for()
+        page.get_by_role("tab", name="Odd").click()
+        page.get_by_text("The lab odd cannot be shown: AttributeError").wait_for()
+        step = lab.step()
+        lab.until(lambda: lab.step() > step)
         page.get_by_role("tab", name="Wave").click()
         for label in SLIDERS:
             page.get_by_label(label).first.wait_for()
