@@ -271,11 +271,14 @@ class Page:
         except Exception as error:
             if lab in LABS:
                 raise
-            log.exception("the tab of the lab %s", lab.LAB)
             if self.current is None:
                 self._choose(0)
             self.tabs.active = self.labs.index(self._current_tab().session.lab)
-            self._notices().tell("error", f"The lab {lab.LAB} cannot be shown: {type(error).__name__}: {error}")
+            problem = f"The lab {lab.LAB} cannot be shown: {type(error).__name__}: {error}"
+            if problem not in self._problems:  # a click on a tab is heard more than once
+                log.exception("the tab of the lab %s", lab.LAB)
+                self._problems.append(problem)
+                self._notices().tell("error", problem)
             return None
 
     def _leave(self, tab: LabTab) -> None:

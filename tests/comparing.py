@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from compute.engine import benchmark_target
 from compute.engine.messages import Refused
+from compute.measure.comparison import CALM, Comparison
+from compute.measure.verdict import ResultCache
 
 
 class Handle:
@@ -30,6 +34,23 @@ class Handle:
 
     def close(self):
         pass
+
+
+class LiveComparison:
+    """The live comparison of labs of `kind` with these values, by a clock of the test's own; `asked`: as of Handle."""
+
+    def __init__(self, kind, values):
+        self.now, self.asked = 0.0, []
+        rules, cache = kind.benchmark().rules, ResultCache()
+        self.comparison = Comparison(kind.LAB, rules, partial(Handle, kind, self.asked), cache, lambda: self.now)
+        self.comparison.follow(values)
+
+    def turn(self, times=1):
+        """Let it go on so many times; returns what it says then."""
+        for _ in range(times):
+            self.now += CALM + 1
+            self.comparison.tick()
+        return self.comparison.verdict()
 
 
 class NoMeter:

@@ -32,7 +32,9 @@ from compute.export import render
 from compute.export.link import packed, unpacked
 from compute.export.scene import Scene, SceneError
 from compute.labs import LABS, lab_class, labs, outside
+from compute.measure import records, verdict
 from compute.plugins import GROUP, VARIABLE
+from tests.comparing import LiveComparison
 from tests.conftest import WAVE
 from tests.direct import DirectSession
 from tests.engine.faulty import Client, running
@@ -135,6 +137,15 @@ def test_an_engine_a_process_of_its_own_runs_it(wave):
     next(lives, None)
 
 
+def test_its_backends_are_compared_before_they_are_timed(wave, monkeypatch):
+    monkeypatch.setattr(verdict, "BACKENDS", [b for b in verdict.BACKENDS if b.device == "host"])
+    values = {name: wave.param[name].default for name in wave.param if name != "name"}
+    found = LiveComparison(wave, values | SMALL | {"backend": "cpu_numba"}).turn(30)
+    assert (found.state, found.title) == ("agree", "Numba over NumPy")
+    assert 0 <= found.agreement.difference < 1e-13
+    assert all(standing.measurement.step.median > 0 for standing in found.standings)
+
+
 def test_its_link_and_its_picture_make_the_same_state_again(wave):
     lab = wave(**SMALL)
     lab.update(courant=0.3)
@@ -177,6 +188,11 @@ def test_every_command_takes_its_folder(wave_folder, tmp_path, capsys, monkeypat
     assert main(["sweep", "wave", *option, *sweep]) == OK
     energies = [float(row["energy"]) for row in csv.DictReader(table.read_text(encoding="utf-8").splitlines())]
     assert energies[1] < 0.5 * energies[0]
+
+    assert main(["bench", "wave", *option, "--budget", "0.2", "--save", str(tmp_path / "wave.json")]) == OK
+    assert "Wave  float64" in capsys.readouterr().out
+    figures = records.recorded(records.load(tmp_path / "wave.json"))
+    assert {figure.backend for figure in figures} == {"cpu_numpy", "cpu_numba"}
 
     def become(program, words):
         raise SystemExit(words)

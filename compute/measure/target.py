@@ -4,10 +4,10 @@ steps and has a result.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from compute.measure.timing import Timing
 
@@ -34,17 +34,6 @@ class BenchmarkTarget(Protocol):
 
     def close(self) -> None:
         """Give the memory back."""
-
-
-@runtime_checkable
-class HasField(Protocol):
-    """A lab whose state is one field."""
-
-    def load(self, field: ArrayLike) -> None:
-        """Continue from this field."""
-
-    def field(self) -> NDArray[Any]:
-        """Return the field on the host."""
 
 
 class StateTarget:

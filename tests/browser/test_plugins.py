@@ -35,6 +35,7 @@ def test_a_lab_from_a_folder_is_shown_runs_and_is_steered(page, tmp_path, wave_f
         lab.until(lambda: lab.fact("energy") > 0)
         first = lab.until(lambda: page.evaluate(PICTURE))
         lab.until(lambda: page.evaluate(PICTURE) != first)
+        page.get_by_text("Numba over NumPy").first.wait_for()  # the readout, once both were compared
         page.get_by_label(SLIDERS[1]).first.focus()
         page.keyboard.press("End")
         lab.until(lambda: 0 <= lab.fact("energy") < 1e-9)

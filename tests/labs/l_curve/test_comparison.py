@@ -12,32 +12,15 @@ from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.comparison import CITED, LARGEST, ROUNDING, RULES, CurveTarget
 from compute.labs.l_curve.problems import make
 from compute.measure import verdict as verdicts
-from compute.measure.comparison import CALM, Comparison
 from compute.measure.records import Recorded
 from compute.measure.timing import Timing
-from compute.measure.verdict import ResultCache, Variant
-from tests.comparing import Handle
+from compute.measure.verdict import Variant
+from tests.comparing import LiveComparison
 
 
 def values(**changes):
     defaults = {name: LCurve.param[name].default for name in LCurve.param if name != "name"}
     return defaults | {"backend": "cpu_numba", "problem": "shaw", "n": 40} | changes
-
-
-class Session:
-    def __init__(self, shown):
-        self.now, self.asked = 0.0, []
-        self.comparison = Comparison("l_curve", RULES, self.open, ResultCache(), lambda: self.now)
-        self.comparison.follow(shown)
-
-    def open(self, *how):
-        return Handle(LCurve, self.asked, *how)
-
-    def turn(self, times=1):
-        for _ in range(times):
-            self.now += CALM + 1
-            self.comparison.tick()
-        return self.comparison.verdict()
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +29,7 @@ def cpu_only(monkeypatch):
 
 
 def test_results_are_compared_before_curves_are_timed():
-    session = Session(values(dtype="float32", tolerance=1e-3))
+    session = LiveComparison(LCurve, values(dtype="float32", tolerance=1e-3))
     verdict = session.turn(30)
     assert verdict.state == "agree", verdict
     asked = [(given["backend"], given["dtype"]) for _, given in session.asked]
@@ -60,7 +43,7 @@ def test_a_result_that_differs_shows_no_speed_up(monkeypatch):
     right = CurveTarget.result
     off = {"cpu_numba": 1.02}
     monkeypatch.setattr(CurveTarget, "result", lambda self: right(self) * off.get(self._lab.backend, 1))
-    verdict = Session(values()).turn(12)
+    verdict = LiveComparison(LCurve, values()).turn(12)
     assert verdict.state == "disagree"
     assert verdict.speed_up is None
 

@@ -16,12 +16,12 @@ from compute.labs.mandelbrot.comparison import CITED, RULES, PictureTarget, is_l
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
 from compute.measure import comparison as comparisons
 from compute.measure import verdict as verdicts
-from compute.measure.comparison import CALM, Comparison
+from compute.measure.comparison import CALM
 from compute.measure.records import Recorded
 from compute.measure.target import FieldTarget
 from compute.measure.timing import Timing
-from compute.measure.verdict import ResultCache, Variant
-from tests.comparing import Handle
+from compute.measure.verdict import Variant
+from tests.comparing import LiveComparison
 
 
 def values(name="home", **changes):
@@ -34,21 +34,6 @@ def values(name="home", **changes):
 SMALL = values(ny=20, nx=24, max_iterations=80)
 
 
-class Session:
-    def __init__(self, values=SMALL):
-        self.now, self.asked = 0.0, []
-        self.comparison = Comparison(
-            "mandelbrot", RULES, lambda *how: Handle(Mandelbrot, self.asked, *how), ResultCache(), lambda: self.now
-        )
-        self.comparison.follow(values)
-
-    def turn(self, times=1):
-        for _ in range(times):
-            self.now += CALM + 1
-            self.comparison.tick()
-        return self.comparison.verdict()
-
-
 @pytest.fixture(autouse=True)
 def cpu_only(monkeypatch):
     here = [b for b in verdicts.BACKENDS if b.device == "host"]
@@ -59,7 +44,7 @@ def cpu_only(monkeypatch):
 
 
 def test_right_counts_give_a_speed_up_in_pictures():
-    verdict = Session().turn(25)
+    verdict = LiveComparison(Mandelbrot, SMALL).turn(25)
     assert verdict.state == "agree"
     assert verdict.title == "Numba over NumPy"
     assert verdict.agreement.said == "0 % of pixels differ"
@@ -75,14 +60,14 @@ def test_wrong_counts_show_no_speed_up(monkeypatch):
     right = cpu_numba.direct
     monkeypatch.setattr(cpu_numba, "direct", late)
     monkeypatch.setattr(cpu_numba, "VARIANTS", {"default": late}, raising=False)
-    verdict = Session().turn(25)
+    verdict = LiveComparison(Mandelbrot, SMALL).turn(25)
     assert verdict.state == "disagree"
     assert "% of pixels differ >" in verdict.agreement.said
     assert verdict.standings[0].measurement is None
 
 
 def test_a_wheel_that_turns_asks_nothing():
-    session = Session()
+    session = LiveComparison(Mandelbrot, SMALL)
     for step in range(30):
         session.now += CALM / 2
         session.comparison.follow({**SMALL, "zoom": str(1 + step)})
@@ -93,7 +78,7 @@ def test_a_wheel_that_turns_asks_nothing():
 
 
 def test_another_view_is_compared_anew_and_the_first_one_is_remembered():
-    session = Session()
+    session = LiveComparison(Mandelbrot, SMALL)
     first = session.turn(60)
     session.comparison.follow({**SMALL, "zoom": "3"})
     assert session.comparison.verdict().state == "measuring"
@@ -105,7 +90,7 @@ def test_another_view_is_compared_anew_and_the_first_one_is_remembered():
 
 
 def test_what_does_not_change_the_counts_asks_nothing_again():
-    session = Session()
+    session = LiveComparison(Mandelbrot, SMALL)
     session.turn(60)
     count = len(session.asked)
     session.comparison.follow({**SMALL, "colouring": "distance", "pointer": (0.5, 0.5), "julia": True})
@@ -115,14 +100,14 @@ def test_what_does_not_change_the_counts_asks_nothing_again():
 
 def test_a_view_that_takes_minutes_is_given_up_in_words(monkeypatch):
     monkeypatch.setattr(comparison, "PATIENCE", 0.0)
-    verdict = Session(values(max_iterations=10**6)).turn(12)
+    verdict = LiveComparison(Mandelbrot, values(max_iterations=10**6)).turn(12)
     assert verdict.state == "unavailable"
     assert "takes longer than" in verdict.standings[0].note
 
 
 def test_all_ways_are_timed_at_the_same_reduced_size_and_compared_small():
     large = values("e14", ny=1080, nx=1920)
-    session = Session(large)
+    session = LiveComparison(Mandelbrot, large)
     sizes = {ask: RULES.small(large) if ask == "solve" else RULES.sampled(large) for ask in ("solve", "sample")}
     assert sizes["sample"]["ny"] <= comparison.TIMED_ROWS
     assert sizes["solve"]["ny"] * sizes["solve"]["nx"] * large["max_iterations"] <= 1.05 * comparison.DEEP_WORK
