@@ -14,7 +14,7 @@ import panel as pn
 import panel_material_ui as pmui
 
 from app.controls import Controls, accordion, column
-from app.labs.crossover.sweep_view_model import SHOWN, SweepViewModel
+from app.labs.crossover.sweep_view_model import RECORDED_SHOWN, SweepViewModel
 from app.labs.crossover.view import VIEWS, CrossoverView
 from app.labs.crossover.way_list import WayList, list_items, state
 from app.notices import Notices
@@ -35,7 +35,7 @@ class SweepControls:
         self.session = session
         self.run = pmui.Button(label="Run", icon="play_arrow", size="medium", margin=(2, 4, 2, 8), width=104)
         self.run.on_click(lambda event: self.toggle())
-        again = icon("replay", "Again from the beginning (R)", self.again, align="center")
+        again = icon("replay", "Again from the beginning (R)", self.restart, align="center")
         self.panel = pmui.Row(self.run, again, margin=(8, 0), sizing_mode="stretch_width")
         session.param.watch(lambda event: self.refresh(), "playing")
 
@@ -53,11 +53,11 @@ class SweepControls:
     def toggle(self) -> None:
         """Run, or pause; what is complete is measured again."""
         if self.finished:
-            self.again()
+            self.restart()
         else:
             self.session.play(not self.session.playing)
 
-    def again(self) -> None:
+    def restart(self) -> None:
         """Forget what was measured, and run."""
         self.session.answered = False  # the frame that is shown says nothing of what comes
         self.session.act("reset")
@@ -198,7 +198,7 @@ class WayControls:
             ticked = [known for known in self._model.ways if known.name in wanted]
             self._sweep.change(ways=[known.name for known in ticked], **self._engine_for(ticked))
         self.show()
-        self.list.again()
+        self.list.redraw()
 
     def _engine_for(self, ticked: Sequence[Way]) -> dict[str, str]:
         """The backend to change to: a GPU's engine runs the ways of the host as well, the host's none of a GPU."""
@@ -260,7 +260,7 @@ class MeasureControls(ValueWidgets):
 
 
 BEST = {"Best GPU way": BEST_GPU, "Best CPU way": BEST_CPU}
-RECORDED = {"of ways that are absent here": SHOWN[0], "all": SHOWN[1], "none": SHOWN[2]}
+RECORDED = {"of ways that are absent here": RECORDED_SHOWN[0], "all": RECORDED_SHOWN[1], "none": RECORDED_SHOWN[2]}
 
 
 class CompareControls:
@@ -270,7 +270,9 @@ class CompareControls:
         self._model, self._changed = model, changed
         self.fast = self._list("fast", "From which n is", BEST_GPU)
         self.slow = self._list("slow", "faster than", BEST_CPU)
-        self.recorded = pmui.Select(label="Recorded curves", options=RECORDED, value=SHOWN[0], size="small", **FULL)
+        self.recorded = pmui.Select(
+            label="Recorded curves", options=RECORDED, value=RECORDED_SHOWN[0], size="small", **FULL
+        )
         self.cited = pmui.Switch(label="Figures of tutorials", value=True, **FULL)
         self.moving = pmui.Switch(label="Count moving the data", value=False, **FULL)
         for name, field in (("recorded", self.recorded), ("cited", self.cited), ("moving", self.moving)):
@@ -326,8 +328,8 @@ class CrossoverControls(Controls):
         self.panel = column(sweep.panel, accordion(groups, opened=(0, 1)))
         self.keys = {
             " ": sweep.toggle,
-            "r": sweep.again,
-            **{str(i): partial(lab_view.turn, view) for i, view in enumerate(VIEWS.values(), start=1)},
+            "r": sweep.restart,
+            **{str(i): partial(lab_view.show_view, view) for i, view in enumerate(VIEWS.values(), start=1)},
         }
         self.tick()
 
@@ -352,7 +354,7 @@ class CrossoverControls(Controls):
         super().show_values(values)
         for part in (self.workload, self.measure):
             part.show_values(values)
-        self.ways.list.again()
+        self.ways.list.redraw()
 
     def on_event(self, event: Any) -> bool:
         """Show an engine event beside the field that it is about; False if it is about none here."""

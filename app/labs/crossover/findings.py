@@ -50,8 +50,8 @@ def sentence_html(model: SweepViewModel, running: bool, brief: bool = False) -> 
     running: whether something is being measured now; brief: the finding alone.
     """
     says = f"<p class='says'>{_finding(model, running)}</p>"
-    how = "" if brief else f"<p class='how'>{_how(model, running)}</p>"
-    return f"<div class='sentence'>{_bar(model, running)}{says}{how}</div>"
+    how = "" if brief else f"<p class='how'>{_status_line(model, running)}</p>"
+    return f"<div class='sentence'>{_progress_bar(model, running)}{says}{how}</div>"
 
 
 def _finding(model: SweepViewModel, running: bool) -> str:
@@ -66,33 +66,33 @@ def _finding(model: SweepViewModel, running: bool) -> str:
     return f"{title}: press Run for n = {count(least)} to {count(most)}, about {budget}"
 
 
-def _bar(model: SweepViewModel, running: bool) -> str:
+def _progress_bar(model: SweepViewModel, running: bool) -> str:
     done = model.frame.facts.get("progress", 0.0) if model.frame else 0.0
     shown = 0.0 if done >= 1 and not running else done
     part = f"<u style='width:{100 * shown:.1f}%'></u>"
     return f"<div class='bar' role='progressbar' aria-valuenow='{100 * done:.0f}'>{part}</div>"
 
 
-def _how(model: SweepViewModel, running: bool) -> str:
+def _status_line(model: SweepViewModel, running: bool) -> str:
     """What is being done; then the marks that are on the screen; then the ways that have no time, and why."""
     doing = model.frame.notes.get("doing", "") if model.frame and running else ""
     items = [f"<span>{escape(doing)}</span>"] if doing else []
-    if said := model.finding.doubt(count):
+    if said := model.finding.uncertainty(count):
         items.append(f"<span>{escape(said)}</span>")
     here = [line for line in model.lines if line.series and not line.machine]
     items += ["<span><i></i>measured here</span>"] if here else []
     items += ["<span><i class='noisy'></i>noisy</span>"] if any(line.noisy for line in here) else []
     places = dict.fromkeys(line.place for line in model.lines if line.place)
     items += [f"<span><i class='recorded'></i>{escape(place)}</span>" for place in places]
-    if other := model.recorded_otherwise:
+    if other := model.recorded_dtypes:
         items.append(f"<span>recorded curves are of {escape(' and '.join(other))}</span>")
     if model.cited:
         items.append("<span><i class='cited'></i>cited</span>")
-    items += [said for line in model.measured.values() if (said := _lacking(line))]
+    items += [said for line in model.measured.values() if (said := _without_time(line))]
     return "".join(items)
 
 
-def _lacking(line: ShownWay) -> str:
+def _without_time(line: ShownWay) -> str:
     """A way that has no time, at all or at some n, with the reason for who points at it; empty if it has them all."""
     if line.status in WITHOUT_TIME:
         said = f"{escape(line.label)} {line.status}: no time"

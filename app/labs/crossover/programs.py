@@ -100,7 +100,7 @@ class ProgramsView:
         """Take that many px."""
         self._scroll.height = max(120, height - CHOOSER)
 
-    def put(self, way: str) -> None:
+    def show_program(self, way: str) -> None:
         """Show the program of `way` in front, and the one that was there beside it."""
         code = self._model.choice.code
         if not code or code[0] != way:
@@ -110,13 +110,13 @@ class ProgramsView:
     def show(self) -> None:
         """Offer the ways of the workload, and show what is chosen; at first the best of each device."""
         ways = {way.label: way.name for way in self._model.ways}
-        code = tuple(way for way in self._model.choice.code if way in ways.values()) or self._usual()
+        code = tuple(way for way in self._model.choice.code if way in ways.values()) or self._default()
         self._model.choice.code = code
         self.first.param.update(options=ways, value=code[0])
         self.second.param.update(options={NONE: "", **ways}, value=code[1] if len(code) > 1 else "")
         self._write()
 
-    def _usual(self) -> tuple[str, ...]:
+    def _default(self) -> tuple[str, ...]:
         """The first way on each device."""
         ways = self._model.ways
         kinds = {way.kind: way.name for way in reversed(ways)}
@@ -156,17 +156,17 @@ Numbers = Mapping[str, float]
 
 
 class TrapsView:
-    """Chooser, text, what was seen, programs. tried(trap) is called when both programs shall be run."""
+    """Chooser, text, what was seen, programs. run(trap) is called when both programs shall be run."""
 
-    def __init__(self, tried: Callable[[Trap], object]) -> None:
-        self._tried, self._results = tried, dict[str, tuple[Numbers | str, Numbers | str]]()
+    def __init__(self, run: Callable[[Trap], object]) -> None:
+        self._run_trap, self._results = run, dict[str, tuple[Numbers | str, Numbers | str]]()
         names = {trap.title: trap.name for trap in traps()}
         self.chooser = pmui.Select(
             label="Trap", options=names, value=traps()[0].name, size="small", width=320, margin=(8, 8, 8, 24)
         )
         self.chooser.param.watch(lambda event: self.show(), "value")
         self.button = pmui.Button(label="Run both", icon="play_arrow", size="medium", margin=(8, 8), width=136)
-        self.button.on_click(lambda event: self._try())
+        self.button.on_click(lambda event: self._run())
         self._about = pn.pane.Markdown(
             "", stylesheets=[stylesheet(), ABOUT_STYLE], sizing_mode="stretch_width", margin=0
         )
@@ -196,15 +196,15 @@ class TrapsView:
         self._code.object = f"<div class='programs'>{texts}</div>"
         self._write()
 
-    def answer(self, name: str, wrong: Numbers | str, right: Numbers | str) -> None:
+    def show_result(self, name: str, wrong: Numbers | str, right: Numbers | str) -> None:
         """Both programs of a trap have run: their numbers, or why there are none."""
         if self._results.get(name) != (wrong, right):
             self._results[name] = wrong, right
             self._write()
 
-    def _try(self) -> None:
+    def _run(self) -> None:
         self._seen.object = "<div class='seen'><p class='quiet'>Running both programs …</p></div>"
-        self._tried(self.trap)
+        self._run_trap(self.trap)
 
     def _write(self) -> None:
         trap = self.trap

@@ -83,7 +83,7 @@ def readout_html(model: SweepViewModel) -> str:
     longest = ranked[-1].series[finding.n].median
     ways = "".join(_way(line, line.series[finding.n], longest, finding.n) for line in ranked)
     head = f"<h3>time of a call at n = {count(finding.n)}, logarithmic</h3>"
-    return f"{_headline(finding)}{head}{ways}{_agreement(model)}{_firsts(model, finding.n)}{_included(model)}"
+    return f"{_headline(finding)}{head}{ways}{_agreement(model)}{_first_calls(model, finding.n)}{_included(model)}"
 
 
 def _headline(finding: Finding) -> str:
@@ -91,7 +91,7 @@ def _headline(finding: Finding) -> str:
     if ratio is None:
         return ""
     number = f"{factor(ratio)}<span>{escape(fast)} {'than' if slower(ratio) else 'over'} {escape(slow)}</span>"
-    reason = f"<p>{escape(finding.why(count))}</p>" if slower(ratio) else ""
+    reason = f"<p>{escape(finding.reason_slower(count))}</p>" if slower(ratio) else ""
     noisy = " <span class='noisy'>noisy</span>" if ratio.noisy else ""
     rate_place = f"<p class='quiet'>{escape(finding.place)}</p>" if finding.place else ""
     interval = f"<p>{allowed(ratio)}{noisy} at n = {count(finding.n)}</p>"
@@ -122,7 +122,7 @@ def _agreement(model: SweepViewModel) -> str:
     return f"<p>results within {max(known):.1e} of the reference{allowed}</p>"
 
 
-def _firsts(model: SweepViewModel, n: int) -> str:
+def _first_calls(model: SweepViewModel, n: int) -> str:
     """First calls apart from everything else."""
     known = [f"{escape(line.label)} {duration(spot.first_call)}" for line in model.measured.values()
              for spot in line.points if spot.n == n and isfinite(spot.first_call)]  # fmt: skip

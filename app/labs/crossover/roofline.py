@@ -140,7 +140,7 @@ class RooflinePlot(LogPlot):
         self.names.data = names
 
 
-def shares(lines: Iterable[ShownWay], n: int, why: Callable[[ShownWay, ShownPoint], str]) -> str:
+def shares_html(lines: Iterable[ShownWay], n: int, why: Callable[[ShownWay, ShownPoint], str]) -> str:
     """Return a table: what each way moves and computes a second, and the percent of the roof above it.
 
     why: of what is more than 100 %.
@@ -213,20 +213,20 @@ class RooflineView:
     def show(self, styles: Mapping[str, WayStyle]) -> None:
         """Draw what is known. styles: by way."""
         self._styles = styles
-        self.size.offer(self._model.common)
+        self.size.offer(self._model.measured_sizes)
         if self._drawn:
             self._again()
 
     def _why(self, line: picture.ShownWay, spot: picture.ShownPoint) -> str:
         """Why it is faster than the roof; "" where it is not."""
         frame = self._model.frame
-        return picture.above(frame, line, spot) if frame is not None else ""
+        return picture.why_above_roof(frame, line, spot) if frame is not None else ""
 
     def _again(self) -> None:
         frame, n = self._model.frame, self.size.n
-        roofs = picture.roofs(frame) if frame is not None else {}
+        roofs = picture.roofs_of(frame) if frame is not None else {}
         lines = list(self._model.measured.values())
         drawn = self.plot.show(lines, self._styles, roofs, n, self._why)
-        html = shares(lines, n, self._why) + ("" if roofs else NO_ROOFS) + (NO_FLOPS if n and not drawn else "")
+        html = shares_html(lines, n, self._why) + ("" if roofs else NO_ROOFS) + (NO_FLOPS if n and not drawn else "")
         if html != self._text.object:
             self._text.object = html

@@ -12,38 +12,47 @@ from app.labs.crossover.time_plot import TimePlotContent
 from app.session import Session
 from compute.frames import Frame
 from compute.labs.crossover import picture, recorded
-from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, Finding, TimeCurve, beside, compared, measured, sides
+from compute.labs.crossover.finding import (
+    BEST_CPU,
+    BEST_GPU,
+    Finding,
+    TimeCurve,
+    compare,
+    measured_curves,
+    recorded_curves,
+    sides,
+)
 from compute.labs.crossover.lab import extent
 from compute.labs.crossover.workload import Cited, Way, Workload, fitting, workload
 
-SHOWN = ("absent", "all", "none")  # of the recorded curves: those of ways that cannot run here, all, or none
+RECORDED_SHOWN = ("absent", "all", "none")  # of the recorded curves: those of ways that cannot run here, all, or none
 
 
 @dataclass
 class DisplayChoice:
     """What is shown, beyond the lab's own values.
 
-    fast, slow: keys of lines, or BEST_GPU and BEST_CPU; moving: whether moving the data counts; recorded: of SHOWN;
-    cited: whether the figures of others are drawn; code: the ways whose programs are read, at most two.
+    fast, slow: keys of lines, or BEST_GPU and BEST_CPU; moving: whether moving the data counts; recorded: of
+    RECORDED_SHOWN; cited: whether the figures of others are drawn; code: the ways whose programs are read, at most two.
     """
 
     fast: str = BEST_GPU
     slow: str = BEST_CPU
     moving: bool = False
-    recorded: str = SHOWN[0]
+    recorded: str = RECORDED_SHOWN[0]
     cited: bool = True
     code: tuple[str, ...] = ()
 
 
 class SweepViewModel:
-    """Of one session. `look` takes its newest frame in."""
+    """What the plots of one session show. `update` takes its newest frame in."""
 
     def __init__(self, session: Session) -> None:
         self.session, self.choice = session, DisplayChoice()
         self.frame: Frame | None = None
         self.measured: Mapping[str, picture.ShownWay] = {}
         self.lines: list[TimeCurve] = []
-        self.finding: Finding = compared(*sides([]))
+        self.finding: Finding = compare(*sides([]))
 
     @property
     def workload(self) -> Workload:
@@ -73,13 +82,11 @@ class SweepViewModel:
         notes = frame.notes if frame else {}
         fits = wanted == (notes.get("workload"), notes.get("dtype"), json.loads(notes.get("settings", "{}")))
         self.frame = frame if fits else None
-        self.measured = picture.lines(frame) if fits and frame is not None else {}
+        self.measured = picture.ways_of(frame) if fits and frame is not None else {}
         self.lines = [*self._here(), *self._recorded()]
-        self.finding = compared(
-            *sides([line for line in self.lines if line.series], self.choice.slow, self.choice.fast)
-        )
+        self.finding = compare(*sides([line for line in self.lines if line.series], self.choice.slow, self.choice.fast))
 
-    def picture(self, cited: bool = True) -> TimePlotContent:
+    def time_plot_content(self, cited: bool = True) -> TimePlotContent:
         """Return what the plot of time against n shows, with the figures of others if `cited`."""
         code, figures = self.choice.code, self.cited if cited else ()
         chosen = code[0] if code else ""
@@ -95,12 +102,12 @@ class SweepViewModel:
         return fitting(self.workload.cited, self.session.values["dtype"], self.sizes)
 
     @property
-    def common(self) -> list[int]:
+    def measured_sizes(self) -> list[int]:
         """Every n at which some way has a time here."""
         return sorted({spot.n for line in self.measured.values() for spot in line.points if spot.step is not None})
 
     @property
-    def recorded_otherwise(self) -> list[str]:
+    def recorded_dtypes(self) -> list[str]:
         """The dtypes that there are recorded curves of, where there are none of the one that is chosen."""
         if self.choice.recorded == "none" or any(line.machine for line in self.lines):
             return []
@@ -112,12 +119,12 @@ class SweepViewModel:
 
     def _here(self) -> list[TimeCurve]:
         moving = self.choice.moving and bool(self.session.values["split"])
-        return measured(self.workload, self.measured, moving)
+        return measured_curves(self.workload, self.measured, moving)
 
     def _recorded(self) -> list[TimeCurve]:
         if self.choice.recorded == "none":
             return []
         values, every = self.session.values, self.choice.recorded == "all"
-        return beside(
+        return recorded_curves(
             self.workload, self.measured, values["dtype"], self.settings, values["evict"], self.sizes, every
         )  # fmt: skip

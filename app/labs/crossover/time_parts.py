@@ -23,7 +23,7 @@ class SizeChoice:
         self.panel = pmui.DiscreteSlider(label="n", options={"–": 0}, value=0, size="small", width=320,
                                          margin=(8, 8, 8, 24))  # fmt: skip
         self._own = False
-        self.panel.param.watch(lambda event: self._heard(changed), "value")
+        self.panel.param.watch(lambda event: self._changed(changed), "value")
 
     @property
     def n(self) -> int:
@@ -40,7 +40,7 @@ class SizeChoice:
         self.panel.param.update(options=options, value=self.n if keep else max(options.values()))
         self._own = False
 
-    def _heard(self, changed: Callable[[], object]) -> None:
+    def _changed(self, changed: Callable[[], object]) -> None:
         if not self._own:
             self._moved = True
             changed()
@@ -71,7 +71,7 @@ ABOUT = (
 NO_TRANSFERS = "Transfers were not measured: switch on “Transfers too” under Measure, and run again."
 
 
-def split(lines: Iterable[ShownWay], n: int, transfers: bool) -> str:
+def time_parts_html(lines: Iterable[ShownWay], n: int, transfers: bool) -> str:
     """Return a table with a row for each way that has a time at n, as HTML."""
     found = [(line, spot) for line in lines for spot in line.points if spot.n == n and spot.step is not None]
     if not found:
@@ -87,7 +87,7 @@ def split(lines: Iterable[ShownWay], n: int, transfers: bool) -> str:
     return f"<div class='split'><div class='keys'>{keys}</div><table>{head}{rows}</table><p>{ABOUT}{more}</p></div>"
 
 
-def parts(spot: ShownPoint, device: str) -> tuple[float, float, float]:
+def time_parts(spot: ShownPoint, device: str) -> tuple[float, float, float]:
     """Return (launching, computing beyond it, moving) in seconds; zeros for what is unknown or does not exist."""
     total = spot.step.median if spot.step else nan
     launch = min(spot.launch, total) if device == "cuda" and isfinite(spot.launch) else 0.0
@@ -96,7 +96,7 @@ def parts(spot: ShownPoint, device: str) -> tuple[float, float, float]:
 
 
 def _row(line: ShownWay, spot: ShownPoint) -> str:
-    launch, computing, moving = parts(spot, line.device)
+    launch, computing, moving = time_parts(spot, line.device)
     total = launch + computing + moving
     bar = "".join(
         f"<i class='{name}' style='width:{100 * value / total:.2f}%' title='{duration(value)}'></i>"
@@ -126,8 +126,8 @@ class TimePartsView:
 
     def show(self) -> None:
         """Write what is known."""
-        self.size.offer(self._model.common)
+        self.size.offer(self._model.measured_sizes)
         transfers = bool(self._model.session.values["split"])
-        html = split(self._model.measured.values(), self.size.n, transfers)
+        html = time_parts_html(self._model.measured.values(), self.size.n, transfers)
         if html != self._text.object:
             self._text.object = html

@@ -50,7 +50,7 @@ class CrossoverView(LabView):
         self.plot.frames.rest = REST
         self.programs = ProgramsView(self.model)
         self.split, self.roofline = TimePartsView(self.model), RooflineView(self.model)
-        self.traps = TrapsView(self._try)
+        self.traps = TrapsView(self._run_trap)
         session.on_frame = self._show
         self._build()
 
@@ -58,7 +58,7 @@ class CrossoverView(LabView):
         self.chooser = pmui.RadioButtonGroup(
             options=VIEWS, value=self.view, size="small", margin=(0, 8, 4, 24), sx=NARROW
         )
-        self.chooser.param.watch(lambda event: self.turn(event.new), "value")
+        self.chooser.param.watch(lambda event: self.show_view(event.new), "value")
         self._sentence = pn.pane.HTML(
             "", stylesheets=[stylesheet(), SENTENCE_STYLE], margin=0, sizing_mode="stretch_width"
         )
@@ -80,11 +80,11 @@ class CrossoverView(LabView):
         parts = self.chooser, self._sentence, self._pane, *self._panels.values()
         self.panel = pn.Column(*parts, margin=(GRID, 0, 0, 0), sizing_mode="stretch_both")
         self.wait_for(self.plot.figure)
-        self._say()
+        self._write_sentence()
 
     # -- which view
 
-    def turn(self, view: str) -> None:
+    def show_view(self, view: str) -> None:
         """Show another view."""
         self.view = view
         if self.chooser.value != view:
@@ -103,8 +103,8 @@ class CrossoverView(LabView):
 
     def _tapped(self, key: str) -> None:
         """Show the program of a line that was tapped."""
-        self.programs.put(key.partition(" @ ")[0])
-        self.turn("programs")
+        self.programs.show_program(key.partition(" @ ")[0])
+        self.show_view("programs")
 
     # -- sizes
 
@@ -143,16 +143,16 @@ class CrossoverView(LabView):
         self.model.update(self.session.latest)
         if not self.drawn:
             return
-        self._say()
+        self._write_sentence()
         if self.view in WITH_PLOT:
-            self.plot.show(self.model.picture(cited=self.view == "time"))
+            self.plot.show(self.model.time_plot_content(cited=self.view == "time"))
         elif self.view == "split":
             self.split.show()
         elif self.view == "roofline":
             self.roofline.show(way_styles(self.model.ways))
         elif self.view == "lesson":
             self._about.object = self.model.workload.about
-        self._show_trap()
+        self._show_trap_result()
 
     def tick(self) -> None:
         """Show, a few times a second, what follows no frame."""
@@ -164,21 +164,21 @@ class CrossoverView(LabView):
         frame = self.model.frame
         return self.session.playing and not (frame is not None and frame.facts.get("finished") == 1)
 
-    def _say(self) -> None:
+    def _write_sentence(self) -> None:
         html = sentence_html(self.model, self.running, brief=self.view != "time")
         if html != self._sentence.object:
             self._sentence.object = html
 
     # -- traps
 
-    def _try(self, trap: Trap) -> None:
+    def _run_trap(self, trap: Trap) -> None:
         self.session.act("try_trap", which=trap.name)
         if not self.running:
             self.session.step()
 
-    def _show_trap(self) -> None:
+    def _show_trap_result(self) -> None:
         """Show what the programs of a trap saw, if the newest frame brings it."""
         latest = self.session.latest
-        result = picture.tried(latest) if latest is not None else None
+        result = picture.trap_result(latest) if latest is not None else None
         if result is not None:
-            self.traps.answer(result["name"], result["wrong"], result["right"])
+            self.traps.show_result(result["name"], result["wrong"], result["right"])

@@ -98,7 +98,7 @@ class WayList(JSComponent):
         if items != self.items:
             self.items = items
 
-    def again(self) -> None:
+    def redraw(self) -> None:
         """Tick what `items` says, whatever was clicked."""
         self.param.trigger("items")
 

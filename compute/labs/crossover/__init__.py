@@ -12,4 +12,4 @@ README.md says what is measured.
 from compute.labs.crossover.benchmark import record_of
 from compute.labs.crossover.lab import Crossover
 
-__all__ = ["Crossover", "record_of"]
+__all__ = ["Crossover"]

@@ -5,6 +5,7 @@ A sweep for each curve, a round of each at a time.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -275,7 +276,7 @@ class CrossoverBenchmark(Benchmark):
 
     def show(self, found: Results, console: Console) -> None:
         """Print a table for each curve."""
-        results.show(found, console)
+        results.show_tables(found, console)
 
 
 BENCHMARK = CrossoverBenchmark()

@@ -62,7 +62,7 @@ class TimeCurve:
         return self.way.kind
 
 
-def measured(of: Workload, drawn: Mapping[str, picture.ShownWay], moving: bool = False) -> list[TimeCurve]:
+def measured_curves(of: Workload, drawn: Mapping[str, picture.ShownWay], moving: bool = False) -> list[TimeCurve]:
     """What a frame has times of. drawn: its lines; moving: with the transfers added, where they are known."""
     found = []
     for way in of.ways():
@@ -72,7 +72,7 @@ def measured(of: Workload, drawn: Mapping[str, picture.ShownWay], moving: bool =
     return found
 
 
-def beside(
+def recorded_curves(
     of: Workload, drawn: Mapping[str, picture.ShownWay], dtype: str, settings: Mapping[str, Any], evict: bool,
     sizes: tuple[int, int], every: bool = False,
 ) -> list[TimeCurve]:  # fmt: skip
@@ -80,7 +80,7 @@ def beside(
     here, or of `every` way.
     """
     ways = {way.name: way for way in of.ways() if every or _absent(way, drawn)}
-    known = recorded.alike(of.name, dtype, settings, evict, sizes)
+    known = recorded.comparable_curves(of.name, dtype, settings, evict, sizes)
     return [TimeCurve(ways[c.way], c.series, c.noisy, c.machine, c.date) for c in known if c.way in ways]
 
 
@@ -111,7 +111,7 @@ class Side:
         return self.lines[0].place if self.lines else ""
 
     @property
-    def said(self) -> str:
+    def called(self) -> str:
         """What it is called in a sentence."""
         return _called(self.lines[0]) if len(self.lines) == 1 else self.name
 
@@ -150,13 +150,15 @@ class Finding:
     @property
     def names(self) -> tuple[str, str]:
         """(fast, slow) as they are called in a sentence."""
-        return self.fast.said, self.slow.said
+        return self.fast.called, self.slow.called
 
     @property
     def place(self) -> str:
         """Which of both was recorded elsewhere, and where."""
         return " · ".join(
-            f"{side.said.removesuffix(' (recorded)')} was {side.place}" for side in (self.fast, self.slow) if side.place
+            f"{side.called.removesuffix(' (recorded)')} was {side.place}"
+            for side in (self.fast, self.slow)
+            if side.place
         )
 
     @property
@@ -167,7 +169,7 @@ class Finding:
             return self.n if self.ratio is not None and self.ratio.ratio > 1 else None
         return found.least if found.always else found.n
 
-    def why(self, count: Callable[[float], str] = commas) -> str:
+    def reason_slower(self, count: Callable[[float], str] = commas) -> str:
         """Why `fast` is the slower one at n, as far as its own curve tells; "" if it is not, or nothing tells."""
         series, smaller = self.fast.series, [n for n in self.fast.series if n * FAR <= self.n]
         if self.ratio is None or self.ratio.ratio >= 1 or not smaller:
@@ -179,13 +181,13 @@ class Finding:
         return f"{cost} dominates: n = {count(n)} takes it almost as long"
 
     @property
-    def words(self) -> str:
+    def sentence(self) -> str:
         """The sentence, as plain text."""
         return "".join(text for text, _ in self.pieces())
 
     def pieces(self, count: Callable[[float], str] = commas) -> list[tuple[str, str]]:
         """The sentence in pieces (text, "cpu" or "gpu" for the name of a way, else ""); count: writes an n."""
-        fast, slow = ((side.said, side.kind) for side in (self.fast, self.slow))
+        fast, slow = ((side.called, side.kind) for side in (self.fast, self.slow))
         found = self.crossing
         if not self.n or self.ratio is None:
             return [fast, (" and ", ""), slow, (": no n at which both were measured", "")]
@@ -211,7 +213,7 @@ class Finding:
         name = _called(self.rival.line), self.rival.line.kind
         return [("; at n = " + count(self.rival.n) + " ", ""), name, (" is faster still", "")]
 
-    def doubt(self, count: Callable[[float], str] = commas) -> str:
+    def uncertainty(self, count: Callable[[float], str] = commas) -> str:
         """Where both were measured, and how sure the sentence is; empty while there is no crossing to doubt."""
         found = self.crossing
         if found is None:
@@ -234,7 +236,7 @@ def _than(ratio: float) -> str:
     return "faster than" if ratio > 1 else "slower than" if ratio < 1 else "as fast as"
 
 
-def compared(slow: Side, fast: Side) -> Finding:
+def compare(slow: Side, fast: Side) -> Finding:
     """What two sides say of each other: of each the line that is fastest at the largest n that both sides have."""
     pairs = [(one, other) for one in slow.lines for other in fast.lines if one != other]
     most = max((max(set(one.series) & set(other.series), default=0) for one, other in pairs), default=0)
@@ -284,18 +286,18 @@ def extremes(lines: Sequence[TimeCurve]) -> tuple[Side, Side]:
     return Side(ranked[-1].label, (ranked[-1],)), Side(ranked[0].label, (ranked[0],))
 
 
-def of_frame(frame: Frame, moving: bool = False) -> Finding:
+def finding_of(frame: Frame, moving: bool = False) -> Finding:
     """What the ways that a frame has times of say of each other. moving: with the transfers added."""
-    return compared(*sides(measured(workload(frame.notes["workload"]), picture.lines(frame), moving)))
+    return compare(*sides(measured_curves(workload(frame.notes["workload"]), picture.ways_of(frame), moving)))
 
 
-def noted(frame: Frame) -> Frame:
+def with_finding(frame: Frame) -> Frame:
     """The frame with its finding in the notes: "slow" and "fast", names of ways, and the sentence, "crossing"."""
-    found = of_frame(frame)
+    found = finding_of(frame)
     if not found.n:
         return frame
     ways = {"slow": found.slow.lines[0].way.name, "fast": found.fast.lines[0].way.name}
-    return replace(frame, notes=freeze({**frame.notes, **ways, "crossing": found.words}))
+    return replace(frame, notes=freeze({**frame.notes, **ways, "crossing": found.sentence}))
 
 
 def _side(lines: Sequence[TimeCurve], name: str) -> Side:

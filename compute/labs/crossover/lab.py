@@ -20,7 +20,7 @@ from compute.history import History
 from compute.lab import Lab, View
 from compute.labs.crossover import finding, panels, picture
 from compute.labs.crossover.plan import SweepPlan
-from compute.labs.crossover.roofline import Roof, parts_of_roof, roof_of
+from compute.labs.crossover.roofline import Roof, roof_of, roof_parts
 from compute.labs.crossover.runner import SCRATCH_BYTES, forget_scratch
 from compute.labs.crossover.sweep import CHECKS, Sweep, SweepProgress
 from compute.labs.crossover.trap import Trap, trap
@@ -98,7 +98,7 @@ class Crossover(Lab):
     rows: dict[tuple[str, int], tuple[Any, list[float]]]  # what frames were made of
 
     def __init__(self, **values: Any) -> None:
-        self.roofs, self.tried = {}, ""
+        self.roofs, self.trap_result = {}, ""
         self._traps: deque[Trap] = deque()
         self._work: Generator[SweepProgress, None, None] | None = None
         super().__init__(**{"backend": self.home(), **values})
@@ -231,7 +231,7 @@ class Crossover(Lab):
 
     def data(self) -> dict[str, NDArray[Any]]:
         """Of each way that has a time: "<way>.n", and seconds a call as "<way>.median", "<way>.q1" and "<way>.q3"."""
-        return picture.arrays(self.frame())
+        return picture.times_of(self.frame())
 
     # -- advancing
 
@@ -280,7 +280,7 @@ class Crossover(Lab):
 
     def _slice(self) -> None:
         if self._traps:
-            self.tried = self._traps.popleft().tried()
+            self.trap_result = self._traps.popleft().tried()
             return
         work = self._work
         if work is None:
@@ -304,7 +304,7 @@ class Crossover(Lab):
                     meter.close()  # nothing is held while a way is timed
                 yield now
         for kind, device in self._devices().items():
-            for part in parts_of_roof(device, self.dtype):
+            for part in roof_parts(device, self.dtype):
                 yield SweepProgress(SWEEP_PART, f"measuring the {part.what} of {device.name}")
                 part.measure()
             self.roofs[kind] = roof_of(device, self.dtype)
@@ -316,7 +316,7 @@ class Crossover(Lab):
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:  # noqa: ARG002 no raster
         """The curves as far as they are, which picture.py reads, and what they say of each other, in notes."""
-        return finding.noted(picture.show(self))
+        return finding.with_finding(picture.frame_of(self))
 
     def idle_timing(self) -> Timing:
         """Of a frame: what is shown was measured elsewhere."""

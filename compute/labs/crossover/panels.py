@@ -15,12 +15,12 @@ DEVICES = {"host": "cpu", "cuda": "gpu"}
 def panels(frame: Frame) -> Mapping[str, Panel]:
     """Time against n; the roofline too, once something is measured that computes."""
     found = {"time": _time(frame)}
-    ways = [line for line in picture.lines(frame).values() if any(spot.flops > 0 for spot in line.points)]
+    ways = [line for line in picture.ways_of(frame).values() if any(spot.flops > 0 for spot in line.points)]
     return found | ({"roofline": _roofline(frame, ways)} if ways else {})
 
 
 def _title(frame: Frame, what: str) -> str:
-    settings = ", ".join(f"{name} {value}" for name, value in picture.settings(frame).items())
+    settings = ", ".join(f"{name} {value}" for name, value in picture.settings_of(frame).items())
     chosen = _workload(frame).title + (f" ({settings})" if settings else "")
     return f"{what}: {chosen}, {frame.notes['dtype']}"
 
@@ -31,19 +31,19 @@ def _workload(frame: Frame) -> Workload:
 
 def _time(frame: Frame) -> Panel:
     """As on the page: what is measured, recorded curves of ways that cannot run here, and figures of others."""
-    of, dtype, drawn = _workload(frame), frame.notes["dtype"], picture.lines(frame)
+    of, dtype, drawn = _workload(frame), frame.notes["dtype"], picture.ways_of(frame)
     own = tuple(
         Line(f"{w.way} median", w.label, "marked", bars=(f"{w.way} q1", f"{w.way} q3"), device=DEVICES[w.device])
         for w in drawn.values() if w.series()
     )  # fmt: skip
     sizes = [spot.n for line in drawn.values() for spot in line.points]
     extent = min(sizes), max(sizes)
-    known = finding.beside(of, drawn, dtype, picture.settings(frame), frame.facts["evict"] > 0, extent)
+    known = finding.recorded_curves(of, drawn, dtype, picture.settings_of(frame), frame.facts["evict"] > 0, extent)
     known = [line for line in known if line.series]
     figures = fitting(of.cited, dtype, extent)
     foreign = [*map(_recorded, known), *(Foreign(c.name, (c.n,), (c.seconds,), cited=True) for c in figures)]
     note = [f"hollow: {line.place}" for line in known] + [f"hatched: cited from {c.source}" for c in figures]
-    found = finding.compared(*finding.sides([*finding.measured(of, drawn), *known]))
+    found = finding.compare(*finding.sides([*finding.measured_curves(of, drawn), *known]))
     return Panel(
         _title(frame, "Time of a call"), of.axis, "time [s]", "xy", own, tuple(_crossing(found)),
         foreign=tuple(foreign), note="\n".join(dict.fromkeys(note)),
@@ -61,7 +61,7 @@ def _crossing(found: finding.Finding) -> list[Mark]:
     crossing = found.crossing
     if crossing is None or crossing.n is None:
         return []
-    return [Mark(crossing.n, found.words, crossing.low or crossing.least, crossing.high or crossing.most)]
+    return [Mark(crossing.n, found.sentence, crossing.low or crossing.least, crossing.high or crossing.most)]
 
 
 def _roofline(frame: Frame, ways: list[picture.ShownWay]) -> Panel:

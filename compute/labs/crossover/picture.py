@@ -1,7 +1,7 @@
-"""A sweep as a frame, and a frame as lines again: `show` in the engine; `lines`, `roofs` and `crossing_of` anywhere.
+"""A sweep as a frame, and a frame as ways again: `frame_of` in the engine; `ways_of` and `roofs_of` anywhere.
 
 Parts of the frame are Curves over n, "<way> <quantity>" for each of QUANTITIES, nan where there is nothing, and the
-roofs, "roof <kind>"; notes hold the reasons, "<way> <n>". Read them by `lines` and `roofs`.
+roofs, "roof <kind>"; notes hold the reasons, "<way> <n>". Read them by `ways_of` and `roofs_of`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.frames import Curve, Frame, freeze
-from compute.labs.crossover.crossing import Crossing, crossing
 from compute.labs.crossover.plan import STATUSES, Point, Status
-from compute.labs.crossover.roofline import Roof, curves, roofline_point
+from compute.labs.crossover.roofline import Roof, roof_curves, roofline_point
 from compute.labs.crossover.workload import workload
 from compute.measure.statistics import Spread
 
@@ -101,20 +100,20 @@ class ShownWay:
         return found
 
 
-def show(lab: Crossover) -> Frame:
+def frame_of(lab: Crossover) -> Frame:
     """The lab's sweep as it is now."""
     parts: dict[str, Any] = {}
     notes = _notes(lab)
     for way in lab.sweep.plan.ways:
         points = [point for (name, _), point in lab.sweep.points.items() if name == way.name]
         n = np.array([point.n for point in points], np.float64)
-        rows = np.array([_kept_row(lab, point) for point in points], np.float64)
+        rows = np.array([_cached_row(lab, point) for point in points], np.float64)
         parts |= {f"{way.name} {q}": Curve(n, rows[:, k], way.label) for k, q in enumerate(QUANTITIES)}
         notes |= {f"{way.name} {point.n}": point.reason for point in points if point.reason}
     facts = {"progress": lab.progress.done, "finished": float(lab.finished), "elapsed": lab.elapsed}
     facts |= {"begun": float(lab.begun), "evict": float(lab.evict), "split": float(lab.split)}
     roofs_ = _valid_roofs(lab)
-    parts |= curves(roofs_, [y for name in parts if name.endswith(" intensity") for y in parts[name].y])
+    parts |= roof_curves(roofs_, [y for name in parts if name.endswith(" intensity") for y in parts[name].y])
     for kind, roof in roofs_.items():
         facts |= {f"roof {kind} bandwidth": roof.bandwidth, f"roof {kind} flops": roof.flops}
         facts |= {f"roof {kind} l2": roof.l2} if isfinite(roof.l2) else {}
@@ -122,7 +121,7 @@ def show(lab: Crossover) -> Frame:
     return Frame(parts, freeze(facts), lab.idle_timing(), lab.number, freeze(notes))
 
 
-def lines(frame: Frame) -> dict[str, ShownWay]:
+def ways_of(frame: Frame) -> dict[str, ShownWay]:
     """The ways of a frame by name."""
     of = workload(frame.notes["workload"])
     names = [name.removesuffix(" status") for name in frame.curves if name.endswith(" status")]
@@ -131,10 +130,10 @@ def lines(frame: Frame) -> dict[str, ShownWay]:
     }
 
 
-def arrays(frame: Frame) -> dict[str, NDArray[Any]]:
+def times_of(frame: Frame) -> dict[str, NDArray[Any]]:
     """A frame's times: "<way>.n" int64, and "<way>.median", ".q1" and ".q3" float64 in seconds a call."""
     found: dict[str, NDArray[Any]] = {}
-    for way, line in lines(frame).items():
+    for way, line in ways_of(frame).items():
         if series := line.series():
             found[f"{way}.n"] = np.array(list(series), np.int64)
             for name in ("median", "q1", "q3"):
@@ -142,13 +141,13 @@ def arrays(frame: Frame) -> dict[str, NDArray[Any]]:
     return found
 
 
-def settings(frame: Frame) -> dict[str, Any]:
+def settings_of(frame: Frame) -> dict[str, Any]:
     """The workload's settings that a frame was measured with."""
     found: dict[str, Any] = json.loads(frame.notes["settings"])
     return found
 
 
-def roofs(frame: Frame) -> dict[str, Roof]:
+def roofs_of(frame: Frame) -> dict[str, Roof]:
     """The roofs a frame knows, by kind of device: "host", "cuda"."""
     found = {}
     for kind in ("host", "cuda"):
@@ -159,23 +158,16 @@ def roofs(frame: Frame) -> dict[str, Roof]:
     return found
 
 
-def above(frame: Frame, line: ShownWay, spot: ShownPoint) -> str:
+def why_above_roof(frame: Frame, line: ShownWay, spot: ShownPoint) -> str:
     """Why a way is faster than its device's roof at one n, in words; "" where it is not."""
-    roof = roofs(frame).get(line.device)
+    roof = roofs_of(frame).get(line.device)
     if roof is None or spot.step is None:
         return ""
     in_caches = frame.facts["evict"] == 0  # between two calls
-    return roof.above(spot.percent, spot.intensity, spot.moved * spot.step.median if in_caches else nan)
+    return roof.why_above(spot.percent, spot.intensity, spot.moved * spot.step.median if in_caches else nan)
 
 
-def crossing_of(frame: Frame, slow: str, fast: str, transfer: bool = False) -> Crossing | None:
-    """From which n on the way `fast` is faster than `slow`; None if fewer than two n are common to both."""
-    drawn = lines(frame)
-    of_slow, of_fast = drawn[slow].series(transfer), drawn[fast].series(transfer)
-    return crossing(of_slow, of_fast) if len(set(of_slow) & set(of_fast)) > 1 else None
-
-
-def tried(frame: Frame) -> dict[str, Any] | None:
+def trap_result(frame: Frame) -> dict[str, Any] | None:
     """What the last trap's programs saw: {"name", "wrong", "right"}, numbers by key or a sentence; None if none ran."""
     return json.loads(frame.notes["trap"]) if "trap" in frame.notes else None
 
@@ -191,12 +183,12 @@ def _notes(lab: Crossover) -> dict[str, str]:
         "doing": lab.progress.doing, "workload": plan.workload.name, "dtype": plan.dtype,
         "tolerance": f"{case.tolerance:g}", "settings": json.dumps(dict(case.settings)),
     }  # fmt: skip
-    if lab.tried:
-        notes["trap"] = lab.tried
+    if lab.trap_result:
+        notes["trap"] = lab.trap_result
     return notes
 
 
-def _kept_row(lab: Crossover, point: Point) -> list[float]:
+def _cached_row(lab: Crossover, point: Point) -> list[float]:
     """Worked out again when something of it changed: a frame must not take long beside what is being timed."""
     mark = point.status, len(point.samples), len(point.transfers), len(lab.roofs)
     key = point.way.name, point.n

@@ -8,14 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from compute.frames import Frame
-from compute.labs.crossover import picture
 from compute.labs.crossover.picture import WORST, ShownStatus
 from compute.labs.crossover.workload import workload, workloads
 from compute.measure import records
 from compute.measure.statistics import Spread
-
-HERE = "this machine"
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,9 @@ def curves(of: str, folder: Path | None = None) -> list[RecordedCurve]:
     return [curve for curve in library(folder) if curve.workload == workload(of).name]
 
 
-def alike(of: str, dtype: str, settings: Mapping[str, Any], evict: bool, sizes: tuple[int, int]) -> list[RecordedCurve]:
+def comparable_curves(
+    of: str, dtype: str, settings: Mapping[str, Any], evict: bool, sizes: tuple[int, int]
+) -> list[RecordedCurve]:
     """Those of the workload called `of` that may stand beside such a sweep, cut to n from sizes[0] to sizes[1]."""
     least, most = sizes
     found = [c for c in curves(of) if (c.dtype, dict(c.settings), c.evict) == (dtype, dict(settings), evict)]
@@ -69,20 +67,6 @@ def library(folder: Path | None = None) -> list[RecordedCurve]:
         settings = tuple(sorted(curve.settings.items()))
         newest.setdefault((curve.machine, curve.workload, curve.way, curve.dtype, settings, curve.evict), curve)
     return sorted(newest.values(), key=lambda curve: curve.run, reverse=True)
-
-
-def live(frame: Frame) -> list[RecordedCurve]:
-    """What a frame of the lab shows, in the same form."""
-    of = workload(frame.notes["workload"])
-    return [
-        RecordedCurve(
-            HERE, "now", of.name, line.way, line.label, frame.notes["dtype"], picture.settings(frame),
-            frame.facts["evict"] > 0, line.series(), line.status,
-            frozenset(point.n for point in line.points if point.noisy),
-            {point.n: point.reason for point in line.points if point.reason},
-        )
-        for line in picture.lines(frame).values()
-    ]  # fmt: skip
 
 
 @cache

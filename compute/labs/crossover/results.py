@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from compute.labs.crossover.finding import TimeCurve, compared, sides
+from compute.labs.crossover.finding import TimeCurve, compare, sides
 from compute.labs.crossover.plan import Point, SweepPlan
 from compute.labs.crossover.roofline import Roof, roofline_point
 from compute.labs.crossover.sweep import Sweep
@@ -85,7 +85,7 @@ def rows(sweep: Sweep, roofs: Mapping[str, Roof], reason: str = "") -> Iterator[
         yield from with_speed_ups([_row(point, case, roofs, reason) for point in points if point.status != "missing"])
 
 
-def absent(sweep: Sweep) -> Iterator[Row]:
+def missing_rows(sweep: Sweep) -> Iterator[Row]:
     """A row for each library that is missing."""
     reasons = {p.way.backend.name: p.reason for p in sweep.points.values() if p.status == "missing"}
     for name, reason in reasons.items():
@@ -106,7 +106,7 @@ def results_of(snapshot: Mapping[str, Any]) -> Results:
     )  # fmt: skip
     sweep.restore(snapshot)
     roofs = {kind: Roof(kind, *values) for kind, values in snapshot["roofs"].items()}
-    return Results([*absent(sweep), *rows(sweep, roofs)])
+    return Results([*missing_rows(sweep), *rows(sweep, roofs)])
 
 
 def _row(point: Point, case: BenchCase, roofs: Mapping[str, Roof], reason: str) -> Row:
@@ -146,7 +146,7 @@ def _rates(point: Point, case: BenchCase, roof: Roof | None) -> dict[str, Any]:
 # -- on the terminal
 
 
-def show(results: Results, console: Console) -> None:
+def show_tables(results: Results, console: Console) -> None:
     """A table for each workload, type and choice of settings."""
     timed = [row for row in results.rows if row.case is not None]
     for group in dict.fromkeys(row.case.group for row in timed):
@@ -185,9 +185,9 @@ def _cell(row: Row) -> str:
 
 def _notes(rows: Sequence[Row]) -> Iterator[Text]:
     """Where the best ways of host and GPU cross, and why there is no time where there is none."""
-    found = compared(*sides(_curves(rows)))
+    found = compare(*sides(_curves(rows)))
     if found.crossing is not None:
-        yield Text(f"{found.words} ({found.doubt()})")
+        yield Text(f"{found.sentence} ({found.uncertainty()})")
     for status, style in (("disagrees", "bold red"), ("failed", "red"), ("skipped", "dim")):
         for way in dict.fromkeys(row.extra["way"] for row in rows if row.status == status):
             first = next(row for row in rows if row.status == status and row.extra["way"] == way)

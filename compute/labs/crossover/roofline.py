@@ -43,7 +43,7 @@ class Roof:
         """Of the device, smallest first, as far as they are known."""
         return host_caches() if self.device == "host" else gpu_caches(self.l2)
 
-    def above(self, percent: float, intensity: float, moved: float) -> str:
+    def why_above(self, percent: float, intensity: float, moved: float) -> str:
         """Why a dot lies above this roof; "" if it does not. moved: bytes a call, nan if no cache may hold them."""
         by_memory = intensity < self.ridge
         return why_above_roof(percent, moved if by_memory else nan, self.caches)
@@ -66,7 +66,7 @@ def roof_of(device: Device, dtype: str) -> Roof:
     return Roof(device.name, dtype, copy_bandwidth(device).roof, flops, l2)
 
 
-def curves(roofs: Mapping[str, Roof], intensities: Iterable[float]) -> dict[str, Curve]:
+def roof_curves(roofs: Mapping[str, Roof], intensities: Iterable[float]) -> dict[str, Curve]:
     """Operations a second over operations a byte, "roof <kind>" for each of `roofs`, which are by kind of device.
 
     Each reaches beyond its ridge and the `intensities` that were measured.
@@ -89,7 +89,7 @@ class RoofPart(NamedTuple):
     measure: Callable[[], object]
 
 
-def parts_of_roof(device: Device, dtype: str) -> tuple[RoofPart, ...]:
+def roof_parts(device: Device, dtype: str) -> tuple[RoofPart, ...]:
     """What `roof_of` measures, piece by piece: each takes up to two seconds, once a process."""
     return (
         RoofPart("copy bandwidth", lambda: copy_bandwidth(device)),

@@ -19,12 +19,10 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from compute.devices import Host
-from compute.labs.crossover.crossing import Crossing, crossing
 from compute.labs.crossover.plan import Point, SweepPlan
 from compute.labs.crossover.runner import WorkloadRunner
 from compute.labs.crossover.workload import Case, Way
 from compute.measure.sampling import LEAST_SAMPLES, MOST_SAMPLES, move_to_a_quiet_core, steps_for
-from compute.measure.statistics import Spread
 from compute.measure.timing import Sample, Timing, take_sample
 
 SAMPLE_SECONDS = 0.01  # length that a sample aims at: a bar that moves, and 1e4 ticks of the clock
@@ -69,7 +67,7 @@ class Checks:
         sizes = sorted({n for _, n in self._points})
         for number, n in enumerate(sizes):
             case = self._plan.case(n)
-            points = [point for (_, m), point in self._points.items() if m == n and self._possible(point, case)]
+            points = [point for (_, m), point in self._points.items() if m == n and self._feasible(point, case)]
             if points:
                 yield from self._check(points, case, number / len(sizes))
         self._spread_disagreement()
@@ -109,7 +107,7 @@ class Checks:
             reason = f"differs by {found.difference:.1e}; the tolerance is {case.tolerance:.0e}"
             point.refuse("disagrees", reason)
 
-    def _possible(self, point: Point, case: Case) -> bool:
+    def _feasible(self, point: Point, case: Case) -> bool:
         """Whether the way is here, and neither time nor memory forbids this n; the point says why not."""
         if point.status == "waiting":
             try:
@@ -224,24 +222,6 @@ class Sweep:
             yield progress
             self._start += self._clock() - left
 
-    def series(self, way: str, transfer: bool = False) -> dict[int, Spread]:
-        """Seconds a call by n, right results only; with the median transfer added if that is asked for.
-
-        Raises ValueError if transfers are asked for and were not measured.
-        """
-        if transfer and not self.plan.split:
-            raise ValueError("transfers were not measured: the plan's split is False")
-        found = {}
-        for point in (point for (name, _), point in self.points.items() if name == way):
-            if point.measurement:
-                step, extra = point.measurement.step, point.transfer.median if transfer else 0.0
-                found[point.n] = Spread(step.median + extra, step.q1 + extra, step.q3 + extra, step.n)
-        return found
-
-    def crossing(self, slow: str, fast: str, transfer: bool = False) -> Crossing:
-        """From which n on the way `fast` is faster than `slow`; ValueError if fewer than two n are common to both."""
-        return crossing(self.series(slow, transfer), self.series(fast, transfer))
-
     def snapshot(self) -> dict[str, Any]:
         """Return {"points": what is known of each, as plain values}."""
         return {"points": {key: point.snapshot() for key, point in self.points.items()}}
@@ -256,19 +236,19 @@ class Sweep:
 
     def _sample(self) -> Iterator[SweepProgress]:
         """Rounds over what is right: the first ROUNDS of them whole, further ones until the budget is over."""
-        points = self._right()
+        points = self._agreeing()
         for number in range(1 + MOST_SAMPLES):
             for visited, (point, inputs) in enumerate(self._round()):
                 late = self._clock() - self._start > self.plan.budget
                 if late and number >= ROUNDS:
                     return
                 for _ in self._visit(point, inputs):
-                    yield SweepProgress(self._part(number + visited / len(points)), _timing(point), point, number)
-            if all(point.finished for point in self._right()):
+                    yield SweepProgress(self._part_done(number + visited / len(points)), _timing(point), point, number)
+            if all(point.finished for point in self._agreeing()):
                 return
-            yield SweepProgress(self._part(number + 1), "between two rounds", None, number + 1)
+            yield SweepProgress(self._part_done(number + 1), "between two rounds", None, number + 1)
 
-    def _part(self, rounds: float) -> float:
+    def _part_done(self, rounds: float) -> float:
         """Of the whole, after so many rounds."""
         part = min(1.0, (self._clock() - self._start) / self.plan.budget)
         return CHECKS + (1 - CHECKS) * part * min(1.0, rounds / ROUNDS)
@@ -279,13 +259,13 @@ class Sweep:
         All of them, finished or not: ways that are compared are sampled in the same spells of the machine, and none
         ends at its first few samples that happen to be alike. fresh: only those without a sample.
         """
-        points = [point for point in self._right() if not (fresh and point.samples)]
+        points = [point for point in self._agreeing() if not (fresh and point.samples)]
         for n in self._shuffled(sorted({point.n for point in points if not point.finished})):
             inputs = self.plan.case(n).inputs(self.plan.seed)
             for point in self._shuffled([point for point in points if point.n == n]):
                 yield point, inputs
 
-    def _right(self) -> list[Point]:
+    def _agreeing(self) -> list[Point]:
         return [point for point in self.points.values() if point.status in ("checked", "measured")]
 
     def _shuffled(self, items: list[Any]) -> list[Any]:
@@ -298,7 +278,7 @@ class Sweep:
             move_to_a_quiet_core(self._cores)
             with WorkloadRunner(point.way, self.plan.case(point.n), inputs) as runner:
                 yield
-                steps = self._warm(runner, point)
+                steps = self._warm_up(runner, point)
                 yield
                 if self.plan.evict:
                     runner.evict()
@@ -312,7 +292,7 @@ class Sweep:
         except Exception as error:  # noqa: BLE001 one broken way must not lose the figures of the others
             point.fail(error)
 
-    def _warm(self, runner: WorkloadRunner, point: Point) -> int:
+    def _warm_up(self, runner: WorkloadRunner, point: Point) -> int:
         """Calls that do not count; how many make a sample."""
         runner.time(1)
         if self.plan.evict or point.call_seconds > SAMPLE_SECONDS:

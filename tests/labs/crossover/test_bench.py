@@ -20,7 +20,7 @@ from compute.labs.crossover.workload import Case, Way, workload, workloads
 from compute.measure import records, report
 from compute.measure.case import BenchPlan, Results
 from tests.comparing import NoMeter
-from tests.labs.crossover.test_sweep import A, B, Clock, Scripted, broken, finish, plan
+from tests.labs.crossover.test_sweep import A, B, Clock, Scripted, broken, finish, plan, series
 
 OPTIONS = {"workloads": (), "ways": (), "sizes": (), "limit": ()}
 QUICK = ("--sizes", "10,100", "--ways", "cpu_numpy,cpu_numba", "--budget", "0.4")
@@ -121,7 +121,7 @@ def test_quartiles_hold_what_differs_from_visit_to_visit(monkeypatch):
     monkeypatch.setattr(sweeps, "WorkloadRunner", Moody)
     monkeypatch.setattr(Scripted, "seconds", lambda way, n: 1.0)
     sizes = tuple(range(1000, 1040))
-    once, again = (finish(Sweep(plan(A, sizes=sizes, budget=1e-3), Clock(1.0))).series("cpu_numpy_a") for _ in "ab")
+    once, again = (series(finish(Sweep(plan(A, sizes=sizes, budget=1e-3), Clock(1.0))), "cpu_numpy_a") for _ in "ab")
     overlaps = [once[n].q1 <= again[n].q3 and again[n].q1 <= once[n].q3 for n in sizes]
     assert sum(overlaps) > 2 / 3 * len(sizes)  # with one visit, whose quartiles are equal, it would be none
 

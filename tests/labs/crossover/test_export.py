@@ -17,7 +17,7 @@ from compute.export.render import LiveState
 from compute.export.scene import Scene, SceneError
 from compute.labs.crossover import Crossover, lab, picture, recorded
 from compute.labs.crossover import sweep as sweeps
-from compute.labs.crossover.roofline import Roof, curves
+from compute.labs.crossover.roofline import Roof, roof_curves
 from compute.labs.crossover.workload import Way, workloads
 from compute.measure.statistics import Spread
 from tests.labs.crossover.test_sweep import Scripted
@@ -34,7 +34,7 @@ def scripted(monkeypatch):
     """Times that are given, and a roof of 1 GB/s and 1 GFLOP/s."""
     monkeypatch.setattr(sweeps, "WorkloadRunner", Scripted)
     monkeypatch.setattr(Scripted, "seconds", staticmethod(lambda way, n: TRUTH[way](n)), raising=False)
-    monkeypatch.setattr(lab, "parts_of_roof", lambda device, dtype: ())
+    monkeypatch.setattr(lab, "roof_parts", lambda device, dtype: ())
     monkeypatch.setattr(lab, "roof_of", lambda device, dtype: Roof("host", dtype, 1e9, 1e9))
     monkeypatch.setattr(recorded, "library", lambda folder=None: [])
     return Scripted
@@ -136,7 +136,7 @@ def test_the_best_here_is_compared_with_what_was_recorded_as_on_the_page(done, m
 
 
 def test_a_roof_without_a_rate_of_arithmetic_only_rises():
-    (roof,) = curves({"cuda": Roof("gpu", "float64", 2e12, float("inf"))}, [0.0, float("nan"), 0.5]).values()
+    (roof,) = roof_curves({"cuda": Roof("gpu", "float64", 2e12, float("inf"))}, [0.0, float("nan"), 0.5]).values()
     assert (list(roof.x), list(roof.y), roof.label) == ([0.05, 5.0], [1e11, 1e13], "roof of the GPU")
 
 
@@ -175,7 +175,7 @@ def test_a_sweep_that_had_not_ended_is_shown_and_begins_anew():
         assert (history.steps, history.entries, history.values["least"]) == (0, (), 100)
         assert "measured anew" in history.missing
         again.restore(snapshot)
-        shown = [{name: line.series() for name, line in picture.lines(of.frame()).items()} for of in (made, again)]
+        shown = [{name: line.series() for name, line in picture.ways_of(of.frame()).items()} for of in (made, again)]
         assert shown[0] == shown[1]
         assert sum(map(len, shown[1].values())) == 3
         assert not again.resting

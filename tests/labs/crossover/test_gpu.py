@@ -9,6 +9,7 @@ import pytest
 
 from compute.backends import backend
 from compute.labs.crossover import Crossover, picture
+from compute.labs.crossover.crossing import crossing
 from compute.labs.crossover.plan import SweepPlan
 from compute.labs.crossover.runner import WorkloadRunner
 from compute.labs.crossover.sweep import Sweep
@@ -63,12 +64,12 @@ def test_the_lab_runs_the_host_s_and_the_gpu_s_ways_in_one_process():
     made = Crossover(most=10**5, per_decade=1, budget=3.0, split=True)
     made.run()
     frame = made.frame()
-    drawn = picture.lines(frame)
-    assert {line.device for line in drawn.values()} == {"host", "cuda"} == set(picture.roofs(frame))
+    drawn = picture.ways_of(frame)
+    assert {line.device for line in drawn.values()} == {"host", "cuda"} == set(picture.roofs_of(frame))
     for line in drawn.values():
         assert set(line.series(transfer=True)) == {10, 100, 1000, 10**4, 10**5}, (line.way, line.status, line.reason)
         assert all(isfinite(spot.percent) or line.device == "cuda" for spot in line.points)
-    assert picture.crossing_of(frame, "cpu_numpy", frame.notes["fast"])
+    assert crossing(drawn["cpu_numpy"].series(), drawn[frame.notes["fast"]].series())
     assert " n" in frame.notes["crossing"]
     made.close()
 

@@ -11,8 +11,9 @@ import pytest
 from compute.backends import Backend, backend
 from compute.devices import Host
 from compute.engine import LabClosed, Refused, Supervisor
-from compute.labs.crossover import Crossover, benchmark, lab, picture, recorded, results
+from compute.labs.crossover import Crossover, benchmark, lab, picture, results
 from compute.labs.crossover import sweep as sweeps
+from compute.labs.crossover.crossing import crossing
 from compute.labs.crossover.plan import Point, SweepPlan
 from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.workload import Way, workload
@@ -28,7 +29,7 @@ LITTLE = {"backend": "cpu_numba", "least": 10, "most": 100, "per_decade": 1, "bu
 def no_roofs(monkeypatch):
     """The roofs take seconds and have tests of their own."""
     monkeypatch.setattr(lab, "RoofMeter", NoMeter)
-    monkeypatch.setattr(lab, "parts_of_roof", lambda device, dtype: ())
+    monkeypatch.setattr(lab, "roof_parts", lambda device, dtype: ())
     monkeypatch.setattr(lab, "roof_of", lambda device, dtype: Roof("host", dtype, 1e9, 1e9))
 
 
@@ -65,7 +66,7 @@ def test_a_way_that_disagrees_shows_no_time_anywhere(monkeypatch):
     made = Crossover(workload="square", ways=["cpu_numpy", planted], split=True, **LITTLE)
     made.run()
     frame = made.frame()
-    drawn = picture.lines(frame)
+    drawn = picture.ways_of(frame)
     assert drawn["cpu_numpy"].status in ("measured", "noisy")
     assert drawn[planted].status == "disagrees"
     assert "tolerance is" in drawn[planted].reason
@@ -75,9 +76,6 @@ def test_a_way_that_disagrees_shows_no_time_anywhere(monkeypatch):
         assert spot.difference > 0.01
         times = (spot.launch, spot.transfer, spot.flops, spot.moved, spot.percent)
         assert all(isnan(number) for number in times)
-    assert picture.crossing_of(frame, "cpu_numpy", planted) is None
-    (live,) = (curve for curve in recorded.live(frame) if curve.way == planted)
-    assert (live.series, live.status) == ({}, "disagrees")
     rows = [row for row in results.rows(made.sweep, {}) if row.extra["way"] == planted]
     assert {(row.status, row.measurement, row.speed_up) for row in rows} == {("disagrees", None, None)}
 
@@ -85,12 +83,12 @@ def test_a_way_that_disagrees_shows_no_time_anywhere(monkeypatch):
 def test_a_step_is_one_slice_and_the_curves_fill_in(scripted):
     scripted.seconds = lambda way, n: 1e-6
     made = Crossover(**LITTLE, ways=["cpu_numpy", "cpu_numba"])
-    assert {spot.status for line in picture.lines(made.frame()).values() for spot in line.points} == {"waiting"}
+    assert {spot.status for line in picture.ways_of(made.frame()).values() for spot in line.points} == {"waiting"}
     counts, shown = [0], []
     while not made.resting:
         made.advance()
         counts.append(sum(len(point.samples) for point in made.sweep.points.values()))
-        shown.append(picture.lines(made.frame()))
+        shown.append(picture.ways_of(made.frame()))
         facts = made.frame().facts
         assert facts["finished"] == (facts["progress"] == 1.0) == made.resting
     assert set(itertools.starmap(lambda a, b: b - a, itertools.pairwise(counts))) == {0, 1}
@@ -114,15 +112,16 @@ def test_the_crossing_and_the_roofs_of_a_frame(scripted):
     made = Crossover(backend="cpu_numba", least=100, most=10**6, per_decade=1, ways=["cpu_numpy", "cpu_numba"])
     made.run()
     frame = made.frame()
-    assert picture.crossing_of(frame, "cpu_numpy", "cpu_numba").n == pytest.approx(1e4)
+    slow, fast = (picture.ways_of(frame)[way].series() for way in ("cpu_numpy", "cpu_numba"))
+    assert crossing(slow, fast).n == pytest.approx(1e4)
     assert (frame.notes["slow"], frame.notes["fast"]) == ("cpu_numpy", "cpu_numba")
     assert re.fullmatch("Numba is faster than NumPy from n ≈ 10,00[01] on", frame.notes["crossing"])  # alike at 10 000
-    spot = picture.lines(frame)["cpu_numpy"].points[0]
+    spot = picture.ways_of(frame)["cpu_numpy"].points[0]
     assert spot.moved == pytest.approx(16e9)  # 8 bytes read and 8 written in a nanosecond
     assert spot.intensity == pytest.approx(1 / 16)
     assert spot.percent == pytest.approx(1600)  # of a planted 1 GB/s
-    assert picture.roofs(frame)["host"].bandwidth == 1e9
-    assert picture.lines(frame)["cpu_numpy"].series(transfer=True) == {}  # not asked for, so not known
+    assert picture.roofs_of(frame)["host"].bandwidth == 1e9
+    assert picture.ways_of(frame)["cpu_numpy"].series(transfer=True) == {}  # not asked for, so not known
 
 
 def test_a_new_value_drops_the_sweep_and_gives_its_arrays_back(scripted):
@@ -148,7 +147,7 @@ def test_cancelled_it_rests_and_keeps_what_was_measured(scripted):
     made.act("cancel")
     assert made.resting
     assert Scripted.open == 0
-    assert sum(len(line.series()) for line in picture.lines(made.frame()).values()) == 1
+    assert sum(len(line.series()) for line in picture.ways_of(made.frame()).values()) == 1
     assert (made.frame().notes["doing"], made.frame().facts["finished"]) == ("cancelled", 0.0)
     made.act("reset")
     assert not made.resting
@@ -163,7 +162,7 @@ def test_a_snapshot_is_shown_again_and_makes_a_record():
     again = Crossover(**LITTLE, ways=["cpu_numpy", "cpu_numba"], split=True)
     again.restore(kept)
     assert again.resting
-    series = [{name: line.series(True) for name, line in picture.lines(of.frame()).items()} for of in (made, again)]
+    series = [{name: line.series(True) for name, line in picture.ways_of(of.frame()).items()} for of in (made, again)]
     assert series[0] == series[1] != {}
     again.restore(half)
     assert not again.resting
@@ -210,7 +209,7 @@ def test_it_lives_with_the_gpu_if_there_is_one(monkeypatch):
     monkeypatch.undo()
     on_host = Crossover(**LITTLE, ways=["cpu_numpy", "gpu_cupy"])
     on_host.run()
-    assert picture.lines(on_host.frame())["gpu_cupy"].status == "missing"
+    assert picture.ways_of(on_host.frame())["gpu_cupy"].status == "missing"
     reason = lab.GpuWayOnHost("add_one", here, "").missing
     assert reason == "this lab is open on the host; open it with a GPU's backend"
 
@@ -265,14 +264,14 @@ def test_it_lives_in_an_engine_beside_another_lab():
         client.handle.run()
         last = client.wait_frame(lambda frame: frame.facts["finished"] == 1.0, 90)  # the roofs may compile
         assert len(other.frames) > before
-        drawn = picture.lines(last)
+        drawn = picture.ways_of(last)
         assert {way.name for way in workload("square").ways() if not way.missing} == set(drawn)
         assert all(set(line.series()) == {10, 100} for line in drawn.values())
         client.handle.act("try_trap", which="complex_power")
-        seen = client.wait_frame(lambda frame: picture.tried(frame) is not None)
-        assert picture.tried(seen)["name"] == "complex_power"
-        assert set(picture.tried(seen)) == {"name", "wrong", "right"}
-        assert {name: line.series() for name, line in picture.lines(seen).items()} == {
+        seen = client.wait_frame(lambda frame: picture.trap_result(frame) is not None)
+        assert picture.trap_result(seen)["name"] == "complex_power"
+        assert set(picture.trap_result(seen)) == {"name", "wrong", "right"}
+        assert {name: line.series() for name, line in picture.ways_of(seen).items()} == {
             name: line.series() for name, line in drawn.items()
         }
         client.handle.update(ways=["gpu_magic"])

@@ -62,6 +62,11 @@ def finish(sweep):
     return sweep
 
 
+def series(sweep, way):
+    """Seconds a call by n, right results only."""
+    return {n: p.measurement.step for (name, n), p in sweep.points.items() if name == way and p.measurement}
+
+
 def test_a_way_that_disagrees_at_one_n_has_no_time_at_any():
     right = workload("add_one").way("cpu_numpy")
     sweep = finish(Sweep(plan(planted("wrong", add_two_at_last), right)))
@@ -69,10 +74,8 @@ def test_a_way_that_disagrees_at_one_n_has_no_time_at_any():
     assert [point.status for point in wrong] == ["disagrees"] * 3
     assert "at n = 100 it differs by" in wrong[0].reason
     assert all(not point.timings and point.measurement is None for point in wrong)
-    assert sweep.series("cpu_numpy_wrong") == {}
-    assert list(sweep.series("cpu_numpy")) == [10, 100, 1000]
-    with pytest.raises(ValueError, match="two n"):
-        sweep.crossing("cpu_numpy", "cpu_numpy_wrong")
+    assert series(sweep, "cpu_numpy_wrong") == {}
+    assert list(series(sweep, "cpu_numpy")) == [10, 100, 1000]
 
 
 def test_a_way_that_raises_is_reported_and_loses_nobody_else_s_time():
@@ -118,8 +121,6 @@ def test_real_ways_are_measured_with_first_call_launch_and_transfer():
         assert point.transfer.median == 0
         assert len(point.transfers) == TRANSFERS
         assert point.launch.n == measured.step.n
-    with_transfer = sweep.series("cpu_numpy", transfer=True)
-    assert with_transfer[10].median == sweep.series("cpu_numpy")[10].median
 
 
 def test_evicting_times_one_call_at_a_time(monkeypatch):
@@ -241,9 +242,9 @@ def test_times_may_come_before_others_are_checked_but_not_before_their_own_way_i
 def test_a_way_that_disagrees_at_the_largest_n_is_not_timed_early():
     slow = Planted("add_one", Extra("cpu_magic", "host", Host, (), "Magic", "magic"), "", lambda a: a.__iadd__(1))
     sweep = finish(Sweep(plan(planted("wrong", add_two_at_last), slow, early=True)))
-    assert sweep.series("cpu_numpy_wrong") == {}
+    assert series(sweep, "cpu_numpy_wrong") == {}
     assert not any(point.samples for (name, _), point in sweep.points.items() if name == "cpu_numpy_wrong")
-    assert list(sweep.series("cpu_magic")) == [10, 100, 1000]
+    assert list(series(sweep, "cpu_magic")) == [10, 100, 1000]
 
 
 def test_calls_that_would_take_too_long_are_skipped_with_the_reason(scripted):
@@ -288,19 +289,6 @@ def test_closing_it_gives_the_arrays_back_and_keeps_what_was_measured(scripted):
     assert scripted.open == 0
     assert sum(len(point.timings) for point in sweep.points.values()) == 1
     assert sum(point.measurement is not None for point in sweep.points.values()) == 1
-
-
-def test_the_crossing_of_a_sweep(scripted):
-    scripted.seconds = lambda way, n: 1e-9 * n if way == "cpu_numpy_a" else 1e-7 * n**0.5
-    sizes = (100, 1000, 10**4, 10**5, 10**6)
-    sweep = finish(Sweep(plan(A, B, sizes=sizes, budget=1000), Clock(1e-3)))
-    assert sweep.crossing("cpu_numpy_a", "cpu_numpy_b").n == pytest.approx(1e4)
-
-
-def test_transfers_that_were_not_measured_are_not_added():
-    sweep = finish(Sweep(plan(workload("add_one").way("cpu_numpy"))))
-    with pytest.raises(ValueError, match="split is False"):
-        sweep.series("cpu_numpy", transfer=True)
 
 
 class Remote(Host):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.labs.crossover.findings import finding_html, sentence_html
 from compute.labs.crossover import panels
-from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compared, sides
+from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compare, sides
 from compute.labs.crossover.workload import workload
 from compute.measure.statistics import Spread
 
@@ -128,11 +128,11 @@ def check(said, lines, slow_lines, fast_lines, rivals):
 def test_the_sentence_agrees_with_the_points(lines):
     """Best against best: the pair is the fastest of each at the largest n that one of each side was measured at."""
     cpu, gpu = candidates(lines, "cpu"), candidates(lines, "gpu")
-    found = compared(*sides(lines))
+    found = compare(*sides(lines))
     if cpu and not gpu:
-        check(found.words, lines, cpu, cpu, []) if found.n else None
+        check(found.sentence, lines, cpu, cpu, []) if found.n else None
         return
-    check(found.words, lines, cpu, gpu, cpu) if cpu and gpu else None
+    check(found.sentence, lines, cpu, gpu, cpu) if cpu and gpu else None
     if not found.n:
         return
     most = max(n for a in cpu for b in gpu for n in set(a.series) & set(b.series))
@@ -147,25 +147,25 @@ def test_the_sentence_agrees_with_the_points(lines):
 @given(plots(), st.data())
 def test_a_chosen_pair_is_the_pair_that_is_named(lines, data):
     slow, fast = (data.draw(st.sampled_from(lines)) for _ in range(2))
-    found = compared(*sides(lines, slow.key, fast.key))
+    found = compare(*sides(lines, slow.key, fast.key))
     if found.n:
-        check(found.words, lines, [slow], [fast], [])
+        check(found.sentence, lines, [slow], [fast], [])
         assert found.slow.lines + found.fast.lines == (slow, fast)
 
 
 @settings(max_examples=300, deadline=None)
 @given(plots())
 def test_page_and_drawing_say_the_same_and_mark_it_where_both_were_measured(lines):
-    found = compared(*sides(lines))
+    found = compare(*sides(lines))
     plain = html.unescape(re.sub(r"<[^>]+>", "", finding_html(found)))
-    assert plain == re.sub(r"(?<=\d),(?=\d)", "\u202f", found.words)  # thousands apart, as everywhere on the page
+    assert plain == re.sub(r"(?<=\d),(?=\d)", "\u202f", found.sentence)  # thousands apart, as everywhere on the page
     marks = panels._crossing(found)
     assert len(marks) == (found.crossing is not None and found.crossing.n is not None)
     for mark in marks:
         common = set(found.slow.series) & set(found.fast.series)
         edges = [min(common), mark.low, mark.x, mark.high, max(common)]
         assert all(left <= right * (1 + 1e-9) for left, right in pairwise(edges))
-        assert mark.label == found.words
+        assert mark.label == found.sentence
 
 
 # -- what was seen
@@ -183,9 +183,9 @@ def seen():
 
 def test_what_was_said_beside_a_plot_that_contradicted_it():
     """It said "from n ≈ 20 000 on", where NumPy's curve drawn on into Numba's is crossed; the two named never cross."""
-    found = compared(*sides(seen()))
+    found = compare(*sides(seen()))
     said = "CuPy, kernel (recorded) is faster than Numba at every n of both"
-    assert found.words == f"{said}; at n = 10,000 NumPy is faster still"
+    assert found.sentence == f"{said}; at n = 10,000 NumPy is faster still"
     assert panels._crossing(found) == []
     assert found.place == "CuPy, kernel was recorded on NVIDIA H200, 2026-11-21"
 
@@ -193,27 +193,27 @@ def test_what_was_said_beside_a_plot_that_contradicted_it():
 def test_nothing_is_said_of_an_n_beyond_what_both_measured():
     numpy_ = curve("cpu_numpy", {n: 2e-10 * n for n in (100, 1000, 10_000)})
     cupy = curve("gpu_cupy", dict.fromkeys([100, 1000, 10_000, 10**5, 10**6], 1e-5))
-    found = compared(*sides([numpy_, cupy]))
-    assert found.words == "CuPy is slower than NumPy at every n of both"
-    assert found.doubt() == "both measured from n = 100 to 10,000"
+    found = compare(*sides([numpy_, cupy]))
+    assert found.sentence == "CuPy is slower than NumPy at every n of both"
+    assert found.uncertainty() == "both measured from n = 100 to 10,000"
     assert (found.n, found.ratio.ratio) == (10_000, pytest.approx(0.2))
 
 
 def test_one_common_n_is_told_as_such():
-    found = compared(*sides([curve("cpu_numpy", {10: 1.0, 100: 1.0}), curve("gpu_cupy", {100: 0.5, 1000: 0.5})]))
-    assert found.words == "CuPy is faster than NumPy at n = 100, the only one of both"
-    assert found.doubt() == ""
+    found = compare(*sides([curve("cpu_numpy", {10: 1.0, 100: 1.0}), curve("gpu_cupy", {100: 0.5, 1000: 0.5})]))
+    assert found.sentence == "CuPy is faster than NumPy at n = 100, the only one of both"
+    assert found.uncertainty() == ""
 
 
 def test_the_page_writes_this_sentence_above_the_plot():
     values = {"workload": "add_one", "dtype": "float64", "settings": {}, "least": 10, "most": 10**6, "budget": 1.0}
-    model = SimpleNamespace(finding=compared(*sides(seen())), workload=ADD, frame=None, lines=seen(), cited=[],
+    model = SimpleNamespace(finding=compare(*sides(seen())), workload=ADD, frame=None, lines=seen(), cited=[],
                             session=SimpleNamespace(values=values), sizes=(10, 10**6), measured={},
-                            recorded_otherwise=[])  # fmt: skip
+                            recorded_dtypes=[])  # fmt: skip
     said = html.unescape(re.sub(r"<[^>]+>", "", sentence_html(model, running=False)))
     assert said.startswith("CuPy, kernel (recorded) is faster than Numba at every n of both; at n = 10\u202f000 NumPy")
     assert "both measured from n = 100 to 100\u202f000" in said
 
 
 def test_the_names_of_the_best_say_what_is_missing():
-    assert compared(*sides([])).words == f"{BEST_GPU} and {BEST_CPU}: no n at which both were measured"
+    assert compare(*sides([])).sentence == f"{BEST_GPU} and {BEST_CPU}: no n at which both were measured"

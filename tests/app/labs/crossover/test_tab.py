@@ -20,16 +20,16 @@ from app.labs.crossover.findings import finding_html, sentence_html, verdicts
 from app.labs.crossover.labels import count, duration, rate, way_styles
 from app.labs.crossover.programs import highlighted, trap_result
 from app.labs.crossover.readout import SavedSweep, _headline, as_csv, as_json, as_pyperf, as_trace
-from app.labs.crossover.roofline import shares
+from app.labs.crossover.roofline import shares_html
 from app.labs.crossover.sweep_view_model import SweepViewModel
-from app.labs.crossover.time_parts import SizeChoice, parts, split
+from app.labs.crossover.time_parts import SizeChoice, time_parts, time_parts_html
 from app.labs.crossover.time_plot import TimePlotContent, cited_columns, line_columns, point_columns, quartile_columns
 from app.labs.crossover.way_list import list_items, state
 from app.theme import LIGHT
 from compute.labs.crossover import Crossover, roofline
 from compute.labs.crossover.claims import Conclusion
-from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compared, sides
-from compute.labs.crossover.picture import ShownPoint, ShownWay, above
+from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compare, sides
+from compute.labs.crossover.picture import ShownPoint, ShownWay, why_above_roof
 from compute.labs.crossover.trap import traps
 from compute.labs.crossover.workload import Cited, Way, workload, workloads
 from compute.measure import records
@@ -59,39 +59,39 @@ FLAT = line(CUPY, {10: 3e-6, 100: 3e-6, 1000: 3e-6, 10_000: 3e-6})
 
 def test_the_best_of_a_device_is_the_fastest_at_the_largest_n():
     slow, fast = sides([SLOW_START, line(NUMPY, {10: 1e-7, 100: 1e-6, 1000: 1e-5, 10_000: 2e-4}), FLAT])
-    found = compared(slow, fast)
+    found = compare(slow, fast)
     assert found.crossing is not None
     assert found.crossing.always  # against Numba, which is never faster than 10 µs
     assert (found.n, found.ratio.ratio) == (10_000, pytest.approx(100 / 3))
     assert (
         plain(finding_html(found)) == "CuPy is faster than Numba at every n of both; at n = 100 NumPy is faster still"
     )
-    found = compared(*sides([line(NUMBA, {10: 1e-5, 10_000: 2e-4}), PROPORTIONAL, FLAT]))
+    found = compare(*sides([line(NUMBA, {10: 1e-5, 10_000: 2e-4}), PROPORTIONAL, FLAT]))
     assert found.crossing.n == pytest.approx(300)  # 1e-8 n = 3e-6
     assert plain(finding_html(found)) == "CuPy is faster than NumPy from n ≈ 300 on"
     # 300 (0.9 / 1.1)^±1, to two figures
-    assert found.doubt(count) == "by the quartiles 250 to 370; both measured from n = 10 to 10\u202f000"
+    assert found.uncertainty(count) == "by the quartiles 250 to 370; both measured from n = 10 to 10\u202f000"
 
 
 def test_a_recorded_curve_stands_in_where_the_gpu_is_missing_and_says_so():
     recorded = line(CUPY, {10: 3e-6, 1000: 3e-6}, machine="NVIDIA H200", date="2026-11-21")
     older = line(CUPY, {10: 1.0, 1000: 1.0}, machine="NVIDIA A40", date="2025-01-01")
-    found = compared(*sides([PROPORTIONAL, older, recorded]))
+    found = compare(*sides([PROPORTIONAL, older, recorded]))
     assert found.fast.lines == (recorded,)
     assert found.names == ("CuPy (recorded)", "NumPy")
     assert found.place == "CuPy was recorded on NVIDIA H200, 2026-11-21"
-    live = compared(*sides([PROPORTIONAL, FLAT, recorded]))
+    live = compare(*sides([PROPORTIONAL, FLAT, recorded]))
     assert live.fast.lines == (FLAT,)  # what is measured here goes first
     assert live.place == ""
-    assert compared(*sides([PROPORTIONAL, recorded], BEST_CPU, recorded.key)).fast.lines == (recorded,)
+    assert compare(*sides([PROPORTIONAL, recorded], BEST_CPU, recorded.key)).fast.lines == (recorded,)
 
 
 def test_without_a_gpu_the_fastest_on_the_host_stands_against_the_slowest():
     quick = line(NUMBA, {10: 1e-6, 100: 1e-7})
-    found = compared(*sides([PROPORTIONAL, quick]))
+    found = compare(*sides([PROPORTIONAL, quick]))
     assert found.names == ("Numba", "NumPy")
-    assert compared(*sides([])).n == 0
-    assert compared(*sides([PROPORTIONAL], "cpu_numpy", BEST_GPU)).ratio is None
+    assert compare(*sides([])).n == 0
+    assert compare(*sides([PROPORTIONAL], "cpu_numpy", BEST_GPU)).ratio is None
 
 
 def test_full_marks_are_measured_hollow_ones_recorded_and_pale_ones_noisy():
@@ -131,7 +131,7 @@ def test_a_way_that_disagrees_has_no_line_and_says_so():
     assert "<span title='too slow'>NumPy skipped at n = 1\u202f000</span>" in said
     assert state(model.measured["cpu_numba"]) == ("disagrees", "bad", "differs by 1e-3 <&")
     assert state(model.measured["cpu_numpy"])[0] == "100\u202fµs"
-    assert "Numba" not in "".join(point_columns(model.picture(), LIGHT)["name"])
+    assert "Numba" not in "".join(point_columns(model.time_plot_content(), LIGHT)["name"])
 
 
 def test_every_program_is_shown_character_for_character():
@@ -162,13 +162,13 @@ def test_a_reason_and_an_install_line_stand_once_for_all_ways_of_a_library():
 
 def test_the_parts_of_a_time_add_up_to_it():
     spot = ShownPoint(10, "measured", "", 0.0, 1.0, spread(1e-3), launch=2e-4, transfer=5e-3)
-    assert parts(spot, "cuda") == pytest.approx((2e-4, 8e-4, 5e-3))
-    assert parts(spot, "host") == pytest.approx((0.0, 1e-3, 5e-3))
+    assert time_parts(spot, "cuda") == pytest.approx((2e-4, 8e-4, 5e-3))
+    assert time_parts(spot, "host") == pytest.approx((0.0, 1e-3, 5e-3))
     late = ShownPoint(10, "measured", "", 0.0, 1.0, spread(1e-5), launch=2e-5)
-    assert parts(late, "cuda") == pytest.approx((1e-5, 0.0, 0.0))  # the host launches while the device waits
-    shown = split([ShownWay("a", "<A>", "cuda", (spot,))], 10, transfers=True)
+    assert time_parts(late, "cuda") == pytest.approx((1e-5, 0.0, 0.0))  # the host launches while the device waits
+    shown = time_parts_html([ShownWay("a", "<A>", "cuda", (spot,))], 10, transfers=True)
     assert "&lt;A&gt;" in shown
-    assert "press Run" in split([], 10, transfers=True)
+    assert "press Run" in time_parts_html([], 10, transfers=True)
 
 
 def test_what_a_trap_saw_is_said_in_every_case():
@@ -248,23 +248,23 @@ def test_a_way_above_the_roof_has_the_reason_in_its_row(monkeypatch):
         1000, "measured", "", 0.0, 1.0, spread(1e-6), intensity=1 / 16, flops=1e9, moved=16e9, percent=160.0
     )
     numpy_ = ShownWay("cpu_numpy", "NumPy", "host", (fast,))
-    why = partial(above, frame)
-    assert "160 %</td><td class='why'>in cache: 16 kB fit the L1 of 64 kB</td>" in shares([numpy_], 1000, why)
+    why = partial(why_above_roof, frame)
+    assert "160 %</td><td class='why'>in cache: 16 kB fit the L1 of 64 kB</td>" in shares_html([numpy_], 1000, why)
     facts["evict"] = 1.0  # whose caches are emptied before each call
-    assert DISTURBED in shares([numpy_], 1000, why)
+    assert DISTURBED in shares_html([numpy_], 1000, why)
     slow = replace(fast, percent=60.0)
-    assert "60 %</td><td class='why'></td>" in shares([replace(numpy_, points=(slow,))], 1000, why)
+    assert "60 %</td><td class='why'></td>" in shares_html([replace(numpy_, points=(slow,))], 1000, why)
 
 
 def test_a_way_that_loses_is_said_to_be_slower_and_why():
     """Numba takes 10 µs at any n up to 1000: what a call costs by itself."""
     quick = line(NUMPY, {10: 1e-7, 100: 1e-6, 1000: 1e-5 / 2.6})
-    found = compared(*sides([SLOW_START, quick], "cpu_numpy", "cpu_numba"))
+    found = compare(*sides([SLOW_START, quick], "cpu_numpy", "cpu_numba"))
     shown = _headline(found)
     assert "<b class='slower'>2.60×<small> slower</small></b><span>Numba than NumPy</span>" in shown
     assert "<p>a call by itself dominates: n = 100 takes it almost as long</p>" in shown
     assert plain(finding_html(found)) == "Numba is slower than NumPy at every n of both"
-    grown = compared(*sides([line(NUMBA, {10: 1e-6, 1000: 1e-4}), PROPORTIONAL], "cpu_numpy", "cpu_numba"))
-    assert (grown.ratio.ratio < 1, grown.why()) == (True, "")
-    flat = compared(*sides([line(NUMPY, {10: 1e-7, 1000: 1e-6}), FLAT]))
-    assert flat.why() == "launching dominates: n = 100 takes it almost as long"
+    grown = compare(*sides([line(NUMBA, {10: 1e-6, 1000: 1e-4}), PROPORTIONAL], "cpu_numpy", "cpu_numba"))
+    assert (grown.ratio.ratio < 1, grown.reason_slower()) == (True, "")
+    flat = compare(*sides([line(NUMPY, {10: 1e-7, 1000: 1e-6}), FLAT]))
+    assert flat.reason_slower() == "launching dominates: n = 100 takes it almost as long"
