@@ -15,7 +15,7 @@ import panel_material_ui as pmui
 
 from app.controls import Controls, accordion, column
 from app.labs.crossover.sweep_view_model import RECORDED_SHOWN, SweepViewModel
-from app.labs.crossover.view import VIEWS, CrossoverView
+from app.labs.crossover.view import CrossoverView
 from app.labs.crossover.way_list import WayList, list_items, state
 from app.notices import Notices
 from app.session import Session
@@ -329,7 +329,7 @@ class CrossoverControls(Controls):
         self.keys = {
             " ": sweep.toggle,
             "r": sweep.restart,
-            **{str(i): partial(lab_view.show_view, view) for i, view in enumerate(VIEWS.values(), start=1)},
+            **{str(i): partial(lab_view.show_view, view) for i, view in enumerate(lab_view.views, start=1)},
         }
         self.tick()
 
@@ -339,7 +339,7 @@ class CrossoverControls(Controls):
         self.compare.forget()
         self.lab_view.model.update(self.session.latest)
         self.tick()
-        if self.lab_view.view == "programs":
+        if self.lab_view.shown is self.lab_view.views["Programs"]:
             self.lab_view.programs.show()
         self.session.later(self.lab_view.refresh)
 

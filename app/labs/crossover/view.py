@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import panel as pn
@@ -22,109 +25,140 @@ from compute.labs.crossover import picture
 from compute.labs.crossover.claims import conclusions
 from compute.labs.crossover.trap import Trap
 
-VIEWS = {
-    "Crossover": "time",
-    "Programs": "programs",
-    "Parts of the time": "split",
-    "Roofline": "roofline",
-    "Lesson": "lesson",
-    "Traps": "traps",
-    "What held": "held",
-}
 CHOOSER = {False: 40, True: 52}  # px of the line that chooses the view
-SENTENCE = {"time": {False: 92, True: 136}, "programs": {False: 40, True: 56}}  # px of it in the views that have one
-WITH_PLOT = {"time": 1.0, "programs": 0.42}  # views that show the plot of time against n: part of the height it takes
 REST = 0.2  # seconds after each frame: what draws does not measure
 NARROW = {"& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 12px", "lineHeight": 1.3}}
 
 
+def _nothing(*size: int) -> None:
+    """What a view does that has nothing to do."""
+
+
+@dataclass(frozen=True)
+class Subview:
+    """One of the views that the chooser offers; only what it has of its own is given.
+
+    panel: what it shows, below the plot of time against n if it has that; opened: called when it is chosen; show:
+    writes what is known, after each frame; resize: takes (width, height) px; sentence: px of the sentence above it, by
+    presenter mode; plot: part of the height that the plot takes.
+    """
+
+    panel: Any = None
+    opened: Callable[[], object] = _nothing
+    show: Callable[[], object] = _nothing
+    resize: Callable[[int, int], object] = _nothing
+    sentence: Mapping[bool, int] = field(default_factory=dict)
+    plot: float = 0.0
+
+
 class CrossoverView(LabView):
-    """The views of one session, and their sizes in its window."""
+    """The views of one session, of which one is shown, and their sizes in its window."""
 
     def __init__(self, session: Session, size: Size) -> None:
         super().__init__(session, size)
         self.model = SweepViewModel(session)
-        self.view = "time"
         self.plot = TimePlot(self._tapped)
         self.plot.frames.serve(session)
         self.plot.frames.rest = REST
         self.programs = ProgramsView(self.model)
-        self.split, self.roofline = TimePartsView(self.model), RooflineView(self.model)
+        self.time_parts, self.roofline = TimePartsView(self.model), RooflineView(self.model)
         self.traps = TrapsView(self._run_trap)
         session.on_frame = self._show
         self._build()
 
     def _build(self) -> None:
-        self.chooser = pmui.RadioButtonGroup(
-            options=VIEWS, value=self.view, size="small", margin=(0, 8, 4, 24), sx=NARROW
-        )
-        self.chooser.param.watch(lambda event: self.show_view(event.new), "value")
-        self._sentence = pn.pane.HTML(
-            "", stylesheets=[stylesheet(), SENTENCE_STYLE], margin=0, sizing_mode="stretch_width"
-        )
-        self._pane = pn.pane.Bokeh(self.plot.figure, margin=0)
-        self._verdicts = pn.pane.HTML(
-            "", stylesheets=[stylesheet(), VERDICT_STYLE], margin=0, sizing_mode="stretch_width"
-        )
-        self._claims = pn.Column(self._verdicts, scroll="y-auto", margin=0, sizing_mode="stretch_width")
+        self._sentence = self._html(SENTENCE_STYLE)
+        self._verdicts = self._html(VERDICT_STYLE)
         self._about = pn.pane.Markdown(
             "", stylesheets=[stylesheet(), ABOUT_STYLE], margin=0, sizing_mode="stretch_width"
         )
-        self._lesson = pn.Column(self._about, scroll="y-auto", margin=0, sizing_mode="stretch_width")
-        self._panels: dict[str, Any] = {
-            "programs": self.programs.panel, "split": self.split.panel, "roofline": self.roofline.panel,
-            "lesson": self._lesson, "traps": self.traps.panel, "held": self._claims,
+        claims, lesson = (
+            pn.Column(text, scroll="y-auto", margin=0, sizing_mode="stretch_width")
+            for text in (self._verdicts, self._about)
+        )
+        self.views = {
+            "Crossover": Subview(show=self._show_plot, sentence={False: 92, True: 136}, plot=1.0),
+            "Programs": Subview(
+                self.programs.panel, self.programs.show, self._show_plot, self.programs.resize,
+                sentence={False: 40, True: 56}, plot=0.42,
+            ),
+            "Parts of the time": Subview(
+                self.time_parts.panel, show=self.time_parts.show, resize=self.time_parts.resize
+            ),
+            "Roofline": Subview(self.roofline.panel, show=self._show_roofline, resize=self.roofline.resize),
+            "Lesson": Subview(lesson, show=self._show_lesson, resize=partial(_set_height, lesson)),
+            "Traps": Subview(self.traps.panel, resize=self.traps.resize),
+            "What held": Subview(claims, self._show_verdicts, resize=partial(_set_height, claims)),
         }  # fmt: skip
-        for panel in self._panels.values():
+        self.shown = self.views["Crossover"]
+        self.chooser = pmui.RadioButtonGroup(
+            options=list(self.views), value="Crossover", size="small", margin=(0, 8, 4, 24), sx=NARROW
+        )
+        self.chooser.param.watch(lambda event: self.show_view(event.new), "value")
+        self._pane = pn.pane.Bokeh(self.plot.figure, margin=0)
+        panels = [view.panel for view in self.views.values() if view.panel is not None]
+        for panel in panels:
             panel.visible = False
-        parts = self.chooser, self._sentence, self._pane, *self._panels.values()
+        parts = self.chooser, self._sentence, self._pane, *panels
         self.panel = pn.Column(*parts, margin=(GRID, 0, 0, 0), sizing_mode="stretch_both")
         self.wait_for(self.plot.figure)
         self._write_sentence()
 
+    @staticmethod
+    def _html(style: str) -> pn.pane.HTML:
+        return pn.pane.HTML("", stylesheets=[stylesheet(), style], margin=0, sizing_mode="stretch_width")
+
     # -- which view
 
-    def show_view(self, view: str) -> None:
-        """Show another view."""
-        self.view = view
-        if self.chooser.value != view:
-            self.chooser.value = view
-        if view == "programs":
-            self.programs.show()
-        if view == "held":
-            chosen = self.model.workload.name
-            self._verdicts.object = verdicts(sorted(conclusions(), key=lambda one: one.workload != chosen))
-        self._sentence.visible = view in SENTENCE
-        self._pane.visible = view in WITH_PLOT
-        for name, panel in self._panels.items():
-            panel.visible = name == view
+    def show_view(self, title: str) -> None:
+        """Show another view, by its title."""
+        self.shown = self.views[title]
+        if self.chooser.value != title:
+            self.chooser.value = title
+        self.shown.opened()
+        self._sentence.visible = bool(self.shown.sentence)
+        self._pane.visible = self.shown.plot > 0
+        for view in self.views.values():
+            if view.panel is not None:
+                view.panel.visible = view is self.shown
         self.session.later(lambda: self.resize(*self.size))
         self.session.later(self.refresh)
+
+    def _show_plot(self) -> None:
+        cited = self.shown is self.views["Crossover"]
+        self.plot.show(self.model.time_plot_content(cited))
+
+    def _show_roofline(self) -> None:
+        self.roofline.show(way_styles(self.model.ways))
+
+    def _show_lesson(self) -> None:
+        self._about.object = self.model.workload.about
+
+    def _show_verdicts(self) -> None:
+        """Write what held, the workload that is chosen first."""
+        chosen = self.model.workload.name
+        self._verdicts.object = verdicts(sorted(conclusions(), key=lambda one: one.workload != chosen))
 
     def _tapped(self, key: str) -> None:
         """Show the program of a line that was tapped."""
         self.programs.show_program(key.partition(" @ ")[0])
-        self.show_view("programs")
+        self.show_view("Programs")
 
     # -- sizes
 
     def arrange(self) -> None:
         """Give the view that is shown what the chooser and the sentence leave."""
         width, height = self.size
-        presenter = self.presenter
-        height -= CHOOSER[presenter] + GRID
-        if self.view in WITH_PLOT:
-            self._sentence.height = SENTENCE[self.view][presenter]
+        height -= CHOOSER[self.presenter] + GRID
+        if self.shown.sentence:
+            self._sentence.height = self.shown.sentence[self.presenter]
             height -= self._sentence.height
-            plot = round(WITH_PLOT[self.view] * height)
+        if self.shown.plot:
+            plot = round(self.shown.plot * height)
             self.plot.resize(width, plot)
             self._pane.param.update(width=width, height=plot)
             height -= plot
-        for name, part in (("programs", self.programs), ("split", self.split), ("roofline", self.roofline),
-                           ("traps", self.traps)):  # fmt: skip
-            if name == self.view:
-                part.resize(width, height)  # type: ignore[attr-defined]
-        self._claims.height = self._lesson.height = height
+        self.shown.resize(width, height)
 
     def apply_theme(self) -> None:
         """Colour the plots, and set their type."""
@@ -144,14 +178,7 @@ class CrossoverView(LabView):
         if not self.drawn:
             return
         self._write_sentence()
-        if self.view in WITH_PLOT:
-            self.plot.show(self.model.time_plot_content(cited=self.view == "time"))
-        elif self.view == "split":
-            self.split.show()
-        elif self.view == "roofline":
-            self.roofline.show(way_styles(self.model.ways))
-        elif self.view == "lesson":
-            self._about.object = self.model.workload.about
+        self.shown.show()
         self._show_trap_result()
 
     def tick(self) -> None:
@@ -165,7 +192,7 @@ class CrossoverView(LabView):
         return self.session.playing and not (frame is not None and frame.facts.get("finished") == 1)
 
     def _write_sentence(self) -> None:
-        html = sentence_html(self.model, self.running, brief=self.view != "time")
+        html = sentence_html(self.model, self.running, brief=self.shown is not self.views["Crossover"])
         if html != self._sentence.object:
             self._sentence.object = html
 
@@ -182,3 +209,7 @@ class CrossoverView(LabView):
         result = picture.trap_result(latest) if latest is not None else None
         if result is not None:
             self.traps.show_result(result["name"], result["wrong"], result["right"])
+
+
+def _set_height(panel: pn.Column, width: int, height: int) -> None:
+    panel.height = height

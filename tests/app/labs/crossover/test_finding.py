@@ -137,7 +137,7 @@ def test_the_sentence_agrees_with_the_points(lines):
         return
     most = max(n for a in cpu for b in gpu for n in set(a.series) & set(b.series))
     assert found.n == most
-    slow, fast = only(cpu, found.slow.said), only(gpu, found.fast.said)
+    slow, fast = only(cpu, found.slow.called), only(gpu, found.fast.called)
     assert at(slow, most) == min(at(line, most) for line in cpu if most in line.series)
     assert at(fast, most) == min(at(line, most) for line in gpu if most in line.series)
     assert found.ratio.ratio == at(slow, most) / at(fast, most)
