@@ -124,7 +124,7 @@ def test_a_bench_samples_the_roof_between_its_rounds(monkeypatch):
 
 def test_a_sweep_samples_the_roofs_between_its_rounds(monkeypatch):
     taken = []
-    monkeypatch.setattr(lab, "parts_of_roof", lambda device, dtype: ())
+    monkeypatch.setattr(lab, "roof_parts", lambda device, dtype: ())
 
     class Spy(RoofMeter):
         def sample(self):

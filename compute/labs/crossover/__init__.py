@@ -9,7 +9,6 @@ a backend.
 README.md says what is measured.
 """
 
-from compute.labs.crossover.benchmark import record_of
 from compute.labs.crossover.lab import Crossover
 
 __all__ = ["Crossover"]

@@ -5,7 +5,6 @@ A sweep for each curve, a round of each at a time.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from compute.labs.crossover.plan import SweepPlan
 from compute.labs.crossover.results import BenchCase, rows
 from compute.labs.crossover.roofline import Roof, roof_of
 from compute.labs.crossover.sweep import CHECKS, ROUNDS, Sweep, SweepProgress
-from compute.labs.crossover.workload import DTYPES, Way, Workload, workload, workloads
+from compute.labs.crossover.workload import DTYPES, Way, Workload, error_line, workload, workloads
 from compute.measure.benchmark import Benchmark
 from compute.measure.case import BenchPlan, Option, Results, Row
 from compute.measure.rates import Rate
@@ -177,7 +176,7 @@ class SweepBench:
                     curve.done, curve.rounds = progress.done, progress.rounds
                     self._tell(curve)
         except Exception as error:  # noqa: BLE001 one broken workload must not lose the figures of the others
-            curve.end(" ".join(f"{type(error).__name__}: {error}".split())[:300])
+            curve.end(error_line(error))
         self._measure_roofs(curve)
         if not rounds:
             curve.round_seconds = self._clock() - began

@@ -83,17 +83,12 @@ class Crossover(Lab):
     evict = param.Boolean(default=False, label="Empty the caches", doc="Before each call, which is timed alone.")
     split = param.Boolean(default=False, label="Time transfers", doc="To the device and back, apart.")
     seed = param.Integer(default=0, bounds=(0, 2**31 - 1), label="Seed of the data and of the order")
-    longest = param.Number(
-        default=0.5,
-        bounds=(0.01, 60),
-        label="Longest piece [s]",
-        doc="Larger n are skipped.",
-    )
+    longest = param.Number(default=0.5, bounds=(0.01, 60), label="Longest piece [s]", doc="Larger n are skipped.")
 
     sweep: Sweep
     progress: SweepProgress
     roofs: dict[str, Roof]  # by kind of way: "host", "cuda"
-    tried: str  # what the programs of the last trap saw, as JSON; "" before the first
+    trap_result: str  # what the programs of the last trap saw, as JSON; "" before the first
     elapsed: float  # seconds
     rows: dict[tuple[str, int], tuple[Any, list[float]]]  # what frames were made of
 
@@ -101,7 +96,8 @@ class Crossover(Lab):
         self.roofs, self.trap_result = {}, ""
         self._traps: deque[Trap] = deque()
         self._work: Generator[SweepProgress, None, None] | None = None
-        super().__init__(**{"backend": self.home(), **values})
+        values.setdefault("backend", self.home())
+        super().__init__(**values)
         self.param.watch(self._restart, list(self.SWEEP))
 
     # -- parameters

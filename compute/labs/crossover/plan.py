@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.ecosystems import Extra
-from compute.labs.crossover.workload import Case, Way, Workload
+from compute.labs.crossover.workload import Case, Way, Workload, error_line
 from compute.measure.sampling import MOST_SAMPLES
 from compute.measure.statistics import Measurement, Spread, settled
 from compute.measure.timing import Sample, Timing
@@ -141,7 +141,7 @@ class Point:
 
     def fail(self, error: Exception) -> None:
         """It raised."""
-        self.refuse("failed", " ".join(f"{type(error).__name__}: {error}".split())[:300])
+        self.refuse("failed", error_line(error))
 
     def snapshot(self) -> dict[str, Any]:
         """Return what is known as plain values; samples as (k, 5) float64: began, ended, steps, launch, compute."""

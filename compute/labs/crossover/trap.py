@@ -12,7 +12,7 @@ from typing import Any
 
 from compute.backends import Backend
 from compute.labs.crossover import traps as folders
-from compute.labs.crossover.workload import Program, programs_in, readme
+from compute.labs.crossover.workload import Program, error_line, programs_in, readme
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class TrapProgram(Program):
         try:
             return {key: float(value) for key, value in self.run().items()}
         except Exception as error:  # noqa: BLE001 the other program is to be seen all the same
-            return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            return error_line(error)
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,11 @@ def readme(package: str) -> str:
     return files(package).joinpath("README.md").read_text(encoding="utf-8")
 
 
+def error_line(error: Exception) -> str:
+    """Return the kind and the text of what a program raised, on one line of at most 300 characters."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
 def programs_in(package: str) -> list[tuple[Backend, str]]:
     """Return the (backend, variant) of every program of a package, by file name; other files are left out."""
     names = sorted(module.name for module in iter_modules(import_module(package).__path__))
