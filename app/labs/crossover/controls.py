@@ -7,6 +7,7 @@ shown, and never what is measured.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -288,8 +289,9 @@ class CompareControls:
         widget.param.watch(lambda event: self._set(name, event.new), "value")
 
     def _set(self, name: str, value: Any) -> None:
-        if value is not None and getattr(self._model.choice, name) != value:
-            setattr(self._model.choice, name, value)
+        choice = replace(self._model.choice, **({} if value is None else {name: value}))
+        if choice != self._model.choice:
+            self._model.choice = choice
             self._model.session.later(self._changed)
 
     def forget(self) -> None:

@@ -32,7 +32,7 @@ def append_row(columns: Columns, *values: Any) -> None:
 
 
 class LogPlot:
-    """One figure. A subclass adds glyphs in `_add_glyphs`, puts texts among them into `_texts`, and draws in `_again`.
+    """One figure. A subclass adds glyphs in `_add_glyphs`, puts texts among them into `_texts`, and draws in `_redraw`.
 
     AROUND: px left of and below the plot itself, by whether it is presenter mode; TICK: px of the axes that a power of
     ten needs there.
@@ -62,7 +62,7 @@ class LogPlot:
     def _add_glyphs(self) -> None:
         raise NotImplementedError
 
-    def _again(self) -> None:
+    def _redraw(self) -> None:
         """Draw what is shown once more, after the type, the colours or the size have changed."""
         raise NotImplementedError
 
@@ -74,13 +74,13 @@ class LogPlot:
         left, below = self.AROUND[presenter]
         self.figure.update(min_border_left=left, min_border_bottom=below)
         set_type(self.figure, presenter)
-        self._again()
+        self._redraw()
 
     def resize(self, width: int, height: int) -> None:
         """Take that many px in all."""
         self.figure.update(width=width, height=height)
         self._count_ticks()
-        self._again()
+        self._redraw()
 
     def _count_ticks(self) -> None:
         for window, length, tick in zip((self.x, self.y), self.inner, self.TICK[self._theme[1]], strict=True):

@@ -72,7 +72,7 @@ class RooflinePlot(LogPlot):
         self._texts = [draw.text("x", "y", "text", source=self.names, **type_)]
         self.figure.add_tools(HoverTool(renderers=[dots], tooltips=TIP, point_policy="snap_to_data", visible=False))
 
-    def _again(self) -> None:
+    def _redraw(self) -> None:
         if self._shown is not None:
             (lines, styles, roofs, n), self._shown = self._shown, None
             self.show(lines, styles, roofs, n, self._why)
@@ -172,7 +172,7 @@ class RooflineView:
 
     def __init__(self, model: SweepViewModel) -> None:
         self._model = model
-        self.size = SizeChoice(self._again)
+        self.size = SizeChoice(self._redraw)
         self.plot = RooflinePlot()
         self._styles: Mapping[str, WayStyle] = {}
         self._theme = (False, False)  # dark, presenter
@@ -192,7 +192,7 @@ class RooflineView:
         """The browser has drawn the plot."""
         self.plot.set_theme(*self._theme)
         self.resize(*self._room)
-        self._again()
+        self._redraw()
 
     def resize(self, width: int, height: int) -> None:
         """Take that many px."""
@@ -215,14 +215,14 @@ class RooflineView:
         self._styles = styles
         self.size.offer(self._model.measured_sizes)
         if self._drawn:
-            self._again()
+            self._redraw()
 
     def _why(self, line: picture.ShownWay, spot: picture.ShownPoint) -> str:
         """Why it is faster than the roof; "" where it is not."""
         frame = self._model.frame
         return picture.why_above_roof(frame, line, spot) if frame is not None else ""
 
-    def _again(self) -> None:
+    def _redraw(self) -> None:
         frame, n = self._model.frame, self.size.n
         roofs = picture.roofs_of(frame) if frame is not None else {}
         lines = list(self._model.measured.values())

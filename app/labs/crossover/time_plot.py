@@ -206,7 +206,7 @@ class TimePlot(LogPlot):
         self.band.update(fill_color=scheme["muted"], fill_alpha=0.13, line_color=None)
         super().set_theme(dark, presenter)
 
-    def _again(self) -> None:
+    def _redraw(self) -> None:
         if self._shown is not None:
             picture, self._shown = self._shown, None
             self.show(picture)

@@ -77,8 +77,7 @@ def _way(text: str) -> str:
 
 def _rank(case: BenchCase) -> int:
     """What tutorials drew conclusions from comes first, so that a limit cuts off the rest."""
-    tests = [claim.test for claim in workload(case.workload).claims]
-    return 0 if any(getattr(test, "dtype", "") == case.dtype for test in tests) else 1
+    return 0 if any(claim.test.dtype == case.dtype for claim in workload(case.workload).claims) else 1
 
 
 def _sizes(of: Workload, wanted: Sequence[int], dtype: str) -> tuple[int, ...]:

@@ -42,7 +42,9 @@ class MeasuredWay:
 
 
 class Judgement(ABC):
-    """Whether a conclusion holds."""
+    """Whether a conclusion holds, which was drawn from numbers of `dtype`."""
+
+    dtype: str
 
     @abstractmethod
     def judge(self, curves: Curves) -> Found | None:

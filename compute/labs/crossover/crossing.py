@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, log
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from compute.measure.statistics import Spread
 
 Series = Mapping[int, Spread]  # seconds by n
+Quantity = Callable[[Spread], float]  # one of a spread
 FIGURES, MOST_FIGURES = 2, 6  # significant figures of a crossing: none is known better; where two would say too much
 
 
@@ -64,8 +65,9 @@ def crossing(slow: Series, fast: Series) -> Crossing:
         raise ValueError(f"a crossing needs two n at which both were measured, not {len(common)}")
     least, most = common[0], common[-1]
     sizes = [n for n in sorted(set(slow) | set(fast)) if least <= n <= most]
-    gain = _gain(slow, fast, sizes, "median", "median")
-    best, worst = _gain(slow, fast, sizes, "q3", "q1"), _gain(slow, fast, sizes, "q1", "q3")
+    median, q1, q3 = (lambda s: s.median), (lambda s: s.q1), (lambda s: s.q3)
+    gain = _gain(slow, fast, sizes, median, median)
+    best, worst = _gain(slow, fast, sizes, q3, q1), _gain(slow, fast, sizes, q1, q3)
     (n, between), (low, _), (high, _) = (_last_crossing(sizes, one) for one in (gain, best, worst))
     return Crossing(
         least=least,
@@ -80,15 +82,15 @@ def crossing(slow: Series, fast: Series) -> Crossing:
     )
 
 
-def _gain(slow: Series, fast: Series, sizes: list[int], of_slow: str, of_fast: str) -> NDArray[np.float64]:
+def _gain(slow: Series, fast: Series, sizes: list[int], of_slow: Quantity, of_fast: Quantity) -> NDArray[np.float64]:
     """log(slow / fast) at each n: positive where `fast` is faster."""
     return _logs(slow, sizes, of_slow) - _logs(fast, sizes, of_fast)
 
 
-def _logs(series: Series, sizes: list[int], quantity: str) -> NDArray[np.float64]:
+def _logs(series: Series, sizes: list[int], quantity: Quantity) -> NDArray[np.float64]:
     """log of the seconds at each n: as measured where it was, else on the straight line between its neighbours."""
     known = sorted(series)
-    logs = [log(getattr(series[n], quantity)) for n in known]
+    logs = [log(quantity(series[n])) for n in known]
     return np.interp(np.log(np.array(sizes, np.float64)), np.log(np.array(known, np.float64)), logs)
 
 

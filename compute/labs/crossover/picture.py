@@ -136,8 +136,8 @@ def times_of(frame: Frame) -> dict[str, NDArray[Any]]:
     for way, line in ways_of(frame).items():
         if series := line.series():
             found[f"{way}.n"] = np.array(list(series), np.int64)
-            for name in ("median", "q1", "q3"):
-                found[f"{way}.{name}"] = np.array([getattr(spread, name) for spread in series.values()])
+            median, q1, q3 = np.array([(spread.median, spread.q1, spread.q3) for spread in series.values()]).T
+            found |= {f"{way}.median": median, f"{way}.q1": q1, f"{way}.q3": q3}
     return found
 
 
