@@ -15,7 +15,7 @@ import panel_material_ui as pmui
 
 from app.session import Session
 from app.stream import ignore
-from app.theme import stylesheet
+from app.theme import html_pane
 from app.widgets import FULL, ValueWidgets, icon
 from compute.backends import Backend, preferred
 from compute.export.scene import Style
@@ -221,4 +221,4 @@ def absentees(backends: Sequence[Backend]) -> pn.pane.HTML:
     lines = dict.fromkeys(b.install for b in backends if b.install)
     installs = "".join(f"<code>{escape(line)}</code>" for line in lines)
     html = f"<div class='absent'>{reasons}{installs}</div>"
-    return pn.pane.HTML(html, stylesheets=[stylesheet()], sizing_mode="stretch_width", margin=(2, 8))
+    return html_pane(html, margin=(2, 8))

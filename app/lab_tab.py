@@ -17,7 +17,7 @@ from app.notices import Notices
 from app.readout import Readout
 from app.session import Session
 from app.stream import Delivered, ignore
-from app.theme import stylesheet
+from app.theme import html_pane
 from compute.frames import Frame
 from compute.lab import Lab
 
@@ -40,7 +40,7 @@ class StatusBar:
 
     def __init__(self, session: Session, facts: Callable[[Frame], Sequence[StatusFact]]) -> None:
         self.session, self._facts = session, facts
-        self.panel = pn.pane.HTML("", stylesheets=[stylesheet()], styles=ACROSS, margin=0)
+        self.panel = html_pane("", styles=ACROSS, sizing_mode=None)
         session.param.watch(lambda *events: self.tick(), ["state", "busy", "playing"])
         self.tick()
 

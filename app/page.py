@@ -23,7 +23,7 @@ from app.markup import filled
 from app.notices import Notices
 from app.panel_workarounds import never_busy
 from app.system_card import SystemCard
-from app.theme import ASSETS, THEME, stylesheet
+from app.theme import ASSETS, THEME, html_pane, stylesheet
 from app.widgets import icon
 from compute.export.scene import Scene, SceneError
 from compute.lab import Lab
@@ -93,7 +93,7 @@ class Page:
 
     def _shell(self) -> pmui.Page:
         words = "<div class='status'><span class='state starting' role='status'>Starting</span></div>"
-        waiting = pn.pane.HTML(words, stylesheets=[stylesheet()], margin=0, styles=ACROSS)
+        waiting = html_pane(words, styles=ACROSS, sizing_mode=None)
         # Bokeh's own columns: they draw a plot that is added later at once. Material's do so a moment after they
         # have asked it for its size, which is an error in the browser.
         self._main = pn.Column(waiting, margin=0, sizing_mode="stretch_both")
@@ -135,7 +135,7 @@ class Page:
         about = icon("info_outline", "About this lab", self.toggle_about, color="default", align="center")
         helping = icon("help_outline", "Keys and pointer (H)", self.toggle_help, color="default", align="center")
         words = "<div class='wordmark'>Field<b>lab</b></div>"
-        name = pn.pane.HTML(words, stylesheets=[stylesheet()], margin=(0, 0, 0, 12), align="center")
+        name = html_pane(words, margin=(0, 0, 0, 12), align="center", sizing_mode=None)
         gap = pmui.Row(sizing_mode="stretch_width", margin=0)
         shown = (name, self.tabs, gap, self.system.button, self.export.button, present, about, helping)
         return pmui.Row(*shown, sizing_mode="stretch_width", margin=0)

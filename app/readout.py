@@ -27,7 +27,7 @@ from bokeh.models import BasicTicker
 from app import readout_html as html
 from app.admission import session_limiter
 from app.curve_plots import bokeh_figure
-from app.theme import ASSETS, LIGHT, colours, keep_type, stylesheet
+from app.theme import ASSETS, LIGHT, colours, html_pane, keep_type, stylesheet
 from compute.backends import backend
 from compute.frames import Frame
 from compute.measure.comparison import Comparison
@@ -299,10 +299,10 @@ class SaveButtons:
     def __init__(self, formats: tuple[TimingFormat, ...], what: Callable[[], Any]) -> None:
         self._formats, self._what = formats, what
         self.buttons = {entry.label: self._button(entry) for entry in formats}
-        head = pn.pane.HTML(SAVE_HEAD, stylesheets=[stylesheet(), SAVE_STYLE], margin=0)
+        head = html_pane(SAVE_HEAD, SAVE_STYLE, sizing_mode=None)
         row = pmui.Row(*self.buttons.values(), margin=0, sizing_mode="stretch_width")
         words = "; ".join(f"{entry.label}: {entry.about}" for entry in formats)
-        about = pn.pane.HTML(f"<p class='about'>{escape(words)}.</p>", stylesheets=[stylesheet(), SAVE_STYLE], margin=0)
+        about = html_pane(f"<p class='about'>{escape(words)}.</p>", SAVE_STYLE, sizing_mode=None)
         self.panel = pmui.Column(head, row, about, margin=0, sizing_mode="stretch_width")
         self.allow(False)
 

@@ -115,10 +115,16 @@ def colours(dark: bool) -> dict[str, str]:
 
 def heading(words: str) -> pn.pane.HTML:
     """A title above a plot, in the page's own type."""
-    return pn.pane.HTML(f"<h2>{escape(words)}</h2>", stylesheets=[stylesheet()], margin=0, sizing_mode="stretch_width")
+    return html_pane(f"<h2>{escape(words)}</h2>")
 
 
 THEME: dict[str, Any] = {"light": _scheme(LIGHT), "dark": _scheme(DARK)}
+
+
+def html_pane(html: str = "", *sheets: str, **options: Any) -> pn.pane.HTML:
+    """Return a pane for HTML of ours, in the page's type and colours; sheets: of CSS beside those."""
+    given = {"margin": 0, "sizing_mode": "stretch_width", **options}
+    return pn.pane.HTML(html, stylesheets=[stylesheet(), *sheets], **given)
 
 
 @cache

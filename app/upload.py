@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import panel as pn
 import panel_material_ui as pmui
 
 from app.markup import filled, plain
-from app.theme import stylesheet
+from app.theme import html_pane
 from app.widgets import FULL
 from compute.images import MAX_BYTES
 
@@ -92,9 +91,7 @@ class Upload:
             label=label, uploaded_label=label, accept=accept, max_file_size=MAX_BYTES, **style
         )  # the browser shows uploaded_label from its first file on
         self.field.param.watch(self._arrived, "value")
-        self.words = pn.pane.HTML(
-            "", stylesheets=[stylesheet(), STYLE], sizing_mode="stretch_width", margin=(0, 8), visible=False
-        )
+        self.words = html_pane("", STYLE, margin=(0, 8), visible=False)
         self.panel = pmui.Column(self.field, self.words, margin=0, sizing_mode="stretch_width")
 
     def reset(self) -> None:

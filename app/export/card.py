@@ -19,7 +19,7 @@ from app.export.restore import DropZone
 from app.export.sections import LinkSection, NumbersSection, PictureSection
 from app.export.source import ExportSource
 from app.notices import Notices
-from app.theme import CARD, stylesheet
+from app.theme import CARD, html_pane
 from app.widgets import FULL, icon
 from compute.export.jobs import JOBS
 
@@ -55,7 +55,7 @@ class ExportCard:
         self._ticking: Any = None
         self.button = icon("ios_share", WORDS, self.toggle,
                            color="default", align="center")  # fmt: skip
-        title = pn.pane.HTML(TITLE, stylesheets=[stylesheet()], margin=(8, 0, 0, 16), align="center")
+        title = html_pane(TITLE, margin=(8, 0, 0, 16), align="center", sizing_mode=None)
         close = icon("close", "Close (E)", self.toggle, color="default", align="center")
         gap = pmui.Row(sizing_mode="stretch_width", margin=0)
         head = pmui.Row(title, gap, close, margin=(4, 8, 0, 0), sizing_mode="stretch_width")

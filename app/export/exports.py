@@ -16,7 +16,7 @@ from bokeh.document import Document
 from app.export.download import FileDownload
 from app.export.source import ExportSource, Moment
 from app.notices import Notices
-from app.theme import stylesheet
+from app.theme import html_pane
 from app.widgets import icon
 from compute import scratch
 from compute.export.film_renderer import seconds_words
@@ -48,7 +48,7 @@ class Export:
         self._there = self._cancelled = self._announced = False
         self._source: ExportSource | None = None
         self._note: Callable[[Any], str] = lambda result: ""
-        self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=0, sizing_mode="stretch_width")
+        self._words = html_pane("")
         self._hold = icon("pause", "Pause", self._toggle)
         self._again = icon("download", f"Save {name} again", partial(self._send, ""), visible=False)
         self._about = icon("data_object", "Save what made it, as JSON", partial(self._send, ".json"), visible=False)

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import panel as pn
 import panel_material_ui as pmui
 import param
 from msgspec import structs
@@ -23,7 +22,7 @@ from app.export.fields import ExportSection, IntegerField, PartSelect, button, f
 from app.export.source import ExportSource, Moment
 from app.lab_view import FilmEnds
 from app.markup import quiet
-from app.theme import stylesheet
+from app.theme import html_pane
 from app.widgets import FULL
 from compute.export import tasks
 from compute.export.film import EASINGS, MOST_FRAMES, RATES, Film, Key
@@ -54,7 +53,7 @@ class FilmSection(ExportSection):
         self.estimate = button("Estimate", "timer", self._estimate, filled=False)
         self.make = button("Make the film", "movie", self._make)
         self._own = pmui.Column(margin=0, sizing_mode="stretch_width")
-        self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=(0, 8), sizing_mode="stretch_width")
+        self._words = html_pane("", margin=(0, 8))
         numbers, shape = row(self.frames.panel, self.rate.panel), row(self.height, self.form)
         lines = (numbers, shape, row(self.what.field, self.easing), row(self.estimate, self.make))
         self.panel = column(self.of, self._own, *lines, self._words)
@@ -232,7 +231,7 @@ class KeyStatesFilm:
     def __init__(self, source: ExportSource) -> None:
         self._source = source
         self._kept: list[dict[str, Any]] = []
-        self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=(0, 8), sizing_mode="stretch_width")
+        self._words = html_pane("", margin=(0, 8))
         add = button("Add what is shown now", "add", self.add, filled=False)
         clear = button("Clear", "delete", self.clear, filled=False)
         self.panel = column(row(add, clear), self._words)

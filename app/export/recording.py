@@ -8,14 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import panel as pn
-
 from app.controls import column
 from app.export.exports import Exports
 from app.export.fields import ExportSection, IntegerField, PartSelect, button, file_name, film_formats, heights, row
 from app.export.source import ExportSource, Moment
 from app.markup import quiet
-from app.theme import stylesheet
+from app.theme import html_pane
 from compute import scratch
 from compute.engine.messages import Recorded
 from compute.export import tasks
@@ -43,7 +41,7 @@ class RecordSection(ExportSection):
         self.rate = IntegerField("Frames a second", 30, int(RATES[0]), int(RATES[1]))
         self.form, self.what = film_formats(), PartSelect(source)
         self.button = button("Record", "fiber_manual_record", self.toggle)
-        self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=(0, 8), sizing_mode="stretch_width")
+        self._words = html_pane("", margin=(0, 8))
         numbers, shape = row(self.every.panel, self.rate.panel), row(self.height, self.form)
         self.panel = column(self.what.field, numbers, shape, row(self.button), self._words)
         self._folder: Path | None = None

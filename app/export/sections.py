@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import panel as pn
 import panel_material_ui as pmui
 import param
 from msgspec import structs
@@ -19,7 +18,7 @@ from app.export.exports import Exports
 from app.export.fields import ExportSection, IntegerField, button, choose, file_name, format_field, heights, row
 from app.export.source import ExportSource, Moment, slide
 from app.markup import quiet
-from app.theme import stylesheet
+from app.theme import html_pane
 from app.widgets import FULL
 from compute.export import tasks
 from compute.export.formats import NPZ, PNG, STILLS, TABLES, ZIPPED_ZARR
@@ -53,8 +52,8 @@ class LinkSection(ExportSection):
         self.address: Any = pmui.TextInput(label="Address", value="", size="small", visible=False, **FULL)
         self.copy = button("Copy the link", "link", self._copy)
         self.save = button("Save as JSON", "download", self._save, filled=False)
-        self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=(0, 8), sizing_mode="stretch_width")
-        about = pn.pane.HTML(ABOUT_LINK, stylesheets=[stylesheet()], margin=(0, 8), sizing_mode="stretch_width")
+        self._words = html_pane("", margin=(0, 8))
+        about = html_pane(ABOUT_LINK, margin=(0, 8))
         self.panel = column(row(self.copy, self.save), self._words, self.address, about)
 
     def tick(self) -> None:
@@ -157,7 +156,7 @@ class NumbersSection(ExportSection):
         self._source, self._exports = source, exports
         self.form: Any = format_field("Format", (NPZ, ZIPPED_ZARR), f"Zarr: {ZARR.install}")
         self.save = button("Save the numbers", "download", self._save)
-        words = pn.pane.HTML(ABOUT_NUMBERS, stylesheets=[stylesheet()], margin=(0, 8), sizing_mode="stretch_width")
+        words = html_pane(ABOUT_NUMBERS, margin=(0, 8))
         self.table = TableSection(source, exports)
         self.panel = column(words, self.form, self.save, self.table.panel)
 
@@ -193,7 +192,7 @@ class TableSection:
         self.steps.panel.visible = not source.lab.ENDS
         self.form: Any = format_field("Format of the table", TABLES, f"Parquet: {PYARROW.install}")
         self.save = button("Make the table", "table_chart", self._save)
-        words = pn.pane.HTML(ABOUT_TABLE, stylesheets=[stylesheet()], margin=(8, 8, 0, 8), sizing_mode="stretch_width")
+        words = html_pane(ABOUT_TABLE, margin=(8, 8, 0, 8))
         axes = (row(name, values) for name, values in zip(self.names, self.values, strict=True))
         self.panel = column(words, *axes, row(self.steps.panel, self.form), self.save)
 

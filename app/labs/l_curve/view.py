@@ -21,7 +21,7 @@ from app.labs.l_curve.linked_view import PickedLambda
 from app.labs.l_curve.rule_markers import RuleList
 from app.markup import filled
 from app.session import Session
-from app.theme import GRID, stylesheet
+from app.theme import GRID, html_pane
 from compute.frames import Frame
 from compute.labs.l_curve.rules import RULES
 
@@ -52,10 +52,10 @@ class LCurveView(LabView):
         self._build()
 
     def _build(self) -> None:
-        self.title = pn.pane.HTML("", stylesheets=[stylesheet(), TITLE], margin=0, sizing_mode="stretch_width")
+        self.title = html_pane("", TITLE)
         self._pane = pn.pane.Bokeh(self.plot.figure, margin=0)
         self._top = pn.Row(self._pane, self.rules, margin=(0, GRID, 0, 0), sizing_mode="stretch_width")
-        self.veil = pn.pane.HTML("", stylesheets=[stylesheet(), VEIL], margin=0, visible=False, styles=OVER)
+        self.veil = html_pane("", VEIL, visible=False, styles=OVER, sizing_mode=None)
         parts = self.title, self._top, self.linked_plots.chooser, self.linked_plots.row, self.veil
         styles = {"position": "relative"}
         self.panel = pn.Column(*parts, margin=(GRID, 0, 0, 0), sizing_mode="stretch_both", styles=styles)

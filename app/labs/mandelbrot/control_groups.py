@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from math import isfinite, log10
 from typing import Any
 
-import panel as pn
 import panel_material_ui as pmui
 
 from app.controls import column
@@ -19,7 +18,7 @@ from app.labs.mandelbrot.places import iterations
 from app.labs.mandelbrot.view import MandelbrotView
 from app.plots import AMOUNTS, SIGNED
 from app.session import Session
-from app.theme import stylesheet
+from app.theme import html_pane
 from app.widgets import FULL, ValueWidgets
 from compute.export.scene import Style
 from compute.frames import Frame
@@ -138,7 +137,7 @@ class ExplainGroup(ValueWidgets):
         self.length.param.watch(lambda event: self._draw_orbit(self.orbit.value), "value")
         self.julia = self.switch("julia", description=self.parameter("julia").doc)
         self.area = self.switch("area", description=self.parameter("area").doc)
-        self._words = pn.pane.HTML("", stylesheets=[stylesheet()], margin=(0, 16), visible=False)
+        self._words = html_pane("", margin=(0, 16), visible=False, sizing_mode=None)
         self.panel = column(self.orbit, self.length, self.julia, self.area, self._words)
 
     def _draw_orbit(self, shown: bool) -> None:

@@ -16,7 +16,7 @@ from app.labs.mandelbrot.pan_zoom_view import PanZoomView, label_axes, shows_off
 from app.labs.mandelbrot.places import PlaceText
 from app.plots import AROUND
 from app.session import Session
-from app.theme import GRID, letter, set_type, stylesheet
+from app.theme import GRID, html_pane, letter, set_type
 from compute.frames import Frame
 
 SMALLEST = 128  # px of the picture
@@ -74,7 +74,7 @@ class MandelbrotView(LabView):
         self._below = pn.pane.Bokeh(self.histogram.figure, margin=0, sizing_mode="stretch_width")
         self.picture.resize(*self._size())
         self._pane = pn.pane.Bokeh(plot.figure, margin=0)
-        self.hint = pn.pane.HTML("", stylesheets=[stylesheet(), HINT], margin=0, visible=False, styles=HINT_PLACE)
+        self.hint = html_pane("", HINT, visible=False, styles=HINT_PLACE, sizing_mode=None)
         style: dict[str, Any] = {"margin": (GRID, 0, 0, 0), "align": "center", "styles": {"position": "relative"}}
         picture = pn.Column(self._pane, self.inset.pane, self.hint, **style)
         self._row = pn.Row(self._below, self.place, margin=0, height=self._under(True), sizing_mode="stretch_width")
