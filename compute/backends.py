@@ -86,6 +86,12 @@ class Backend:
         self.require()
         return import_module(f"{package}.{self.name}")
 
+    def display(self) -> ModuleType:
+        """This backend's kernels of compute.display: CUDA C serves every array on a GPU."""
+        self.require()
+        gpu = {"gpu_cupy": "gpu", "gpu_numba": "simulated" if self.simulated else "gpu"}
+        return import_module(f"compute.display.{gpu.get(self.name, self.name)}")
+
 
 @cache
 def _why_missing(backend: Backend) -> str | None:

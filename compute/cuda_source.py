@@ -1,6 +1,7 @@
-"""Compiles a .cu file that lies beside its caller: to CuPy kernels for this GPU, or without any GPU to machine code.
+"""Compiles a .cu file that lies beside its caller: to kernels for this GPU, for arrays of CuPy or of Numba, or without
+any GPU to machine code.
 
-CuPy and NVRTC are imported when something is compiled, never at import of this file. No headers are needed: the
+CuPy, Numba and NVRTC are imported when something is compiled, never at import of this file. No headers are needed: the
 sources use CUDA's built-in functions only. A line `#include "name"` takes in a file that lies beside the .cu.
 """
 
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from compute.builds import building
 
@@ -67,6 +70,69 @@ def _module(path: Path, defines: tuple[tuple[str, int | str | float], ...], devi
     return module
 
 
+def numba_gpu() -> Any:
+    """Return the GPU that is current for Numba in this thread, with its `id` and `compute_capability`."""
+    from numba import cuda
+
+    return cuda.get_current_device()
+
+
+def compile_for_numba(path: Path, *, defines: Defines) -> DriverModule:
+    """Return what compile_cuda gives, without CuPy: NVRTC compiles, the driver loads and launches.
+
+    Needs the package cuda-bindings, which numba-cuda brings. Raises CudaSourceError with the log.
+    """
+    from cuda.bindings import driver
+
+    architecture = "sm_" + "".join(map(str, numba_gpu().compute_capability))
+    with building():
+        cubin = check_cuda(path, defines=defines, architecture=architecture).cubin
+    return DriverModule(_checked(driver.cuModuleLoadData(cubin)))
+
+
+@dataclass(frozen=True)
+class DriverModule:
+    """Kernels that the driver has loaded on the current GPU; what of cupy.RawModule is used here."""
+
+    handle: Any
+
+    def get_function(self, name: str) -> DriverKernel:
+        """Return the kernel of that name."""
+        from cuda.bindings import driver
+
+        return DriverKernel(_checked(driver.cuModuleGetFunction(self.handle, name.encode())))
+
+
+@dataclass(frozen=True)
+class DriverKernel:
+    """A kernel for arrays of any library that says where they lie (`__cuda_array_interface__`).
+
+    Called as those of CuPy: with the grid, the block, and arrays or NumPy's numbers. The stream is the default one.
+    """
+
+    function: Any
+
+    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
+        """Launch it."""
+        from cuda.bindings import driver
+
+        held = [np.asarray(value if isinstance(value, np.generic) else _pointer(value)) for value in arguments]
+        places = np.array([value.ctypes.data for value in held], np.uintp)  # where the driver reads the arguments
+        sizes = (*grid, 1, 1)[:3] + (*block, 1, 1)[:3]
+        _checked(driver.cuLaunchKernel(self.function, *sizes, 0, 0, places.ctypes.data, 0))
+
+
+def _pointer(array: Any) -> np.uintp:
+    return np.uintp(array.__cuda_array_interface__["data"][0])
+
+
+def _checked(answer: tuple[Any, ...]) -> Any:
+    """Return what NVRTC or the driver gave; CudaSourceError if it is an error."""
+    if answer[0].value:
+        raise CudaSourceError(f"{type(answer[0]).__name__}: {answer[0].name}")
+    return answer[1] if len(answer) > 1 else None
+
+
 def check_cuda(path: Path, *, defines: Defines, architecture: str) -> Binary:
     """Compile `path` for `architecture` (as in "sm_90") with NVRTC alone: needs neither a GPU nor a driver.
 
@@ -74,24 +140,19 @@ def check_cuda(path: Path, *, defines: Defines, architecture: str) -> Binary:
     """
     from cuda.bindings import nvrtc
 
-    def checked(answer: tuple[Any, ...]) -> Any:
-        if answer[0] != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise CudaSourceError(f"NVRTC: {answer[0].name}")
-        return answer[1] if len(answer) > 1 else None
-
-    program = checked(nvrtc.nvrtcCreateProgram(source_text(path).encode(), path.name.encode(), 0, [], []))
+    program = _checked(nvrtc.nvrtcCreateProgram(source_text(path).encode(), path.name.encode(), 0, [], []))
     try:
         options = [*_options(defines), f"--gpu-architecture={architecture}", "--ptxas-options=-v"]
         (result,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
-        log = bytearray(checked(nvrtc.nvrtcGetProgramLogSize(program)))
-        checked(nvrtc.nvrtcGetProgramLog(program, log))
+        log = bytearray(_checked(nvrtc.nvrtcGetProgramLogSize(program)))
+        _checked(nvrtc.nvrtcGetProgramLog(program, log))
         text = log.decode(errors="replace").rstrip("\0\n")
         if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise CudaSourceError(f"{path.name} with {dict(defines)} for {architecture}:\n{text}")
-        cubin = bytearray(checked(nvrtc.nvrtcGetCUBINSize(program)))
-        checked(nvrtc.nvrtcGetCUBIN(program, cubin))
+        cubin = bytearray(_checked(nvrtc.nvrtcGetCUBINSize(program)))
+        _checked(nvrtc.nvrtcGetCUBIN(program, cubin))
     finally:
-        checked(nvrtc.nvrtcDestroyProgram(program))
+        _checked(nvrtc.nvrtcDestroyProgram(program))
     return Binary(bytes(cubin), _resources(text), text)
 
 

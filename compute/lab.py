@@ -405,7 +405,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     @property
     def display(self) -> ModuleType:
         """The kernels that turn a field into a picture, in the chosen backend."""
-        return self.chosen.kernels("compute.display")
+        return self.chosen.display()
 
     @classmethod
     def backends(cls) -> tuple[Backend, ...]:

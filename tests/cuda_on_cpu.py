@@ -78,11 +78,16 @@ class Module:
 
     def get_function(self, name: str) -> Any:
         """A function of (grid, block, arguments)."""
+        launch = self.raw(name)
+        return lambda grid, block, arguments: launch(grid, block, [_argument(value) for value in arguments])
+
+    def raw(self, name: str) -> Any:
+        """The same with arguments of ctypes."""
         function = self._library[f"launch_{name}"]
 
-        def launch(grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
+        def launch(grid: tuple[int, ...], block: tuple[int, ...], arguments: list[Any]) -> None:
             sizes = [ctypes.c_uint(size) for pair in (grid, block) for size in (*pair, 1)[:2]]
-            function(*sizes, ctypes.c_int(self.backwards), *(_argument(value) for value in arguments))
+            function(*sizes, ctypes.c_int(self.backwards), *arguments)
 
         return launch
 

@@ -19,7 +19,7 @@ import pytest
 
 from compute import cuda_source
 from compute.cuda_source import CudaSourceError, check_cuda, source_text
-from compute.display import gpu_cupy as display
+from compute.display import gpu as display
 from compute.labs.diffusion import gpu_cupy as diffusion
 from compute.labs.l_curve import gpu_launch, gpu_onepass
 from compute.labs.mandelbrot import gpu_cupy as mandelbrot

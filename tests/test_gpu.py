@@ -26,7 +26,7 @@ def gpu(request):
     chosen = backend(request.param)
     if chosen.missing:
         pytest.skip(f"{chosen.name}: {chosen.missing}")
-    return chosen.open_device(), chosen.kernels("compute.labs.diffusion"), chosen.kernels("compute.display")
+    return chosen.open_device(), chosen.kernels("compute.labs.diffusion"), chosen.display()
 
 
 @pytest.fixture
@@ -176,3 +176,39 @@ def test_means_of_large_blocks(gpu, factor, dtype):
     raster_reference.reduce(u, truth, 5, 9, factor)
     raster.reduce(device.upload(u), out, 5, 9, factor)
     np.testing.assert_allclose(device.download(out), truth, rtol=1e-6)
+
+
+def pictured(name, u, table):
+    """What each display kernel makes of u on the arrays of a backend, in the order of their calls."""
+    chosen = backend(name)
+    if chosen.missing:
+        pytest.skip(f"{name}: {chosen.missing}")
+    device, display = chosen.open_device(), chosen.display()
+    field, made = device.upload(u), []
+
+    def new(shape, dtype):
+        made.append(device.upload(np.zeros(shape, dtype)))
+        return made[-1]
+
+    display.survey(field, device.allocate((1024, 4), np.float64), new(4, np.float64))
+    display.reduce(field, means := new((43, 87), np.float32), 5, 7, 6)
+    display.levels(means, new(means.shape, np.uint8), -1.0, 2.0)
+    display.window(field, new((9, 33), np.float64), 3, 40)
+    display.gather(field, new((130, 500), u.dtype), 2, 1, -3, 8, np.nan)
+    display.logarithm(means, new(means.shape, np.float32))
+    display.histogram(means, new(3000, np.int64), -1.0, 2.0)
+    display.equalise(means, new(means.shape, np.uint8), -1.0, 2.0, device.upload(table))
+    display.distance(means, new(means.shape, np.float32))
+    display.blend(means, sums := new(means.shape, np.float32), hits := new(means.shape, np.int32))
+    display.resolve(sums, hits, 1, new(means.shape, np.float32))
+    display.disc(field, 100.2, 90.7, 31.5, 9.0)
+    return [device.download(array) for array in (*made, field)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_pictures_are_the_same_to_the_bit_on_arrays_of_cupy_and_of_numba(dtype):
+    u = np.random.default_rng(7).normal(0.5, 1, (263, 529)).astype(dtype)
+    u[::50, ::31] = np.nan
+    table = np.linspace(0, 1, 301, dtype=np.float32) ** 2
+    for cupys, numbas in zip(*(pictured(name, u, table) for name in ("gpu_cupy", "gpu_numba")), strict=True):
+        np.testing.assert_array_equal(cupys, numbas)

@@ -24,7 +24,7 @@ chosen = backend("gpu_numba")
 if chosen.missing:
     sys.exit("gpu_numba: " + chosen.missing)
 device = chosen.open_device()
-diffusion, raster = chosen.kernels("compute.labs.diffusion"), chosen.kernels("compute.display")
+diffusion, raster = chosen.kernels("compute.labs.diffusion"), chosen.display()
 given, made = np.load(sys.argv[1]), {}
 
 def new(like):

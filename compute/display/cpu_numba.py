@@ -14,8 +14,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from compute import numba_threads
-from compute.display.cpu_numpy import WORK_SHAPE, Field, disc, gather, window
-from compute.display.pixel import level, place, reach, slope
+from compute.display.cpu_numpy import LAST_DIGIT, LN2, WORK_SHAPE, Field, disc, gather, window
 
 __all__ = ["blend", "disc", "distance", "equalise", "gather", "histogram", "levels", "logarithm"]
 __all__ += ["reduce", "resolve", "survey", "window"]  # disc, gather, window: NumPy's memory copies
@@ -24,6 +23,7 @@ numba_threads.choose_layer()
 
 PARTS = 16  # of a field that is counted, each with bins of its own
 NOTHING = np.float32(np.nan)
+HALF, ONE = np.float32(0.5), np.float32(1)  # literals would turn float32 arithmetic into float64
 
 
 def survey(u: NDArray[Any], work: NDArray[np.float64], out: NDArray[np.float64]) -> None:
@@ -242,9 +242,9 @@ def _share_level(value, low, high, table):  # type: ignore[no-untyped-def]
     if low == high and value == low:
         return 127
     bins = table.size - 1
-    position = place(value, low, high, bins)
+    position = _place(value, low, high, bins)
     left = min(int(position), bins - 1)
-    return level(position - left, np.float64(table[left]), np.float64(table[left + 1]))
+    return _between(position - left, np.float64(table[left]), np.float64(table[left + 1]))
 
 
 @njit(cache=True, nogil=True, parallel=True)
@@ -263,9 +263,9 @@ def _estimate(values, i, j):  # type: ignore[no-untyped-def]
     down = values[i + 1, j] if i + 1 < values.shape[0] else NOTHING
     left = values[i, j - 1] if j > 0 else NOTHING
     right = values[i, j + 1] if j + 1 < values.shape[1] else NOTHING
-    dy, by_y = slope(up, here, down)
-    dx, by_x = slope(left, here, right)
-    return reach(dx, dy, here) if math.isfinite(here) and (by_x or by_y) else NOTHING
+    dy, by_y = _slope(up, here, down)
+    dx, by_x = _slope(left, here, right)
+    return _reach(dx, dy, here) if math.isfinite(here) and (by_x or by_y) else NOTHING
 
 
 @njit(cache=True, nogil=True, parallel=True)
@@ -294,3 +294,38 @@ def _resolve(sums, hits, samples, out):  # type: ignore[no-untyped-def]
         for j in range(out.shape[1]):
             enough = hits[i, j] > 0 and 2 * np.int64(hits[i, j]) >= samples
             out[i, j] = math.exp(np.float64(sums[i, j]) / hits[i, j]) if enough else np.nan
+
+
+# -- the arithmetic of one pixel
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _place(value, low, high, bins):  # type: ignore[no-untyped-def]
+    """Where `value` lies among the equal bins of [low, high]: 0 at low, `bins` at high, saturating. float64."""
+    if low < high:
+        return min(max((value - low) * (bins / (high - low)), 0.0), float(bins))
+    return 0.0 if value < low else float(bins)
+
+
+@njit(cache=True, nogil=True)
+def _between(position, before, after):  # type: ignore[no-untyped-def]
+    """254 times the share at `position` (0 to 1) between two entries of the table, rounded."""
+    return math.floor(254.0 * (before + position * (after - before)) + 0.5)
+
+
+@njit(cache=True, nogil=True)
+def _slope(before, here, after):  # type: ignore[no-untyped-def]
+    """The difference per pixel between neighbours, 0 if neither is finite, and whether one of them is."""
+    if math.isfinite(before):
+        if math.isfinite(after):
+            return HALF * (after - before), True
+        return here - before, True
+    if math.isfinite(after):
+        return after - here, True
+    return HALF - HALF, False
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _reach(dx, dy, here):  # type: ignore[no-untyped-def]
+    """1 / (ln 2 |gradient|), the gradient at least what float32 can tell at the value `here`."""
+    return ONE / (LN2 * max(math.sqrt(dx * dx + dy * dy), LAST_DIGIT * max(abs(here), ONE)))

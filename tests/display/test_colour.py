@@ -18,7 +18,7 @@ VIEWS = {  # centre, zoom, iterations at most
 def device(any_backend):
     """The device of a backend, with its kernels as `.colour`."""
     device = any_backend.open_device()
-    device.colour = any_backend.kernels("compute.display")
+    device.colour = any_backend.display()
     return device
 
 

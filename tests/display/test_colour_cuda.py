@@ -1,20 +1,28 @@
 """The GPU kernels that colour, gather and look inside, without a GPU: CUDA C on the CPU, and Numba's simulator.
 
+The display kernels are launched as on CuPy's arrays and as on Numba's, through a driver that calls them on the CPU.
+
 The cases are those of the files that test every backend, on devices that pass for a GPU.
 """
 
 from __future__ import annotations
 
+import ctypes
 import inspect
+import re
 from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from compute import cuda_source
+from compute.backends import BACKENDS
+from compute.cuda_source import source_text
 from compute.display import cpu_numpy as reference
-from compute.display import gpu_cupy as display
+from compute.display import gpu as display
 from compute.labs.mandelbrot import gpu_cupy as mandelbrot
-from tests.cuda_on_cpu import FakeGpu, Library, upload
+from tests.cuda_on_cpu import KERNEL, DeviceArray, FakeGpu, Library
 from tests.display import test_colour as colours
 from tests.labs.mandelbrot import test_cycle as interiors
 from tests.simulator import simulate
@@ -46,15 +54,66 @@ def library():
     return Library(**ATOMIC)
 
 
-@pytest.fixture(params=[False, True], ids=["forwards", "backwards"])
+class NumbaArray(DeviceArray):
+    """Passes for one of Numba's: it says only where it lies."""
+
+    __module__ = "numba.cuda"
+    device = None
+
+    @property
+    def __cuda_array_interface__(self):
+        return {"data": (self.ctypes.data, False)}
+
+
+class NumbaGpu(Gpu):
+    """Holds such arrays."""
+
+    def allocate(self, shape, dtype):
+        return super().allocate(shape, dtype).view(NumbaArray)
+
+
+class Driver:
+    """Stands for cuda.bindings.driver: finds the arguments where the driver would, and runs the kernel on the CPU."""
+
+    def __init__(self, library):
+        self._library = library
+
+    def load(self, path, *, defines):
+        self._module, self._text = self._library(path, defines=defines), source_text(path)
+        self._text = re.sub("REAL", defines.get("REAL", ""), self._text)
+        return cuda_source.DriverModule(self._module)
+
+    def cuModuleGetFunction(self, module, name):  # noqa: N802 - the driver's names
+        parameters = dict(KERNEL.findall(self._text))[name.decode()].split(",")
+        return SimpleNamespace(value=0), (module.raw(name.decode()), [self._kind(each) for each in parameters])
+
+    def cuLaunchKernel(self, function, gx, gy, gz, bx, by, bz, shared, stream, places, extra):  # noqa: N802
+        launch, kinds = function
+        assert (gz, bz, shared, stream, extra) == (1, 1, 0, 0, 0)
+        found = (ctypes.c_void_p * len(kinds)).from_address(places)
+        launch((gx, gy), (bx, by), [kind.from_address(place) for kind, place in zip(kinds, found, strict=True)])
+        return (SimpleNamespace(value=0),)
+
+    def _kind(self, parameter):
+        if "*" in parameter:
+            return ctypes.c_void_p
+        words = {"long long": ctypes.c_longlong, "double": ctypes.c_double, "float": ctypes.c_float}
+        return next((kind for word, kind in words.items() if word in parameter), ctypes.c_int)
+
+
+@pytest.fixture(params=["forwards", "backwards", "numba"])
 def gpu(request, library, monkeypatch):
-    """A device whose CUDA C kernels run on the CPU, the first or the last block first."""
-    modules = display, mandelbrot
+    """A device whose CUDA C kernels run on the CPU, the first or the last block first, or launched as by Numba."""
+    modules, driver = (display, mandelbrot), Driver(library)
     for module in modules:
         monkeypatch.setattr(module, "compile_cuda", library)
         module._kernel.cache_clear()
-    library.backwards = request.param
-    yield Gpu()
+    monkeypatch.setattr(display, "numba_gpu", lambda: SimpleNamespace(id=0))
+    monkeypatch.setattr(display, "compile_for_numba", driver.load)
+    for name in ("cuModuleGetFunction", "cuLaunchKernel"):
+        monkeypatch.setattr(f"cuda.bindings.driver.{name}", getattr(driver, name))
+    library.backwards = request.param == "backwards"
+    yield NumbaGpu() if request.param == "numba" else Gpu()
     for module in modules:
         module._kernel.cache_clear()
 
@@ -83,12 +142,13 @@ def test_levels_in_cuda_c_are_numpys_to_the_bit(gpu):
 def test_gathering_in_cuda_c_on_the_cpu(gpu, dtype):
     u = np.arange(7 * 300).reshape(7, 300).astype(dtype)
     for num, den, y0, x0 in [(1, 1, -2, 5), (2, 1, 1, -300), (1, 2, -3, 7), (2, 2, 4, 2)]:
-        out, truth = upload(np.zeros((9, 290), dtype)), np.zeros((9, 290), dtype)
-        display.gather(upload(u), out, num, den, y0, x0, -1)
+        out, truth = gpu.upload(np.zeros((9, 290), dtype)), np.zeros((9, 290), dtype)
+        display.gather(gpu.upload(u), out, num, den, y0, x0, -1)
         reference.gather(u, truth, num, den, y0, x0, -1)
         np.testing.assert_array_equal(out, truth)
 
 
+@pytest.mark.parametrize("gpu", ["forwards", "backwards"], indirect=True)
 def test_the_interior_in_cuda_c_on_the_cpu(gpu):
     kernel = interiors.eased(gpu, mandelbrot.multiplier)
     for radius in interiors.RINGS:
@@ -107,36 +167,14 @@ from tests.display import test_colour_cuda as cases
 chosen = backend("gpu_numba")
 assert not chosen.missing, chosen.missing
 device = chosen.open_device()
-device.colour = chosen.kernels("compute.display")
+device.colour = chosen.display()
 for case in cases.SMALL:
     case(device)
-cases.colours.test_the_logarithm_of_positive_numbers_only(device, (9, 33))
-cases.simulate_histogram(device)
-cases.simulate_gather(device, chosen.kernels("compute.display"))
 kernel = cases.interiors.eased(device, chosen.kernels("compute.labs.mandelbrot").multiplier)
 cases.interiors.test_no_cycle_no_number(kernel)
 lam = np.array([0.5, 0.9j, -1])
 np.testing.assert_allclose(kernel(lam / 4 - 1, 64, 4), abs(lam), atol=1e-6)
 """
-
-
-def simulate_histogram(device):
-    """Two windows of bins, more rows than one block has."""
-    values = colours.with_holes((7, 140), 9)
-    truth = np.empty(3000, np.int64)
-    reference.histogram(values, truth, -10.0, 120.0)
-    got = colours.made(device, device.colour.histogram, values, np.int64, -10.0, 120.0, shape=truth.shape)
-    np.testing.assert_array_equal(got, truth)
-
-
-def simulate_gather(device, kernels):
-    """Both ways, over all edges."""
-    u = np.arange(15, dtype=np.int32).reshape(3, 5)
-    for num, den, y0, x0 in [(1, 2, -1, -3), (2, 1, -1, 2)]:
-        out, truth = device.upload(np.zeros((4, 9), np.int32)), np.zeros((4, 9), np.int32)
-        kernels.gather(device.upload(u), out, num, den, y0, x0, -1)
-        reference.gather(u, truth, num, den, y0, x0, -1)
-        np.testing.assert_array_equal(device.download(out), truth)
 
 
 def test_numba_cuda_in_the_simulator():
@@ -146,15 +184,21 @@ def test_numba_cuda_in_the_simulator():
 LAB = {"bla", "direct", "far", "multiplier", "perturbed", "pick"}  # beside what only some have: slow ways, for instance
 
 
-@pytest.mark.parametrize(("package", "shared"), [("display", set()), ("labs.mandelbrot", LAB)])
-def test_every_backend_has_the_same_functions(package, shared):
+DISPLAY = "cpu_numpy", "cpu_numba", "gpu", "simulated"
+
+
+@pytest.mark.parametrize(
+    ("package", "names", "shared"),
+    [("display", DISPLAY, set()), ("labs.mandelbrot", [b.name for b in BACKENDS], LAB)],
+)
+def test_every_backend_has_the_same_functions(package, names, shared):
     """By name and arguments; types differ."""
     described = []
-    for name in ("cpu_numpy", "cpu_numba", "gpu_numba", "gpu_cupy"):
+    for name in names:
         module = import_module(f"compute.{package}.{name}")
         functions = [f for name, f in inspect.getmembers(module, inspect.isfunction) if not name.startswith("_")]
         own = [f for f in functions if f.__module__.startswith(f"compute.{package}.") and f.__doc__]
         own = [f for f in own if not shared or f.__name__ in shared]
         described.append({f.__name__: list(inspect.signature(f).parameters) for f in own})
     assert described[0].keys() == shared if shared else described[0]
-    assert described[0] == described[1] == described[2] == described[3]
+    assert all(found == described[0] for found in described)

@@ -14,7 +14,7 @@ from compute.labs.diffusion import Diffusion
 @pytest.fixture
 def camera(any_backend):
     device = any_backend.open_device()
-    return Camera(device, any_backend.kernels("compute.display"))
+    return Camera(device, any_backend.display())
 
 
 def upload(camera, u):

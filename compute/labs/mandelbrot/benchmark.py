@@ -72,7 +72,7 @@ class SceneFixture:
         return self._paint(way, steps)
 
     def _paint(self, way: Implementation, pictures: int = 1, stride: int = 1) -> Timing:
-        lab, raster = self._open(way), way.backend.kernels("compute.display")
+        lab, raster = self._open(way), way.backend.display()
         count, rows = lab.state.count, self._scene.shape[0]
         part = OneLaunch(lab.painting.task, stride).part(ALL)
         deep = (lab.painting.builder.at(lab.place),) if lab.painting.builder else ()

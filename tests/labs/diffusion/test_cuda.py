@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from compute.display import cpu_numpy as raster_reference
-from compute.display import gpu_cupy as raster
+from compute.display import gpu as raster
 from compute.labs.diffusion import cpu_numpy, gpu_cupy
 from compute.labs.diffusion.scheme import EDGES
 from tests.cuda_on_cpu import Library, upload

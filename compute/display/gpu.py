@@ -1,4 +1,4 @@
-"""From a field on a device to one byte a pixel, in CUDA C launched with CuPy: the functions of cpu_numpy.py.
+"""From a field on a GPU to one byte a pixel, in CUDA C: the functions of cpu_numpy.py, on arrays of CuPy or of Numba.
 
 The first half reduces any field to screen size (survey, reduce, levels, window, disc, gather); the second makes
 numbers fit for colours (logarithm, histogram, equalise, distance, blend, resolve).
@@ -6,13 +6,14 @@ numbers fit for colours (logarithm, histogram, equalise, distance, blend, resolv
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from compute.cuda_source import compile_cuda
+from compute.cuda_source import compile_cuda, compile_for_numba, numba_gpu
 from compute.devices import Array
 from compute.display.cpu_numpy import WORK_SHAPE
 
@@ -96,17 +97,24 @@ def _blocks(threads: int) -> int:
 
 
 def _launch_raster(name: str, grid: tuple[int, ...], u: Array, *arguments: Any, source: Array | None = None) -> None:
-    """Run the kernel for u's type and GPU on (source or u, *arguments)."""
-    with u.device:
-        kernel = _kernel(name, u.dtype.name, u.device.id)
-        kernel(grid, (THREADS,), (u if source is None else source, *arguments))
+    """Run the kernel for u's type on (source or u, *arguments)."""
+    _launch(name, u.dtype.name, grid, u if source is None else source, *arguments)
+
+
+def _launch(name: str, dtype: str, grid: tuple[int, ...], first: Array, *others: Any) -> None:
+    """Run a kernel on the GPU on which its first argument lies; a Numba array lies on the one that is current."""
+    numba = type(first).__module__.startswith("numba.")
+    gpu = numba_gpu() if numba else first.device
+    with nullcontext() if numba else gpu:
+        _kernel(name, dtype, gpu.id, numba)(grid, (THREADS,), (first, *others))
 
 
 @cache
-def _kernel(name: str, dtype: str, device: int) -> Any:
-    """The kernel for GPU number `device`, which is current: of gpu_raster.cu for a dtype, of gpu_colour.cu for ""."""
+def _kernel(name: str, dtype: str, _gpu: int, numba: bool) -> Any:
+    """The kernel for the GPU that is current: of gpu_raster.cu for a dtype, of gpu_colour.cu for ""."""
     source, defines = (RASTER_SOURCE, {"REAL": REAL[dtype]}) if dtype else (COLOUR_SOURCE, {})
-    return compile_cuda(source, defines=defines).get_function(name)
+    compiled = (compile_for_numba if numba else compile_cuda)(source, defines=defines)
+    return compiled.get_function(name)
 
 
 # -- numbers for colours
@@ -114,7 +122,7 @@ def _kernel(name: str, dtype: str, device: int) -> Any:
 
 def logarithm(values: Array, out: Array) -> None:
     """out = log2(values) where values > 0, else NaN; both float32 (py, px)."""
-    _launch_colour("logarithm", (_blocks(out.size),), values, out, np.int32(out.size))
+    _launch("logarithm", "", (_blocks(out.size),), values, out, np.int32(out.size))
 
 
 def histogram(values: Array, out: Array, low: float, high: float) -> None:
@@ -125,9 +133,9 @@ def histogram(values: Array, out: Array, low: float, high: float) -> None:
     ny, nx = values.shape
     scale = out.size / (high - low) if low < high else 0.0
     limits = np.float64(low), np.float64(high), np.float64(scale)
-    _launch_colour("clear", (_blocks(out.size),), out, np.int32(out.size))
+    _launch("clear", "", (_blocks(out.size),), out, np.int32(out.size))
     grid = min(ny, COUNTERS), -(-out.size // BINS)
-    _launch_colour("histogram", grid, values, out, *map(np.int32, (ny, nx, out.size)), *limits)
+    _launch("histogram", "", grid, values, out, *map(np.int32, (ny, nx, out.size)), *limits)
 
 
 def equalise(values: Array, out: Array, low: float, high: float, table: Array) -> None:
@@ -137,8 +145,8 @@ def equalise(values: Array, out: Array, low: float, high: float, table: Array) -
     bins of [low, high], interpolated linearly between them and constant outside. With low == high: 127 at that value.
     """
     limits = np.float64(low), np.float64(high)
-    _launch_colour(
-        "equalise", (_blocks(out.size),), values, out, np.int32(out.size), *limits, table, np.int32(table.size - 1)
+    _launch(
+        "equalise", "", (_blocks(out.size),), values, out, np.int32(out.size), *limits, table, np.int32(table.size - 1)
     )
 
 
@@ -151,7 +159,7 @@ def distance(values: Array, out: Array) -> None:
     tell, half its last digit a pixel, count as that. NaN where the value or all its neighbours are not finite.
     """
     ny, nx = values.shape
-    _launch_colour("distance", (_blocks(nx), ny), values, out, np.int32(ny), np.int32(nx))
+    _launch("distance", "", (_blocks(nx), ny), values, out, np.int32(ny), np.int32(nx))
 
 
 def blend(values: Array, sums: Array, hits: Array) -> None:
@@ -159,7 +167,7 @@ def blend(values: Array, sums: Array, hits: Array) -> None:
 
     values, sums: float32 (py, px); hits: int32 (py, px).
     """
-    _launch_colour("blend", (_blocks(values.size),), values, sums, hits, np.int32(values.size))
+    _launch("blend", "", (_blocks(values.size),), values, sums, hits, np.int32(values.size))
 
 
 def resolve(sums: Array, hits: Array, samples: int, out: Array) -> None:
@@ -167,10 +175,4 @@ def resolve(sums: Array, hits: Array, samples: int, out: Array) -> None:
 
     sums, out: float32 (py, px); hits: int32 (py, px).
     """
-    _launch_colour("resolve", (_blocks(out.size),), sums, hits, np.int32(samples), out, np.int32(out.size))
-
-
-def _launch_colour(name: str, grid: tuple[int, ...], first: Array, *others: Any) -> None:
-    """Run a kernel on the GPU on which its first argument lies."""
-    with first.device:
-        _kernel(name, "", first.device.id)(grid, (THREADS,), (first, *others))
+    _launch("resolve", "", (_blocks(out.size),), sums, hits, np.int32(samples), out, np.int32(out.size))

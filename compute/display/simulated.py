@@ -1,0 +1,31 @@
+"""The display kernels in Numba's simulator, which knows no CUDA C: those of cpu_numpy.py, on the simulator's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from compute.display import cpu_numpy
+
+
+def _on_host(function: Callable[..., None]) -> Callable[..., None]:
+    """`function` on the host's memory, in which the simulator keeps its arrays."""
+
+    @wraps(function)
+    def run(*arguments: Any) -> None:
+        function(*(np.asarray(value) if hasattr(value, "copy_to_host") else value for value in arguments))
+
+    return run
+
+
+KERNELS: tuple[Callable[..., None], ...] = (
+    cpu_numpy.survey, cpu_numpy.reduce, cpu_numpy.levels, cpu_numpy.window, cpu_numpy.disc, cpu_numpy.gather,
+    cpu_numpy.logarithm, cpu_numpy.histogram, cpu_numpy.equalise, cpu_numpy.distance, cpu_numpy.blend,
+    cpu_numpy.resolve,
+)  # fmt: skip
+survey, reduce, levels, window, disc, gather, logarithm, histogram, equalise, distance, blend, resolve = map(
+    _on_host, KERNELS
+)
