@@ -48,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"fieldlab: {error}", file=sys.stderr)
         return BAD_INPUT
     try:
+        if chosen.folders:  # shortened, as argparse allows
+            _find_labs(chosen.folders)
         with _ending_in_order():
             return int(chosen.run(chosen, shlex.join(["fieldlab", *without_paths(arguments)])))
     except (ValueError, BackendUnavailable, OSError) as error:
@@ -94,11 +96,15 @@ def without_paths(arguments: Sequence[str]) -> list[str]:
 def _lab_option() -> argparse.ArgumentParser:
     """Of every command: read first, since what the others take depends on which labs there are."""
     option = argparse.ArgumentParser(prog="fieldlab", add_help=False, allow_abbrev=False)
-    option.add_argument(
+    _add_lab(option)
+    return option
+
+
+def _add_lab(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--lab", dest="folders", action="append", type=Path, default=[], metavar="FOLDER",
         help=f"a folder with a further lab: {', '.join(plugins.NEEDED)}",
     )  # fmt: skip
-    return option
 
 
 def _find_labs(folders: Sequence[Path]) -> None:
@@ -135,6 +141,8 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         measure_commands.add_bench(commands, arguments)
     export_commands.add_render(commands)
     export_commands.add_sweep(commands)
+    for command in commands.choices.values():
+        _add_lab(command)
     return parser
 
 

@@ -203,11 +203,6 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         """The results as host arrays by name, for files."""
         return {name: self.device.download(array) for name, array in self.arrays.items()}
 
-    @property
-    def has_field(self) -> bool:
-        """Whether the state is a field, which `load` takes and `field` returns."""
-        return bool(self.arrays)
-
     def field(self) -> NDArray[Any]:
         """Host copy of the first array."""
         return self.device.download(next(iter(self.arrays.values())))

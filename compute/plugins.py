@@ -40,7 +40,7 @@ class PluginError(ValueError):
 
 
 @dataclass(frozen=True)
-class Problem:
+class PluginProblem:
     """A lab that cannot be used. name: of its folder or entry point; where: the path, or what the entry point means."""
 
     name: str
@@ -52,11 +52,11 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundLabs:
     """The labs from outside, and why others are not among them."""
 
     labs: tuple[type[Lab], ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[PluginProblem, ...]
 
 
 def name_folders(folders: Iterable[Path]) -> None:
@@ -68,15 +68,15 @@ def name_folders(folders: Iterable[Path]) -> None:
     os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys([*map(str, _folders()), *named]))
 
 
-def found(taken: Sequence[str]) -> Found:
+def found(taken: Sequence[str]) -> FoundLabs:
     """The labs from outside; `taken` are names that theirs must not be."""
     return _found(tuple(taken), _folders())
 
 
 @cache
-def _found(taken: tuple[str, ...], folders: tuple[Path, ...]) -> Found:
+def _found(taken: tuple[str, ...], folders: tuple[Path, ...]) -> FoundLabs:
     labs: dict[str, type[Lab]] = {}
-    problems: list[Problem] = []
+    problems: list[PluginProblem] = []
     for source in (*folders, *entry_points(group=GROUP)):
         try:
             lab = _from_folder(source) if isinstance(source, Path) else _installed(source)
@@ -86,8 +86,8 @@ def _found(taken: tuple[str, ...], folders: tuple[Path, ...]) -> Found:
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever its files do, the other labs are there
             why = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
             where = str(source) if isinstance(source, Path) else source.value
-            problems.append(Problem(source.name, where, why))
-    return Found(tuple(labs.values()), tuple(problems))
+            problems.append(PluginProblem(source.name, where, why))
+    return FoundLabs(tuple(labs.values()), tuple(problems))
 
 
 def _folders() -> tuple[Path, ...]:

@@ -12,7 +12,7 @@ from compute.labs.mandelbrot import Mandelbrot
 LABS: tuple[type[Lab], ...] = (Diffusion, Mandelbrot, LCurve, Crossover)
 
 
-def outside() -> plugins.Found:
+def outside() -> plugins.FoundLabs:
     """The labs from outside, which must not have the name of one of LABS, and what is wrong with others."""
     return plugins.found([lab.LAB for lab in LABS])
 

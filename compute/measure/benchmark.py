@@ -28,7 +28,7 @@ from compute.measure.rates import Rate
 from compute.measure.rules import ComparisonRules, FieldRules
 from compute.measure.run import BenchProgress, BenchRun, silent
 from compute.measure.sampling import MOST_STEPS
-from compute.measure.target import BenchmarkTarget, FieldTarget, StateTarget
+from compute.measure.target import BenchmarkTarget, StateTarget
 from compute.measure.timing import Timing
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Benchmark(ABC):
 
     def target(self, lab: Any) -> BenchmarkTarget:
         """Return a lab of this kind as the engine measures it; it is closed with the target."""
-        return FieldTarget(lab) if lab.has_field else StateTarget(lab)
+        return StateTarget(lab)
 
 
 class CaseBenchmark(Benchmark):
@@ -127,7 +127,7 @@ class LabCase:
 
     lab: type[Lab]
     dtype: str
-    plain = True
+    plain = False  # how much a step must move is known of no lab that does not say it
     cells = 1  # what it updates in a step is known when it has made one
 
     @property

@@ -37,10 +37,10 @@ class BenchmarkTarget(Protocol):
 
 
 class StateTarget:
-    """Any lab: a step is the lab's, the result are all numbers of its state, the start is that of a new lab."""
+    """Any lab: a step is the lab's, the result are all numbers of its `data`, the start is that of a new lab."""
 
     def __init__(self, lab: Lab) -> None:
-        self.lab: Any = lab
+        self.lab = lab
         self._start = lab.snapshot()
 
     def warm(self) -> None:
@@ -58,29 +58,37 @@ class StateTarget:
         self.lab.restore(self._start)
 
     def result(self) -> NDArray[Any]:
-        """Return the (n,) float64 numbers of all arrays of the state, by their names."""
-        arrays = [value for _, value in sorted(self.lab.snapshot().items()) if isinstance(value, np.ndarray)]
-        return np.concatenate([np.ravel(array) for array in arrays if array.dtype.kind in "biuf"], dtype=np.float64)
+        """Return the (n,) float64 numbers of all arrays, by their names."""
+        arrays = [array.ravel() for _, array in sorted(self.lab.data().items())]
+        return np.concatenate(arrays, dtype=np.float64, casting="same_kind")
 
     def close(self) -> None:
         """Close the lab."""
         self.lab.close()
 
 
-class FieldTarget(StateTarget):
-    """A lab with `load` and `field`: its result is the field, its start is noise."""
+class FieldTarget:
+    """A lab that is one field and has no end: its start is noise, its result the field."""
 
-    def __init__(self, lab: Any) -> None:
-        self.lab = lab
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+
+    def warm(self) -> None:
+        """Do two steps."""
+        self._lab.advance(WARM)
 
     def advance(self, steps: int) -> Timing:
         """Do exactly `steps` steps."""
-        return self.lab.advance(steps)
+        return self._lab.advance(steps)
 
     def begin(self, seed: int) -> None:
         """Load uniform noise in [0, 1)."""
-        self.lab.load(np.random.default_rng(seed).random(self.lab.field().shape))
+        self._lab.load(np.random.default_rng(seed).random(self._lab.field().shape))
 
     def result(self) -> NDArray[Any]:
-        """Return the field, usually (ny, nx)."""
-        return self.lab.field()
+        """Return the (ny, nx) field."""
+        return self._lab.field()
+
+    def close(self) -> None:
+        """Close the lab."""
+        self._lab.close()

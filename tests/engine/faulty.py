@@ -75,10 +75,6 @@ class Faulty(Lab):
     def load(self, array: Any) -> None:
         self.u[:] = array
 
-    @property
-    def has_field(self) -> bool:
-        return True
-
     def field(self) -> Any:
         return self.u.copy()
 

@@ -26,6 +26,7 @@ CASES = {
     "l_curve": ({"problem": "shaw", "n": 40, "noise": 1e-3}, ("residual_norms", "solution_norms"), 1e-6),
     "wave": ({"ny": 33, "nx": 50, "damping": 0.1, "dtype": "float64"}, ("u", "before"), 1e-13),
 }
+FUSED = {"mandelbrot": 2e-3}  # the same on a GPU, whose fused multiply-adds round otherwise: a few counts are one apart
 FOLDERS = {name: WAVE if name == "wave" else ROOT / "compute" / "labs" / name for name in CASES}
 
 
@@ -33,6 +34,12 @@ FOLDERS = {name: WAVE if name == "wave" else ROOT / "compute" / "labs" / name fo
 def name(request, wave):
     """The name of each lab in turn; wave is known while it is used."""
     return request.param
+
+
+@pytest.fixture
+def apart(name, any_backend):
+    """How far results of that backend may be from those of the reference."""
+    return CASES[name][2] if any_backend.device == "host" else FUSED.get(name, CASES[name][2])
 
 
 @pytest.fixture
@@ -67,9 +74,9 @@ def require_equal(found, wanted, apart):
         assert np.linalg.norm(found[what] - right) <= apart * np.linalg.norm(right), what
 
 
-def test_every_backend_gives_the_results_of_the_reference(make, name):
+def test_every_backend_gives_the_results_of_the_reference(make, apart):
     found, wanted = run(make()), run(make(BACKENDS[0]))
-    require_equal(found, wanted, CASES[name][2])
+    require_equal(found, wanted, apart)
     assert all(right.size and np.ptp(right) > 0 for right in wanted.values())
 
 
@@ -77,23 +84,23 @@ def test_how_the_steps_are_split_changes_no_bit(make, name):
     require_equal(run(make(), (1,) * STEPS), run(make(), (3, 1, 21)), 0.0)
 
 
-def test_a_snapshot_goes_on_in_the_reference(make, name):
+def test_a_snapshot_goes_on_in_the_reference(make, apart):
     lab, other = make(), make(BACKENDS[0])
     lab.advance(5)
     other.restore(lab.snapshot())
     slices = () if lab.ENDS else (STEPS - 5,)
-    require_equal(run(other, slices or (5,)), run(lab, slices or (5,)), CASES[name][2])
+    require_equal(run(other, slices or (5,)), run(lab, slices or (5,)), apart)
 
 
-def test_another_backend_takes_over_what_is_there(make, name):
+def test_another_backend_takes_over_what_is_there(make, name, apart):
     lab, other = make(), make()
     lab.advance(5)
     lab.update(backend="cpu_numpy")
     slices = () if lab.ENDS else (STEPS - 5,)
-    require_equal(run(lab, slices or (5,)), run(other), CASES[name][2])
+    require_equal(run(lab, slices or (5,)), run(other), apart)
     lab.reset()
     lab.update(**CASES[name][0])
-    require_equal(run(lab), run(other if lab.ENDS else make()), CASES[name][2])
+    require_equal(run(lab), run(other if lab.ENDS else make()), apart)
 
 
 def test_a_frame_has_its_parts_its_numbers_and_its_times(make, name):

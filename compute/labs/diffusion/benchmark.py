@@ -24,6 +24,7 @@ from compute.measure.case import Checked, Implementation, Option
 from compute.measure.rates import Rate
 from compute.measure.records import Recorded
 from compute.measure.rules import FieldRules
+from compute.measure.target import FieldTarget
 from compute.measure.timing import Timing
 
 R = 0.2  # D dt / dx^2, the lab's default
@@ -309,6 +310,10 @@ class DiffusionBenchmark(CaseBenchmark):
     def fixture(self, device: Device, case: GridCase, right: FieldReference) -> FieldFixture:
         """Return a pair of arrays on that grid."""
         return FieldFixture(device, case, right)
+
+    def target(self, lab: Any) -> FieldTarget:
+        """Return the lab, which is compared from noise."""
+        return FieldTarget(lab)
 
 
 BENCHMARK = DiffusionBenchmark()

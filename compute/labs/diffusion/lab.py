@@ -331,11 +331,6 @@ class Diffusion(Lab):
         self.spent = timing if self.spent is None else self.spent.then(timing)
         return timing
 
-    @property
-    def has_field(self) -> bool:
-        """Always."""
-        return True
-
     def field(self) -> NDArray[Any]:
         """(ny, nx) host copy of the field, in the lab's dtype."""
         return self.device.download(self.u)

@@ -1,4 +1,4 @@
-"""What the live readout compares of an L-curve lab and says of it: see compute.measure.rules.ComparisonRules.
+"""What the live readout compares of an L-curve lab and says of it: see compute/measure/rules.py.
 
 A time is that of the whole curve of the present problem, from b until every ribbon is within the tolerance. Norms are
 compared on a problem of the same kind that NumPy solves at once.
@@ -59,7 +59,7 @@ CHECKED, COUNT = 1e-4, 50  # λ at which results are compared: from this part of
 
 
 class CurveRules(ComparisonRules):
-    """See compute.measure.rules.ComparisonRules."""
+    """A step is one whole curve of the problem as it is; `refusal` sees to it that no engine is crowded."""
 
     rate = RATE
     timed = (*PROBLEM, "noise", "noise_seed", "reorthogonalise", "lambdas", "tolerance", "steps_at_most", "chunk")
@@ -69,14 +69,6 @@ class CurveRules(ComparisonRules):
         "One whole curve of this problem: wall time from b on the host until every ribbon is within the tolerance; the "
         "matrix is on the device before. Rules and solutions are not in it."
     )
-
-    def own(self, variant: Variant, values: Values) -> dict[str, Any]:  # noqa: ARG002
-        """Nothing: the same problem for all."""
-        return {}
-
-    def compared_after(self, values: Values) -> int:  # noqa: ARG002
-        """One: the whole curve."""
-        return 1
 
     def right(self, values: Values) -> dict[str, Any]:
         """Float64, and ribbons a thousand times as narrow."""
@@ -88,10 +80,6 @@ class CurveRules(ComparisonRules):
             return {}
         usual = SMALL_N if values["problem"] == "random_sparse" else typical(values["problem"])
         return {"n": min(values["n"], usual)}
-
-    def sampled(self, values: Values) -> dict[str, Any]:  # noqa: ARG002
-        """The problem as it is."""
-        return {}
 
     def agreement(self, right: NDArray[Any], got: NDArray[Any], values: Values, steps: int) -> Agreement:  # noqa: ARG002
         """By the largest relative error of both norms at any λ."""
@@ -114,10 +102,6 @@ class CurveRules(ComparisonRules):
             return ""
         return "a second problem of this size would hold up the live one; `fieldlab bench l_curve` times it"
 
-    def crowded(self, values: Values, beside: bool) -> bool:  # noqa: ARG002
-        """Never: `refusal` sees to it."""
-        return False
-
     def held(self, values: Values) -> float:
         """The matrix, which every product reads."""
         return _entries(values) * RATE.need(self.dtype(values))
@@ -125,14 +109,6 @@ class CurveRules(ComparisonRules):
     def cells(self, values: Values) -> int:
         """Non-zeros of a step: two products."""
         return 2 * _entries(values)
-
-    def others(self, values: Values) -> Sequence[Variant]:  # noqa: ARG002
-        """Nobody."""
-        return ()
-
-    def dtype(self, values: Values) -> str:
-        """Of A and the vectors."""
-        return str(values["dtype"])
 
     def facts(self, values: Values, frame: Frame, roof: float) -> Sequence[Fact]:  # noqa: ARG002
         """The live run: its products, what they read, how far it is."""

@@ -1,6 +1,6 @@
 """What the live readout compares of a Mandelbrot lab and says of it, and the second lab that it measures.
 
-See compute.measure.rules.ComparisonRules. Of the second lab a step is a whole picture, its result are the counts.
+See compute/measure/rules.py. Of the second lab a step is a whole picture, its result are the counts.
 """
 
 from __future__ import annotations
@@ -60,7 +60,11 @@ LONGEST_SLICE = 2**14  # of the lab's slices in one
 
 
 class PictureRules(ComparisonRules):
-    """See compute.measure.rules.ComparisonRules."""
+    """A step is one whole picture.
+
+    No variant is refused, for a picture that takes too long is given up while it is computed; no engine is crowded, for
+    the second labs are small; no cache is named, for the roof is arithmetic.
+    """
 
     rate = RATE
     timed = ("ny", "nx", "center", "zoom", "max_iterations", "precision", "fidelity", "shortcuts")
@@ -74,10 +78,6 @@ class PictureRules(ComparisonRules):
     def own(self, variant: Variant, values: Values) -> dict[str, Any]:  # noqa: ARG002
         """The arithmetic of the live picture, which a smaller one alone might not choose."""
         return {"precision": "perturbation" if arithmetic(values).deep else arithmetic(values).name}
-
-    def compared_after(self, values: Values) -> int:  # noqa: ARG002
-        """One: the whole picture."""
-        return 1
 
     def right(self, values: Values) -> dict[str, Any]:
         """What "auto" takes, with every step done."""
@@ -109,18 +109,6 @@ class PictureRules(ComparisonRules):
             f"The worse of both, against NumPy {way} on {nx} × {ny} pixels of this view: counts that differ by more "
             f"than 1; up to {100 * tolerance:.2g} % counts as right. Largest difference {largest:.0f} iterations",
         )
-
-    def refusal(self, variant: Variant, values: Values) -> str:  # noqa: ARG002
-        """Nobody: a picture that takes too long is given up while it is computed."""
-        return ""
-
-    def crowded(self, values: Values, beside: bool) -> bool:  # noqa: ARG002
-        """Never: the twins are small."""
-        return False
-
-    def held(self, values: Values) -> float:  # noqa: ARG002
-        """Of no account: its roof is arithmetic."""
-        return nan
 
     def cells(self, values: Values) -> int:
         """Pixels."""

@@ -197,13 +197,6 @@ def test_the_lab_is_found_by_its_name():
         lab_class("astrology")
 
 
-def test_a_lab_tells_its_kernels_and_its_text(any_backend):
-    variants = Diffusion.variants(any_backend.name)
-    assert variants
-    assert all(Diffusion(backend=any_backend.name, variant=variant, ny=8, nx=8).advance(2) for variant in variants)
-    assert "forward Euler" in Diffusion.about()
-
-
 def test_absent_backends_have_no_kernels():
     assert all(Diffusion.variants(b.name) == () for b in Diffusion.backends() if b.missing)
 

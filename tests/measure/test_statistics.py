@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compute.measure.sampling import LAUNCH_STEPS, LEAST_SAMPLES, MOST_SAMPLES, MOST_STEPS, interleave, steps_for
 from compute.measure.statistics import FEW, Measurement, SpeedUp, Spread, Window, settled
-from compute.measure.timing import PARTS, Sample, Timing
+from compute.measure.timing import PARTS, Timing
 
 seconds = st.lists(st.floats(1e-7, 10.0), min_size=2, max_size=60)
 
@@ -120,61 +119,3 @@ def test_noisy_samples_must_be_three_times_as_many_to_count_as_settled():
     wild = [1.0, 2.0, 3.0] * 20
     assert not settled(wild[:18])
     assert settled(wild)
-
-
-@given(st.floats(1e-9, 100.0))
-def test_steps_of_a_sample_suit_the_kernels(step):
-    steps = steps_for(step)
-    assert 1 <= steps <= MOST_STEPS
-    assert steps % 2 == 1 if steps < LAUNCH_STEPS else steps % LAUNCH_STEPS == 0
-
-
-class FakeClock:
-    """Ways that take the seconds they are told, by a clock of their own."""
-
-    def __init__(self):
-        self.now, self.calls = 0.0, []
-
-    def way(self, name, durations):
-        stream = iter(durations)
-
-        def call():
-            self.calls.append(name)
-            duration = next(stream)
-            self.now += duration
-            return Sample(self.now - duration, self.now, replace(timing(duration), backend=name))
-
-        return call
-
-
-def forever(values):
-    while True:
-        yield from values
-
-
-def test_interleave_shuffles_and_stops_when_settled():
-    clock = FakeClock()
-    ways = {name: clock.way(name, forever([1.0])) for name in "abc"}
-    taken = interleave(ways, budget=1e9, clock=lambda: clock.now)
-    assert {name: len(timings) for name, timings in taken.items()} == {"a": 9, "b": 9, "c": 9}
-    rounds = [tuple(clock.calls[k : k + 3]) for k in range(0, 27, 3)]
-    assert all(sorted(turn) == ["a", "b", "c"] for turn in rounds)
-    assert len(set(rounds)) > 1
-
-
-def test_interleave_goes_on_with_all_ways_until_each_has_settled():
-    clock = FakeClock()
-    ways = {
-        "steady": clock.way("steady", forever([1.0])),
-        "slow start": clock.way("late", forever([9.0] * 4 + [1.0] * 99)),
-    }
-    taken = interleave(ways, budget=1e9, clock=lambda: clock.now)
-    assert len(taken["steady"]) == len(taken["slow start"]) > 9
-
-
-def test_interleave_ends_with_the_budget_or_at_most_samples():
-    clock = FakeClock()
-    wild = clock.way("wild", forever([1.0, 5.0, 1.0, 9.0, 2.0]))
-    assert len(interleave({"wild": wild}, budget=0.0, clock=lambda: clock.now)["wild"]) == LEAST_SAMPLES
-    growing = clock.way("growing", (1.1**k for k in range(1000)))
-    assert len(interleave({"growing": growing}, budget=math.inf, clock=lambda: clock.now)["growing"]) == MOST_SAMPLES

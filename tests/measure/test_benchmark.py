@@ -1,0 +1,109 @@
+"""A lab's benchmark: the default of one that says nothing, and where a lab's own comes from."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from compute import LABS, machine
+from compute.labs.diffusion import Diffusion
+from compute.measure import verdict as verdicts
+from compute.measure.benchmark import LabBenchmark, benchmark_of
+from compute.measure.case import BenchPlan
+from compute.measure.target import FieldTarget, StateTarget
+from tests.comparing import LiveComparison
+
+BOTH = ("cpu_numpy", "cpu_numba")
+SMALL = {"ny": 24, "nx": 36}
+
+
+def planted(wave, monkeypatch):
+    """Numba's kernel, wrong by a thousandth."""
+    kernels = sys.modules[f"{wave.PACKAGE}.cpu_numba"]
+    right = kernels.step
+    monkeypatch.setattr(kernels, "step", lambda u, before, courant, *rest: right(u, before, 1.001 * courant, *rest))
+
+
+def benched(wave, **changes):
+    benchmark = wave.benchmark()
+    cases = tuple(benchmark.cases({}, benchmark.dtypes, gpu=False))
+    return benchmark.run(BenchPlan("wave", cases, BOTH, 0.2, **changes)).rows
+
+
+def test_a_lab_that_says_nothing_is_checked_against_numpy_and_its_advance_timed(wave):
+    rows = benched(wave)
+    assert [(row.backend, row.case.dtype, row.status) for row in rows] == [
+        (backend, dtype, "measured") for dtype in ("float32", "float64") for backend in BOTH
+    ]  # fmt: skip
+    assert all(row.measurement.cells == 256**2 for row in rows)
+    assert 0 < rows[0].difference <= 1e-6
+
+
+def test_a_wrong_kernel_of_such_a_lab_gets_no_time(wave, monkeypatch):
+    assert wave(backend="cpu_numba", **SMALL)
+    planted(wave, monkeypatch)
+    rows = {(row.backend, row.case.dtype): row for row in benched(wave)}
+    assert rows["cpu_numba", "float64"].status == "disagrees"
+    assert rows["cpu_numba", "float64"].measurement is None
+    assert rows["cpu_numpy", "float64"].status == "measured"
+
+
+def test_it_is_compared_live(wave, monkeypatch):
+    monkeypatch.setattr(verdicts, "BACKENDS", [b for b in verdicts.BACKENDS if b.device == "host"])
+    values = wave(**SMALL).values() | {"backend": "cpu_numba", "dtype": "float64"}
+    assert LiveComparison(wave, values).turn(40).state == "agree"
+    planted(wave, monkeypatch)
+    verdict = LiveComparison(wave, values).turn(40)
+    assert verdict.state == "disagree"
+    assert verdict.speed_up is None
+    assert "1728 cells" in verdict.agreement.about  # both arrays of the state
+
+
+def test_what_is_measured_of_a_lab_is_its_field_or_else_its_state(wave):
+    assert isinstance(Diffusion.benchmark().target(Diffusion(ny=8, nx=8)), FieldTarget)
+    target = wave.benchmark().target(wave(**SMALL))
+    assert isinstance(target, StateTarget)
+    target.begin(1)
+    first = target.result()
+    assert first.shape == (2 * 24 * 36,)
+    target.warm()
+    assert target.advance(3).steps == 3
+    assert not np.array_equal(target.result(), first)
+    target.begin(2)
+    np.testing.assert_array_equal(target.result(), first)
+    target.close()
+
+
+def test_a_lab_may_give_its_benchmark_in_its_own_module(wave):
+    class Own(LabBenchmark):
+        included = "What I say."
+
+    class Outside(wave):
+        @classmethod
+        def benchmark(cls):
+            return Own(cls)
+
+    assert Outside.benchmark().included == "What I say."
+    assert type(wave.benchmark()) is LabBenchmark
+
+
+def test_a_benchmark_py_must_have_a_benchmark(wave, monkeypatch):
+    name = f"{wave.PACKAGE}.benchmark"
+    module = ModuleType(name)
+    module.__spec__, module.BENCHMARK = machine.__spec__, "no benchmark"
+    monkeypatch.setitem(sys.modules, name, module)
+    with pytest.raises(TypeError, match=f"BENCHMARK in {name} must be a Benchmark, not str"):
+        benchmark_of(wave)
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_every_built_in_lab_has_one_of_its_own(lab):
+    benchmark = lab.benchmark()
+    assert not isinstance(benchmark, LabBenchmark)
+    assert benchmark.package == lab.PACKAGE
+    assert json.dumps(dict(benchmark.parameters))
+    assert benchmark.included.endswith(".")
