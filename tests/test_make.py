@@ -138,7 +138,7 @@ def test_either_half_s_failure_is_told_and_both_are_run_to_the_end(tmp_path, cap
     assert halves.main(["--jobs", "3", *more, "-x"], [str(half)]) == (others or browser)
     calls = sorted((tmp_path / "log").read_text().splitlines())
     assert calls[0].startswith("--ignore tests/browser --numprocesses 3 --dist loadfile --durations 20")
-    assert calls[1].startswith("tests/browser --numprocesses 2 --dist loadfile --no-loadscope-reorder")
+    assert calls[1].startswith(f"tests/browser --numprocesses {halves.STREAMS} --dist loadfile --no-loadscope-reorder")
     assert all(call.endswith(" -x") for call in calls)
     said = capfd.readouterr().out
     beside = f"{min(19, os.nice(0) + halves.ASIDE)}\n== tests in the browser\nbrowser\n\n"

@@ -399,6 +399,11 @@ def open_files(pid: int) -> dict[tuple[int, str], str]:
     return found
 
 
+def shared_memory() -> set[Path]:
+    """What has a name there, but for the semaphores with which other tests start their processes."""
+    return {path for path in Path("/dev/shm").iterdir() if not path.name.startswith("sem.")}
+
+
 def test_closed_labs_leave_nothing(engine):
     def cycle() -> None:
         clients = [Client(engine, eager=True, size=512) for _ in range(5)]
@@ -414,7 +419,7 @@ def test_closed_labs_leave_nothing(engine):
     gc.collect()
     me, worker = psutil.Process(), engine.pid
     assert worker is not None
-    shared = set(Path("/dev/shm").iterdir())
+    shared = shared_memory()
     files, resident = open_files(me.pid) | open_files(worker), psutil.Process(worker).memory_info().rss
     for _ in range(6):
         cycle()
@@ -424,7 +429,7 @@ def test_closed_labs_leave_nothing(engine):
         time.sleep(0.05)
     assert len(now) <= len(files), {key: now[key] for key in now.keys() - files}
     assert psutil.Process(worker).memory_info().rss < resident + 30 * 2**20
-    assert set(Path("/dev/shm").iterdir()) == shared
+    assert shared_memory() <= shared
     assert engine._registry.all() == []
 
 
