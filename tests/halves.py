@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Sequence
 
 BROWSER = "tests/browser"
-STREAMS = 3  # browsers at a time, each with servers of its own
+STREAMS = 2  # browsers at a time, each with servers of its own
 ASIDE = 5  # niceness of the others: a quarter of a core that a browser wants, too, so that none starves
 SLOWEST = ("--durations", "20", "--durations-min", "1")
 
