@@ -26,7 +26,9 @@ from compute.engine import (
     SnapshotTaken,
     Solved,
     Supervisor,
+    supervisor,
 )
+from compute.engine.process import WorkerProcess
 from compute.labs.diffusion import Diffusion
 from tests.engine.faulty import LABS, Client, running
 
@@ -397,6 +399,19 @@ def open_files(pid: int) -> dict[tuple[int, str], str]:
         with suppress(FileNotFoundError):
             found[pid, entry.name] = str(entry.readlink())
     return found
+
+
+def test_an_engine_that_is_closed_in_the_middle_of_a_step_ends_in_order(monkeypatch):
+    ended, end = {}, WorkerProcess.end
+    monkeypatch.setattr(supervisor, "STOPPING", 60.0)
+    monkeypatch.setattr(WorkerProcess, "end", lambda one, patience: ended.setdefault(one.pid, end(one, patience)))
+    for engine in running():
+        client = Client(engine, eager=True, cost=1.0)
+        client.wait(FrameReady)
+        client.handle.run()
+        worker = engine.pid
+        time.sleep(0.3)  # s: it is in a step when it is asked
+    assert ended[worker] == "it ended with exit code 0"
 
 
 def shared_memory() -> set[Path]:
