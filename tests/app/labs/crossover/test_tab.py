@@ -254,6 +254,9 @@ def test_a_way_above_the_roof_has_the_reason_in_its_row(monkeypatch):
     assert DISTURBED in shares_html([numpy_], 1000, why)
     slow = replace(fast, percent=60.0)
     assert "60 %</td><td class='why'></td>" in shares_html([replace(numpy_, points=(slow,))], 1000, why)
+    assert why(numpy_, replace(fast, step=None)) == ""  # a point that was not timed lies nowhere
+    facts.clear()  # before the roof is measured nothing lies above it
+    assert why(numpy_, fast) == ""
 
 
 def test_a_way_that_loses_is_said_to_be_slower_and_why():
