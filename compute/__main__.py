@@ -72,6 +72,7 @@ def _ending_in_order() -> Iterator[None]:
         return
 
     def end(*_: object) -> None:
+        """Leave the block; a signal handler."""
         raise Terminated
 
     before = signal.signal(signal.SIGTERM, end)

@@ -84,9 +84,11 @@ def _hear_numba() -> None:
 
     class Listener(event.Listener):  # type: ignore[misc]
         def on_start(self, event: object) -> None:  # noqa: ARG002 - Numba's signature
+            """Numba begins to compile."""
             _begin()
 
         def on_end(self, event: object) -> None:  # noqa: ARG002 - Numba's signature
+            """Numba has compiled."""
             _end()
 
     event.register("numba:compile", Listener())

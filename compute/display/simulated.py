@@ -16,6 +16,7 @@ def _on_host(function: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(function)
     def run(*arguments: Any) -> None:
+        """Call it with views of the simulator's arrays."""
         function(*(np.asarray(value) if hasattr(value, "copy_to_host") else value for value in arguments))
 
     return run

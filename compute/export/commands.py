@@ -196,6 +196,7 @@ def _progress_bar(what: str, total: int, parts: ResumableParts) -> Iterator[Call
         task = bar.add_task(what, total=total)
 
         def show(done: int, doing: str = what) -> None:
+            """Move the bar."""
             bar.update(task, completed=done, description=doing)
 
         try:

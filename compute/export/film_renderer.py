@@ -62,6 +62,7 @@ class FilmRenderer:
         start = perf_counter()
 
         def tell(done: int, doing: str = "frames") -> None:
+            """Report the frames done so far, and for how long."""
             progress(FilmProgress(done, self.film.frames, perf_counter() - start, doing))
 
         with self.parts.room():
@@ -225,6 +226,7 @@ def _part(run: Replay, steps: int, longest: float) -> float:
     start, done = perf_counter(), 1.0
 
     def watch(part: float) -> None:
+        """Stop the replay once it has taken long enough."""
         nonlocal done
         if perf_counter() - start > longest and 0 < part < 1:
             done = part

@@ -35,6 +35,7 @@ def film(film: Film, path: Path, tell: Tell) -> None:
     """Make the film `path`, by as many processes as the machine has cores or GPUs for."""
 
     def show(now: FilmProgress) -> None:
+        """Tell the frames as the first part of the job, the encoding as the last."""
         part = now.done / now.frames
         if now.doing == "encoding":
             tell(ENCODING + (1 - ENCODING) * part, "encoding")
