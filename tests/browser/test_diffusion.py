@@ -91,9 +91,9 @@ def test_a_slider_is_seen_in_the_next_frames(lab):
     at = lab.page.evaluate("window.shown.length")
     lab.page.keyboard.press("Home")
     lab.until(lambda: lab.fact("r") == 0)
-    frames = lab.page.evaluate(LATEST, at)
+    # As many as a slow machine paints: two that are alike say that the last of those that moved has come.
+    frames = lab.until(lambda: (f := lab.page.evaluate(LATEST, at)) and len(f) > 6 and f[-1] == f[-2] and f)
     moving = sum(now != before for before, now in pairwise(frames))
-    assert len(frames) > 2
     assert moving <= 4  # two under way or prepared, two in the 50 ms for which Panel collects a slider's values
     lab.ratio(0.2)
     lab.choose("Initial field", "hot spots")
