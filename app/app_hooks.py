@@ -20,5 +20,6 @@ def on_server_loaded(server_context: Any) -> None:
     message_bounds.install()
     log_bounds.install()
     panel_workarounds.begin_housekeeping()
+    panel_workarounds.send_at_once()
     system_card.find_machine()
     machine_roofs().start(then=admission.session_limiter().warm)  # measured before anything else loads the machine

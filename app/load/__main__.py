@@ -1,0 +1,118 @@
+"""The command `fieldlab bench load`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from app.load.client import ClientError
+from app.load.run import Load, address, engine_alone, loads
+from app.load.server import Server, serving
+from compute import machine
+from compute.files import whole
+
+SCHEMA = "fieldlab-load-bench/1"
+LAB = "diffusion"
+MOST_TABS = 500
+NONE = 0.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, and show or save the record; returns the exit code."""
+    chosen = _options().parse_args(arguments)
+    values = {"ny": chosen.grid, "nx": chosen.grid}
+    try:
+        alone = {} if chosen.url else {n: engine_alone(LAB, values, n, chosen.seconds) for n in chosen.tabs}
+        with nullcontext(Server(chosen.url)) if chosen.url else serving({"FIELDLAB_MAX_SESSIONS": str(MOST_TABS)}) as server:
+            found = asyncio.run(_measured(server, values, chosen))
+    except (ClientError, OSError, ValueError) as error:
+        print(f"fieldlab: {error}", file=sys.stderr)
+        return 2
+    record = _record(found, alone, values)
+    if chosen.save:
+        with whole(chosen.save) as out:
+            json.dump(record, out, indent=1, ensure_ascii=False)
+    if chosen.json:
+        print(json.dumps(record, indent=1, ensure_ascii=False))
+    else:
+        _show(found, alone, chosen.grid)
+    return 0
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fieldlab bench load",
+        description="What each of many browser tabs gets of one server: frames, answers, memory. Tabs are clients that "
+        "confirm every frame at once; the server and its engines are begun for it.",
+    )
+    parser.add_argument("--tabs", type=_counts, default=(1, 8, 16, 40), help="how many, in turn (default 1,8,16,40)")
+    parser.add_argument("--grid", type=int, default=512, help="cells a side of the diffusion lab (default 512)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement (default 10)")
+    parser.add_argument("--url", help="of a page that is served already, http://localhost:5006/app")
+    parser.add_argument("--json", action="store_true", help="print the record as JSON instead of a table")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write the record")
+    return parser
+
+
+async def _measured(server: Server, values: dict[str, Any], chosen: argparse.Namespace) -> list[Load]:
+    def opened(count: int) -> None:
+        """Say how it gets on."""
+        if count in chosen.tabs:
+            print(f"{count} tab{'s' * (count != 1)} opened", file=sys.stderr)
+
+    page = address(server.address, LAB, values)
+    return [load async for load in loads(server, page, chosen.tabs, chosen.seconds, opened)]
+
+
+def _record(found: Sequence[Load], alone: dict[int, float], values: dict[str, Any]) -> dict[str, Any]:
+    about = {"date": machine.now(), "commit": machine.commit(), "machine": machine.machine()}
+    rows = [asdict(load) | {"engine_alone": alone.get(load.tabs)} for load in found]
+    return {"schema": SCHEMA, **about, "versions": machine.versions(), "values": values, "loads": rows}
+
+
+def _show(found: Sequence[Load], alone: dict[int, float], grid: int) -> None:
+    title = f"tabs that show {grid} x {grid} cells, both pictures; processors busy; memory of the server's process"
+    table = Table(title=title, title_justify="left")
+    columns = (
+        "tabs", "frames/s each", "slowest", "in all", "engine alone", "answer ms", "p95 ms", "server", "engines",
+        "clients", "MB", "MB a tab", "MB/s",
+    )  # fmt: skip
+    for column in columns:
+        table.add_column(column, justify="right")
+    first = found[0]
+    for load in found:
+        more = (load.memory - first.memory) / max(load.tabs - first.tabs, 1)
+        table.add_row(
+            str(load.tabs), f"{load.frames.median:.1f}", f"{load.slowest:.1f}", f"{load.total:.0f}",
+            _text(alone.get(load.tabs), "{:.0f}"), f"{1e3 * load.answer:.0f}", f"{1e3 * load.answer_p95:.0f}",
+            _text(load.server, "{:.2f}"), _text(load.engines, "{:.2f}"), f"{load.clients:.2f}",
+            _text(load.memory / 2**20, "{:.0f}"), _text(more / 2**20 if load is not first else None, "{:.1f}"),
+            f"{load.received / 1e6:.0f}",
+        )  # fmt: skip
+    Console(width=150).print(table)
+
+
+def _text(value: float | None, form: str) -> str:
+    return form.format(value) if value is not None and isfinite(value) else ""
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    counts = tuple(sorted({int(part) for part in text.split(",") if part.strip().isdecimal()}))
+    if not counts or not 1 <= counts[0] <= counts[-1] <= MOST_TABS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of tabs such as 1,8,16, each from 1 to {MOST_TABS}")
+    return counts
+
+
+if __name__ == "__main__":
+    sys.exit(main())

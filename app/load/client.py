@@ -1,0 +1,219 @@
+"""One browser tab without a browser: it opens the page, confirms every frame at once, and presses keys.
+
+It speaks Bokeh's protocol as a page does: GET, WebSocket, the whole document, "ready", the size of each plot once it is
+there, and the number of each frame that came. It draws nothing, so what it measures is the server and its engines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tornado.httpclient import AsyncHTTPClient
+from tornado.websocket import WebSocketClientConnection, websocket_connect
+
+TOKEN = re.compile(rb'"token":\s*"([^"]+)"')
+LONGEST_MESSAGE = 64 * 2**20  # bytes
+PATIENCE = 60.0  # seconds for a page to be built and for its first frame
+PLOT = 400  # px: the inside of every plot, as far as the server is told
+RUN = " "  # the key that runs and pauses
+TRIES, LOOK = 15, 2.0  # how often it is looked whether the lab runs, and seconds between
+STATE = re.compile(r"class=(?:&#x27;|.)state (\w+)")  # what the status bar says, with its marks escaped
+KEY = "h"  # opens and closes the list of keys: the server answers with a change of the dialog
+
+
+class ClientError(RuntimeError):
+    """The server did not answer as it should; the text says what was waited for."""
+
+
+class Client:
+    """One tab. `open` returns once its first frame has come; `run` is to go on until the tab is closed.
+
+    arrivals: when frames came; answers: seconds from a key to the change that it makes; both by time.perf_counter.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.arrivals: list[float] = []
+        self.answers: list[float] = []
+        self.received = 0  # bytes
+        self._socket: WebSocketClientConnection | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._sent = 0  # messages, which have a number each
+        self._document: dict[str, str] = {}  # ids of the models that are spoken to, by what they are
+        self._pressed = 0.0
+        self.state = ""  # of the lab: "running", "paused" …
+        self._ready, self._pulled, self._first = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def open(self) -> None:
+        """Open the page and wait for its first frame; ClientError if none comes within PATIENCE seconds."""
+        answer = await AsyncHTTPClient().fetch(self.address, request_timeout=PATIENCE)
+        found = TOKEN.search(answer.body)
+        if found is None:
+            raise ClientError(f"the page at {self.address} names no session")
+        address = re.sub(r"^http", "ws", self.address.partition("?")[0]) + "/ws"
+        self._socket = await websocket_connect(
+            address, subprotocols=["bokeh", found[1].decode()], max_message_size=LONGEST_MESSAGE
+        )
+        self._reader = asyncio.create_task(self._read())
+        await self._wait(self._ready, "that it is ready")
+        self._send("PULL-DOC-REQ", {})
+        await self._wait(self._pulled, "its document")
+        self._event("document_ready")
+        await self._wait(self._first, "its first frame")
+
+    async def run(self) -> None:
+        """Let the lab run, which a link brings paused; ClientError if it does not."""
+        for _ in range(TRIES):
+            if self.state == "running":
+                return
+            if self.state == "paused":
+                self.press(RUN)
+            await asyncio.sleep(LOOK)
+        raise ClientError(f"the lab at {self.address} does not run, it is {self.state!r}")
+
+    def press(self, key: str) -> None:
+        """Press a key of the page's."""
+        data = {"type": "map", "entries": [["key", key]]}
+        self._event("data_event", ["model", {"id": self._document["browser"]}], ["data", data])
+
+    async def _wait(self, what: asyncio.Event, words: str) -> None:
+        """Wait for it as long as the server is there."""
+        waiting = asyncio.create_task(what.wait())
+        reader = [self._reader] if self._reader else []
+        done, _ = await asyncio.wait([waiting, *reader], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        for ended in done - {waiting}:
+            await ended  # raises what ended it
+        if not what.is_set():
+            raise ClientError(f"the page at {self.address} did not send {words} within {PATIENCE:.0f} s")
+
+    @property
+    def reading(self) -> asyncio.Task[None]:
+        """Reads what the server sends; it ends with a ClientError when the server closes the page."""
+        if self._reader is None:
+            raise ClientError("the tab was not opened")
+        return self._reader
+
+    def ask(self) -> None:
+        """Press KEY, which the server answers, unless it has not answered the last one."""
+        if not self._pressed:
+            self._pressed = time.perf_counter()
+            self.press(KEY)
+
+    async def close(self) -> None:
+        """Close the tab."""
+        if self._reader is not None:
+            self._reader.cancel()
+        if self._socket is not None:
+            self._socket.close()
+
+    # -- what comes
+
+    async def _read(self) -> None:
+        """Take every message: a header, metadata, content, and a header and bytes for each buffer."""
+        while True:
+            header = json.loads(await self._fragment())
+            await self._fragment()
+            content = await self._fragment()
+            for _ in range(header.get("num_buffers", 0)):
+                await self._fragment()
+                await self._fragment()
+            self._take(header["msgtype"], content)
+
+    async def _fragment(self) -> str | bytes:
+        fragment = await self._socket.read_message() if self._socket else None
+        if fragment is None:
+            raise ClientError(f"the server closed the page at {self.address}")
+        self.received += len(fragment)
+        return fragment
+
+    def _take(self, kind: str, content: str | bytes) -> None:
+        if kind == "PATCH-DOC":
+            for event in json.loads(content)["events"]:
+                self._change(event)
+        elif kind == "ACK":
+            self._ready.set()
+        elif kind == "PULL-DOC-REPLY":
+            self._find(json.loads(content))
+            self._pulled.set()
+
+    def _change(self, event: Mapping[str, Any]) -> None:
+        """One change of the document."""
+        match event:
+            case {"kind": "ColumnDataChanged", "model": {"id": model}, "data": data} if (
+                model == self._document.get("frames")
+            ):
+                self._confirm(dict(data["entries"])["number"][0])
+            case {"kind": "ModelChanged", "model": {"id": model}, "attr": "value", "new": [number, _]} if (
+                model == self._document.get("ticket")
+            ):
+                self._confirm(number)
+            case {"kind": "ModelChanged", "model": {"id": model}, "attr": "open"} if (
+                model == self._document.get("dialog")
+            ):
+                if self._pressed:
+                    self.answers.append(time.perf_counter() - self._pressed)
+                    self._pressed = 0.0
+            case {"kind": "ModelChanged", "attr": "text", "new": str(text)} if found := STATE.search(text):
+                self.state = found[1]
+            case _:
+                self._find(event)
+
+    def _find(self, part: object) -> None:
+        """Remember the models that are spoken to, and tell the size of plots that are new."""
+        for model in models(part):
+            name, own, attributes = model["name"], model["id"], model.get("attributes", {})
+            if name == "Figure":
+                self._set(own, "inner_width", PLOT)
+                self._set(own, "inner_height", PLOT)
+            elif name == "ColumnDataSource" and attributes.get("name") == "frames":
+                self._document["frames"] = own
+            elif name == "app.stream.Acknowledgement":
+                self._document["answer"] = own
+            elif name == "app.stream.Ticket":
+                self._document["ticket"] = own
+            elif attributes.get("class_name") == "Browser":
+                self._document["browser"] = own
+            elif attributes.get("class_name") == "Dialog":
+                data = attributes["data"]
+                self._document.setdefault("dialog", data["id"])
+
+    def _confirm(self, number: int) -> None:
+        self.arrivals.append(time.perf_counter())
+        self._set(self._document["answer"], "value", [number, 0.001])
+        self._first.set()
+
+    # -- what is sent
+
+    def _set(self, model: str, attribute: str, value: object) -> None:
+        change = {"kind": "ModelChanged", "model": {"id": model}, "attr": attribute, "new": value}
+        self._send("PATCH-DOC", {"events": [change]})
+
+    def _event(self, name: str, *values: list[Any]) -> None:
+        data = {"type": "event", "name": name, "values": {"type": "map", "entries": list(values)}}
+        event = {"kind": "MessageSent", "msg_type": "bokeh_event", "msg_data": data}
+        self._send("PATCH-DOC", {"events": [event]})
+
+    def _send(self, kind: str, content: object) -> None:
+        self._sent += 1
+        header = {"msgid": str(self._sent), "msgtype": kind}
+        if self._socket is not None:
+            for part in (header, {}, content):
+                self._socket.write_message(json.dumps(part))
+
+
+def models(part: object) -> Iterator[Mapping[str, Any]]:
+    """Every model that is described within `part`, a piece of a document's JSON."""
+    if isinstance(part, Mapping):
+        if part.get("type") == "object" and "id" in part:
+            yield part
+        for inner in part.values():
+            yield from models(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from models(inner)

@@ -1,0 +1,158 @@
+"""Measures what 1, 8, 16 … tabs on one server get, and what they cost."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import nan
+from typing import Any
+
+import numpy as np
+
+from app.export.sections import NAME
+from app.load.client import Client
+from app.load.server import Server, Use
+from compute.engine import EnginePool, messages
+from compute.engine.api import LabHandle
+from compute.export.link import packed
+from compute.export.scene import Scene
+from compute.measure.statistics import Spread
+
+SETTLE = 4.0  # seconds after the last tab was opened: the start of a tab is not what is measured
+BETWEEN = 1.0  # seconds between two keys of one tab, on average
+PIXELS = (512, 512)  # (height, width) of the pictures of the engine alone
+UNDER_WAY = 2  # frames permitted to each lab of the engine alone, as a tab's are
+
+
+@dataclass(frozen=True)
+class Load:
+    """What `tabs` tabs got in `seconds`. Answers are seconds from a key to what it changes on the page.
+
+    frames: frames/s of the tabs; server, engines, clients: processors busy; memory: bytes of the server's process;
+    nan where it is not known.
+    """
+
+    tabs: int
+    seconds: float
+    frames: Spread
+    slowest: float
+    answer: float
+    answer_p95: float
+    server: float
+    engines: float
+    clients: float
+    memory: float
+    received: float
+
+    @property
+    def total(self) -> float:
+        """Frames a second of all tabs together."""
+        return self.frames.median * self.tabs
+
+
+def address(server: str, lab: str, values: Mapping[str, Any]) -> str:
+    """Return the address of the page that opens `lab` with `values`."""
+    return f"{server}?{NAME}={packed(Scene(lab, values))}"
+
+
+async def loads(
+    server: Server, page: str, counts: Sequence[int], seconds: float, opened: Callable[[int], None]
+) -> AsyncIterator[Load]:
+    """Yield the Load of each of `counts` tabs, in rising order: tabs are opened one after the other, and stay.
+
+    page: their address; opened(n) is called after each. ClientError if the server refuses one or loses it.
+    """
+    tabs: list[Client] = []
+    try:
+        for count in sorted(counts):
+            while len(tabs) < count:
+                tab = Client(page)
+                tabs.append(tab)
+                await tab.open()
+                opened(len(tabs))
+            await _pass(tabs, SETTLE)
+            await asyncio.gather(*(tab.run() for tab in tabs))
+            yield await _measure(server, tabs, seconds)
+    finally:
+        for tab in tabs:
+            await tab.close()
+
+
+async def _measure(server: Server, tabs: Sequence[Client], seconds: float) -> Load:
+    before, own, received, start = server.use(), time.process_time(), _received(tabs), time.perf_counter()
+    for tab in tabs:
+        tab.arrivals.clear()
+        tab.answers.clear()
+    await asyncio.gather(_pass(tabs, seconds), *(_press(tab, seconds) for tab in tabs))
+    length = time.perf_counter() - start
+    after, used = server.use(), time.process_time() - own
+    rates = [len(tab.arrivals) / length for tab in tabs]
+    answers = [answer for tab in tabs for answer in tab.answers]
+    busy = _busy(before, after, length)
+    return Load(
+        len(tabs), length, Spread.of(rates), min(rates),
+        *(np.quantile(answers, (0.5, 0.95)).tolist() if answers else (nan, nan)),
+        *busy, used / length, after.memory if after else nan, (_received(tabs) - received) / length,
+    )  # fmt: skip
+
+
+def _busy(before: Use | None, after: Use | None, seconds: float) -> tuple[float, float]:
+    """Processors that the server and its engines kept busy."""
+    if before is None or after is None:
+        return nan, nan
+    return (after.server - before.server) / seconds, (after.engines - before.engines) / seconds
+
+
+def _received(tabs: Sequence[Client]) -> int:
+    return sum(tab.received for tab in tabs)
+
+
+async def _pass(tabs: Sequence[Client], seconds: float) -> None:
+    """Let so much time pass; ClientError if a tab is lost meanwhile."""
+    await asyncio.wait([tab.reading for tab in tabs], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for tab in tabs:
+        if tab.reading.done():
+            tab.reading.result()
+
+
+async def _press(tab: Client, seconds: float) -> None:
+    """Press a key now and then."""
+    end = time.perf_counter() + seconds
+    while (now := time.perf_counter()) < end:
+        await asyncio.sleep(min(random.uniform(0.5, 1.5) * BETWEEN, end - now))
+        tab.ask()
+
+
+def engine_alone(lab: str, values: Mapping[str, Any], tabs: int, seconds: float) -> float:
+    """Return the frames a second in all that `tabs` labs get of the host's engine, where nothing else is to be done."""
+    pool, counts = EnginePool(), [0] * tabs
+    handles: list[LabHandle] = []
+
+    def listener(index: int) -> Callable[[messages.Event], None]:
+        """Of one lab: it permits the next frame as soon as one has come."""
+
+        def take(event: messages.Event) -> None:
+            """An event of the lab."""
+            if isinstance(event, messages.FrameReady):
+                counts[index] = event.frame.number
+                handles[index].frames_through(event.frame.number + UNDER_WAY)
+
+        return take
+
+    try:
+        for index in range(tabs):
+            handles.append(pool.get("host").open(lab, dict(values), listener(index), PIXELS))
+        for handle in handles:
+            handle.frames_through(UNDER_WAY)
+            handle.run()
+        while not all(counts):
+            time.sleep(0.05)
+        time.sleep(1.0)
+        before, start = sum(counts), time.perf_counter()
+        time.sleep(seconds)
+        return (sum(counts) - before) / (time.perf_counter() - start)
+    finally:
+        pool.close()

@@ -1,0 +1,106 @@
+"""The server under load: one of this machine, begun for it, or one that runs already; what its processes use."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+HOST = "localhost"
+START = 300.0  # seconds until it must answer: kernels may have to be compiled first
+STOP = 15.0  # seconds from SIGTERM on
+APP = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Use:
+    """What the processes of a server have used so far: CPU seconds, and bytes and descriptors that they hold now.
+
+    The server's process and its engines apart; memory is what only the server's process has (its USS).
+    """
+
+    server: float
+    engines: float
+    memory: int
+    descriptors: int
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server. process: None if it is not of this machine, so that what it uses is not known."""
+
+    address: str
+    process: psutil.Process | None = None
+
+    def use(self) -> Use | None:
+        """Return what it has used until now; None if that is not known."""
+        if self.process is None:
+            return None
+        own = self.process.cpu_times()
+        engines = 0.0
+        for child in self.process.children(recursive=True):
+            try:
+                times = child.cpu_times()
+            except psutil.NoSuchProcess:
+                continue
+            engines += times.user + times.system
+        memory = self.process.memory_full_info().uss
+        return Use(own.user + own.system, engines, int(memory), self.process.num_fds())
+
+
+@contextmanager
+def serving(environment: Mapping[str, str] | None = None) -> Iterator[Server]:
+    """Run `panel serve app` on a free port, and stop it in the end. OSError if it does not answer."""
+    port = _free_port()
+    command = [sys.executable, "-m", "panel", "serve", str(APP), "--address", HOST, "--port", str(port)]
+    with tempfile.TemporaryFile() as log:
+        process = psutil.Popen(
+            command, env={**os.environ, **(environment or {})}, stdout=log, stderr=subprocess.STDOUT
+        )
+        try:
+            _wait(process, port, log)
+            yield Server(f"http://{HOST}:{port}/app", psutil.Process(process.pid))
+        finally:
+            _stop(process)
+
+
+def _free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait(process: psutil.Popen, port: int, log: IO[bytes]) -> None:
+    end = time.monotonic() + START
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            socket.create_connection((HOST, port), timeout=1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise OSError(f"the server did not answer within {START:.0f} s:\n{_end_of(log)}")
+
+
+def _end_of(log: IO[bytes]) -> str:
+    log.seek(0)
+    return log.read().decode(errors="replace")[-2000:]
+
+
+def _stop(process: psutil.Popen) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP)
+    except psutil.TimeoutExpired:
+        process.kill()
+        process.wait()
