@@ -21,5 +21,6 @@ def on_server_loaded(server_context: Any) -> None:
     log_bounds.install()
     panel_workarounds.begin_housekeeping()
     panel_workarounds.send_at_once()
+    panel_workarounds.one_message_a_turn()
     system_card.find_machine()
     machine_roofs().start(then=admission.session_limiter().warm)  # measured before anything else loads the machine

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Generator
 from typing import Any
 
 import panel as pn
 import param
 from bokeh.document import Document
+from bokeh.document.events import DocumentPatchedEvent, ModelChangedEvent
+from bokeh.server.connection import ServerConnection
 from bokeh.server.contexts import ApplicationContext
+from bokeh.server.session import ServerSession
 from bokeh.server.views import ws
 from panel.io.resources import LOCAL_DIST
 from panel.util import edit_readonly
 from tornado.ioloop import IOLoop
+
+MARK = "fieldlab_at_once"
 
 
 def begin_housekeeping() -> None:
@@ -59,20 +63,65 @@ def send_at_once() -> None:
     """Have every WebSocket send what it is given, instead of waiting for the answer to what it sent before.
 
     A message of Bokeh's is three or more packets, and TCP holds the second one back until the first is acknowledged,
-    which the other end puts off by up to 40 ms. Measured on one machine, a tab that confirms at once: 29 frames/s
-    become 38, and a control answers after 25 ms instead of 50. Harmless if called twice.
+    which the other end may put off by 40 ms. Within one machine, where it seldom does, a control answered after 14 ms,
+    and does after 6. Harmless if called twice.
     """
     opened = ws.WSHandler.open
-    if hasattr(opened, "__wrapped__"):
+    if getattr(opened, MARK, False):
         return
 
-    @wraps(opened)
     def open_at_once(handler: ws.WSHandler) -> None:
         """Bokeh's open."""
         handler.set_nodelay(True)
         opened(handler)
 
+    setattr(open_at_once, MARK, True)
     ws.WSHandler.open = open_at_once
+
+
+class Outbox:
+    """What one turn of a session's callbacks has changed, for each browser that shows it: one message at its end.
+
+    Bokeh sends every property in a message of its own, and makes a table of all models of the document for each.
+    """
+
+    def __init__(self) -> None:
+        self._events: dict[ServerConnection, list[DocumentPatchedEvent]] = {}
+        self._newest: dict[tuple[ServerConnection, str, str], ModelChangedEvent] = {}
+
+    def add(self, event: DocumentPatchedEvent, connection: ServerConnection) -> None:
+        """Add a change that this browser does not know yet; of several of one property the last counts."""
+        if isinstance(event, ModelChangedEvent):
+            key = connection, event.model.id, event.attr
+            earlier = self._newest.get(key)
+            if earlier is not None and earlier.combine(event):
+                return
+            self._newest[key] = event
+        self._events.setdefault(connection, []).append(event)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Send it; the session awaits what is to be written once its callback has returned."""
+        for connection, events in self._events.items():
+            message = connection.protocol.create("PATCH-DOC", events)
+            yield from connection._socket.send_message(message).__await__()  # noqa: SLF001 as send_patch_document does
+
+
+def one_message_a_turn() -> None:
+    """Have every session send what one of its callbacks has changed together. Harmless if called twice."""
+
+    def patched(session: ServerSession, event: DocumentPatchedEvent) -> None:
+        """Take the place of Bokeh's own: note the change for every browser but the one that it comes from."""
+        writes = session._pending_writes  # noqa: SLF001 see one_message_a_turn
+        if writes is None:
+            raise RuntimeError("a document was changed by somebody who does not hold its lock")
+        if not writes:
+            writes.append(Outbox())
+        sender = session._current_patch_connection if event.setter is session else None  # noqa: SLF001
+        for connection in session._subscribed_connections:  # noqa: SLF001
+            if connection is not sender:
+                writes[0].add(event, connection)
+
+    ServerSession._document_patched = patched  # noqa: SLF001 bokeh has no other place for it
 
 
 def on_websocket_error(protocol: Callable[[Any, str], None], internal: Callable[[Any, str], None]) -> None:

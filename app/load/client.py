@@ -59,6 +59,7 @@ class Client:
         self._socket = await websocket_connect(
             address, subprotocols=["bokeh", found[1].decode()], max_message_size=LONGEST_MESSAGE
         )
+        self._socket.protocol.stream.set_nodelay(True)  # as browsers do; tornado's clients wait for each answer
         self._reader = asyncio.create_task(self._read())
         await self._wait(self._ready, "that it is ready")
         self._send("PULL-DOC-REQ", {})
