@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import panel as pn
 import param
+from bokeh.core.serialization import Serializer
 from bokeh.document import Document
+from bokeh.document.events import DocumentChangedEvent, MessageSentEvent
+from bokeh.models import ColumnDataSource
+from bokeh.protocol.message import Message
+from bokeh.protocol.messages.patch_doc import patch_doc
 from bokeh.server.contexts import ApplicationContext
+from bokeh.server.session import ServerSession
 from bokeh.server.views import ws
 from panel.io.resources import LOCAL_DIST
 from panel.util import edit_readonly
@@ -58,3 +64,40 @@ def on_websocket_error(protocol: Callable[[Any, str], None], internal: Callable[
     """Call protocol(handler, words) where a browser broke the protocol, internal(...) where a message failed here."""
     ws.WSHandler._protocol_error = protocol  # noqa: SLF001 bokeh has no other place for it
     ws.WSHandler._internal_error = internal  # noqa: SLF001 as above
+
+
+class MessageBeside(MessageSentEvent):
+    """A message to the browsers of a document, encoded once and without its models.
+
+    For each patch Bokeh makes a table of all models that the browser has, for references; there are hundreds, and here
+    is none. It waits in line with the patches, and is held with them where they are held.
+    """
+
+    def message(self) -> Message[Any]:
+        """Return it as Bokeh's protocol has it."""
+        serializer = Serializer()
+        made: Message[Any] = patch_doc(patch_doc.create_header(), {}, {"events": serializer.encode([self])})
+        made.add_buffers(*serializer.buffers)
+        return made
+
+    def dispatch(self, receiver: Any) -> None:
+        """See DocumentChangedEvent."""
+        writes = getattr(receiver, "_pending_writes", None)
+        if not isinstance(receiver, ServerSession) or writes is None:
+            super().dispatch(receiver)
+            return
+        DocumentChangedEvent.dispatch(self, receiver)
+        message = self.message()
+        for connection in receiver._subscribed_connections:  # noqa: SLF001 as send_patch_document does
+            writes.append(connection._socket.send_message(message))  # noqa: SLF001 as above
+
+
+def send_beside(document: Document, kind: str, data: Mapping[str, Any]) -> None:
+    """Send `data`, in which there is no model, to what listens for messages of that kind in the browsers."""
+    document.callbacks.trigger_on_change(MessageBeside(document, kind, data))
+
+
+def keep_data(source: ColumnDataSource, columns: Mapping[str, Any]) -> None:
+    """Let `source` hold these columns, of which the browser hears otherwise."""
+    dict.clear(source.data)
+    dict.update(source.data, columns)
