@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import panel as pn
 import param
+from bokeh.core.serialization import Serializer
 from bokeh.document import Document
-from bokeh.document.events import DocumentPatchedEvent, ModelChangedEvent
+from bokeh.document.events import DocumentChangedEvent, DocumentPatchedEvent, MessageSentEvent, ModelChangedEvent
+from bokeh.model import Model
+from bokeh.models import ColumnDataSource
+from bokeh.protocol.message import Message
+from bokeh.protocol.messages.patch_doc import patch_doc
 from bokeh.server.connection import ServerConnection
 from bokeh.server.contexts import ApplicationContext
 from bokeh.server.session import ServerSession
@@ -102,8 +107,44 @@ class Outbox:
     def __await__(self) -> Generator[Any, None, None]:
         """Send it; the session awaits what is to be written once its callback has returned."""
         for connection, events in self._events.items():
-            message = connection.protocol.create("PATCH-DOC", events)
+            message = patch(events)
             yield from connection._socket.send_message(message).__await__()  # noqa: SLF001 as send_patch_document does
+
+
+class PatchSerializer(Serializer):
+    """Bokeh's Serializer, without the table of all models that the browser has: there are hundreds, and a patch names
+    few.
+    """
+
+    def __init__(self, document: Document) -> None:
+        super().__init__()
+        self._known = document.models
+
+    def get_ref(self, obj: Any) -> Any:
+        """Return the reference to `obj` if the browser has it, or is told of it in this message; or None."""
+        found = super().get_ref(obj)
+        if found is None and isinstance(obj, Model) and self._is_known(obj):
+            return obj.ref
+        return found
+
+    def has_ref(self, obj: Any) -> bool:
+        """Return whether `obj` has a reference."""
+        return self.get_ref(obj) is not None
+
+    def _is_known(self, model: Model) -> bool:
+        known = self._known
+        return known.get_by_id(model.id) is model and model not in known._new_models  # noqa: SLF001 see patch
+
+
+def patch(events: list[DocumentPatchedEvent]) -> Message[Any]:
+    """Return the message of these events, all of one document, as Bokeh's patch_doc.create does."""
+    document = events[0].document
+    serializer = PatchSerializer(document)
+    content = {"events": serializer.encode(events)}
+    document.models.flush_synced(lambda model: not serializer.has_ref(model))
+    message: Message[Any] = patch_doc(patch_doc.create_header(), {}, content)
+    message.add_buffers(*serializer.buffers)
+    return message
 
 
 def one_message_a_turn() -> None:
@@ -114,12 +155,12 @@ def one_message_a_turn() -> None:
         writes = session._pending_writes  # noqa: SLF001 see one_message_a_turn
         if writes is None:
             raise RuntimeError("a document was changed by somebody who does not hold its lock")
-        if not writes:
+        if not writes or not isinstance(writes[-1], Outbox):
             writes.append(Outbox())
         sender = session._current_patch_connection if event.setter is session else None  # noqa: SLF001
         for connection in session._subscribed_connections:  # noqa: SLF001
             if connection is not sender:
-                writes[0].add(event, connection)
+                writes[-1].add(event, connection)
 
     ServerSession._document_patched = patched  # noqa: SLF001 bokeh has no other place for it
 
@@ -128,3 +169,40 @@ def on_websocket_error(protocol: Callable[[Any, str], None], internal: Callable[
     """Call protocol(handler, words) where a browser broke the protocol, internal(...) where a message failed here."""
     ws.WSHandler._protocol_error = protocol  # noqa: SLF001 bokeh has no other place for it
     ws.WSHandler._internal_error = internal  # noqa: SLF001 as above
+
+
+class MessageBeside(MessageSentEvent):
+    """A message to the browsers of a document, encoded once and without its models.
+
+    For each patch Bokeh makes a table of all models that the browser has, for references; there are hundreds, and here
+    is none. It waits in line with the patches, and is held with them where they are held.
+    """
+
+    def message(self) -> Message[Any]:
+        """Return it as Bokeh's protocol has it."""
+        serializer = Serializer()
+        made: Message[Any] = patch_doc(patch_doc.create_header(), {}, {"events": serializer.encode([self])})
+        made.add_buffers(*serializer.buffers)
+        return made
+
+    def dispatch(self, receiver: Any) -> None:
+        """See DocumentChangedEvent."""
+        writes = getattr(receiver, "_pending_writes", None)
+        if not isinstance(receiver, ServerSession) or writes is None:
+            super().dispatch(receiver)
+            return
+        DocumentChangedEvent.dispatch(self, receiver)
+        message = self.message()
+        for connection in receiver._subscribed_connections:  # noqa: SLF001 as send_patch_document does
+            writes.append(connection._socket.send_message(message))  # noqa: SLF001 as above
+
+
+def send_beside(document: Document, kind: str, data: Mapping[str, Any]) -> None:
+    """Send `data`, in which there is no model, to what listens for messages of that kind in the browsers."""
+    document.callbacks.trigger_on_change(MessageBeside(document, kind, data))
+
+
+def keep_data(source: ColumnDataSource, columns: Mapping[str, Any]) -> None:
+    """Let `source` hold these columns, of which the browser hears otherwise."""
+    dict.clear(source.data)
+    dict.update(source.data, columns)

@@ -231,6 +231,7 @@ class RasterPlots:
         self.probe = ColumnDataSource({"x": [0.0], "y": [0.0]}, name="probe point")
         source = self.frames.source
         self.plots = {name: RasterPlot(name, source, self.x_range, self.y_range, palettes[name]) for name in names}
+        self.frames.draw_in(*(plot.figure for plot in self.plots.values()))
         self.brushed: Callable[[list[Point], bool], None] = ignore
         self.tapped: Callable[[float, float], None] = ignore
         self.viewed: Callable[[], None] = ignore

@@ -11,25 +11,31 @@ frames that travelled alone: one that waits behind another in a busy browser say
 browser confirms after its paint, so a slow or hidden client simply stops the supply: nothing queues anywhere. A page
 that comes back (another tab was shown, the connection was lost) is asked to confirm once more what it was sent last.
 
-FrameSource is the end at the browser: one write a frame, and the browser's answer once it has painted it.
+FrameSource is the end at the browser: one write a frame, and the browser's answer once it has painted it. There are two
+ways for that, fast and public (docs/architecture.md), with the same numbers and the same answers.
 """
 
 from __future__ import annotations
 
+import logging
 import math
+import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bokeh.core.properties import Float, Int
+from bokeh.core.properties import Float, Int, String
 from bokeh.core.properties import List as ListOf
 from bokeh.model import DataModel
 from bokeh.models import ColumnDataSource, CustomJS
+from bokeh.plotting import figure
 
+from app.panel_workarounds import keep_data, send_beside
 from compute.frames import Frame
 from compute.measure.timing import Span
 
@@ -37,6 +43,9 @@ if TYPE_CHECKING:
     from app.session import Session
 
 
+log = logging.getLogger(__name__)
+FRAME_SOURCE = (Path(__file__).parent / "static" / "frame_source.js").read_text(encoding="utf-8")
+PUBLIC, FAST = "public", "fast"
 WIDEST = 8  # frames under way at most; the engine's ring has room for one more
 TARGET_INTERVAL = 1 / 60  # seconds between frames beyond which a wider window buys nothing
 FREE_DELAY = 0.010  # seconds of round trip that one frame under way hides by itself
@@ -228,20 +237,22 @@ def window_for(delay: float, client_seconds: float) -> int:
     return min(WIDEST - 1, 1 + max(0, math.ceil((delay - FREE_DELAY) / pace)))
 
 
-ACKNOWLEDGE = """
-const number = cb_obj === ticket ? ticket.value[0] : source.data.number[0], began = performance.now();
-requestAnimationFrame(() => {            // bokeh paints in this animation frame
-  const {port1, port2} = new MessageChannel();
-  port1.onmessage = () => { answer.value = [number, (performance.now() - began) / 1000]; };
-  port2.postMessage(0);                  // handled once the browser has painted
-});
-"""
+def wanted_transport() -> str:
+    """The way frames are to take: FIELDLAB_TRANSPORT, "public" or "fast", which it is by itself."""
+    wanted = os.environ.get("FIELDLAB_TRANSPORT", FAST)
+    if wanted not in (PUBLIC, FAST):
+        raise ValueError(f"FIELDLAB_TRANSPORT must be {PUBLIC} or {FAST}, not {wanted!r}")
+    return wanted
 
 
 class Acknowledgement(DataModel):
-    """What the browser says after a paint: [frame number, seconds it took there]."""
+    """What the browser says after a paint: [frame number, seconds it took there]; transport: which way frames may take.
+
+    transport: "" until the browser has seen a frame, FAST, or "public: " and why not.
+    """
 
     value = ListOf(Float, default=[])
+    transport = String(default="")
 
 
 class Ticket(DataModel):
@@ -277,19 +288,31 @@ class FrameSource:
     """The columns `data` of one row; painted(number, client seconds) is called on the document's loop.
 
     rest: seconds after each paint before the next frame may come; the gate takes it for the browser's time, so that it
-    widens no window.
+    widens no window. transport: the way that frames take, PUBLIC (the source's data, which Bokeh draws) or FAST (a
+    message beside the document's patches; static/frame_source.js paints it). The first frame is always public: with it
+    the browser says what it can do.
     """
 
     def __init__(self, data: Mapping[str, Any], name: str) -> None:
         self.source = ColumnDataSource({"number": [0], **data}, name=name)
         self.painted: Callable[[int, float], None] = ignore
         self.rest = 0.0
+        self.transport = PUBLIC
+        self._figures: list[str] = []
+        self._complained = False
         self._answer, self._ticket = Acknowledgement(), Ticket()
         self._answer.on_change("value", self._acknowledged)
-        args = {"source": self.source, "answer": self._answer, "ticket": self._ticket}
-        code = CustomJS(args=args, code=ACKNOWLEDGE)
-        self.source.js_on_change("data", code)
-        self._ticket.js_on_change("value", code)
+        self._answer.on_change("transport", self._told)
+        args = {"source": self.source, "answer": self._answer, "ticket": self._ticket, "figures": []}
+        self._code = CustomJS(args=args, code=FRAME_SOURCE)
+        self.source.js_on_change("data", self._code)
+        self._ticket.js_on_change("value", self._code)
+
+    def draw_in(self, *figures: figure) -> None:
+        """Say which figures draw the source, and nothing else of it than images: frames may take the fast way there."""
+        if wanted_transport() == FAST:
+            self._figures = [plot.id for plot in figures]
+            self._code.args = {**self._code.args, "figures": self._figures}
 
     def serve(self, session: Session) -> None:
         """Let this source confirm the frames of `session`."""
@@ -307,7 +330,13 @@ class FrameSource:
 
     def write(self, number: int, data: Mapping[str, Any]) -> None:
         """Show `data` as frame `number`, in a single message."""
-        self.source.data = {"number": [number], **data}
+        columns = {"number": [number], **data}
+        document = self.source.document
+        if self.transport == FAST and document is not None:
+            keep_data(self.source, columns)
+            send_beside(document, f"frame {self.source.id}", {"figures": self._figures, "data": columns})
+        else:
+            self.source.data = columns
 
     def skip(self, number: int) -> None:
         """Frame `number` looks like the one before, or was sent before: only its acknowledgement is wanted."""
@@ -316,3 +345,10 @@ class FrameSource:
     def _acknowledged(self, attr: str, old: object, new: list[float]) -> None:
         if len(new) == 2:
             self.painted(int(new[0]), float(new[1]))
+
+    def _told(self, attr: str, old: object, new: str) -> None:
+        """The browser has looked whether it can paint frames by itself."""
+        self.transport = FAST if new == FAST and self._figures else PUBLIC
+        if self.transport == PUBLIC and not self._complained:
+            self._complained = True
+            log.info("frames of %s take the public way: %.200r", self.source.name, new)

@@ -21,3 +21,8 @@ def choose_layer() -> None:
     """Prefer OpenMP, then TBB, then workqueue. Has no effect once a parallel kernel has run."""
     numba.config.THREADING_LAYER_PRIORITY = ["omp", "tbb", "workqueue"]
     os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read when the layer is loaded, at the first parallel kernel
+
+
+def leave_a_core(leave: bool) -> None:
+    """Have the parallel kernels of this thread use all of Numba's threads but one, if there are two, or all again."""
+    numba.set_num_threads(max(1, numba.config.NUMBA_NUM_THREADS - leave))

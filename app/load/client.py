@@ -16,6 +16,8 @@ from typing import Any
 from tornado.httpclient import AsyncHTTPClient
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
+from app.stream import FAST
+
 TOKEN = re.compile(rb'"token":\s*"([^"]+)"')
 LONGEST_MESSAGE = 64 * 2**20  # bytes
 PATIENCE = 60.0  # seconds for a page to be built and for its first frame
@@ -146,10 +148,13 @@ class Client:
     def _change(self, event: Mapping[str, Any]) -> None:
         """One change of the document."""
         match event:
+            case {"kind": "MessageSent", "msg_type": str(kind), "msg_data": frame} if kind.startswith("frame "):
+                self._confirm(number_of(dict(frame["entries"])["data"]))
             case {"kind": "ColumnDataChanged", "model": {"id": model}, "data": data} if (
                 model == self._document.get("frames")
             ):
-                self._confirm(dict(data["entries"])["number"][0])
+                self._set(self._document["answer"], "transport", FAST)
+                self._confirm(number_of(data))
             case {"kind": "ModelChanged", "model": {"id": model}, "attr": "value", "new": [number, _]} if (
                 model == self._document.get("ticket")
             ):
@@ -206,6 +211,11 @@ class Client:
         if self._socket is not None:
             for part in (header, {}, content):
                 self._socket.write_message(json.dumps(part))
+
+
+def number_of(data: Mapping[str, Any]) -> int:
+    """Return the number of the frame whose columns these are."""
+    return int(dict(data["entries"])["number"][0])
 
 
 def models(part: object) -> Iterator[Mapping[str, Any]]:

@@ -1,7 +1,8 @@
 """Measurements beside the live labs: on a lab of their own, at low duty, one slice at a time.
 
 The worker has one thread, so a slice of a measurement never overlaps a live lab's kernels on this device. Between two
-slices it rests three times as long as the slice took: it gets a quarter of the device at most.
+slices it rests three times as long as the slice took: it gets a quarter of the device at most, and less where the live
+labs need it (turns.py).
 
 What is measured is a second lab of the live one's kind, as the BenchmarkTarget that its Benchmark makes of it
 (compute/measure/target.py): something that advances in steps and has a result.
@@ -21,6 +22,7 @@ from typing import Any, Literal, TypeAlias
 from compute.engine.channel import COMPILING, EventSender
 from compute.engine.messages import Answered, Event, Refused, Sample, Sampled, Solve, Solved
 from compute.engine.pacing import Tally
+from compute.engine.turns import Urgency
 from compute.lab import Lab
 from compute.measure.rates import RoofKind
 from compute.measure.roofs import sampled_beside
@@ -45,7 +47,7 @@ class BenchmarkQueue:
         self._warm = False
 
     @property
-    def lab(self) -> int:
+    def number(self) -> int:
         """The number of the lab that is measured; 0 without one."""
         return self._waiting[0][0].lab if self._waiting else 0
 
@@ -64,11 +66,15 @@ class BenchmarkQueue:
             self._waiting.remove(item)
             item[1].close()
 
-    def wakes_at(self) -> float:
+    def wakes_at(self, now: float) -> float:  # noqa: ARG002 - as a lab's
         """Return when the next slice may run; inf without work."""
         return self._ready_at if self._waiting else inf
 
-    def turn(self) -> None:
+    def urgency(self) -> Urgency:
+        """Return that nobody looks on."""
+        return Urgency.DUE
+
+    def turn(self, now: float, seconds: float) -> None:  # noqa: ARG002 - a slice has the length that measures best
         """Run one slice of the first measurement; tell its lab's client the answer once there is one."""
         request, work = self._waiting[0]
         start = time.monotonic()

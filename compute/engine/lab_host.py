@@ -19,6 +19,7 @@ from compute.engine.checkpoints import Checkpointer
 from compute.engine.pacing import FramePacer
 from compute.engine.recording import LabRecorder
 from compute.engine.shared_memory import IN_MESSAGE, FrameRing, pack
+from compute.engine.turns import Urgency
 from compute.frames import Frame
 from compute.lab import Lab
 from compute.measure.timing import listening
@@ -108,8 +109,21 @@ class LabHost:
         unwatched_at = self.pacer.unwatched_at() if self.recorder.on and not (shows or self.lab.resting) else inf
         return min(self.checkpointer.wakes_at(), self.recorder.wakes_at(), unwatched_at if unwatched_at > now else inf)
 
-    def turn(self, now: float) -> None:
-        """Apply values, compute one slice, show a frame if one is due, write a piece of a checkpoint."""
+    def urgency(self) -> Urgency:
+        """Return whether somebody waits for the turn that this lab wants, for a frame or for the answer to a value.
+
+        A recording goes on without anybody; a lab that is only ahead of the frames that it may show can wait.
+        """
+        if self._updates or self.pacer.waited_for:
+            return Urgency.AWAITED
+        return Urgency.DUE if self.recorder.on or not self.pacer.running else Urgency.AHEAD
+
+    def turn(self, now: float, seconds: float) -> None:
+        """Apply values, compute one slice, show a frame if one is due, write a piece of a checkpoint.
+
+        seconds: for a slice and a frame together.
+        """
+        self.pacer.turn = seconds
         try:
             with self._ring.at_work():
                 self._work(now)
@@ -177,12 +191,14 @@ class LabHost:
         self.checkpointer.touch(by_hand=by_hand)
 
     def _show(self, slot: int) -> None:
+        start = time.perf_counter()
         with self._allow_time("show"), listening("levels") as heard, watching() as builds:
             frame = self._frame()
         if frame is None:
             return
         first_call = frame.timing.first_call or builds.count > 0
-        timing = self.pacer.frame_shown().total(replace(frame.timing, spans=heard.spans, first_call=first_call))
+        tally = self.pacer.frame_shown(0.0 if first_call else time.perf_counter() - start)
+        timing = tally.total(replace(frame.timing, spans=heard.spans, first_call=first_call))
         facts, notes = dict(frame.facts), dict(frame.notes)  # a read-only view cannot be pickled
         frame = replace(frame, number=self.pacer.frames, timing=timing, facts=facts, notes=notes)
         payload, buffers = pack(frame)

@@ -8,6 +8,7 @@ from math import inf, nan
 from compute.measure.timing import MOST_SPANS, Span, Timing
 
 SLICE = 0.008  # seconds of one slice: short against a frame at 30 a second, long against the cost of a switch
+LEAST = 0.25  # part of a turn that is computed, however long the frame takes that belongs to it
 CHEAPEST = 1e-7  # seconds of a step at least, as far as slices go: no slice has more than 80 000 steps
 GRACE = 1.0  # seconds after the last permission for which "as fast as it goes" goes on without a frame
 SLOWER, FASTER = 0.2, 0.7  # weight of the newest slice in the mean cost of a step: one disturbed slice counts little
@@ -46,7 +47,8 @@ class FramePacer:
 
     steps: per frame, None for as fast as it goes; frames: number of the last frame shown; frames_through: number of the
     last frame that it may show; single_steps: asked for and not done yet; dirty: something changed that a paused lab
-    has not shown yet; seen: whether there was any frame yet; cost: seconds of one step, moving mean, 0 if not known.
+    has not shown yet; seen: whether there was any frame yet; cost, frame_cost: seconds of one step and of one frame,
+    moving means, 0 if not known; turn: seconds of a slice and a frame together, where others wait too.
     """
 
     steps: int | None = 1
@@ -57,6 +59,8 @@ class FramePacer:
     dirty: bool = True
     seen: bool = False
     cost: float = 0.0
+    frame_cost: float = 0.0
+    turn: float = inf
     last_permission: float = -inf
     tally: Tally = field(default_factory=Tally)
 
@@ -64,6 +68,11 @@ class FramePacer:
     def may_show(self) -> bool:
         """Whether another frame is permitted."""
         return self.frames < self.frames_through
+
+    @property
+    def waited_for(self) -> bool:
+        """Whether somebody waits for what the lab does next: a frame that may be shown, or single steps."""
+        return self.single_steps > 0 or (self.may_show and (self.running or self.dirty))
 
     def permit(self, number: int, now: float) -> None:
         """Permit all frames up to `number`; the same again, or less, permits nothing new."""
@@ -89,7 +98,8 @@ class FramePacer:
 
         A lab that is recorded goes on, as fast as it goes, when nobody has looked at it for GRACE.
         """
-        fit = max(1, int(SLICE / self.cost)) if self.cost else 1
+        seconds = min(SLICE, max(self.turn - self.frame_cost, LEAST * self.turn))
+        fit = max(1, int(seconds / self.cost)) if self.cost else 1
         if self.single_steps:
             return min(self.single_steps, fit)
         if not self.running:
@@ -112,9 +122,7 @@ class FramePacer:
             self.dirty = True
         if timing.first_call:
             return
-        cost = max(seconds / timing.steps, CHEAPEST)
-        weight = SLOWER if cost > self.cost else FASTER
-        self.cost = cost if not self.cost else self.cost + weight * (cost - self.cost)
+        self.cost = newer_mean(self.cost, max(seconds / timing.steps, CHEAPEST))
 
     def rest(self) -> None:
         """Note that the lab has nothing left to do: single steps are done, and what there is can be shown."""
@@ -129,9 +137,15 @@ class FramePacer:
             return self.dirty
         return self.tally.steps >= max(1, self.steps or 1)
 
-    def frame_shown(self) -> Tally:
-        """Count a frame, and return what led to it."""
+    def frame_shown(self, seconds: float = 0.0) -> Tally:
+        """Count a frame that took `seconds` of wall time, and return what led to it."""
+        self.frame_cost = newer_mean(self.frame_cost, seconds)
         tally, self.tally = self.tally, Tally()
         self.frames += 1
         self.dirty, self.seen = False, True
         return tally
+
+
+def newer_mean(mean: float, newest: float) -> float:
+    """Return the moving mean of what something costs, after the `newest` one; 0 is not known."""
+    return mean + (SLOWER if newest > mean else FASTER) * (newest - mean) if mean else newest

@@ -1,7 +1,7 @@
 """The engine's own process: one loop over all labs of one device.
 
-Requests are read between slices; every lab with work gets one slice in turn; signs of life come from this loop and
-nowhere else, so a loop that hangs is seen to hang. The process ends when the pipe does.
+Requests are read between slices; the labs with work have their slices in the order of turns.py; signs of life come from
+this loop and nowhere else, so a loop that hangs is seen to hang. The process ends when the pipe does.
 """
 
 from __future__ import annotations
@@ -14,23 +14,22 @@ import resource
 import signal
 import sys
 import time
-from collections import deque
 from contextlib import ExitStack, closing
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from math import inf
 from multiprocessing.connection import Connection
 from typing import assert_never
 
 import numpy as np
 
-from compute.builds import watching
+from compute.builds import Builds, watching
 from compute.engine import messages
 from compute.engine.benchmark_target import BenchmarkQueue
 from compute.engine.channel import COMPILING, Channel, EventSender
 from compute.engine.lab_host import LabHost, check_device
 from compute.engine.shared_memory import FrameRing, read_blob
+from compute.engine.turns import Turns
 from compute.lab import Lab
 from compute.labs import lab_class
 
@@ -47,8 +46,9 @@ class Worker:
         self._sender = EventSender(channel, setup.heartbeat)
         self._hosts: dict[int, LabHost] = {}
         self._benchmarks = BenchmarkQueue(self._sender)
-        self._turns: deque[LabHost | BenchmarkQueue] = deque([self._benchmarks])
-        self._open = True
+        self._turns = Turns()
+        self._turns.join(self._benchmarks)
+        self._open, self._core_left = True, False
         self._served = 0  # the number of the lab that has a turn or whose request is carried out
 
     def run(self) -> None:
@@ -57,35 +57,42 @@ class Worker:
         try:
             with watching(
                 lambda: self._sender.extend_deadline(self._served, "compiling", COMPILING), self._sender.end_extension
-            ):
+            ) as builds:
                 while self._open:
-                    self._receive(0.0 if self._turn() else self._rest())
+                    self._receive(0.0 if self._turn(builds) else self._rest())
                     self._sender.heartbeat()
         finally:
             for host in self._hosts.values():
                 host.close()
 
-    def _turn(self) -> bool:
-        """Run one slice of the next lab in turn that has work; False if none has."""
-        now = time.monotonic()
-        for _ in range(len(self._turns)):
-            self._turns.rotate(-1)
-            who = self._turns[-1]
-            if isinstance(who, LabHost) and who.wakes_at(now) <= now:
-                self._served = who.number
-                who.turn(now)
-                return True
-            if isinstance(who, BenchmarkQueue) and who.wakes_at() <= now:
-                self._served = who.lab
-                who.turn()
-                return True
-        return False
+    def _turn(self, builds: Builds) -> bool:
+        """Run one slice of whoever is next; False if nobody has work. A slice in which a kernel was built is free."""
+        now, built = time.monotonic(), builds.count
+        turn = self._turns.next(now)
+        if turn is None:
+            return False
+        who = turn.share.who
+        self._served = who.number
+        self._leave_a_core(turn.crowded and who is not self._benchmarks)
+        who.turn(now, turn.seconds)
+        self._turns.done(turn, time.monotonic() - now if builds.count == built else 0.0)
+        return True
+
+    def _leave_a_core(self, leave: bool) -> None:
+        """On the host, leave a core to the server, or no longer: it has more to do the more labs are looked at.
+
+        Kernels wait for the slowest of their threads, and one that shares its core with the server is slow (two cores,
+        40 labs of 512 x 512, 1.5 ms of the server a frame: 7 frames a second of each on two threads, 15 on one; 8 labs:
+        14 and 17, and a third more steps). Measurements use all.
+        """
+        if leave != self._core_left and self._setup.name.partition(":")[0] == HOST:
+            import_module("compute.numba_threads").leave_a_core(leave)
+            self._core_left = leave
 
     def _rest(self) -> float:
         """Return the seconds until somebody has work again, at most one heartbeat."""
         now = time.monotonic()
-        first = min([self._benchmarks.wakes_at(), *(host.wakes_at(now) for host in self._hosts.values())], default=inf)
-        return min(self._setup.heartbeat, max(0.0, first - now))
+        return min(self._setup.heartbeat, max(0.0, self._turns.wakes_at(now) - now))
 
     def _receive(self, seconds: float) -> None:
         for _ in range(MAX_REQUESTS):
@@ -155,7 +162,7 @@ class Worker:
             host.pacer.frames = host.pacer.frames_through = request.frames
             undo.pop_all()
         self._hosts[request.lab] = host
-        self._turns.appendleft(host)
+        self._turns.join(host)
         self._sender.send(messages.Opened(request.lab, lab.values()))
 
     def _restore(self, number: int, lab: Lab, payload: messages.Payload, state: int) -> None:
@@ -197,7 +204,7 @@ class Worker:
 
     def _close_lab(self, number: int) -> None:
         if host := self._hosts.pop(number, None):
-            self._turns.remove(host)
+            self._turns.leave(host)
             self._benchmarks.drop(number)
             host.close()
         self._sender.forget(number)

@@ -1,13 +1,25 @@
-"""The frame gate with a fake browser and a fake clock: fast, slow, hidden and vanished clients."""
+"""The frame gate with a fake browser and clock: fast, slow, hidden and vanished clients; both ways of a frame."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from typing import Any
 
+import numpy as np
 import pytest
+from bokeh.core.serialization import Deserializer, Serialized, Serializer
+from bokeh.document import Document
+from bokeh.document.events import DocumentPatchedEvent
+from bokeh.protocol import Protocol
+from bokeh.protocol.message import Message
+from bokeh.server.session import ServerSession
 
-from app.stream import WIDEST, Delivered, FrameGate, window_for
-from compute.frames import Frame
+from app.plots import RasterPlots
+from app.stream import FAST, PUBLIC, WIDEST, Delivered, FrameGate, ignore, wanted_transport, window_for
+from compute.frames import Frame, Raster
 from compute.measure.timing import Timing
 
 
@@ -321,3 +333,195 @@ def test_unknown_and_repeated_acknowledgements_do_no_harm() -> None:
     assert world.painted == sorted(world.painted)
     assert world.most_under_way <= 1
     assert world.most_owed <= 3
+
+
+class Wire:
+    """A browser's connection: keeps the messages that are sent to it, in their order."""
+
+    def __init__(self) -> None:
+        self.protocol, self._socket = Protocol(), self
+        self.sent: list[Message[Any]] = []
+
+    async def send_message(self, message: Message[Any]) -> None:
+        self.sent.append(message)
+
+    def send_patch_document(self, event: DocumentPatchedEvent) -> Awaitable[None]:
+        return self.send_message(self.protocol.create("PATCH-DOC", [event]))
+
+    def events(self) -> list[Any]:
+        """What the messages say, with their bytes in place."""
+        said = []
+        for message in self.sent:
+            assert message.header["num_buffers"] == len(message._buffers)
+            said += [(one, message._buffers) for one in json.loads(message.content_json)["events"]]
+        return said
+
+    def columns(self, number: int) -> dict[str, Any]:
+        """The columns of the n-th message, which is a frame beside the patches."""
+        event, buffers = self.events()[number]
+        assert event["kind"] == "MessageSent"
+        data = Deserializer().deserialize(Serialized(event["msg_data"], buffers))["data"]
+        return {name: column[0] for name, column in data.items()}
+
+
+class Tab:
+    """A document with pictures of two rasters in it, and two browsers that show it."""
+
+    def __init__(self, told: str = FAST) -> None:
+        self.document = Document()
+        self.pictures = RasterPlots(("u", "v"), {"u": "Inferno", "v": "Viridis"})
+        self.frames, self.source = self.pictures.frames, self.pictures.frames.source
+        for plot in self.pictures.plots.values():
+            self.document.add_root(plot.figure)
+        self.frames._answer.transport = told
+        self.session = ServerSession("tab", self.document)
+        self.wires = [Wire(), Wire()]
+        for wire in self.wires:
+            self.session.subscribe(wire)
+        self.painted: list[tuple[int, float]] = []
+        self.frames.painted = lambda number, seconds: self.painted.append((number, seconds))
+
+    def locked(self, act: Callable[[], object]) -> None:
+        """Run it as a callback of the document, and wait until everything is sent."""
+        asyncio.run(self.session.with_document_locked(act))
+
+    def answer(self, **said: Any) -> None:
+        """What the browser says."""
+        self.locked(lambda: self.frames._answer.update(**said))
+
+    def show(self, number: int) -> None:
+        self.locked(lambda: self.pictures.show(number, rasters(number)))
+
+
+def rasters(number: int) -> dict[str, Raster]:
+    """u all `number`, 3 x 5; v all `number` + 1, 3 x 5; limits and extent that say which is which."""
+    extent = (0.0, 1.0, 10.0, 7.0)
+    levels = {name: np.full((3, 5), number + at, np.uint8) for at, name in enumerate("uv")}
+    return {name: Raster(one, -1.0 * number, 2.0 * number, extent) for name, one in levels.items()}
+
+
+def test_a_frame_is_one_message_beside_the_patches_that_knows_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    tab = Tab()
+    tables: list[int] = []
+    begin = Serializer.__init__
+
+    def count(self: Serializer, *, references: Collection[Any] = (), **options: Any) -> None:
+        tables.append(len(references))
+        begin(self, references=set(references), **options)
+
+    monkeypatch.setattr(Serializer, "__init__", count)
+    tab.show(7)
+    assert tables == [0]  # encoded once, for both browsers, without a table of the document's models
+    assert tab.wires[0].sent == tab.wires[1].sent
+    (message,) = tab.wires[0].sent
+    assert [len(buffer.to_bytes()) for buffer in message._buffers] == [15, 15]  # the levels, a byte a pixel
+    columns = tab.wires[0].columns(0)
+    assert {name: float(columns[name]) for name in ("number", "x", "y", "dw", "dh", "u_low", "v_high")} == {
+        "number": 7, "x": 0, "y": 1, "dw": 10, "dh": 6, "u_low": -7, "v_high": 14,
+    }  # fmt: skip
+    assert columns["u"].shape == columns["v"].shape == (3, 5)
+    assert set(columns["u"].flat) == {7}
+    assert set(columns["v"].flat) == {8}
+
+
+def test_the_source_on_the_server_has_the_newest_frame_whichever_way_it_took() -> None:
+    for told in (FAST, "public: as it is"):
+        tab = Tab(told)
+        for number in (3, 4):
+            tab.show(number)
+        assert tab.source.data["number"] == [4]
+        assert set(tab.source.data["u"][0].flat) == {4}
+
+
+def test_the_first_frame_is_public_and_the_browser_says_how_it_goes_on() -> None:
+    tab = Tab("")
+    assert tab.frames.transport == PUBLIC
+    kinds = []
+    for told in ("", FAST, "public: no paint"):
+        if told:
+            tab.answer(transport=told)
+        tab.wires[0].sent.clear()
+        tab.show(1)
+        kinds += [event["kind"] for event, _ in tab.wires[0].events()]
+    assert kinds == ["ColumnDataChanged", "MessageSent", "ColumnDataChanged"]
+
+
+def test_frames_and_patches_come_in_their_order_even_when_they_are_held() -> None:
+    tab = Tab()
+
+    def act() -> None:
+        tab.pictures.whole((3, 5))
+        tab.pictures.show(1, rasters(1))
+        tab.pictures.probe.data = {"x": [1.0], "y": [2.0]}
+
+    def held() -> None:
+        tab.document.hold("collect")
+        act()
+        assert all(not wire.sent for wire in tab.wires)
+        tab.document.unhold()
+
+    for one in (act, held):
+        tab.locked(lambda: tab.pictures.whole((1, 1)))
+        for wire in tab.wires:
+            wire.sent.clear()
+        tab.locked(one)
+        patches = ["ModelChanged"] * 2  # the ends of both ranges
+        assert [event["kind"] for event, _ in tab.wires[0].events()] == [*patches, "MessageSent", "ColumnDataChanged"]
+
+
+def test_what_is_in_no_document_is_sent_nowhere() -> None:
+    tab = Tab()
+    tab.locked(tab.document.clear)
+    tab.wires[0].sent.clear()
+    tab.show(5)
+    assert tab.wires[0].sent == []
+    assert tab.source.data["number"] == [5]  # it comes whole when it is shown again
+
+
+@pytest.mark.parametrize("told", [FAST, "public: no paint"])
+def test_a_frame_is_confirmed_alike_whichever_way_it_took(told: str) -> None:
+    tab = Tab(told)
+    tab.show(9)
+    tab.answer(value=[9.0, 0.012])
+    tab.answer(value=[10.0])  # is none
+    assert tab.painted == [(9, 0.012)]
+
+
+@pytest.mark.parametrize("told", [FAST, "public: no paint"])
+def test_a_slow_browser_is_sent_no_more_than_it_confirms(told: str) -> None:
+    tab = Tab(told)
+    gate = FrameGate(
+        lambda number, sent: tab.pictures.show(number, rasters(number)), ignore, lambda act: act(), tab.frames.skip
+    )
+    tab.frames.painted = gate.acknowledge
+    tab.locked(gate.open)
+    for number in range(1, 100):
+        tab.locked(partial(gate.offer, frame(number)))
+    assert len(tab.wires[0].sent) == 1
+    tab.answer(value=[1.0, 0.2])
+    frames = [event for event, _ in tab.wires[0].events() if event["kind"] == "MessageSent" or event["attr"] == "data"]
+    assert len(frames) == 2
+    assert gate.dropped == 97
+
+
+def test_a_browser_that_says_anything_else_gets_public_frames_and_one_line_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="app.stream")
+    tab = Tab()
+    for said in ("public: no paint", "x" * 10_000, ""):
+        tab.answer(transport=said)
+        assert tab.frames.transport == PUBLIC
+    (line,) = caplog.messages
+    assert "public: no paint" in line
+    tab.answer(transport=FAST)
+    assert tab.frames.transport == FAST
+
+
+def test_the_environment_chooses_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert wanted_transport() == FAST
+    monkeypatch.setenv("FIELDLAB_TRANSPORT", "public")
+    assert Tab().frames._code.args["figures"] == []  # so the browser is not even asked
+    monkeypatch.setenv("FIELDLAB_TRANSPORT", "pigeon")
+    with pytest.raises(ValueError, match="FIELDLAB_TRANSPORT must be public or fast, not 'pigeon'"):
+        wanted_transport()

@@ -75,4 +75,4 @@ def test_an_engine_takes_what_runs_on_its_device(engine, values, fits):
 
 
 def test_a_bench_without_jobs_sleeps():
-    assert BenchmarkQueue(None).wakes_at() == inf  # type: ignore[arg-type]
+    assert BenchmarkQueue(None).wakes_at(0.0) == inf  # type: ignore[arg-type]

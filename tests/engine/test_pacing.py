@@ -6,7 +6,7 @@ from math import isnan
 
 import pytest
 
-from compute.engine.pacing import GRACE, SLICE, FramePacer
+from compute.engine.pacing import GRACE, LEAST, SLICE, FramePacer
 from compute.measure.timing import Timing
 
 
@@ -106,3 +106,30 @@ class TestFramePacer:
         pacer.fail()
         assert pacer.next_steps(0.0) == 0
         assert not pacer.frame_due()
+
+    def test_a_slice_is_shorter_where_a_frame_must_fit_into_the_turn_as_well(self):
+        pacer = FramePacer(steps=None, running=True, seen=True, cost=1e-5)
+        pacer.permit(9, 0.0)
+        assert pacer.next_steps(0.0) == pytest.approx(SLICE / 1e-5, abs=1)
+        pacer.frame_shown(0.001)
+        pacer.turn = 0.003
+        assert pacer.next_steps(0.0) == pytest.approx(0.002 / 1e-5, abs=1)
+        pacer.turn = 0.001  # no time is left: a part of the turn is computed all the same
+        assert pacer.next_steps(0.0) == pytest.approx(LEAST * 0.001 / 1e-5, abs=1)
+        pacer.cost = 10.0
+        assert pacer.next_steps(0.0) == 1
+
+    def test_somebody_waits_for_frames_that_may_be_shown_and_for_single_steps(self):
+        pacer = FramePacer(steps=None, running=True, dirty=False)
+        assert not pacer.waited_for
+        pacer.permit(1, 0.0)
+        assert pacer.waited_for
+        pacer.frame_shown()
+        assert not pacer.waited_for
+        assert pacer.next_steps(0.1) > 0
+        pacer.add_single_steps(1)
+        assert pacer.waited_for
+        paused = FramePacer(dirty=True, frames_through=1)
+        assert paused.waited_for
+        paused.dirty = False
+        assert not paused.waited_for

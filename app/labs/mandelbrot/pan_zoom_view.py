@@ -148,6 +148,7 @@ class PanZoomView:
             tools=[wheel],
             active_scroll=wheel,
         )
+        self.frames.draw_in(self.plot.figure)
         self.pointer_state = PointerState(told=self._look())
         self._connect()
         navigator.changed.append(self._follow)

@@ -1,0 +1,221 @@
+// The browser's half of FrameSource (app/stream.py): it shows a frame and confirms it once it is on the screen.
+//
+// The public way: the server sets the data of `source`, and Bokeh draws the whole plot anew, with axes and colour bar.
+// The fast way: the frame comes as a message of its own. The source gets its data without Bokeh's own listeners (hover,
+// ticks and callbacks read them there), the levels go through a table of the mapper's colours into the glyph's own
+// canvas, and only the inside of the frame is painted: exactly what Bokeh would paint there, in its order.
+// The fast way uses what Bokeh does not promise. So each part of it is looked for before (`missing`), and what is not
+// there, or fails, makes the public way the only one: `answer.transport` tells the server, the console says why.
+
+const RAMP = new Uint8Array(256).map((_, level) => level);
+const GUIDES = ['guide', 'annotation'], LEVELS = ['image', 'underlay', 'glyph', ...GUIDES];  // of the lower canvas
+const methods = (object, ...names) => names.map((name) => [name, typeof object?.[name] == 'function']);
+
+// -- the picture
+
+// The colour of every level, as pixels.
+const colours = (mapper) => new Uint32Array(mapper.rgba_mapper.v_compute(RAMP).buffer);
+
+// Let a glyph take its colours from a table that is made anew when the mapper changes. The first picture of each size
+// is left to Bokeh, which makes the canvas.
+function use_table(glyph) {
+  if (Object.hasOwn(glyph, '_set_data')) return;
+  const theirs = Object.getPrototypeOf(glyph);
+  let table = null, canvas = null, context = null, picture = null, pixels = null;
+  glyph._update_image = function () {
+    table = null;
+    theirs._update_image.call(this);
+  };
+  glyph._set_data = function (indices) {
+    const levels = this.image.get(0), [height, width] = levels.shape;
+    const same = canvas && this.image_data?.[0] == canvas && canvas.width == width && canvas.height == height;
+    if (!same || this.data_size != 1 || !(levels instanceof Uint8Array)) {
+      theirs._set_data.call(this, indices);
+      canvas = this.image_data[0];
+      context = canvas.getContext('2d');
+      picture = context.createImageData(width, height);
+      pixels = new Uint32Array(picture.data.buffer);
+      return;
+    }
+    table ??= colours(this.model.color_mapper);
+    for (let i = 0; i < pixels.length; i++) pixels[i] = table[levels[i]];
+    context.putImageData(picture, 0, 0);
+  };
+}
+
+// Whether it is an axis or something else beside the frame, of which only an axis reaches into it.
+const beside = (view) => view.panel != null;
+const is_axis = (view) => beside(view) && 'tick_coords' in view;
+
+function paint_axis(view, ctx) {
+  const {tick_coords} = view;
+  view._draw_rule(ctx, null);
+  view._draw_major_ticks(ctx, null, tick_coords);
+  view._draw_minor_ticks(ctx, null, tick_coords);
+}
+
+// As Bokeh paints a renderer, but without placing its element anew, for which the browser works out all styles again.
+function paint_view(view, ctx, box, clipped) {
+  if (!view.displayed || !view.is_renderable || beside(view) && !is_axis(view)) return;
+  ctx.save();
+  if (clipped || view.needs_clip) {
+    ctx.beginPath();
+    ctx.rect(...box.args);
+    ctx.clip();
+  }
+  if (is_axis(view)) {
+    paint_axis(view, ctx);
+  } else {
+    view.update_geometry();
+    view.compute_geometry();
+    view._paint(ctx);
+  }
+  ctx.restore();
+}
+
+// Paint every pixel that the inside of the frame touches, or the whole plot if more of it has changed.
+function paint(plot) {
+  if (plot._invalidate_all || plot._invalidated_painters.size || plot._needs_layout) return plot.repaint();
+  const {ctx, pixel_ratio: ratio} = plot.canvas_view.primary, {bbox} = plot.frame;
+  const left = Math.floor((bbox.left + 0.5) * ratio), right = Math.ceil((bbox.right + 0.5) * ratio);
+  const top = Math.floor((bbox.top + 0.5) * ratio), bottom = Math.ceil((bbox.bottom + 0.5) * ratio);
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, right - left, bottom - top);
+  ctx.clip();
+  ctx.clearRect(left, top, right - left, bottom - top);
+  ctx.scale(ratio, ratio);
+  ctx.translate(0.5, 0.5);
+  plot._paint_empty(ctx, bbox);
+  plot._paint_outline(ctx, bbox);
+  for (const level of LEVELS) {
+    for (const view of plot.computed_renderer_views) {
+      if (view.model.level == level) paint_view(view, ctx, bbox, !GUIDES.includes(level));
+    }
+  }
+  ctx.restore();
+}
+
+// -- what must be there for it
+
+const painters = (plot, source) =>
+  [...plot.renderer_views.values()].filter((view) => view.model.data_source == source && view.glyph?.image_data);
+
+// The first part of BokehJS that the fast way needs and does not find; "" if there is all.
+function missing(plot, source) {
+  const found = plot.renderer_views instanceof Map ? painters(plot, source) : [], primary = plot.canvas_view?.primary;
+  const parts = [
+    ...methods(source.document, 'on_message', 'get_model_by_id'),
+    ...methods(plot, 'repaint', '_paint_empty', '_paint_outline'),
+    ['renderer_views', found.length > 0],
+    ['computed_renderer_views', Array.isArray(plot.computed_renderer_views)],
+    ['_invalidated_painters', plot._invalidated_painters instanceof Set],
+    ['_invalidate_all', typeof plot._invalidate_all == 'boolean'],
+    ['_needs_layout', typeof plot._needs_layout == 'boolean'],
+    ['frame.bbox', Number.isFinite(plot.frame?.bbox?.right)],
+    ['canvas_view.primary', primary?.ctx instanceof CanvasRenderingContext2D && primary.pixel_ratio > 0],
+    ...found.flatMap(({glyph}) => [
+      ...methods(glyph, 'set_data', '_set_data', '_update_image'),
+      ...methods(glyph.image, 'get'),
+      ...methods(glyph.model.color_mapper?.rgba_mapper, 'v_compute'),
+      ['image_data', glyph.image_data[0] instanceof HTMLCanvasElement],
+    ]),
+    ...(plot.computed_renderer_views ?? []).flatMap((view) => [
+      ...methods(view, 'update_geometry', 'compute_geometry', '_paint'),
+      ...is_axis(view) ? methods(view, '_draw_rule', '_draw_major_ticks', '_draw_minor_ticks') : [],
+    ]),
+  ];
+  return parts.find(([, there]) => !there)?.[0] ?? '';
+}
+
+function settle(answer, why) {
+  answer.transport = why ? `public: ${why}` : 'fast';
+  if (why) console.info(`Fieldlab: frames take the public way through Bokeh: ${why}`);
+}
+
+// -- frames
+
+// Takes the frames of the source `id` from the messages of its document. Models and views are looked up by their ids: a
+// tab that is shown again has others.
+class Receiver {
+  constructor(document, id, answer, index) {
+    Object.assign(this, {document, id, answer, index, views: new Map(), waiting: null, failed: false});
+    document.on_message(`frame ${id}`, (message) => this.take(message));
+  }
+
+  plot(id) {
+    let view = this.views.get(id);
+    if (!view?.el.isConnected) this.views.set(id, view = this.index.find_one_by_id(id));
+    return view;
+  }
+
+  take({figures, data}) {
+    const source = this.document.get_model_by_id(this.id);
+    if (source == null) return;
+    const plots = figures.map((id) => this.plot(id));
+    const there = plots.every((plot) => plot && painters(plot, source).length);
+    if (!there || this.failed) {           // a plot that is not there yet will read the source
+      source.setv({data}, {sync: false, check_eq: false});
+      return;
+    }
+    if (!this.waiting) requestAnimationFrame(() => this.paint());  // before the frame's own, which confirms it
+    this.waiting = plots;
+    source.setv({data}, {sync: false, check_eq: false, no_change: true});
+    for (const plot of plots) {
+      for (const {glyph, all_indices} of painters(plot, source)) {
+        use_table(glyph);
+        glyph.set_data(source, all_indices).catch((error) => this.fail(error, source, plots));
+      }
+    }
+  }
+
+  paint() {
+    const plots = this.waiting;
+    this.waiting = null;
+    for (const plot of plots) {
+      try {
+        if (plot.is_paused || plot.model.hold_render || !plot.is_displayed) plot.request_paint();
+        else paint(plot);
+      } catch (error) {
+        this.fail(error, this.document.get_model_by_id(this.id), [plot]);
+      }
+    }
+  }
+
+  fail(error, source, plots) {
+    if (!this.failed) settle(this.document.get_model_by_id(this.answer), `${error}`);
+    this.failed = true;
+    for (const {glyph} of plots.flatMap((plot) => painters(plot, source))) {
+      delete glyph._set_data;
+      delete glyph._update_image;
+    }
+    source.change.emit();
+  }
+}
+
+// -- the first frame comes by the public way; then it is known which ones are there
+
+function begin({source, answer, figures}, index) {
+  const {document} = source, receivers = document ? document.fieldlab_receivers ??= new Map() : null;
+  if (!receivers || receivers.has(source.id)) return;
+  const plots = figures.map((id) => index.find_one_by_id(id));
+  if (!plots.every((plot) => plot)) return;
+  const why = plots.map((plot) => missing(plot, source)).find((name) => name);
+  receivers.set(source.id, why ? null : new Receiver(document, source.id, answer.id, index));
+  settle(answer, why ? `this release of BokehJS has no ${why}` : '');
+}
+
+function confirm(number, answer) {
+  const began = performance.now();
+  requestAnimationFrame(() => {            // the frame is painted in this animation frame
+    const {port1, port2} = new MessageChannel();
+    port1.onmessage = () => { answer.value = [number, (performance.now() - began) / 1000]; };
+    port2.postMessage(0);                  // handled once the browser has painted
+  });
+}
+
+export default (args, origin, _, {index}) => {
+  const {source, answer, ticket, figures} = args;
+  confirm(origin === ticket ? ticket.value[0] : source.data.number[0], answer);
+  if (figures.length) begin(args, index);
+};

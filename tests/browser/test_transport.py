@@ -1,0 +1,148 @@
+"""Frames beside the patches (app/static/frame_source.js): the pixels that Bokeh paints, and Bokeh where that fails."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.browser.lab_page import FRAMES, LabPage
+from tests.browser.serving import serve
+
+NAMES = ("field", "laplacian")
+VIEW = "(name) => Bokeh.index.find_one(Bokeh.documents[0].get_model_by_name(`picture ${name}`))"
+# Every pixel of the canvas with picture and axes, but the first row and column: Bokeh clears half of them, so that they
+# grow more opaque with each painting.
+PIXELS = f"""(name) => {{
+  const {{canvas, ctx}} = ({VIEW})(name).canvas_view.primary;
+  const {{data}} = ctx.getImageData(1, 1, canvas.width - 1, canvas.height - 1);
+  return Array.from(new Uint32Array(data.buffer)).join();
+}}"""
+# Has Bokeh alone colour the picture and paint the plot, and says whether anything differs.
+SAME = f"""async (name) => {{
+  const plot = ({VIEW})(name), pixels = {PIXELS}, before = pixels(name);
+  const painter = [...plot.renderer_views.values()].find((view) => view.glyph?.image_data);
+  const {{_set_data, _update_image}} = painter.glyph;
+  delete painter.glyph._set_data;
+  delete painter.glyph._update_image;
+  await painter.set_data();
+  plot.invalidate_painters();
+  plot.paint();
+  const same = pixels(name) == before;
+  Object.assign(painter.glyph, {{_set_data, _update_image}});
+  return same;
+}}"""
+# How often the figures are painted whole, and how often frames are shown.
+COUNT = f"""() => {{
+  window.whole = window.shown = 0;
+  for (const name of ['field', 'laplacian']) ({VIEW})(name).repainted.connect(() => window.whole += 1);
+  {FRAMES}.properties.data.change.connect(() => window.shown += 1);
+}}"""
+TRANSPORT = """Array.from(Bokeh.documents[0]._all_models.values())
+  .map((model) => model.attributes.transport).filter((said) => said !== undefined).join()"""
+# The values of the field around a place in cells, which is known to a tenth.
+VALUES = f"""([x, y]) => {{
+  const {{data}} = {FRAMES}, levels = data.field[0], [ny, nx] = levels.shape;
+  const at = (x, y) => {{
+    const i = Math.floor((x - data.x[0]) / data.dw[0] * nx), j = Math.floor((y - data.y[0]) / data.dh[0] * ny);
+    return data.field_low[0] + levels[j * nx + i] / 254 * (data.field_high[0] - data.field_low[0]);
+  }};
+  return [-0.06, 0.06].flatMap((dx) => [-0.06, 0.06].map((dy) => at(x + dx, y + dy)));
+}}"""
+# Takes a part away that only the change of a palette needs, before there is a plot.
+INCOMPLETE = """addEventListener('DOMContentLoaded', () => {
+  if (window.Bokeh) delete Bokeh.Models.get('Image').prototype.default_view.prototype._update_image;
+})"""
+
+
+@pytest.fixture(scope="module")
+def opened(lasting, server):
+    lab = LabPage(lasting(), server)
+    lab.remember()
+    lab.until(lambda: lab.page.evaluate(TRANSPORT) == "fast")
+    return lab
+
+
+@pytest.fixture
+def lab(opened, lasting, allowed_errors):
+    opened.fresh()
+    yield opened
+    lasting.complain(allowed_errors)
+
+
+def same(lab: LabPage) -> list[bool]:
+    """Whether each picture has the pixels that Bokeh alone gives it."""
+    lab.page.mouse.move(0, 0)
+    lab.page.wait_for_timeout(300)
+    return [lab.page.evaluate(SAME, name) for name in NAMES]
+
+
+def step(lab: LabPage) -> None:
+    """Show another frame than the one before, of a lab that stands still."""
+    before = lab.field()["number"]
+    lab.key("s")
+    lab.until(lambda: lab.field()["number"] > before)
+
+
+def test_only_the_inside_is_painted_and_every_pixel_is_as_bokeh_has_it(lab):
+    lab.page.evaluate(COUNT)
+    lab.until(lambda: lab.page.evaluate("window.shown") > 10)
+    whole, shown = lab.page.evaluate("[window.whole, window.shown]")
+    assert whole < shown  # of two figures; colour bars and the comparison's ticks paint them whole now and then
+    lab.pause()
+    step(lab)
+    assert same(lab) == [True, True]
+
+
+def test_another_palette_colours_the_frame_that_is_there(lab):
+    lab.pause()
+    step(lab)
+    before = lab.page.evaluate(PIXELS, "field")
+    number = lab.field()["number"]
+    lab.group("Display")
+    lab.choose("Palette of the field", "Viridis")
+    lab.until(lambda: lab.page.evaluate(PIXELS, "field") != before)
+    assert lab.field()["number"] == number  # no kernel has run for it
+    assert same(lab) == [True, True]
+    step(lab)
+    assert same(lab) == [True, True]
+    lab.choose("Palette of the field", "Inferno")
+
+
+def test_hover_says_the_newest_value(lab):
+    lab.pause()
+    box = lab.page.locator("canvas").first.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 3
+    for _ in range(2):
+        step(lab)
+        lab.page.mouse.move(x, y)
+        lab.page.mouse.move(x + 1, y)
+        tip = lab.page.locator(".bk-tooltip-content, .bk-tooltip").filter(has_text="value").first
+        text = lab.until(lambda tip=tip: " ".join(tip.inner_text().split()))
+        cell_x, cell_y, value = (float(one) for one in re.findall(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?", text))
+        values = lab.page.evaluate(VALUES, [cell_x, cell_y])
+        assert any(value == pytest.approx(one, rel=1e-4, abs=1e-6) for one in values)
+        lab.page.mouse.move(0, 0)
+
+
+def test_where_a_part_of_bokeh_is_missing_frames_take_the_public_way(page, server):
+    told = []
+    page.on("console", lambda message: told.append((message.type, message.text)))
+    page.add_init_script(INCOMPLETE)
+    lab = LabPage(page, server)
+    before = lab.field()["number"]
+    lab.until(lambda: lab.field()["number"] > before + 5)
+    assert lab.page.evaluate(TRANSPORT) == "public: this release of BokehJS has no _update_image"
+    about = [one for one in told if "Fieldlab" in one[1]]
+    assert [kind for kind, text in about] == ["info"]
+    assert "_update_image" in about[0][1]
+
+
+def test_the_environment_forces_the_public_way(page, tmp_path: Path):
+    with serve(tmp_path, environ={"FIELDLAB_TRANSPORT": "public"}) as server:
+        lab = LabPage(page, server)
+        before = lab.field()["number"]
+        lab.until(lambda: lab.field()["number"] > before + 5)
+        assert lab.page.evaluate(TRANSPORT) == ""
+        page.context.close()

@@ -1,0 +1,169 @@
+"""How the labs of an engine share its time: fake labs, a clock that is turned by hand, no lab and no process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from math import inf
+
+import pytest
+
+from compute.engine.turns import BETWEEN, CLAIM, CROWD, LONGEST, RECENT, ROUND, Turns, Urgency
+
+
+@dataclass(eq=False)
+class FakeLab:
+    """Has work from `wakes` on; a turn of it takes `cost` seconds, or what it may take if that is 0."""
+
+    number: int
+    cost: float = 0.0
+    kind: Urgency = Urgency.AWAITED
+    wakes: float = 0.0
+    used: float = 0.0
+    turns: int = 0
+
+    def wakes_at(self, now: float) -> float:
+        return self.wakes
+
+    def urgency(self) -> Urgency:
+        return self.kind
+
+    def turn(self, now: float, seconds: float) -> None:
+        """Turned by Engine."""
+
+
+class Engine:
+    """Gives turns to fake labs on a clock of its own."""
+
+    def __init__(self, *labs: FakeLab) -> None:
+        self.turns, self.now, self.order = Turns(), 100.0, list[FakeLab]()
+        for lab in labs:
+            self.turns.join(lab)
+
+    def run(self, seconds: float) -> None:
+        end = self.now + seconds
+        while self.now < end and (turn := self.turns.next(self.now)) is not None:
+            lab = turn.share.who
+            assert isinstance(lab, FakeLab)
+            took = lab.cost or turn.seconds
+            self.now, lab.used, lab.turns = self.now + took, lab.used + took, lab.turns + 1
+            self.turns.done(turn, took)
+            self.order.append(lab)
+
+
+@pytest.mark.parametrize("n", [2, 8, 16, 40])
+def test_labs_of_any_cost_get_equal_time(n):
+    labs = [FakeLab(k, cost=0.0005 * (1 + k % 7)) for k in range(n)]
+    Engine(*labs).run(n * 1.0)
+    assert [lab.used for lab in labs] == pytest.approx([1.0] * n, rel=0.03)
+
+
+def test_a_large_grid_takes_no_more_time_than_a_small_one():
+    large, small = FakeLab(1, cost=0.25), FakeLab(2, cost=0.002)
+    Engine(large, small).run(20.0)
+    assert small.used == pytest.approx(large.used, abs=0.26)
+    assert small.turns > 100 * large.turns
+
+
+@pytest.mark.parametrize("n", [1, 8, 16, 40])
+def test_a_round_of_all_labs_is_bounded_however_many_there_are(n):
+    labs = [FakeLab(k) for k in range(n)]
+    engine = Engine(*labs)
+    engine.run(2.0)  # until it is known how many are waited for
+    engine.order.clear()
+    engine.run(20 * ROUND)
+    assert Counter(engine.order) == {lab: pytest.approx(20, abs=1) for lab in labs}
+
+
+def test_turns_are_longer_again_when_others_have_gone():
+    labs = [FakeLab(k) for k in range(10)]
+    engine = Engine(*labs)
+    engine.run(1.0)
+    for lab in labs[1:]:
+        lab.wakes = inf
+    engine.run(2 * RECENT)
+    turn = engine.turns.next(engine.now)
+    assert turn is not None
+    assert turn.seconds == ROUND
+
+
+def test_a_core_is_left_to_the_server_while_there_is_a_crowd():
+    for n in (CROWD - 1, CROWD):
+        engine = Engine(*(FakeLab(k) for k in range(n)))
+        engine.run(1.0)
+        turn = engine.turns.next(engine.now)
+        assert turn is not None
+        assert turn.crowded == (n >= CROWD)
+
+
+def test_what_is_waited_for_comes_before_a_lab_that_is_only_ahead():
+    shown, ahead = FakeLab(1), FakeLab(2, kind=Urgency.AHEAD)
+    engine = Engine(ahead, shown)
+    engine.run(2.0)
+    assert ahead.turns == 0
+    shown.wakes = inf  # its browser paints: what is left goes to the other
+    engine.run(1.0)
+    assert ahead.used == pytest.approx(1.0, abs=2 * ROUND)
+
+
+def test_what_is_due_comes_to_an_end_where_nothing_is_left_over():
+    labs = [FakeLab(k, cost=0.002) for k in range(10)]
+    recording, measuring = (FakeLab(10 + k, cost=0.004, kind=Urgency.DUE) for k in range(2))
+    Engine(*labs, recording, measuring).run(20.0)
+    assert recording.used + measuring.used == pytest.approx(BETWEEN * 20.0, rel=0.05)
+    assert recording.used == pytest.approx(measuring.used, rel=0.05)
+    assert [lab.used for lab in labs] == pytest.approx([(1 - BETWEEN) * 2.0] * 10, rel=0.05)
+
+
+@pytest.mark.parametrize("alone", ["shown", "recording"])
+def test_who_had_the_engine_alone_owes_nothing_and_is_owed_nothing(alone):
+    shown, recording = FakeLab(1, cost=0.002), FakeLab(2, cost=0.004, kind=Urgency.DUE)
+    engine = Engine(shown, recording)
+    absent = recording if alone == "shown" else shown
+    absent.wakes = inf
+    engine.run(100.0)
+    absent.wakes, before = 0.0, recording.used
+    engine.run(5.0)
+    assert recording.used - before == pytest.approx(BETWEEN * 5.0, abs=0.02)
+
+
+def test_what_is_due_and_who_is_ahead_share_what_is_left():
+    due, ahead = FakeLab(1, cost=0.004, kind=Urgency.DUE), FakeLab(2, cost=0.008, kind=Urgency.AHEAD)
+    Engine(due, ahead).run(10.0)
+    assert due.used == pytest.approx(ahead.used, rel=0.03)
+
+
+def test_a_pause_gives_no_claim_to_the_time_that_went_by():
+    early, late = FakeLab(1, cost=0.001), FakeLab(2, cost=0.001, wakes=inf)
+    engine = Engine(early, late)
+    engine.run(50.0)
+    late.wakes = 0.0
+    engine.order.clear()
+    engine.run(1.0)
+    assert engine.order[0] is late
+    assert late.used == pytest.approx(0.5, abs=CLAIM)
+    new = FakeLab(3, cost=0.001)
+    engine.turns.join(new)
+    engine.run(3.0)
+    assert new.used == pytest.approx(1.0, abs=2 * CLAIM)
+
+
+def test_a_machine_that_slept_in_a_turn_costs_its_lab_no_more_than_a_long_turn():
+    unlucky, other = FakeLab(1, cost=3600.0), FakeLab(2, cost=0.001)
+    engine = Engine(unlucky, other)
+    engine.run(1.0)
+    unlucky.cost = 0.001
+    engine.run(2 * LONGEST + 1.0)
+    assert unlucky.turns > 100
+
+
+def test_who_leaves_has_no_further_turn_and_nobody_has_one_when_nobody_has_work():
+    one, other = FakeLab(1), FakeLab(2, wakes=inf)
+    engine = Engine(one, other)
+    engine.run(0.5)
+    engine.turns.leave(one)
+    assert engine.turns.next(engine.now) is None
+    assert engine.turns.wakes_at(engine.now) == inf
+    other.wakes = engine.now + 3.0
+    assert engine.turns.wakes_at(engine.now) == other.wakes
+    assert engine.turns.next(engine.now) is None
