@@ -13,7 +13,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help serve test lint types bench thumbnails constraints clean
+.PHONY: help serve test lint types bench soak thumbnails constraints clean
 
 bin := $(VENV)/bin
 comma := ,
@@ -52,6 +52,9 @@ types: $(VENV)/installed-dev$(EXTRAS)  ## mypy
 
 bench: $(VENV)/installed$(EXTRAS)  ## time the diffusion lab's backends on this machine
 	@$(bin)/fieldlab bench diffusion
+
+soak: $(VENV)/installed$(EXTRAS)  ## open, use and close 20 tabs for half an hour; the server must stay flat
+	@$(bin)/python -m app.load.soak
 
 thumbnails: $(VENV)/installed$(EXTRAS)  ## draw the pictures of the Mandelbrot lab's places anew
 	@$(bin)/python -m app.labs.mandelbrot.bookmarks

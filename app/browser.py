@@ -1,4 +1,4 @@
-"""What only the browser knows: keys that are pressed, the size of its window, whether it shows the dark scheme."""
+"""What only the browser knows: keys that are pressed, the size of its window, whether anybody can see it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from panel.custom import JSComponent
 
 
 class Browser(JSComponent):
-    """An invisible component that reports key presses and window sizes.
+    """An invisible component that reports key presses, window sizes, and when its tab is hidden or seen again.
 
     Of all keys only those in `wanted` are reported: their `event.key` in lower case, with "shift+" before those of
     several letters, such as "shift+backspace", and "ctrl+z" for Ctrl or Command with Z. Arrows, + and - are repeated
@@ -80,12 +80,15 @@ class Browser(JSComponent):
       const listeners = { keydown, keyup, pointerdown };
       let timer = null;
       const measure = () => model.send_msg({ width: innerWidth, height: innerHeight });
+      const look = () => model.send_msg({ visible: !document.hidden });
       const resize = () => { clearTimeout(timer); timer = setTimeout(measure, 150); };
       for (const [name, listener] of Object.entries(listeners)) document.addEventListener(name, listener, true);
       addEventListener('resize', resize);
+      document.addEventListener('visibilitychange', look);
       model.on('remove', () => {
         for (const [name, listener] of Object.entries(listeners)) document.removeEventListener(name, listener, true);
         removeEventListener('resize', resize);
+        document.removeEventListener('visibilitychange', look);
       });
       const applyTheme = () => {
         document.documentElement.classList.toggle('presenter', model.presenter);
@@ -100,9 +103,15 @@ class Browser(JSComponent):
     }
     """
 
-    def __init__(self, pressed: Callable[[str], None], resized: Callable[[int, int], None], **params: Any) -> None:
+    def __init__(
+        self,
+        pressed: Callable[[str], None],
+        resized: Callable[[int, int], None],
+        looked: Callable[[bool], None],
+        **params: Any,
+    ) -> None:
         super().__init__(width=0, height=0, margin=0, **params)
-        self._pressed, self._resized = pressed, resized
+        self._pressed, self._resized, self._looked = pressed, resized, looked
         self.on_msg(self._on_message)
 
     def _on_message(self, message: Any) -> None:
@@ -111,6 +120,8 @@ class Browser(JSComponent):
             return
         if data.get("key") in self.wanted:
             self._pressed(data["key"])
+        if isinstance(data.get("visible"), bool):
+            self._looked(data["visible"])
         width, height = data.get("width"), data.get("height")
         if isinstance(width, (int, float)) and isinstance(height, (int, float)):
             self._resized(int(min(max(width, 320), 8192)), int(min(max(height, 240), 8192)))

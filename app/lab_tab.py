@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import isfinite
 from typing import Any
 
 import panel as pn
 from bokeh.document import Document
 
+from app.admission import session_limiter
 from app.export.restore import Restorer
 from app.lab_view import ReadoutPanel, Size, StatusFact, first_values, parts_of
 from app.markup import filled
@@ -79,6 +81,7 @@ class StatusBar:
 
 SIDEBAR, READOUT, HEADER, STATUS, PADDING = 280, 320, 57, 40, 24  # px
 TICK = 250  # ms between refreshes of status, curves and readout
+CROWD = 10  # open pages for each of which another TICK passes between two refreshes
 
 
 class LabTab:
@@ -107,6 +110,8 @@ class LabTab:
         self.on_drawn: Callable[[], object] = ignore
         self.drawn = self._closed = False
         self._shown = True  # whether this is the lab that the page shows
+        self._visible = True  # whether the browser's tab can be seen
+        self._passed = 0  # TICKs since the last refresh
         self._warning = ""
 
     def start(self) -> None:
@@ -163,12 +168,22 @@ class LabTab:
         """Presenter mode goes on or off; `cramped`: in a low window."""
         self.controls.present(on, cramped)
 
+    def look(self, visible: bool) -> None:
+        """The browser's tab was hidden, or is seen again. Frames stop by themselves where none is painted."""
+        self._visible = visible
+
     def _tick(self) -> None:
-        if not self._shown:
+        """Refresh what does not follow each frame: more seldom the more pages share the loop, never for nobody."""
+        if not self._shown or not self._visible:
             return
-        for part in (self.lab_view, self.controls, self.status, self.readout, self.restorer):
-            part.tick()
-        self._warn()
+        self._passed += 1
+        if self._passed * CROWD < len(session_limiter().pages):
+            return
+        self._passed = 0
+        with changed_together(self.session.document):
+            for part in (self.lab_view, self.controls, self.status, self.readout, self.restorer):
+                part.tick()
+            self._warn()
 
     def _warn(self) -> None:
         """A frame may say that it is not what it seems: said when that begins, not whenever a number in it changes."""
@@ -187,6 +202,19 @@ class LabTab:
         self.readout.on_event(event)
         for listener in self.listeners:
             listener(event)
+
+
+@contextmanager
+def changed_together(document: Document) -> Iterator[None]:
+    """Let what is changed in the block reach the browser as one message."""
+    if document.callbacks.hold_value:
+        yield
+        return
+    document.hold("combine")
+    try:
+        yield
+    finally:
+        document.unhold()
 
 
 def view_size(window: Size, sidebar: bool = True, readout: bool = True) -> Size:

@@ -71,8 +71,9 @@ class Page:
         self.labs, self._problems = labs_with_tabs()
         self.lab_tabs: dict[str, LabTab] = {}
         self.current: LabTab | None = None
-        self.browser = Browser(self._pressed, self._resized)
+        self.browser = Browser(self._pressed, self._resized, self._looked)
         self._window = (1280, 720)
+        self.visible = True  # whether the browser's tab can be seen
         self._waiting = False  # for the browser to draw a lab, before another is shown
         self.system = SystemCard(self.document)
         self.export = ExportCard(self.document, self._notices, self._dropped)
@@ -143,6 +144,13 @@ class Page:
     def _resized(self, width: int, height: int) -> None:
         self._window = (width, height)
         self._arrange()
+
+    def _looked(self, visible: bool) -> None:
+        """The browser's tab was hidden, or is seen again: nothing is written for nobody."""
+        self.visible = visible
+        self.system.show(visible)
+        if self.current is not None:
+            self.current.look(visible)
 
     def _arrange(self, *events: Any) -> None:
         if self.current is not None:
@@ -258,6 +266,7 @@ class Page:
         self._bars[0].objects = [self.current.controls.panel]
         self._bars[1].objects = list(self.current.readout.panel)
         self.browser.wanted = [*self._keys, *self.current.controls.keys]
+        self.current.look(self.visible)
         self.export.show(self.current)
         if fresh:
             self.current.start()

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, NoReturn
 
 from rich.console import Console
 
@@ -32,6 +33,7 @@ from compute.measure.commands import OK
 from compute.plugins import PluginError
 
 FILES = ("--lab", "--save", "--csv", "--pyperf", "--trace", "--compare", "--out")  # options whose value is a path
+LOAD = "load"  # of `bench`: many tabs
 BAD_INPUT, INTERRUPTED, ENDED = 2, 130, 143
 
 
@@ -138,6 +140,8 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     about.set_defaults(run=_info)
     if arguments[:2] == ["bench", export_benchmark.NAME]:
         export_benchmark.add(commands)
+    elif arguments[:2] == ["bench", LOAD]:
+        _add_load(commands)
     else:
         measure_commands.add_bench(commands, arguments)
     export_commands.add_render(commands)
@@ -147,8 +151,21 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
+def _add_load(commands: Any) -> None:
+    """Add the bench of many tabs, which belongs to the page and has options of its own."""
+    bench = commands.add_parser("bench", add_help=False)
+    bench.add_argument("what", choices=[LOAD])
+    bench.add_argument("options", nargs=argparse.REMAINDER)
+    bench.set_defaults(run=lambda chosen, _: _become("app.load", *chosen.options))
+
+
+def _become(module: str, *arguments: str) -> NoReturn:
+    """Go on as `python -m module`: its signals, its output and its exit code are then the command's."""
+    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])  # noqa: S606 - no shell is meant
+
+
 def _serve(chosen: argparse.Namespace, _command: str) -> int:
-    """Become the server: its signals, its log and its exit code are then the command's."""
+    """Become the server."""
     app = find_spec("app")
     if app is None or not app.submodule_search_locations:
         raise ValueError("the package app is not installed: install fieldlab")
@@ -156,7 +173,7 @@ def _serve(chosen: argparse.Namespace, _command: str) -> int:
     named = [part for origin in origins for part in ("--allow-websocket-origin", origin)]
     folder = app.submodule_search_locations[0]
     own = ["--address", chosen.address, "--port", str(chosen.port), *named]
-    os.execv(sys.executable, [sys.executable, "-m", "panel", "serve", folder, *own])  # noqa: S606 - no shell is meant
+    _become("panel", "serve", folder, *own)
 
 
 def _info(chosen: argparse.Namespace, _command: str) -> int:

@@ -25,7 +25,7 @@ from compute.files import whole
 SCHEMA = "fieldlab-load-bench/1"
 LAB = "diffusion"
 MOST_TABS = 500
-NONE = 0.0
+ROOM = {"FIELDLAB_MAX_SESSIONS": str(MOST_TABS)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,17 +34,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     values = {"ny": chosen.grid, "nx": chosen.grid}
     try:
         alone = {} if chosen.url else {n: engine_alone(LAB, values, n, chosen.seconds) for n in chosen.tabs}
-        with nullcontext(Server(chosen.url)) if chosen.url else serving({"FIELDLAB_MAX_SESSIONS": str(MOST_TABS)}) as server:
+        with nullcontext(Server(chosen.url)) if chosen.url else serving(ROOM) as server:
             found = asyncio.run(_measured(server, values, chosen))
     except (ClientError, OSError, ValueError) as error:
-        print(f"fieldlab: {error}", file=sys.stderr)
+        sys.stderr.write(f"fieldlab: {error}\n")
         return 2
     record = _record(found, alone, values)
     if chosen.save:
         with whole(chosen.save) as out:
             json.dump(record, out, indent=1, ensure_ascii=False)
     if chosen.json:
-        print(json.dumps(record, indent=1, ensure_ascii=False))
+        sys.stdout.write(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
     else:
         _show(found, alone, chosen.grid)
     return 0
@@ -69,7 +69,7 @@ async def _measured(server: Server, values: dict[str, Any], chosen: argparse.Nam
     def opened(count: int) -> None:
         """Say how it gets on."""
         if count in chosen.tabs:
-            print(f"{count} tab{'s' * (count != 1)} opened", file=sys.stderr)
+            sys.stderr.write(f"{count} tab{'s' * (count != 1)} opened\n")
 
     page = address(server.address, LAB, values)
     return [load async for load in loads(server, page, chosen.tabs, chosen.seconds, opened)]

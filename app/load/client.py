@@ -61,7 +61,8 @@ class Client:
         self._socket = await websocket_connect(
             address, subprotocols=["bokeh", found[1].decode()], max_message_size=LONGEST_MESSAGE
         )
-        self._socket.protocol.stream.set_nodelay(True)  # as browsers do; tornado's clients wait for each answer
+        protocol: Any = self._socket.protocol
+        protocol.stream.set_nodelay(True)  # as browsers do; tornado's clients wait for each answer
         self._reader = asyncio.create_task(self._read())
         await self._wait(self._ready, "that it is ready")
         self._send("PULL-DOC-REQ", {})
@@ -101,6 +102,10 @@ class Client:
         if self._reader is None:
             raise ClientError("the tab was not opened")
         return self._reader
+
+    def choose(self, lab: int) -> None:
+        """Go to another lab's tab, by its number in the header."""
+        self._set(self._document["tabs"], "active", lab)
 
     def ask(self) -> None:
         """Press KEY, which the server answers, unless it has not answered the last one."""
@@ -186,8 +191,9 @@ class Client:
             elif attributes.get("class_name") == "Browser":
                 self._document["browser"] = own
             elif attributes.get("class_name") == "Dialog":
-                data = attributes["data"]
-                self._document.setdefault("dialog", data["id"])
+                self._document.setdefault("dialog", attributes["data"]["id"])
+            elif attributes.get("class_name") == "TabMenu":
+                self._document["tabs"] = attributes["data"]["id"]
 
     def _confirm(self, number: int) -> None:
         self.arrivals.append(time.perf_counter())

@@ -29,10 +29,11 @@ UNDER_WAY = 2  # frames permitted to each lab of the engine alone, as a tab's ar
 
 @dataclass(frozen=True)
 class Load:
-    """What `tabs` tabs got in `seconds`. Answers are seconds from a key to what it changes on the page.
+    """What `tabs` tabs got in `seconds`.
 
-    frames: frames/s of the tabs; server, engines, clients: processors busy; memory: bytes of the server's process;
-    nan where it is not known.
+    frames: frames/s of each, slowest: of the last one; answer, answer_p95: seconds from a key to what it changes on the
+    page, median and 95th percentile; server, engines, clients: processors busy; memory: bytes of the server's process;
+    received: bytes/s of all tabs. nan where it is not known.
     """
 
     tabs: int
@@ -90,13 +91,21 @@ async def _measure(server: Server, tabs: Sequence[Client], seconds: float) -> Lo
     length = time.perf_counter() - start
     after, used = server.use(), time.process_time() - own
     rates = [len(tab.arrivals) / length for tab in tabs]
-    answers = [answer for tab in tabs for answer in tab.answers]
-    busy = _busy(before, after, length)
+    answers = [answer for tab in tabs for answer in tab.answers] or [nan]
+    server_busy, engines_busy = _busy(before, after, length)
     return Load(
-        len(tabs), length, Spread.of(rates), min(rates),
-        *(np.quantile(answers, (0.5, 0.95)).tolist() if answers else (nan, nan)),
-        *busy, used / length, after.memory if after else nan, (_received(tabs) - received) / length,
-    )  # fmt: skip
+        tabs=len(tabs),
+        seconds=length,
+        frames=Spread.of(rates),
+        slowest=min(rates),
+        answer=float(np.quantile(answers, 0.5)),
+        answer_p95=float(np.quantile(answers, 0.95)),
+        server=server_busy,
+        engines=engines_busy,
+        clients=used / length,
+        memory=after.memory if after else nan,
+        received=(_received(tabs) - received) / length,
+    )
 
 
 def _busy(before: Use | None, after: Use | None, seconds: float) -> tuple[float, float]:
@@ -127,8 +136,12 @@ async def _press(tab: Client, seconds: float) -> None:
 
 
 def engine_alone(lab: str, values: Mapping[str, Any], tabs: int, seconds: float) -> float:
-    """Return the frames a second in all that `tabs` labs get of the host's engine, where nothing else is to be done."""
+    """Return the frames a second in all that `tabs` labs get of the host's engine, where nothing else is to be done.
+
+    ValueError for values that the lab refuses.
+    """
     pool, counts = EnginePool(), [0] * tabs
+    refused: list[str] = []
     handles: list[LabHandle] = []
 
     def listener(index: int) -> Callable[[messages.Event], None]:
@@ -139,16 +152,20 @@ def engine_alone(lab: str, values: Mapping[str, Any], tabs: int, seconds: float)
             if isinstance(event, messages.FrameReady):
                 counts[index] = event.frame.number
                 handles[index].frames_through(event.frame.number + UNDER_WAY)
+            elif isinstance(event, messages.Refused):
+                refused.append(event.text)
 
         return take
 
     try:
-        for index in range(tabs):
-            handles.append(pool.get("host").open(lab, dict(values), listener(index), PIXELS))
+        engine = pool.get("host")
+        handles.extend(engine.open(lab, dict(values), listener(index), PIXELS) for index in range(tabs))
         for handle in handles:
             handle.frames_through(UNDER_WAY)
             handle.run()
         while not all(counts):
+            if refused:
+                raise ValueError(refused[0])
             time.sleep(0.05)
         time.sleep(1.0)
         before, start = sum(counts), time.perf_counter()

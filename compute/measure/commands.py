@@ -41,7 +41,7 @@ FILES = ("csv", "pyperf", "trace")  # options that name a file beside the record
 def add_bench(commands: Any, arguments: Sequence[str]) -> None:
     """Add the subcommand `bench`; the options of the lab that is to be benched are known once its name is."""
     bench = commands.add_parser("bench", help="check and time every way to compute a lab", allow_abbrev=False)
-    bench.add_argument("lab", help="for example diffusion; or export: encoders and workers")
+    bench.add_argument("lab", help="for example diffusion; export: encoders and workers; load: many tabs")
     for option in _own_options(arguments):
         bench.add_argument(f"--{option.name}", type=_list, help=option.help)
     bench.add_argument("--backends", type=_list, help=f"some of {','.join(b.name for b in BACKENDS)} (default: all)")

@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from bokeh.document import Document
+from bokeh.document.events import DocumentPatchedEvent
+from bokeh.models import Column, ColumnDataSource, Div
+from bokeh.protocol.message import Message
+from bokeh.protocol.messages.patch_doc import patch_doc
+
+from app.panel_workarounds import patch
 
 PULLED = """
 import asyncio, json, tornado.httpclient, tornado.websocket
@@ -131,3 +143,35 @@ def test_what_a_callback_changes_is_one_message_sent_at_once() -> None:
     assert new.endswith("ac")
     assert ["second", "text", "7"] in patches[-1]
     assert not [change for patch in patches for change in patch if change[1] == "height"]
+
+
+def plain(message: Message[Any]) -> Any:
+    """What a message says, with the ids of its models and buffers by the order in which they come."""
+    numbers: dict[str, int] = {}
+    found = re.compile(r'"id":\s*"([^"]+)"')
+    return found.sub(lambda text: f"model {numbers.setdefault(text[1], len(numbers))}", message.content_json)
+
+
+def test_a_patch_is_bokehs_own_message() -> None:
+    """Known models are references, new ones are whole once, then references: as with Bokeh's table of all models."""
+
+    def changed(build: Callable[[list[DocumentPatchedEvent]], Message[Any]]) -> list[Any]:
+        """Two turns: known and new models, arrays, a model that is new in the first and known in the second."""
+        document = Document()
+        source = ColumnDataSource({"x": np.arange(3.0)})
+        column, first = Column(), Div()
+        for root in (source, column):
+            document.add_root(root)
+        document.models.flush_synced()
+        events: list[DocumentPatchedEvent] = []
+        document.on_change(events.append)
+        column.children = [first, Div(tags=[first])]
+        first.text = "new"
+        source.data = {"x": np.arange(4.0)}
+        told = [plain(build(events))]
+        events.clear()
+        first.text = "old"
+        column.children = [first]
+        return [*told, plain(build(events))]
+
+    assert changed(patch) == changed(patch_doc.create)
