@@ -10,7 +10,7 @@ from typing import Any
 
 def on_server_loaded(server_context: Any) -> None:
     """Called before the first request."""
-    from app import access, admission, log_bounds, message_bounds, panel_workarounds, system_card
+    from app import access, admission, log_bounds, loop_watch, message_bounds, panel_workarounds, system_card
     from compute import scratch
     from compute.measure.machine_roofs import machine_roofs
 
@@ -19,6 +19,7 @@ def on_server_loaded(server_context: Any) -> None:
     admission.install()
     message_bounds.install()
     log_bounds.install()
+    loop_watch.install()
     panel_workarounds.begin_housekeeping()
     panel_workarounds.send_at_once()
     panel_workarounds.one_message_a_turn()

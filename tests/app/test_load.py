@@ -72,7 +72,7 @@ def test_growth_is_that_of_the_last_two_thirds():
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["--tabs", "0"], "'0'"), (["--tabs", "1,501"], "500"), (["--grid", "1", "--tabs", "1"], "fieldlab: "),
+    [(["--tabs", "0"], "'0'"), (["--tabs", "1,501"], "500"), (["--grid", "0", "--tabs", "1"], "fieldlab: "),
      (["--url", "http://localhost:9/app", "--tabs", "1"], "fieldlab: ")],
 )  # fmt: skip
 def test_what_cannot_be_measured_is_said(arguments, said, capfd):

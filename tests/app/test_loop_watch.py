@@ -1,0 +1,59 @@
+"""The switch that says what holds the loop names the function, and nobody who is quick."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from app import loop_watch
+from app.loop_watch import LoopWatch, limit
+
+
+@pytest.fixture
+def handle(monkeypatch):
+    """What a watch replaces is put back."""
+    monkeypatch.setattr(asyncio.events.Handle, "_run", asyncio.events.Handle._run)
+
+
+def compute(seconds):
+    """Be busy on a processor."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        sum(range(100))
+
+
+def test_who_holds_the_loop_is_named(handle):
+    told = []
+
+    def slow_step():
+        compute(0.2)
+
+    async def work():
+        loop = asyncio.get_running_loop()
+        loop.call_soon(compute, 0.0)
+        loop.call_soon(slow_step)
+        loop.call_soon(time.sleep, 0.2)  # holds it, too, but uses no processor: so does a machine that is busy
+        await asyncio.sleep(0.6)
+
+    watch = LoopWatch(0.05, lambda seconds, where: told.append((seconds, where)))
+    watch.install()
+    try:
+        asyncio.run(work())
+    finally:
+        watch.close()
+    ((seconds, where),) = told
+    assert seconds >= 0.2
+    assert "slow_step" in where or "compute" in where
+
+
+def test_the_switch_is_a_number_of_milliseconds(monkeypatch):
+    monkeypatch.delenv(loop_watch.VARIABLE, raising=False)
+    assert limit() is None
+    monkeypatch.setenv(loop_watch.VARIABLE, "20")
+    assert limit() == pytest.approx(0.02)
+    for wrong in ("0", "-1", "soon", "1.5"):
+        monkeypatch.setenv(loop_watch.VARIABLE, wrong)
+        with pytest.raises(ValueError, match=loop_watch.VARIABLE):
+            limit()
