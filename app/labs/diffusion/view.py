@@ -37,6 +37,7 @@ class DiffusionView(LabView):
         self._series: deque[tuple[float, float]] = deque(maxlen=SERIES)
         self._series_of: tuple[Any, ...] = ()  # run and cell of the probe that the samples belong to
         self._view_timer: Any = None
+        self._ticked: Frame | None = None  # the frame that the curves show
         self._shown: Sequence[str] = tuple(TITLES)
         self._panes = {name: pn.pane.Bokeh(plot.figure, margin=0) for name, plot in self.pictures.plots.items()}
         self._columns = {
@@ -154,8 +155,9 @@ class DiffusionView(LabView):
     def tick(self) -> None:
         """A few times a second: curves and colour bars of the newest frame."""
         frame = self.session.latest
-        if frame is None:
+        if frame is None or frame is self._ticked:  # a paused lab has nothing new
             return
+        self._ticked = frame
         self.pictures.scale(frame.rasters)
         self._remember(frame)
         curves = [frame.curves.get(name) for name in ("profile", "exact")]
