@@ -9,6 +9,7 @@
 
 const RAMP = new Uint8Array(256).map((_, level) => level);
 const GUIDES = ['guide', 'annotation'], LEVELS = ['image', 'underlay', 'glyph', ...GUIDES];  // of the lower canvas
+const WHOLE = 1000;  // ms after which a plot is painted whole at the latest
 const methods = (object, ...names) => names.map((name) => [name, typeof object?.[name] == 'function']);
 
 // -- the picture
@@ -73,9 +74,8 @@ function paint_view(view, ctx, box, clipped) {
   ctx.restore();
 }
 
-// Paint every pixel that the inside of the frame touches, or the whole plot if more of it has changed.
-function paint(plot) {
-  if (plot._invalidate_all || plot._invalidated_painters.size || plot._needs_layout) return plot.repaint();
+// Paint every pixel that the inside of the frame touches.
+function paint_inside(plot) {
   const {ctx, pixel_ratio: ratio} = plot.canvas_view.primary, {bbox} = plot.frame;
   const left = Math.floor((bbox.left + 0.5) * ratio), right = Math.ceil((bbox.right + 0.5) * ratio);
   const top = Math.floor((bbox.top + 0.5) * ratio), bottom = Math.ceil((bbox.bottom + 0.5) * ratio);
@@ -106,7 +106,7 @@ function missing(plot, source) {
   const found = plot.renderer_views instanceof Map ? painters(plot, source) : [], primary = plot.canvas_view?.primary;
   const parts = [
     ...methods(source.document, 'on_message', 'get_model_by_id'),
-    ...methods(plot, 'repaint', '_paint_empty', '_paint_outline'),
+    ...methods(plot, 'repaint', 'invalidate_painters', '_paint_empty', '_paint_outline'),
     ['renderer_views', found.length > 0],
     ['computed_renderer_views', Array.isArray(plot.computed_renderer_views)],
     ['_invalidated_painters', plot._invalidated_painters instanceof Set],
@@ -129,7 +129,7 @@ function missing(plot, source) {
 }
 
 function settle(answer, why) {
-  answer.transport = why ? `public: ${why}` : 'fast';
+  answer?.setv({transport: why ? `public: ${why}` : 'fast'});
   if (why) console.info(`Fieldlab: frames take the public way through Bokeh: ${why}`);
 }
 
@@ -139,7 +139,8 @@ function settle(answer, why) {
 // tab that is shown again has others.
 class Receiver {
   constructor(document, id, answer, index) {
-    Object.assign(this, {document, id, answer, index, views: new Map(), waiting: null, failed: false});
+    Object.assign(this, {document, id, answer, index});
+    Object.assign(this, {views: new Map(), whole: new WeakMap(), waiting: null, failed: false});
     document.on_message(`frame ${id}`, (message) => this.take(message));
   }
 
@@ -172,14 +173,24 @@ class Receiver {
   paint() {
     const plots = this.waiting;
     this.waiting = null;
-    for (const plot of plots) {
+    for (const plot of plots.filter(({el}) => el.isConnected)) {
       try {
         if (plot.is_paused || plot.model.hold_render || !plot.is_displayed) plot.request_paint();
-        else paint(plot);
+        else if (this.is_stale(plot)) plot.repaint();
+        else paint_inside(plot);
       } catch (error) {
         this.fail(error, this.document.get_model_by_id(this.id), [plot]);
       }
     }
+  }
+
+  // Whether more of a plot is to be painted than its inside. Of styles and fonts that change nobody hears.
+  is_stale(plot) {
+    const now = performance.now(), due = now - (this.whole.get(plot) ?? -WHOLE) >= WHOLE;
+    const stale = due || plot._invalidate_all || plot._invalidated_painters.size > 0 || plot._needs_layout;
+    if (due) plot.invalidate_painters();
+    if (stale) this.whole.set(plot, now);
+    return stale;
   }
 
   fail(error, source, plots) {
