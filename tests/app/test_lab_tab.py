@@ -8,6 +8,7 @@ import panel as pn
 import pytest
 from bokeh.document import Document
 
+from app.admission import session_limiter
 from app.lab_tab import LabTab, StatusBar
 from app.session import Broken, Closed, Live, Moving, Opening, Restarting, Session
 from app.theme import DARK, LIGHT
@@ -62,3 +63,51 @@ def test_a_scheme_chosen_before_the_plots_are_drawn_colours_them_once_they_are(n
     assert ink(tab) == DARK["ink"]
     tab.prepare((1280, 720), True, True, False, False)  # the page is light by the time it shows this tab again
     assert ink(tab) == LIGHT["ink"]  # at once: what follows the plots to the browser may come before them
+
+
+@pytest.fixture
+def drawn_tab():
+    """A tab of the diffusion lab whose parts count their ticks."""
+    (lab,) = (lab for lab in LABS if lab.LAB == "diffusion")
+    tab = LabTab(lab, Document(), (1280, 720))
+    tab.ticks = []
+    for name in ("lab_view", "controls", "status", "readout", "restorer"):
+        getattr(tab, name).tick = lambda name=name: tab.ticks.append(name)
+    return tab
+
+
+@pytest.mark.parametrize(("pages", "apart"), [(1, 1), (10, 1), (16, 2), (40, 4)])
+def test_the_more_pages_are_open_the_more_seldom_each_is_refreshed(drawn_tab, monkeypatch, pages, apart):
+    monkeypatch.setattr(session_limiter(), "pages", dict.fromkeys(range(pages), ""))
+    for _ in range(4 * apart):
+        drawn_tab._tick()
+    assert len(drawn_tab.ticks) == 5 * 4
+
+
+def test_nothing_is_written_for_a_tab_that_is_hidden(drawn_tab):
+    drawn_tab.look(False)
+    drawn_tab._tick()
+    assert not drawn_tab.ticks
+    drawn_tab.look(True)
+    drawn_tab._tick()
+    assert len(drawn_tab.ticks) == 5
+    drawn_tab.show(False)  # another lab is shown
+    drawn_tab._tick()
+    assert len(drawn_tab.ticks) == 5
+
+
+def test_a_refresh_changes_the_document_once(drawn_tab):
+    """What the parts change is held back until all of them are done, also where one of them fails."""
+    document, heard = drawn_tab.session.document, []
+    document.add_root(drawn_tab.lab_view.profile.figure)
+    document.on_change(lambda event: heard.append(document.callbacks.hold_value))
+
+    def change():
+        drawn_tab.lab_view.profile.figure.height += 1
+        assert not heard
+        raise ValueError("half-way")
+
+    drawn_tab.lab_view.tick = change
+    with pytest.raises(ValueError, match="half-way"):
+        drawn_tab._tick()
+    assert heard == [None]

@@ -99,6 +99,22 @@ def test_a_slider_is_seen_in_the_next_frames(lab):
     lab.choose("Initial field", "hot spots")
 
 
+HIDDEN = """(hidden) => {
+  Object.defineProperty(document, 'hidden', {get: () => hidden, configurable: true});
+  document.dispatchEvent(new Event('visibilitychange'));
+}"""
+
+
+def test_a_hidden_tab_is_told_nothing_and_goes_on_when_it_is_seen(lab):
+    lab.page.evaluate(HIDDEN, True)
+    lab.page.wait_for_timeout(1000)
+    at = lab.step()
+    lab.page.wait_for_timeout(1500)
+    assert lab.step() == at
+    lab.page.evaluate(HIDDEN, False)
+    lab.until(lambda: lab.step() > at)
+
+
 def test_keys_run_step_and_reset(lab):
     lab.pause()
     at = lab.step()
