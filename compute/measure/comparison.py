@@ -2,7 +2,8 @@
 
 A job opens a lab apart from the live one, asks it for a result (`solve`) or for timings (`sample`), and closes it. For
 every setting the results are compared first, then times are taken until their quartiles settle; what is known stays
-in a ResultCache and is not asked for again. `tick` and `follow` belong to one thread; engine events may come from any.
+in a ResultCache and is not asked for again. Of all sessions with the same parameters one at a time has a job, whoever
+comes first; the others read. `tick`, `follow` and `verdict` belong to one thread; engine events may come from any.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import nan
+from math import inf, nan
 from typing import Any, Literal, Protocol
 
 from compute.backends import backend
@@ -25,7 +26,9 @@ from compute.measure.timing import Timing
 from compute.measure.verdict import Key, ResultCache, Standing, Variant, Verdict, judge, pairing
 
 CALM = 0.7  # seconds without a change of the parameters before anything is asked for them
-REST = 0.25  # seconds between two jobs
+REST = 0.25  # seconds between two jobs, of one session or of all with the same parameters
+HOLD = 15.0  # seconds for which a session that does not tick keeps others from its job: a hidden page may never tick
+LOOK = 1.0  # seconds between two looks for what to ask, where nothing is new
 LONGEST_JOB = 90.0  # seconds after which an unanswered job is given up; a first kernel may compile that long
 SAMPLE_SECONDS = 0.008  # length of one sample: shorter than a frame, so that the picture does not stutter
 REPEAT = 5  # samples a job: few, so that the ways take turns and a disturbance meets all of them
@@ -131,6 +134,9 @@ class Comparison:
         self._deadline = 0.0
         self._answers: deque[tuple[EngineTask, Any]] = deque()
         self._right: tuple[Key, Any] = ((), None)  # the reference field, of one setting
+        self._claims: tuple[Key, ...] = ()  # of the job under way
+        self._looked: tuple[int, float] = (-1, 0.0)  # version of the results at the last look, and when the next is due
+        self._judged: tuple[int, float, Verdict | None] = (-1, 0.0, None)  # version, until when it holds, verdict
 
     # -- what the view calls
 
@@ -141,6 +147,7 @@ class Comparison:
         if kept != self._values:
             self._values = kept
             self._calm_at = self._clock() + CALM
+            self._forget()
 
     def record_live(self, timing: Timing) -> None:
         """A live frame's timing. It counts where its way cannot be sampled apart, because the grid is too large."""
@@ -160,17 +167,54 @@ class Comparison:
         if self._job is not None:
             if now > self._deadline:
                 self._fail(self._job, f"no answer within {LONGEST_JOB:.0f} s")
-        elif self._values and now >= self._calm_at:
-            following = self._next()
-            if following is not None:
-                self._start(following, now)
+            else:
+                self._results.claim(self._claims, self, now, now + HOLD)
+        elif (
+            self._values
+            and now >= self._calm_at
+            and (self._looked[0] != self._results.version or now >= self._looked[1])
+        ):
+            self._look(now)
+
+    def _look(self, now: float) -> None:
+        """Start the next job, if there is one that nobody else is at."""
+        if not self._results.claim([self._shared], self, now, now + HOLD):
+            return
+        job = self._next(now)
+        if job is not None:
+            self._claims = (self._shared, job.key)
+            self._start(job, now)
+        else:
+            self._results.release([self._shared], self, now)
+            self._looked = self._results.version, now + LOOK
 
     def verdict(self) -> Verdict | None:
-        """What may be said about the newest values; None before there are any."""
+        """What may be said about the newest values; None before there are any. The same object until it changes."""
         if not self._values:
             return None
+        version, until, verdict = self._judged
+        if version == self._results.version and self._clock() < until:
+            return verdict
+        version = self._results.version
         challenger, opponent, everybody = self._ways
-        return judge(challenger, opponent, tuple(self._standing(variant) for variant in everybody))
+        verdict = judge(challenger, opponent, tuple(self._standing(variant) for variant in everybody))
+        self._judged = version, self._next_retry(everybody), verdict
+        return verdict
+
+    @property
+    def _shared(self) -> Key:
+        """What is claimed beside a job's own key: sessions with the same parameters have one job at a time."""
+        return self._setting("job", self.rules.checked, self.rules.reference)
+
+    def _next_retry(self, variants: Sequence[Variant]) -> float:
+        """When the first of the failures that are told now is forgotten; inf without one."""
+        failures = [self._results.get(self._failed_key(variant)) for variant in (*variants, self.rules.reference)]
+        now = self._clock()
+        return min((until for _, until in filter(None, failures) if now < until), default=inf)
+
+    def _forget(self) -> None:
+        """Look and judge again: the values are others."""
+        self._looked, self._judged = (-1, 0.0), (-1, 0.0, None)
 
     def roof(self, engine: str, dtype: str) -> float:
         """What rates on `engine` are compared with, bytes or multiply-adds on `dtype` a second: the upper quartile of
@@ -180,20 +224,21 @@ class Comparison:
         return Spread.of(rates).q3 if len(rates) >= FEW else nan
 
     def close(self) -> None:
-        """End the job under way."""
+        """End the job under way; another session may go on with it."""
         self._values = {}
+        self._forget()
         self._end()
 
     # -- what to ask next
 
-    def _next(self) -> EngineTask | None:
-        """Results first; then whoever has the fewest samples."""
+    def _next(self, now: float) -> EngineTask | None:
+        """Results first; then whoever has the fewest samples. Its key is claimed."""
         everybody = self._ways[2]
         by_samples = sorted(everybody, key=lambda variant: len(self._taken(variant).timings))
         for find, variants in ((self._check, everybody), (self._sample, by_samples)):
             for variant in variants:
                 job = None if self._note(variant) else find(variant)
-                if job is not None and job.key not in self._results.claimed:
+                if job is not None and self._results.claim((job.key,), self, now, now + HOLD):
                     return job
         return None
 
@@ -205,6 +250,8 @@ class Comparison:
         rules, small = self.rules, self.rules.small(self._values)
         steps = rules.compared_after(self._values)
         right_key = self._setting("right", rules.checked, rules.reference)
+        if self._right[0] != right_key and (known := self._results.right(right_key)) is not None:
+            self._right = right_key, known
         if self._right[0] != right_key:
             changes = small | rules.right(self._values)
             return SolveTask(right_key, *self._where(rules.reference, changes), steps)
@@ -275,7 +322,6 @@ class Comparison:
 
     def _start(self, job: EngineTask, now: float) -> None:
         self._job, self._deadline = job, now + LONGEST_JOB
-        self._results.claimed.add(job.key)
         try:
             handle = self._open(job.engine, dict(job.values), lambda event: self._answers.append((job, event)))
         except (RuntimeError, ValueError, OSError) as error:  # the engine is closed, or refuses at once
@@ -286,8 +332,9 @@ class Comparison:
 
     def _take(self, job: EngineTask, event: Any) -> None:
         match event:
-            case Solved(field=field) if job.key[0] == "right":  # another setting's may follow: keep one only
-                self._right = (job.key, field)
+            case Solved(field=field) if job.key[0] == "right":
+                self._results.put_right(job.key, field)
+                self._right = (job.key, field)  # one only: it may be large, and another setting's may follow
                 self._end()
             case Solved(field=field):
                 self._results.put(job.key, self.rules.agreement(self._right[1], field, job.values, job.steps))
@@ -309,12 +356,12 @@ class Comparison:
         self._end()
 
     def _end(self) -> None:
-        if self._job is not None:
-            self._results.claimed.discard(self._job.key)
+        now = self._clock()
+        self._results.release(self._claims, self, now + REST)
         if self._handle is not None:
             self._handle.close()
-        self._job = self._handle = None
-        self._calm_at = max(self._calm_at, self._clock() + REST)
+        self._job, self._handle, self._claims = None, None, ()
+        self._calm_at = max(self._calm_at, now + REST)
 
     # -- values and keys
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import isfinite
@@ -16,6 +16,7 @@ from compute.measure.statistics import Measurement, SpeedUp
 from compute.measure.timing import Timing
 
 MOST_ENTRIES = 400  # results kept a process; the oldest are forgotten, since any client may ask for any setting
+MOST_RIGHT = 4  # results of the reference kept a process, each a whole field
 SERIAL = ("cpu_numpy",)  # backends that compute on one thread
 LAUNCHING = 0.5  # part of the device's time that launching takes, from which that is the reason
 WAKING = 0.3  # part of a step that starting the threads takes, from which that is the reason
@@ -155,11 +156,18 @@ def _percent(share: float) -> str:
 
 
 class ResultCache:
-    """What was measured, compared or refused in this process, by setting; all sessions share one."""
+    """What was measured, compared or refused in this process, by setting; all sessions share one.
+
+    A session that is about to ask for something claims it, so that it is asked for once: the others wait for the
+    result. A claim ends with its job, and a session that no longer renews it (its page is hidden, its engine hangs)
+    loses it. version: grows with every entry; as long as it is the same, so is what may be said.
+    """
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Key, Any] = OrderedDict()
-        self.claimed: set[Key] = set()  # what some session is at: others wait for its result
+        self._right: OrderedDict[Key, Any] = OrderedDict()
+        self._claims: dict[Key, tuple[object, float]] = {}  # who has it, None for nobody; until when
+        self.version = 0
 
     def get(self, key: Key) -> Any:
         """The entry, or None."""
@@ -171,6 +179,38 @@ class ResultCache:
         self._entries.move_to_end(key)
         while len(self._entries) > MOST_ENTRIES:
             self._entries.popitem(last=False)
+        self.version += 1
+
+    def right(self, key: Key) -> Any:
+        """A reference's result; None if it is not known, or was given up for newer ones."""
+        return self._right.get(key)
+
+    def put_right(self, key: Key, field: Any) -> None:
+        """Keep a reference's result, which may be large: the newest MOST_RIGHT only."""
+        self._right[key] = field
+        while len(self._right) > MOST_RIGHT:
+            self._right.popitem(last=False)
+        self.version += 1
+
+    def claim(self, keys: Iterable[Key], who: object, now: float, until: float) -> bool:
+        """Claim all of `keys`, or claim them again, until the moment `until`; False if another has one of them."""
+        if any(self._taken(key, who, now) for key in keys):
+            return False
+        self._claims.update((key, (who, until)) for key in keys)
+        if len(self._claims) > MOST_ENTRIES:
+            self._claims = {key: claim for key, claim in self._claims.items() if now < claim[1]}
+        return True
+
+    def release(self, keys: Iterable[Key], who: object, free_at: float) -> None:
+        """Give back what `who` still has of `keys`: others may claim it from the moment `free_at` on."""
+        for key in keys:
+            if self._claims.get(key, (None, 0.0))[0] is who:
+                self._claims[key] = (None, free_at)
+
+    def _taken(self, key: Key, who: object, now: float) -> bool:
+        """Whether somebody else has it."""
+        holder, until = self._claims.get(key, (who, 0.0))
+        return holder is not who and now < until
 
 
 @cache
