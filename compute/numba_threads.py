@@ -25,4 +25,5 @@ def choose_layer() -> None:
 
 def leave_a_core(leave: bool) -> None:
     """Have the parallel kernels of this thread use all of Numba's threads but one, if there are two, or all again."""
+    choose_layer()  # the call starts the threads, if nothing has yet
     numba.set_num_threads(max(1, numba.config.NUMBA_NUM_THREADS - leave))

@@ -85,7 +85,7 @@ class Worker:
         40 labs of 512 x 512, 1.5 ms of the server a frame: 7 frames a second of each on two threads, 15 on one; 8 labs:
         14 and 17, and a third more steps). Measurements use all.
         """
-        if leave != self._core_left and self._setup.name.partition(":")[0] == HOST:
+        if leave != self._core_left and self._setup.name.partition(":")[0] == HOST and "numba" in sys.modules:
             import_module("compute.numba_threads").leave_a_core(leave)
             self._core_left = leave
 
