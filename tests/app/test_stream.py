@@ -402,6 +402,8 @@ def rasters(number: int) -> dict[str, Raster]:
 
 def test_a_frame_is_one_message_beside_the_patches_that_knows_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     tab = Tab()
+    tab.document.models.flush_synced()  # the browsers have them all, as of a page that is shown
+    assert len(tab.document.models.synced_references) > 50
     tables: list[int] = []
     begin = Serializer.__init__
 
