@@ -21,8 +21,6 @@ pinned := pyproject.toml constraints.txt
 # With video, so that a film can be saved as MP4, which presentations take.
 serve_extras := [video$(if $(EXTRAS),$(comma)$(EXTRAS))]
 dev_extras := [dev,video,data,cluster$(if $(EXTRAS),$(comma)$(EXTRAS))]
-# Naming an origin replaces the server's default, so localhost is named again.
-origins = $(if $(ORIGIN),$(ORIGIN) localhost:$(PORT))
 # constraints.txt pins CUDA 13; with cuda12 those pins are left out and pip chooses.
 constraints = $(if $(findstring cuda12,$(EXTRAS)),$(VENV)/constraints-cuda12.txt,constraints.txt)
 
@@ -30,8 +28,7 @@ help:  ## show this
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 22
 
 serve: $(VENV)/installed$(EXTRAS)  ## run Fieldlab and print its address (PORT=5006 ADDRESS=localhost)
-	@echo "Fieldlab: http://$(or $(firstword $(ORIGIN)),$(ADDRESS:0.0.0.0=localhost):$(PORT))/app   (Ctrl-C stops it)"
-	@exec $(bin)/panel serve app --address $(ADDRESS) --port $(PORT) $(addprefix --allow-websocket-origin ,$(origins))
+	@exec $(bin)/python -m app.serve --address $(ADDRESS) --port $(PORT) $(addprefix --origin ,$(ORIGIN))
 
 # Both halves of the tests, those without and those in a browser; ARGS goes to one pytest.
 tests = $(if $(strip $(ARGS)),$(bin)/python -m pytest $(ARGS),$(bin)/python tests/halves.py --jobs $(JOBS))

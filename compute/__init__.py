@@ -1,8 +1,28 @@
-"""Fieldlab without a screen: labs, backends, devices and honest timings, for notebooks, scripts and the app."""
+"""Fieldlab without a screen: labs, backends, devices and honest timings, for notebooks, scripts and the app.
+
+`from compute import LABS` imports the labs, and with them Numba; a module of the package alone, such as
+compute.kernel_cache, does not, so that `fieldlab serve` can look into it at once.
+"""
 
 from __future__ import annotations
 
-from compute.backends import BACKENDS, BackendUnavailable
-from compute.labs import LABS
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from compute.backends import BACKENDS, BackendUnavailable
+    from compute.labs import LABS
 
 __all__ = ["BACKENDS", "LABS", "BackendUnavailable"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for; see PEP 562."""
+    if name == "LABS":
+        from compute.labs import LABS
+
+        return LABS
+    if name in {"BACKENDS", "BackendUnavailable"}:
+        from compute import backends
+
+        return {"BACKENDS": backends.BACKENDS, "BackendUnavailable": backends.BackendUnavailable}[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -128,7 +128,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         prog="fieldlab", description="Live GPU computing for lectures.", parents=[_lab_option()], allow_abbrev=False
     )
     commands = parser.add_subparsers(required=True, metavar="serve | info | bench | render | sweep")
-    serve = commands.add_parser("serve", help="the page, as `panel serve app` does, with the labs of --lab")
+    serve = commands.add_parser("serve", help="the page, with the labs of --lab; it compiles at its first start")
     serve.add_argument("--port", type=int, default=5006, help="default 5006")
     serve.add_argument("--address", default="localhost", help="to listen on (default localhost)")
     serve.add_argument(
@@ -165,15 +165,12 @@ def _become(module: str, *arguments: str) -> NoReturn:
 
 
 def _serve(chosen: argparse.Namespace, _command: str) -> int:
-    """Become the server."""
-    app = find_spec("app")
-    if app is None or not app.submodule_search_locations:
+    """Become app/serve.py, and so the server."""
+    if find_spec("app") is None:
         raise ValueError("the package app is not installed: install fieldlab")
-    origins = [f"localhost:{chosen.port}", *chosen.origin] if chosen.origin else []  # naming one replaces the default
-    named = [part for origin in origins for part in ("--allow-websocket-origin", origin)]
-    folder = app.submodule_search_locations[0]
-    own = ["--address", chosen.address, "--port", str(chosen.port), *named]
-    _become("panel", "serve", folder, *own)
+    origins = [part for origin in chosen.origin for part in ("--origin", origin)]
+    own = ["--address", chosen.address, "--port", str(chosen.port), *origins]
+    _become("app.serve", *own)
 
 
 def _info(chosen: argparse.Namespace, _command: str) -> int:

@@ -2,7 +2,8 @@
 
 Which kernel a lab launches may depend on any of its values, and a kernel is built at its first call, deep inside the
 lab's work. So nobody predicts it: who builds a kernel says so, by `building`, and who times or supervises the work
-hears of it, by `watching`. Numba's kernels for the CPU say so through Numba's own events.
+hears of it, by `watching`. Numba's kernels for the CPU say so through Numba's own events. How long each took is kept
+beside Numba's cache (kernel_cache.py), so that the next time it can be said beforehand.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
+from time import monotonic
 
 
 def _ignore() -> None:
@@ -21,24 +23,31 @@ def _ignore() -> None:
 
 @dataclass
 class Builds:
-    """What happened in a `watching` block. count: kernels that were built."""
+    """What happened in a `watching` block. count: kernels that were built; kernel: the one that is being built, or was
+    last, as "module.function", "" if that is not known; seconds: how long it took.
+    """
 
     began: Callable[[], None] = _ignore
     ended: Callable[[], None] = _ignore
     count: int = 0
+    kernel: str = ""
+    seconds: float = 0.0
+    since: float = 0.0
     depth: int = 0  # a kernel may be built for another one; only the outer one counts
 
-    def begin(self) -> None:
+    def begin(self, kernel: str) -> None:
         """A kernel is about to be built."""
         self.depth += 1
         if self.depth == 1:
             self.count += 1
+            self.kernel, self.since = kernel, monotonic()
             self.began()
 
     def end(self) -> None:
         """It has been built, or could not be."""
         self.depth -= 1
         if self.depth == 0:
+            self.seconds = monotonic() - self.since
             self.ended()
 
 
@@ -59,18 +68,18 @@ def watching(began: Callable[[], None] = _ignore, ended: Callable[[], None] = _i
 
 
 @contextmanager
-def building() -> Iterator[None]:
-    """A kernel is built in the block."""
-    _begin()
+def building(kernel: str = "") -> Iterator[None]:
+    """A kernel is built in the block: "module.function"."""
+    _begin(kernel)
     try:
         yield
     finally:
         _end()
 
 
-def _begin() -> None:
+def _begin(kernel: str) -> None:
     for builds in _watching.get():
-        builds.begin()
+        builds.begin(kernel)
 
 
 def _end() -> None:
@@ -83,9 +92,10 @@ def _hear_numba() -> None:
     from numba.core import event
 
     class Listener(event.Listener):  # type: ignore[misc]
-        def on_start(self, event: object) -> None:  # noqa: ARG002 - Numba's signature
+        def on_start(self, event: event.Event) -> None:
             """Numba begins to compile."""
-            _begin()
+            function = event.data["dispatcher"].py_func
+            _begin(f"{function.__module__}.{function.__qualname__}")
 
         def on_end(self, event: object) -> None:  # noqa: ARG002 - Numba's signature
             """Numba has compiled."""

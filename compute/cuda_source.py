@@ -61,7 +61,7 @@ def compile_cuda(path: Path, *, defines: Defines) -> Any:
 def _module(path: Path, defines: tuple[tuple[str, int | str | float], ...], device: int) -> Any:
     import cupy
 
-    with cupy.cuda.Device(device), building():
+    with cupy.cuda.Device(device), building(f"{path.parent.name}.{path.name}"):
         module = cupy.RawModule(code=source_text(path), options=_options(dict(defines)))
         try:
             module.compile()
@@ -85,7 +85,7 @@ def compile_for_numba(path: Path, *, defines: Defines) -> DriverModule:
     from cuda.bindings import driver
 
     architecture = "sm_" + "".join(map(str, numba_gpu().compute_capability))
-    with building():
+    with building(f"{path.parent.name}.{path.name}"):
         cubin = check_cuda(path, defines=defines, architecture=architecture).cubin
     return DriverModule(_checked(driver.cuModuleLoadData(cubin)))
 

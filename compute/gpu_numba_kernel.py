@@ -20,16 +20,16 @@ def kernel(function: Callable[..., None]) -> Any:
     if not import_module("numba").config.ENABLE_CUDASIM:
         # A lab may be one cell wide: Numba would warn at every launch of a small grid.
         import_module("numba.cuda.dispatcher").config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
-    return _announced(cuda.jit(function))
+    return _announced(cuda.jit(function), f"{function.__module__}.{function.__qualname__}")
 
 
-def _announced(dispatcher: Any) -> Any:
-    """The kernel, which says when it is compiled for further types; the simulator compiles nothing."""
+def _announced(dispatcher: Any, name: str = "") -> Any:
+    """The kernel `name`, which says when it is compiled for further types; the simulator compiles nothing."""
     compiled = getattr(dispatcher, "compile", None)
     if compiled:
 
         def announce(*signature: Any) -> Any:
-            with building():
+            with building(name):
                 return compiled(*signature)
 
         dispatcher.compile = announce

@@ -65,6 +65,21 @@ def cupy(monkeypatch):
     cuda_source._module.cache_clear()
 
 
+def test_a_build_has_a_name_and_a_time():
+    from numba import njit
+
+    def double(x):
+        return 2 * x
+
+    with watching() as builds:
+        njit(double)(1)
+    assert builds.kernel == f"{double.__module__}.{double.__qualname__}"
+    assert builds.seconds > 0
+    with watching() as outer, building("wave.step"), building("wave.cell"):
+        pass
+    assert outer.kernel == "wave.step"
+
+
 def test_cuda_c_is_built_once_for_each_set_of_defines(cupy):
     def builds(**defines: int) -> int:
         with watching() as heard:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 
@@ -219,6 +220,15 @@ def test_the_commit_is_that_of_a_checkout_alone(monkeypatch, tmp_path):
     assert machine.commit() is None
     monkeypatch.setenv("FIELDLAB_COMMIT", "abc")
     assert machine.commit() == "abc"
+
+
+def test_serve_becomes_the_app_s_own_serve(monkeypatch):
+    ran = []
+    monkeypatch.setattr(os, "execv", lambda path, command: ran.append(command) or 0)
+    with pytest.raises(TypeError):  # the real one does not return
+        main(["serve", "--port", "7777", "--address", "0.0.0.0", "--origin", "lecture:7777", "--origin", "hall:7777"])
+    own = ["--address", "0.0.0.0", "--port", "7777", "--origin", "lecture:7777", "--origin", "hall:7777"]
+    assert ran == [[sys.executable, "-m", "app.serve", *own]]
 
 
 def test_only_labs_with_a_workload_can_be_benched():

@@ -23,6 +23,7 @@ from typing import assert_never
 
 import numpy as np
 
+from compute import kernel_cache
 from compute.builds import Builds, watching
 from compute.engine import messages
 from compute.engine.benchmark_target import BenchmarkQueue
@@ -55,15 +56,23 @@ class Worker:
         """Serve until told to stop or until the pipe ends. A kernel that must be built, whenever, is announced."""
         self._sender.send(messages.Ready())
         try:
-            with watching(
-                lambda: self._sender.extend_deadline(self._served, "compiling", COMPILING), self._sender.end_extension
-            ) as builds:
+            with watching(lambda: self._build_began(builds), lambda: self._build_ended(builds)) as builds:
                 while self._open:
                     self._receive(0.0 if self._turn(builds) else self._rest())
                     self._sender.heartbeat()
         finally:
             for host in self._hosts.values():
                 host.close()
+
+    def _build_began(self, builds: Builds) -> None:
+        """Announce it, with how long this kernel took the last time it was compiled on this machine."""
+        usual = kernel_cache.usual_seconds(builds.kernel)
+        words = "compiling, a few seconds at a guess" if usual is None else f"compiling, {usual:.1f} s the last time"
+        self._sender.extend_deadline(self._served, words, COMPILING)
+
+    def _build_ended(self, builds: Builds) -> None:
+        self._sender.end_extension()
+        kernel_cache.remember(builds.kernel, builds.seconds)
 
     def _turn(self, builds: Builds) -> bool:
         """Run one slice of whoever is next; False if nobody has work. A slice in which a kernel was built is free."""
@@ -225,6 +234,8 @@ def main(descriptor: int, device: str) -> None:
             channel.send(messages.Prepared())
         setup, _ = channel.receive()
         call_itself(setup.name)
+        if not channel.waiting(0.0):  # as when the server starts, and nobody has come yet
+            prepare(device)
         logging.basicConfig(format=f"{setup.name} engine: %(levelname)s %(message)s")
         Worker(channel, setup).run()
     except (EOFError, BrokenPipeError, ConnectionResetError):  # the server is gone: nobody to tell

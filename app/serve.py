@@ -1,0 +1,147 @@
+"""`python -m app.serve`: compile what the first screens need, say how that goes, then become the server.
+
+`make serve` and `fieldlab serve` run it. What has been compiled is found again by the next start, which only looks
+whether it is still that of this code (compute/kernel_cache.py). If anything about it fails, that is said, and the page
+compiles what it needs when it needs it, as with plain `panel serve app`. The address is printed by the server, once it
+answers (app_hooks.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Any, TextIO
+
+from compute import kernel_cache
+
+ADDRESS = "FIELDLAB_ADDRESS"  # in the environment: what the server prints once it answers
+COMMAND = (sys.executable, "-m", "app.first_screens")
+MOST_SECONDS = 900.0  # for all parts; a machine that is slower than that compiles beside the page
+LOOK = 0.25  # seconds between two looks at the clock while nothing is heard
+INTERRUPTED = 130
+CLEAR_LINE = "\r\033[K"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Compile and serve; returns, with an exit code, only if it was interrupted before it served."""
+    chosen = _parser().parse_args(argv)
+    try:
+        compile_first()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; what was compiled is kept, and nothing is served\n")
+        return INTERRUPTED
+    os.environ[ADDRESS] = address(chosen.address, chosen.port, chosen.origin)
+    # naming an origin replaces the server's default
+    origins = [*chosen.origin, f"localhost:{chosen.port}"] if chosen.origin else []
+    named = [part for origin in origins for part in ("--allow-websocket-origin", origin)]
+    own = ["--address", chosen.address, "--port", str(chosen.port), *named]
+    command = [sys.executable, "-m", "panel", "serve", str(Path(__file__).resolve().parent), *own]
+    return os.execv(sys.executable, command)  # noqa: S606 - no shell is meant
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m app.serve", description=__doc__.partition("\n")[0])
+    parser.add_argument("--port", type=int, default=5006)
+    parser.add_argument("--address", default="localhost")
+    parser.add_argument("--origin", action="append", default=[], metavar="HOST:PORT")
+    return parser
+
+
+def address(listening: str, port: int, origins: Sequence[str]) -> str:
+    """The address to open in a browser: by the first origin, else by where the server listens."""
+    host = "localhost" if listening in {"0.0.0.0", "::"} else listening  # noqa: S104 - compared, not listened on
+    return f"http://{origins[0] if origins else f'{host}:{port}'}/app"
+
+
+def compile_first(out: TextIO = sys.stdout, command: Sequence[str] = COMMAND) -> None:
+    """Compile what the first screens need unless that has been done; whatever fails is said on `out`, in words."""
+    try:
+        if kernel_cache.is_current():
+            return
+        with _running(command) as (process, lines):
+            Progress(out, out.isatty()).follow(process, lines)
+    except (OSError, ValueError, LookupError, TypeError, subprocess.SubprocessError) as error:
+        out.write(f"not compiled in advance, but when the page needs it: {error}\n")
+    out.flush()
+
+
+@contextmanager
+def _running(command: Sequence[str]) -> Iterator[tuple[subprocess.Popen[str], SimpleQueue[str | None]]]:
+    """Run a program in the block; its lines, then None, come through a queue. It does not outlive the block."""
+    lines: SimpleQueue[str | None] = SimpleQueue()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:
+        try:
+
+            def read() -> None:
+                for line in process.stdout or ():
+                    lines.put(line)
+                lines.put(None)
+
+            threading.Thread(target=read, name="compiling", daemon=True).start()
+            yield process, lines
+        finally:
+            process.kill()
+
+
+class Progress:
+    """Says in words and seconds how compiling goes: a line for each part; live: on a terminal, counting up."""
+
+    def __init__(self, out: TextIO, live: bool, clock: Callable[[], float] = monotonic) -> None:
+        self._out, self._live, self._clock = out, live, clock
+        self._words, self._since = "", clock()
+
+    def follow(self, process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> None:
+        """Say what `process` tells, until it ends. TimeoutError after MOST_SECONDS."""
+        start, failures = self._clock(), 0
+        self._out.write("Compiling what the first screens need; this is kept, and done again after an update.\n")
+        while True:
+            if self._clock() - start > MOST_SECONDS:
+                raise TimeoutError(f"it took longer than {MOST_SECONDS:.0f} s")
+            self._out.flush()
+            try:
+                line = lines.get(timeout=LOOK)
+            except Empty:
+                self._show_seconds()
+                continue
+            if line is None:
+                break
+            failures += self._take(json.loads(line))
+        code = process.wait()
+        if code and not failures:
+            raise OSError(f"the compiling process ended with {code}")
+
+    def _take(self, said: list[Any]) -> bool:
+        """Say what one line says; True if it is a failure."""
+        match said:
+            case ["began", int(number), int(count), str(what)]:
+                self._words, self._since = f"compiling {what} {number} of {count}", self._clock()
+                self._show_seconds()
+            case ["ended", int(), int(), float() | int() as seconds]:
+                self._say(f"{self._words}, {seconds:.0f} s")
+            case ["failed", int(), str(why)]:
+                self._say(f"{self._words}: failed, so the page compiles them when it needs them: {why}")
+                return True
+            case _:
+                raise ValueError(f"not understood: {said}")
+        return False
+
+    def _show_seconds(self) -> None:
+        if self._live and self._words:
+            self._out.write(f"{CLEAR_LINE}{self._words}, {self._clock() - self._since:.0f} s")
+
+    def _say(self, line: str) -> None:
+        self._out.write(f"{CLEAR_LINE}{line}\n" if self._live else f"{line}\n")
+        self._words = ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

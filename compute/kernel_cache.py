@@ -1,0 +1,149 @@
+"""Where compiled kernels are kept, whether they are those of this code, and how long it took to compile them.
+
+Numba keeps a compiled kernel beside its source, or under NUMBA_CACHE_DIR, or in the user's cache where it may not write
+beside the source, and compiles it anew when the source file itself, Numba or the processor is another one. What it does
+not see is a change in another file of which the kernel has made a part of itself. So what was compiled in advance is
+recorded with all sources it may be made of; when one of them has changed, `forget_stale` deletes what may be stale.
+
+The record and the times lie beside the cache, so that they go with it, and so that they are this machine's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from hashlib import sha1, sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from compute.devices import cpu_name
+from compute.files import whole
+
+PACKAGE = Path(__file__).absolute().parent  # not resolved: Numba names its folders by it
+BESIDE = "__pycache__"
+SOURCES = ("*.py", "display/**/*.py", "labs/**/*.py", "measure/**/*.py")  # of which a kernel may be made
+RECORD, TIMES = "fieldlab-kernels.json", "fieldlab-build-times.json"
+NOTICEABLE = 0.1  # seconds from which the time of a build is worth being remembered
+
+
+@dataclass(frozen=True)
+class KernelRecord:
+    """What was compiled in advance. sources: a digest of each file, by its path in the package; made_by: versions and
+    processor; index: Numba's index files.
+    """
+
+    sources: Mapping[str, str] = field(default_factory=dict)
+    made_by: Mapping[str, str] = field(default_factory=dict)
+    index: tuple[str, ...] = ()
+
+
+def folder() -> Path:
+    """Where Numba keeps the kernels of this package; files of ours lie there as well."""
+    if named := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(named)
+    beside = PACKAGE / BESIDE
+    if os.access(beside if beside.is_dir() else PACKAGE, os.W_OK):
+        return beside
+    from numba.misc.appdirs import AppDirs  # as Numba finds it
+
+    return Path(AppDirs(appname="numba", appauthor=False).user_cache_dir)
+
+
+def is_current() -> bool:
+    """Whether everything that was compiled in advance is there, and is of this code, this Numba and this processor."""
+    known, now = _recorded(), _now()
+    return bool(known.index) and known == now
+
+
+def note_current() -> None:
+    """Record that what is needed in advance has been compiled from the code as it is now. OSError if it cannot be."""
+    _write(RECORD, asdict(_now()))
+
+
+def forget_stale() -> None:
+    """Delete the compiled kernels of which a part may come from sources that have changed since the record.
+
+    Those of one lab if it is that lab's files alone, else all of them; all of them, too, if nothing is recorded.
+    """
+    known, now = _recorded(), _now()
+    paths = {path for path, _ in known.sources.items() ^ now.sources.items()}
+    folders = {PACKAGE.joinpath(*Path(path).parts[:2]) if path.startswith("labs/") else PACKAGE for path in paths}
+    for index, home in _index_files().items():
+        if any(home.is_relative_to(changed) for changed in folders):
+            for data in index.parent.glob(f"{index.stem}.*.nbc"):
+                data.unlink(missing_ok=True)
+            index.unlink(missing_ok=True)
+
+
+def _index_files() -> dict[Path, Path]:
+    """Numba's index files of this package, each with the folder of its source."""
+    base = folder()
+    found: dict[Path, Path] = {}
+    for home in sorted({path.parent for pattern in SOURCES for path in PACKAGE.glob(pattern)}):
+        # under another folder Numba gives a source's folder one of this name
+        name = f"{home.name}_{sha1(str(home).encode()).hexdigest()}"  # noqa: S324 - a name, no secret
+        place = home / BESIDE if base == PACKAGE / BESIDE else base / name
+        found |= dict.fromkeys(place.glob("*.nbi"), home)
+    return found
+
+
+def _recorded() -> KernelRecord:
+    found = _read(RECORD)
+    try:
+        return KernelRecord(dict(found["sources"]), dict(found["made_by"]), tuple(found["index"]))
+    except (KeyError, TypeError, ValueError):
+        return KernelRecord()
+
+
+def _now() -> KernelRecord:
+    sources = {path for pattern in SOURCES for path in PACKAGE.glob(pattern)}
+    digests = {path.relative_to(PACKAGE).as_posix(): sha256(path.read_bytes()).hexdigest()[:16] for path in sources}
+    made_by = {name: version(name) for name in ("numba", "llvmlite", "numpy")}
+    made_by |= {"python": platform.python_version(), "cpu": cpu_name()}
+    index = sorted(str(path) for path in _index_files())
+    return KernelRecord(dict(sorted(digests.items())), made_by, tuple(index))
+
+
+# -- times
+
+
+def remember(kernel: str, seconds: float) -> None:
+    """Note how long `kernel`, "module.function", took to compile; silently nothing where that cannot be written."""
+    if kernel and seconds >= NOTICEABLE:  # one without a name could be any
+        known = _read(TIMES)
+        times = known.get("seconds") if known.get("cpu") == _processor() else None
+        times = times if isinstance(times, dict) else {}
+        with suppress(OSError):
+            _write(TIMES, {"cpu": _processor(), "seconds": {**times, kernel: round(seconds, 2)}})
+
+
+def usual_seconds(kernel: str) -> float | None:
+    """How long `kernel` took when it was last compiled on this machine; None if that is not known."""
+    known = _read(TIMES)
+    times = known.get("seconds")
+    seconds = times.get(kernel) if kernel and isinstance(times, dict) and known.get("cpu") == _processor() else None
+    return float(seconds) if isinstance(seconds, int | float) else None
+
+
+@cache
+def _processor() -> str:
+    return cpu_name()
+
+
+def _read(name: str) -> dict[str, Any]:
+    try:
+        found = json.loads((folder() / name).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(name: str, content: Mapping[str, Any]) -> None:
+    with whole(folder() / name) as out:
+        json.dump(content, out, indent=1)

@@ -1,0 +1,241 @@
+"""Measure what a visitor waits for: `python -m tests.browser.first_visit` serves a copy of this checkout and visits it.
+
+The copy has no cache of any kind, so the first start is that of a fresh clone, and the second that of a server that was
+used before. Each is visited with an empty browser cache, then with a full one, then by another visitor. Printed are
+seconds to the first canvas, picture and moving picture, from the start of the navigation, and for the first visit from
+the printed address, too; seconds of each change of tab; requests and kB of the load, and every request to another host.
+It asserts nothing: what a machine needs depends on what else it does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.browser.chromium import find
+from tests.browser.conftest import FLAGS
+from tests.browser.serving import ROOT, Server, answers, bound, environment, free_port, stop
+
+PATIENCE = 120.0  # s for whatever is waited for
+TITLES = ("Mandelbrot set", "L-curve", "Crossover")
+# When a canvas of a plot is there, when there is a picture on one (many colours, in its middle), when that has changed:
+# in ms since the navigation began. The canvases lie in shadow roots, which no observer sees into.
+WATCH = """(() => {
+  const seen = window.seen = {canvas: 0, picture: 0, moving: 0, since: 0};
+  const SIDE = 32, small = new OffscreenCanvas(SIDE, SIDE), pen = small.getContext('2d', {willReadFrequently: true});
+  const canvases = (root, found = []) => {
+    for (const node of root.querySelectorAll('*')) {
+      if (node.tagName == 'CANVAS' && node.clientWidth > 200 && node.clientHeight > 150) found.push(node);
+      if (node.shadowRoot) canvases(node.shadowRoot, found);
+    }
+    return found;
+  };
+  let before = new Map(), old = new WeakSet();
+  window.lookAnew = () => {
+    old = new WeakSet(canvases(document.body));
+    Object.assign(seen, {canvas: 0, picture: 0, moving: 0, since: performance.now()});
+    before = new Map();
+  };
+  const look = () => {
+    if (!seen.moving && document.body) for (const canvas of canvases(document.body)) {
+      if (old.has(canvas)) continue;
+      const {width, height} = canvas;
+      pen.clearRect(0, 0, SIDE, SIDE);
+      pen.drawImage(canvas, width / 4, height / 4, width / 2, height / 2, 0, 0, SIDE, SIDE);
+      const pixels = new Uint32Array(pen.getImageData(0, 0, SIDE, SIDE).data.buffer), colours = new Set(pixels).size;
+      const now = performance.now() - seen.since, last = before.get(canvas);
+      seen.canvas ||= now;
+      if (colours < 20) continue;
+      seen.picture ||= now;
+      if (last && pixels.some((value, i) => value != last[i])) seen.moving ||= now;
+      before.set(canvas, pixels);
+    }
+    setTimeout(look, 40);
+  };
+  look();
+})()"""
+
+
+@dataclass
+class Traffic:
+    """What a page load asked for and got, by the browser's own account."""
+
+    requests: Counter[str] = field(default_factory=Counter)  # by kind
+    bytes: Counter[str] = field(default_factory=Counter)  # on the wire, by kind
+    sizes: dict[str, int] = field(default_factory=dict)  # on the wire, by address
+    cached: int = 0
+    elsewhere: list[str] = field(default_factory=list)
+    socket: int = 0  # bytes that came through the WebSocket
+    kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def watch(self, page: Page, host: str) -> None:
+        """Listen to the browser's network from now on."""
+        session = page.context.new_cdp_session(page)
+        session.send("Network.enable")
+        session.on("Network.responseReceived", self._received)
+        session.on("Network.loadingFinished", self._finished)
+        session.on("Network.requestServedFromCache", lambda event: self._count_cached())
+        session.on("Network.webSocketFrameReceived", self._frame)
+        page.on("request", lambda request: self._asked(request.url, host))
+
+    def _count_cached(self) -> None:
+        self.cached += 1
+
+    def _asked(self, url: str, host: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"data", "blob"} and parts.netloc != host:
+            self.elsewhere.append(url)
+
+    def _received(self, event: dict[str, Any]) -> None:
+        response = event["response"]
+        self.kinds[event["requestId"]] = event["type"], response["url"]
+        if not response["url"].startswith(("data:", "blob:")):
+            self.requests[event["type"]] += 1
+            if response.get("fromDiskCache"):
+                self.cached += 1
+
+    def _finished(self, event: dict[str, Any]) -> None:
+        kind, url = self.kinds.get(event["requestId"], ("Other", ""))
+        if not url.startswith(("data:", "blob:")):
+            self.bytes[kind] += int(event["encodedDataLength"])
+            self.sizes[url] = int(event["encodedDataLength"])
+
+    def _frame(self, event: dict[str, Any]) -> None:
+        self.socket += len(event["response"]["payloadData"])
+
+    def told(self, most: int = 0) -> str:
+        """In words; with the `most` heaviest files."""
+        lines = [
+            f"{sum(self.requests.values())} requests ({self.cached} from the cache), "
+            f"{sum(self.bytes.values()) / 1e3:.0f} kB, of which "
+            + ", ".join(f"{kind} {number}: {self.bytes[kind] / 1e3:.0f} kB" for kind, number in self.requests.items())
+        ]
+        heavy = sorted(self.sizes.items(), key=lambda item: -item[1])[:most]
+        lines += [f"  {size / 1e3:8.1f} kB {re.sub(r'^http://[^/]+', '', url)[:110]}" for url, size in heavy]
+        return "\n".join([*lines, *(f"  ELSEWHERE {url}" for url in self.elsewhere)])
+
+
+def start(folder: Path, command: list[str], log: Path) -> tuple[Server, float]:
+    """Start a server in `folder`; return it, and when it printed its address."""
+    port = free_port()
+    with log.open("wb") as output:
+        process = psutil.Popen(
+            bound([part.format(port=port) for part in command]),
+            cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            env={**environment(), "PYTHONPATH": str(folder)}, start_new_session=True,
+        )  # fmt: skip
+    server, begun = Server(port, process, log), time.monotonic()
+    while f"Fieldlab: http://localhost:{port}/app" not in server.text():
+        assert process.poll() is None, server.text()
+        assert time.monotonic() < begun + PATIENCE, server.text()
+        time.sleep(0.02)
+    printed = time.monotonic()
+    print(f"the address was printed {printed - begun:.2f} s after the start", flush=True)
+    return server, printed
+
+
+def visit(browser: Browser, server: Server, printed: float | None, heaviest: int, name: str) -> Page:
+    """Load the page in a context of its own and tell what it took; the page stays open."""
+    page = browser.new_context(viewport={"width": 1280, "height": 720}).new_page()
+    load(page, server, printed, heaviest, name)
+    return page
+
+
+def load(page: Page, server: Server, printed: float | None, heaviest: int, name: str) -> None:
+    """Load the page, wait for a moving picture, and tell what it took."""
+    page.set_default_timeout(PATIENCE * 1000)
+    page.add_init_script(WATCH)
+    traffic = Traffic()
+    traffic.watch(page, f"localhost:{server.port}")
+    while not answers(server.port):
+        time.sleep(0.02)
+    begun = time.monotonic()
+    page.goto(server.url, wait_until="commit")
+    page.wait_for_function("window.seen && window.seen.moving", polling=50)
+    ended = time.monotonic()
+    seen = page.evaluate("window.seen")
+    since = f"; {ended - printed:.2f} s since the address was printed" if printed else ""
+    parts = ", ".join(f"{part} {seen[part] / 1e3:.2f} s" for part in ("canvas", "picture", "moving"))
+    said = f"{name}: {parts} ({ended - begun:.2f}{since})"
+    models = page.evaluate("Bokeh.documents[0]._all_models.size")
+    print(f"{said}; {models} models\n{traffic.told(heaviest)}", flush=True)
+
+
+def switch(page: Page, title: str, why: str) -> None:
+    """Change to the tab of that title and tell how long it takes until something is drawn there."""
+    page.evaluate("window.lookAnew()")
+    begun = time.monotonic()
+    page.get_by_role("tab", name=title, exact=True).click()
+    page.wait_for_function("window.seen.canvas", polling=20)
+    print(f"{why} {title}: {time.monotonic() - begun:.2f} s", flush=True)
+    page.wait_for_timeout(4000)
+
+
+def fresh_copy(folder: Path) -> Path:
+    """Copy what git tracks, with changes that are not committed, into `folder`; nothing compiled comes along."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    for name in names:
+        if not (ROOT / name).is_file() or (ROOT / name).is_symlink():
+            continue
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+def main() -> None:
+    """Serve, visit, tell."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--serve", default=f"{sys.executable} -m compute serve --port {{port}}", help="the command")
+    parser.add_argument("--here", action="store_true", help="serve this checkout with its caches, not a fresh copy")
+    parser.add_argument("--heaviest", type=int, default=0, help="files to name")
+    parser.add_argument("--quick", action="store_true", help="each server's first visit alone")
+    parser.add_argument("--tabs", action="store_true", help="change tabs, too")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="first-visit-") as name, sync_playwright() as playwright:
+        folder = ROOT if chosen.here else fresh_copy(Path(name, "fieldlab"))
+        log = Path(name, "log")
+        browser = playwright.chromium.launch(
+            executable_path=find(), args=[*FLAGS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+        )
+        for kind in ("first start", "second start"):
+            server, printed = start(folder, chosen.serve.split(), log)
+            try:
+                page = visit(browser, server, printed, chosen.heaviest, f"{kind}, first visit")
+                if chosen.quick:
+                    page.context.close()
+                    continue
+                time.sleep(8)
+                load(page, server, None, 0, f"{kind}, reload")
+                page.context.close()
+                page = visit(browser, server, None, 0, f"{kind}, another visitor")
+                if chosen.tabs and kind == "second start":
+                    time.sleep(3)
+                    for round_ in ("first change to", "again to"):
+                        for title in (*page.locator("[role=tab]").all_inner_texts()[1:], "Diffusion"):
+                            switch(page, title, round_)
+                page.context.close()
+            finally:
+                print(server.text()[-1500:] if "-v" in sys.argv else "", end="")
+                left = stop(server)
+                if left:
+                    print("left behind:", left)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Compiled kernels: whether those in the cache are of this code, what an update deletes, how long they took."""
+
+from __future__ import annotations
+
+import pytest
+from numba.core.caching import _CacheLocator
+
+from compute import kernel_cache
+
+PLAIN, LAB, OTHER, SHARED = "mixing.py", "labs/wave/cpu_numba.py", "labs/heat/cpu_numba.py", "display/cpu_numba.py"
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package of four files, each with a compiled kernel beside it; nothing is recorded."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr(kernel_cache, "PACKAGE", tmp_path)
+    for name in (PLAIN, LAB, OTHER, SHARED):
+        source = tmp_path / name
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.write_text("one = 1\n")
+        compiled(source)
+    return tmp_path
+
+
+def compiled(source):
+    """Put there what Numba writes; returns its index and its data."""
+    place = source.parent / "__pycache__"
+    place.mkdir(exist_ok=True)
+    index, data = place / f"{source.stem}.step-7.py311.nbi", place / f"{source.stem}.step-7.py311.1.nbc"
+    index.write_text("index")
+    data.write_text("code")
+    return index, data
+
+
+def kept(package):
+    """The sources whose kernels are still there, with index and data."""
+    found = {path.relative_to(package) for path in package.rglob("*.nb?")}
+    names = [name for name in (PLAIN, LAB, OTHER, SHARED) if (package / name).parent / "__pycache__"]
+    return {
+        name for name in names
+        for at in [(package / name).parent.relative_to(package) / "__pycache__"]
+        if len([path for path in found if path.parent == at]) == 2
+    }  # fmt: skip
+
+
+def test_nothing_is_current_before_it_is_recorded_and_then_it_stays_so(package):
+    assert not kernel_cache.is_current()
+    kernel_cache.note_current()
+    assert kernel_cache.is_current()
+
+
+@pytest.mark.parametrize("name", [PLAIN, LAB, SHARED])
+def test_another_source_is_another_code(package, name):
+    kernel_cache.note_current()
+    (package / name).write_text("one = 2\n")
+    assert not kernel_cache.is_current()
+
+
+def test_a_new_source_and_one_that_is_gone_are_changes_too(package):
+    kernel_cache.note_current()
+    (package / "labs/wave/more.py").write_text("")
+    assert not kernel_cache.is_current()
+    (package / "labs/wave/more.py").unlink()
+    assert kernel_cache.is_current()
+    (package / PLAIN).unlink()
+    assert not kernel_cache.is_current()
+
+
+def test_another_numba_and_another_processor_are_noticed(package, monkeypatch):
+    kernel_cache.note_current()
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel_cache, "version", lambda name: "99.0")
+        assert not kernel_cache.is_current()
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel_cache, "cpu_name", lambda: "another")
+        assert not kernel_cache.is_current()
+    assert kernel_cache.is_current()
+
+
+def test_a_cache_that_was_emptied_is_noticed(package):
+    kernel_cache.note_current()
+    next(package.rglob("*.nbi")).unlink()
+    assert not kernel_cache.is_current()
+
+
+def test_a_record_that_cannot_be_read_counts_as_none(package):
+    kernel_cache.note_current()
+    for text in ("", "[]", '{"sources": 1}', '{"sources": {}, "made_by": {}, "index": 3}'):
+        (package / "__pycache__" / kernel_cache.RECORD).write_text(text)
+        assert not kernel_cache.is_current()
+
+
+@pytest.mark.parametrize(
+    ("changed", "left"),
+    [([LAB], {PLAIN, OTHER, SHARED}), ([SHARED], set()), ([PLAIN], set()), ([], {PLAIN, LAB, OTHER, SHARED})],
+    ids=["a lab", "what labs share", "top", "nothing"],
+)
+def test_an_update_deletes_what_may_hold_the_old_code(package, changed, left):
+    """Numba would go on with a kernel into which a function of another, changed file was compiled."""
+    kernel_cache.note_current()
+    for name in changed:
+        (package / name).write_text("one = 2\n")
+    kernel_cache.forget_stale()
+    assert kept(package) == left
+
+
+def test_kernels_of_unknown_age_are_deleted(package):
+    kernel_cache.forget_stale()
+    assert kept(package) == set()
+
+
+def test_under_another_folder_kernels_are_found_where_numba_puts_them(package, tmp_path_factory, monkeypatch):
+    elsewhere = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(elsewhere))
+    place = elsewhere / _CacheLocator.get_suitable_cache_subpath(str(package / LAB))
+    place.mkdir()
+    (place / "cpu_numba.step-7.py311.nbi").write_text("")
+    kernel_cache.note_current()
+    assert kernel_cache.is_current()
+    assert list(elsewhere.glob("*.json"))
+    (package / LAB).write_text("one = 2\n")
+    kernel_cache.forget_stale()
+    assert list(place.iterdir()) == []
+    assert kept(package) == {PLAIN, LAB, OTHER, SHARED}
+
+
+def test_a_build_s_time_is_remembered_and_said_the_next_time(package):
+    assert kernel_cache.usual_seconds("wave.step") is None
+    kernel_cache.remember("wave.step", 4.2)
+    kernel_cache.remember("heat.step", 1.5)
+    kernel_cache.remember("wave.step", 3.1)
+    assert (kernel_cache.usual_seconds("wave.step"), kernel_cache.usual_seconds("heat.step")) == (3.1, 1.5)
+
+
+def test_of_a_kernel_without_a_name_nothing_is_known(package):
+    kernel_cache.remember("", 4.2)
+    assert kernel_cache.usual_seconds("") is None
+    assert not list(package.rglob(kernel_cache.TIMES))
+
+
+def test_the_times_of_another_processor_are_not_said(package, monkeypatch):
+    kernel_cache.remember("wave.step", 4.2)
+    monkeypatch.setattr(kernel_cache, "_processor", lambda: "another")
+    assert kernel_cache.usual_seconds("wave.step") is None
+    kernel_cache.remember("heat.step", 1.5)
+    assert (kernel_cache.usual_seconds("wave.step"), kernel_cache.usual_seconds("heat.step")) == (None, 1.5)
+
+
+def test_times_that_cannot_be_read_or_written_do_no_harm(package, monkeypatch):
+    (package / "__pycache__" / kernel_cache.TIMES).write_text('{"seconds": [1]}')
+    assert kernel_cache.usual_seconds("wave.step") is None
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "/dev/null/nowhere")
+    kernel_cache.remember("wave.step", 4.2)
+    assert kernel_cache.usual_seconds("wave.step") is None
