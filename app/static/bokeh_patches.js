@@ -4,6 +4,10 @@
   // before painting, or whose page is slow, would lose the stroke. No page here knows presses.
   Bokeh.require('core/ui_gestures').UIGestures.press_threshold = 2 ** 31 - 1;
 
+  // Bokeh 3.9 lets a page's CSS set each property of each line, area and text (--bk-line-color), and asks for the style of
+  // the plot's element for each of them, whenever it draws: a tenth of what a page costs to open. No CSS here sets one.
+  Bokeh.require('core/visuals/visual').VisualProperties.prototype._get_css_value = () => '';
+
   // Panel 1.9 keeps a copy of each value of a model in React, listens to the model only a moment after it has drawn it,
   // and writes the copy back after each drawing. On a busy machine what the server says in such a moment is lost, or
   // even taken back: a button stays grey that could be pressed. Here React reads the model itself, as its manual asks
@@ -16,6 +20,21 @@
     const code = theirs.call(this);
     if (!state.test(code)) console.error('app/static/bokeh_patches.js does not know this release of Panel: see its useState');
     return code.replace(state, '$& if (fieldlab.plain(target, prop)) return fieldlab.shared(React, target, prop);');
+  };
+
+  // Panel 1.9 lays all that is within a component out anew as soon as its children are there: a page of components in
+  // components does so at each of its levels. Here those that are there at the same time are laid out together, once.
+  const mounted = new Set();
+  const within = (view) => view != null && (mounted.has(view) || within(view.parent));
+  const layOut = () => {
+    const outermost = [...mounted].filter((view) => !within(view.parent) && view.el.isConnected);
+    mounted.clear();
+    for (const view of outermost) view.invalidate_layout();
+  };
+  Component.prototype.default_view.prototype._on_mounted = function () {
+    if (!mounted.size) setTimeout(layOut);
+    mounted.add(this);
+    this.mounted = true;
   };
 
   window.fieldlab = {

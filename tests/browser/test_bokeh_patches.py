@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.theme import stylesheet
 from tests.browser.lab_page import LabPage
 
 VIEW = """
@@ -47,6 +48,26 @@ AT_BIRTH = f"""async () => {{
   for (let i = 0; i < 20 && element.textContent != 'changed'; i++) await new Promise((done) => setTimeout(done, 100));
   return element.textContent;
 }}"""
+# A component within another, and both are there at the same time.
+TOGETHER = f"""async () => {{
+  {VIEW}
+  const laidOut = [], outer = view.parent, mount = view._on_mounted;
+  view.invalidate_layout = () => laidOut.push('inner');
+  outer.invalidate_layout = () => laidOut.push('outer');
+  for (const one of [view, outer, view]) mount.call(one);
+  await new Promise((done) => setTimeout(done, 300));
+  delete view.invalidate_layout;
+  delete outer.invalidate_layout;
+  return laidOut;
+}}"""
+ASKED = """() => {
+  const { VisualProperties } = Bokeh.require('core/visuals/visual'), css = window.getComputedStyle;
+  let asked = 0;
+  window.getComputedStyle = (...given) => { asked += 1; return css(...given); };
+  const answer = VisualProperties.prototype._get_css_value('line-color');
+  window.getComputedStyle = css;
+  return [answer, asked];
+}"""
 
 
 @pytest.fixture
@@ -63,3 +84,12 @@ def test_a_value_is_drawn_before_the_next_can_come(lab):
 
 def test_a_value_that_changes_while_it_is_drawn_first_is_shown_as_it_is(lab):
     assert lab.page.evaluate(AT_BIRTH) == "changed"
+
+
+def test_components_within_each_other_are_laid_out_together_once(lab):
+    assert lab.page.evaluate(TOGETHER) == ["outer"]
+
+
+def test_plots_do_not_ask_for_styles_that_no_sheet_of_the_page_sets(lab):
+    assert lab.page.evaluate(ASKED) == ["", 0]
+    assert "--bk-" not in stylesheet()
