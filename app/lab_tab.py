@@ -14,6 +14,7 @@ from bokeh.document import Document
 from app.admission import session_limiter
 from app.export.restore import Restorer
 from app.lab_view import ReadoutPanel, Size, StatusFact, first_values, parts_of
+from app.lean_plots import lighten
 from app.markup import filled
 from app.notices import Notices
 from app.readout import Readout
@@ -99,6 +100,8 @@ class LabTab:
         self.controls = parts.controls(session, self.lab_view, self.notices)
         self.status = StatusBar(session, parts.facts)
         self.readout: ReadoutPanel = parts.readout(session, self.lab_view) if parts.readout else Readout(session)
+        panels = self.lab_view.panel, self.readout.panel
+        lighten(pane.object for panel in panels for pane in panel.select(pn.pane.Bokeh))
         self.main = pn.Column(
             self.lab_view.panel, self.status.panel, self.notices.panel, margin=0, sizing_mode="stretch_both"
         )

@@ -149,9 +149,10 @@ const step = ticks.length > 1 ? ticks[1] - ticks[0] : 0;
 const digits = step && tick ? place(tick) - place(step) + 1 : 3;
 return String(Number(tick.toPrecision(Math.min(Math.max(digits, 3), 15))));
 """
-RESTORE = """
-if (cb_obj[name].endsWith('em'))
-  cb_obj[name] = getComputedStyle(document.documentElement).getPropertyValue('--small').trim() || '14px';
+RESTORE = f"""
+for (const name of {list(SIZES)})
+  if (cb_obj[name]?.endsWith?.('em'))
+    cb_obj[name] = getComputedStyle(document.documentElement).getPropertyValue('--small').trim() || '14px';
 """
 
 
@@ -177,11 +178,12 @@ def set_type(plot: figure, presenter: bool = False) -> None:
 def keep_type(plot: figure) -> None:
     """Set the type of `plot`, and keep it when the page's theme changes it."""
     set_type(plot)
+    restore = CustomJS(code=RESTORE)
     for part in _with_text(plot):
         for name in SIZES:
             if name in part.properties():
                 setattr(part, name.replace("_size", ""), FAMILY)
-                part.js_on_change(name, CustomJS(args={"name": name}, code=RESTORE))
+                part.js_on_change(name, restore)
 
 
 def _with_text(plot: figure) -> list[Any]:

@@ -17,6 +17,7 @@ import param
 from app.controls import ComputeControls, Controls, Transport, accordion, column
 from app.curve_plots import CurvePlot
 from app.lab_view import LabView, Parts, Size
+from app.lean_plots import lighten
 from app.notices import Notices
 from app.plots import AROUND, RasterPlots
 from app.session import Session
@@ -79,7 +80,9 @@ class PlainView(LabView):
         for plot in self._plots.values():
             plot.section.visible = False
         self.curves = {name: CurvePlot("x", name, (name,)) for name in frame.curves}
-        self.wait_for(*(plot.figure for plot in (*self._plots.values(), *self.curves.values())))
+        plots = [plot.figure for plot in (*self._plots.values(), *self.curves.values())]
+        lighten(plots)
+        self.wait_for(*plots)
         self._lay_out()
 
     def _fit_ranges(self, pictures: RasterPlots, frame: Frame) -> None:
