@@ -26,6 +26,8 @@ def on_server_loaded(server_context: Any) -> None:
     panel_workarounds.begin_housekeeping()
     panel_workarounds.send_at_once()
     panel_workarounds.one_message_a_turn()
+    panel_workarounds.shorten_import_maps()
+    panel_workarounds.share_stylesheets()
     system_card.find_machine()
     machine_roofs().start(then=admission.session_limiter().warm)  # measured before anything else loads the machine
     import app.page  # noqa: F401 - in advance: it takes seconds, for which the first visitor would wait

@@ -14,7 +14,8 @@ from bokeh.core.serialization import Serializer
 from bokeh.document import Document
 from bokeh.document.events import DocumentChangedEvent, DocumentPatchedEvent, MessageSentEvent, ModelChangedEvent
 from bokeh.model import Model
-from bokeh.models import ColumnDataSource
+from bokeh.models import ColumnDataSource, InlineStyleSheet
+from bokeh.models.css import StyleSheet
 from bokeh.protocol.message import Message
 from bokeh.protocol.messages.patch_doc import patch_doc
 from bokeh.server.connection import ServerConnection
@@ -22,7 +23,9 @@ from bokeh.server.contexts import ApplicationContext
 from bokeh.server.session import ServerSession
 from bokeh.server.views import ws
 from panel.io.resources import LOCAL_DIST
+from panel.reactive import Reactive
 from panel.util import edit_readonly
+from panel_material_ui.base import MaterialComponent
 from tornado.ioloop import IOLoop
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError
@@ -64,6 +67,54 @@ def never_busy(page: Any) -> None:
     """Give a page template a busy flag of its own."""
     with edit_readonly(page):
         page.busy = NeverBusy().param.busy
+
+
+MATERIAL = "@mui/material/"  # by which Panel's browser side knows a component of this family
+
+
+def shorten_import_maps() -> None:
+    """Have components that come from Material's bundle say no more than that.
+
+    Panel sends each of them the addresses of thirty libraries, 2 kB that the browser reads and compares each time,
+    though all of them are in the bundle.
+    """
+    given = MaterialComponent._get_properties  # noqa: SLF001 Panel offers no other place for it
+
+    def properties(component: MaterialComponent, document: Document | None) -> dict[str, Any]:
+        """The properties of its model."""
+        known: dict[str, Any] = given(component, document)
+        imports = known["importmap"].get("imports", {})
+        if known["bundle"] == "url" and MATERIAL in imports:
+            known["importmap"] = {"imports": {MATERIAL: imports[MATERIAL]}}
+        return known
+
+    MaterialComponent._get_properties = properties  # noqa: SLF001 as above
+
+
+SHORT = 250  # characters of CSS that are not worth a model
+
+
+def share_stylesheets() -> None:
+    """Have a document hold each text of CSS once: Panel sends the page's own, 4 kB, with each piece of HTML."""
+    given = Reactive._get_properties  # noqa: SLF001 Panel takes no models for the parameter
+
+    def properties(component: Reactive, document: Document | None) -> dict[str, Any]:
+        """The properties of its model."""
+        known: dict[str, Any] = given(component, document)
+        if document is not None and "stylesheets" in known:
+            sheets: dict[str, StyleSheet] = pn.state._stylesheets.setdefault(document, {})  # noqa: SLF001 where Panel has the others
+            known["stylesheets"] = [_shared(sheet, sheets) for sheet in known["stylesheets"]]
+        return known
+
+    Reactive._get_properties = properties  # noqa: SLF001 as above
+
+
+def _shared(sheet: StyleSheet | str, sheets: dict[str, StyleSheet]) -> StyleSheet | str:
+    if not isinstance(sheet, str) or len(sheet) < SHORT:
+        return sheet
+    if sheet not in sheets:
+        sheets[sheet] = InlineStyleSheet(css=sheet)
+    return sheets[sheet]
 
 
 def session_ids(context: ApplicationContext) -> set[str]:

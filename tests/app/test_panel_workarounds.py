@@ -175,3 +175,46 @@ def test_a_patch_is_bokehs_own_message() -> None:
         return [*told, plain(build(events))]
 
     assert changed(patch) == changed(patch_doc.create)
+
+
+HELD = """
+import json
+from bokeh.document import Document
+from app import panel_workarounds
+panel_workarounds.share_stylesheets()
+import panel as pn
+from app.theme import html_pane, stylesheet
+document = Document()
+root = pn.Column(*(html_pane(f"<p>{number}</p>") for number in range(3))).get_root(document)
+held = {sheet for child in root.children for sheet in child.stylesheets if not isinstance(sheet, str)}
+whole = [sheet for sheet in held if getattr(sheet, "css", "") == stylesheet()]
+other = html_pane("<p></p>").get_root(Document()).stylesheets
+print(len(whole), any(sheet in held for sheet in other if not isinstance(sheet, str)))
+"""
+
+
+def test_a_document_holds_its_stylesheet_once_and_shares_it_with_no_other() -> None:
+    done = subprocess.run([sys.executable, "-c", HELD], capture_output=True, text=True, timeout=150, check=False)
+    assert done.stdout.split() == ["1", "False"], done.stderr[-3000:]
+
+
+SHORTENED = """
+from types import SimpleNamespace
+from app import panel_workarounds
+panel_workarounds.shorten_import_maps()
+import panel_material_ui as pmui
+from bokeh.document import Document
+
+class Own(pmui.MaterialUIComponent):
+    _esm_base = "export function render() { return null }"
+
+document = Document()
+document._session_context = lambda: SimpleNamespace(server_context=SimpleNamespace())
+button, own = (part._get_properties(document) for part in (pmui.Button(), Own()))
+print(button["bundle"], len(button["importmap"]["imports"]), "react" in own["importmap"]["imports"])
+"""
+
+
+def test_what_comes_from_material_s_bundle_names_no_libraries() -> None:
+    done = subprocess.run([sys.executable, "-c", SHORTENED], capture_output=True, text=True, timeout=150, check=False)
+    assert done.stdout.split() == ["url", "1", "True"], done.stderr[-3000:]
