@@ -49,9 +49,9 @@ class Controls(ValueWidgets):
         return False
 
 
-def column(*items: Any) -> pmui.Column:
+def column(*items: Any) -> pn.Column:
     """The body of a group."""
-    return pmui.Column(*items, margin=0, sizing_mode="stretch_width")
+    return pn.Column(*items, margin=0, sizing_mode="stretch_width")
 
 
 def accordion(groups: Mapping[str, Any], opened: Sequence[int]) -> pmui.Accordion:
@@ -129,8 +129,8 @@ class Transport:
             label="Steps a frame", options=SPEEDS, value=session.steps_per_frame, size="small", **FULL
         )
         self.speed.param.watch(lambda event: session.pace(event.new), "value")
-        self.panel = pmui.Column(
-            pmui.Row(self.run, *buttons, margin=0, sizing_mode="stretch_width"), self.speed, margin=(8, 0, 0, 0)
+        self.panel = pn.Column(
+            pn.Row(self.run, *buttons, margin=0, sizing_mode="stretch_width"), self.speed, margin=(8, 0, 0, 0)
         )
 
     def toggle(self) -> None:

@@ -54,11 +54,11 @@ HELP = """
 """
 
 
-def server_full_page() -> pmui.Column:
+def server_full_page() -> pn.Column:
     """What is shown instead of a lab when the server has as many sessions as it may."""
     title, words = server_full(session_limiter().limit)
     words = filled("<div class='full'><h1>{title}</h1><p>{words}</p></div>", title=title, words=words)
-    return pmui.Column(pn.pane.HTML(words, stylesheets=[stylesheet()]), margin=0, sizing_mode="stretch_both")
+    return pn.Column(pn.pane.HTML(words, stylesheets=[stylesheet()]), margin=0, sizing_mode="stretch_both")
 
 
 class Page:
@@ -127,7 +127,7 @@ class Page:
         page.param.watch(self._set_theme, "dark_theme")
         return page
 
-    def _header(self) -> pmui.Row:
+    def _header(self) -> pn.Row:
         self.tabs = pmui.TabMenu(
             items=[{"label": lab.TITLE} for lab in self.labs], active=0, margin=(0, 24), align="center", sx=HEADER_TABS
         )
@@ -137,9 +137,9 @@ class Page:
         helping = icon("help_outline", "Keys and pointer (H)", self.toggle_help, color="default", align="center")
         words = "<div class='wordmark'>Field<b>lab</b></div>"
         name = html_pane(words, margin=(0, 0, 0, 12), align="center", sizing_mode=None)
-        gap = pmui.Row(sizing_mode="stretch_width", margin=0)
+        gap = pn.Spacer(sizing_mode="stretch_width", margin=0)
         shown = (name, self.tabs, gap, self.system.button, self.export.button, present, about, helping)
-        return pmui.Row(*shown, sizing_mode="stretch_width", margin=0)
+        return pn.Row(*shown, sizing_mode="stretch_width", margin=0)
 
     def _resized(self, width: int, height: int) -> None:
         self._window = (width, height)

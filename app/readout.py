@@ -68,7 +68,7 @@ class Readout:
         plot = pn.pane.Bokeh(self.history.figure, sizing_mode="stretch_width", margin=0)
         self.shown = Shown(name, {}, "")  # what the text says now, for those who save it
         self._saves = SaveButtons(TIMING_FORMATS, lambda: self.shown)
-        self.panel = pmui.Column(self._text, plot, self._saves.panel, sizing_mode="stretch_width", margin=(8, 16))
+        self.panel = pn.Column(self._text, plot, self._saves.panel, sizing_mode="stretch_width", margin=(8, 16))
         self._draw(None)
 
     # -- what the page calls
@@ -300,10 +300,10 @@ class SaveButtons:
         self._formats, self._what = formats, what
         self.buttons = {entry.label: self._button(entry) for entry in formats}
         head = html_pane(SAVE_HEAD, SAVE_STYLE, sizing_mode=None)
-        row = pmui.Row(*self.buttons.values(), margin=0, sizing_mode="stretch_width")
+        row = pn.Row(*self.buttons.values(), margin=0, sizing_mode="stretch_width")
         words = "; ".join(f"{entry.label}: {entry.about}" for entry in formats)
         about = html_pane(f"<p class='about'>{escape(words)}.</p>", SAVE_STYLE, sizing_mode=None)
-        self.panel = pmui.Column(head, row, about, margin=0, sizing_mode="stretch_width")
+        self.panel = pn.Column(head, row, about, margin=0, sizing_mode="stretch_width")
         self.allow(False)
 
     def allow(self, something: bool) -> None:

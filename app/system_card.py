@@ -201,8 +201,8 @@ class SystemCard:
         self._text = pn.pane.HTML("", stylesheets=sheets, margin=(0, 16, 12, 16), sizing_mode="stretch_width")
         title = pn.pane.HTML(TITLE, stylesheets=sheets, margin=(8, 0, 0, 16), align="center")
         close = icon("close", "Close (U)", self.toggle, color="default", align="center")
-        gap = pmui.Row(sizing_mode="stretch_width", margin=0)
-        head = pmui.Row(title, gap, close, margin=(4, 8, 0, 0), sizing_mode="stretch_width")
+        gap = pn.Spacer(sizing_mode="stretch_width", margin=0)
+        head = pn.Row(title, gap, close, margin=(4, 8, 0, 0), sizing_mode="stretch_width")
         self.card = pn.Column(head, self._text, styles=CARD, margin=0, visible=False)
 
     def toggle(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import panel as pn
 import panel_material_ui as pmui
 
 from app.markup import filled, plain
@@ -92,7 +93,7 @@ class Upload:
         )  # the browser shows uploaded_label from its first file on
         self.field.param.watch(self._arrived, "value")
         self.words = html_pane("", STYLE, margin=(0, 8), visible=False)
-        self.panel = pmui.Column(self.field, self.words, margin=0, sizing_mode="stretch_width")
+        self.panel = pn.Column(self.field, self.words, margin=0, sizing_mode="stretch_width")
 
     def reset(self) -> None:
         """As if no file had been chosen."""

@@ -55,18 +55,22 @@ class ExportCard:
         self._ticking: Any = None
         self.button = icon("ios_share", WORDS, self.toggle,
                            color="default", align="center")  # fmt: skip
-        title = html_pane(TITLE, margin=(8, 0, 0, 16), align="center", sizing_mode=None)
-        close = icon("close", "Close (E)", self.toggle, color="default", align="center")
-        gap = pmui.Row(sizing_mode="stretch_width", margin=0)
-        head = pmui.Row(title, gap, close, margin=(4, 8, 0, 0), sizing_mode="stretch_width")
         self._body = pn.Column(margin=(0, 8), sizing_mode="stretch_width")
-        below = pn.Column(self.exports.panel, margin=0, styles=LIST, sizing_mode="stretch_width")
-        self.card = pn.Column(head, self._body, below, styles=PLACE, margin=0, visible=False)
+        self.card = pn.Column(styles=PLACE, margin=0, visible=False)  # filled when it is opened first
 
     @property
     def parts(self) -> tuple[Any, ...]:
         """The components that belong into the page."""
         return self.card, self.download, self.zone
+
+    def _frame(self) -> list[Any]:
+        """What the card always shows: its title, the lab's sections, the list of exports."""
+        title = html_pane(TITLE, margin=(8, 0, 0, 16), align="center", sizing_mode=None)
+        close = icon("close", "Close (E)", self.toggle, color="default", align="center")
+        gap = pn.Spacer(sizing_mode="stretch_width", margin=0)
+        head = pn.Row(title, gap, close, margin=(4, 8, 0, 0), sizing_mode="stretch_width")
+        below = pn.Column(self.exports.panel, margin=0, styles=LIST, sizing_mode="stretch_width")
+        return [head, self._body, below]
 
     def show(self, tab: LabTab) -> None:
         """Export from this tab from now on: the page shows it."""
@@ -84,6 +88,8 @@ class ExportCard:
         """Open or close the card."""
         if self._tab is None:
             return
+        if not self.card.objects:
+            self.card.objects = self._frame()
         self.open = self.card.visible = not self.open
         if self.open:
             JOBS.prepare()
@@ -140,7 +146,7 @@ class LabExports:
         first, titles = PictureSection.TITLE, list(self._makers)
         self.shown: Any = pmui.RadioButtonGroup(options=titles, value=first, size="small", **FULL)
         self.shown.param.watch(lambda event: self._choose(), "value")
-        self._body = pmui.Column(margin=0, sizing_mode="stretch_width")
+        self._body = pn.Column(margin=0, sizing_mode="stretch_width")
         self.panel = column(self.shown, self._body)
         self._choose()
 

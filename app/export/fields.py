@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+import panel as pn
 import panel_material_ui as pmui
 
 from app.export.source import ExportSource, slide
@@ -129,7 +130,7 @@ def file_name(lab: type[Lab], what: str, ending: str) -> str:
 
 def row(*items: Any) -> Any:
     """Return fields beside each other."""
-    return pmui.Row(*items, margin=0, sizing_mode="stretch_width")
+    return pn.Row(*items, margin=0, sizing_mode="stretch_width")
 
 
 def button(label: str, symbol: str, click: Any, filled: bool = True) -> Any:

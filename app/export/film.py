@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import panel as pn
 import panel_material_ui as pmui
 import param
 from msgspec import structs
@@ -52,7 +53,7 @@ class FilmSection(ExportSection):
         self.easing = pmui.Select(label="Pace", options=list(EASINGS), value=EASINGS[0], size="small", **FULL)
         self.estimate = button("Estimate", "timer", self._estimate, filled=False)
         self.make = button("Make the film", "movie", self._make)
-        self._own = pmui.Column(margin=0, sizing_mode="stretch_width")
+        self._own = pn.Column(margin=0, sizing_mode="stretch_width")
         self._words = html_pane("", margin=(0, 8))
         numbers, shape = row(self.frames.panel, self.rate.panel), row(self.height, self.form)
         lines = (numbers, shape, row(self.what.field, self.easing), row(self.estimate, self.make))

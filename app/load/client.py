@@ -155,8 +155,8 @@ class Client:
         match event:
             case {"kind": "MessageSent", "msg_type": str(kind), "msg_data": frame} if kind.startswith("frame "):
                 self._confirm(number_of(dict(frame["entries"])["data"]))
-            case {"kind": "ColumnDataChanged", "model": {"id": model}, "data": data} if model == self._document.get(
-                "frames"
+            case {"kind": "ColumnDataChanged", "model": {"id": model}, "data": data} if (
+                model == self._document.get("frames")
             ):
                 self._set(self._document["answer"], "transport", FAST)
                 self._confirm(number_of(data))
@@ -164,8 +164,8 @@ class Client:
                 model == self._document.get("ticket")
             ):
                 self._confirm(number)
-            case {"kind": "ModelChanged", "model": {"id": model}, "attr": "open"} if model == self._document.get(
-                "dialog"
+            case {"kind": "ModelChanged", "model": {"id": model}, "attr": "open"} if (
+                model == self._document.get("dialog")
             ):
                 if self._pressed:
                     self.answers.append(time.perf_counter() - self._pressed)

@@ -64,7 +64,9 @@ def serving(environment: Mapping[str, str] | None = None) -> Iterator[Server]:
     port = _free_port()
     command = [sys.executable, "-m", "panel", "serve", str(APP), "--address", HOST, "--port", str(port)]
     with tempfile.TemporaryFile() as log:
-        process = psutil.Popen(command, env={**os.environ, **(environment or {})}, stdout=log, stderr=subprocess.STDOUT)
+        process = psutil.Popen(
+            command, env={**os.environ, **(environment or {})}, stdout=log, stderr=subprocess.STDOUT
+        )
         try:
             _wait(process, port, log)
             yield Server(f"http://{HOST}:{port}/app", psutil.Process(process.pid))

@@ -37,7 +37,7 @@ class SweepControls:
         self.run = pmui.Button(label="Run", icon="play_arrow", size="medium", margin=(2, 4, 2, 8), width=104)
         self.run.on_click(lambda event: self.toggle())
         again = icon("replay", "Again from the beginning (R)", self.restart, align="center")
-        self.panel = pmui.Row(self.run, again, margin=(8, 0), sizing_mode="stretch_width")
+        self.panel = pn.Row(self.run, again, margin=(8, 0), sizing_mode="stretch_width")
         session.param.watch(lambda event: self.refresh(), "playing")
 
     @property
@@ -100,7 +100,7 @@ class WorkloadControls(ValueWidgets):
         self.dtype.param.watch(lambda event: sweep.change(dtype=event.new), "value")
         self.least = NumberField("n from", None, partial(self._end, "least"), whole=True, optional=True, **HALF)
         self.most = NumberField("to", None, partial(self._end, "most"), whole=True, optional=True, **HALF)
-        ends = pmui.Row(self.least.panel, self.most.panel, margin=0)
+        ends = pn.Row(self.least.panel, self.most.panel, margin=0)
         self.panel = column(self.workload, *self.settings.values(), self.dtype, ends)
         self._refresh()
 
@@ -178,7 +178,7 @@ class WayControls:
         self.session, self._model, self._sweep = session, model, sweep
         self.list = WayList(self._switch, sizing_mode="stretch_width", margin=(0, 8))
         self._note = pn.pane.HTML("", stylesheets=[stylesheet()], margin=(0, 16), visible=False)
-        self.panel = pmui.Column(self.list, self._note, margin=0, sizing_mode="stretch_width")
+        self.panel = pn.Column(self.list, self._note, margin=0, sizing_mode="stretch_width")
 
     @property
     def chosen(self) -> list[str]:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import panel as pn
-import panel_material_ui as pmui
 
 from app.labs.crossover.labels import count, duration
 from app.labs.crossover.sweep_view_model import SweepViewModel
@@ -49,7 +48,7 @@ class CrossoverReadout:
         sheets = [stylesheet(), (ASSETS / "readout.css").read_text(encoding="utf-8")]
         self._text = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
         self._saves = SweepSaves(session)
-        self.panel = pmui.Column(self._text, self._saves.buttons.panel, sizing_mode="stretch_width", margin=(8, 16))
+        self.panel = pn.Column(self._text, self._saves.buttons.panel, sizing_mode="stretch_width", margin=(8, 16))
         self.tick()
 
     def on_frame(self, frame: Frame) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import panel as pn
 import panel_material_ui as pmui
 
 from app.controls import UNDO, ComputeControls, Controls, Transport, accordion, column
@@ -64,15 +65,15 @@ class DiffusionControls(Controls):
 
     # -- field
 
-    def _field(self) -> pmui.Column:
+    def _field(self) -> pn.Column:
         self.source = InitialField(self.session, self._show_options)
         self.again = icon("casino", "The same kind of field from another seed", self._reseed, align="center")
-        self._mode = pmui.Row(self.slider("mode_p", 1, label="p"), self.slider("mode_q", 1, label="q"), margin=0)
+        self._mode = pn.Row(self.slider("mode_p", 1, label="p"), self.slider("mode_q", 1, label="q"), margin=0)
         self._text = self.add(
             "text", pmui.TextInput(label="Text", value=self.session.values["text"], size="small", **FULL)
         )
+        first = pn.Row(self.source.choice, self.again, margin=0, sizing_mode="stretch_width")
         self._show_options(self.session.values["preset"])
-        first = pmui.Row(self.source.choice, self.again, margin=0, sizing_mode="stretch_width")
         return column(first, self._mode, self._text, self.source.upload.panel, self.brush.panel)
 
     def _reseed(self) -> None:
@@ -100,7 +101,7 @@ class DiffusionControls(Controls):
 
     # -- physics
 
-    def _physics(self) -> pmui.Column:
+    def _physics(self) -> pn.Column:
         self.r = self.slider("r", 0.005, format="0.000")
         self.unstable = pmui.Switch(label="See it blow up (r > ¼)", value=False, **FULL)
         self.unstable.param.watch(self._allow_unstable, "value")
@@ -117,7 +118,7 @@ class DiffusionControls(Controls):
 
     # -- compute
 
-    def _compute(self) -> pmui.Column:
+    def _compute(self) -> pn.Column:
         self.compute = ComputeControls(self.session, kernel_words)
         size = pmui.Select(label="Grid [cells]", options=SIZES, value=self.session.values["ny"], size="small", **FULL)
         size.param.watch(lambda event: self._resize(event.new), "value")
@@ -157,7 +158,7 @@ class DiffusionDisplay(ValueWidgets):
         section.param.watch(lambda event: session.later(lab_view.place_section), "value")
         self.reverse = pmui.Switch(label="Reverse palettes", value=False, **FULL)
         self.reverse.param.watch(lambda event: self.session.later(self._recolour), "value")
-        self.panel = pmui.Column(
+        self.panel = pn.Column(
             shown,
             self.curves,
             *self.palettes.values(),
@@ -194,7 +195,7 @@ class DiffusionDisplay(ValueWidgets):
             label="Snap limits once", icon="center_focus_strong", variant="outlined", size="small", **FULL
         )
         self._ends = {name: self._pair() for name in ("field", "laplacian")}
-        self._rows = pmui.Column(*(pmui.Row(*pair, margin=0) for pair in self._ends.values()), visible=False, margin=0)
+        self._rows = pn.Column(*(pn.Row(*pair, margin=0) for pair in self._ends.values()), visible=False, margin=0)
         self._ends["field"][0].label, self._ends["field"][1].label = "field from", "to"
         self._ends["laplacian"][0].label, self._ends["laplacian"][1].label = "Laplacian from", "to"
         self.automatic.param.watch(self._toggle, "value")

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import panel as pn
 import panel_material_ui as pmui
 
 from app.plots import Point, RasterPlots
@@ -148,8 +149,8 @@ class Brush:
         self.radius = pmui.IntSlider(
             label="Brush radius [% of the side]", value=4, start=1, end=25, size="small", **FULL
         )
-        self._options = pmui.Column(self.value, self.radius, visible=False, margin=0, sizing_mode="stretch_width")
-        self.panel = pmui.Column(self.mode, self._options, margin=0, sizing_mode="stretch_width")
+        self._options = pn.Column(self.value, self.radius, visible=False, margin=0, sizing_mode="stretch_width")
+        self.panel = pn.Column(self.mode, self._options, margin=0, sizing_mode="stretch_width")
         self.mode.param.watch(self._switch, "value")
         self._points: list[Point] = []
         self._last: Point | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import panel as pn
 import panel_material_ui as pmui
 
 from app.controls import UNDO, ComputeControls, Controls, Undo, accordion, column, run_button
@@ -58,8 +59,8 @@ class GrowthControls:
         buttons.append(self.undo.button)
         self.tempo = pmui.DiscreteSlider(label="Growth", options=TEMPI, value=1, size="small", **FULL)
         self.tempo.param.watch(lambda event: self.grow(), "value")
-        self.panel = pmui.Column(
-            pmui.Row(self.run, *buttons, margin=0, sizing_mode="stretch_width"), self.tempo, margin=(8, 0, 0, 0)
+        self.panel = pn.Column(
+            pn.Row(self.run, *buttons, margin=0, sizing_mode="stretch_width"), self.tempo, margin=(8, 0, 0, 0)
         )
 
     def toggle(self) -> None:
@@ -167,8 +168,8 @@ class LambdaControls(ValueWidgets):
         self.low = NumberField("from", None, lambda value: self._between(0, value), **half)
         self.high = NumberField("to", None, lambda value: self._between(1, value), **half)
         self.count = NumberField("How many", None, lambda value: self._between(2, value), whole=True)
-        ends = pmui.Row(self.low.panel, self.high.panel, margin=0)
-        self._ends = pmui.Column(ends, self.count.panel, margin=0, visible=False, sizing_mode="stretch_width")
+        ends = pn.Row(self.low.panel, self.high.panel, margin=0)
+        self._ends = pn.Column(ends, self.count.panel, margin=0, visible=False, sizing_mode="stretch_width")
         return [self.automatic, self._ends]
 
     def _toggle(self, automatic: bool) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from math import log10
 from typing import Any
 
+import panel as pn
 import panel_material_ui as pmui
 
 from app.controls import column
@@ -47,9 +48,7 @@ class ProblemFiles:
             label="Phantom again", icon="restart_alt", variant="outlined", size="small", visible=False, **FULL
         )
         self.phantom.on_click(lambda event: self._without_picture())
-        self.panel = pmui.Column(
-            *(field.panel for field in self.fields.values()), self.phantom, margin=0, sizing_mode="stretch_width"
-        )
+        self.panel = column(*(field.panel for field in self.fields.values()), self.phantom)
 
     def show(self, problem: str, pictured: bool) -> None:
         """Show only the fields that `problem` needs; pictured: whether its solution is a picture."""
@@ -181,9 +180,8 @@ class ProblemControls(ValueWidgets):
         for name in ("density", "depth", "kappa", "band", "sigma", "rays", "angles", "seed"):
             label, take = str(self.parameter(name).label), partial(self._set, name)
             self.fields[name] = NumberField(label, values[name], take, whole=name in WHOLE, optional=name == "rays")
-        self.panel = column(
-            self.problem, *(field.panel for field in self.fields.values()), self.uploads.panel, self._noise()
-        )
+        fields = (field.panel for field in self.fields.values())
+        self.panel = column(self.problem, *fields, self.uploads.panel, self._noise())
         self._show_options(values["problem"])
 
     @property
@@ -211,7 +209,7 @@ class ProblemControls(ValueWidgets):
         )
         self.noise.param.watch(lambda event: self._take_noise(event.new), "value")
         again = icon("casino", "Other noise of the same size", self._reseed, align="center")
-        return pmui.Row(self.noise, again, margin=0, sizing_mode="stretch_width")
+        return pn.Row(self.noise, again, margin=0, sizing_mode="stretch_width")
 
     def _take_noise(self, level: float) -> None:
         if self._following:

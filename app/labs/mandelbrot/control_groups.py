@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from math import isfinite, log10
 from typing import Any
 
+import panel as pn
 import panel_material_ui as pmui
 
 from app.controls import column
@@ -224,7 +225,7 @@ class MandelbrotDisplay(ValueWidgets):
         ]
         for end in self._ends:
             end.param.watch(lambda event: self._apply(), "value")
-        self._row = pmui.Row(*self._ends, visible=False, margin=0)
+        self._row = pn.Row(*self._ends, visible=False, margin=0)
         return [self.automatic, self._row]
 
     def _toggle(self, automatic: bool) -> None:

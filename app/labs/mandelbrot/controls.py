@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import panel as pn
 import panel_material_ui as pmui
 
 from app.controls import UNDO, ComputeControls, Controls, accordion, column, run_button
@@ -60,14 +61,14 @@ class MandelbrotControls(Controls):
         if cramped:
             self.display.histogram.value = not on
 
-    def _steps(self) -> pmui.Row:
+    def _steps(self) -> pn.Row:
         """What leads from view to view."""
         navigator = self.navigator
         self.undo = icon("undo", "Back to the last view (Backspace)", navigator.undo, align="center", disabled=True)
         self.redo = icon("redo", "Forward again (Shift+Backspace)", navigator.redo, align="center", disabled=True)
         home = icon("home", "The whole set (0)", self._home, align="center")
         run = run_button(self.session, self.toggle)
-        return pmui.Row(run, self.undo, self.redo, home, margin=(8, 0, 0, 0), sizing_mode="stretch_width")
+        return pn.Row(run, self.undo, self.redo, home, margin=(8, 0, 0, 0), sizing_mode="stretch_width")
 
     def _connect(self) -> None:
         self.navigator.changed.append(self._moved)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import panel as pn
 import panel_material_ui as pmui
 import param
 from panel.custom import JSComponent
@@ -85,7 +86,7 @@ class PlaceGroup:
         go.on_click(lambda event: self.goto.open())
         mark = pmui.Button(label="Mark", icon="bookmark_add", variant="outlined", size="small", margin=(6, 4))
         mark.on_click(lambda event: self.mark())
-        buttons = pmui.Row(go, mark, margin=0, sizing_mode="stretch_width")
+        buttons = pn.Row(go, mark, margin=0, sizing_mode="stretch_width")
         drag = pmui.RadioButtonGroup(
             label="Drag", options=DRAG, value=False, size="small", margin=(4, 8), sizing_mode="stretch_width"
         )
