@@ -23,7 +23,7 @@ LONGEST_MESSAGE = 64 * 2**20  # bytes
 PATIENCE = 60.0  # seconds for a page to be built and for its first frame
 PLOT = 400  # px: the inside of every plot, as far as the server is told
 RUN = " "  # the key that runs and pauses
-TRIES, LOOK = 15, 2.0  # how often it is looked whether the lab runs, and seconds between
+LOOK = 0.1  # seconds between two looks whether the lab runs
 STATE = re.compile(r"class=(?:&#x27;|.)state (\w+)")  # what the status bar says, with its marks escaped
 KEY = "h"  # opens and closes the list of keys: the server answers with a change of the dialog
 
@@ -71,14 +71,18 @@ class Client:
         await self._wait(self._first, "its first frame")
 
     async def run(self) -> None:
-        """Let the lab run, which a link brings paused; ClientError if it does not."""
-        for _ in range(TRIES):
-            if self.state == "running":
-                return
-            if self.state == "paused":
-                self.press(RUN)
+        """Let the lab run, which a link brings paused, once it has come that far; ClientError if it does not."""
+        if "?" in self.address:
+            await self._until("paused")
+            self.press(RUN)
+        await self._until("running")
+
+    async def _until(self, state: str) -> None:
+        end = time.perf_counter() + PATIENCE
+        while self.state != state:
+            if time.perf_counter() > end:
+                raise ClientError(f"the lab at {self.address} is {self.state!r}, not {state!r}, after {PATIENCE:.0f} s")
             await asyncio.sleep(LOOK)
-        raise ClientError(f"the lab at {self.address} does not run, it is {self.state!r}")
 
     def press(self, key: str) -> None:
         """Press a key of the page's."""

@@ -19,6 +19,7 @@ from compute.engine import EnginePool, messages
 from compute.engine.api import LabHandle
 from compute.export.link import packed
 from compute.export.scene import Scene
+from compute.labs import LABS
 from compute.measure.statistics import Spread
 
 SETTLE = 4.0  # seconds after the last tab was opened: the start of a tab is not what is measured
@@ -55,7 +56,9 @@ class Load:
 
 
 def address(server: str, lab: str, values: Mapping[str, Any]) -> str:
-    """Return the address of the page that opens `lab` with `values`."""
+    """Return the address of the page that opens `lab` with `values`; the plain one for what it opens by itself."""
+    if lab == LABS[0].LAB and all(LABS[0].param[name].default == value for name, value in values.items()):
+        return server
     return f"{server}?{NAME}={packed(Scene(lab, values))}"
 
 
@@ -73,9 +76,9 @@ async def loads(
                 tab = Client(page)
                 tabs.append(tab)
                 await tab.open()
+                await tab.run()
                 opened(len(tabs))
             await _pass(tabs, SETTLE)
-            await asyncio.gather(*(tab.run() for tab in tabs))
             yield await _measure(server, tabs, seconds)
     finally:
         for tab in tabs:
