@@ -82,7 +82,7 @@ class StatusBar:
 
 SIDEBAR, READOUT, HEADER, STATUS, PADDING = 280, 320, 57, 40, 24  # px
 TICK = 250  # ms between refreshes of status, curves and readout
-CROWD = 10  # open pages for each of which another TICK passes between two refreshes
+CROWD = 8  # open pages for each of which another TICK passes between two refreshes
 
 
 class LabTab:

@@ -13,18 +13,19 @@ from typing import Any
 import numpy as np
 
 from app.export.sections import NAME
+from app.lab_view import parts_of
 from app.load.client import Client
 from app.load.server import Server, Use
 from compute.engine import EnginePool, messages
 from compute.engine.api import LabHandle
 from compute.export.link import packed
 from compute.export.scene import Scene
-from compute.labs import LABS
+from compute.labs import LABS, lab_class
 from compute.measure.statistics import Spread
 
 SETTLE = 4.0  # seconds after the last tab was opened: the start of a tab is not what is measured
-BETWEEN = 1.0  # seconds between two keys of one tab, on average
-PIXELS = (512, 512)  # (height, width) of the pictures of the engine alone
+BETWEEN = 3.0  # seconds between two keys of one tab, on average
+PIXELS = (256, 256)  # (height, width) of the pictures of the engine alone: those of a tab of 1280 x 720
 UNDER_WAY = 2  # frames permitted to each lab of the engine alone, as a tab's are
 
 
@@ -141,8 +142,11 @@ async def _press(tab: Client, seconds: float) -> None:
 def engine_alone(lab: str, values: Mapping[str, Any], tabs: int, seconds: float) -> float:
     """Return the frames a second in all that `tabs` labs get of the host's engine, where nothing else is to be done.
 
+    As many steps a frame as a tab begins with.
+
     ValueError for values that the lab refuses.
     """
+    pace = parts_of(lab_class(lab)).pace
     pool, counts = EnginePool(), [0] * tabs
     refused: list[str] = []
     handles: list[LabHandle] = []
@@ -164,6 +168,7 @@ def engine_alone(lab: str, values: Mapping[str, Any], tabs: int, seconds: float)
         engine = pool.get("host")
         handles.extend(engine.open(lab, dict(values), listener(index), PIXELS) for index in range(tabs))
         for handle in handles:
+            handle.pace(pace)
             handle.frames_through(UNDER_WAY)
             handle.run()
         while not all(counts):

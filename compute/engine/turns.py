@@ -5,7 +5,8 @@ What is shared is time, not turns: of those with work the one that has used the 
 not get the time that it let pass.
 
 What somebody waits for comes first (Urgency). The more labs are waited for, the shorter are their turns, so that all of
-them together take about ROUND: that is what each waits for its next frame, and for the answer to a control.
+them together take about ROUND, as long as no turn is shorter than SHORTEST: that is what each waits for its next frame,
+and for the answer to a control.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from operator import attrgetter
 from typing import Protocol
 
 ROUND = 0.05  # seconds for a turn of every lab that is waited for: 20 frames a second of each, if the device can
+SHORTEST = 0.003  # seconds of a turn at least: some ten steps of 512 x 512 cells, beside 0.3 ms to begin one
 RECENT = 0.25  # seconds after such a turn for which a lab counts as one of them: a slow browser paints four a second
 CROWD = 4  # labs that are waited for, from which on a core of the host is left to the server (worker.py)
 BETWEEN = 0.2  # part of the time for what is due without being waited for, where those that are waited for leave none
@@ -127,9 +129,9 @@ class Turns:
         return first
 
     def _turn(self, share: Share, now: float, *, awaited: bool = False, between: bool = False) -> Turn:
-        """Return a turn so long that all who are waited for have one within ROUND."""
+        """Return a turn so long that all who are waited for have one within ROUND, but no shorter than SHORTEST."""
         labs = sum(now - other.awaited_at < RECENT for other in self._shares)
-        return Turn(share, ROUND / max(1, labs), awaited, between, crowded=labs >= CROWD)
+        return Turn(share, max(ROUND / max(1, labs), SHORTEST), awaited, between, crowded=labs >= CROWD)
 
     def done(self, turn: Turn, seconds: float) -> None:
         """Count the `seconds` that a turn has taken."""

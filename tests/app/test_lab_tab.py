@@ -76,7 +76,7 @@ def drawn_tab():
     return tab
 
 
-@pytest.mark.parametrize(("pages", "apart"), [(1, 1), (10, 1), (16, 2), (40, 4)])
+@pytest.mark.parametrize(("pages", "apart"), [(1, 1), (8, 1), (16, 2), (40, 5)])
 def test_the_more_pages_are_open_the_more_seldom_each_is_refreshed(drawn_tab, monkeypatch, pages, apart):
     monkeypatch.setattr(session_limiter(), "pages", dict.fromkeys(range(pages), ""))
     for _ in range(4 * apart):

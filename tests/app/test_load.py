@@ -23,8 +23,10 @@ def server():
         yield server
 
 
-def test_tabs_get_frames_and_answers(server):
+def test_tabs_get_frames_and_answers(server, monkeypatch):
     """Two tabs of a link's lab, which a link brings paused: both run, both are answered."""
+
+    monkeypatch.setattr(run, "BETWEEN", 0.5)
 
     async def measured():
         opened = []
