@@ -12,7 +12,16 @@ from typing import Any
 
 def on_server_loaded(server_context: Any) -> None:
     """Called before the first request."""
-    from app import access, admission, log_bounds, loop_watch, message_bounds, panel_workarounds, system_card
+    from app import (
+        access,
+        admission,
+        bokeh_messages,
+        log_bounds,
+        loop_watch,
+        message_bounds,
+        panel_workarounds,
+        system_card,
+    )
     from app.serve import ADDRESS
     from compute import scratch
     from compute.measure.machine_roofs import machine_roofs
@@ -24,8 +33,8 @@ def on_server_loaded(server_context: Any) -> None:
     log_bounds.install()
     loop_watch.install()
     panel_workarounds.begin_housekeeping()
-    panel_workarounds.send_at_once()
-    panel_workarounds.one_message_a_turn()
+    bokeh_messages.send_at_once()
+    bokeh_messages.one_message_a_turn()
     panel_workarounds.shorten_import_maps()
     panel_workarounds.share_stylesheets()
     system_card.find_machine()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Any
 
@@ -183,10 +182,9 @@ class LabTab:
         if self._passed * CROWD < len(session_limiter().pages):
             return
         self._passed = 0
-        with changed_together(self.session.document):
-            for part in (self.lab_view, self.controls, self.status, self.readout, self.restorer):
-                part.tick()
-            self._warn()
+        for part in (self.lab_view, self.controls, self.status, self.readout, self.restorer):
+            part.tick()
+        self._warn()
 
     def _warn(self) -> None:
         """A frame may say that it is not what it seems: said when that begins, not whenever a number in it changes."""
@@ -205,19 +203,6 @@ class LabTab:
         self.readout.on_event(event)
         for listener in self.listeners:
             listener(event)
-
-
-@contextmanager
-def changed_together(document: Document) -> Iterator[None]:
-    """Let what is changed in the block reach the browser as one message."""
-    if document.callbacks.hold_value:
-        yield
-        return
-    document.hold("combine")
-    try:
-        yield
-    finally:
-        document.unhold()
 
 
 def view_size(window: Size, sidebar: bool = True, readout: bool = True) -> Size:

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import logging
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import panel as pn
 import param
-from bokeh.core.serialization import Serializer
 from bokeh.document import Document
-from bokeh.document.events import DocumentChangedEvent, DocumentPatchedEvent, MessageSentEvent, ModelChangedEvent
-from bokeh.model import Model
-from bokeh.models import ColumnDataSource, InlineStyleSheet
+from bokeh.models import InlineStyleSheet
 from bokeh.models.css import StyleSheet
-from bokeh.protocol.message import Message
-from bokeh.protocol.messages.patch_doc import patch_doc
-from bokeh.server.connection import ServerConnection
 from bokeh.server.contexts import ApplicationContext
-from bokeh.server.session import ServerSession
 from bokeh.server.views import ws
 from panel.io.resources import LOCAL_DIST
 from panel.reactive import Reactive
 from panel.util import edit_readonly
 from panel_material_ui.base import MaterialComponent
 from tornado.ioloop import IOLoop
-from tornado.iostream import StreamClosedError
-from tornado.websocket import WebSocketClosedError
 
 log = logging.getLogger(__name__)
-
-MARK = "fieldlab_at_once"
 
 
 def begin_housekeeping() -> None:
@@ -122,183 +109,7 @@ def session_ids(context: ApplicationContext) -> set[str]:
     return {*context._sessions, *context._pending_sessions}  # noqa: SLF001
 
 
-def send_at_once() -> None:
-    """Have every WebSocket write a message of Bokeh's in one go, and TCP send it at once.
-
-    A message is a header, metadata, content and two parts for each array, and Bokeh writes them one by one: seven
-    system calls for a frame of two pictures, a quarter of what a server of many tabs did. TCP, too, holds a part back
-    until the one before is acknowledged, which the other end may put off by 40 ms. Harmless if called twice.
-    """
-    opened = ws.WSHandler.open
-    if getattr(opened, MARK, False):
-        return
-
-    def open_at_once(handler: ws.WSHandler) -> None:
-        """Bokeh's open."""
-        handler.set_nodelay(True)
-        opened(handler)
-
-    async def send_whole(handler: ws.WSHandler, message: Message[Any]) -> None:
-        """Take the place of Bokeh's send_message."""
-        try:
-            with await handler.write_lock.acquire():
-                await write_whole(handler, message)
-        except WebSocketClosedError:
-            log.warning("Failed sending message as connection was closed")
-
-    setattr(open_at_once, MARK, True)
-    ws.WSHandler.open, ws.WSHandler.send_message = open_at_once, send_whole
-
-
-async def write_whole(handler: ws.WSHandler, message: Message[Any]) -> None:
-    """Write `message` to the socket of `handler`; WebSocketClosedError if that is closed."""
-    protocol = handler.ws_connection
-    if protocol is None or protocol.is_closing():
-        raise WebSocketClosedError
-    written = asyncio.get_running_loop().create_future()
-    written.set_result(None)
-    parts: list[bytes] = []
-
-    def keep(part: bytes) -> asyncio.Future[None]:
-        """Keep what the protocol would write."""
-        parts.append(part)
-        return written
-
-    stream = protocol.stream
-    stream.write = keep
-    try:
-        for text in (message.header_json, message.metadata_json, message.content_json):
-            protocol.write_message(text)
-        for buffer in message.buffers:
-            protocol.write_message(json.dumps(buffer.ref))
-            protocol.write_message(buffer.to_bytes(), binary=True)
-    finally:
-        del stream.write
-    try:
-        await stream.write(b"".join(parts))
-    except StreamClosedError as error:
-        raise WebSocketClosedError from error
-
-
-class Outbox:
-    """What one turn of a session's callbacks has changed, for each browser that shows it: one message at its end.
-
-    Bokeh sends every property in a message of its own, and makes a table of all models of the document for each.
-    """
-
-    def __init__(self) -> None:
-        self._events: dict[ServerConnection, list[DocumentPatchedEvent]] = {}
-        self._newest: dict[tuple[ServerConnection, str, str], ModelChangedEvent] = {}
-
-    def add(self, event: DocumentPatchedEvent, connection: ServerConnection) -> None:
-        """Add a change that this browser does not know yet; of several of one property the last counts."""
-        if isinstance(event, ModelChangedEvent):
-            key = connection, event.model.id, event.attr
-            earlier = self._newest.get(key)
-            if earlier is not None and earlier.combine(event):
-                return
-            self._newest[key] = event
-        self._events.setdefault(connection, []).append(event)
-
-    def __await__(self) -> Generator[Any, None, None]:
-        """Send it; the session awaits what is to be written once its callback has returned."""
-        for connection, events in self._events.items():
-            message = patch(events)
-            yield from connection._socket.send_message(message).__await__()  # noqa: SLF001 as send_patch_document does
-
-
-class PatchSerializer(Serializer):
-    """Bokeh's Serializer, without the table of all models that the browser has: there are hundreds, and a patch names
-    few.
-    """
-
-    def __init__(self, document: Document) -> None:
-        super().__init__()
-        self._known = document.models
-
-    def get_ref(self, obj: Any) -> Any:
-        """Return the reference to `obj` if the browser has it, or is told of it in this message; or None."""
-        found = super().get_ref(obj)
-        if found is None and isinstance(obj, Model) and self._is_known(obj):
-            return obj.ref
-        return found
-
-    def has_ref(self, obj: Any) -> bool:
-        """Return whether `obj` has a reference."""
-        return self.get_ref(obj) is not None
-
-    def _is_known(self, model: Model) -> bool:
-        known = self._known
-        return known.get_by_id(model.id) is model and model not in known._new_models  # noqa: SLF001 see patch
-
-
-def patch(events: list[DocumentPatchedEvent]) -> Message[Any]:
-    """Return the message of these events, all of one document, as Bokeh's patch_doc.create does."""
-    document = events[0].document
-    serializer = PatchSerializer(document)
-    content = {"events": serializer.encode(events)}
-    document.models.flush_synced(lambda model: not serializer.has_ref(model))
-    message: Message[Any] = patch_doc(patch_doc.create_header(), {}, content)
-    message.add_buffers(*serializer.buffers)
-    return message
-
-
-def one_message_a_turn() -> None:
-    """Have every session send what one of its callbacks has changed together. Harmless if called twice."""
-
-    def patched(session: ServerSession, event: DocumentPatchedEvent) -> None:
-        """Take the place of Bokeh's own: note the change for every browser but the one that it comes from."""
-        writes = session._pending_writes  # noqa: SLF001 see one_message_a_turn
-        if writes is None:
-            raise RuntimeError("a document was changed by somebody who does not hold its lock")
-        if not writes or not isinstance(writes[-1], Outbox):
-            writes.append(Outbox())
-        sender = session._current_patch_connection if event.setter is session else None  # noqa: SLF001
-        for connection in session._subscribed_connections:  # noqa: SLF001
-            if connection is not sender:
-                writes[-1].add(event, connection)
-
-    ServerSession._document_patched = patched  # noqa: SLF001 bokeh has no other place for it
-
-
 def on_websocket_error(protocol: Callable[[Any, str], None], internal: Callable[[Any, str], None]) -> None:
     """Call protocol(handler, words) where a browser broke the protocol, internal(...) where a message failed here."""
     ws.WSHandler._protocol_error = protocol  # noqa: SLF001 bokeh has no other place for it
     ws.WSHandler._internal_error = internal  # noqa: SLF001 as above
-
-
-class MessageBeside(MessageSentEvent):
-    """A message to the browsers of a document, encoded once and without its models.
-
-    For each patch Bokeh makes a table of all models that the browser has, for references; there are hundreds, and here
-    is none. It waits in line with the patches, and is held with them where they are held.
-    """
-
-    def message(self) -> Message[Any]:
-        """Return it as Bokeh's protocol has it."""
-        serializer = Serializer()
-        made: Message[Any] = patch_doc(patch_doc.create_header(), {}, {"events": serializer.encode([self])})
-        made.add_buffers(*serializer.buffers)
-        return made
-
-    def dispatch(self, receiver: Any) -> None:
-        """See DocumentChangedEvent."""
-        writes = getattr(receiver, "_pending_writes", None)
-        if not isinstance(receiver, ServerSession) or writes is None:
-            super().dispatch(receiver)
-            return
-        DocumentChangedEvent.dispatch(self, receiver)
-        message = self.message()
-        for connection in receiver._subscribed_connections:  # noqa: SLF001 as send_patch_document does
-            writes.append(connection._socket.send_message(message))  # noqa: SLF001 as above
-
-
-def send_beside(document: Document, kind: str, data: Mapping[str, Any]) -> None:
-    """Send `data`, in which there is no model, to what listens for messages of that kind in the browsers."""
-    document.callbacks.trigger_on_change(MessageBeside(document, kind, data))
-
-
-def keep_data(source: ColumnDataSource, columns: Mapping[str, Any]) -> None:
-    """Let `source` hold these columns, of which the browser hears otherwise."""
-    dict.clear(source.data)
-    dict.update(source.data, columns)

@@ -82,6 +82,7 @@ def _running(command: Sequence[str]) -> Iterator[tuple[subprocess.Popen[str], Si
         try:
 
             def read() -> None:
+                """Pass on each line, then None."""
                 for line in process.stdout or ():
                     lines.put(line)
                 lines.put(None)

@@ -35,7 +35,7 @@ from bokeh.model import DataModel
 from bokeh.models import ColumnDataSource, CustomJS
 from bokeh.plotting import figure
 
-from app.panel_workarounds import keep_data, send_beside
+from app.bokeh_messages import keep_data, send_beside
 from compute.frames import Frame
 from compute.measure.timing import Span
 

@@ -29,6 +29,7 @@ def _announced(dispatcher: Any, name: str = "") -> Any:
     if compiled:
 
         def announce(*signature: Any) -> Any:
+            """Compile for these types, and say so meanwhile."""
             with building(name):
                 return compiled(*signature)
 

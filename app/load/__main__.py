@@ -20,6 +20,7 @@ from app.load.client import ClientError
 from app.load.run import Load, address, engine_alone, loads
 from app.load.server import Server, serving
 from compute import machine
+from compute.arguments import counts
 from compute.files import whole
 
 SCHEMA = "fieldlab-load-bench/1"
@@ -56,7 +57,12 @@ def _options() -> argparse.ArgumentParser:
         description="What each of many browser tabs gets of one server: frames, answers, memory. Tabs are clients that "
         "confirm every frame at once; the server and its engines are begun for it.",
     )
-    parser.add_argument("--tabs", type=_counts, default=(1, 8, 16, 40), help="how many, in turn (default 1,8,16,40)")
+    parser.add_argument(
+        "--tabs",
+        type=lambda text: counts(text, "tabs", MOST_TABS),
+        default=(1, 8, 16, 40),
+        help="how many, in turn (default 1,8,16,40)",
+    )
     parser.add_argument("--grid", type=int, default=512, help="cells a side of the diffusion lab (default 512)")
     parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement (default 10)")
     parser.add_argument("--url", help="of a page that is served already, http://localhost:5006/app")
@@ -105,13 +111,6 @@ def _show(found: Sequence[Load], alone: dict[int, float], grid: int) -> None:
 
 def _text(value: float | None, form: str) -> str:
     return form.format(value) if value is not None and isfinite(value) else ""
-
-
-def _counts(text: str) -> tuple[int, ...]:
-    counts = tuple(sorted({int(part) for part in text.split(",") if part.strip().isdecimal()}))
-    if not counts or not 1 <= counts[0] <= counts[-1] <= MOST_TABS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of tabs such as 1,8,16, each from 1 to {MOST_TABS}")
-    return counts
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from compute import machine
+from compute.arguments import counts
 from compute.backends import BACKENDS, backend
 from compute.devices import cpu_count
 from compute.export.film import Film, frame
@@ -188,7 +189,11 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("bench", help="time the encoders, and one worker against several")
     parser.add_argument("what", choices=[NAME])
     parser.add_argument("--backend", choices=[b.name for b in BACKENDS], help="of the workers (default: the fastest)")
-    parser.add_argument("--workers", type=_counts, help="how many, for example 1,2 (default: 1 to the number of GPUs)")
+    parser.add_argument(
+        "--workers",
+        type=lambda text: counts(text, "workers"),
+        help="how many, for example 1,2 (default: 1 to the number of GPUs)",
+    )
     parser.add_argument("--scenes", type=_names, default=tuple(SCENES), help=", ".join(SCENES))
     parser.add_argument("--rounds", type=int, default=5, help="samples of each (default 5)")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each sample of workers (default 5)")
@@ -258,13 +263,6 @@ def _times(pool: Pool, pools: Sequence[Pool]) -> float:
     """How many times the frames a second of the fewest workers on the same scene."""
     fewest = min((each for each in pools if each.scene == pool.scene), key=lambda each: each.workers)
     return pool.rate.median / fewest.rate.median
-
-
-def _counts(text: str) -> tuple[int, ...]:
-    counts = tuple(sorted({int(part) for part in text.split(",") if part.strip().isdigit()}))
-    if not counts or min(counts) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of workers such as 1,2")
-    return counts
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
 """A real Chromium against the real `panel serve app`.
 
 Fixtures: `server` (one for the run), `page` (one tab), `new_page` (more tabs), `lasting` (tabs for a whole file, as
-opening one takes longer than most tests), `viewport`, `allowed_errors`, `screenshot`. A test fails when a page it
-opened logs an error, or when the server leaves a process behind.
+opening one takes longer than most tests), `opened` and `lab` (the diffusion lab in such a tab), `viewport`,
+`allowed_errors`, `screenshot`. A test fails when a page it opened logs an error, or when the server leaves a process
+behind.
 UPDATE_SCREENSHOTS=1 writes screenshots into assets/screenshots/, otherwise they go to the test's own folder.
 """
 
@@ -18,6 +19,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from tests.browser.chromium import ADVICE, find
 from tests.browser.console import ConsoleErrors
+from tests.browser.lab_page import LabPage
 from tests.browser.serving import Server, running, serve
 
 HERE = Path(__file__).parent
@@ -168,6 +170,22 @@ def lasting(browser: Browser, calm: bool) -> Iterator[Tabs]:
     tabs = Tabs(browser, LAPTOP, calm)
     yield tabs
     tabs.close()
+
+
+@pytest.fixture(scope="module")
+def opened(lasting: Tabs, server: Server) -> LabPage:
+    """The page that all tests of a file share; a file may open another one than the diffusion lab."""
+    lab = LabPage(lasting(), server)
+    lab.remember()
+    return lab
+
+
+@pytest.fixture
+def lab(opened: LabPage, lasting: Tabs, allowed_errors: list[str]) -> Iterator[LabPage]:
+    """That page as it was when it was opened."""
+    opened.fresh()
+    yield opened
+    lasting.complain(allowed_errors)
 
 
 @pytest.fixture

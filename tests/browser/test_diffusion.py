@@ -18,20 +18,6 @@ TOP = 8  # px above a picture inside its figure
 PICTURE = "canvas"  # bokeh's figures draw on canvases; the first two are the field and the Laplacian
 
 
-@pytest.fixture(scope="module")
-def opened(lasting, server):
-    lab = LabPage(lasting(), server)
-    lab.remember()
-    return lab
-
-
-@pytest.fixture
-def lab(opened, lasting, allowed_errors):
-    opened.fresh()
-    yield opened
-    lasting.complain(allowed_errors)
-
-
 @pytest.fixture
 def new_lab(page, server):
     """In a tab of its own, for what cannot be put back by hand."""

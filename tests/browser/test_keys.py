@@ -13,19 +13,10 @@ from tests.browser.lab_page import LabPage
 BACK, CHECKPOINT = "Back to the checkpoint", "Checkpoint: remember this state"
 
 
-@pytest.fixture(scope="module")
-def opened(lasting, server):
-    lab = LabPage(lasting(), server)
-    lab.remember()
-    return lab
-
-
 @pytest.fixture
-def lab(opened, lasting, allowed_errors):
-    opened.fresh()
-    opened.pause()
-    yield opened
-    lasting.complain(allowed_errors)
+def lab(lab):
+    lab.pause()
+    return lab
 
 
 def png(width, height):

@@ -33,13 +33,6 @@ def opened(lasting, server):
 
 
 @pytest.fixture
-def lab(opened, lasting, allowed_errors):
-    opened.fresh()
-    yield opened
-    lasting.complain(allowed_errors)
-
-
-@pytest.fixture
 def new_lab(page, server):
     return CurvePage(page, server)
 

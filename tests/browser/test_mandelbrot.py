@@ -49,13 +49,6 @@ def opened(lasting, server):
 
 
 @pytest.fixture
-def lab(opened, lasting, allowed_errors):
-    opened.fresh()
-    yield opened
-    lasting.complain(allowed_errors)
-
-
-@pytest.fixture
 def new_lab(page, server):
     """In a tab of its own, of any size, where nothing has happened yet."""
     return MandelbrotPage(page, server)

@@ -39,13 +39,6 @@ def opened(lasting, server):
     return SetPage(lasting(), server)
 
 
-@pytest.fixture
-def lab(opened, lasting, allowed_errors):
-    opened.fresh()
-    yield opened
-    lasting.complain(allowed_errors)
-
-
 def test_a_drag_moves_the_picture_by_as_many_pixels(lab):
     before, state = lab.settled(), lab.state()
     start = lab.at(0.5, 0.5)

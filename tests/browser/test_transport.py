@@ -63,18 +63,9 @@ WRONG = {
 
 
 @pytest.fixture(scope="module")
-def opened(lasting, server):
-    lab = LabPage(lasting(), server)
-    lab.remember()
-    lab.until(lambda: lab.page.evaluate(TRANSPORT) == "fast")
-    return lab
-
-
-@pytest.fixture
-def lab(opened, lasting, allowed_errors):
-    opened.fresh()
-    yield opened
-    lasting.complain(allowed_errors)
+def opened(opened):
+    opened.until(lambda: opened.page.evaluate(TRANSPORT) == "fast")
+    return opened
 
 
 def same(lab: LabPage) -> list[bool]:

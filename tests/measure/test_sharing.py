@@ -99,6 +99,17 @@ class Hall:
         for _ in range(ticks):
             self.tick()
 
+    @property
+    def states(self) -> set[str]:
+        """What the tabs say of their comparison."""
+        return {tab.verdict().state for tab in self.tabs}
+
+    def agrees_in_the_end(self) -> bool:
+        """Whether all tabs agree once what failed was tried again."""
+        self.now += RETRY
+        self.run()
+        return self.states == {"agree"}
+
 
 def test_forty_tabs_ask_for_no_more_than_one_and_one_at_a_time():
     alone, hall = Hall(1), Hall()
@@ -117,7 +128,7 @@ def test_all_show_the_verdict_as_soon_as_it_is_there():
     states = set()
     while hall.now < 60 and states != {"agree"}:
         hall.tick()
-        states = {tab.verdict().state for tab in hall.tabs}
+        states = hall.states
         assert len(states) == 1
     assert states == {"agree"}
     assert len({tab.verdict().speed_up for tab in hall.tabs}) == 1
@@ -134,7 +145,7 @@ def test_another_goes_on_when_the_one_that_measures_is_closed(jobs):
     assert hall.open == []
     hall.tabs.remove(holder)
     hall.run()
-    assert {tab.verdict().state for tab in hall.tabs} == {"agree"}
+    assert hall.states == {"agree"}
     assert hall.most == 1
 
 
@@ -149,10 +160,8 @@ def test_a_job_that_fails_holds_nobody_up(event):
     hall.open[0].on_event(event)
     hall.tick(answer=False)
     assert hall.open == []
-    assert {tab.verdict().state for tab in hall.tabs} == {"unavailable"}
-    hall.now += RETRY
-    hall.run()
-    assert {tab.verdict().state for tab in hall.tabs} == {"agree"}
+    assert hall.states == {"unavailable"}
+    assert hall.agrees_in_the_end()
 
 
 def test_an_engine_that_refuses_at_once_holds_nobody_up():
@@ -166,9 +175,7 @@ def test_an_engine_that_refuses_at_once_holds_nobody_up():
     refused, other = hall.tabs
     assert "pool is closed" in other.verdict().standings[0].note
     hall.tabs.remove(refused)
-    hall.now += RETRY
-    hall.run()
-    assert hall.tabs[0].verdict().state == "agree"
+    assert hall.agrees_in_the_end()
 
 
 def test_no_answer_until_the_deadline_holds_the_others_up_no_longer_than_that():
@@ -181,10 +188,8 @@ def test_no_answer_until_the_deadline_holds_the_others_up_no_longer_than_that():
         assert len(hall.asked) == 1
     hall.now = end + 1
     hall.tick()
-    assert {tab.verdict().state for tab in hall.tabs} == {"unavailable"}
-    hall.now += RETRY
-    hall.run()
-    assert {tab.verdict().state for tab in hall.tabs} == {"agree"}
+    assert hall.states == {"unavailable"}
+    assert hall.agrees_in_the_end()
 
 
 def test_a_tab_that_ticks_no_longer_loses_its_claim_and_its_late_answer_harms_nothing():
@@ -198,7 +203,7 @@ def test_a_tab_that_ticks_no_longer_loses_its_claim_and_its_late_answer_harms_no
     assert len(hall.asked) == 1
     hall.now += 2
     hall.run()
-    assert {tab.verdict().state for tab in hall.tabs} == {"agree"}
+    assert hall.states == {"agree"}
     assert not late.work
     hall.tabs.append(hidden)
     hall.run(5)
@@ -212,7 +217,7 @@ def test_tabs_with_other_parameters_are_measured_too_and_share_what_is_the_same(
         tab.follow({**VALUES, "r": 0.1})
     hall.now += CALM
     hall.run(80)
-    assert {tab.verdict().state for tab in hall.tabs} == {"agree"}
+    assert hall.states == {"agree"}
     alone = Hall(1)
     alone.run()
     samples = Counter(asked for asked, *_ in alone.asked)["sample"]

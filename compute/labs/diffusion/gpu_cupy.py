@@ -147,6 +147,7 @@ def launcher(shape: tuple[int, int], dtype: str, device: int, tiling: Tiling) ->
     ny, nx, height = (np.int32(number) for number in (*shape, rows))
 
     def launch(u: Array, out: Array, r: np.floating[Any], edges: np.int32) -> None:
+        """Take the steps from `u` into `out`."""
         kernel((warps,), (WARP,), (u, out, ny, nx, r, edges, height))
 
     return launch

@@ -15,6 +15,7 @@ def run(n: int = 1_000_000) -> dict[str, float]:
 
     @njit
     def squares(a: Array) -> float:
+        """Sum the squares of `a`."""
         total = 0.0
         for x in a:
             total += x * x

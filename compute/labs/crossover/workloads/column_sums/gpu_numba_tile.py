@@ -15,6 +15,7 @@ SIDE = 16  # threads of a block and numbers of a tile, each way
 def _product(real: Any) -> Any:
     @cuda.jit
     def product(A: Array, B: Array, C: Array) -> None:
+        """C = A B; a thread for each number of C."""
         a = cuda.shared.array((SIDE, SIDE), real)
         b = cuda.shared.array((SIDE, SIDE), real)
         x, y = cuda.threadIdx.x, cuda.threadIdx.y

@@ -24,6 +24,7 @@ def _throwing(uniform: Any, real: Any) -> Any:
 
     @cuda.jit
     def throw(n: int, states: Array, hits: Array) -> None:
+        """Add to hits[0] how many of n points fall inside."""
         t = cuda.grid(1)
         mine = 0
         for _ in range(t, n, cuda.gridsize(1)):

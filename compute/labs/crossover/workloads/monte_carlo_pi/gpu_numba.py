@@ -21,6 +21,7 @@ BLOCK = 64
 def _throwing(uniform: Any) -> Any:
     @cuda.jit
     def throw(n: int, states: Array, hits: Array) -> None:
+        """Add to hits[0] how many of n points fall inside."""
         t = cuda.grid(1)
         mine = 0
         for _ in range(t, n, cuda.gridsize(1)):

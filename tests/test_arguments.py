@@ -1,0 +1,22 @@
+"""Lists of numbers on a command line."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from compute.arguments import counts
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"), [("1", (1,)), ("8,1,16", (1, 8, 16)), (" 2 , 2,3", (2, 3)), ("500", (500,))]
+)
+def test_a_list_is_put_in_order(text, numbers):
+    assert counts(text, "tabs", 500) == numbers
+
+
+@pytest.mark.parametrize("text", ["", "0", "1,x", "1,,2", "-1", "1.5", "501", "9" * 5000, "²", "1;2"])
+def test_what_is_no_such_list_is_refused_whole(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="no list of tabs such as 1,2, each from 1 to 500"):
+        counts(text, "tabs", 500)
