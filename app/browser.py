@@ -1,4 +1,4 @@
-"""What only the browser knows: keys that are pressed, the size of its window, whether anybody can see it."""
+"""What only the browser knows: its keys, the size of its window, whether anybody can see it, and its address bar."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from panel.custom import JSComponent
 
 
 class Browser(JSComponent):
-    """An invisible component that reports key presses, window sizes, and when its tab is hidden or seen again.
+    """An invisible component that reports key presses, window sizes, when its tab is hidden or seen again, and where
+    its Back and Forward lead. `write_address` writes its address bar.
 
     Of all keys only those in `wanted` are reported: their `event.key` in lower case, with "shift+" before those of
     several letters, such as "shift+backspace", and "ctrl+z" for Ctrl or Command with Z. Arrows, + and - are repeated
@@ -25,6 +26,7 @@ class Browser(JSComponent):
 
     wanted = param.List(default=[], item_type=str, doc="Keys that mean something now.")
     presenter = param.Boolean(default=False, doc="Whether type is scaled up for the back row.")
+    address = param.Dict(default={}, doc="What follows the page's address, and whether that is a new entry.")
     dark = param.Boolean(default=False, doc="Whether the dark scheme is shown.")
 
     _esm = """
@@ -80,14 +82,28 @@ class Browser(JSComponent):
       const listeners = { keydown, keyup, pointerdown };
       let timer = null;
       const measure = () => model.send_msg({ width: innerWidth, height: innerHeight });
+      const travel = () => model.send_msg({ query: location.search.slice(0, 10000) });
+      const write = () => {
+        const { query, push } = model.address;
+        if (!query || location.search == `?${query}`) return;
+        const address = `${location.pathname}?${query}`;
+        try {
+          if (push) history.pushState(null, '', address); else history.replaceState(history.state, '', address);
+        } catch (error) {                     // a browser takes so many a minute; the next one holds this state too
+          console.debug(error);
+        }
+      };
       const look = () => model.send_msg({ visible: !document.hidden });
       const resize = () => { clearTimeout(timer); timer = setTimeout(measure, 150); };
       for (const [name, listener] of Object.entries(listeners)) document.addEventListener(name, listener, true);
       addEventListener('resize', resize);
+      addEventListener('popstate', travel);
+      model.on('address', write);
       document.addEventListener('visibilitychange', look);
       model.on('remove', () => {
         for (const [name, listener] of Object.entries(listeners)) document.removeEventListener(name, listener, true);
         removeEventListener('resize', resize);
+        removeEventListener('popstate', travel);
         document.removeEventListener('visibilitychange', look);
       });
       const applyTheme = () => {
@@ -108,11 +124,17 @@ class Browser(JSComponent):
         pressed: Callable[[str], None],
         resized: Callable[[int, int], None],
         looked: Callable[[bool], None],
+        travelled: Callable[[str], None],
         **params: Any,
     ) -> None:
         super().__init__(width=0, height=0, margin=0, **params)
-        self._pressed, self._resized, self._looked = pressed, resized, looked
+        self._pressed, self._resized, self._looked, self._travelled = pressed, resized, looked, travelled
         self.on_msg(self._on_message)
+
+    def write_address(self, query: str, push: bool) -> None:
+        """Let `query` follow the page's address in the bar, as a new entry of the browser's history if `push`."""
+        number = self.address.get("number", 0) + 1  # written again, too: the browser may have gone elsewhere meanwhile
+        self.address = {"query": query, "push": push, "number": number}
 
     def _on_message(self, message: Any) -> None:
         data = getattr(message, "data", message)
@@ -122,6 +144,8 @@ class Browser(JSComponent):
             self._pressed(data["key"])
         if isinstance(data.get("visible"), bool):
             self._looked(data["visible"])
+        if isinstance(data.get("query"), str):
+            self._travelled(data["query"])
         width, height = data.get("width"), data.get("height")
         if isinstance(width, (int, float)) and isinstance(height, (int, float)):
             self._resized(int(min(max(width, 320), 8192)), int(min(max(height, 240), 8192)))

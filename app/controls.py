@@ -41,6 +41,10 @@ class Controls(ValueWidgets):
     def apply_style(self, style: Style, part: str) -> None:
         """Colour the picture `part` like that, where there is a choice."""
 
+    def landmark(self) -> object:
+        """What the lab is about, in one object: another one is worth an entry in the browser's history."""
+        return tuple(self.session.values[name] for name in self.session.lab.INITIAL)
+
     def tick(self) -> None:
         """A few times a second: show what frames say."""
 

@@ -10,6 +10,7 @@ from typing import Any
 import panel as pn
 from bokeh.document import Document
 
+from app.address import LabAddress
 from app.admission import session_limiter
 from app.export.restore import Restorer
 from app.lab_view import ReadoutPanel, Size, StatusFact, first_values, parts_of
@@ -108,18 +109,27 @@ class LabTab:
         session.on_event = self._event
         session.on_values = self.controls.show_values
         self.restorer = Restorer(self, self.notices.tell)
-        self.listeners: list[Callable[[Any], None]] = []
+        self.address = LabAddress(self)
+        self.listeners: list[Callable[[Any], None]] = [self.address.on_event]
         self.on_drawn: Callable[[], object] = ignore
         self.drawn = self._closed = False
+        self.waits = False  # for its scene, before it runs
         self._shown = True  # whether this is the lab that the page shows
         self._visible = True  # whether the browser's tab can be seen
         self._passed = 0  # TICKs since the last refresh
         self._warning = ""
 
-    def start(self) -> None:
-        """Open the lab, and let it run if it is one that plays by itself."""
+    def start(self, waits: bool = False) -> None:
+        """Open the lab, and let it run if it is one that plays by itself; waits: not before its scene is restored."""
         self.session.start()
-        self.session.play(self.parts.plays)
+        self.session.play(self.parts.plays and not waits)
+        self.waits = waits
+
+    def wait_no_longer(self) -> None:
+        """There is no scene to wait for: begin as usual, unless the lab has begun."""
+        if self.waits:
+            self.waits = False
+            self.session.play(self.parts.plays)
 
     def _stream(self) -> None:
         """The browser has drawn the plots: send it frames."""
@@ -182,7 +192,7 @@ class LabTab:
         if self._passed * CROWD < len(session_limiter().pages):
             return
         self._passed = 0
-        for part in (self.lab_view, self.controls, self.status, self.readout, self.restorer):
+        for part in (self.lab_view, self.controls, self.status, self.readout, self.restorer, self.address):
             part.tick()
         self._warn()
 

@@ -13,6 +13,7 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
+from app.address import asked_in, asked_to_run
 from app.admission import server_full, session_limiter
 from app.browser import Browser
 from app.export.card import ExportCard
@@ -25,6 +26,7 @@ from app.panel_workarounds import never_busy
 from app.system_card import SystemCard
 from app.theme import ASSETS, THEME, html_pane, stylesheet
 from app.widgets import icon
+from compute.export.link import unpacked
 from compute.export.scene import Scene, SceneError
 from compute.lab import Lab
 from compute.labs import LABS
@@ -71,7 +73,7 @@ class Page:
         self.labs, self._problems = labs_with_tabs()
         self.lab_tabs: dict[str, LabTab] = {}
         self.current: LabTab | None = None
-        self.browser = Browser(self._pressed, self._resized, self._looked)
+        self.browser = Browser(self._pressed, self._resized, self._looked, self._travelled)
         self._window = (1280, 720)
         self.visible = True  # whether the browser's tab can be seen
         self._waiting = False  # for the browser to draw a lab, before another is shown
@@ -186,23 +188,42 @@ class Page:
         if scene is None:
             self._choose(0)
         else:
-            self._restore(scene, "The link")
+            self._restore(scene, "The link", asked_to_run(self.document))
 
-    def _restore(self, scene: Scene, what: str) -> None:
-        """Show `scene` in its lab's tab."""
+    def _travelled(self, query: str) -> None:
+        """The browser's Back or Forward led to an address: show what it holds, unless a tab still shows just that."""
+        text, plays = asked_in(query)
+        if self.current is None or not text:
+            return
+        self.current.address.left()
+        shown = next((tab for tab in self.lab_tabs.values() if tab.address.text == text), None)
+        try:
+            if shown is None:
+                self._restore(unpacked(text), "The address", plays)
+            elif shown is not self.current:
+                index = self.labs.index(shown.session.lab)
+                self._choose(index, back=True)
+                self.tabs.active = index
+        except SceneError as error:
+            self._notices().tell("warning", f"The address cannot be shown: {error}.")
+            self.current.address.enter(push=False)  # which says again what is shown
+
+    def _restore(self, scene: Scene, what: str, plays: bool = False) -> None:
+        """Show `scene` in its lab's tab. plays: let it run from there."""
         if scene.kind not in self.labs:  # one from outside that has none, which a note says
             self._choose(0)
             return
         index = self.labs.index(scene.kind)
         if self.current is None or scene.lab != self.current.session.lab.LAB:
-            self._choose(index)
+            self._choose(index, back=True)
             if self._current_tab().session.lab is not scene.kind:
                 return
             self.tabs.active = index
         try:
-            self._current_tab().restorer.restore(scene)
+            self._current_tab().restorer.restore(scene, plays)
         except ValueError as error:
             self._notices().tell("warning", f"{what} cannot be shown: {error}.")
+            self._current_tab().wait_no_longer()
 
     def _dropped(self, name: str, text: str | None) -> None:
         """A file was dropped on the page."""
@@ -249,13 +270,14 @@ class Page:
         if tab is self.current:
             self._choose_now()
 
-    def _choose(self, index: int) -> None:
-        """Show the lab of that tab, opened when it is first shown; the others rest."""
+    def _choose(self, index: int, back: bool = False) -> None:
+        """Show the lab of that tab, opened when it is first shown; the others rest. back: for what an address holds."""
         lab = self.labs[index]
         fresh = lab.LAB not in self.lab_tabs
         tab = self._made(lab) if fresh else self.lab_tabs[lab.LAB]
         if tab is None:
             return
+        chosen = self.current is not None and not back
         if self.current is not None:
             self._leave(self.current)
         self.current = self.lab_tabs[lab.LAB] = tab
@@ -269,9 +291,16 @@ class Page:
         self.current.look(self.visible)
         self.export.show(self.current)
         if fresh:
-            self.current.start()
+            self.current.address.on_written = partial(self._write_address, self.current)
+            self.current.start(waits=back)
         else:
             self.current.show(True)
+        self.current.address.enter(push=chosen)
+
+    def _write_address(self, tab: LabTab, query: str, push: bool) -> None:
+        """The state of a tab's lab is this."""
+        if tab is self.current:
+            self.browser.write_address(query, push)
 
     def _made(self, lab: type[Lab]) -> LabTab | None:
         """Its tab; None if it is one from outside whose tab cannot be made: then the lab that is shown stays."""

@@ -379,6 +379,14 @@ class Session(param.Parameterized):
         else:
             self._handle.snapshot()
 
+    def tell_history(self) -> None:
+        """Ask how the lab came to its state, without the state: a HistoryTold follows, unless the engine dies before.
+
+        Not during a move, nor of an engine that is not there: nothing follows then.
+        """
+        if self._handle is not None and isinstance(self.state, Live):
+            self._handle.tell_history()
+
     def _request(self, request: LabRequest) -> None:
         """Ask the lab for something; during a move, whoever goes on."""
         if isinstance(self.state, Moving):

@@ -367,6 +367,10 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         """How far a lab that ends is, from 0 to 1."""
         return 1.0 if self.resting else 0.0
 
+    def origin(self) -> dict[str, Any]:
+        """What `history_of` needs of a snapshot, of a lab that never ends: its steps and its history, and no array."""
+        return {"steps": self.steps, "history": self.history.copy()}
+
     @classmethod
     def history_of(cls, values: Mapping[str, Any], snapshot: Mapping[str, Any] | None = None) -> History:
         """Return how a lab with these values came about, of which `snapshot` was taken; without it, of a new lab."""

@@ -80,10 +80,15 @@ class Restorer:
         self._tab, self._tell = tab, tell
         self._scene: Scene | None = None
         self._job: Job | None = None
-        self._waited, self._posed = 0, False
+        self._waited, self._posed, self._plays = 0, False, False
 
-    def restore(self, scene: Scene) -> None:
-        """Show `scene`; SceneError if it cannot be shown here.
+    @property
+    def busy(self) -> bool:
+        """Whether the lab is on its way to a scene."""
+        return self._job is not None
+
+    def restore(self, scene: Scene, plays: bool = False) -> None:
+        """Show `scene`; SceneError if it cannot be shown here. plays: let it run from there.
 
         Its values are checked in a process of its own, where its state is computed, too: not here, on the page's loop.
         What is refused there is told, and nothing has changed.
@@ -99,7 +104,7 @@ class Restorer:
             self._tell("info", f"Made with {wanted}, which is not here: shown with {scene.values['backend']}.")
         if scene.missing:
             self._tell("warning", f"Not all of it is in the file: {scene.missing}.")
-        self._scene = scene
+        self._scene, self._plays = scene, plays
         if scene.kind.ENDS:
             self._job = Job(partial(tasks.check, scene), QUICK, client=self)
         else:
@@ -119,17 +124,20 @@ class Restorer:
         if job.state != "done":
             self._job, self._waited = None, 0
             self._tell("error", f"The state cannot be shown: {job.text}")
+            self._tab.wait_no_longer()
             return
         if not self._posed:
             session.play(self._scene.kind.ENDS and self._tab.parts.plays)
             self._show(self._scene, job.result[0])
-            self._posed = True
+            self._posed, self._tab.waits = True, False
         if session.phase in ("moving", "starting"):
             return  # to the engine that the values ask for
         self._job, self._waited, self._posed = None, 0, False
         if job.result[1] is not None:
             session.act("restore", snapshot=job.result[1])
             self._tell("success", f"Restored, at step {self._scene.steps}.")
+            if self._plays:
+                session.play(True)
         view = self._scene.view
         session.later(lambda: self._tab.lab_view.show_part(view))
 

@@ -12,9 +12,9 @@ from msgspec import structs
 
 from compute.engine import messages
 from compute.export.render import LiveState
-from compute.export.scene import Scene
+from compute.export.scene import Scene, Style
 from compute.frames import Frame
-from compute.lab import Lab
+from compute.lab import Lab, View
 from compute.panels import Panel
 
 if TYPE_CHECKING:
@@ -104,14 +104,8 @@ class ExportSource:
 
         def take(snapshot: Mapping[str, Any]) -> None:
             """Make the scene of the engine's snapshot."""
-            history = self.lab.history_of(values, snapshot)
-            screen = self.lab.sized()
-            own = {name: value for name, value in history.values.items() if name not in screen}
-            scene = Scene(
-                self.lab.LAB, own, self.size(1080), history.steps, part, style,
-                history=history.entries, missing=history.missing, view=view,
-            )  # fmt: skip
-            then(Moment(scene, LiveState(values, snapshot)))
+            scene = scene_of_lab(self.lab, values, snapshot, part, style, view)
+            then(Moment(structs.replace(scene, size=self.size(1080)), LiveState(values, snapshot)))
 
         if self._closed:
             failed(GONE)
@@ -144,6 +138,19 @@ class ExportSource:
         with ExitStack() as all_of_them:  # one that fails does not take the others with it
             for pending in reversed(waiting):
                 all_of_them.callback(give, pending)
+
+
+def scene_of_lab(
+    lab: type[Lab], values: Mapping[str, Any], origin: Mapping[str, Any], part: str, style: Style, view: View | None
+) -> Scene:
+    """Return what makes the picture `part` of a lab with these values again. origin: its snapshot, or Lab.origin."""
+    history = lab.history_of(values, origin)
+    screen = lab.sized()
+    own = {name: value for name, value in history.values.items() if name not in screen}
+    return Scene(
+        lab.LAB, own, steps=history.steps, part=part, look=style,
+        history=history.entries, missing=history.missing, view=view,
+    )  # fmt: skip
 
 
 def slide(height: int) -> tuple[int, int]:

@@ -110,6 +110,10 @@ class LabHandle:
         """Ask for the lab's whole state; answered by SnapshotTaken."""
         self._ask(messages.TakeSnapshot(self._number))
 
+    def tell_history(self) -> None:
+        """Ask how the lab came to its state, without the state; answered by HistoryTold unless the engine dies."""
+        self._send(messages.TellHistory(self._number))
+
     def take_checkpoint(self) -> None:
         """Ask for the lab's whole state in a file that another engine can go on from; answered by CheckpointTaken."""
         self._ask(messages.TakeCheckpoint(self._number))

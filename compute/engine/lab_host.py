@@ -79,6 +79,9 @@ class LabHost:
                 self._record(request)
             case messages.StopRecording():
                 self.recorder.end()
+            case messages.TellHistory():
+                self.apply_updates()
+                self._sender.send_event(self.number, messages.HistoryTold(self.lab.origin()))
             case _:
                 assert_never(request)
 

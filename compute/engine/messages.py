@@ -152,6 +152,13 @@ class SnapshotTaken(Event):
 
 
 @dataclass(frozen=True, eq=False)
+class HistoryTold(Event):
+    """The answer to `tell_history`: what Lab.origin returned."""
+
+    origin: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
 class CheckpointTaken(Event):
     """The answer to `take_checkpoint`: the state of now, for another engine to go on with."""
 
@@ -303,6 +310,10 @@ class StopRecording(Request):
     """End the recording; answered by the last Recorded."""
 
 
+class TellHistory(Request):
+    """Tell how the lab came to its state, without the state; answered by HistoryTold unless the process ends first."""
+
+
 @dataclass(frozen=True)
 class Sample(Request):
     """Time `repeat` runs of `steps` steps beside the live labs; roof, dtype: what is measured after them."""
@@ -331,9 +342,11 @@ class TakeCheckpoint(Request):
 
 Setting: TypeAlias = Update | SetView | SetPace | FramesThrough  # the newest of a lab replaces an unsent one
 Question: TypeAlias = Sample | Solve | TakeSnapshot | TakeCheckpoint  # has an answer, and is asked again until it came
-HostRequest: TypeAlias = Setting | Act | Run | Pause | Step | Record | StopRecording  # for a LabHost
+HostRequest: TypeAlias = Setting | Act | Run | Pause | Step | Record | StopRecording | TellHistory  # for a LabHost
 WorkerRequest: TypeAlias = OpenLab | CloseLab | Question | Refuse | Stop  # for the Worker itself
-Reopened: TypeAlias = Setting | Question | OpenLab | Run | Pause | Record | StopRecording  # covered by reopening a lab
+Reopened: TypeAlias = (  # covered by reopening a lab, or void with the process
+    Setting | Question | OpenLab | Run | Pause | Record | StopRecording | TellHistory
+)
 
 
 # -- reports: what the worker says

@@ -71,7 +71,7 @@ def drawn_tab():
     (lab,) = (lab for lab in LABS if lab.LAB == "diffusion")
     tab = LabTab(lab, Document(), (1280, 720))
     tab.ticks = []
-    for name in ("lab_view", "controls", "status", "readout", "restorer"):
+    for name in ("lab_view", "controls", "status", "readout", "restorer", "address"):
         getattr(tab, name).tick = lambda name=name: tab.ticks.append(name)
     return tab
 
@@ -81,7 +81,7 @@ def test_the_more_pages_are_open_the_more_seldom_each_is_refreshed(drawn_tab, mo
     monkeypatch.setattr(session_limiter(), "pages", dict.fromkeys(range(pages), ""))
     for _ in range(4 * apart):
         drawn_tab._tick()
-    assert len(drawn_tab.ticks) == 5 * 4
+    assert len(drawn_tab.ticks) == 6 * 4
 
 
 def test_nothing_is_written_for_a_tab_that_is_hidden(drawn_tab):
@@ -90,7 +90,7 @@ def test_nothing_is_written_for_a_tab_that_is_hidden(drawn_tab):
     assert not drawn_tab.ticks
     drawn_tab.look(True)
     drawn_tab._tick()
-    assert len(drawn_tab.ticks) == 5
+    assert len(drawn_tab.ticks) == 6
     drawn_tab.show(False)  # another lab is shown
     drawn_tab._tick()
-    assert len(drawn_tab.ticks) == 5
+    assert len(drawn_tab.ticks) == 6

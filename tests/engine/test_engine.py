@@ -19,6 +19,7 @@ from compute.engine import (
     EngineRestarted,
     Event,
     FrameReady,
+    HistoryTold,
     LabClosed,
     Paused,
     Refused,
@@ -381,6 +382,10 @@ def test_diffusion_runs_and_its_snapshot_is_its_own(engine):
     client.handle.snapshot()
     taken = client.wait(SnapshotTaken).snapshot
     kept = np.array(taken["field"])
+    client.handle.tell_history()
+    origin = client.wait(HistoryTold).origin
+    assert set(origin) == {"steps", "history"}
+    assert (origin["steps"], origin["history"].start["preset"]) == (taken["steps"], "noise")
     client.handle.step(50)
     client.wait_frame(lambda frame: frame.facts["step"] == taken["steps"] + 50)
     np.testing.assert_array_equal(taken["field"], kept)

@@ -345,6 +345,10 @@ class CrossoverControls(Controls):
             self.lab_view.programs.show()
         self.session.later(self.lab_view.refresh)
 
+    def landmark(self) -> object:
+        """The workload."""
+        return self.session.values["workload"]
+
     def tick(self) -> None:
         """Show what frames say, a few times a second."""
         self.sweep.refresh()

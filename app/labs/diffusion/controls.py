@@ -85,6 +85,11 @@ class DiffusionControls(Controls):
         self._text.visible = preset == "text"
         self.again.disabled = not preset
 
+    def landmark(self) -> object:
+        """The initial field: a preset, or an image."""
+        frame = self.session.latest
+        return frame.notes["image"] if frame is not None and frame.notes["image"] else self.session.values["preset"]
+
     def tick(self) -> None:
         """A few times a second: what the newest frame began as, and what an undo would bring back."""
         frame = self.session.latest

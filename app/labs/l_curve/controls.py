@@ -272,6 +272,10 @@ class LCurveControls(Controls):
         for part in (self.problem, self.lambda_choice, self.compute):
             part.show_values(values)
 
+    def landmark(self) -> object:
+        """The problem."""
+        return self.session.values["problem"]
+
     def tick(self) -> None:
         """Show, a few times a second, the newest frame's files and whether its curve is that of the chosen problem."""
         if self.session.latest is not None:

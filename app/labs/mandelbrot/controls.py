@@ -129,6 +129,10 @@ class MandelbrotControls(Controls):
         for part in (self.iteration, self.display, self.explain, self.compute, self.navigator):
             part.show_values(values)
 
+    def landmark(self) -> object:
+        """The place that was last gone to at once: moving and zooming from there belongs to it."""
+        return self.navigator.jumps
+
     def tick(self) -> None:
         """A few times a second: what frames say."""
         frame = self.session.latest

@@ -102,7 +102,8 @@ class Navigator:
     """Moves the view and remembers it.
 
     change(center=, zoom=[, max_iterations=]) sets the lab's values; values holds the present ones (also ny and nx).
-    changed: callbacks, called after every move. fx, fy are fractions of the view from its lower left corner.
+    changed: callbacks, called after every move; jumps: how many places were gone to at once, not by moving there.
+    fx, fy are fractions of the view from its lower left corner.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class Navigator:
         self._future: list[HistoryEntry] = []
         self._moved = -float("inf")
         self.changed: list[Callable[[], object]] = []
+        self.jumps = 0
 
     # -- where it looks
 
@@ -154,6 +156,7 @@ class Navigator:
         if max_iterations is not None and not low <= max_iterations <= high:
             raise ValueError(f"max_iterations must be from {low} to {high}, not {max_iterations}")
         view = Viewport.parse(center, scientific(number("zoom", zoom), ZOOM_DIGITS))
+        self.jumps += 1
         self.settle()
         self._take(HistoryEntry(view, view, max_iterations or self._values["max_iterations"]))
         self.settle()

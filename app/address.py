@@ -1,0 +1,161 @@
+"""The address bar holds the state: a link, as the card "Take it along" copies it, to what the shown lab shows now.
+
+So a reload, a bookmark and the browser's Back bring it back. A LabAddress, one a tab, looks at its lab with each
+refresh and, when something has changed and has come to rest, writes the link anew; of a lab that runs, every PERIOD
+seconds. How a field came about the engine tells as its history (`Session.tell_history`): no field is copied for it.
+What a link cannot hold, an image that is too large for one, say, is said in words once.
+
+An act that is worth a "back" (another lab, a preset, a place: `Controls.landmark`) adds an entry to the browser's
+history; everything else replaces the present one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
+
+from bokeh.document import Document
+from msgspec import structs
+
+from app.export.sections import NAME
+from app.export.source import scene_of_lab
+from app.stream import ignore
+from compute.engine import messages
+from compute.export.link import LONGEST, packed
+from compute.export.scene import Scene, SceneError
+
+if TYPE_CHECKING:
+    from app.lab_tab import LabTab
+
+RUN = "run"  # name of the entry in the address that says that the lab runs
+CALM = 0.3  # s without a change after which the address follows
+PERIOD = 2.0  # s between two addresses of a lab that runs, and until the engine is asked once more
+MOST_PACKED = 8 * LONGEST  # characters of a history up to which it is worth trying whether a link holds it
+MOST_QUERY = LONGEST + 200  # characters of an address's query that are looked at
+AT_WORK = ("running", "paused")  # states of a session that have an address
+
+
+class LabAddress:
+    """Keeps the address of one tab's lab up to date. text: the link that was written last, "" before the first.
+
+    on_written(query, push) is called with what is to follow the page's address, and with whether it is worth a "back".
+    """
+
+    def __init__(self, tab: LabTab, clock: Callable[[], float] = time.monotonic) -> None:
+        self._tab, self._clock = tab, clock
+        self.text = ""
+        self.on_written: Callable[[str, bool], object] = ignore
+        self._push = False  # the next address is worth a "back"
+        self._landmark: Any = None  # when the last address was written; None: whatever comes is no act
+        self._seen: Any = None  # the state at the last look, and since when it has been like that
+        self._since = self._asked = -PERIOD
+        self._asking: Any = None  # the state whose address is being made
+        self._held: Any = None  # the state that the address holds
+        self._query = self._missing = ""  # what is in the bar; what the last link did not hold
+
+    def enter(self, push: bool) -> None:
+        """The lab is shown from now on. push: instead of another one, by somebody's choice."""
+        self._push = push
+        self.left()
+        if self.text:
+            self._write()
+
+    def tick(self) -> None:
+        """Follow the lab; called a few times a second."""
+        session, now = self._tab.session, self._clock()
+        if self._tab.restorer.busy or session.phase not in AT_WORK or session.latest is None:
+            self._landmark = self._held = self._seen = None
+            return
+        state = self._state()
+        if state == self._held:
+            return
+        if state != self._seen:
+            self._seen, self._since = state, now
+        act = self._landmark is not None and self._tab.controls.landmark() != self._landmark
+        waiting = self._asking is not None and now - self._asked < PERIOD
+        due = now - self._since >= CALM or now - self._asked >= PERIOD or act
+        if due and not waiting:
+            self._asked, self._asking = now, state
+            if session.lab.ENDS:  # its values are its state
+                self._follow({})
+            else:
+                session.tell_history()
+
+    def on_event(self, event: Any) -> None:
+        """Take the engine's answer."""
+        if isinstance(event, messages.HistoryTold) and self._asking is not None and not self._tab.restorer.busy:
+            self._follow(event.origin)
+
+    def left(self) -> None:
+        """Another address is in the bar now."""
+        self._query = ""
+
+    # -- inside
+
+    def _state(self) -> tuple[Any, ...]:
+        """What an address tells of, to be compared."""
+        session = self._tab.session
+        frame = None if session.lab.ENDS or session.latest is None else session.latest.number
+        return dict(session.values), session.view, self._tab.controls.style(self._part()), session.playing, frame
+
+    def _part(self) -> str:
+        frame = self._tab.session.latest
+        return next(iter(frame.rasters), "") if frame is not None else ""
+
+    def _follow(self, origin: Mapping[str, Any]) -> None:
+        """Write the address of the lab as it is, which came about as `origin` says."""
+        self._held, self._asking = self._asking, None
+        session, part = self._tab.session, self._part()
+        style = self._tab.controls.style(part)
+        scene = scene_of_lab(session.lab, dict(session.values), origin, part, style, session.view)
+        self.text, missing = link_of(scene)
+        landmark = self._tab.controls.landmark()
+        self._push |= self._landmark is not None and landmark != self._landmark
+        self._landmark = landmark
+        if missing and not self._missing:
+            words = "A reload, or the browser's Back, would begin without it."
+            self._tab.notices.tell("info", f"The page's address does not hold all of this: {missing}. {words}")
+        self._missing = missing
+        self._write()
+
+    def _write(self) -> None:
+        session = self._tab.session
+        runs = session.playing and not session.lab.ENDS
+        query = f"{NAME}={self.text}" + f"&{RUN}=1" * runs
+        if query != self._query or self._push:
+            push, self._query, self._push = self._push, query, False
+            self.on_written(query, push)
+
+
+def link_of(scene: Scene) -> tuple[str, str]:
+    """Return the text of a link to `scene`, and in words what it does not hold.
+
+    A history that is too long for a link stays out of it: the link leads to the beginning then.
+    """
+    why = f"what was done to the field is too long for a link of {LONGEST} characters"
+    if sum(len(str(entry)) for entry in scene.history) <= MOST_PACKED:
+        try:
+            return packed(scene), scene.missing
+        except SceneError as error:
+            why = str(error)
+    try:
+        return packed(structs.replace(scene, history=(), steps=0, missing=why[:200])), why
+    except SceneError as error:
+        return packed(Scene(scene.lab, {}, missing=str(error)[:200])), str(error)
+
+
+def asked_to_run(document: Document) -> bool:
+    """Whether the address by which the page was reached says that the lab runs."""
+    request = document.session_context.request if document.session_context else None
+    return request is not None and request.arguments.get(RUN) == [b"1"]
+
+
+def asked_in(query: str) -> tuple[str, bool]:
+    """Return (the text of the link in an address's query, whether its lab is to run); ("", False) without a link."""
+    try:
+        entries = parse_qs(query[:MOST_QUERY].removeprefix("?"), max_num_fields=20)
+    except ValueError:
+        return "", False
+    return entries.get(NAME, [""])[0], entries.get(RUN) == ["1"]

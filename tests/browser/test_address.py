@@ -1,0 +1,65 @@
+"""The address bar holds the state, in a real Chromium: reload, Back and Forward bring it back."""
+
+from __future__ import annotations
+
+from tests.browser.lab_page import OPENING, LabPage
+
+PRESET = "Initial field"
+
+
+def query(lab):
+    return lab.page.evaluate("location.search")
+
+
+def preset(lab):
+    return lab.page.get_by_role("combobox", name=PRESET, exact=True).inner_text()
+
+
+def settled(lab):
+    """The address, once it follows no more."""
+    before = query(lab)
+    while True:
+        lab.page.wait_for_timeout(1200)
+        if query(lab) == before:
+            return before
+        before = query(lab)
+
+
+def test_reload_back_and_forward_bring_the_state_back(page, server):
+    lab = LabPage(page, server)
+    lab.until(lambda: "run=1" in query(lab))
+    lab.pause()
+    spots = lab.step()
+    settled(lab)
+    entries = page.evaluate("history.length")
+    lab.choose(PRESET, "ring")
+    lab.until(lambda: page.evaluate("history.length") == entries + 1)
+    lab.page.get_by_label("r = D Δt / Δx²").first.focus()
+    page.keyboard.press("ArrowLeft")
+    lab.key("s")
+    lab.until(lambda: (lab.step(), lab.fact("r")) == (1, 0.195))
+    ring, field = settled(lab), lab.field()
+    assert page.evaluate("history.length") == entries + 1  # of a slider and a step there is no entry
+
+    page.reload()
+    lab.until(lambda: preset(lab) == "ring" and lab.step() == 1 and lab.fact("r") == 0.195, OPENING)
+    assert lab.field() == field | {"number": lab.field()["number"]}
+    assert "Paused" in lab.status()
+    assert settled(lab) == ring
+
+    page.go_back()
+    lab.until(lambda: preset(lab) == "hot spots" and lab.step() == spots, OPENING)
+    page.go_forward()
+    lab.until(lambda: preset(lab) == "ring" and lab.step() == 1, OPENING)
+
+    page.get_by_role("tab", name="L-curve").click()
+    lab.until(lambda: "ribbon" in lab.status(), OPENING)
+    lab.until(lambda: query(lab) != ring)
+    page.go_back()
+    lab.until(lambda: "heat" in lab.status())
+    lab.until(lambda: query(lab) == ring)
+    assert lab.step() == 1
+
+    page.evaluate("history.pushState(null, '', '?scene=1.zzz<b>'); history.pushState(null, '', '?x'); history.back()")
+    page.get_by_text("The address cannot be shown: this link is damaged.").wait_for()
+    lab.until(lambda: query(lab) == ring)
