@@ -71,15 +71,16 @@ def accordion(groups: Mapping[str, Any], opened: Sequence[int]) -> pmui.Accordio
     )
 
 
-UNDO = "ctrl+z"  # as app.browser writes it
+UNDO, REDO = "ctrl+z", "ctrl+shift+z"  # as app.browser writes them
 NOTHING_LOST = "Undo (Ctrl+Z): nothing is lost"
+NOTHING_UNDONE = "Redo (Ctrl+Shift+Z): nothing was undone"
 FASTEST = "as fast as it goes"
 SPEEDS: dict[str, int | None] = {str(n): n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)} | {FASTEST: None}
 
 
 def run_button(session: Session, toggle: Callable[[], object]) -> pmui.Button:
     """The large button that says what a press would do: run, or pause."""
-    button = pmui.Button(label="Run", icon="play_arrow", size="medium", margin=(2, 4, 2, 8), width=104)
+    button = pmui.Button(label="Run", icon="play_arrow", size="medium", margin=(2, 4, 2, 8), width=96)
 
     def show(*events: object) -> None:
         """Say on the button what a press would do now."""
@@ -92,15 +93,22 @@ def run_button(session: Session, toggle: Callable[[], object]) -> pmui.Button:
 
 
 class Undo:
-    """The button that brings back what was lost last; `act` does it. It is grey while there is nothing."""
+    """The button that brings back what was lost last; `act` does it. It is grey while there is nothing.
 
-    def __init__(self, **style: Any) -> None:
+    redo: the button for what was undone.
+    """
+
+    def __init__(self, redo: bool = False, **style: Any) -> None:
         self.act: Callable[[], object] = ignore
-        self.button = icon("undo", NOTHING_LOST, self.press, disabled=True, **{"align": "center", **style})
+        self._nothing = NOTHING_UNDONE if redo else NOTHING_LOST
+        self._words = "Redo: forward to {} (Ctrl+Shift+Z)" if redo else "Undo: back to {} (Ctrl+Z)"
+        name = "redo" if redo else "undo"
+        self.button = icon(name, self._nothing, self.press, disabled=True, **{"align": "center", **style})
 
-    def offer(self, what: str) -> None:
-        """What would come back, in words; "" for nothing."""
-        words = f"Undo: back to {what} (Ctrl+Z)" if what else NOTHING_LOST
+    def offer(self, what: str, gone: str = "") -> None:
+        """What would come back, in words; "" for nothing. gone: why nothing older would, if something was given up."""
+        words = self._words.format(what) if what else self._nothing
+        words += f"; {gone}" if gone else ""
         if words != self.button.description:
             self.button.param.update(description=words, disabled=not what)
 
@@ -116,7 +124,7 @@ class Transport:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.run = run_button(session, self.toggle)
-        close: dict[str, Any] = {"align": "center", "margin": 0}  # five buttons beside a large one fill the side bar
+        close: dict[str, Any] = {"align": "center", "margin": 0, "sx": {"padding": "4px"}}  # they fill the side bar
         buttons = [icon("skip_next", "One step (S)", self.step, **close)]
         known = session.lab.ACTIONS
         if "reset" in known:
@@ -124,11 +132,12 @@ class Transport:
         if "checkpoint" in known and "rollback" in known:
             buttons.append(icon("bookmark_add", "Checkpoint: remember this state", self.checkpoint, **close))
             buttons.append(icon("settings_backup_restore", "Back to the checkpoint", self.back, **close))
-        self.undo = Undo(**close)
-        self.undo.act = lambda: session.act("undo")
-        if "undo" in known:
-            buttons.append(self.undo.button)
         self.keys: dict[str, Callable[[], object]] = {" ": self.toggle, "s": self.step, "r": self.reset}
+        self.undo, self.redo = Undo(**close), Undo(redo=True, **close)
+        self.undo.act, self.redo.act = lambda: session.act("undo"), lambda: session.act("redo")
+        if "undo" in known and "redo" in known:
+            buttons += [self.undo.button, self.redo.button]
+            self.keys |= {UNDO: self.undo.press, REDO: self.redo.press}
         self.speed = pmui.DiscreteSlider(
             label="Steps a frame", options=SPEEDS, value=session.steps_per_frame, size="small", **FULL
         )

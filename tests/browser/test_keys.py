@@ -162,6 +162,29 @@ def test_what_a_reset_lost_comes_back(page, server):
     lab.page.get_by_label("Undo: back to hot spots at step").wait_for()
     lab.page.keyboard.press("Control+z")
     lab.until(lambda: lab.step() == at)
+    lab.page.keyboard.press("Control+Shift+z")
+    lab.until(lambda: lab.step() == 0)
+    plain = lab.field()["mean"]
+    lab.group("Field")
+    lab.page.get_by_role("button", name="Paint", exact=True).click()
+    box = lab.page.locator(".bk-Figure").first.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    for down in (0, 40):  # two strokes, each of several requests
+        lab.page.mouse.move(x, y + down)
+        lab.page.mouse.down()
+        for right in range(0, 90, 10):
+            lab.page.mouse.move(x + right, y + down)
+            lab.page.wait_for_timeout(30)
+        lab.page.mouse.up()
+        lab.page.wait_for_timeout(500)
+    means = [lab.field()["mean"]]
+    for _ in range(2):
+        lab.page.keyboard.press("Control+z")
+        lab.until(lambda: lab.field()["mean"] != means[-1])
+        means.append(lab.field()["mean"])
+    assert means[-1] == plain
+    lab.page.keyboard.press("Control+Shift+z")
+    lab.until(lambda: lab.field()["mean"] == means[1])
 
 
 def test_a_rejected_file_says_so_and_why(lab):

@@ -10,7 +10,7 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
-from app.controls import UNDO, ComputeControls, Controls, Transport, accordion, column
+from app.controls import ComputeControls, Controls, Transport, accordion, column
 from app.labs.diffusion.source import Brush, InitialField
 from app.labs.diffusion.view import PALETTES, DiffusionView
 from app.notices import Notices
@@ -47,7 +47,7 @@ class DiffusionControls(Controls):
             "Compute": self._compute(),
             "Display": self.display.panel,
         }
-        self.keys = transport.keys | {UNDO: transport.undo.press}
+        self.keys = dict(transport.keys)
         self.panel = column(transport.panel, accordion(groups, opened=(0, 1)))
 
     def style(self, part: str) -> Style:
@@ -98,7 +98,8 @@ class DiffusionControls(Controls):
             if initial:  # the lab has them already: nothing is made anew
                 self.session.change(**initial)
                 self.show_values(initial)
-            self.transport.undo.offer(frame.notes["undo"])
+            self.transport.undo.offer(frame.notes["undo"], frame.notes["gone"])
+            self.transport.redo.offer(frame.notes["redo"])
 
     def on_event(self, event: Any) -> bool:
         """Take an engine event; return whether the image's field says what it means."""

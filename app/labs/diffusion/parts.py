@@ -12,7 +12,7 @@ HELP = """
 | **Space** | run or pause, whatever has the focus; **Enter** presses a button |
 | **S** | one step |
 | **R** | reset to the initial field: the preset, or your image |
-| **Ctrl+Z** | bring back what a reset, a checkpoint, a preset, an image or a file replaced |
+| **Ctrl+Z**, **Ctrl+Shift+Z** | undo and redo strokes, resets, checkpoints, presets, images and files |
 """
 POINTER = """
 Drag on a picture to move it, scroll to zoom; choose *Paint* to draw heat with the pointer. Drag the dashed line to

@@ -155,6 +155,7 @@ class Brush:
         self._points: list[Point] = []
         self._last: Point | None = None
         self._scheduled = False
+        self._begins = False  # what is sent next begins a stroke
         pictures.brushed = self.stroke
 
     def _switch(self, event: object) -> None:
@@ -165,6 +166,7 @@ class Brush:
     def stroke(self, points: list[Point], end: bool) -> None:
         """Continue the stroke through `points` (cells); `end` lifts the brush afterwards."""
         inside = [(x, y) for x, y in points if x is not None and y is not None]
+        self._begins |= self._last is None
         if not self._points and self._last is not None:
             self._points.append(self._last)
         self._points.extend(inside)
@@ -183,4 +185,5 @@ class Brush:
         value = 0.0 if self.mode.value == "erase" else float(self.value.value)
         radius = max(0.5, self.radius.value / 100 * side)
         if points:
-            self.session.act("paint", points=points, value=value, radius=radius)
+            self.session.act("paint", points=points, value=value, radius=radius, begins=self._begins)
+            self._begins = False

@@ -8,7 +8,7 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
-from app.controls import UNDO, ComputeControls, Controls, Undo, accordion, column, run_button
+from app.controls import REDO, UNDO, ComputeControls, Controls, Undo, accordion, column, run_button
 from app.labs.l_curve.labels import RULE_NUMBERS
 from app.labs.l_curve.problem_controls import ProblemControls
 from app.labs.l_curve.view import LCurveView
@@ -255,6 +255,7 @@ class LCurveControls(Controls):
         growth.undo.act = self.problem.undo
         self.keys = {
             UNDO: growth.undo.press,
+            REDO: growth.undo.press,  # there is one step back, whose step back is the way forward
             " ": growth.toggle,
             "s": growth.step,
             "r": growth.again,

@@ -9,7 +9,7 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
-from app.controls import UNDO, ComputeControls, Controls, accordion, column, run_button
+from app.controls import REDO, UNDO, ComputeControls, Controls, accordion, column, run_button
 from app.labs.mandelbrot.bookmarks import HOME
 from app.labs.mandelbrot.control_groups import ExplainGroup, IterationGroup, MandelbrotDisplay
 from app.labs.mandelbrot.places import PlaceGroup
@@ -77,6 +77,7 @@ class MandelbrotControls(Controls):
             "backspace": self.navigator.undo,
             UNDO: self.navigator.undo,
             "shift+backspace": self.navigator.redo,
+            REDO: self.navigator.redo,
             "0": self._home,
             " ": self.toggle,
             "o": partial(flip, self.explain.orbit),

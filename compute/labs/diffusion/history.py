@@ -1,11 +1,11 @@
-"""What happened to a field since its reset, and the field that was replaced last.
+"""What happened to a field since its reset, and the fields that were replaced or drawn into.
 
 History: each event with its step; the field can be made again from that, bit for bit.
 
-Undo: the field that was replaced last is kept on the host, so that it can be brought back once. Actions of LOSING,
-another preset and a restored state replace the field. It is kept if more than a press of a button has gone into it: a
-preset as it was made is not, so that looking through presets drops nothing that was computed. What is kept outlasts
-neither another grid nor another engine.
+Undo: a field is kept on the host before a stroke, an action of LOSING, another preset or a restored state changes it,
+so that it can be brought back, and what it takes the place of can come again (redo). A stroke of the brush and a
+dragged option of a preset are one change, however many requests they are. At most MOST_KEPT fields and MOST_BYTES are
+kept, the newest; that older ones were given up is said. What is kept outlasts neither another grid nor another engine.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from uuid import uuid4
 
 import numpy as np
 import param
+from numpy.typing import NDArray
 
 from compute.devices import Host
 from compute.history import MOST_CHARACTERS, Entry, StepHistory
@@ -40,6 +41,8 @@ LARGE = "the image that was loaded is too large for a file"
 
 LOSING = ("reset", "rollback", "load_image", "forget_image")
 KEPT_SHARE = 0.25  # of the free main memory, that a field may take which is kept
+MOST_KEPT = 30  # fields that can be brought back
+MOST_BYTES = 128 * 2**20  # of them together, but for one
 
 
 @dataclass
@@ -92,12 +95,12 @@ def decoded(text: object) -> bytes:
         raise ValueError(f"data of load_image must be base64: {error}") from error
 
 
-# -- the field that was replaced last
+# -- the fields before
 
 
 @dataclass(frozen=True)
-class ReplacedField:
-    """A field that was replaced. initial: the parameters of INITIAL that it began with; snapshot: the state."""
+class EarlierField:
+    """A field that was changed. initial: the parameters of INITIAL that it began with; snapshot: the state."""
 
     initial: Mapping[str, Any]
     snapshot: dict[str, Any]
@@ -108,48 +111,133 @@ class ReplacedField:
         source = "your image" if self.snapshot["image"] else self.initial["preset"]
         return f"{source} at step {self.snapshot['steps']}"
 
+    @property
+    def arrays(self) -> Iterator[NDArray[Any]]:
+        """Its field and that of its checkpoint, which several fields may share."""
+        yield self.snapshot["field"]
+        if self.snapshot["saved"]:
+            yield self.snapshot["saved"]["field"]
 
-class UndoSlot:
-    """Of one lab. lost: what can come back, None for nothing; name: of the last undo, "" before the first."""
+
+class UndoHistory:
+    """Of one lab. past, future: what undo and redo bring back, the next one last; name: of the last of either, ""
+    before the first; gone: in words, why nothing older can come back, "" if nothing was given up.
+    """
 
     def __init__(self, lab: Diffusion) -> None:
         self._lab = lab
-        self.lost: ReplacedField | None = None
-        self.name = ""
+        self.past: list[EarlierField] = []
+        self.future: list[EarlierField] = []
+        self.name = self.gone = ""
+        self._cause = ""  # what the newest of the past was kept for, if more of the same belongs to it
+        self._first_run = ""  # the field that the lab was opened with
+        self._resting = False
 
     @property
-    def words(self) -> str:
-        """What would come back, "" for nothing."""
-        return self.lost.words if self.lost else ""
+    def undo_words(self) -> str:
+        """What an undo would bring back, "" for nothing."""
+        return self.past[-1].words if self.past else ""
 
-    def keep(self, *events: param.parameterized.Event) -> None:
-        """The field is about to be replaced, after `events`, which have changed parameters already."""
-        lab = self._lab
-        if lab.steps or lab.history.entries or lab.history.missing:
-            self.lost = self._present({event.name: event.old for event in events})
+    @property
+    def redo_words(self) -> str:
+        """What a redo would bring back, "" for nothing."""
+        return self.future[-1].words if self.future else ""
+
+    def forget(self, why: str) -> None:
+        """Nothing of the past can come back."""
+        self.gone = why if self.past or self.future else self.gone
+        self.past, self.future, self._cause = [], [], ""
+
+    def begin(self) -> None:
+        """The lab has just been opened, or has another grid: nobody has chosen this field."""
+        self._first_run = self._lab.run
+
+    def reseed(self, events: Sequence[param.parameterized.Event]) -> None:
+        """Parameters of the initial field have changed, and the field follows: the drag of a slider is one change."""
+        options = ",".join(event.name for event in events if event.name != "preset")
+        chosen = any(event.name == "preset" for event in events) and self._lab.run != self._first_run
+        self.keep(*events, cause="" if chosen else options, untouched=chosen)
 
     @contextmanager
-    def around(self, action: str) -> Iterator[None]:
-        """The lab's `action` is done in the block; what it replaces is kept, unless it is refused."""
-        before = self.lost
-        if action in LOSING:
-            self.keep()
+    def resting(self) -> Iterator[None]:
+        """Keep nothing in the block: a history is done again."""
+        self._resting = True
+        try:
+            yield
+        finally:
+            self._resting = False
+
+    def keep(self, *events: param.parameterized.Event, cause: str = "", untouched: bool = False) -> None:
+        """The field is about to be changed, after `events`, which have changed parameters already.
+
+        cause: what else belongs to the same change, such as the rest of a stroke; "" for a change by itself; untouched:
+        keep it also if no more than a press of a button has gone into it.
+        """
+        if self._resting or (cause and cause == self._cause) or not (untouched or self._touched):
+            return
+        present = self._present({event.name: event.old for event in events})
+        self.future.clear()
+        self._cause = cause if present else ""
+        if present:
+            self.past.append(present)
+            self._trim()
+        else:
+            self.past.clear()
+            self.gone = "memory is too short to keep a field of this size"
+
+    @property
+    def _touched(self) -> bool:
+        """Whether more has gone into the field than a press of a button."""
+        lab = self._lab
+        return bool(lab.steps or lab.history.entries or lab.history.missing)
+
+    @contextmanager
+    def around(self, action: str, arguments: Mapping[str, Any]) -> Iterator[None]:
+        """The lab's `action` is done in the block; what it changes is kept, unless it is refused."""
+        before = self.past[:], self.future[:], self._cause, self.gone
+        if action == "paint":
+            self._cause = "" if arguments.get("begins", True) else self._cause
+            self.keep(cause="stroke", untouched=True)
+        elif action in LOSING:
+            self.keep(untouched=action != "reset")
         try:
             yield
         except Exception:
-            self.lost = before
+            self.past, self.future, self._cause, self.gone = before
             raise
 
-    def back(self) -> ReplacedField:
+    def back(self) -> EarlierField:
         """What is to come back, which the present state takes the place of; ValueError if nothing is kept."""
-        if self.lost is None:
-            raise ValueError("undo needs a field that was lost; none is kept")
-        lost, self.lost, self.name = self.lost, self._present({}), uuid4().hex
-        return lost
+        return self._swap(self.past, self.future, "undo needs a field that was changed")
 
-    def _present(self, before: Mapping[str, Any]) -> ReplacedField | None:
+    def forth(self) -> EarlierField:
+        """What was undone; ValueError if nothing was, or something else was done since."""
+        return self._swap(self.future, self.past, "redo needs a field that was undone")
+
+    def _swap(self, here: list[EarlierField], there: list[EarlierField], needs: str) -> EarlierField:
+        if not here:
+            raise ValueError(f"{needs}; none is kept" + f" ({self.gone})" * bool(self.gone))
+        present = self._present({})
+        if present:
+            there.append(present)
+        else:
+            there.clear()
+        self._cause, self.name = "", uuid4().hex
+        return here.pop()
+
+    def _trim(self) -> None:
+        """Give up the oldest beyond what may be kept; the newest always stays."""
+        while len(self.past) > 1 and (len(self.past) > MOST_KEPT or self._bytes() > MOST_BYTES):
+            del self.past[0]
+            self.gone = f"older fields were given up: {MOST_KEPT} or {MOST_BYTES // 2**20} MB are kept at most"
+
+    def _bytes(self) -> int:
+        known = {id(array): array.nbytes for field in (*self.past, *self.future) for array in field.arrays}
+        return sum(known.values())
+
+    def _present(self, before: Mapping[str, Any]) -> EarlierField | None:
         """The lab as it is, `before` the values that have changed since; None if memory is short."""
         lab = self._lab
         if lab.ny * lab.nx * np.dtype(lab.dtype).itemsize > KEPT_SHARE * Host().free_bytes():
             return None
-        return ReplacedField({name: before.get(name, getattr(lab, name)) for name in lab.INITIAL}, lab.snapshot())
+        return EarlierField({name: before.get(name, getattr(lab, name)) for name in lab.INITIAL}, lab.snapshot())

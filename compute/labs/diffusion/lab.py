@@ -24,7 +24,7 @@ from compute.frames import Frame
 from compute.history import GIVEN, Entry
 from compute.lab import PICTURE_BYTES, Lab, View
 from compute.labs.diffusion import history, initial
-from compute.labs.diffusion.history import FieldHistory, UndoSlot
+from compute.labs.diffusion.history import EarlierField, FieldHistory, UndoHistory
 from compute.labs.diffusion.initial import LoadedImage
 from compute.labs.diffusion.picture import panels_of, show
 from compute.labs.diffusion.scheme import EDGES, WRONG_VARIANTS, ExactMode
@@ -69,7 +69,7 @@ class Diffusion(Lab):
     LAB = "diffusion"
     TITLE = "Diffusion"
     PACKAGE = "compute.labs.diffusion"
-    ACTIONS = ("reset", "paint", "checkpoint", "rollback", "load_image", "forget_image", "undo")
+    ACTIONS = ("reset", "paint", "checkpoint", "rollback", "load_image", "forget_image", "undo", "redo")
     HISTORY_NAMES: ClassVar[tuple[str, ...]] = (*history.DYNAMIC, "paint", "load_image")
     FIRST: ClassVar[str] = "load_image"
     STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "variant", "ny", "nx", "dtype")  # they rebuild the state
@@ -105,7 +105,7 @@ class Diffusion(Lab):
     def __init__(self, **values: Any) -> None:
         self._image: LoadedImage | None = None
         self._saved: dict[str, Any] | None = None
-        self.lost = UndoSlot(self)  # the field that was replaced last
+        self.earlier = UndoHistory(self)
         ratio = values.pop("r", self.param["r"].default) if values.get("unstable") else None
         super().__init__(**values)
         if ratio is not None:
@@ -172,8 +172,10 @@ class Diffusion(Lab):
         if old and old["field"].shape == shape:
             self._resume(old)
         else:
-            self._saved = self.lost.lost = None
+            self._saved = None
+            self.earlier.forget("the grid is another")
             self.reset()
+            self.earlier.begin()
 
     def _release(self) -> None:
         del self.u, self.spare, self.truth, self.camera
@@ -222,8 +224,17 @@ class Diffusion(Lab):
         self._image = None
         self.reset()
 
-    def paint(self, points: initial.StrokePoints, value: float, radius: float) -> None:
-        """Set the cells within `radius` of the line through `points` [(x, y), …], both in cells, to `value`."""
+    def paint(
+        self,
+        points: initial.StrokePoints,
+        value: float,
+        radius: float,
+        begins: bool = True,  # noqa: ARG002 see act
+    ) -> None:
+        """Set the cells within `radius` of the line through `points` [(x, y), …], both in cells, to `value`.
+
+        begins: whether it is a stroke of its own, not the rest of the last one: an undo takes a stroke back whole.
+        """
         initial.require_stroke(points, value, radius)
         if radius > max(self.ny, self.nx):
             raise ValueError(f"radius must be at most {max(self.ny, self.nx)} cells, not {radius}")
@@ -246,15 +257,21 @@ class Diffusion(Lab):
         self._resume({**self._saved, "run": uuid4().hex})
 
     def undo(self) -> None:
-        """Bring back the field that was replaced last; see history.py. ValueError if none is kept."""
-        lost = self.lost.back()
+        """Bring back the field before its last change; see history.py. ValueError if none is kept."""
+        self._bring(self.earlier.back())
+
+    def redo(self) -> None:
+        """Bring back the field that was undone last; ValueError if there is none."""
+        self._bring(self.earlier.forth())
+
+    def _bring(self, field: EarlierField) -> None:
         with param.parameterized.discard_events(self):
-            self._put_back(dict(lost.initial))
-        self._resume(lost.snapshot)
+            self._put_back(dict(field.initial))
+        self._resume(field.snapshot)
 
     def act(self, name: str, **arguments: Any) -> Any:
-        """Call one of ACTIONS by name; a field that is lost by it can be brought back by `undo`."""
-        with self.lost.around(name):
+        """Call one of ACTIONS by name; a field that is changed by it can be brought back by `undo`."""
+        with self.earlier.around(name, arguments):
             return super().act(name, **arguments)
 
     def _note(self, names: Sequence[str]) -> None:
@@ -278,7 +295,7 @@ class Diffusion(Lab):
         """Continue from a snapshot of the same shape, in its run; the number type may differ."""
         if snapshot["field"].shape != (self.ny, self.nx):
             raise ValueError(f"snapshot must have the shape ({self.ny}, {self.nx}), not {snapshot['field'].shape}")
-        self.lost.keep()
+        self.earlier.keep()
         self._resume(snapshot)
 
     def _resume(self, snapshot: dict[str, Any]) -> None:
@@ -306,7 +323,8 @@ class Diffusion(Lab):
         if entry.get("do") == "load_image":
             self.load_image(history.decoded(entry["with"]["data"]))
         else:
-            super().replay(entry)
+            with self.earlier.resting():
+                super().replay(entry)
 
     # -- results
 
@@ -371,7 +389,7 @@ class Diffusion(Lab):
     def _reseed(self, *events: param.parameterized.Event) -> None:
         """Another preset, or another option of it: start from that."""
         if self._ready:
-            self.lost.keep(*events)
+            self.earlier.reseed(events)
             self._image = None
             self.reset()
 

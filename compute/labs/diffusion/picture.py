@@ -6,8 +6,9 @@ racing_error (relative L2 over at most the central 512 x 512 cells) with the rac
 
 notes: run (names the unbroken run of steps; frames of different runs show fields that have nothing to do with each
 other); image (the fingerprint of the file that the field began as, "" for a preset) and kept (which part of it, six
-numbers of compute.images.Kept); initial (the parameters of INITIAL, as JSON); undo (what an undo brings back, "" for
-nothing) and undone (names the last undo, which may have changed those of INITIAL).
+numbers of compute.images.Kept); initial (the parameters of INITIAL, as JSON); undo and redo (what they bring back, ""
+for nothing), gone (why nothing older comes back, "" if all does) and undone (names the last undo or redo, which may
+have changed those of INITIAL).
 """
 
 from __future__ import annotations
@@ -86,8 +87,10 @@ def _notes(lab: Diffusion, image: LoadedImage | None) -> dict[str, str]:
         "image": image.fingerprint if image else "",
         "kept": " ".join(map(str, astuple(image.kept(lab.ny, lab.nx)))) if image else "",
         "initial": json.dumps({name: getattr(lab, name) for name in lab.INITIAL}),
-        "undo": lab.lost.words,
-        "undone": lab.lost.name,
+        "undo": lab.earlier.undo_words,
+        "redo": lab.earlier.redo_words,
+        "gone": lab.earlier.gone,
+        "undone": lab.earlier.name,
     }
 
 

@@ -10,7 +10,7 @@ import pytest
 from bokeh.document import Document
 from PIL import Image
 
-from app.controls import UNDO
+from app.controls import REDO, UNDO
 from app.labs.diffusion.controls import DiffusionControls
 from app.labs.diffusion.source import LABEL
 from app.labs.diffusion.view import DiffusionView
@@ -302,7 +302,7 @@ def test_undo_brings_the_image_or_the_preset_back_in_every_widget():
     assert tab.session.values["preset"] == "gaussian"  # what it was below the image
     assert tab.session.values["mode_p"] == 3
     assert (tab.lab.steps, tab.controls._mode[0].value) == (1, 3)
-    tab.controls.keys[UNDO]()
+    tab.controls.keys[REDO]()
     tab.see()
     assert (tab.shown(), tab.lab.mode_p, tab.session.values["mode_p"]) == ("single mode", 7, 7)
 

@@ -1,0 +1,128 @@
+"""Undo and redo: whatever changes a field can be taken back, step by step, within bounds that are said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compute.labs.diffusion import Diffusion, history
+
+
+@pytest.fixture
+def lab():
+    lab = Diffusion(ny=24, nx=24, preset="gaussian", backend="cpu_numpy")
+    yield lab
+    lab.close()
+
+
+def stroke(lab, *xs):
+    """A stroke of the brush that comes in as many requests as there are places."""
+    for number, x in enumerate(xs):
+        lab.act("paint", points=[(x, x)], value=2.0, radius=2.0, begins=number == 0)
+
+
+def test_every_change_is_taken_back_and_done_again_one_by_one(lab):
+    seen = [lab.field()]
+
+    def see():
+        seen.append(lab.field())
+
+    stroke(lab, 4.0, 5.0, 6.0)
+    see()
+    stroke(lab, 18.0, 17.0)
+    see()
+    lab.update(preset="ring")
+    see()
+    lab.update(preset="step")  # nothing was computed from the ring, and it was chosen all the same
+    see()
+    lab.advance(3)
+    see()
+    lab.act("reset")
+    see()
+    for field in (seen[-2], seen[-4], seen[-5], seen[1], seen[0]):
+        lab.act("undo")
+        np.testing.assert_array_equal(lab.field(), field)
+    assert lab.preset == "gaussian"
+    with pytest.raises(ValueError, match="none is kept"):
+        lab.act("undo")
+    for field in (seen[1], seen[2], seen[3], seen[5], seen[6]):
+        lab.act("redo")
+        np.testing.assert_array_equal(lab.field(), field)
+    assert (lab.preset, lab.steps) == ("step", 0)
+    with pytest.raises(ValueError, match="redo needs a field that was undone"):
+        lab.act("redo")
+
+
+def test_a_new_change_ends_what_can_be_done_again(lab):
+    stroke(lab, 4.0)
+    lab.act("undo")
+    assert lab.frame().notes["redo"] == "gaussian at step 0"
+    stroke(lab, 9.0)
+    assert lab.frame().notes["redo"] == ""
+
+
+def test_a_stroke_after_an_undo_is_a_change_of_its_own(lab):
+    """Its first request may be lost to a refusal; what follows does not belong to the stroke that was undone."""
+    stroke(lab, 4.0, 5.0)
+    lab.act("undo")
+    before = lab.field()
+    lab.act("paint", points=[(9.0, 9.0)], value=1.0, radius=2.0, begins=False)
+    lab.act("undo")
+    np.testing.assert_array_equal(lab.field(), before)
+
+
+def test_a_refused_stroke_changes_nothing(lab):
+    stroke(lab, 4.0)
+    lab.act("undo")
+    with pytest.raises(ValueError, match="radius"):
+        lab.act("paint", points=[(9.0, 9.0)], value=1.0, radius=99.0)
+    lab.act("redo")
+
+
+def test_so_many_are_kept_and_no_more_and_it_is_said(lab, monkeypatch):
+    monkeypatch.setattr(history, "MOST_KEPT", 3)
+    for x in range(3):
+        stroke(lab, 4.0 + x)
+    assert lab.frame().notes["gone"] == ""
+    stroke(lab, 10.0)
+    assert "older fields were given up: 3 or" in lab.frame().notes["gone"]
+    for _ in range(3):
+        lab.act("undo")
+    with pytest.raises(ValueError, match="older fields were given up"):
+        lab.act("undo")
+
+
+def test_so_many_bytes_are_kept_of_which_a_shared_checkpoint_counts_once(lab, monkeypatch):
+    lab.act("checkpoint")
+    monkeypatch.setattr(history, "MOST_BYTES", 4 * 24 * 24 * 4)
+    for x in range(9):
+        stroke(lab, 4.0 + x)
+    assert len(lab.earlier.past) == 3  # and the checkpoint that all of them have
+    monkeypatch.setattr(history, "MOST_BYTES", 1)
+    stroke(lab, 4.0)
+    assert len(lab.earlier.past) == 1  # the newest always stays
+
+
+def test_a_history_that_is_done_again_keeps_no_field(lab):
+    stroke(lab, 4.0, 5.0)
+    lab.advance(2)
+    told = Diffusion.history_of(lab.values(), lab.snapshot())
+    assert [set(entry["with"]) for entry in told.entries] == [{"points", "value", "radius"}] * 2
+    twin = Diffusion(**{**told.values, "backend": "cpu_numpy"})
+    for entry in told.entries:
+        twin.replay(entry)
+    assert twin.earlier.past == []
+
+
+def test_a_link_that_a_page_opens_with_leaves_nothing_to_take_back(lab):
+    other = Diffusion(ny=32, nx=32, preset="ring", backend="cpu_numpy")
+    other.advance(3)
+    lab.update(ny=32, nx=32, preset="ring")
+    lab.restore(other.snapshot())
+    assert lab.frame().notes["undo"] == ""
+
+
+def test_another_grid_says_why_nothing_comes_back(lab):
+    stroke(lab, 4.0)
+    lab.update(ny=32)
+    assert (lab.frame().notes["undo"], lab.frame().notes["gone"]) == ("", "the grid is another")
