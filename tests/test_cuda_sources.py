@@ -21,6 +21,7 @@ from compute import cuda_source
 from compute.cuda_source import CudaSourceError, check_cuda, source_text
 from compute.display import gpu as display
 from compute.labs.diffusion import gpu_cupy as diffusion
+from compute.labs.diffusion import gpu_slabs
 from compute.labs.l_curve import gpu_launch, gpu_onepass
 from compute.labs.mandelbrot import gpu_cupy as mandelbrot
 from compute.measure import roofs
@@ -59,6 +60,9 @@ def builds() -> Iterator[Build]:
         tiling = diffusion.tilings((size, size), dtype, 0)[0]
         most = REGISTERS // 32 // (-(-tiling.blocks // 4) * 4)
         yield Build(diffusion.STEPS_SOURCE, tiling.defines(dtype), {"many_steps": most}, stacked=10**9)
+        if size == 16384:
+            both = dict.fromkeys(("many_steps", "slab_steps"), most)
+            yield Build(gpu_slabs.SOURCE, tiling.defines(dtype), both, stacked=10**9)
     for dtype in roofs.DTYPES:
         yield Build(roofs.FMA_SOURCE, {"REAL": roofs.REAL[dtype]}, {"fma_chains": 32}, shared=0)  # 64 warps fit
     colours = ("logarithm", "clear", "histogram", "equalise", "distance", "blend", "resolve")
@@ -116,7 +120,7 @@ def test_every_source_is_compiled_here():
     assert {build.source for build in BUILDS} == set((ROOT / "compute").rglob("*.cu"))
 
 
-LAUNCHERS = (diffusion, display, mandelbrot, gpu_onepass, gpu_launch)
+LAUNCHERS = (diffusion, gpu_slabs, display, mandelbrot, gpu_onepass, gpu_launch)
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS, ids=lambda module: module.__name__)

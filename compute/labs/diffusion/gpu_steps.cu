@@ -176,11 +176,17 @@ __device__ __forceinline__ void take_turn(const Stream& s, int turn, int p, int 
     take_row<MODE == PLAIN>(s, turn + 3, at + p, level[0][p]);
 }
 
-__device__ __forceinline__ Stream open_stream(const REAL* src, REAL* dst, int ny, int nx, int edges, int rows, int lane,
+// Which rows a launch makes: from `from` on, `rows` for each block of a strip, the next block's `apart` further on, and
+// none from `to` on.
+struct Cut {
+    int from, to, rows, apart;
+};
+
+__device__ __forceinline__ Stream open_stream(const REAL* src, REAL* dst, int ny, int nx, int edges, Cut cut, int lane,
                                               Vector* ring)
 {
     const int width = STRIP - 2 * APRON, strips = (nx + width - 1) / width;
-    const int left = (int)blockIdx.x % strips * width - APRON, first = (int)blockIdx.x / strips * rows;
+    const int left = (int)blockIdx.x % strips * width - APRON, first = cut.from + (int)blockIdx.x / strips * cut.apart;
     Stream s;
     s.src = src;
     s.dst = dst;
@@ -188,7 +194,7 @@ __device__ __forceinline__ Stream open_stream(const REAL* src, REAL* dst, int ny
     s.nx = nx;
     s.edges = edges;
     s.top = first - STEPS;
-    s.height = min(rows, ny - first);
+    s.height = min(cut.rows, cut.to - first);
     s.x = left + lane * COLUMNS;
     s.ring = ring + lane;
     const bool fits = nx % VECTOR == 0, owner = lane >= APRON / COLUMNS && lane < (STRIP - APRON) / COLUMNS;
@@ -206,13 +212,10 @@ __device__ __forceinline__ Stream open_stream(const REAL* src, REAL* dst, int ny
     return s;
 }
 
-// dst = src after STEPS steps; (ny, nx) each, may not overlap. One warp a block; block b owns strip b % strips and the
-// `rows` rows from b / strips * rows.
-extern "C" __global__ void __launch_bounds__(32, BLOCKS)
-many_steps(const REAL* __restrict__ src, REAL* __restrict__ dst, int ny, int nx, REAL r, int edges, int rows)
+__device__ __forceinline__ void make_rows(const REAL* __restrict__ src, REAL* __restrict__ dst, int ny, int nx, REAL r,
+                                          int edges, Cut cut, Vector* ring)
 {
-    __shared__ Vector ring[RING * STRIP / VECTOR];
-    const Stream s = open_stream(src, dst, ny, nx, edges, rows, threadIdx.x, ring);
+    const Stream s = open_stream(src, dst, ny, nx, edges, cut, threadIdx.x, ring);
     REAL level[STEPS][3][COLUMNS] = {};
     #pragma unroll
     for (int q = 0; q < RING; q++) {
@@ -244,4 +247,13 @@ many_steps(const REAL* __restrict__ src, REAL* __restrict__ dst, int ny, int nx,
         }
         at = at + 3 == RING ? 0 : at + 3;
     }
+}
+
+// dst = src after STEPS steps; (ny, nx) each, may not overlap. One warp a block; block b owns strip b % strips and the
+// `rows` rows from b / strips * rows.
+extern "C" __global__ void __launch_bounds__(32, BLOCKS)
+many_steps(const REAL* __restrict__ src, REAL* __restrict__ dst, int ny, int nx, REAL r, int edges, int rows)
+{
+    __shared__ Vector ring[RING * STRIP / VECTOR];
+    make_rows(src, dst, ny, nx, r, edges, {0, ny, rows, rows}, ring);
 }

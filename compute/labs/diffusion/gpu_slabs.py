@@ -1,0 +1,180 @@
+"""Diffusion on several GPUs: the functions of gpu_cupy.py on a SlabArray, bit for bit what one GPU gives.
+
+The kernels are those of one GPU; gpu_slabs.cu only says which rows a launch makes. slabs.py plans who does what,
+slab_streams.py has it done. Launches that are short beside what launching them takes on the host are recorded as CUDA
+graphs and done many at once.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compute.cuda_source import compile_cuda
+from compute.devices import Array
+from compute.labs.diffusion import gpu_cupy
+from compute.labs.diffusion.gpu_cupy import TALL, TILINGS, WARP, Tiling, launches, multiprocessors, tilings
+from compute.labs.diffusion.scheme import PERIODIC, edge_code
+from compute.labs.diffusion.slab_device import SlabArray
+from compute.labs.diffusion.slabs import Launch, plan
+
+SOURCE = Path(__file__).with_suffix(".cu")
+SIZES = (8, 4, 2, 1)  # steps a launch can take
+RECORDED = (64, 8, 2)  # launches in a graph; even, so that it ends in the grid in which it begins
+SHORT = 6e7  # cells of a slab up to which a launch is shorter than the host's work for it, for each slab there is
+KEPT = 12  # graphs of a pair of grids
+
+
+def step(u: SlabArray, out: SlabArray, r: float, edges: str, steps: int) -> None:
+    """Advance `steps` >= 1 forward-Euler steps of u_t = D lap(u) with r = D dt / dx^2, stable for r <= 1/4.
+
+    u, out: (ny, nx) float32 or float64 of one dtype, cut alike. `out` holds the result; u is scratch. Bit for bit what
+    gpu_cupy.step gives.
+    """
+    refresh(u, edges)
+    sizes = launches(steps, SIZES)
+    whole = sizes.count(SIZES[0])
+    graphs = []
+    for length in RECORDED if _short(u) else ():
+        while whole >= length and (graph := _recorded(u, out, r, edges, length)):
+            graphs.append(graph)
+            whole -= length
+            del sizes[:length]
+    streams, periodic = u.device.streams, edge_code(edges) == PERIODIC
+    if graphs:
+        streams.replay(graphs)
+    streams.run(plan(u.layout, periodic, sizes), (u.parts, out.parts), _launcher_of(u, out, r, edges))
+    u.wrapped, out.wrapped = None, periodic
+
+
+def laplacian(u: SlabArray, out: SlabArray, edges: str) -> None:
+    """out = +lap(u), unit spacing. u, out: (ny, nx) float32 or float64, cut alike; ghost cells by `edges`."""
+    refresh(u, edges)
+    periodic = edge_code(edges) == PERIODIC
+    for number in range(u.layout.count):
+        gpu_cupy.laplacian(u.span(number, periodic), out.span(number, periodic), edges)
+    out.wrapped = None
+
+
+def refresh(u: SlabArray, edges: str) -> None:
+    """Make the ghost rows of u those that `edges` want, if they are not."""
+    periodic = edge_code(edges) == PERIODIC
+    if u.layout.count > 1 and (u.wrapped is None or (periodic and not u.wrapped)):
+        u.device.streams.run(u.layout.exchange(periodic), (u.parts,), _nothing)
+        u.wrapped = periodic
+
+
+def _nothing(_work: Launch) -> None:
+    """Launch nothing: for a plan of copies."""
+
+
+# -- graphs
+
+
+def _short(u: SlabArray) -> bool:
+    """Whether launches on this grid are over sooner than the host has made them."""
+    count = u.layout.count
+    return count > 1 and not u.device.streams.unrecorded and u.size / count <= SHORT / 2 * count
+
+
+def _recorded(u: SlabArray, out: SlabArray, r: float, edges: str, length: int) -> Any:
+    """The graph of so many launches of SIZES[0] steps from u back into u; None the first time, which compiles."""
+    key = id(out), r, edges, length
+    known = u.graphs.get(key)
+    if known is None or known[0]() is not out:
+        if len(u.graphs) >= KEPT:
+            u.graphs.clear()
+        u.graphs[key] = weakref.ref(out), None
+        return None
+    if known[1] is None:
+        works = plan(u.layout, edge_code(edges) == PERIODIC, [SIZES[0]] * length)
+        try:
+            graph = u.device.streams.record(works, (u.parts, out.parts), _launcher_of(u, out, r, edges))
+        except RuntimeError as error:  # CUDA's: this driver cannot, and everything goes on without graphs
+            u.device.streams.unrecorded = str(error)
+            return None
+        u.graphs[key] = known[0], graph
+    return u.graphs[key][1]
+
+
+# -- launches
+
+
+def _launcher_of(u: SlabArray, out: SlabArray, r: float, edges: str) -> Callable[[Launch], None]:
+    """Return what launches a work of a plan on the current stream."""
+    periodic, code = edge_code(edges) == PERIODIC, np.int32(edge_code(edges))
+    real: Any = u.dtype.type
+    ratio = real(r)
+    views = [[grid.span(number, periodic) for number in range(grid.layout.count)] for grid in (u, out)]
+    spans = [u.layout.span(number, periodic)[0] for number in range(u.layout.count)]
+    sizes = [(slab.rows, u.shape[1]) for slab in u.layout.slabs]
+    cuts = [u.layout.strips(number, periodic) for number in range(u.layout.count)]
+
+    def launch(work: Launch) -> None:
+        """Launch the work."""
+        source, target = views[work.source][work.slab], views[1 - work.source][work.slab]
+        bands = tuple((first - spans[work.slab], last - spans[work.slab]) for first, last in work.bands)
+        like = source.shape, source.dtype.name, source.device.id
+        tiling = _tiling(sizes[work.slab], like[1], like[2], work.steps)
+        strips, middle = cuts[work.slab]
+        beside = len(strips) if list(work.bands) == middle else 0
+        _slab_launcher(*like, tiling, bands, work.strip, beside)(source, target, ratio, code)
+
+    return launch
+
+
+@cache
+def _tiling(slab: tuple[int, int], dtype: str, gpu: int, steps: int) -> Tiling:
+    """How launches of so many steps cut a slab of that shape."""
+    known = {tiling.steps: tiling for tiling in tilings(slab, dtype, gpu)}
+    return known.get(steps) or replace(TILINGS[dtype][-1], steps=steps)
+
+
+@cache
+def _slab_launcher(
+    shape: tuple[int, int],
+    dtype: str,
+    gpu: int,
+    tiling: Tiling,
+    bands: tuple[tuple[int, int], ...],
+    strip: bool,
+    beside: int,
+) -> Callable[..., None]:
+    """A function (u, out, r, edge code) that launches tiling.steps steps on that GPU, for the rows in `bands`.
+
+    beside: how many bands another launch makes at the same time; so many warps of each column of the grid are left out.
+    """
+    first, last = bands[0]
+    rows, apart = last - first, last - first
+    columns, deep = -(-shape[1] // tiling.width), len(bands)
+    if deep > 1:
+        apart = bands[1][0] - first
+    elif not strip:
+        apart = rows = _warp_rows(tiling, rows, columns, multiprocessors(gpu), beside)
+        deep = -(-(last - first) // rows)
+    blocks = columns * deep
+    kernel = compile_cuda(SOURCE, defines=tiling.defines(dtype)).get_function("slab_steps")
+    numbers = [np.int32(number) for number in (rows, first, bands[-1][1], apart)]
+    ny, nx = (np.int32(number) for number in shape)
+
+    def launch(u: Array, out: Array, r: np.floating[Any], edges: np.int32) -> None:
+        """Take the steps from `u` into `out`."""
+        kernel((blocks,), (WARP,), (u, out, ny, nx, r, edges, *numbers))
+
+    return launch
+
+
+def _warp_rows(tiling: Tiling, rows: int, columns: int, gpu_multiprocessors: int, beside: int) -> int:
+    """Rows that each warp makes, so that a wave of them and what runs beside it fill the GPU at once."""
+    deep = max(1, gpu_multiprocessors * tiling.warps // columns - beside)
+    each = -(-rows // deep)
+    return min(each, TALL) if tiling.inner else each
+
+
+VARIANTS: dict[str, Callable[..., None]] = {"T-step": step}

@@ -1,0 +1,149 @@
+"""The launching code of several GPUs, its kernels on the CPU and its streams in any order that their events allow."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from compute.labs.diffusion import gpu_cupy, gpu_slabs, slab_device
+from compute.labs.diffusion.scheme import EDGES
+from compute.labs.diffusion.slab_device import SlabDevice
+from compute.labs.diffusion.slab_streams import DIRECT, STAGED
+from tests.cuda_on_cpu import Library, upload
+from tests.cuda_streams import Cuda, SlabGpu
+
+GPUS = 3
+
+
+@pytest.fixture(scope="module")
+def library():
+    return Library()
+
+
+@pytest.fixture
+def machine(library, monkeypatch):
+    """Call it with a seed of the streams' order, and whether GPUs see each other, to get a machine with GPUs."""
+    caches = [gpu_cupy.launcher, gpu_cupy._sweep, gpu_slabs._slab_launcher, gpu_slabs._tiling]
+    monkeypatch.setattr(gpu_cupy, "multiprocessors", lambda _: 1)
+    monkeypatch.setattr(gpu_slabs, "multiprocessors", lambda _: 1)
+    monkeypatch.setattr(slab_device, "Cuda", SlabGpu)
+
+    def made(seed, peers=True):
+        cuda = Cuda(seed, GPUS, peers)
+
+        class Kernels:
+            """Kernels whose launches wait on the current stream."""
+
+            def __call__(self, path, *, defines):
+                module = library(path, defines=defines)
+                return SimpleNamespace(get_function=lambda name: self.launcher(module.get_function(name)))
+
+            @staticmethod
+            def launcher(kernel):
+                return lambda *arguments: cuda.put(lambda: kernel(*arguments))
+
+        monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))
+        monkeypatch.setattr(SlabGpu, "cuda", cuda, raising=False)
+        for module in (gpu_cupy, gpu_slabs):
+            monkeypatch.setattr(module, "compile_cuda", Kernels())
+        for cached in caches:
+            cached.cache_clear()
+        return cuda
+
+    yield made
+    for cached in caches:
+        cached.cache_clear()
+
+
+def one_gpu(library, monkeypatch, field, edges, steps):
+    """What gpu_cupy gives at once."""
+    with monkeypatch.context() as patch:
+        patch.setattr(gpu_cupy, "compile_cuda", library)
+        patch.setattr(gpu_cupy, "multiprocessors", lambda _: 1)
+        for cached in (gpu_cupy.launcher, gpu_cupy._sweep):
+            cached.cache_clear()
+        u, out = upload(field), upload(np.full_like(field, np.nan))
+        gpu_cupy.step(u, out, 0.22, edges, steps)
+        for cached in (gpu_cupy.launcher, gpu_cupy._sweep):
+            cached.cache_clear()
+        return np.array(out)
+
+
+@pytest.mark.parametrize("edges", EDGES)
+@pytest.mark.parametrize(("dtype", "nx"), [("float32", 132), ("float32", 37), ("float64", 70)])
+def test_slabs_on_streams_give_the_bits_of_one_gpu(machine, library, monkeypatch, edges, dtype, nx):
+    rng = np.random.default_rng(nx)
+    field = rng.normal(size=(79, nx)).astype(dtype)
+    for count, ghost, steps in ((2, 8, 31), (3, 8, 17), (2, 16, 48), (3, 8, 1)):
+        truth = one_gpu(library, monkeypatch, field, edges, steps)
+        for seed, peers in ((count, True), (steps, False)):
+            cuda = machine(seed, peers)
+            device = SlabDevice(range(count), ghost)
+            assert device.streams.way == (DIRECT if peers else STAGED)
+            u, out = (device.allocate(field.shape, dtype) for _ in range(2))
+            device.write(field, u)
+            gpu_slabs.step(u, out, 0.22, edges, steps)
+            got = device.download(out)
+            assert not np.isnan(got).any(), (
+                count,
+                ghost,
+                steps,
+                peers,
+                np.unique(np.argwhere(np.isnan(got))[:, 0]),
+                np.unique(np.argwhere(np.isnan(got))[:, 1]),
+            )
+            np.testing.assert_array_equal(got, truth)
+            assert not any(queue.works for queue in cuda.queues)
+
+
+@pytest.mark.parametrize("edges", EDGES)
+def test_what_is_recorded_gives_the_same_bits(machine, library, monkeypatch, edges):
+    field = np.random.default_rng(1).normal(size=(70, 40)).astype(np.float32)
+    truth = one_gpu(library, monkeypatch, field, edges, 4 * 83)
+    for seed in range(2):
+        machine(seed)
+        device = SlabDevice((0, 1), 16)
+        u, out = (device.allocate(field.shape, np.float32) for _ in range(2))
+        device.write(field, u)
+        for _ in range(4):  # from either grid: at first, and as recorded
+            gpu_slabs.step(u, out, 0.22, edges, 83)
+            u, out = out, u
+        assert [known[1] is not None for known in (*u.graphs.values(), *out.graphs.values())] == [True] * 4
+        np.testing.assert_array_equal(device.download(u), truth)
+
+
+def test_a_new_edge_condition_brings_new_ghost_rows(machine, library, monkeypatch):
+    field = np.random.default_rng(2).normal(size=(48, 33)).astype(np.float32)
+    machine(0)
+    device = SlabDevice((0, 1, 2))
+    u, out = (device.allocate(field.shape, np.float32) for _ in range(2))
+    device.write(field, u)
+    for edges in ("zero-flux", "periodic", "zero-dirichlet", "periodic"):
+        gpu_slabs.step(u, out, 0.22, edges, 5)
+        u, out = out, u
+        got = device.download(u)
+        machine_field, field = field, got
+        assert np.isfinite(got).all()
+        del machine_field
+    other = np.random.default_rng(2).normal(size=(48, 33)).astype(np.float32)
+    for edges in ("zero-flux", "periodic", "zero-dirichlet", "periodic"):
+        other = one_gpu(library, monkeypatch, other, edges, 5)
+    np.testing.assert_array_equal(field, other)
+
+
+@pytest.mark.parametrize("edges", EDGES)
+def test_the_laplacian_on_slabs_is_that_of_one_grid(machine, edges):
+    from compute.labs.diffusion import cpu_numpy
+
+    field = np.random.default_rng(3).normal(size=(50, 21)).astype(np.float64)
+    machine(1)
+    device = SlabDevice((0, 1, 2))
+    u, out = (device.allocate(field.shape, np.float64) for _ in range(2))
+    device.write(field, u)
+    gpu_slabs.laplacian(u, out, edges)
+    truth = np.empty_like(field)
+    cpu_numpy.laplacian(field, truth, edges)
+    np.testing.assert_allclose(device.download(out), truth, atol=4e-14)

@@ -1,0 +1,100 @@
+"""Diffusion on several GPUs: bit for bit what one GPU gives. Slabs on one GPU are tried, too."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from compute.backends import backend
+from compute.gpu_devices import Cuda
+from compute.labs.diffusion import gpu_cupy
+from compute.labs.diffusion.scheme import EDGES
+
+pytestmark = pytest.mark.gpu
+
+DTYPES = ("float32", "float64")
+SHAPES = [(97, 211), (130, 264), (257, 1003), (1500, 130), (1201, 2048)]
+
+
+@pytest.fixture
+def cupy():
+    chosen = backend("gpu_cupy")
+    if chosen.missing:
+        pytest.skip(f"{chosen.name}: {chosen.missing}")
+
+
+def places():
+    """Numbers of GPUs: two slabs and three on the first one; on all there are, if there are several."""
+    return [(0, 0), (0, 0, 0), "all"]
+
+
+def opened(place, ghost=0, staged=False):
+    """The device of these GPUs; skips where they are too few."""
+    from compute.labs.diffusion.slab_device import SlabDevice
+
+    if place == "all":
+        if Cuda.count() < 2:
+            pytest.skip(f"needs 2 GPUs; CuPy finds {Cuda.count()}")
+        place = range(Cuda.count())
+    return SlabDevice(place, ghost, staged)
+
+
+def on_one(field, edges, steps):
+    device = Cuda(0)
+    u, out = device.upload(field), device.allocate(field.shape, field.dtype)
+    for each in steps:
+        gpu_cupy.step(u, out, 0.23, edges, each)
+        u, out = out, u
+    return device.download(u)
+
+
+def on_slabs(device, field, edges, steps):
+    from compute.labs.diffusion import gpu_slabs
+
+    u, out = (device.allocate(field.shape, field.dtype) for _ in range(2))
+    device.write(field, u)
+    for each in steps:
+        gpu_slabs.step(u, out, 0.23, edges, each)
+        u, out = out, u
+    return device.download(u)
+
+
+@pytest.mark.parametrize("place", places(), ids=str)
+@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize(("edges", "dtype"), list(product(EDGES, DTYPES)))
+def test_slabs_give_the_bits_of_one_gpu(cupy, place, staged, edges, dtype):
+    for shape, ghost in product(SHAPES, (0, 8, 16)):
+        device = opened(place, ghost, staged)
+        if shape[0] < len(device.gpus) * max(ghost, 8):
+            continue
+        field = np.random.default_rng(shape[1]).normal(size=shape).astype(dtype)
+        steps = (1, 7, 8, 25, 400, 400, 400, 400)
+        np.testing.assert_array_equal(on_slabs(device, field, edges, steps), on_one(field, edges, steps))
+
+
+@pytest.mark.parametrize("place", places(), ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_large_slabs_with_a_loop_for_inner_strips_give_the_bits_of_one_gpu(cupy, place, dtype):
+    device = opened(place)
+    rows = gpu_cupy.LARGE // 8192 * len(device.gpus)
+    field = np.random.default_rng(5).random((251, 8192)).astype(dtype)
+    field = np.tile(field, (-(-rows // 251), 1))[:rows]
+    steps = (8, 25, 64)
+    np.testing.assert_array_equal(on_slabs(device, field, "periodic", steps), on_one(field, "periodic", steps))
+
+
+@pytest.mark.parametrize("place", places(), ids=str)
+@pytest.mark.parametrize("edges", EDGES)
+def test_the_laplacian_on_slabs_is_that_of_one_gpu(cupy, place, edges):
+    from compute.labs.diffusion import gpu_slabs
+
+    device, one = opened(place), Cuda(0)
+    field = np.random.default_rng(6).normal(size=(203, 311)).astype(np.float32)
+    u, out = (device.allocate(field.shape, field.dtype) for _ in range(2))
+    device.write(field, u)
+    gpu_slabs.laplacian(u, out, edges)
+    truth = one.allocate(field.shape, field.dtype)
+    gpu_cupy.laplacian(one.upload(field), truth, edges)
+    np.testing.assert_array_equal(device.download(out), one.download(truth))
