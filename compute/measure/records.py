@@ -113,7 +113,8 @@ def check(record: Any, where: str) -> None:
 
 
 def recorded(record: Mapping[str, Any]) -> list[Recorded]:
-    """The figures of a checked record that may be shown beside measured ones: right results only, on grids.
+    """The figures of a checked record that may be shown beside measured ones: right results only, on grids,
+    of one GPU each.
 
     Those of curves over n are the crossover lab's own (labs.crossover.recorded).
     """
@@ -126,7 +127,8 @@ def recorded(record: Mapping[str, Any]) -> list[Recorded]:
             result[f"{rate['work']}_per_second"], result["q1"], result["q3"],
             math.nan if result[f"percent_of_{rate['roof']}"] is None else result[f"percent_of_{rate['roof']}"],
         )
-        for result in record["results"] if result["status"] == "measured" and "workload" not in result
+        for result in record["results"]
+        if result["status"] == "measured" and "workload" not in result and result.get("gpus", 1) == 1
     ]  # fmt: skip
 
 

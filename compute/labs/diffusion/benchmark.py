@@ -14,16 +14,19 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
 
 from compute.backends import Backend
 from compute.devices import Device
-from compute.labs.diffusion import cpu_numpy
+from compute.gpu_devices import Cuda
+from compute.labs.diffusion import cpu_numpy, scaling
 from compute.labs.diffusion.scheme import EDGES
 from compute.measure.benchmark import CaseBenchmark
-from compute.measure.case import Checked, Implementation, Option
+from compute.measure.case import BenchPlan, Checked, Implementation, Option, Results
 from compute.measure.rates import Rate
 from compute.measure.records import Recorded
 from compute.measure.rules import FieldRules
+from compute.measure.run import BenchProgress, silent
 from compute.measure.target import FieldTarget
 from compute.measure.timing import Timing
 
@@ -230,8 +233,17 @@ class GridCase:
 
 
 def _size(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= LARGEST_SIZE):
-        raise ValueError(f"{text!r} is not a whole number of cells from 1 to {LARGEST_SIZE}")
+    if not (text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= scaling.LARGEST):
+        raise ValueError(f"{text!r} is not a whole number of cells from 1 to {scaling.LARGEST}")
+    return int(text)
+
+
+def _devices(text: str) -> int:
+    found = Cuda.count()
+    if not found:
+        raise ValueError(f"it needs a GPU; {Cuda.missing()}")
+    if not (text.isascii() and text.isdigit() and len(text) < 4 and 1 <= int(text) <= found):
+        raise ValueError(f"{text!r} is not a number of GPUs from 1 to {found}, which is how many CuPy finds")
     return int(text)
 
 
@@ -278,6 +290,11 @@ class FieldFixture:
         self._age = 0
 
 
+def _scales(cases: Sequence[Any]) -> bool:
+    """Whether these are cases of scaling over GPUs."""
+    return bool(cases) and all(isinstance(case, scaling.ScalingCase) for case in cases)
+
+
 class DiffusionBenchmark(CaseBenchmark):
     """Grids of several sizes, by every kernel of every backend."""
 
@@ -290,13 +307,20 @@ class DiffusionBenchmark(CaseBenchmark):
     options = (
         Option("sizes", _size, "cells a side, for example 512,2000 (default: the lab's own)"),
         Option("edges", _edges, "some of the lab's edge conditions (default: the first)"),
+        Option("devices", _devices, "numbers of GPUs, for example 1,2,4: their strong and weak scaling"),
     )
     rules = RULES
 
-    def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[GridCase]:
-        """Return every size, edge condition and dtype; small grids first."""
+    def cases(
+        self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool
+    ) -> list[GridCase] | list[scaling.ScalingCase]:
+        """Return every size, edge condition and dtype; small grids first. With `devices`: tables of scaling."""
         sizes = chosen["sizes"] or (GPU_SIZES if gpu else SIZES)
         edges = chosen["edges"] or EDGES[:1]
+        if chosen["devices"]:
+            return scaling.scaling_cases(chosen["devices"], chosen["sizes"], dtypes, edges)
+        if max(sizes) > LARGEST_SIZE:
+            raise ValueError(f"--sizes: without --devices a side has at most {LARGEST_SIZE} cells, not {max(sizes)}")
         return [GridCase(size, dtype, edge) for size in sorted(sizes) for edge in edges for dtype in dtypes]
 
     def variants(self, backend: Backend, case: GridCase) -> Mapping[str, Any]:  # noqa: ARG002 all of them for every grid
@@ -310,6 +334,19 @@ class DiffusionBenchmark(CaseBenchmark):
     def fixture(self, device: Device, case: GridCase, right: FieldReference) -> FieldFixture:
         """Return a pair of arrays on that grid."""
         return FieldFixture(device, case, right)
+
+    def run(self, plan: BenchPlan, progress: BenchProgress = silent) -> Results:
+        """Check and time every case."""
+        if _scales(plan.cases):
+            return scaling.ScalingRun(plan.cases, plan.budget, progress).run()
+        return super().run(plan, progress)
+
+    def show(self, results: Results, console: Console) -> None:
+        """Print the results as tables."""
+        if _scales([row.case for row in results.rows]):
+            scaling.show(results, console)
+        else:
+            super().show(results, console)
 
     def target(self, lab: Any) -> FieldTarget:
         """Return the lab, which is compared from noise."""

@@ -1,0 +1,330 @@
+"""`fieldlab bench diffusion --devices 1,2,4`: how much faster several GPUs are than one.
+
+Strong scaling: one grid on more and more GPUs. Weak scaling: as many cells on each, so that the grid grows. A result is
+right if every cell has the bits that one GPU gives from the same start; one that has not gets no time. All numbers of
+GPUs are sampled in shuffled rounds, and compared with one GPU of the same run only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from compute.devices import Array
+from compute.gpu_devices import Cuda
+from compute.labs.diffusion.slab_device import SlabArray, SlabDevice
+from compute.measure.case import Results, Row
+from compute.measure.run import BenchProgress, silent
+from compute.measure.sampling import interleave, steps_for
+from compute.measure.statistics import Measurement, SpeedUp
+from compute.measure.timing import Sample, Timing, take_sample
+
+BACKEND = "gpu_cupy"
+ONE = "T-step"  # the kernel on one GPU
+R = 0.2
+STRONG = (4096, 8192, 16384, 32768, 65536)  # cells a side, when none are asked for
+WEAK = 16384  # cells a side on each GPU
+LARGEST = 65536
+NOISE_ROWS = 251  # of the start, which repeats them: no divisor of where slabs begin
+CHECKED = (25, 8 * 75, 8 * 75, 8 * 75)  # steps of each advance before the comparison: remainders, and recorded graphs
+REFERENCE = "gpu_cupy on one GPU, bit for bit"
+INCLUDED = (
+    "A time is that between two CUDA events on the first GPU, before and after the work of all of them; "
+    "the exchange of ghost rows is in it. A result is right if all its cells have the bits that one GPU gives."
+)
+COMPARED = 2**26  # compared at a time
+
+
+@dataclass(frozen=True)
+class ScalingCase:
+    """One table: `side` x `side` cells in all (strong) or on each GPU (weak), on every number of GPUs in `counts`."""
+
+    kind: Literal["strong", "weak"]
+    side: int
+    dtype: str
+    edges: str
+    counts: tuple[int, ...]
+    tolerance: ClassVar[float] = 0.0
+    plain: ClassVar[bool] = False
+
+    @property
+    def title(self) -> str:
+        """The grid in words."""
+        whose = "" if self.kind == "strong" else " a GPU"
+        return f"{self.kind} scaling  {self.side} x {self.side}{whose}  {self.dtype}  {self.edges}"
+
+    def shape(self, count: int) -> tuple[int, int]:
+        """(ny, nx) on so many GPUs."""
+        return self.side * (count if self.kind == "weak" else 1), self.side
+
+    def needed_bytes(self, gpus: int) -> int:
+        """On the first GPU, for every number of GPUs at once: it holds a share of each, and what is compared with."""
+        cells = [self.shape(count)[0] * self.side // min(count, gpus) for count in self.counts]
+        largest = max(self.shape(count)[0] * self.side for count in self.counts)
+        return (2 * sum(cells) + 2 * largest) * np.dtype(self.dtype).itemsize + 8 * COMPARED
+
+    def facts(self) -> dict[str, Any]:
+        """For the record; a row says its own ny."""
+        return {"ny": self.side, "nx": self.side, "dtype": self.dtype, "edges": self.edges, "scaling": self.kind}
+
+
+def scaling_cases(
+    counts: Sequence[int], sizes: Sequence[int], dtypes: Sequence[str], edges: Sequence[str]
+) -> list[ScalingCase]:
+    """Strong scaling at every size, then weak scaling at WEAK, or at the only size asked for."""
+    weak = [sizes[0] if len(sizes) == 1 else WEAK]
+    grids: list[tuple[Literal["strong", "weak"], int]] = [("strong", side) for side in sorted(sizes or STRONG)]
+    grids += [("weak", side) for side in weak]
+    ordered = tuple(sorted(set(counts)))
+    return [ScalingCase(kind, side, dtype, edge, ordered) for kind, side in grids for edge in edges for dtype in dtypes]
+
+
+@dataclass
+class Grids:
+    """The pair of grids on so many GPUs, with the function that advances them."""
+
+    device: Cuda | SlabDevice
+    u: Any
+    out: Any
+    step: Callable[..., None]
+
+    def advance(self, edges: str, steps: int, variant: str) -> Timing:
+        """Take the steps, and their device time."""
+        stopwatch = self.device.stopwatch()
+        with self.device.lock, stopwatch:
+            self.step(self.u, self.out, R, edges, steps)
+        seconds = stopwatch.seconds()
+        self.u, self.out = self.out, self.u
+        return Timing(BACKEND, variant, steps, self.u.shape[0] * self.u.shape[1], stopwatch.launch, seconds)
+
+    def begin(self) -> None:
+        """The start: NOISE_ROWS rows of noise again and again."""
+        if isinstance(self.u, SlabArray):
+            for number, slab in enumerate(self.u.layout.slabs):
+                _fill(self.device.gpus[number], self.u.own(number), slab.first)  # type: ignore[union-attr]
+            self.u.wrapped = None
+        else:
+            _fill(self.device, self.u, 0)
+
+
+def _fill(gpu: Any, rows: Array, first: int) -> None:
+    """Row q of the grid is row q % NOISE_ROWS of the noise; `rows` begin with row `first`."""
+    width = rows.shape[1]
+    noise = gpu.upload(np.random.default_rng(width).random((NOISE_ROWS, width), np.float32).astype(rows.dtype))
+    done = 0
+    while done < rows.shape[0]:
+        start = (first + done) % NOISE_ROWS
+        many = min(NOISE_ROWS - start, rows.shape[0] - done)
+        with rows.device:
+            rows[done : done + many] = noise[start : start + many]
+        done += many
+    gpu.synchronise()
+
+
+class ScalingRun:
+    """Checks and times cases, until `budget` seconds are over."""
+
+    def __init__(self, cases: Sequence[ScalingCase], budget: float, progress: BenchProgress = silent) -> None:
+        self._cases, self._progress, self._end = cases, progress, monotonic() + budget
+        self._budget = budget
+        self.results = Results()
+
+    def run(self) -> Results:
+        """Every case, in order; what there was no time for says so."""
+        for number, case in enumerate(self._cases):
+            self._progress(f"{case.title}: checking", number / len(self._cases))
+            left = self._end - monotonic()
+            self.results.rows += self._rows(case, left / (len(self._cases) - number), number)
+            self.results.conditions.note(case.title)
+        return self.results
+
+    def _rows(self, case: ScalingCase, share: float, number: int) -> list[Row]:
+        rows = [Row(BACKEND, _variant(count), case, "skipped", reference=REFERENCE, extra=_extra(case, count))
+                for count in case.counts]  # fmt: skip
+        if share <= 0:
+            return [replace(row, reason=f"the budget of {self._budget:.0f} s is over") for row in rows]
+        needed, free = case.needed_bytes(Cuda.count()), Cuda(0).free_bytes()
+        if needed > free:
+            reason = f"needs {needed / 2**30:.1f} GiB on cuda:0; {free / 2**30:.1f} GiB are free"
+            return [replace(row, reason=reason) for row in rows]
+        grids: dict[int, Grids] = {}
+        try:
+            rows = [self._checked(case, row, count, grids) for row, count in zip(rows, case.counts, strict=True)]
+            return self._timed(case, rows, grids, share, number)
+        finally:
+            grids.clear()
+            for index in range(Cuda.count()):
+                Cuda(index).close()
+            Cuda(0)
+
+    def _checked(self, case: ScalingCase, row: Row, count: int, grids: dict[int, Grids]) -> Row:
+        """Compare with one GPU; the grids are kept if they are right."""
+        try:
+            made = open_grids(case.shape(count), case.dtype, count)
+            first, different = check(made, case, count)
+        except Exception as error:  # noqa: BLE001  one number of GPUs that fails must not lose the others' figures
+            return replace(row, status="failed", reason=" ".join(f"{type(error).__name__}: {error}".split())[:300])
+        row = replace(row, device=made.device.name, difference=different, largest=None, samples=(first,),
+                      extra={**row.extra, **_facts(made)})  # fmt: skip
+        if different:
+            return replace(row, status="disagrees", reason=f"{different:.1e} of the cells have other bits")
+        grids[count] = made
+        return replace(row, status="measured")
+
+    def _timed(
+        self, case: ScalingCase, rows: list[Row], grids: dict[int, Grids], share: float, number: int
+    ) -> list[Row]:
+        """Sample all that are right in turn."""
+        calls: dict[str, Callable[[], Sample]] = {}
+        for count, made in grids.items():
+            calls[str(count)] = self._call(case, made, count)
+
+        def heard(part: float) -> None:
+            self._progress(f"{case.title}: timing", (number + part) / len(self._cases))
+
+        began = monotonic()
+        found = interleave(calls, max(0.0, min(share, self._end - began)), heard=heard) if calls else {}
+        done = []
+        for row, count in zip(rows, case.counts, strict=True):
+            samples = found.get(str(count), [])
+            done.append(_measured(row, samples) if samples else row)
+        return list(_with_speed_ups(case, done))
+
+    def _call(self, case: ScalingCase, made: Grids, count: int) -> Callable[[], Sample]:
+        """Samples of as many steps as take a twentieth of a second."""
+        variant, steps = _variant(count), 96
+        for _ in range(3):  # the second repeats the first's graphs, the third is as all that follow
+            seconds = made.advance(case.edges, steps, variant).step_seconds
+            steps = steps_for(seconds)
+        made.advance(case.edges, steps, variant)
+        made.advance(case.edges, steps, variant)
+        return lambda: take_sample(lambda: made.advance(case.edges, steps, variant))
+
+
+def _measured(row: Row, samples: Sequence[Sample]) -> Row:
+    """The row with its samples; it holds the first call."""
+    cold = replace(row.samples[0], timing=replace(row.samples[0].timing, first_call=True))
+    measured = Measurement.of([sample.timing for sample in (cold, *samples)])
+    return replace(row, measurement=measured, steps=samples[-1].timing.steps, samples=(cold, *samples))
+
+
+def open_grids(shape: tuple[int, int], dtype: str, count: int) -> Grids:
+    """A pair of grids on the first `count` GPUs."""
+    from compute.labs.diffusion import gpu_cupy, gpu_slabs
+
+    device = SlabDevice(range(count)) if count > 1 else Cuda(0)
+    u, out = (device.allocate(shape, dtype) for _ in range(2))
+    return Grids(device, u, out, gpu_slabs.step if count > 1 else gpu_cupy.step)
+
+
+def check(made: Grids, case: ScalingCase, count: int) -> tuple[Sample, float]:
+    """(the first call, part of the cells that have other bits than one GPU gives)."""
+    made.begin()
+    first = take_sample(lambda: made.advance(case.edges, CHECKED[0], _variant(count)))
+    for steps in CHECKED[1:]:
+        made.advance(case.edges, steps, _variant(count))
+    if count == 1:
+        return first, 0.0
+    alone = open_grids(case.shape(count), case.dtype, 1)
+    alone.begin()
+    for steps in CHECKED:
+        alone.advance(case.edges, steps, ONE)
+    different = sum(_different(alone.u[slab.first : slab.last], made.u.own(number)) for number, slab in _slabs(made.u))
+    return first, different / (made.u.shape[0] * made.u.shape[1])
+
+
+def _slabs(u: SlabArray) -> Iterator[tuple[int, Any]]:
+    yield from enumerate(u.layout.slabs)
+
+
+def _different(truth: Array, got: Array) -> int:
+    """How many cells of two arrays on different GPUs have other bits."""
+    import cupy
+
+    truth.device.synchronize()
+    got.device.synchronize()
+    many = max(1, COMPARED // truth.shape[1])
+    found = 0
+    for first in range(0, len(truth), many):
+        with truth.device:
+            rows = got[first : first + many]
+            here = cupy.empty(rows.shape, rows.dtype)
+            runtime = cupy.cuda.runtime
+            runtime.memcpyPeer(here.data.ptr, truth.device.id, rows.data.ptr, rows.device.id, rows.nbytes)
+            found += int((here != truth[first : first + many]).sum())
+    return found
+
+
+def _variant(count: int) -> str:
+    """The name of a row."""
+    return ONE if count == 1 else f"{ONE} on {count} GPUs"
+
+
+def _extra(case: ScalingCase, count: int) -> dict[str, Any]:
+    """What the record says of a row beside its case."""
+    return {"gpus": count, "ny": case.shape(count)[0]}
+
+
+def _facts(made: Grids) -> dict[str, Any]:
+    """How the rows of a grid lie and travel."""
+    if not isinstance(made.u, SlabArray):
+        return {}
+    return {"ghost_rows": made.u.layout.ghost, "rows_by": made.u.device.streams.way}
+
+
+def _with_speed_ups(case: ScalingCase, rows: list[Row]) -> Iterator[Row]:
+    """Add what each number of GPUs gains over one of the same run, and the efficiency: 1 if nothing is lost."""
+    one = next((row for row, count in zip(rows, case.counts, strict=True) if count == 1 and row.measurement), None)
+    for row, count in zip(rows, case.counts, strict=True):
+        if row.measurement is None or one is None or one.measurement is None or row is one:
+            yield row
+            continue
+        speed = SpeedUp.of(one.measurement.step, row.measurement.step)
+        if case.kind == "weak":  # count times the work in so much of the time
+            speed = SpeedUp(speed.ratio * count, speed.low * count, speed.high * count, speed.noisy)
+        efficiency = speed.ratio / count
+        yield replace(row, speed_up=speed, over=f"{BACKEND} {ONE}", extra={**row.extra, "efficiency": efficiency})
+
+
+# -- on the terminal
+
+
+def show(results: Results, console: Console) -> None:
+    """Tables, one a case."""
+    for case in dict.fromkeys(row.case for row in results.rows):
+        rows = [row for row in results.rows if row.case == case]
+        console.print()
+        console.print(_table(case, rows))
+        for row in rows:
+            if row.status != "measured":
+                console.print(Text(f"{row.status}  {row.variant}: {row.reason}", style="red"))
+        for text in results.conditions.warnings(case.title):
+            console.print(Text(f"disturbed  {text}", style="yellow"))
+    console.print()
+    console.print(Text(INCLUDED, style="dim"))
+
+
+def _table(case: ScalingCase, rows: list[Row]) -> Table:
+    table = Table(title=case.title, title_justify="left", title_style="bold")
+    table.add_column("way", no_wrap=True)
+    for heading in ("cells", "us a step", "quartiles", "n", "Gcell/s", "times one GPU", "efficiency", "ghost rows"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        if row.measurement is None:
+            continue
+        step, speed = row.measurement.step, row.speed_up
+        table.add_row(
+            row.variant, f"{row.extra['ny']} x {case.side}", f"{1e6 * step.median:.4g}",
+            f"{1e6 * step.q1:.4g} - {1e6 * step.q3:.4g}" + (" noisy" if row.measurement.noisy else ""), str(step.n),
+            f"{row.measurement.cells_per_second / 1e9:.0f}",
+            f"{speed.ratio:.3f} ({speed.low:.3f} - {speed.high:.3f})" if speed else "",
+            f"{row.extra['efficiency']:.3f}" if speed else "", str(row.extra.get("ghost_rows", "")),
+        )  # fmt: skip
+    return table

@@ -1,0 +1,110 @@
+"""The bench of several GPUs: what is run, what is compared with what, and what gets no time."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from compute.labs.diffusion import benchmark, scaling
+from compute.labs.diffusion.benchmark import BENCHMARK
+from compute.measure.case import BenchPlan
+from compute.measure.records import check, recorded
+from compute.measure.report import as_record
+from compute.measure.timing import Sample, Timing
+
+
+class Gpu:
+    """A GPU with 4 GiB."""
+
+    def __init__(self, number=0):
+        self.name = f"cuda:{number}"
+
+    @staticmethod
+    def count():
+        return 4
+
+    def free_bytes(self):
+        return 2**32
+
+    def close(self):
+        """Nothing is held."""
+
+
+class Made:
+    """Grids on `count` GPUs that are so many times as fast, less a tenth for each GPU beyond the first."""
+
+    def __init__(self, shape, count):
+        self.shape, self.count, self.u = shape, count, None
+        self.device = SimpleNamespace(name=f"cuda:0-{count - 1}")
+
+    def advance(self, _edges, steps, variant):
+        cells = self.shape[0] * self.shape[1]
+        seconds = steps * cells / (1e12 * (self.count - 0.1 * (self.count - 1)))
+        return Timing("gpu_cupy", variant, steps, cells, 1e-5, seconds)
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """What a run says; different: the part of the cells that are wrong, by the number of GPUs."""
+
+    def ran(budget=5.0, different=None, **chosen):
+        def checked(made, case, count):
+            timing = made.advance(case.edges, 25, scaling._variant(count))
+            return Sample(0.0, 1.0, timing), (different or {}).get(count, 0.0)
+
+        monkeypatch.setattr(scaling, "Cuda", Gpu)
+        monkeypatch.setattr(benchmark, "Cuda", Gpu)
+        monkeypatch.setattr(scaling, "check", checked)
+        monkeypatch.setattr(scaling, "open_grids", lambda shape, _dtype, count: Made(shape, count))
+        own = {"sizes": (), "edges": (), "devices": ()} | chosen
+        plan = BenchPlan("diffusion", tuple(BENCHMARK.cases(own, ("float32",), True)), ("gpu_cupy",), budget)
+        return BENCHMARK.run(plan), plan
+
+    return ran
+
+
+def test_strong_and_weak_scaling_are_compared_with_one_gpu_of_the_run(run):
+    results, plan = run(sizes=(2048,), devices=(2, 1, 4))
+    assert [(case.kind, case.counts) for case in plan.cases] == [("strong", (1, 2, 4)), ("weak", (1, 2, 4))]
+    strong, weak = results.rows[:3], results.rows[3:]
+    for rows in (strong, weak):
+        assert [row.status for row in rows] == ["measured"] * 3
+        assert [row.extra["gpus"] for row in rows] == [1, 2, 4]
+        assert rows[0].speed_up is None
+        assert [row.speed_up.ratio for row in rows[1:]] == pytest.approx([1.9, 3.7])
+        assert [row.extra["efficiency"] for row in rows[1:]] == pytest.approx([0.95, 0.925])
+    assert [row.extra["ny"] for row in weak] == [2048, 4096, 8192]
+
+
+def test_a_record_holds_them_and_the_page_shows_those_of_one_gpu_only(run):
+    results, plan = run(sizes=(2048,), devices=(1, 2))
+    record = as_record(results, plan, "bench", BENCHMARK)
+    check(record, "here")
+    assert [(entry["scaling"], entry["gpus"]) for entry in record["results"]] == [
+        ("strong", 1), ("strong", 2), ("weak", 1), ("weak", 2)
+    ]  # fmt: skip
+    assert {figure.variant for figure in recorded(record)} == {"T-step"}
+
+
+def test_other_bits_than_one_gpu_give_no_time(run):
+    results, _ = run(sizes=(2048,), devices=(1, 2), different={2: 1e-6})
+    for row in results.rows[1::2]:
+        assert (row.status, row.measurement, row.speed_up) == ("disagrees", None, None)
+    assert results.rows[0].status == "measured"
+
+
+def test_a_grid_that_does_not_fit_and_a_budget_that_is_over_are_said(run):
+    results, _ = run(sizes=(2048, 16384), devices=(1, 2))
+    assert "GiB on cuda:0; 4.0 GiB are free" in results.rows[2].reason
+    results, _ = run(sizes=(2048,), devices=(1,), budget=1e-9)
+    assert {(row.status, row.reason) for row in results.rows} == {("skipped", "the budget of 0 s is over")}
+
+
+@pytest.mark.parametrize("text", ["0", "5", "x", "1.5", "-1", "99999999999"])
+def test_numbers_of_gpus_are_bounded(monkeypatch, text):
+    monkeypatch.setattr(benchmark, "Cuda", Gpu)
+    option = next(option for option in BENCHMARK.options if option.name == "devices")
+    with pytest.raises(ValueError, match=r"is not a number of GPUs from 1 to 4"):
+        option.parse(text)
+    assert option.parse("4") == 4
