@@ -15,10 +15,11 @@ from __future__ import annotations
 import atexit
 import os
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bokeh.protocol.exceptions import ProtocolError
 from bokeh.server.contexts import ApplicationContext
+from bokeh.server.session import ServerSession
 from bokeh.server.views.autoload_js_handler import AutoloadJsHandler
 from bokeh.server.views.doc_handler import DocHandler
 from tornado.web import HTTPError, RequestHandler
@@ -138,8 +139,18 @@ class Admission:
         self._waiting[name] = address
 
 
-def install() -> None:
-    """Ask before any session of this process is built; harmless if called twice."""
+class Ready(Protocol):
+    """Sessions that are built before anybody asks for them; see app.ready_page."""
+
+    def builds(self, name: str) -> bool:
+        """Whether the session `name` is such a one."""
+
+    def take(self, context: ApplicationContext, name: str, request: Any, token: str | None) -> ServerSession | None:
+        """Return one that is there, from now on the session `name`."""
+
+
+def install(ready: Ready | None = None) -> None:
+    """Ask before any session of this process is built for a visitor; harmless if called twice."""
     if getattr(ApplicationContext, MARK, False):
         return
     admission, create = Admission(session_limiter()), ApplicationContext.create_session_if_needed
@@ -149,9 +160,11 @@ def install() -> None:
     ) -> Any:
         """Bokeh's create_session_if_needed; NotAdmitted for a new session that is not admitted."""
         alive = session_ids(context)
-        if session_id not in alive:
+        session = None
+        if session_id not in alive and not (ready and ready.builds(session_id)):
             admission.admit(session_id, getattr(request, "remote_ip", None) or "", alive)
-        return await create(context, session_id, request, token)
+            session = ready.take(context, session_id, request, token) if ready else None
+        return session or await create(context, session_id, request, token)
 
     ApplicationContext.create_session_if_needed = create_if_admitted
     for handler in (DocHandler, AutoloadJsHandler):

@@ -5,13 +5,17 @@ Bokeh executes this file twice, so it holds no state.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import Any
 
+from tornado.ioloop import IOLoop
+
 
 def on_server_loaded(server_context: Any) -> None:
     """Called before the first request."""
+    gc.disable()  # see open_doors
     from app import (
         access,
         admission,
@@ -22,13 +26,13 @@ def on_server_loaded(server_context: Any) -> None:
         panel_workarounds,
         system_card,
     )
-    from app.serve import ADDRESS
+    from app.ready_page import ready_page
     from compute import scratch
     from compute.measure.machine_roofs import machine_roofs
 
     scratch.settle()
     access.install()
-    admission.install()
+    admission.install(ready_page())
     message_bounds.install()
     log_bounds.install()
     loop_watch.install()
@@ -41,6 +45,23 @@ def on_server_loaded(server_context: Any) -> None:
     machine_roofs().start(then=admission.session_limiter().warm)  # measured before anything else loads the machine
     import app.page  # noqa: F401 - in advance: it takes seconds, for which the first visitor would wait
 
+    IOLoop.current().add_callback(open_doors, server_context.application_context)
+
+
+async def open_doors(application: Any) -> None:
+    """Have the first visitor's page ready, then print the address, which `python -m app.serve` has set.
+
+    The modules' objects, a million, are left out of all collections from here on: they stay, and looking through them
+    held the loop for a quarter of a second each time. While they are made nothing is collected at all.
+    """
+    from app.ready_page import ready_page
+    from app.serve import ADDRESS
+
+    gc.freeze()
+    try:
+        await ready_page().build(application)
+    finally:
+        gc.enable()
     if address := os.environ.get(ADDRESS):
         sys.stdout.write(f"Fieldlab: {address}   (Ctrl-C stops it)\n")
         sys.stdout.flush()

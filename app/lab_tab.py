@@ -88,7 +88,8 @@ CROWD = 8  # open pages for each of which another TICK passes between two refres
 class LabTab:
     """Builds the parts and passes events between them. `main`, `controls` and `readout` are what the page shows.
 
-    drawn: whether the browser has drawn the plots; frames come from then on. listeners: called with each engine event.
+    started: whether the lab was opened; drawn: whether the browser has drawn the plots; frames come from then on.
+    listeners: called with each engine event.
     """
 
     def __init__(self, lab: type[Lab], document: Document, window: Size) -> None:
@@ -112,7 +113,7 @@ class LabTab:
         self.address = LabAddress(self)
         self.listeners: list[Callable[[Any], None]] = [self.address.on_event]
         self.on_drawn: Callable[[], object] = ignore
-        self.drawn = self._closed = False
+        self.started = self.drawn = self._closed = False
         self.waits = False  # for its scene, before it runs
         self._shown = True  # whether this is the lab that the page shows
         self._visible = True  # whether the browser's tab can be seen
@@ -121,6 +122,7 @@ class LabTab:
 
     def start(self, waits: bool = False) -> None:
         """Open the lab, and let it run if it is one that plays by itself; waits: not before its scene is restored."""
+        self.started = True
         self.session.start()
         self.session.play(self.parts.plays and not waits)
         self.waits = waits

@@ -1,6 +1,7 @@
 """The page of one browser tab: a light shell at first, the labs once its browser says that it is ready.
 
-A bare request, which never says so, costs a shell and starts nothing.
+A bare request, which never says so, costs a shell and starts nothing. A page that is built ahead of its visitor
+(app/ready_page.py) has its first lab from the start; that begins at the same moment.
 """
 
 from __future__ import annotations
@@ -76,6 +77,7 @@ class Page:
         self.browser = Browser(self._pressed, self._resized, self._looked, self._travelled)
         self._window = (1280, 720)
         self.visible = True  # whether the browser's tab can be seen
+        self._begun = False
         self._waiting = False  # for the browser to draw a lab, before another is shown
         self.system = SystemCard(self.document)
         self.export = ExportCard(self.document, self._notices, self._dropped)
@@ -87,6 +89,11 @@ class Page:
         pn.state.on_session_destroyed(self._destroyed)
         self.document.on_event("connection_lost", lambda event: self._show(False))
         self.document.on_event("client_reconnected", lambda event: self._show(True))
+
+    def prepare(self) -> None:
+        """Put the first lab there, which begins once a browser is ready for it."""
+        if tab := self._made(self.labs[0]):
+            self._put(tab)
 
     def servable(self) -> None:
         """Put the page into the document that is being served."""
@@ -144,8 +151,11 @@ class Page:
         return pn.Row(*shown, sizing_mode="stretch_width", margin=0)
 
     def _resized(self, width: int, height: int) -> None:
+        """The browser says how large its window is, at first as soon as it has the page's components."""
         self._window = (width, height)
         self._arrange()
+        if self.current is not None:  # its lab is drawn with the page: the engine need not wait for the last of it
+            self._start()
 
     def _looked(self, visible: bool) -> None:
         """The browser's tab was hidden, or is seen again: nothing is written for nobody."""
@@ -168,14 +178,27 @@ class Page:
 
     def _start(self) -> None:
         """The browser is ready."""
+        if self._begun:
+            return
+        self._begun = True
         self.system.name_devices()
         if session_limiter().full:
-            self._main.objects = [server_full_page()]
+            self._turn_away()
         else:
             session_limiter().add(self, self.document.session_context.id)
             self._open()
             for problem in self._problems:
                 self._notices().tell("warning", problem)
+
+    def _turn_away(self) -> None:
+        """Say that there is no room, instead of a lab that was prepared."""
+        for tab in self.lab_tabs.values():
+            self.export.forget(tab)
+            tab.close()
+        self.lab_tabs, self.current = {}, None
+        self._main.objects = [server_full_page()]
+        for bar in self._bars:
+            bar.objects = []
 
     def _open(self) -> None:
         """The first lab, or what the page's address asks for; a bad link is told and does no harm."""
@@ -273,29 +296,33 @@ class Page:
     def _choose(self, index: int, back: bool = False) -> None:
         """Show the lab of that tab, opened when it is first shown; the others rest. back: for what an address holds."""
         lab = self.labs[index]
-        fresh = lab.LAB not in self.lab_tabs
-        tab = self._made(lab) if fresh else self.lab_tabs[lab.LAB]
+        tab = self.lab_tabs.get(lab.LAB) or self._made(lab)
         if tab is None:
             return
-        chosen = self.current is not None and not back
-        if self.current is not None:
-            self._leave(self.current)
-        self.current = self.lab_tabs[lab.LAB] = tab
+        chosen = self.current not in {None, tab} and not back
+        if tab is not self.current:
+            if self.current is not None:
+                self._leave(self.current)
+            self._put(tab)
+        if tab.started:
+            tab.show(True)
+        else:
+            tab.start(waits=back)
+        tab.address.enter(push=chosen)
+
+    def _put(self, tab: LabTab) -> None:
+        """Let the page show `tab`."""
+        self.current = self.lab_tabs[tab.session.lab.LAB] = tab
         page = self.template
         bars = page.sidebar_open, page.contextbar_open
         tab.prepare(self._window, *bars, page.dark_theme, self.browser.presenter)
-        self._main.objects = list(self.current.main)
-        self._bars[0].objects = [self.current.controls.panel]
-        self._bars[1].objects = list(self.current.readout.panel)
-        self.browser.wanted = [*self._keys, *self.current.controls.keys]
-        self.current.look(self.visible)
-        self.export.show(self.current)
-        if fresh:
-            self.current.address.on_written = partial(self._write_address, self.current)
-            self.current.start(waits=back)
-        else:
-            self.current.show(True)
-        self.current.address.enter(push=chosen)
+        self._main.objects = list(tab.main)
+        self._bars[0].objects = [tab.controls.panel]
+        self._bars[1].objects = list(tab.readout.panel)
+        self.browser.wanted = [*self._keys, *tab.controls.keys]
+        tab.look(self.visible)
+        self.export.show(tab)
+        tab.address.on_written = partial(self._write_address, tab)
 
     def _write_address(self, tab: LabTab, query: str, push: bool) -> None:
         """The state of a tab's lab is this."""

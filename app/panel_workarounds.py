@@ -11,8 +11,11 @@ import param
 from bokeh.document import Document
 from bokeh.models import InlineStyleSheet
 from bokeh.models.css import StyleSheet
+from bokeh.server import contexts
 from bokeh.server.contexts import ApplicationContext
+from bokeh.server.session import ServerSession, current_time
 from bokeh.server.views import ws
+from bokeh.util.token import get_token_payload
 from panel.io.resources import LOCAL_DIST
 from panel.reactive import Reactive
 from panel.util import edit_readonly
@@ -107,6 +110,23 @@ def _shared(sheet: StyleSheet | str, sheets: dict[str, StyleSheet]) -> StyleShee
 def session_ids(context: ApplicationContext) -> set[str]:
     """Return the ids of the sessions that there are or that are being made; Bokeh tells them nowhere else."""
     return {*context._sessions, *context._pending_sessions}  # noqa: SLF001
+
+
+def hand_over(session: ServerSession, context: ApplicationContext, name: str, request: Any, token: str | None) -> None:
+    """Make `session`, which the server began by itself and keeps from expiring, the session `name` of `request`.
+
+    It is then as if `context` had made it for that: Bokeh gives a session its id, request and token at its start alone.
+    """
+    its = context._session_contexts.pop(session.id)  # noqa: SLF001 as above
+    del context._sessions[session.id]  # noqa: SLF001
+    payload = get_token_payload(token) if token else {}
+    kept = {part: payload.get(part) for part in ("arguments", "cookies", "headers")}
+    session._id = its._id = name  # type: ignore[assignment] # noqa: SLF001
+    session._token = its._token = token  # noqa: SLF001
+    its._request = contexts._RequestProxy(request, **kept)  # type: ignore[arg-type] # noqa: SLF001
+    context._sessions[session.id], context._session_contexts[session.id] = session, its  # noqa: SLF001
+    session._last_unsubscribe_time = current_time()  # noqa: SLF001 its browser has as long to come as any other
+    session.unblock_expiration()
 
 
 def on_websocket_error(protocol: Callable[[Any, str], None], internal: Callable[[Any, str], None]) -> None:

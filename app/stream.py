@@ -275,8 +275,8 @@ class FirstDraw:
         """Call drawn() once the browser has laid the Bokeh figure `plot` out for the first time."""
 
         def tell(attr: str, old: object, new: object) -> None:
-            """The browser has found the size of its inside."""
-            if plot in self.waiting:
+            """The browser has found the size of its inside; 0 px while the page around it is not laid out."""
+            if new and plot in self.waiting:
                 self.waiting.remove(plot)
                 drawn()
 
