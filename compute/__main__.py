@@ -1,4 +1,4 @@
-"""The command line: `fieldlab serve | info | bench | render | sweep`, the same as `python -m compute`.
+"""The command line: `fieldlab serve | info | bench | render | sweep | try`, the same as `python -m compute`.
 
 Every command takes `--lab FOLDER`, once or more often: a lab from outside this repository (plugins.py).
 
@@ -30,6 +30,7 @@ from compute.export import commands as export_commands
 from compute.labs import outside
 from compute.measure import commands as measure_commands
 from compute.measure.commands import OK
+from compute.own import commands as own_commands
 from compute.plugins import PluginError
 
 FILES = ("--lab", "--save", "--csv", "--pyperf", "--trace", "--compare", "--out")  # options whose value is a path
@@ -127,7 +128,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fieldlab", description="Live GPU computing for lectures.", parents=[_lab_option()], allow_abbrev=False
     )
-    commands = parser.add_subparsers(required=True, metavar="serve | info | bench | render | sweep")
+    commands = parser.add_subparsers(required=True, metavar="serve | info | bench | render | sweep | try")
     serve = commands.add_parser("serve", help="the page, with the labs of --lab; it compiles at its first start")
     serve.add_argument("--port", type=int, default=5006, help="default 5006")
     serve.add_argument("--address", default="localhost", help="to listen on (default localhost)")
@@ -146,6 +147,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         measure_commands.add_bench(commands, arguments)
     export_commands.add_render(commands)
     export_commands.add_sweep(commands)
+    own_commands.add_try(commands)
     for command in commands.choices.values():
         _add_lab(command)
     return parser

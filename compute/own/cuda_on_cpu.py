@@ -1,0 +1,300 @@
+"""Runs CUDA C on the CPU and watches it: kernels compiled by a C++ compiler, for arrays of NumPy.
+
+`cuda_on_cpu.cpp` says how a launch is run and what is noticed; here the sources are compiled and arrays are passed.
+Each array is copied between two guards before a launch and back after it, so that what a kernel writes outside is
+noticed and does no harm. No GPU and no GPU library is needed, only g++ or clang++.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute import scratch
+from compute.files import whole_file
+from compute.kernel_cache import folder
+from compute.own.watch import Access, Launch, Watch
+
+HERE = Path(__file__).parent
+HEADER, RUNTIME = HERE / "cuda_on_cpu.h", HERE / "cuda_on_cpu.cpp"
+COMPILERS = ("g++", "clang++", "c++")
+OPTIONS = ("-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-w")
+GUARD = 2**16  # bytes before and behind an array; as in the .cpp
+ALIGNMENT = 256  # of an array on a GPU
+FILL = 0xFF  # of the guards: NaN in every format of real numbers
+MOST_THREADS = 1024  # of a block
+DIMENSIONS = 3
+KERNEL = re.compile(
+    r"__global__\s+(?:static\s+)?void\s+(?:__launch_bounds__\s*\([^()]*\)\s*)?(\w+)\s*\(([^()]*)\)\s*\{"
+)
+BOUNDED = re.compile(r"__launch_bounds__\s*\([^()]*\)\s*(?=void)")
+DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\s*\([^()]*\)\s*)?([\w\s]+?)\s+(\w+)\s*\[\s*\]\s*;")
+POINTER, CONST_POINTER, OTHER, REAL = 1000, 2000, 9000, 100  # as fieldlab_kind in the .h
+
+
+class NoCompiler(RuntimeError):
+    """There is no C++ compiler on this machine."""
+
+
+class KernelRefused(RuntimeError):
+    """A kernel's source, or what it was called with, is wrong; the text says what."""
+
+
+@cache
+def compiler() -> str:
+    """The C++ compiler; NoCompiler if there is none."""
+    for name in (os.environ.get("CXX", ""), *COMPILERS):
+        if name and shutil.which(name):
+            return name
+    raise NoCompiler("there is no C++ compiler (g++ or clang++)")
+
+
+class CudaOnCpu:
+    """The kernels of one source, as a cupy.RawModule has them. name: of the source, for messages."""
+
+    def __init__(self, source: str, name: str, defines: Sequence[str] = ()) -> None:
+        self._name, self._kernels = name, kernels_of(source)
+        if not self._kernels:
+            raise KernelRefused(f'{name} has no kernel: a function that begins with extern "C" __global__ void')
+        self._library = ctypes.CDLL(str(_compiled(source, name, tuple(self._kernels), tuple(defines))))
+
+    def get_function(self, kernel: str) -> KernelOnCpu:
+        """The kernel of that name; KernelRefused names those there are."""
+        if kernel not in self._kernels:
+            raise KernelRefused(f"{self._name} has no kernel {kernel!r}; it has {', '.join(self._kernels)}")
+        return KernelOnCpu(self._library, kernel, self._kernels[kernel])
+
+
+@cache
+def module_of(source: str, name: str, defines: tuple[str, ...] = ()) -> CudaOnCpu:
+    """The kernels of a source, compiled once a process."""
+    return CudaOnCpu(source, name, defines)
+
+
+def kernels_of(source: str) -> dict[str, tuple[str, ...]]:
+    """The kernels of a source: the names of their parameters, by name."""
+    plain = BOUNDED.sub("", re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.DOTALL))
+    return {
+        name: tuple(re.split(r"[\s*&]+", one.strip())[-1] for one in parameters.split(",") if one.strip())
+        for name, parameters in KERNEL.findall(plain)
+    }
+
+
+def _compiled(source: str, name: str, kernels: tuple[str, ...], defines: tuple[str, ...]) -> Path:
+    """The shared library; KernelRefused with what the compiler says first."""
+    text = DYNAMIC.sub(r"\1* const \2 = (\1*)(void*)fieldlab_dynamic_shared;", source)
+    callable_ = "\n".join(f"FIELDLAB_KERNEL({kernel})" for kernel in kernels)
+    program = f'#include "{HEADER}"\n#line 1 "{name}"\n{text}\n#line 1 "launchers"\n{callable_}\n'
+    place = scratch.folder("kernel")
+    built, library = place / "kernel.o", place / "kernel.so"
+    options = [*OPTIONS, *(f"-D{define}" for define in defines), "-fsanitize=thread", "-x", "c++", "-c", "-"]
+    _run([compiler(), *options, "-o", str(built)], program)
+    _run([compiler(), "-shared", "-Wl,-Bsymbolic", str(built), str(_runtime()), "-o", str(library)])
+    return library
+
+
+@cache
+def _runtime() -> Path:
+    """What runs the kernels, compiled once for this compiler and kept beside Numba's kernels."""
+    said = subprocess.run([compiler(), "--version"], capture_output=True, text=True, check=False).stdout
+    digest = hashlib.sha256((RUNTIME.read_text(encoding="utf-8") + said).encode()).hexdigest()[:16]
+    try:
+        kept = folder() / f"fieldlab-cuda-on-cpu-{digest}.o"
+        if not kept.exists():
+            _compile_runtime(kept)
+    except OSError:  # nothing can be kept there
+        kept = scratch.folder("runtime") / "runtime.o"
+        _compile_runtime(kept)
+    return kept
+
+
+def _compile_runtime(kept: Path) -> None:
+    with whole_file(kept) as made:
+        _run([compiler(), "-std=c++17", "-O2", "-fPIC", "-c", str(RUNTIME), "-o", str(made)])
+
+
+def _run(command: list[str], text: str = "") -> None:
+    environment = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        lines = done.stderr.splitlines()
+        first = next((line for line in lines if "error" in line), lines[0] if lines else f"exit code {done.returncode}")
+        raise KernelRefused(f"the compiler says: {first.strip()[:300]}")
+
+
+# -- a launch
+
+
+class Sizes(ctypes.Structure):
+    """FieldlabLaunch of the .h."""
+
+    _fields_ = (("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3))
+
+
+class RawAccess(ctypes.Structure):
+    """Access of the .cpp."""
+
+    _fields_ = (
+        ("argument", ctypes.c_int), ("write", ctypes.c_int), ("atomic", ctypes.c_int), ("element", ctypes.c_int64),
+        ("block", ctypes.c_uint * 3), ("thread", ctypes.c_uint * 3),
+    )  # fmt: skip
+
+
+COUNTS = ("reads", "writes", "atomics", "shared", "barriers", "sectors", "accesses")
+
+
+class Told(ctypes.Structure):
+    """Told of the .cpp."""
+
+    _fields_ = (
+        ("outside", ctypes.c_int), ("race", ctypes.c_int), ("stuck", ctypes.c_int),
+        ("first", RawAccess), ("second", RawAccess), *((name, ctypes.c_int64) for name in COUNTS),
+    )  # fmt: skip
+
+
+@dataclass
+class _Arena:
+    """Copies of arrays, each between guards. Arrays that share memory share it in the copy, too."""
+
+    roots: dict[int, NDArray[Any]] = field(default_factory=dict)
+    copies: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
+
+    def place(self, array: NDArray[Any]) -> int:
+        """The address that stands for the array's."""
+        root = array
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        begin = root.ctypes.data
+        if begin not in self.roots:
+            if not root.flags.c_contiguous:
+                raise KernelRefused("an array whose memory has gaps was passed to a kernel: make it contiguous")
+            size = max(root.nbytes, 1)
+            room = np.full(size + 2 * GUARD + 2 * ALIGNMENT, FILL, np.uint8)
+            start = -(-(room.ctypes.data + GUARD) // ALIGNMENT) * ALIGNMENT - room.ctypes.data
+            self.roots[begin], self.copies[begin] = root, room[start : start + size]
+            self.copies[begin][: root.nbytes] = _bytes(root)
+        return int(self.copies[begin].ctypes.data + array.ctypes.data - begin)
+
+    def bring_back(self) -> None:
+        """Copy what the kernel has left to the arrays."""
+        for begin, root in self.roots.items():
+            if root.flags.writeable:
+                _bytes(root)[:] = self.copies[begin][: root.nbytes]
+
+
+def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return array.reshape(-1).view(np.ndarray).view(np.uint8)
+
+
+class KernelOnCpu:
+    """A kernel to be called as those of CuPy: (grid, block, arguments, shared_mem=bytes).
+
+    What is noticed goes to the Watch of this process (watch.py), which says the order of blocks and threads, too.
+    """
+
+    def __init__(self, library: ctypes.CDLL, name: str, parameters: tuple[str, ...]) -> None:
+        self._library, self._name, self._parameters = library, name, parameters
+        kinds = (ctypes.c_int * (len(parameters) + 1))()
+        library[f"fieldlab_kinds_{name}"](kinds)
+        self._kinds = tuple(kinds[: len(parameters)])
+
+    def __call__(
+        self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], *, shared_mem: int = 0,
+        stream: Any = None,  # noqa: ARG002 - everything happens at once
+    ) -> None:  # fmt: skip
+        """Launch it; everything has happened when this returns. KernelRefused if the arguments do not fit it."""
+        self._check(grid, block, args)
+        arena = _Arena()
+        held = [self._held(arena, number, value) for number, value in enumerate(args)]
+        places = (ctypes.c_void_p * max(1, len(held)))(*(value.ctypes.data for value in held))
+        watch = Watch.current()
+        library = self._library
+        library.fieldlab_prepare(int(watch.order), ctypes.c_uint(watch.next_seed()), int(shared_mem))
+        numbers: dict[int, tuple[str, NDArray[Any]]] = {}
+        for begin, root in arena.roots.items():
+            numbers[len(numbers)] = (
+                next(
+                    (self._parameters[i] for i, v in enumerate(args) if isinstance(v, np.ndarray) and _root(v) is root),
+                    "",
+                ),
+                root,
+            )
+            copy = arena.copies[begin]
+            library.fieldlab_array(
+                ctypes.c_void_p(copy.ctypes.data), ctypes.c_int64(root.nbytes), int(root.dtype.itemsize)
+            )
+        sizes = Sizes(
+            (ctypes.c_uint * 3)(*(*grid, 1, 1)[:DIMENSIONS]), (ctypes.c_uint * 3)(*(*block, 1, 1)[:DIMENSIONS])
+        )
+        library[f"fieldlab_launch_{self._name}"](ctypes.byref(sizes), places)
+        arena.bring_back()
+        watch.heard(self._launch(Told.in_dll(library, "fieldlab_told"), numbers))
+
+    def _check(self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...]) -> None:
+        if len(args) != len(self._parameters):
+            raise KernelRefused(f"{self._name} has {len(self._parameters)} parameters and was given {len(args)}")
+        for what, sizes in (("grid", grid), ("block", block)):
+            if not 1 <= len(sizes) <= DIMENSIONS or any(int(size) < 1 for size in sizes):
+                raise KernelRefused(f"{what} of {self._name} must be one to three numbers from 1 on, not {sizes}")
+        if int(np.prod(block)) > MOST_THREADS:
+            raise KernelRefused(f"a block of {self._name} may have {MOST_THREADS} threads, not {int(np.prod(block))}")
+
+    def _held(self, arena: _Arena, number: int, value: Any) -> NDArray[Any]:
+        """The bytes of an argument as CuPy passes them. Raises KernelRefused if the parameter is of another kind."""
+        kind, name = self._kinds[number], f"argument {number + 1} ({self._parameters[number]}) of {self._name}"
+        if isinstance(value, np.ndarray) and value.ndim + value.size > 0 and not isinstance(value, np.generic):
+            if not POINTER <= kind < OTHER:
+                raise KernelRefused(f"{name} is a number, and was given an array")
+            item = kind % POINTER
+            if item and (item % REAL != value.dtype.itemsize or (item > REAL) != (value.dtype.kind == "f")):
+                wanted = f"{8 * (item % REAL)}-bit {'real' if item > REAL else 'whole'} numbers"
+                if value.dtype.itemsize <= 8 and item % REAL <= 8 and value.dtype.kind in "fiub":
+                    raise KernelRefused(f"{name} points to {wanted}, and was given {value.dtype} values")
+            return np.array(arena.place(value), np.uintp)
+        if POINTER <= kind < OTHER:
+            raise KernelRefused(f"{name} is a pointer, and was given {value!r}")
+        held = np.asarray(value)  # as CuPy: Python's own numbers have 8 bytes
+        real = held.dtype.kind == "f"
+        if kind < OTHER and (real != (kind > REAL) or (real and held.dtype.itemsize != kind - REAL)):
+            wanted = {REAL + 4: "float", REAL + 8: "double"}.get(kind, f"whole number of {kind} bytes")
+            raise KernelRefused(f"{name} is a {wanted}, and was given {value!r}: pass a number of that type")
+        padded = np.zeros(max(8, held.nbytes), np.uint8)
+        padded[: held.nbytes] = np.atleast_1d(held).view(np.uint8)
+        return padded
+
+    def _launch(self, told: Told, arrays: dict[int, tuple[str, NDArray[Any]]]) -> Launch:
+        def access(raw: RawAccess) -> Access:
+            """What one thread did, in words that a reader of the source knows."""
+            name, size = "shared memory" if raw.argument == -1 else "", 0
+            if raw.argument >= 0:
+                name, size = arrays[raw.argument][0], arrays[raw.argument][1].size
+            verb = "atomic" if raw.atomic else "write" if raw.write else "read"
+            return Access(name, size, int(raw.element), verb, tuple(raw.block), tuple(raw.thread))
+
+        counts = {name: int(getattr(told, name)) for name in COUNTS}
+        return Launch(
+            self._name,
+            outside=access(told.first) if told.outside else None,
+            race=(access(told.first), access(told.second)) if told.race and not told.outside else None,
+            stuck=access(told.first) if told.stuck and not told.race and not told.outside else None,
+            **counts,
+        )
+
+
+def _root(array: NDArray[Any]) -> NDArray[Any]:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+

@@ -1,0 +1,337 @@
+"""What a file of one's own declares: a workload, and the ways to compute it.
+
+    @workload(sizes=(100, 10_000_000), dtypes=("float32",))
+    def inputs(n, dtype, rng):
+        return (rng.random(n, dtype=dtype),)
+
+    @way("cpu_numpy", reference=True)
+    def blur(x): ...
+
+A way takes the inputs and returns the results, or takes the results' arrays behind the inputs and fills them, or takes
+the inputs and changes them. Its name begins with what it is written with, as the files of the crossover lab do:
+cpu_numba, gpu_cupy_shared. `load` runs a file, which nothing but the user's own command line does.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.backends import Backend
+from compute.cuda_source import compile_cuda, source_text
+from compute.labs.crossover.ecosystems import ECOSYSTEMS, ecosystem_of
+from compute.labs.crossover.workload import DTYPES, Way, Work, Workload
+from compute.own import gpu_stand_in
+from compute.own.comparing import Comparison
+from compute.own.cuda_on_cpu import module_of
+
+TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # of the largest result; sums of 1e7 float32 numbers are off by 1e-5
+LARGEST, LARGEST_N = 2**22, 10**9  # bytes of a file; n
+F = TypeVar("F", bound=Callable[..., Any])
+Count = Callable[[int], float]
+
+
+class FileRefused(ValueError):
+    """A file of one's own lacks something, or says something that cannot be; the text says what."""
+
+
+@dataclass(frozen=True)
+class OwnWay(Way):
+    """A function of a file of one's own. call: itself, None where only its name is known; line: of the file."""
+
+    call: Callable[..., Any] | None = field(default=None, compare=False)
+    line: int = 0
+    is_reference: bool = False
+
+    @property
+    def package(self) -> str:  # type: ignore[override]
+        """It lies in no package."""
+        return ""
+
+    @property
+    def parameters(self) -> int:
+        """How many arrays and numbers it takes; 99 for any number."""
+        kinds = inspect.signature(self.function()).parameters.values()
+        if any(one.kind is one.VAR_POSITIONAL for one in kinds):
+            return 99
+        return sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in kinds)
+
+    def function(self) -> Callable[..., Any]:
+        """Return what is timed."""
+        if self.call is None:
+            raise TypeError(f"only the name of {self.name} is known here")
+        return self.call
+
+    def optional(self, name: str) -> Callable[..., Any] | None:  # noqa: ARG002 - a function has no others beside it
+        """None: it does the work of its workload."""
+        return None
+
+    def prepared(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the inputs, and the arrays of the results as far as it takes any."""
+        return arguments[: self.parameters]
+
+    def without_call(self) -> OwnWay:
+        """The same as another process may know it."""
+        return replace(self, call=None)
+
+
+@dataclass
+class OwnFile:
+    """A file of one's own. ways: by name; nan, denormals: whether such numbers among the inputs are asked, too.
+
+    moved, flops: bytes and operations of n at least; bytes are counted from the arrays where it says nothing.
+    """
+
+    path: Path
+    inputs: Callable[..., Any] | None = None
+    sizes: tuple[int, int] = (1, 1)
+    dtypes: tuple[str, ...] = ()
+    tolerance: Mapping[str, float] = field(default_factory=dict)
+    nan: bool = False
+    denormals: bool = True
+    moved: Count | None = None
+    flops: Count | None = None
+    ways: dict[str, OwnWay] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The file's name without its ending."""
+        return self.path.stem
+
+    @property
+    def reference(self) -> OwnWay:
+        """The way that the others are compared with."""
+        return next(way for way in self.ways.values() if way.is_reference)
+
+    def case_inputs(self, n: int, dtype: str, rng: np.random.Generator) -> tuple[Any, ...]:
+        """What the file's own function gives, always a tuple. FileRefused if it holds no array."""
+        assert self.inputs is not None  # noqa: S101 - by `load`
+        given = self.inputs(n, np.dtype(dtype).type, rng)
+        found = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+        if not any(isinstance(value, np.ndarray) for value in found):
+            raise FileRefused(f"the workload returns no NumPy array for n = {n}: {found!r:.80}")
+        return found
+
+    def truth(self, inputs: tuple[Any, ...]) -> tuple[NDArray[Any], ...]:
+        """The right results: those of the reference, of the same type."""
+        arguments = tuple(np.array(v) if isinstance(v, np.ndarray) else v for v in inputs)
+        returned = self.reference.function()(*arguments)
+        if returned is None:
+            return tuple(v for v in arguments if isinstance(v, np.ndarray))
+        return tuple(np.asarray(one) for one in (returned if isinstance(returned, tuple) else (returned,)))
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the reference changes its inputs and returns nothing."""
+        rng = np.random.default_rng(0)
+        arguments = tuple(
+            np.array(v) if isinstance(v, np.ndarray) else v
+            for v in self.case_inputs(self.sizes[0], self.dtypes[0], rng)
+        )
+        return self.reference.function()(*arguments) is None
+
+    def workload(self, comparison: Comparison, seed: int) -> Workload:
+        """The same as the crossover lab's harness takes it."""
+        shapes: dict[tuple[int, str], tuple[tuple[NDArray[Any], ...], float]] = {}
+        in_place = self.in_place
+
+        def known(n: int, dtype: str) -> tuple[tuple[NDArray[Any], ...], float]:
+            """Empty results at n, and the bytes of inputs and results."""
+            if (n, dtype) not in shapes:
+                inputs = self.case_inputs(n, dtype, np.random.default_rng([seed, n]))
+                arrays = [value for value in inputs if isinstance(value, np.ndarray)]
+                results = arrays if in_place else self.truth(inputs)
+                bytes_ = sum(a.nbytes for a in arrays) + sum(a.nbytes for a in results)
+                shapes[n, dtype] = (
+                    (() if in_place else tuple(np.empty(a.shape, a.dtype) for a in results)),
+                    float(bytes_),
+                )
+                if len(shapes) > 1:  # arrays of all n need not be kept
+                    shapes.pop(next(iter(shapes)))
+            return shapes[n, dtype]
+
+        smallest = known(self.sizes[0], self.dtypes[0])[1] / self.sizes[0]
+
+        def work(n: int, dtype: str) -> Work:
+            """As the file says, else in proportion to n."""
+            moved = self.moved(n) if self.moved else known(n, dtype)[1] if (n, dtype) in shapes else smallest * n
+            return Work(moved, self.flops(n) if self.flops else moved, 2 * moved)
+
+        return Workload(
+            f"own.{self.name}", self.name, 0, "", "device", self.sizes, "n",
+            {dtype: self.tolerance.get(dtype, TOLERANCES[dtype]) for dtype in DTYPES},
+            inputs=self.case_inputs, outputs=lambda n, dtype: known(n, dtype)[0], reference=lambda *v: self.truth(v),
+            difference=comparison, work=work,
+        )  # fmt: skip
+
+
+_loading: list[OwnFile] = []
+
+
+def workload(
+    sizes: tuple[int, int], dtypes: Sequence[str] = ("float32",), *,
+    tolerance: float | Mapping[str, float] | None = None, denormals: bool = True,
+    nan: bool = False, moved: Count | None = None, flops: Count | None = None,
+) -> Callable[[F], F]:  # fmt: skip
+    """Declare the inputs: a function (n, dtype, rng) that returns arrays and plain numbers.
+
+    Args:
+        sizes: least and largest n to be measured.
+        dtypes: "float32", "float64" or both.
+        tolerance: the largest difference from the reference that is right, as a part of the largest result.
+        denormals: whether numbers too small for full precision may be asked.
+        nan: whether NaN among the inputs may be asked.
+        moved: bytes that n moves at least (default: those of inputs and results).
+        flops: operations of n; without it nothing is said of arithmetic.
+
+    Raises:
+        FileRefused: names what cannot be.
+
+    """
+    if len(sizes) != 2 or not all(isinstance(n, int) for n in sizes) or not 1 <= sizes[0] < sizes[1] <= LARGEST_N:
+        raise FileRefused(f"sizes must be two whole numbers that rise, from 1 to {LARGEST_N:,}, not {sizes}")
+    if not dtypes or set(dtypes) - set(DTYPES):
+        raise FileRefused(f"dtypes must be of {', '.join(DTYPES)}, not {tuple(dtypes)}")
+    if isinstance(tolerance, Mapping):
+        allowed = tolerance
+    else:
+        allowed = {} if tolerance is None else dict.fromkeys(dtypes, tolerance)
+
+    def declare(function: F) -> F:
+        """Note it."""
+        if _loading:
+            file = _loading[-1]
+            if file.inputs is not None:
+                raise FileRefused("there are two workloads; a file has one")
+            file.inputs, file.sizes, file.dtypes = function, (sizes[0], sizes[1]), tuple(dtypes)
+            file.tolerance = {str(dtype): float(value) for dtype, value in allowed.items()}
+            file.denormals, file.nan, file.moved, file.flops = denormals, nan, moved, flops
+        return function
+
+    return declare
+
+
+def way(name: str, *, reference: bool = False) -> Callable[[F], F]:
+    """Declare a function as a way to compute the workload. name: what it is written with, and what is special.
+
+    reference: the others are compared with it; by default that is cpu_numpy. FileRefused names what cannot be.
+    """
+    backend = ecosystem_of(name)
+    if backend is None:
+        known = ", ".join(one.name for one in ECOSYSTEMS)
+        raise FileRefused(f"the name of a way must begin with one of {known}, not {name!r}")
+
+    def declare(function: F) -> F:
+        """Note it."""
+        if _loading:
+            file = _loading[-1]
+            if name in file.ways:
+                raise FileRefused(f"there are two ways {name!r}; add what is special: {name}_shared")
+            line = inspect.unwrap(function).__code__.co_firstlineno
+            variant = name[len(backend.name) + 1 :]
+            file.ways[name] = OwnWay(file.name, backend, variant, function, line, reference)
+        return function
+
+    return declare
+
+
+@dataclass
+class CudaKernel:
+    """A kernel of a .cu file beside the file of one's own, compiled when it is first called."""
+
+    path: Path
+    name: str
+    defines: Mapping[str, int | str | float]
+    made: Any = None
+
+    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], **more: Any) -> None:
+        """Launch it, as a cupy.RawKernel."""
+        if self.made is None:
+            self.made = self._compiled()
+        self.made(grid, block, args, **more)
+
+    def _compiled(self) -> Any:
+        if gpu_stand_in.installed():
+            defines = tuple(f"{name}={value}" for name, value in self.defines.items())
+            return module_of(source_text(self.path), self.path.name, defines).get_function(self.name)
+        return compile_cuda(self.path, defines=self.defines).get_function(self.name)
+
+
+def cuda_kernel(file: str, name: str, **defines: int | str | float) -> CudaKernel:
+    """The kernel `name` of the CUDA C in `file`, which lies beside the file that says so. defines: its -D options."""
+    base = _loading[-1].path.parent if _loading else Path.cwd()
+    path = base / file
+    if not path.is_file():
+        raise FileRefused(f"there is no {file} beside the file")
+    return CudaKernel(path, name, defines)
+
+
+def backend_of(own: OwnWay, stand_in: Mapping[str, Backend]) -> OwnWay:
+    """The way on the backend that stands for its own, if there is one."""
+    return replace(own, backend=stand_in[own.backend.name]) if own.backend.name in stand_in else own
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of one's own. FileRefused if it cannot be one; a syntax error is told with its line."""
+    if not path.is_file():
+        raise FileRefused(f"there is no file {path}")
+    if path.stat().st_size > LARGEST:
+        raise FileRefused(f"{path.name} has {path.stat().st_size} bytes; {LARGEST} are allowed")
+    try:
+        text = path.read_text(encoding="utf-8")
+        compile(text, str(path), "exec")
+    except UnicodeDecodeError as error:
+        raise FileRefused(f"{path.name} is no text in UTF-8 (byte {error.start})") from error
+    except (SyntaxError, ValueError) as error:
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        said = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise FileRefused(f"{path.name}{line}: syntax error: {said}") from error
+    return text
+
+
+def load(path: Path) -> OwnFile:
+    """Run the file and return what it declares. FileRefused if something is missing; whatever the file raises, else."""
+    path = path.resolve()
+    read_text(path)
+    file = OwnFile(path)
+    spec = spec_from_file_location(f"own_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise FileRefused(f"{path.name} is no Python file: its name must end in .py")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.insert(0, str(path.parent))
+    linecache.checkcache(str(path))
+    _loading.append(file)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        _loading.pop()
+        sys.path.remove(str(path.parent))
+    return _whole(file)
+
+
+def _whole(file: OwnFile) -> OwnFile:
+    """The file with its reference marked; FileRefused if it lacks something."""
+    if file.inputs is None:
+        raise FileRefused(f"{file.path.name} has no workload: a function with @workload(sizes=…)")
+    if not file.ways:
+        raise FileRefused(f"{file.path.name} has no way to compute it: a function with @way(…)")
+    marked = [own for own in file.ways.values() if own.is_reference]
+    if len(marked) > 1:
+        raise FileRefused(f"{file.path.name} has {len(marked)} references; one is compared with")
+    if not marked:
+        if "cpu_numpy" not in file.ways:
+            raise FileRefused(f"{file.path.name} has no reference: mark a way with reference=True")
+        file.ways["cpu_numpy"] = replace(file.ways["cpu_numpy"], is_reference=True)
+    elif marked[0].backend.device != "host":
+        raise FileRefused(f"the reference of {file.path.name} must run on the CPU, not be {marked[0].name}")
+    return file

@@ -1,0 +1,175 @@
+"""What `fieldlab try` found, for the terminal, as JSON, and as one HTML file that needs no network.
+
+Everything that comes from the file (its name, the names of its ways, what it raises) is text here, never markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from math import isfinite, log10
+from typing import Any
+
+from compute.labs.crossover.finding import commas
+from compute.labs.crossover.results import time_in_words
+from compute.machine import machine
+from compute.measure.statistics import Spread
+from compute.own.faults import KINDS
+from compute.own.trial import Report, WayReport
+from compute.own.verdict import in_words
+
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 760, 420, 70, 46, 16, 180  # of the drawing, in its own units
+COLOURS = {"cpu": ("#1f6fb4", "#5aa9e6", "#0b3c5d", "#8ab6d6"), "gpu": ("#c8501e", "#f08a5d", "#7d2a08", "#e6b49a")}
+
+
+def lines(report: Report) -> Iterator[str]:
+    """The report in sentences, for a terminal."""
+    if report.refused:
+        yield f"{_sentence(report.refused)}"
+        return
+    for one in report.ways:
+        yield one.sentence
+        yield from (f"  {note}" for note in dict.fromkeys(one.notes))
+        if one.unmeasured and one.status != "failed" and one.places:
+            yield f"  not measured: {one.unmeasured}"
+    for dtype, said in report.verdict.items():
+        yield ""
+        yield f"{dtype}: {' '.join(said)}"
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The report as plain values; a number that is not known is None."""
+    return {
+        "file": report.path.name, "date": report.date, "machine": machine(), "refused": report.refused,
+        "right": report.right, "sizes": list(report.sizes), "ways": [_way(one) for one in report.ways],
+        "roofs": {
+            key: {"bytes_per_second": _number(roof.bandwidth), "flops_per_second": _number(roof.flops)}
+            for key, roof in report.roofs.items()
+        },
+        "crossovers": {dtype: _crossover(report, dtype) for dtype in report.findings},
+        "verdict": report.verdict,
+    }  # fmt: skip
+
+
+def _way(one: WayReport) -> dict[str, Any]:
+    return {
+        "name": one.way.name, "line": one.way.line, "reference": one.way.is_reference, "status": one.status,
+        "fault": one.kind, "text": one.text, "checked": {place: list(asked) for place, asked in one.places.items()},
+        "notes": one.notes, "unmeasured": one.unmeasured, "first_call": _number(one.first_call),
+        "seconds": {
+            dtype: {str(n): {"median": s.median, "q1": s.q1, "q3": s.q3, "samples": s.n} for n, s in series.items()}
+            for dtype, series in one.series.items()
+        },
+    }  # fmt: skip
+
+
+def _crossover(report: Report, dtype: str) -> dict[str, Any]:
+    finding = report.findings[dtype]
+    found = finding.crossing
+    return {
+        "slow": finding.names[1], "fast": finding.names[0], "sentence": finding.sentence,
+        "n": found.n if found else None, "low": found.low if found else None, "high": found.high if found else None,
+        "always": bool(found and found.always),
+    }  # fmt: skip
+
+
+def _number(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
+# -- one HTML file
+
+STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1c2733}
+table{border-collapse:collapse}td,th{border:1px solid #c5ced6;padding:.25rem .6rem;text-align:right}
+td:first-child,th:first-child{text-align:left}.wrong,.failed{color:#a01818}.missing{color:#5b6770}
+svg text{font:12px system-ui,sans-serif;fill:#1c2733}pre{overflow:auto;background:#f3f5f7;padding:1rem}"""
+Timed = Sequence[tuple[WayReport, Mapping[int, Spread]]]
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def as_html(report: Report, source: str) -> str:
+    """The report with the drawing and the file's text, in one page without scripts or links to anything."""
+    name, parts = escape(report.path.name), []
+    if report.refused:
+        parts.append(f'<p class="failed">{escape(_sentence(report.refused))}</p>')
+    for dtype, said in report.verdict.items():
+        parts.append(f"<h2>{escape(dtype)}</h2><p>{escape(' '.join(said))}</p>")
+        series = [(one, one.series[dtype]) for one in report.ways if one.series.get(dtype)]
+        if series:
+            parts += [_drawing(series), _table(series)]
+    if report.ways:
+        parts.append("<h2>Ways</h2><ul>")
+        for one in report.ways:
+            label = KINDS.get(one.kind, "right" if one.places else "not checked")
+            notes = "".join(f"<br>{escape(text)}" for text in (*one.notes, one.unmeasured) if text)
+            parts.append(f'<li class="{escape(one.status)}"><b>{escape(label)}</b>: {escape(one.sentence)}{notes}</li>')
+        parts.append("</ul>")
+    facts = "; ".join(f"{key}: {value}" for key, value in machine().items() if value)
+    parts.append(f"<h2>Machine</h2><p>{escape(facts)}; {escape(report.date)}</p>")
+    parts.append(f"<h2>{name}</h2><pre>{escape(source)}</pre>")
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        f"<title>{name}</title><style>{STYLE}</style></head>\n<body><h1>{name}</h1>\n"
+        + "\n".join(parts)
+        + "</body></html>\n"
+    )
+
+
+def _table(series: Timed) -> str:
+    sizes = sorted({n for _, one in series for n in one})
+    head = "".join(f"<th>{escape(one.way.name)}</th>" for one, _ in series)
+    rows = "".join(
+        f"<tr><td>{commas(n)}</td>"
+        + "".join(f"<td>{escape(in_words(one[n])) if n in one else ''}</td>" for _, one in series)
+        + "</tr>"
+        for n in sizes
+    )
+    return f"<table><tr><th>n</th>{head}</tr>{rows}</table>"
+
+
+def _drawing(series: Timed) -> str:
+    """Time against n, both logarithmic: medians as lines, quartiles as bars."""
+    every = [(n, spread) for _, one in series for n, spread in one.items()]
+    left, right = log10(min(n for n, _ in every)), log10(max(n for n, _ in every))
+    low, high = log10(min(s.q1 for _, s in every)), log10(max(s.q3 for _, s in every))
+
+    def x(n: float) -> float:
+        """Across."""
+        return LEFT + (log10(n) - left) / max(right - left, 1e-9) * (WIDTH - LEFT - RIGHT)
+
+    def y(seconds: float) -> float:
+        """Down."""
+        return HEIGHT - BOTTOM - (log10(seconds) - low) / max(high - low, 1e-9) * (HEIGHT - BOTTOM - TOP)
+
+    drawn = []
+    for power in range(-10, 4):
+        if low <= power <= high:
+            at = y(10.0**power)
+            drawn.append(f'<path d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}" stroke="#dde3e8"/>')
+            drawn.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{time_in_words(10.0**power)}</text>')
+    for power in range(10):
+        if left <= power <= right:
+            drawn.append(f'<path d="M{x(10**power):.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#dde3e8"/>')
+            drawn.append(
+                f'<text x="{x(10**power):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">1e{power}</text>'
+            )
+    used = {"cpu": 0, "gpu": 0}
+    for one, points in series:
+        colour = COLOURS[one.way.kind][used[one.way.kind] % 4]
+        used[one.way.kind] += 1
+        places = [(x(n), points[n]) for n in sorted(points)]
+        path = " ".join(f"{at:.1f},{y(s.median):.1f}" for at, s in places)
+        drawn.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        drawn += [
+            f'<path d="M{at:.1f} {y(s.q1):.1f}V{y(s.q3):.1f}" stroke="{colour}" stroke-width="4"/>' for at, s in places
+        ]
+        last, spread = places[-1]
+        drawn.append(f'<text x="{last + 8:.1f}" y="{y(spread.median) + 4:.1f}">{escape(one.way.name)}</text>')
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    drawn.append(f'<text x="{middle}" y="{HEIGHT - 8}" text-anchor="middle">n</text>')
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" role="img">{"".join(drawn)}</svg>'

@@ -1,0 +1,298 @@
+"""`fieldlab try` without its command line: compile, compare, look for races, time, and say what follows.
+
+Each way runs in a process of its own (way_process.py). First all are checked, those of a GPU that is not here on
+stand-ins; then those that are right are timed in turn, a round of all n each, by the crossover lab's own harness, so
+that whatever disturbs the machine disturbs all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from math import nan
+from pathlib import Path
+from random import Random
+from statistics import median
+
+from compute.labs.crossover.finding import Finding, TimeCurve, compare, sides
+from compute.labs.crossover.roofline import Roof
+from compute.measure.statistics import Spread
+from compute.own import tasks
+from compute.own.declaring import OwnWay, read_text
+from compute.own.faults import Fault
+from compute.own.verdict import AskedWork, verdict_of
+from compute.own.way_process import WayProcess, free_memory
+
+ON_SIMULATOR, ON_SHIM = "in Numba's simulator", "on the CPU in place of a GPU"
+STAND_INS = {"gpu_numba": ON_SIMULATOR, "gpu_cupy": ON_SHIM}  # where a way of a GPU is checked without one, by backend
+LONGEST_CALL = 0.25  # part of the budget that one call may take at most; larger n are left out
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked. sizes: least and largest n, None for the file's; dtypes: () for the file's; budget: seconds of
+    timing in all; deadline: seconds that a way may be silent; check_seconds: after which no more is asked of a way;
+    per_decade: n to be timed; timed, roofs: whether times are taken, and the roofs measured; memory: bytes a way may
+    take, 0 for most of what is free.
+    """
+
+    path: Path
+    sizes: tuple[int, int] | None = None
+    dtypes: tuple[str, ...] = ()
+    budget: float = 20.0
+    deadline: float = 30.0
+    check_seconds: float = 5.0
+    per_decade: int = 3
+    seed: int = 0
+    timed: bool = True
+    roofs: bool = True
+    memory: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value in (("budget", self.budget), ("deadline", self.deadline)):
+            if not value > 0:
+                raise ValueError(f"{name} must be more than 0 seconds, not {value}")
+        if self.sizes and not 1 <= self.sizes[0] < self.sizes[1]:
+            raise ValueError(f"sizes must rise from at least 1, not {self.sizes[0]} to {self.sizes[1]}")
+
+
+@dataclass
+class WayReport:
+    """What was found of one way. status: "right", "wrong", "failed" or "missing"; kind, text: of the fault, "" if it
+    has none; places: where it was checked, in words, with what was asked; unmeasured: why there are no times.
+    """
+
+    way: OwnWay
+    status: str = "right"
+    kind: str = ""
+    text: str = ""
+    places: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    unmeasured: str = ""
+    series: dict[str, dict[int, Spread]] = field(default_factory=dict)  # by dtype and n
+    launch: dict[str, float] = field(default_factory=dict)  # seconds until a call returns, by dtype
+    first_call: float = nan
+
+    def fail(self, fault: Fault) -> None:
+        """It has no times: why."""
+        wrong = fault.kind in ("differs", "race", "outside", "stuck")
+        self.status = "wrong" if wrong else "missing" if fault.kind == "missing" else "failed"
+        self.kind, self.text = fault.kind, fault.text
+
+    @property
+    def sentence(self) -> str:
+        """What is to be said of it."""
+        if self.text:
+            return f"{self.way.name}: {self.text}."
+        where = "; ".join(f"{place}: {'; '.join(asked)}" for place, asked in self.places.items())
+        if not where:
+            return f"{self.way.name}: not checked: {self.unmeasured}."
+        return f"{self.way.name}: {'the reference' if self.way.is_reference else 'right'} ({where})."
+
+
+@dataclass
+class Report:
+    """What is known of a file. refused: why nothing could be done at all; verdict: sentences by dtype."""
+
+    path: Path
+    date: str
+    ways: list[WayReport] = field(default_factory=list)
+    sizes: tuple[int, int] = (0, 0)
+    refused: str = ""
+    roofs: dict[str, Roof] = field(default_factory=dict)  # by kind of device and dtype
+    findings: dict[str, Finding] = field(default_factory=dict)
+    verdict: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def right(self) -> bool:
+        """Whether nothing is wrong with the file, as far as could be checked."""
+        return not self.refused and all(way.status in ("right", "missing") for way in self.ways)
+
+
+def try_file(options: Options, tell: Tell = lambda _: None) -> Report:
+    """Try the file. tell: hears what is being done. What is wrong with the file is in the report, nothing is raised."""
+    report = Report(options.path, datetime.now(UTC).isoformat(timespec="seconds"))
+    try:
+        read_text(options.path)
+        with ExitStack() as processes:
+            Trial(options, report, processes, tell).run()
+    except Fault as fault:
+        report.refused = fault.text
+    except ValueError as error:  # FileRefused, sizes that do not fit
+        report.refused = str(error)
+    return report
+
+
+class Trial:
+    """One run. Its processes end with `processes`."""
+
+    def __init__(self, options: Options, report: Report, processes: ExitStack, tell: Tell) -> None:
+        self._options, self._report, self._tell, self._processes = options, report, tell, processes
+        self._memory = options.memory or free_memory()
+        self._here: dict[str, WayProcess] = {}  # by way
+        self._stand_ins: dict[str, WayProcess] = {}  # by place; for the next way, too, as long as all are right there
+        self._work: dict[str, dict[int, AskedWork]] = {}  # by dtype and n
+        self._facts = tasks.FileFacts((1, 1), (), (), counts_flops=False)
+
+    def run(self) -> None:
+        """Do all of it. Raises Fault if the file cannot be opened at all."""
+        first = self._process(simulate=False, stand_in=False)
+        self._facts = facts = first.open()
+        self._here[facts.reference.name] = first
+        sizes, dtypes = self._options.sizes or facts.sizes, self._options.dtypes or facts.dtypes
+        if sizes[1] > facts.sizes[1]:
+            raise ValueError(f"sizes must not exceed the file's, {facts.sizes[1]}, not be {sizes[1]}")
+        if other := set(dtypes) - set(facts.dtypes):
+            raise ValueError(f"dtypes must be of the file's, {', '.join(facts.dtypes)}, not {', '.join(sorted(other))}")
+        self._report.sizes = sizes
+        ways = sorted(facts.ways, key=lambda way: not way.is_reference)
+        self._report.ways = [WayReport(way) for way in ways]
+        for one in self._report.ways:
+            self._check(one, dtypes)
+            if one.way.is_reference and one.text:
+                raise Fault(one.kind, f"{one.sentence[:-1]}; without the reference nothing can be compared")
+        if self._options.timed:
+            for dtype in dtypes:
+                self._time(dtype, sizes)
+            self._measure_roofs(dtypes)
+        for dtype in dtypes if self._options.timed else ():
+            curves = [
+                TimeCurve(one.way, one.series[dtype], frozenset(n for n, s in one.series[dtype].items() if s.noisy))
+                for one in self._report.ways if one.series.get(dtype)
+            ]  # fmt: skip
+            finding = compare(*sides(curves)) if len(curves) > 1 else None
+            if finding is not None:
+                self._report.findings[dtype] = finding
+            roofs = {kind: r for kind in ("cpu", "gpu") if (r := self._report.roofs.get(f"{kind} {dtype}"))}
+            self._report.verdict[dtype] = verdict_of(curves, finding, roofs, self._work.get(dtype, {}))
+
+    def _process(self, *, simulate: bool, stand_in: bool) -> WayProcess:
+        made = WayProcess(
+            self._options.path.resolve(), stand_in=stand_in, simulate=simulate,
+            memory=self._memory, deadline=self._options.deadline,
+        )  # fmt: skip
+        self._processes.callback(made.close)
+        return made
+
+    def _check(self, one: WayReport, dtypes: Sequence[str]) -> None:
+        """Check it wherever that can be done; the report says what was found."""
+        backend = one.way.backend
+        try:
+            if backend.device != "host" and backend.name in STAND_INS:
+                self._check_on_stand_in(one, dtypes)
+            if not backend.ready:
+                help_ = f"; {backend.install}" if backend.install else ""
+                one.unmeasured = f"{backend.missing or backend.simulated}{help_}"
+                if not one.places:
+                    one.status = "missing"
+                return
+            if one.way.name not in self._here:
+                self._here[one.way.name] = self._process(simulate=False, stand_in=False)
+                self._here[one.way.name].open()
+            self._tell(f"checking {one.way.name}")
+            self._ask(one, self._here[one.way.name], "here", dtypes, 10**9)
+        except Fault as fault:
+            one.fail(fault)
+
+    def _check_on_stand_in(self, one: WayReport, dtypes: Sequence[str]) -> None:
+        place = STAND_INS[one.way.backend.name]
+        self._tell(f"checking {one.way.name} {place}")
+        try:
+            if place not in self._stand_ins:
+                self._stand_ins[place] = self._process(simulate=place == ON_SIMULATOR, stand_in=True)
+                self._stand_ins[place].open()
+            self._ask(one, self._stand_ins[place], place, dtypes, tasks.MOST_ON_STAND_IN)
+        except Fault as fault:
+            if gone := self._stand_ins.pop(place, None):  # what a wrong way has left there must not meet the next
+                gone.close()
+            if fault.kind != "missing":
+                raise
+            one.notes.append(f"not checked {place}: {fault.text}")
+
+    def _ask(self, one: WayReport, process: WayProcess, place: str, dtypes: Sequence[str], most: int) -> None:
+        asked: list[str] = []
+        for dtype in dtypes:
+            seconds = self._options.check_seconds / len(dtypes)
+            task = partial(tasks.check, one.way.name, dtype, self._options.seed, seconds, most)
+            found: tasks.Checked = process.ask(task)
+            asked += [f"{dtype}, {question}" if len(dtypes) > 1 else question for question in found.asked]
+            one.notes += found.notes
+        one.places[place] = tuple(asked)
+
+    # -- times
+
+    def _time(self, dtype: str, sizes: tuple[int, int]) -> None:
+        """Rounds over the ways that are right, in shuffled order, until each has enough."""
+        timed = [one for one in self._report.ways if one.status == "right" and one.way.name in self._here]
+        share = self._options.budget / max(1, len(timed)) / len(self._options.dtypes or self._facts.dtypes)
+        grid = _grid(sizes, self._options.per_decade)
+        going: list[WayReport] = []
+        for one in timed:
+            longest = LONGEST_CALL * share
+            task = partial(tasks.start_sweep, one.way.name, dtype, grid, share, longest, self._options.seed)
+            with self._fault_told(one):
+                self._here[one.way.name].ask(task)
+                going.append(one)
+        random = Random(self._options.seed)
+        while going:
+            random.shuffle(going)
+            for one in list(going):
+                self._tell(f"timing {one.way.name}, {dtype}")
+                over = True
+                with self._fault_told(one):
+                    points, over = self._here[one.way.name].ask(tasks.next_round)
+                    self._take(one, dtype, points)
+                if over:
+                    going.remove(one)
+
+    @contextmanager
+    def _fault_told(self, one: WayReport) -> Iterator[None]:
+        """What happens to one way while it is timed costs the others nothing, and itself not what it has."""
+        try:
+            yield
+        except Fault as fault:
+            if any(one.series.values()):
+                one.notes.append(f"timing ended early: {fault.text}")
+            else:
+                one.fail(fault)
+
+    def _take(self, one: WayReport, dtype: str, points: Sequence[tasks.PointFacts]) -> None:
+        one.series[dtype] = {point.n: Spread.of(point.seconds) for point in points if point.seconds}
+        for point in points:
+            if point.work is not None:
+                self._work.setdefault(dtype, {})[point.n] = point.work
+        first = next((point for point in points if point.seconds), None)
+        if first is not None:
+            one.launch[dtype], one.first_call = median(first.launch), first.first_call
+        for status in ("disagrees", "failed"):
+            bad = next((point for point in points if point.status == status), None)
+            if bad is not None and status == "disagrees":
+                one.fail(Fault("differs", f"it is wrong at n = {bad.n}: it {bad.reason}"))
+                one.series.clear()
+                return
+            note = f"no times from n = {bad.n} on: {bad.reason}" if bad else ""
+            if note and note not in one.notes:
+                one.notes.append(note)
+
+    def _measure_roofs(self, dtypes: Sequence[str]) -> None:
+        if not self._options.roofs:
+            return
+        for kind in ("cpu", "gpu"):
+            one = next((o for o in self._report.ways if any(o.series.values()) and o.way.kind == kind), None)
+            for dtype in dtypes if one else ():
+                assert one is not None  # noqa: S101 - by the line before
+                self._tell(f"measuring what the {kind.upper()} can do, {dtype}")
+                with self._fault_told(one):
+                    found = self._here[one.way.name].ask(partial(tasks.roof, one.way.name, dtype))
+                    self._report.roofs[f"{kind} {dtype}"] = found
+
+
+def _grid(sizes: tuple[int, int], per_decade: int) -> tuple[int, ...]:
+    """As Workload.grid."""
+    digits = {1: (1,), 2: (1, 3), 3: (1, 2, 5)}[per_decade]
+    rounds = (digit * 10**power for power in range(len(str(sizes[1]))) for digit in digits)
+    return tuple(sorted({*sizes, *(n for n in rounds if sizes[0] <= n <= sizes[1])}))

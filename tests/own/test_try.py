@@ -1,0 +1,165 @@
+"""`fieldlab try` as a whole: what happens to one way costs the others nothing; the report in words, JSON and HTML."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from compute.__main__ import main
+from compute.labs.crossover.ecosystems import ecosystem_of
+from compute.labs.crossover.finding import TimeCurve, compare, sides
+from compute.labs.crossover.roofline import Roof
+from compute.measure.statistics import Spread
+from compute.own.declaring import OwnWay
+from compute.own.faults import KINDS
+from compute.own.report import as_html, as_json, lines
+from compute.own.trial import Options, Report, WayReport, try_file
+from compute.own.verdict import AskedWork, verdict_of
+
+FILES = Path(__file__).parent / "files"
+FAULTY = Options(
+    FILES / "faulty.py", budget=0.1, deadline=5.0, check_seconds=0.5, per_decade=1, roofs=False, memory=2 * 2**30
+)
+
+
+@pytest.fixture(scope="module")
+def report():
+    return try_file(FAULTY)
+
+
+def test_each_fault_is_told_in_one_sentence(report):
+    assert report.refused == ""
+    found = {one.way.name: (one.kind, one.sentence) for one in report.ways}
+    wanted = {
+        "cpu_numpy": ("", "cpu_numpy: the reference (here: n = 1, 2, 3, "),
+        "cpu_numpy_into": ("", "cpu_numpy_into: right (here: n = 1, 2, 3, "),
+        "cpu_numpy_forever": ("hangs", "it did not end within 5 s"),
+        "cpu_numpy_segfault": ("crashed", "SIGSEGV: it read or wrote outside of its arrays"),
+        "cpu_numpy_memory": ("memory", "memory is exhausted (n = 1, line "),
+        "cpu_numpy_exit": ("raises", "it ends the program (n = 1, line "),
+        "cpu_numpy_large": ("differs", "it is wrong at n = 1031: "),
+        "cpu_awkward_absent": ("missing", "no_such_library_for_fieldlab is not installed (n = 1, line "),
+        "gpu_cupy_syntax": ("compile", "it cannot be compiled or launched (n = 1, line "),
+    }
+    assert set(found) == set(wanted)
+    for name, (kind, said) in wanted.items():
+        if name == "cpu_awkward_absent" and "awkward is not installed" in found[name][1]:
+            continue
+        assert found[name][0] == kind, found[name]
+        assert said in found[name][1]
+        assert "\n" not in found[name][1]
+        assert found[name][1].endswith(".")
+
+
+def test_the_rest_is_measured(report):
+    timed = {one.way.name for one in report.ways if one.series.get("float32")}
+    assert timed == {"cpu_numpy", "cpu_numpy_into"}
+    assert set(report.ways[0].series["float32"]) == {10, 100, 1000, 3000}
+    assert report.findings["float32"].n == 3000
+    assert "NumPy" in report.verdict["float32"][0]
+    assert not report.right
+
+
+def test_the_report_is_plain_json(report):
+    found = json.loads(json.dumps(as_json(report), allow_nan=False))
+    assert found["right"] is False
+    assert {one["name"]: one["fault"] for one in found["ways"]}["cpu_numpy_forever"] == "hangs"
+    times = found["ways"][0]["seconds"]["float32"]["3000"]
+    assert 0 < times["q1"] <= times["median"] <= times["q3"]
+    assert found["crossovers"]["float32"]["fast"]
+
+
+def test_the_page_is_whole_offline_and_escapes_everything(report):
+    evil = '</pre><script>alert(1)</script><img src="http://x.example/y" onerror=z>'
+    bad = replace(report.ways[2].way, variant=evil)
+    ways = [WayReport(bad, "wrong", "differs", evil, notes=[evil])]
+    other = Report(Path(f"{evil.replace('/', '_')}.py"), "now", ways)
+    other.verdict["float32"] = [evil]
+    for page in (as_html(other, evil), as_html(replace(other, refused=evil), evil)):
+        tags = set(re.findall(r"<\s*(/?\w+)", page))
+        assert not tags & {"script", "img", "link", "iframe", "object"}
+    page = as_html(report, "x < y")
+    assert page.count("<polyline") == 2
+    assert "x &lt; y" in page
+    assert "://" not in page
+
+
+def test_a_file_that_cannot_be_opened_is_one_sentence(tmp_path, capsys):
+    path = tmp_path / "own.py"
+    path.write_text("def f(:\n")
+    assert main(["try", str(path)]) == 2
+    assert capsys.readouterr().out == "own.py, line 1: syntax error: invalid syntax.\n"
+    assert main(["try", str(tmp_path / "none.py"), "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["refused"].startswith("there is no file")
+    assert main(["try", str(path), "--budget", "0"]) == 2
+    assert "budget must be more than 0 seconds, not 0.0" in capsys.readouterr().err
+    assert main(["try", str(path), "--sizes", "9:3"]) == 2
+    assert "sizes must rise from at least 1, not 9 to 3" in capsys.readouterr().err
+
+
+def test_a_reference_that_fails_ends_it(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(
+        "import numpy as np\nfrom compute.own import way, workload\n"
+        "@workload(sizes=(1, 99))\ndef inputs(n, dtype, rng): return rng.random(n)\n"
+        "@way('cpu_numpy')\ndef plain(x): return x[10]\n"
+    )
+    found = try_file(Options(path, timed=False, check_seconds=0.1))
+    assert found.refused.startswith("cpu_numpy: it raises an error (the reference")
+    assert "line 6 of own.py): IndexError" in found.refused
+    assert next(lines(found)) == f"{found.refused}."
+
+
+# -- words
+
+
+def curve(name, series):
+    way = OwnWay("own", ecosystem_of(name), "", None)
+    return TimeCurve(way, {n: Spread(t, 0.9 * t, 1.1 * t, 9) for n, t in series.items()})
+
+
+CPU = curve("cpu_numpy", {n: 1e-8 * n for n in (100, 1000, 10_000, 100_000)})
+GPU = curve("gpu_cupy", {n: 5e-6 + 1e-10 * n for n in (100, 1000, 10_000, 100_000)})
+
+
+def said(curves, roofs=None, work=None):
+    return " ".join(verdict_of(curves, compare(*sides(curves)), roofs or {}, work or {}))
+
+
+def test_the_verdict_names_the_crossing_with_its_interval_and_the_launch():
+    words = said([CPU, GPU])
+    assert "CuPy is faster than NumPy from n ≈ 510 on (by the quartiles " in words  # 1e-8 n = 5e-6 + 1e-10 n
+    assert "At n = 100,000 it is 67 times as fast (54.5 to 81.5)." in words  # 1e-3 s / 15e-6 s, and 0.9 / 1.1 of it
+    low, high = (float(text.replace(",", "")) for text in re.search(r"quartiles ([\d,]+) to ([\d,]+)", words).groups())
+    assert low < 505 < high
+    assert "Below that the launch is nearly all: 5.01 us at n = 100." not in words  # one n alone says nothing
+    slower = curve("cpu_numpy", {n: 1e-9 * n for n in (100, 1000, 10_000, 100_000)})
+    assert "Below that the launch is nearly all: 5.01 us at n = 100." in said([slower, GPU])
+
+
+def test_a_gpu_that_never_wins_is_said():
+    fast = curve("cpu_numpy", {n: 1e-12 * n for n in (100, 1000, 10_000)})
+    assert said([fast, GPU]).startswith("CuPy is slower than NumPy at every n of both")
+
+
+@pytest.mark.parametrize(
+    ("moved", "flops", "words"),
+    [
+        (0.71 * 15e-6 * 1e12, float("nan"), "71 % of the copy roof: memory-bound"),
+        (0.1 * 15e-6 * 1e12, 0.8 * 15e-6 * 1e13, "10 % of the copy roof and 80 % of the multiply-add roof: bound by"),
+        (0.1 * 15e-6 * 1e12, 0.1 * 15e-6 * 1e13, "far from both"),
+        (0.1 * 15e-6 * 1e12, float("nan"), "counts no operations"),
+        (2.0 * 15e-6 * 1e12, float("nan"), "200 % of the copy roof: in cache: 30 MB fit the L2 of 50 MB"),
+    ],
+)
+def test_what_limits_it_is_said(moved, flops, words):
+    roof = Roof("cuda:0", "float32", 1e12, 1e13, 50e6)
+    assert words in said([CPU, GPU], {"gpu": roof}, {100_000: AskedWork(moved, flops)})
+
+
+def test_every_kind_of_fault_has_words():
+    assert all(KINDS.values())
