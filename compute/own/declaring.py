@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.backends import Backend
+from compute.backends import BACKENDS, Backend
 from compute.cuda_source import compile_cuda, source_text
 from compute.labs.crossover.ecosystems import ECOSYSTEMS, ecosystem_of
 from compute.labs.crossover.workload import DTYPES, Way, Work, Workload
@@ -35,6 +35,7 @@ from compute.own.comparing import Comparison
 from compute.own.cuda_on_cpu import module_of
 
 TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # of the largest result; sums of 1e7 float32 numbers are off by 1e-5
+USUAL = BACKENDS[0].name  # the reference, if no way is marked
 LARGEST, LARGEST_N = 2**22, 10**9  # bytes of a file; n
 F = TypeVar("F", bound=Callable[..., Any])
 Count = Callable[[int], float]
@@ -329,9 +330,9 @@ def _whole(file: OwnFile) -> OwnFile:
     if len(marked) > 1:
         raise FileRefused(f"{file.path.name} has {len(marked)} references; one is compared with")
     if not marked:
-        if "cpu_numpy" not in file.ways:
+        if USUAL not in file.ways:
             raise FileRefused(f"{file.path.name} has no reference: mark a way with reference=True")
-        file.ways["cpu_numpy"] = replace(file.ways["cpu_numpy"], is_reference=True)
+        file.ways[USUAL] = replace(file.ways[USUAL], is_reference=True)
     elif marked[0].backend.device != "host":
         raise FileRefused(f"the reference of {file.path.name} must run on the CPU, not be {marked[0].name}")
     return file
