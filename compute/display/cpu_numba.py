@@ -21,7 +21,7 @@ __all__ += ["reduce", "resolve", "survey", "window"]  # disc, gather, window: Nu
 
 numba_threads.choose_layer()
 
-PARTS = 16  # of a field that is counted, each with bins of its own
+PARTS = 16  # of a field that is surveyed or counted, each with extremes or bins of its own
 NOTHING = np.float32(np.nan)
 HALF, ONE = np.float32(0.5), np.float32(1)  # literals would turn float32 arithmetic into float64
 
@@ -64,13 +64,13 @@ def _sum(row):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})  # vectorises; called for finite rows only
-def _extremes(row):  # type: ignore[no-untyped-def]
-    low = high = row[0]
+@njit(cache=True, nogil=True)
+def _note_extremes(row, lows, highs):  # type: ignore[no-untyped-def]
+    """Extremes of each column, for rows that are finite: unlike those of a row they are found many at a time."""
     for j in range(row.size):
-        low = min(low, row[j])
-        high = max(high, row[j])
-    return low, high
+        here = row[j]
+        lows[j] = min(here, lows[j])
+        highs[j] = max(here, highs[j])
 
 
 @njit(cache=True, nogil=True)
@@ -86,33 +86,57 @@ def _survey_row(row):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _survey_rows(u, first, last, out):  # type: ignore[no-untyped-def]
+def _survey_rows(u, first, last, lows, highs, out):  # type: ignore[no-untyped-def]
+    """out as _survey_row, but what finite rows have as extremes goes into lows and highs."""
     low, high, total, bad = np.inf, -np.inf, 0.0, 0
     for i in range(first, last):
         row_total = _sum(u[i])
         if math.isfinite(row_total):  # then so is every cell of the row
-            row_low, row_high = _extremes(u[i])
-            low, high, total = min(low, row_low), max(high, row_high), total + row_total
+            _note_extremes(u[i], lows, highs)
+            total += row_total
         else:
             row_low, row_high, row_total, row_bad = _survey_row(u[i])
             low, high, total, bad = min(low, row_low), max(high, row_high), total + row_total, bad + row_bad
     out[0], out[1], out[2], out[3] = low, high, total, bad
 
 
+@njit(cache=True, nogil=True)
+def _survey_parts(u, work, parts, first, last):  # type: ignore[no-untyped-def]
+    """Parts number `first` to `last` (exclusive) of `parts`; the first of them has the extremes of all."""
+    lows, highs = np.full_like(u[0], np.inf), np.full_like(u[0], -np.inf)
+    for k in range(first, last):
+        _survey_rows(u, k * u.shape[0] // parts, (k + 1) * u.shape[0] // parts, lows, highs, work[k])
+    for j in range(lows.size if first < last else 0):
+        work[first, 0], work[first, 1] = min(work[first, 0], lows[j]), max(work[first, 1], highs[j])
+
+
 @njit(cache=True, nogil=True, parallel=True)
 def _survey(u, work, parts):  # type: ignore[no-untyped-def]
-    for part in prange(parts):
-        k = np.int64(part)
-        _survey_rows(u, k * u.shape[0] // parts, (k + 1) * u.shape[0] // parts, work[k])
+    for share in prange(PARTS):
+        k = np.int64(share)
+        _survey_parts(u, work, parts, k * parts // PARTS, (k + 1) * parts // PARTS)
 
 
 @njit(cache=True, nogil=True)
 def _add_row(row, total, factor):  # type: ignore[no-untyped-def]
-    """total[j] += sum of block j of the row; the last block may be cut off. Block-wise sums vectorise badly."""
+    """total[j] += sum of block j of the row, cell by cell; the last block may be cut off.
+
+    Block-wise sums vectorise for the small factors alone that the compiler knows; the order of the sum is one for all.
+    """
     whole = row.size // factor
-    for k in range(factor):
+    if factor == 1:
         for j in range(whole):
-            total[j] += row[j * factor + k]
+            total[j] += row[j]
+    elif factor == 2:
+        for j in range(whole):
+            total[j] = (total[j] + row[2 * j]) + row[2 * j + 1]
+    elif factor == 4:
+        for j in range(whole):
+            total[j] = (((total[j] + row[4 * j]) + row[4 * j + 1]) + row[4 * j + 2]) + row[4 * j + 3]
+    else:
+        for k in range(factor):
+            for j in range(whole):
+                total[j] += row[j * factor + k]
     for j in range(whole * factor, row.size):
         total[whole] += row[j]
 

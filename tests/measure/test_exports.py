@@ -52,7 +52,7 @@ def run_pyperf(*arguments):
 def test_every_file_has_the_same_numbers(written, saved):
     lines = list(csv.DictReader(io.StringIO(written["csv"].read_text())))
     benchmarks = pyperf.BenchmarkSuite.load(str(written["pyperf"])).get_benchmarks()
-    assert len(saved["results"]) == len(lines) == len(benchmarks) == 4  # two ways, two dtypes
+    assert len(saved["results"]) == len(lines) == len(benchmarks) == 6  # three ways, two dtypes
     for result, line, benchmark in zip(saved["results"], lines, benchmarks, strict=True):
         values = benchmark.get_values()
         q1, median, q3 = np.quantile(values, (0.25, 0.5, 0.75))
@@ -69,7 +69,7 @@ def test_every_file_has_the_same_numbers(written, saved):
 
 def test_pyperf_s_own_program_reads_and_compares(written, saved, tmp_path):
     told = run_pyperf("stats", written["pyperf"])
-    assert "Number of benchmarks: 4" in told
+    assert "Number of benchmarks: 6" in told
     assert "Number of warmup per run: 1" in told
     ours = json.loads(written["pyperf"].read_text())
     for name, factor in (("fast", 1.0), ("slow", 2.5)):
@@ -214,7 +214,7 @@ def test_an_older_record_is_compared_way_by_way(saved, tmp_path, capsys):
     assert first["ratio"] == pytest.approx(result["median"] / results[0]["median"])
     assert first["low"] == pytest.approx(result["q1"] / results[0]["q3"])
     assert first["now"]["median"] == result["median"]
-    assert len(others) == 3
+    assert len(others) == 5
     assert told["comparison"]["only_then"] == ["24 x 24  float32  zero-flux: cpu_numpy old"]
     assert f"CPU then an older CPU, now {saved['machine']['cpu']}" in told["comparison"]["differences"]
     assert "r then 0.1, now 0.2" in told["comparison"]["differences"]

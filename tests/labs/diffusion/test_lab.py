@@ -125,7 +125,7 @@ def test_a_bad_image_is_refused_in_words(data, words):
         ({"edges": "open"}, "edges"),
         ({"dtype": "int8"}, "dtype"),
         ({"backend": "fortran"}, "backend"),
-        ({"variant": "magic"}, "variant must be empty or one of one-step"),
+        ({"variant": "magic"}, "variant must be empty or one of T-step, one-step for cpu_numba"),
         ({"unknown": 1}, "no parameter 'unknown'; it has"),
         ({"limits_field": (2.0, 1.0)}, "limits_field"),
         ({"limits_laplacian": (0.0, float("inf"))}, "limits_laplacian"),

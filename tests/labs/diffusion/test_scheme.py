@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compute.labs.diffusion import Diffusion, scheme
+from compute.labs.diffusion import Diffusion, cpu_numba, scheme
 from compute.labs.diffusion.cpu_numpy import laplacian, step
 from compute.labs.diffusion.scheme import EDGES
 
@@ -133,19 +133,51 @@ def test_flips_commute_with_stepping(diffusion):
     np.testing.assert_allclose(flipped.field()[::-1, ::-1], plain.field(), rtol=1e-13)
 
 
-@given(shape=st.tuples(st.integers(1, 20), st.integers(1, 20)), edges=st.sampled_from(EDGES), steps=st.integers(1, 6))
+@given(shape=st.tuples(st.integers(1, 20), st.integers(1, 20)), edges=st.sampled_from(EDGES), steps=st.integers(1, 26))
 @settings(max_examples=60, deadline=None)
 def test_numba_equals_numpy_bit_for_bit(shape, edges, steps):
-    from compute.labs.diffusion import cpu_numba
-
     u = np.random.default_rng(12).random(shape).astype(np.float32)
     ours, reference = np.empty_like(u), np.empty_like(u)
-    cpu_numba.step(u.copy(), ours, 0.2, edges, steps)
     step(u.copy(), reference, 0.2, edges, steps)
-    np.testing.assert_array_equal(ours, reference)
+    for kernel in cpu_numba.VARIANTS.values():
+        kernel(u.copy(), ours, 0.2, edges, steps)
+        np.testing.assert_array_equal(ours, reference)
     cpu_numba.laplacian(u, ours, edges)
     laplacian(u, reference, edges)
     np.testing.assert_array_equal(ours, reference)
+
+
+@pytest.mark.parametrize("edges", EDGES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(70, 1100), (33, 513), (150, 64)], ids=str)
+def test_tiles_do_not_show(monkeypatch, shape, dtype, edges):
+    """Where one tile ends and another begins, in rows and in columns, after passes of the most steps."""
+    monkeypatch.setattr(cpu_numba, "TILE_BYTES", 2**16)
+    height, width = cpu_numba.tile_shape(shape, np.dtype(dtype).itemsize, 2)
+    assert height < shape[0] or width < shape[1]
+    u = np.random.default_rng(13).random(shape).astype(dtype)
+    for steps in (cpu_numba.MOST_STEPS, 2 * cpu_numba.MOST_STEPS + 1):
+        ours, reference = np.empty_like(u), np.empty_like(u)
+        cpu_numba.step(u.copy(), ours, 0.2, edges, steps)
+        step(u.copy(), reference, 0.2, edges, steps)
+        np.testing.assert_array_equal(ours, reference)
+
+
+def test_passes_are_odd_in_number_and_no_longer_than_the_apron():
+    for steps in range(1, 200):
+        passes = cpu_numba.passes(steps)
+        assert sum(passes) == steps
+        assert len(passes) % 2 == 1
+        assert 1 <= min(passes) <= max(passes) <= cpu_numba.MOST_STEPS <= cpu_numba.APRON
+
+
+@pytest.mark.parametrize("threads", [1, 2, 16, 192])
+@pytest.mark.parametrize("shape", [*SHAPES, (512, 512), (16384, 16384), (3, 16384), (16384, 3)], ids=str)
+def test_tiles_cover_the_grid_and_fit_their_memory(shape, threads):
+    for itemsize in (4, 8):
+        height, width = cpu_numba.tile_shape(shape, itemsize, threads)
+        assert 1 <= height <= max(cpu_numba.TILE_BYTES // (2 * cpu_numba.TILE_WIDTH * itemsize), cpu_numba.APRON)
+        assert 1 <= width <= cpu_numba.TILE_WIDTH
 
 
 def test_mode_factor_at_the_limit_is_minus_one():
