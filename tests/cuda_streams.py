@@ -19,6 +19,8 @@ import numpy as np
 
 from tests.cuda_on_cpu import DeviceArray, FakeGpu
 
+GPUS = 3
+
 
 class Queue:
     """A stream's works in order: ("do", function), ("mark", event, number) or ("wait", event, number)."""
@@ -88,7 +90,11 @@ class Cuda:
             def __init__(self, disable_timing: bool = False) -> None:
                 self.device_id, self.number, self.reached = cuda.device, 0, 0
 
-            def record(self, stream: Stream) -> None:
+            def synchronize(self) -> None:
+                cuda.finish()
+
+            def record(self, stream: Any = None) -> None:
+                stream = stream or cuda.nulls[cuda.device]
                 assert self.device_id in (stream.device_id, cuda.device), "an event is recorded on another GPU"
                 self.number += 1
                 if cuda.capturing and stream.own in cuda.capturing:
@@ -135,6 +141,7 @@ class Cuda:
         Stream.null = SimpleNamespace()
         self.null = Stream.null
         Stream.null = _Null(self)
+        self.get_elapsed_time = lambda *_: 1.0
         self.runtime = SimpleNamespace(
             memcpyAsync=self.copy,
             memcpyPeerAsync=lambda to, _, of, __, size, stream: self.copy(to, of, size, 0, stream),
@@ -195,8 +202,12 @@ class SlabGpu(FakeGpu):
         super().__init__()
         self.index, self.name, self.kind = number, f"cuda:{number}", "gpu"
 
+    @staticmethod
+    def count() -> int:
+        return GPUS
+
     def allocate(self, shape: Any, dtype: Any) -> Any:
-        array = np.full(shape, np.nan, dtype).view(SlabPart)
+        array = np.full(shape, 7 if np.dtype(dtype).kind == "u" else np.nan, dtype).view(SlabPart)
         array.device = self.cuda.Device(self.index)
         return array
 

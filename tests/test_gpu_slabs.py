@@ -32,7 +32,7 @@ def places():
 
 def opened(place, ghost=0, staged=False):
     """The device of these GPUs; skips where they are too few."""
-    from compute.labs.diffusion.slab_device import SlabDevice
+    from compute.labs.diffusion.gpu_slab_device import SlabDevice
 
     if place == "all":
         if Cuda.count() < 2:

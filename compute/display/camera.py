@@ -78,7 +78,7 @@ class Camera:
         Every pixel is the mean of a square block of whole cells, so the extent may reach past `view` and the edge.
         paint(means, levels, low, high) makes the levels; by default they are even between the limits.
         """
-        x0, y0, x1, y1 = _cells(view, u.shape)
+        x0, y0, x1, y1 = cells_in(view, u.shape)
         factor = fit((y1 - y0, x1 - x0), pixels)
         shape = ceil((y1 - y0) / factor), ceil((x1 - x0) / factor)
         means, levels = self._buffer("means", shape, np.float32), self._buffer("levels", shape, np.uint8)
@@ -111,7 +111,7 @@ class Camera:
         return self._buffers[key]
 
 
-def _cells(view: View | None, shape: tuple[int, int]) -> tuple[int, int, int, int]:
+def cells_in(view: View | None, shape: tuple[int, int]) -> tuple[int, int, int, int]:
     """Whole cells (x0, y0, x1, y1) of the grid that cover the view; at least one, ValueError if outside."""
     ny, nx = shape
     if view is None:

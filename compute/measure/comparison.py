@@ -152,7 +152,7 @@ class Comparison:
     def record_live(self, timing: Timing) -> None:
         """A live frame's timing. It counts where its way cannot be sampled apart, because the grid is too large."""
         live = self._live
-        if live is None or timing.steps < 1 or not self._crowded(live):
+        if live is None or timing.steps < 1 or timing.devices > 1 or not self._crowded(live):
             return
         if (timing.backend, timing.cells) == (live.backend, self.rules.cells(self._values)):
             self._results.put(self._timed_key(live), self._taken(live).with_more([timing], self._clock()))

@@ -60,8 +60,8 @@ class Timing:
 
     launch: host time to enqueue the kernels; compute: device time of the kernels alone; levels: reducing to screen
     size and one byte a pixel; transfer: device to host; delivery: from the server's write to the browser's paint.
-    steps: sub-steps the frame advanced; cells: grid cells updated by one of them; first_call: holds compilation; spans:
-    when the parts ran, as far as somebody listened.
+    steps: sub-steps the frame advanced; cells: grid cells updated by one of them; first_call: holds compilation;
+    devices: how many computed it together; spans: when the parts ran, as far as somebody listened.
     """
 
     backend: str
@@ -74,6 +74,7 @@ class Timing:
     transfer: float = nan
     delivery: float = nan
     first_call: bool = False
+    devices: int = 1
     spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
 
     @property

@@ -17,8 +17,10 @@ from app.notices import Notices
 from app.plots import AMOUNTS, SIGNED
 from app.session import Session
 from app.widgets import FULL, ValueWidgets, icon
+from compute.device_list import devices_name
 from compute.engine import messages
 from compute.export.scene import Style
+from compute.gpu_devices import cuda_count
 from compute.labs.diffusion.scheme import WRONG_VARIANTS
 
 SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192)}
@@ -129,7 +131,19 @@ class DiffusionControls(Controls):
         size = pmui.Select(label="Grid [cells]", options=SIZES, value=self.session.values["ny"], size="small", **FULL)
         size.param.watch(lambda event: self._resize(event.new), "value")
         self.size = size
-        return column(*self.compute.items, size, self.choice("dtype"))
+        return column(*self.compute.items, *self._together(cuda_count()), size, self.choice("dtype"))
+
+    def _together(self, found: int) -> list[Any]:
+        """How many of the GPUs share the grid; nothing where there are not several."""
+        if found < 2:
+            return []
+        counts = sorted({found, *(count for count in (2, 4, 8, 16) if count < found)})
+        options = {"One GPU": ""} | {f"{count} GPUs": devices_name(range(count)) for count in counts}
+        chosen = self.session.values["devices"]
+        if chosen not in options.values():
+            options[chosen] = chosen
+        hint = "For the CUDA C kernels: each GPU holds a slab of rows, and passes its edge rows on."
+        return [self.choice("devices", options, helper_text=hint)]
 
     def _resize(self, cells: int) -> None:
         if self.session.values["ny"] != cells:

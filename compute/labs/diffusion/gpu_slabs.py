@@ -1,8 +1,8 @@
 """Diffusion on several GPUs: the functions of gpu_cupy.py on a SlabArray, bit for bit what one GPU gives.
 
 The kernels are those of one GPU; gpu_slabs.cu only says which rows a launch makes. slabs.py plans who does what,
-slab_streams.py has it done. Launches that are short beside what launching them takes on the host are recorded as CUDA
-graphs and done many at once.
+gpu_slab_streams.py has it done. Launches that are short beside what launching them takes on the host are recorded as
+CUDA graphs and done many at once.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from compute.cuda_source import compile_cuda
 from compute.devices import Array
 from compute.labs.diffusion import gpu_cupy
 from compute.labs.diffusion.gpu_cupy import TALL, TILINGS, WARP, Tiling, launches, multiprocessors, tilings
+from compute.labs.diffusion.gpu_slab_device import SlabArray
 from compute.labs.diffusion.scheme import PERIODIC, edge_code
-from compute.labs.diffusion.slab_device import SlabArray
 from compute.labs.diffusion.slabs import Launch, plan
 
 SOURCE = Path(__file__).with_suffix(".cu")

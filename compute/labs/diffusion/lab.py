@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from math import nan
+from types import ModuleType
 from typing import Any, ClassVar
 from uuid import uuid4
 
@@ -17,10 +19,13 @@ import numpy as np
 import param
 from numpy.typing import NDArray
 
+from compute.backends import Backend
 from compute.builds import watching
+from compute.device_list import device_numbers, devices_name
 from compute.devices import Array
 from compute.display.camera import Camera, Survey
 from compute.frames import Frame
+from compute.gpu_devices import Cuda
 from compute.history import GIVEN, Entry
 from compute.lab import PICTURE_BYTES, Lab, View
 from compute.labs.diffusion import history, initial
@@ -28,9 +33,14 @@ from compute.labs.diffusion.history import EarlierField, FieldHistory, UndoHisto
 from compute.labs.diffusion.initial import LoadedImage
 from compute.labs.diffusion.picture import panels_of, show
 from compute.labs.diffusion.scheme import EDGES, WRONG_VARIANTS, ExactMode
+from compute.labs.diffusion.slabs import FEWEST_GHOSTS, Layout
 from compute.measure.timing import Timing
 from compute.panels import Panel
 
+SLAB_DEVICE, SLAB_KERNELS, SLAB_DISPLAY = (  # loaded where several GPUs share a grid
+    f"compute.labs.diffusion.{name}" for name in ("gpu_slab_device", "gpu_slabs", "gpu_slab_camera")
+)
+TOGETHER = ("gpu_cupy",)  # backends whose kernels can share a grid
 LIMIT = 0.25  # largest stable r of forward Euler in two dimensions
 UNSTABLE_LIMIT = 0.5
 
@@ -58,6 +68,33 @@ class HeatBalance:
         return (total - self.start) / self.scale if self.start is not None and self.scale > 0 else nan
 
 
+def _together(values: Mapping[str, Any]) -> tuple[int, ...]:
+    """The numbers of the GPUs that share the grid; () where one device has all of it."""
+    if not values["devices"]:
+        return ()
+    numbers = device_numbers(values["devices"])
+    if len(numbers) < 2:
+        raise ValueError(f"devices must name at least 2 GPUs, not {values['devices']!r}: device_index chooses one")
+    return numbers if values["backend"] in TOGETHER else ()
+
+
+def _kernels(chosen: Backend, together: tuple[int, ...]) -> ModuleType:
+    """The kernels of a backend for one device, or for several GPUs."""
+    own = chosen.kernels(Diffusion.PACKAGE)
+    return import_module(SLAB_KERNELS) if together else own
+
+
+def require_slabs(numbers: tuple[int, ...], ny: int) -> None:
+    """Raise ValueError unless there are GPUs of these numbers, and enough of the ny rows for each."""
+    found = Cuda.count()
+    if max(numbers) >= found:
+        raise ValueError(f"devices must name GPUs from 0 to {found - 1}, not {devices_name(numbers)!r}")
+    try:
+        Layout(ny, len(numbers), FEWEST_GHOSTS)
+    except ValueError as error:
+        raise ValueError(f"devices {devices_name(numbers)!r} do not fit: {error}") from error
+
+
 class Diffusion(Lab):
     """Forward Euler for u_t = D lap(u) on ny x nx cells of unit size: u' = u + r ((N + S) + (W + E) - 4 u).
 
@@ -72,13 +109,25 @@ class Diffusion(Lab):
     ACTIONS = ("reset", "paint", "checkpoint", "rollback", "load_image", "forget_image", "undo", "redo")
     HISTORY_NAMES: ClassVar[tuple[str, ...]] = (*history.DYNAMIC, "paint", "load_image")
     FIRST: ClassVar[str] = "load_image"
-    STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "variant", "ny", "nx", "dtype")  # they rebuild the state
+    STRUCTURAL: ClassVar[tuple[str, ...]] = (
+        *Lab.STRUCTURAL,
+        "devices",
+        "variant",
+        "ny",
+        "nx",
+        "dtype",
+    )  # they rebuild the state
     INITIAL: ClassVar[tuple[str, ...]] = ("preset", "seed", "mode_p", "mode_q", "text")  # they begin anew
 
     variant = param.String(default="", label="Kernel", doc="Name in the backend's VARIANTS; empty for its default.")
     ny = param.Integer(default=512, bounds=(1, 16384), label="Rows [cells]")
     nx = param.Integer(default=512, bounds=(1, 16384), label="Columns [cells]")
     dtype = param.Selector(default="float32", objects=["float32", "float64"], label="Number type")
+    devices = param.String(
+        default="",
+        label="GPUs together",
+        doc="GPUs that share the grid, as in cuda:0-3 or cuda:0,2, with backend gpu_cupy; empty: device_index alone.",
+    )
     r = param.Number(default=0.2, bounds=(0, LIMIT), label="r = D Δt / Δx²", doc="Diffusion number of one step.")
     unstable = param.Boolean(default=False, label="See it blow up", doc="Allow r beyond the stability limit 0.25.")
     edges = param.Selector(default="zero-flux", objects=list(EDGES), label="Edges")
@@ -129,7 +178,10 @@ class Diffusion(Lab):
             limits = values[name]
             if limits is not None and not (np.isfinite(limits).all() and limits[0] < limits[1]):
                 raise ValueError(f"{name} must be two finite numbers, the lower one first, not {limits}")
-        kernels, variant = self.kernels, values["variant"]
+        together = _together(values)
+        kernels, variant = _kernels(self.chosen, together), values["variant"]
+        if together:
+            require_slabs(together, values["ny"])
         if variant and variant not in kernels.VARIANTS:
             known = ", ".join(kernels.VARIANTS)
             raise ValueError(f"variant must be empty or one of {known} for {values['backend']}, not {variant!r}")
@@ -160,6 +212,24 @@ class Diffusion(Lab):
         allowed = self.unstable if unstable is None else unstable
         self.param["r"].bounds = (0, UNSTABLE_LIMIT if allowed else LIMIT)
 
+    # -- several GPUs
+
+    @property
+    def kernels(self) -> ModuleType:
+        """The lab's kernels in the chosen backend: those for slabs where several GPUs share the grid."""
+        return _kernels(self.chosen, _together(self.values()))
+
+    @property
+    def display(self) -> ModuleType:
+        """The kernels that turn a field into a picture."""
+        return import_module(SLAB_DISPLAY) if _together(self.values()) else super().display
+
+    def _open_device(self) -> None:
+        super()._open_device()
+        numbers = _together(self.values())
+        if numbers:
+            self.device = import_module(SLAB_DEVICE).SlabDevice(numbers)
+
     # -- state
 
     def _allocate(self, old: dict[str, Any]) -> None:
@@ -168,7 +238,8 @@ class Diffusion(Lab):
         shape = (self.ny, self.nx)
         grids = [self.device.allocate(shape, self.dtype) for _ in range(4 if self.variant in WRONG_VARIANTS else 2)]
         self.u, self.spare, *self.truth = grids
-        self.camera = Camera(self.device, self.display)
+        together = bool(_together(self.values()))
+        self.camera = self.display.SlabCamera(self.device) if together else Camera(self.device, self.display)
         if old and old["field"].shape == shape:
             self._resume(old)
         else:
@@ -346,6 +417,7 @@ class Diffusion(Lab):
             self.exact_mode.advance(r, steps)
         cells, first = self.ny * self.nx, self.first_call(self.variant, self.dtype) or builds.count > 0
         timing = Timing(self.backend, self.variant, steps, cells, watch.launch, watch.seconds(), first_call=first)
+        timing = replace(timing, devices=max(1, len(_together(self.values()))))
         self.spent = timing if self.spent is None else self.spent.then(timing)
         return timing
 

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from compute.devices import Array
 from compute.gpu_devices import Cuda
-from compute.labs.diffusion.slab_device import SlabArray, SlabDevice
+from compute.labs.diffusion.gpu_slab_device import COMPARED, SlabArray, SlabDevice, different_cells
 from compute.measure.case import Results, Row
 from compute.measure.run import BenchProgress, silent
 from compute.measure.sampling import interleave, steps_for
@@ -39,7 +39,6 @@ INCLUDED = (
     "A time is that between two CUDA events on the first GPU, before and after the work of all of them; "
     "the exchange of ghost rows is in it. A result is right if all its cells have the bits that one GPU gives."
 )
-COMPARED = 2**26  # compared at a time
 
 
 @dataclass(frozen=True)
@@ -236,30 +235,14 @@ def check(made: Grids, case: ScalingCase, count: int) -> tuple[Sample, float]:
     alone.begin()
     for steps in CHECKED:
         alone.advance(case.edges, steps, ONE)
-    different = sum(_different(alone.u[slab.first : slab.last], made.u.own(number)) for number, slab in _slabs(made.u))
+    different = sum(
+        different_cells(alone.u[slab.first : slab.last], made.u.own(number)) for number, slab in _slabs(made.u)
+    )
     return first, different / (made.u.shape[0] * made.u.shape[1])
 
 
 def _slabs(u: SlabArray) -> Iterator[tuple[int, Any]]:
     yield from enumerate(u.layout.slabs)
-
-
-def _different(truth: Array, got: Array) -> int:
-    """How many cells of two arrays on different GPUs have other bits."""
-    import cupy
-
-    truth.device.synchronize()
-    got.device.synchronize()
-    many = max(1, COMPARED // truth.shape[1])
-    found = 0
-    for first in range(0, len(truth), many):
-        with truth.device:
-            rows = got[first : first + many]
-            here = cupy.empty(rows.shape, rows.dtype)
-            runtime = cupy.cuda.runtime
-            runtime.memcpyPeer(here.data.ptr, truth.device.id, rows.data.ptr, rows.device.id, rows.nbytes)
-            found += int((here != truth[first : first + many]).sum())
-    return found
 
 
 def _variant(count: int) -> str:

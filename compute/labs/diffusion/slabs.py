@@ -19,6 +19,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+FEWEST_GHOSTS = 8  # ghost rows a side: as many as most launches take steps
+
 
 @dataclass(frozen=True)
 class Slab:

@@ -321,3 +321,15 @@ def test_the_page_takes_no_older_value_back_while_a_slider_is_dragged():
     tab.session.latest = old
     tab.controls.tick()
     assert (tab.session.values["mode_p"], tab.lab.mode_p, tab.controls._mode[0].value) == (9, 9, 9)
+
+
+def test_several_gpus_can_share_a_grid_where_they_are():
+    tab = Sided()
+    assert tab.controls._together(1) == []
+    for found, wanted in ((2, ["cuda:0-1"]), (6, ["cuda:0-1", "cuda:0-3", "cuda:0-5"])):
+        (choice,) = tab.controls._together(found)
+        assert list(choice.options.values()) == ["", *wanted]
+        assert choice.value == ""
+    tab.session.values["devices"] = "cuda:2,0"  # as a link may say
+    (choice,) = tab.controls._together(4)
+    assert choice.value == "cuda:2,0"

@@ -11,10 +11,10 @@ from numpy.typing import DTypeLike, NDArray
 from compute.device_list import devices_name
 from compute.devices import Array, Device
 from compute.gpu_devices import Cuda, EventStopwatch
-from compute.labs.diffusion.slab_streams import SlabStreams
-from compute.labs.diffusion.slabs import Layout
+from compute.labs.diffusion.gpu_slab_streams import SlabStreams
+from compute.labs.diffusion.slabs import FEWEST_GHOSTS, Layout
 
-LAUNCH = 8  # steps that most launches take: the fewest ghost rows
+COMPARED = 2**26  # cells compared at a time
 SMALL = 2**22  # cells of a slab below which exchanges are bundled most
 MEDIUM = 2**24  # and from which each launch has one of its own
 
@@ -33,7 +33,8 @@ class SlabArray:
             gpu.allocate((slab.height, nx), dtype) for gpu, slab in zip(device.gpus, layout.slabs, strict=True)
         )
         for gpu, slab, part in zip(device.gpus, layout.slabs, self.parts, strict=True):
-            for rows in (part[: slab.ghost], part[slab.own.stop :]):  # a ghost that is held at zero is 0 times a number
+            # Finite from the start: a ghost cell that is held at zero is 0 times a number.
+            for rows in (part[: slab.ghost], part[slab.own.stop :]):
                 gpu.write(np.zeros(rows.shape, dtype), rows)
         self.wrapped: bool | None = None
         self.graphs: dict[Any, Any] = {}  # what gpu_slabs.py has recorded that begins here
@@ -51,8 +52,8 @@ class SlabArray:
 class SlabDevice(Device):
     """The GPUs of these numbers, in the order of their slabs. A number may be there twice, to try it on one GPU.
 
-    ghost: ghost rows a side, a multiple of LAUNCH; 0 for what suits the size. staged: rows go through the host even
-    where the GPUs see each other's memory.
+    ghost: ghost rows a side, a multiple of FEWEST_GHOSTS; 0 for what suits the size. staged: rows go through the host
+    even where the GPUs see each other's memory.
     """
 
     kind = "gpu"
@@ -146,8 +147,27 @@ class SlabStopwatch(EventStopwatch):
             super().__exit__(*exc)
 
 
+def different_cells(truth: Array, got: Array) -> int:
+    """How many cells of two arrays of one shape, which may lie on different GPUs, have other bits; waits for both."""
+    import cupy
+
+    truth.device.synchronize()
+    got.device.synchronize()
+    many = max(1, COMPARED // truth.shape[1])
+    found = 0
+    for first in range(0, len(truth), many):
+        with truth.device:
+            rows = got[first : first + many]
+            here = cupy.empty(rows.shape, rows.dtype)
+            memcpy = cupy.cuda.runtime.memcpyPeer
+            memcpy(here.data.ptr, truth.device.id, rows.data.ptr, rows.device.id, rows.nbytes)
+            bits = f"u{rows.itemsize}"
+            found += int((here.view(bits) != truth[first : first + many].view(bits)).sum())
+    return found
+
+
 def ghost_rows(ny: int, nx: int, count: int) -> int:
     """Ghost rows a side: more where a launch is short beside an exchange, and at most a third of a slab."""
     rows = ny // count
     launches = 1 if rows * nx >= MEDIUM else 2 if rows * nx >= SMALL else 4
-    return LAUNCH * max(1, min(launches, rows // (3 * LAUNCH)))
+    return FEWEST_GHOSTS * max(1, min(launches, rows // (3 * FEWEST_GHOSTS)))

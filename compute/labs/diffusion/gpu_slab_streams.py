@@ -74,6 +74,16 @@ class SlabStreams:
                 graph.launch(self._most[0])
         self._leave()
 
+    def bring(self, source: int, start: int, target: int, end: int, size: int) -> None:
+        """Copy `size` bytes on default streams, from address `start` on a slab's GPU to address `end` on another's."""
+        with self._gpus[source]:
+            ready = self._mark(source, self._cuda.Stream.null)
+        here, there = self._gpus[source].id, self._gpus[target].id
+        with self._gpus[target]:
+            null = self._cuda.Stream.null
+            null.wait_event(ready)
+            self._cuda.runtime.memcpyPeerAsync(end, there, start, here, size, null.ptr)
+
     # -- before and after
 
     def _enter(self) -> None:

@@ -1,0 +1,118 @@
+"""The lab on several GPUs shows what it shows on one; here both are stand-ins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from compute import backends
+from compute import lab as base
+from compute.display import gpu as raster
+from compute.labs.diffusion import Diffusion, lab
+from compute.labs.diffusion.gpu_slab_camera import _pixel_rows
+from compute.labs.diffusion.scheme import EDGES
+from compute.labs.diffusion.slabs import Layout
+from tests.cuda_streams import SlabGpu
+
+
+@pytest.fixture
+def gpus(machine, monkeypatch):
+    """Three GPUs that pass for the backend gpu_cupy's."""
+    machine(0)
+    fake = [replace(each, needs=(), device_class=SlabGpu) if each.name == "gpu_cupy" else each
+            for each in backends.BACKENDS]  # fmt: skip
+    for module in (backends, base):
+        monkeypatch.setattr(module, "BACKENDS", tuple(fake))
+    monkeypatch.setattr(lab, "Cuda", SlabGpu)
+    raster._kernel.cache_clear()
+    yield
+    raster._kernel.cache_clear()
+
+
+def pair(**values):
+    """The same lab on one GPU and on three."""
+    common = {"backend": "gpu_cupy", "ny": 61, "nx": 44, "preset": "noise"} | values
+    return Diffusion(**common), Diffusion(devices="cuda:0-2", **common)
+
+
+def same(one, three, **look):
+    """Both show the same picture and hold the same field."""
+    first, second = one.frame(**look), three.frame(**look)
+    for name in ("field", "laplacian"):
+        np.testing.assert_array_equal(second.rasters[name].levels, first.rasters[name].levels)
+        assert second.rasters[name].extent == first.rasters[name].extent
+    np.testing.assert_array_equal(second.curves["profile"].y, first.curves["profile"].y)
+    for name, value in first.facts.items():
+        assert second.facts[name] == pytest.approx(value, rel=1e-12, abs=1e-12, nan_ok=True), name
+    np.testing.assert_array_equal(three.field(), one.field())
+
+
+@pytest.mark.parametrize("edges", EDGES)
+def test_pictures_and_fields_are_those_of_one_gpu(gpus, edges):
+    one, three = pair(edges=edges)
+    for each in (one, three):
+        each.advance(21)
+    assert three.device.name == "cuda:0-2"
+    for view, pixels in ((None, (9, 9)), (None, (61, 44)), ((3, 17, 30, 45), (7, 7)), ((0, 20, 44, 21), (50, 50))):
+        same(one, three, view=view, pixels=pixels)
+    for each in (one, three):
+        each.update(section="vertical", edges="periodic")
+        each.act("paint", points=[(5.0, 15.0), (30.0, 44.0)], value=2.0, radius=4.0)
+        each.advance(3)
+    same(one, three, pixels=(13, 13))
+    np.testing.assert_array_equal(three.laplacian(), one.laplacian())
+
+
+def test_a_field_moves_to_several_gpus_and_back(gpus):
+    one, moved = Diffusion(backend="gpu_cupy", ny=48, nx=30), Diffusion(backend="cpu_numpy", ny=48, nx=30)
+    moved.update(backend="gpu_cupy", devices="cuda:0-1")
+    moved.advance(5)
+    moved.update(devices="cuda:2,0")
+    assert moved.device.name == "cuda:2,0"
+    moved.advance(5)
+    moved.update(devices="")
+    for _ in range(2):
+        one.advance(5)
+    np.testing.assert_array_equal(moved.field(), one.field())
+    assert moved.steps == 10
+    assert moved.device.name == "cuda:0"
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"devices": "cuda:0-7"}, r"devices must name GPUs from 0 to 2, not 'cuda:0-7'"),
+        (
+            {"devices": "cuda:0-2", "ny": 23},
+            r"devices 'cuda:0-2' do not fit: ny must be at least 24 on 3 devices, not 23",
+        ),
+        ({"devices": "cuda:1"}, r"devices must name at least 2 GPUs, not 'cuda:1'"),
+        ({"devices": "all"}, r"devices must be a list of GPUs like cuda:0-3 or cuda:0,2, not 'all'"),
+        ({"devices": "cuda:0-1", "variant": "racing"}, r"variant must be empty or one of T-step .*not 'racing'"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_nothing_changes(gpus, values, words):
+    made = Diffusion(backend="gpu_cupy", ny=64, nx=20)
+    before = made.field()
+    with pytest.raises(ValueError, match=words):
+        made.update(**values)
+    assert (made.devices, made.ny, made.variant) == ("", 64, "")
+    np.testing.assert_array_equal(made.field(), before)
+
+
+def test_other_backends_compute_on_one_device():
+    made = Diffusion(backend="cpu_numpy", ny=8, nx=8, devices="cuda:0-3")
+    assert made.advance(2).devices == 1
+    assert made.device.name == "host"
+
+
+@pytest.mark.parametrize(("ny", "count", "y0", "factor"), [(61, 3, 0, 7), (61, 3, 4, 5), (61, 5, 0, 1), (40, 5, 3, 20)])
+def test_every_row_of_pixels_is_made_once_where_it_begins(ny, count, y0, factor):
+    layout, height = Layout(ny, count, 8), -(-(ny - y0) // factor)
+    found = list(_pixel_rows(layout, y0, factor, height))
+    assert [row for _, first, last in found for row in range(first, last)] == list(range(height))
+    for number, first, last in found:
+        assert layout.owner(y0 + first * factor) == number
+        assert min(y0 + last * factor, ny) <= layout.slabs[number].last or last == first + 1
