@@ -20,6 +20,7 @@ def on_server_loaded(server_context: Any) -> None:
         access,
         admission,
         bokeh_messages,
+        frame_channel,
         log_bounds,
         loop_watch,
         message_bounds,
@@ -34,6 +35,7 @@ def on_server_loaded(server_context: Any) -> None:
     access.install()
     admission.install(ready_page())
     message_bounds.install()
+    frame_channel.install()
     log_bounds.install()
     loop_watch.install()
     panel_workarounds.begin_housekeeping()

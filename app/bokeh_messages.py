@@ -13,7 +13,7 @@ from typing import Any
 
 from bokeh.core.serialization import Serializer
 from bokeh.document import Document
-from bokeh.document.events import DocumentChangedEvent, DocumentPatchedEvent, MessageSentEvent, ModelChangedEvent
+from bokeh.document.events import DocumentPatchedEvent, ModelChangedEvent
 from bokeh.model import Model
 from bokeh.models import ColumnDataSource
 from bokeh.protocol.message import Message
@@ -166,37 +166,6 @@ def one_message_a_turn() -> None:
                 writes[-1].add(event, connection)
 
     ServerSession._document_patched = patched  # noqa: SLF001 bokeh has no other place for it
-
-
-class MessageBeside(MessageSentEvent):
-    """A message to the browsers of a document, encoded once and without its models.
-
-    For each patch Bokeh makes a table of all models that the browser has, for references; there are hundreds, and here
-    is none. It waits in line with the patches, and is held with them where they are held.
-    """
-
-    def message(self) -> Message[Any]:
-        """Return it as Bokeh's protocol has it."""
-        serializer = Serializer()
-        made: Message[Any] = patch_doc(patch_doc.create_header(), {}, {"events": serializer.encode([self])})
-        made.add_buffers(*serializer.buffers)
-        return made
-
-    def dispatch(self, receiver: Any) -> None:
-        """See DocumentChangedEvent."""
-        writes = getattr(receiver, "_pending_writes", None)
-        if not isinstance(receiver, ServerSession) or writes is None:
-            super().dispatch(receiver)
-            return
-        DocumentChangedEvent.dispatch(self, receiver)
-        message = self.message()
-        for connection in receiver._subscribed_connections:  # noqa: SLF001 as send_patch_document does
-            writes.append(connection._socket.send_message(message))  # noqa: SLF001 as above
-
-
-def send_beside(document: Document, kind: str, data: Mapping[str, Any]) -> None:
-    """Send `data`, in which there is no model, to what listens for messages of that kind in the browsers."""
-    document.callbacks.trigger_on_change(MessageBeside(document, kind, data))
 
 
 def keep_data(source: ColumnDataSource, columns: Mapping[str, Any]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import isfinite
 from typing import Any
 
@@ -194,9 +195,10 @@ class LabTab:
         if self._passed * CROWD < len(session_limiter().pages):
             return
         self._passed = 0
-        for part in (self.lab_view, self.controls, self.status, self.readout, self.restorer, self.address):
-            part.tick()
-        self._warn()
+        with changed_together(self.session.document):
+            for part in (self.lab_view, self.controls, self.status, self.readout, self.restorer, self.address):
+                part.tick()
+            self._warn()
 
     def _warn(self) -> None:
         """A frame may say that it is not what it seems: said when that begins, not whenever a number in it changes."""
@@ -215,6 +217,23 @@ class LabTab:
         self.readout.on_event(event)
         for listener in self.listeners:
             listener(event)
+
+
+@contextmanager
+def changed_together(document: Document) -> Iterator[None]:
+    """Let what is changed in the block reach the browser as one message.
+
+    A turn's one message (app/bokeh_messages.py) is not enough: unless the document is held, Panel writes what each of
+    its components changes at once, in a message of its own.
+    """
+    if document.callbacks.hold_value:
+        yield
+        return
+    document.hold("combine")
+    try:
+        yield
+    finally:
+        document.unhold()
 
 
 def view_size(window: Size, sidebar: bool = True, readout: bool = True) -> Size:

@@ -32,6 +32,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import param
 from bokeh.document import Document
+from tornado.ioloop import IOLoop
 
 from app.admission import session_limiter
 from app.stream import Delivered, FrameGate, ignore
@@ -155,7 +156,8 @@ class Session(param.Parameterized):
 
     state, playing: see above; busy: something long that the engine does for this lab, in words, or nothing; values:
     every parameter of the lab, at first `values` and the defaults; answered: false from a change until the next frame;
-    steps_per_frame, at first `pace`, is None for as fast as it goes.
+    steps_per_frame, at first `pace`, is None for as fast as it goes. lock_free: whether a frame can be shown without
+    the document's lock.
     Listeners: on_frame(number, frame), on_confirm(number) of a frame that the browser is to confirm again,
     on_delivered(Delivered), on_event(engine event), on_values(values that are other than was asked for).
     """
@@ -187,8 +189,9 @@ class Session(param.Parameterized):
         self.on_delivered: Callable[[Delivered], None] = ignore
         self.on_event: Callable[[Any], None] = ignore
         self.on_values: Callable[[dict[str, Any]], None] = ignore
-        schedule = document.add_next_tick_callback
-        self.gate = FrameGate(self._send, self._permit, schedule, self._confirm, self._painted)
+        self.lock_free: Callable[[], bool] = lambda: False
+        self._loop = IOLoop.current(instance=False)
+        self.gate = FrameGate(self._send, self._permit, self._schedule, self._confirm, self._painted)
         self._first = {n: lab.param[n].default for n in lab.param if n != "name"} | dict(values)
         self._handle: LabHandle | None = None  # of the lab that is shown
         self._key = self._keys = 0  # which lab's events are which: each that is opened has a number
@@ -430,6 +433,13 @@ class Session(param.Parameterized):
         """The limit of the lab that is shown; during a move it stays where it is."""
         if self._handle is not None and not isinstance(self.state, Moving):
             self._handle.frames_through(number)
+
+    def _schedule(self, show: Callable[[], None]) -> None:
+        """Show a frame soon. Any thread. The lock of the document is asked for where a model may change."""
+        if self._loop is not None and isinstance(self.state, Live) and not self.busy and self.lock_free():
+            self._loop.add_callback(show)
+        else:
+            self.document.add_next_tick_callback(show)
 
     def _confirm(self, number: int) -> None:
         self.on_confirm(number)

@@ -31,11 +31,13 @@ from typing import TYPE_CHECKING, Any
 
 from bokeh.core.properties import Float, Int, String
 from bokeh.core.properties import List as ListOf
+from bokeh.document import Document
 from bokeh.model import DataModel
 from bokeh.models import ColumnDataSource, CustomJS
 from bokeh.plotting import figure
 
-from app.bokeh_messages import keep_data, send_beside
+from app import frame_channel
+from app.bokeh_messages import keep_data
 from compute.frames import Frame
 from compute.measure.timing import Span
 
@@ -288,9 +290,9 @@ class FrameSource:
     """The columns `data` of one row; painted(number, client seconds) is called on the document's loop.
 
     rest: seconds after each paint before the next frame may come; the gate takes it for the browser's time, so that it
-    widens no window. transport: the way that frames take, PUBLIC (the source's data, which Bokeh draws) or FAST (a
-    message beside the document's patches; static/frame_source.js paints it). The first frame is always public: with it
-    the browser says what it can do.
+    widens no window. transport: the way that frames take, PUBLIC (the source's data, which Bokeh draws) or FAST (past
+    Bokeh, app/frame_channel.py; static/frame_source.js paints them). The first frame is always public: with it the
+    browser says what it can do.
     """
 
     def __init__(self, data: Mapping[str, Any], name: str) -> None:
@@ -299,12 +301,15 @@ class FrameSource:
         self.rest = 0.0
         self.transport = PUBLIC
         self._figures: list[str] = []
+        self._alone = False
         self._complained = False
         self._answer, self._ticket = Acknowledgement(), Ticket()
         self._answer.on_change("value", self._acknowledged)
         self._answer.on_change("transport", self._told)
         args = {"source": self.source, "answer": self._answer, "ticket": self._ticket, "figures": []}
         self._code = CustomJS(args=args, code=FRAME_SOURCE)
+        self._later: Callable[[Callable[[], None]], object] = ignore
+        frame_channel.listen(self.source.id, self)
         self.source.js_on_change("data", self._code)
         self._ticket.js_on_change("value", self._code)
 
@@ -314,8 +319,16 @@ class FrameSource:
             self._figures = [plot.id for plot in figures]
             self._code.args = {**self._code.args, "figures": self._figures}
 
-    def serve(self, session: Session) -> None:
-        """Let this source confirm the frames of `session`."""
+    @property
+    def document(self) -> Document | None:
+        """The document that the source is in; None while its tab is not shown."""
+        return self.source.document
+
+    def serve(self, session: Session, alone: bool = False) -> None:
+        """Let this source confirm the frames of `session`.
+
+        alone: showing a frame changes nothing but this source, so on the fast way it needs no lock of the document.
+        """
 
         def painted(number: int, seconds: float) -> None:
             """Confirm frame `number`, after the rest."""
@@ -326,7 +339,10 @@ class FrameSource:
                 confirm()
 
         self.painted = painted
+        self._later = session.later
+        self._alone = alone
         session.on_confirm = self.skip
+        session.lock_free = self._lock_free
 
     def write(self, number: int, data: Mapping[str, Any]) -> None:
         """Show `data` as frame `number`, in a single message."""
@@ -334,9 +350,20 @@ class FrameSource:
         document = self.source.document
         if self.transport == FAST and document is not None:
             keep_data(self.source, columns)
-            send_beside(document, f"frame {self.source.id}", {"figures": self._figures, "data": columns})
+            frame_channel.send(document, frame_channel.pack(self.source.id, self._figures, columns))
         else:
             self.source.data = columns
+
+    def confirm(self, number: int, seconds: float) -> None:
+        """See frame_channel.Listener. What is sent next may change models, which needs the document's lock."""
+        if self._lock_free():
+            self.painted(number, seconds)
+        else:
+            self._later(partial(self.painted, number, seconds))
+
+    def _lock_free(self) -> bool:
+        """Whether a frame can be shown without the document's lock."""
+        return self._alone and self.transport == FAST
 
     def skip(self, number: int) -> None:
         """Frame `number` looks like the one before, or was sent before: only its acknowledgement is wanted."""

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from app.export.sections import NAME
-from app.lab_view import parts_of
+from app.lab_view import first_values, parts_of
 from app.load.client import Client
 from app.load.server import Server, Use
+from app.session import Session
 from compute.engine import EnginePool, messages
 from compute.engine.api import LabHandle
 from compute.export.link import packed
@@ -57,10 +58,19 @@ class Load:
 
 
 def address(server: str, lab: str, values: Mapping[str, Any]) -> str:
-    """Return the address of the page that opens `lab` with `values`; the plain one for what it opens by itself."""
+    """Return the address of the page that opens `lab` with `values`; the plain one for what it opens by itself.
+
+    The rest is what a tab begins with: a link without a backend would mean the host.
+    """
     if lab == LABS[0].LAB and all(LABS[0].param[name].default == value for name, value in values.items()):
         return server
-    return f"{server}?{NAME}={packed(Scene(lab, values))}"
+    return f"{server}?{NAME}={packed(Scene(lab, {**_first(lab), **values}))}"
+
+
+def _first(lab: str) -> dict[str, Any]:
+    """The values that a tab begins with."""
+    found = lab_class(lab)
+    return first_values(found, parts_of(found))
 
 
 async def loads(
@@ -140,13 +150,14 @@ async def _press(tab: Client, seconds: float) -> None:
 
 
 def engine_alone(lab: str, values: Mapping[str, Any], tabs: int, seconds: float) -> float:
-    """Return the frames a second in all that `tabs` labs get of the host's engine, where nothing else is to be done.
+    """Return the frames a second in all that `tabs` labs get of one engine, where nothing else is to be done.
 
-    As many steps a frame as a tab begins with.
+    On the backend, and with as many steps a frame, as a tab begins with.
 
     ValueError for values that the lab refuses.
     """
     pace = parts_of(lab_class(lab)).pace
+    values = {"device_index": 0, **_first(lab), **values}
     pool, counts = EnginePool(), [0] * tabs
     refused: list[str] = []
     handles: list[LabHandle] = []
@@ -165,8 +176,8 @@ def engine_alone(lab: str, values: Mapping[str, Any], tabs: int, seconds: float)
         return take
 
     try:
-        engine = pool.get("host")
-        handles.extend(engine.open(lab, dict(values), listener(index), PIXELS) for index in range(tabs))
+        engine = pool.get(Session.engine_for(values))
+        handles.extend(engine.open(lab, values, listener(index), PIXELS) for index in range(tabs))
         for handle in handles:
             handle.pace(pace)
             handle.frames_through(UNDER_WAY)

@@ -1,7 +1,7 @@
 // The browser's half of FrameSource (app/stream.py): it shows a frame and confirms it once it is on the screen.
 //
 // The public way: the server sets the data of `source`, and Bokeh draws the whole plot anew, with axes and colour bar.
-// The fast way: the frame comes as a message of its own. The source gets its data without Bokeh's own listeners (hover,
+// The fast way: the frame comes past Bokeh (app/frame_channel.py, bokeh_patches.js), and its answer goes so. The source gets its data without Bokeh's own listeners (hover,
 // ticks and callbacks read them there), the levels go through a table of the mapper's colours into the glyph's own
 // canvas, and only the inside of the frame is painted: exactly what Bokeh would paint there, in its order.
 // The fast way uses what Bokeh does not promise. So each part of it is looked for before (`missing`), and what is not
@@ -105,7 +105,7 @@ const painters = (plot, source) =>
 function missing(plot, source) {
   const found = plot.renderer_views instanceof Map ? painters(plot, source) : [], primary = plot.canvas_view?.primary;
   const parts = [
-    ...methods(source.document, 'on_message', 'get_model_by_id'),
+    ...methods(source.document, 'get_model_by_id'),
     ...methods(plot, 'repaint', 'invalidate_painters', '_paint_empty', '_paint_outline'),
     ['renderer_views', found.length > 0],
     ['computed_renderer_views', Array.isArray(plot.computed_renderer_views)],
@@ -135,13 +135,27 @@ function settle(answer, why) {
 
 // -- frames
 
-// Takes the frames of the source `id` from the messages of its document. Models and views are looked up by their ids: a
+// Takes the frames of the source `id`. Models and views are looked up by their ids: a
 // tab that is shown again has others.
 class Receiver {
   constructor(document, id, answer, index) {
     Object.assign(this, {document, id, answer, index});
-    Object.assign(this, {views: new Map(), whole: new WeakMap(), waiting: null, failed: false});
-    document.on_message(`frame ${id}`, (message) => this.take(message));
+    Object.assign(this, {views: new Map(), whole: new WeakMap(), waiting: null, failed: false, socket: null});
+  }
+
+  // Whether frames will come.
+  listen() {
+    return fieldlab.listen(this.id, (message, socket) => {
+      this.socket = socket;
+      this.take(message);
+    });
+  }
+
+  // Confirm a frame past Bokeh, as they come; false where none has come so, or the connection was lost.
+  confirm(number, seconds) {
+    if (this.socket?.readyState != WebSocket.OPEN) return false;
+    this.socket.send(`frame ${this.id} ${number} ${Math.min(seconds, 999999).toFixed(6)}`);
+    return true;
   }
 
   plot(id) {
@@ -211,22 +225,28 @@ function begin({source, answer, figures}, index) {
   if (!receivers || receivers.has(source.id)) return;
   const plots = figures.map((id) => index.find_one_by_id(id));
   if (!plots.every((plot) => plot)) return;
-  const why = plots.map((plot) => missing(plot, source)).find((name) => name);
-  receivers.set(source.id, why ? null : new Receiver(document, source.id, answer.id, index));
-  settle(answer, why ? `this release of BokehJS has no ${why}` : '');
+  const absent = plots.map((plot) => missing(plot, source)).find((name) => name);
+  const receiver = absent ? null : new Receiver(document, source.id, answer.id, index);
+  const heard = receiver?.listen();
+  receivers.set(source.id, heard ? receiver : null);
+  settle(answer, absent ? `this release of BokehJS has no ${absent}` : heard ? '' : 'frames cannot be told from its messages');
 }
 
-function confirm(number, answer) {
+function confirm(number, {source, answer}) {
   const began = performance.now();
   requestAnimationFrame(() => {            // the frame is painted in this animation frame
     const {port1, port2} = new MessageChannel();
-    port1.onmessage = () => { answer.value = [number, (performance.now() - began) / 1000]; };
+    port1.onmessage = () => {
+      const seconds = (performance.now() - began) / 1000;
+      const receiver = source.document?.fieldlab_receivers?.get(source.id);
+      if (!receiver?.confirm(number, seconds)) answer.value = [number, seconds];
+    };
     port2.postMessage(0);                  // handled once the browser has painted
   });
 }
 
 export default (args, origin, _, {index}) => {
-  const {source, answer, ticket, figures} = args;
-  confirm(origin === ticket ? ticket.value[0] : source.data.number[0], answer);
+  const {source, ticket, figures} = args;
+  confirm(origin === ticket ? ticket.value[0] : source.data.number[0], args);
   if (figures.length) begin(args, index);
 };

@@ -94,3 +94,20 @@ def test_nothing_is_written_for_a_tab_that_is_hidden(drawn_tab):
     drawn_tab.show(False)  # another lab is shown
     drawn_tab._tick()
     assert len(drawn_tab.ticks) == 6
+
+
+def test_a_refresh_changes_the_document_once(drawn_tab):
+    """What the parts change is held back until all of them are done, also where one of them fails."""
+    document, heard = drawn_tab.session.document, []
+    document.add_root(drawn_tab.lab_view.profile.figure)
+    document.on_change(lambda event: heard.append(document.callbacks.hold_value))
+
+    def change():
+        drawn_tab.lab_view.profile.figure.height += 1
+        assert not heard
+        raise ValueError("half-way")
+
+    drawn_tab.lab_view.tick = change
+    with pytest.raises(ValueError, match="half-way"):
+        drawn_tab._tick()
+    assert heard == [None]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from bokeh.core.serialization import Deserializer, Serialized, Serializer
+from bokeh.core.serialization import Serializer
 from bokeh.document import Document
 from bokeh.document.events import DocumentPatchedEvent
 from bokeh.protocol import Protocol
@@ -21,6 +21,7 @@ from app.plots import RasterPlots
 from app.stream import FAST, PUBLIC, WIDEST, Delivered, FrameGate, ignore, wanted_transport, window_for
 from compute.frames import Frame, Raster
 from compute.measure.timing import Timing
+from tests.app.test_frame_channel import unpacked
 
 
 def frame(number: int) -> Frame:
@@ -336,11 +337,18 @@ def test_unknown_and_repeated_acknowledgements_do_no_harm() -> None:
 
 
 class Wire:
-    """A browser's connection: keeps the messages that are sent to it, in their order."""
+    """A browser's connection: keeps the messages that are sent to it, and the frames past Bokeh."""
 
     def __init__(self) -> None:
-        self.protocol, self._socket = Protocol(), self
+        self.protocol, self._socket, self.ws_connection = Protocol(), self, self
         self.sent: list[Message[Any]] = []
+        self.frames: list[bytes] = []
+
+    def is_closing(self) -> bool:
+        return False
+
+    def _write_frame(self, last: bool, kind: int, data: bytes) -> None:
+        self.frames.append(data)
 
     async def send_message(self, message: Message[Any]) -> None:
         self.sent.append(message)
@@ -356,13 +364,6 @@ class Wire:
             said += [(one, message._buffers) for one in json.loads(message.content_json)["events"]]
         return said
 
-    def columns(self, number: int) -> dict[str, Any]:
-        """The columns of the n-th message, which is a frame beside the patches."""
-        event, buffers = self.events()[number]
-        assert event["kind"] == "MessageSent"
-        data = Deserializer().deserialize(Serialized(event["msg_data"], buffers))["data"]
-        return {name: column[0] for name, column in data.items()}
-
 
 class Tab:
     """A document with pictures of two rasters in it, and two browsers that show it."""
@@ -375,6 +376,7 @@ class Tab:
             self.document.add_root(plot.figure)
         self.frames._answer.transport = told
         self.session = ServerSession("tab", self.document)
+        self.document._session_context = lambda: self  # type: ignore[assignment, return-value]
         self.wires = [Wire(), Wire()]
         for wire in self.wires:
             self.session.subscribe(wire)
@@ -400,24 +402,16 @@ def rasters(number: int) -> dict[str, Raster]:
     return {name: Raster(one, -1.0 * number, 2.0 * number, extent) for name, one in levels.items()}
 
 
-def test_a_frame_is_one_message_beside_the_patches_that_knows_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frame_goes_past_bokeh_encoded_once_and_without_the_documents_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     tab = Tab()
-    tab.document.models.flush_synced()  # the browsers have them all, as of a page that is shown
-    assert len(tab.document.models.synced_references) > 50
-    tables: list[int] = []
-    begin = Serializer.__init__
-
-    def count(self: Serializer, *, references: Collection[Any] = (), **options: Any) -> None:
-        tables.append(len(references))
-        begin(self, references=set(references), **options)
-
-    monkeypatch.setattr(Serializer, "__init__", count)
-    tab.show(7)
-    assert tables == [0]  # encoded once, for both browsers, without a table of the document's models
-    assert tab.wires[0].sent == tab.wires[1].sent
-    (message,) = tab.wires[0].sent
-    assert [len(buffer.to_bytes()) for buffer in message._buffers] == [15, 15]  # the levels, a byte a pixel
-    columns = tab.wires[0].columns(0)
+    monkeypatch.setattr(Serializer, "__init__", None)  # Bokeh encodes nothing
+    tab.pictures.show(7, rasters(7))
+    assert all(not wire.sent for wire in tab.wires)
+    (message,) = tab.wires[0].frames
+    assert tab.wires[1].frames[0] is message
+    head, columns = unpacked(message)
+    assert head["source"] == tab.source.id
+    assert head["figures"] == [plot.figure.id for plot in tab.pictures.plots.values()]
     assert {name: float(columns[name]) for name in ("number", "x", "y", "dw", "dh", "u_low", "v_high")} == {
         "number": 7, "x": 0, "y": 1, "dw": 10, "dh": 6, "u_low": -7, "v_high": 14,
     }  # fmt: skip
@@ -438,37 +432,15 @@ def test_the_source_on_the_server_has_the_newest_frame_whichever_way_it_took() -
 def test_the_first_frame_is_public_and_the_browser_says_how_it_goes_on() -> None:
     tab = Tab("")
     assert tab.frames.transport == PUBLIC
-    kinds = []
+    wire, ways = tab.wires[0], []
     for told in ("", FAST, "public: no paint"):
         if told:
             tab.answer(transport=told)
-        tab.wires[0].sent.clear()
+        wire.sent.clear()
+        wire.frames.clear()
         tab.show(1)
-        kinds += [event["kind"] for event, _ in tab.wires[0].events()]
-    assert kinds == ["ColumnDataChanged", "MessageSent", "ColumnDataChanged"]
-
-
-def test_frames_and_patches_come_in_their_order_even_when_they_are_held() -> None:
-    tab = Tab()
-
-    def act() -> None:
-        tab.pictures.whole((3, 5))
-        tab.pictures.show(1, rasters(1))
-        tab.pictures.probe.data = {"x": [1.0], "y": [2.0]}
-
-    def held() -> None:
-        tab.document.hold("collect")
-        act()
-        assert all(not wire.sent for wire in tab.wires)
-        tab.document.unhold()
-
-    for one in (act, held):
-        tab.locked(lambda: tab.pictures.whole((1, 1)))
-        for wire in tab.wires:
-            wire.sent.clear()
-        tab.locked(one)
-        patches = ["ModelChanged"] * 2  # the ends of both ranges
-        assert [event["kind"] for event, _ in tab.wires[0].events()] == [*patches, "MessageSent", "ColumnDataChanged"]
+        ways.append(([event["kind"] for event, _ in wire.events()], len(wire.frames)))
+    assert ways == [(["ColumnDataChanged"], 0), ([], 1), (["ColumnDataChanged"], 0)]
 
 
 def test_what_is_in_no_document_is_sent_nowhere() -> None:
@@ -499,10 +471,10 @@ def test_a_slow_browser_is_sent_no_more_than_it_confirms(told: str) -> None:
     tab.locked(gate.open)
     for number in range(1, 100):
         tab.locked(partial(gate.offer, frame(number)))
-    assert len(tab.wires[0].sent) == 1
+    wire = tab.wires[0]
+    assert len(wire.sent) + len(wire.frames) == 1
     tab.answer(value=[1.0, 0.2])
-    frames = [event for event, _ in tab.wires[0].events() if event["kind"] == "MessageSent" or event["attr"] == "data"]
-    assert len(frames) == 2
+    assert len([event for event, _ in wire.events() if event.get("attr") == "data"]) + len(wire.frames) == 2
     assert gate.dropped == 97
 
 
@@ -527,3 +499,34 @@ def test_the_environment_chooses_the_way(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("FIELDLAB_TRANSPORT", "pigeon")
     with pytest.raises(ValueError, match="FIELDLAB_TRANSPORT must be public or fast, not 'pigeon'"):
         wanted_transport()
+
+
+class Showing:
+    """A session as far as a source needs it."""
+
+    def __init__(self) -> None:
+        self.confirmed: list[int] = []
+        self.waiting: list[Callable[[], None]] = []
+        self.gate = self
+        self.lock_free: Callable[[], bool] = lambda: False
+
+    def acknowledge(self, number: int, seconds: float) -> None:
+        self.confirmed.append(number)
+
+    def later(self, act: Callable[[], None]) -> None:
+        self.waiting.append(act)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("told", [FAST, "public: no paint"])
+def test_an_answer_past_bokeh_waits_for_the_lock_where_a_frame_may_change_a_model(told: str, alone: bool) -> None:
+    tab, session = Tab(told), Showing()
+    tab.frames.serve(session, alone)  # type: ignore[arg-type]
+    tab.answer(transport=told)
+    free = alone and told == FAST
+    assert session.lock_free() is free
+    tab.frames.confirm(5, 0.1)
+    assert session.confirmed == ([5] if free else [])
+    for act in session.waiting:
+        act()
+    assert session.confirmed == [5]

@@ -59,7 +59,7 @@ class DiffusionView(LabView):
 
     def _connect(self) -> None:
         pictures = self.pictures
-        pictures.frames.serve(self.session)
+        pictures.frames.serve(self.session, alone=True)
         pictures.tapped = self._probe
         pictures.viewed = self._ask_soon
         pictures.section_moved = self._move_section
