@@ -1,4 +1,4 @@
-"""The command line: `fieldlab serve | info | bench | render | sweep | try`, the same as `python -m compute`.
+"""The command line: `fieldlab serve | info | bench | render | sweep | try | learn`, the same as `python -m compute`.
 
 Every command takes `--lab FOLDER`, once or more often: a lab from outside this repository (plugins.py).
 
@@ -128,7 +128,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fieldlab", description="Live GPU computing for lectures.", parents=[_lab_option()], allow_abbrev=False
     )
-    commands = parser.add_subparsers(required=True, metavar="serve | info | bench | render | sweep | try")
+    commands = parser.add_subparsers(required=True, metavar="serve | info | bench | render | sweep | try | learn")
     serve = commands.add_parser("serve", help="the page, with the labs of --lab; it compiles at its first start")
     serve.add_argument("--port", type=int, default=5006, help="default 5006")
     serve.add_argument("--address", default="localhost", help="to listen on (default localhost)")
@@ -148,6 +148,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     export_commands.add_render(commands)
     export_commands.add_sweep(commands)
     own_commands.add_try(commands)
+    own_commands.add_learn(commands)
     for command in commands.choices.values():
         _add_lab(command)
     return parser

@@ -1,8 +1,12 @@
-"""The command `fieldlab try FILE`. Exit codes: 0 right; 1 a way is wrong or failed; 2 the file cannot be tried."""
+"""The commands `fieldlab try FILE` and `fieldlab learn`.
+
+Exit codes: 0 right; 1 a way or an answer is wrong or failed; 2 the file cannot be tried.
+"""
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import sys
 import time
@@ -11,14 +15,18 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from compute.files import whole
 from compute.labs.crossover.workload import DTYPES
+from compute.own import learning
+from compute.own.exercises import EXERCISES
 from compute.own.report import as_html, as_json, lines
 from compute.own.trial import Options, Report, try_file
 
 WRONG, BAD_INPUT = 1, 2
+RESULTS = "fieldlab-learn.json"
 LOOK = 0.5  # s between two looks at a watched file
 WATCHED = ("*.py", "*.cu", "*.cuh", "*.h")  # beside the file
 
@@ -77,6 +85,88 @@ def _once(options: Options, chosen: argparse.Namespace) -> int:
     if report.refused:
         return BAD_INPUT
     return 0 if report.right else WRONG
+
+
+# -- exercises
+
+
+def add_learn(commands: Any) -> None:
+    """Add `learn` to the commands."""
+    parser = commands.add_parser("learn", help="ten exercises from array + 1 to streams; no GPU is needed")
+    parser.set_defaults(run=_list)
+    what = parser.add_subparsers(metavar="start | check | report")
+    start = what.add_parser("start", help="write the files with their gaps into a folder")
+    start.add_argument("folder", type=Path, nargs="?", default=Path(), help="default: here")
+    start.set_defaults(run=_start)
+    check = what.add_parser("check", help="is the answer in FILE right? FILE is run")
+    check.add_argument("file", type=Path, help="its name says which exercise it is: tile.py")
+    check.add_argument("--student", required=True, help="your name, on which the hidden inputs depend")
+    check.add_argument("--result", type=Path, default=Path(RESULTS), help=f"the file of results (default {RESULTS})")
+    check.add_argument("--deadline", type=float, default=30.0, help="seconds after which it is given up (default 30)")
+    check.set_defaults(run=_check)
+    report = what.add_parser("report", help="a table of many students' files of results")
+    report.add_argument("files", type=Path, nargs="+")
+    report.add_argument("--csv", type=Path, metavar="FILE", help="write it as CSV")
+    report.set_defaults(run=_report)
+
+
+def _list(_chosen: argparse.Namespace, _command: str) -> int:
+    for number, one in enumerate(EXERCISES, start=1):
+        _say(f"{number:2}  {one.name:12} {one.title}")
+    _say("fieldlab learn start; then fieldlab learn check add_one.py --student NAME")
+    return 0
+
+
+def _say(text: str) -> None:
+    Console(soft_wrap=True, highlight=False).print(Text(text))
+
+
+def _start(chosen: argparse.Namespace, _command: str) -> int:
+    for one in EXERCISES:
+        path = chosen.folder / f"{one.name}.py"
+        if path.exists():
+            _say(f"{path} is there already and stays as it is")
+            continue
+        with whole(path) as out:
+            out.write(one.text)
+    _say(f"fill the gaps in {', '.join(f'{one.name}.py' for one in EXERCISES)}")
+    return 0
+
+
+def _check(chosen: argparse.Namespace, _command: str) -> int:
+    student = chosen.student.strip()
+    if not 0 < len(student) <= learning.LONGEST_NAME:
+        raise ValueError(f"student must have 1 to {learning.LONGEST_NAME} characters, not {len(student)}")
+    answer = learning.check_answer(chosen.file, chosen.file.stem, student, chosen.deadline)
+    _say(f"{answer.exercise}: {answer.text}.")
+    results = learning.save_answer(chosen.result, student, answer)
+    right = sum(one.passed for one in results.exercises.values())
+    _say(f"{right} of {len(EXERCISES)} are right; {chosen.result.name} says so")
+    return 0 if answer.passed else WRONG
+
+
+def _report(chosen: argparse.Namespace, _command: str) -> int:
+    every, bad = [], 0
+    for path in chosen.files:
+        try:
+            every.append(learning.load_results(path))
+        except learning.ResultsRefused as error:
+            sys.stderr.write(f"fieldlab: {error}\n")
+            bad += 1
+    head, *rows = learning.table(every)
+    shown = Table(*head)
+    for row in rows:
+        shown.add_row(*map(Text, row))
+    Console(soft_wrap=True, highlight=False).print(shown)
+    if chosen.csv:
+        with whole(chosen.csv) as out:
+            csv.writer(out).writerows([head, *([_plain(cell) for cell in row] for row in rows)])
+    return BAD_INPUT if bad else 0
+
+
+def _plain(cell: str) -> str:
+    """A cell that no table program takes for a formula."""
+    return f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
 
 
 def show(report: Report, *, as_json_text: bool) -> None:

@@ -297,4 +297,3 @@ def _root(array: NDArray[Any]) -> NDArray[Any]:
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
-

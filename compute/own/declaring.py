@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +89,8 @@ class OwnWay(Way):
 class OwnFile:
     """A file of one's own. ways: by name; nan, denormals: whether such numbers among the inputs are asked, too.
 
-    moved, flops: bytes and operations of n at least; bytes are counted from the arrays where it says nothing.
+    moved, flops: bytes and operations of n at least; bytes are counted from the arrays where it says nothing. on: where
+    the arrays lie that a way is given: where it computes, or in main memory.
     """
 
     path: Path
@@ -101,6 +102,7 @@ class OwnFile:
     denormals: bool = True
     moved: Count | None = None
     flops: Count | None = None
+    on: Literal["device", "host"] = "device"
     ways: dict[str, OwnWay] = field(default_factory=dict)
 
     @property
@@ -168,7 +170,7 @@ class OwnFile:
             return Work(moved, self.flops(n) if self.flops else moved, 2 * moved)
 
         return Workload(
-            f"own.{self.name}", self.name, 0, "", "device", self.sizes, "n",
+            f"own.{self.name}", self.name, 0, "", self.on, self.sizes, "n",
             {dtype: self.tolerance.get(dtype, TOLERANCES[dtype]) for dtype in DTYPES},
             inputs=self.case_inputs, outputs=lambda n, dtype: known(n, dtype)[0], reference=lambda *v: self.truth(v),
             difference=comparison, work=work,

@@ -43,14 +43,12 @@ class Region:
     name: str
     array: NDArray[Any]
 
-    @property
-    def ends(self) -> tuple[int, int]:
-        """Addresses of its first byte and behind its last."""
+    def __post_init__(self) -> None:
         root = self.array
         while isinstance(root.base, np.ndarray):
             root = root.base
-        begin = root.__array_interface__["data"][0]
-        return begin, begin + root.nbytes
+        begin = int(root.ctypes.data)
+        self.ends = begin, begin + root.nbytes  # addresses of its first byte and behind its last
 
 
 @dataclass
@@ -152,7 +150,8 @@ class WatchedArray:
     """An array as a kernel sees it; takes the place of the simulator's own wrapper."""
 
     def __init__(self, item: Any) -> None:
-        self.__dict__["ary"] = getattr(item, "_ary", item)
+        self.__dict__["ary"] = array = getattr(item, "_ary", item)
+        self.__dict__["address"] = array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else 0
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.__dict__["ary"], name)
@@ -169,7 +168,7 @@ class WatchedArray:
             _running[-1].left(array, index, "read")
         if isinstance(found, np.ndarray):
             return WatchedArray(found)
-        _running[-1].heard(array, _address(array, index), "read", lambda: False)
+        _running[-1].heard(array, _address(self, index), "read", lambda: False)
         return found
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -181,20 +180,21 @@ class WatchedArray:
         value = getattr(value, "ary", value)
         if not isinstance(old, np.ndarray):
             new = array.dtype.type(value) if array.dtype.names is None else value
-            _running[-1].heard(array, _address(array, index), "write", lambda: bool(new != old))
+            _running[-1].heard(array, _address(self, index), "write", lambda: bool(new != old))
         array[index] = value
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
         return getattr(ufunc, method)(*(getattr(a, "ary", a) for a in args), **kwargs)
 
 
-def _address(array: NDArray[Any], index: Any) -> int:
+def _address(watched: WatchedArray, index: Any) -> int:
+    array = watched.ary
     place = index if isinstance(index, tuple) else (index,)
     offset = sum(
         (int(i) % size if size else 0) * stride
         for i, size, stride in zip(place, array.shape, array.strides, strict=False)
     )
-    return int(array.__array_interface__["data"][0]) + offset
+    return int(watched.address) + offset
 
 
 # -- threads
@@ -424,8 +424,20 @@ def _once(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         array.ary[index]
     except IndexError:
         _running[-1].left(array.ary, index, "atomic")
-    _running[-1].heard(array.ary, _address(array.ary, index), "write", lambda: True)
+    _running[-1].heard(array.ary, _address(array, index), "write", lambda: True)
     return array.ary, *rest
+
+
+def _noting_the_stream(configure: Callable[..., Any]) -> Callable[..., Any]:
+    """`kernel[grid, block, stream]`, which notes the stream."""
+
+    def configured(self: Any, configuration: tuple[Any, ...]) -> Any:
+        """As the simulator's own."""
+        if len(configuration) > 2 and configuration[2]:
+            Watch.current().used(configuration[2])
+        return configure(self, configuration)
+
+    return configured
 
 
 def _fence(_self: Any) -> None:
@@ -442,6 +454,7 @@ def install() -> None:
     for name, method in list(vars(kernelapi.FakeCUDAAtomic).items()):
         if not name.startswith("__"):
             setattr(kernelapi.FakeCUDAAtomic, name, _as_atomic(method))
+    kernel.FakeCUDAKernel.__getitem__ = _noting_the_stream(kernel.FakeCUDAKernel.__getitem__)
     for name in VISIBLE:
         setattr(kernelapi.FakeCUDAModule, name, _fence)
     kernelapi.threading = SimpleNamespace(current_thread=lambda: _running[-1].current)

@@ -93,7 +93,7 @@ def open_file(path: Path, stand_in: bool, memory: int, tell: Tell) -> FileFacts:
     """Run the file; everything else comes after it. memory: bytes that this process may take, 0 for any."""
     tell(0.0, f"importing {path.name}")
     _limit(memory)
-    backends = _on_stand_ins() if stand_in else {}
+    backends = on_stand_ins() if stand_in else {}
     if "cupy" not in sys.modules and not find_spec("cupy"):
         gpu_stand_in.install()  # so that the ways of the CPU are measured even if the file imports CuPy at its top
     with _told(path, "importing it"):
@@ -103,7 +103,8 @@ def open_file(path: Path, stand_in: bool, memory: int, tell: Tell) -> FileFacts:
     return FileFacts(file.sizes, file.dtypes, ways, file.flops is not None)
 
 
-def _on_stand_ins() -> dict[str, Backend]:
+def on_stand_ins() -> dict[str, Backend]:
+    """Let this process run a GPU's kernels without one; the backends that stand for others, by name."""
     if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
         from compute.own import gpu_simulator
 
@@ -167,6 +168,7 @@ class Checking:
         self._asked: list[str] = []
         self._notes: list[str] = []
         self._launches: tuple[Launch, ...] = ()
+        self.streams = 0  # of a GPU that the last question used, beside the default one
         with _told(file.path, "the reference"):
             self._workload = file.workload(self._comparison, seed)
 
@@ -231,7 +233,7 @@ class Checking:
                 raise Fault("race", f"{said} ({question.text}): {self._comparison.said}")
             raise Fault("differs", f"it is wrong at {question.text}: {self._comparison.said}")
         if order is Order.given:
-            self._launches = tuple(watch.launches)
+            self._launches, self.streams = tuple(watch.launches), len(watch.streams)
 
     def _difference(self, n: int, doing: str, inputs: Any, truth: Any) -> float:
         with (

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class Order(IntEnum):
@@ -92,12 +92,12 @@ class Launch:
 
 @dataclass
 class Watch:
-    """The launches of what runs in a `with Watch.watching(…)` block, in the order they came."""
+    """The launches of what runs in a `with Watch.watching(…)` block, in the order they came, and the streams used."""
 
     order: Order = Order.given
     seed: int = 0
     launches: list[Launch] = field(default_factory=list)
-    streams: set[int] = field(default_factory=set)
+    streams: list[Any] = field(default_factory=list)
     _now: ClassVar[list[Watch]] = []
 
     @classmethod
@@ -123,6 +123,11 @@ class Watch:
     def heard(self, launch: Launch) -> None:
         """A launch has ended."""
         self.launches.append(launch)
+
+    def used(self, stream: Any) -> None:
+        """A kernel is launched on a stream that is not the default one."""
+        if not any(stream is one for one in self.streams):
+            self.streams.append(stream)
 
     @property
     def fault(self) -> tuple[str, str] | None:

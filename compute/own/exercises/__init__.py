@@ -1,0 +1,193 @@
+"""Ten exercises, from array + 1 to streams: each a file with a gap (`*.py.txt`), hidden inputs, and what is demanded.
+
+A student's answer is compared with NumPy at sizes that depend on the student's name, in three orders of blocks and
+threads, watched (compute/own/watch.py); some exercises ask besides for what the memory is spared. No GPU is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from compute.own.watch import Launch
+
+HERE = Path(__file__).parent
+BINS = 8
+Demand = Callable[[Sequence[Launch], int, int], str]  # (launches, streams, n) -> what is missing, "" if nothing is
+
+
+def _nothing(launches: Sequence[Launch], streams: int, n: int) -> str:  # noqa: ARG001 - as every Demand
+    return ""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One of the ten. inputs: (n, rng) -> arrays; reference: right results, None if it changes the inputs; large: the
+    range of the largest hidden n; demand: what is asked besides the right numbers; on: where `solve` gets its arrays.
+    """
+
+    name: str
+    title: str
+    inputs: Callable[[int, np.random.Generator], tuple[Any, ...]]
+    reference: Callable[..., Any]
+    large: tuple[int, int] = (130, 400)
+    demand: Demand = _nothing
+    on: Literal["device", "host"] = "device"
+
+    @property
+    def text(self) -> str:
+        """The file with its gap."""
+        return (HERE / f"{self.name}.py.txt").read_text(encoding="utf-8")
+
+    def sizes(self, seed: int) -> tuple[int, ...]:
+        """The hidden n: 1, an odd one, one beside a multiple of 32, and a large one that fills no whole blocks."""
+        rng = np.random.default_rng(seed)
+        odd, beside = 2 * int(rng.integers(8, 16)) + 1, 32 * int(rng.integers(1, 4)) + int(rng.choice([-1, 1]))
+        large = int(rng.integers(*self.large))
+        return tuple(sorted({1, odd, min(beside, self.large[1]), large + (large % 16 == 0)}))
+
+
+def seed_of(student: str, exercise: str) -> int:
+    """The same for the same student and exercise, everywhere."""
+    return int.from_bytes(hashlib.sha256(f"{student}\n{exercise}".encode()).digest()[:4])
+
+
+# -- inputs
+
+
+def _numbers(n: int, rng: np.random.Generator) -> tuple[Any, ...]:
+    return (rng.random(n, dtype=np.float32),)
+
+
+def _matrix(n: int, rng: np.random.Generator) -> tuple[Any, ...]:
+    return (rng.random((n, n), dtype=np.float32),)
+
+
+def _equations(n: int, rng: np.random.Generator) -> tuple[Any, ...]:
+    a, c = rng.uniform(0.5, 1, (2, n)).astype(np.float32)
+    return a, (2.1 + rng.random(n)).astype(np.float32), c
+
+
+# -- right results
+
+
+def _plus_one(a: Any) -> None:
+    a += 1
+
+
+def _smoothed(x: Any) -> None:
+    for _ in range(3):
+        x[1:-1] = (x[:-2] + x[1:-1] + x[2:]) / 3
+
+
+def _sum(x: Any) -> Any:
+    return np.array([x.sum(dtype=np.float64)], np.float32)
+
+
+def _counted(x: Any) -> Any:
+    return np.bincount((x * BINS).astype(np.int64), minlength=BINS).astype(np.int32)
+
+
+def _mean_of_five(x: Any) -> Any:
+    p = np.pad(x, 2, mode="edge")
+    return (p[:-4] + p[1:-3] + p[2:-2] + p[3:-1] + p[4:]) / np.float32(5)
+
+
+def _larger_root(a: Any, b: Any, c: Any) -> Any:
+    return (-b + np.sqrt(b * b - 4 * a * c)) / (2 * a)
+
+
+# -- demands
+
+
+def _neighbours(most: float, large: int, power: int) -> Demand:
+    """At most so many pieces of 32 bytes an access of a warp, from n = `large` on; each of n ** power numbers once."""
+
+    def demand(launches: Sequence[Launch], _streams: int, n: int) -> str:
+        """What is missing."""
+        sectors, accesses = sum(one.sectors for one in launches), sum(one.accesses for one in launches)
+        reads, writes = sum(one.reads for one in launches), sum(one.writes for one in launches)
+        if max(reads, writes) > n**power:
+            made = f"{reads} reads and {writes} writes at n = {n}"
+            return f"the numbers are right, but there are {made}; {n**power} of each would do"
+        if n < large or sectors <= most * accesses:
+            return ""
+        return (
+            f"the numbers are right, but an access of a warp touches {sectors / accesses:.1f} pieces of 32 bytes, and "
+            f"{most:g} would do: neighbouring threads must touch neighbouring numbers"
+        )
+
+    return demand
+
+
+def _few_atomics(each: int, block: int) -> Demand:
+    """At most so many atomics on the result a block."""
+
+    def demand(launches: Sequence[Launch], _streams: int, n: int) -> str:
+        """What is missing."""
+        made, most = sum(one.atomics for one in launches), each * -(-n // block)
+        if made <= most:
+            return ""
+        return f"the numbers are right, but there are {made} atomic additions to the result at n = {n}; {most} would do"
+
+    return demand
+
+
+def _few_reads(launches: Sequence[Launch], streams: int, n: int) -> str:  # noqa: ARG001 - as every Demand
+    made, most = sum(one.reads for one in launches), 68 * -(-n // 64)
+    if made <= most:
+        return ""
+    return (
+        f"the numbers are right, but x is read {made} times at n = {n}; {most} reads would do with a tile and its halo"
+    )
+
+
+def _one_kernel(launches: Sequence[Launch], streams: int, n: int) -> str:  # noqa: ARG001 - as every Demand
+    if len(launches) != 1:
+        return f"the numbers are right, but there are {len(launches)} launches; one would do"
+    reads, writes = launches[0].reads, launches[0].writes
+    if reads > 3 * n or writes > n:
+        made = f"{reads} reads and {writes} writes at n = {n}"
+        return f"the numbers are right, but there are {made}; {3 * n} and {n} would do"
+    return ""
+
+
+def _two_streams(launches: Sequence[Launch], streams: int, n: int) -> str:
+    if n < 64:
+        return ""
+    if len(launches) < 4:
+        return f"the numbers are right, but there are {len(launches)} launches; each of the four parts needs one"
+    return (
+        "" if streams > 1 else f"the numbers are right, but {streams or 'no'} stream of the two is used by the kernels"
+    )
+
+
+EXERCISES = (
+    Exercise("add_one", "Add one, with a guard for the last block", _numbers, _plus_one),
+    Exercise(
+        "coalescing", "Neighbours read neighbours", _numbers, lambda x: 2 * x, (600, 1000), _neighbours(5, 512, 1)
+    ),
+    Exercise("tile", "Transpose through shared memory", _matrix, lambda x: x.T.copy(), (33, 50), _neighbours(8, 32, 2)),
+    Exercise("in_place", "The race of a smoothing in place", _numbers, _smoothed),
+    Exercise("reduction", "The sum, one atomic a block", _numbers, _sum, demand=_few_atomics(1, 64)),
+    Exercise("histogram", "A histogram with atomics", _numbers, _counted),
+    Exercise("private", "A histogram a block", _numbers, _counted, (300, 600), _few_atomics(BINS, 64)),
+    Exercise("halo", "A stencil with its halo in shared memory", _numbers, _mean_of_five, demand=_few_reads),
+    Exercise("fused", "One kernel for a whole formula", _equations, _larger_root, demand=_one_kernel),
+    Exercise(
+        "streams", "Copies beside kernels, on two streams", _numbers, lambda x: x * x, (130, 400), _two_streams, "host"
+    ),
+)
+
+
+def exercise(name: str) -> Exercise:
+    """The exercise of that name; ValueError names those there are."""
+    for one in EXERCISES:
+        if one.name == name:
+            return one
+    raise ValueError(f"exercise must be one of {', '.join(one.name for one in EXERCISES)}, not {name!r}")
