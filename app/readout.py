@@ -10,7 +10,7 @@ import io
 import re
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from html import escape
@@ -27,6 +27,7 @@ from bokeh.models import BasicTicker
 from app import readout_html as html
 from app.admission import session_limiter
 from app.curve_plots import bokeh_figure
+from app.first_sentence import Fastest, sentence
 from app.theme import ASSETS, LIGHT, colours, html_pane, keep_type, stylesheet
 from compute.backends import backend
 from compute.frames import Frame
@@ -34,6 +35,7 @@ from compute.measure.comparison import Comparison
 from compute.measure.live_record import Shown, as_csv, as_json, as_pyperf, as_trace
 from compute.measure.machine_roofs import machine_roofs
 from compute.measure.records import Recorded, library
+from compute.measure.rules import Fact
 from compute.measure.statistics import Spread, Window
 from compute.measure.verdict import Verdict, shared_results, why_slower
 
@@ -155,6 +157,19 @@ class Readout:
         beside = self._comparison.roof(engine, dtype)
         return beside if isfinite(beside) else machine_roofs().rate(engine, self._comparison.rules.rate.roof, dtype)
 
+    def _live_rate(self, told: Sequence[Fact]) -> float:
+        """The rate of the live picture: as the lab tells it, else by the cells of its frames; nan before there is one.
+
+        Not that of a GPU, which stands in no sentence by itself.
+        """
+        if self._kind == "gpu":
+            return nan
+        rates = [fact.value for fact in told if fact.kind == "rate" and not isinstance(fact.value, str)]
+        live = self._window.measurement()
+        if rates or live is None or live.step.n == 0:
+            return rates[0] if rates else nan
+        return live.cells_per_second
+
     def _evidence(self, verdict: Verdict | None) -> str:
         """The headline, the live picture's facts, and the ways with their bars."""
         if self._comparison is None:
@@ -177,7 +192,9 @@ class Readout:
         if drawing is not None:
             blocks += html.chart(drawing, standings, step)
         why = why_slower(verdict, machine_roofs().waking) if verdict else ""
-        return f"{html.headline(verdict, why)}{facts}{blocks}{html.first_calls(standings)}"
+        pair = rules.recorded_pair(values, recorded_figures())
+        first = sentence(Fastest.of(verdict, self._live_rate(told)), rules, pair, why)
+        return f"{html.headline(verdict, why)}{first}{facts}{blocks}{html.first_calls(standings)}"
 
 
 @cache

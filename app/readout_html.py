@@ -52,6 +52,8 @@ def headline(verdict: Verdict | None, why: str = "") -> str:
         return f"<div class='headline'><b class='words'>{words}</b><span>{title}</span></div>{agreement}"
     noisy = " <span class='noisy'>noisy</span>" if speed.noisy else ""
     interval = f"<p title='Ratios that the quartiles allow'>{allowed(speed)}{noisy}</p>"
+    if verdict.early:
+        interval = "<p class='noisy'>first estimate, more samples follow</p>"
     reason = f"<p>{escape(why)}</p>" if why else ""
     number = f"{factor(speed)}<span>{title.replace(' over ', ' than ') if slower(speed) else title}</span>"
     return f"<div class='headline {verdict.challenger.kind}'>{number}</div>{reason}{interval}{agreement}"

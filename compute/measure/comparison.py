@@ -2,8 +2,9 @@
 
 A job opens a lab apart from the live one, asks it for a result (`solve`) or for timings (`sample`), and closes it. For
 every setting the results are compared first, then times are taken until their quartiles settle; what is known stays
-in a ResultCache and is not asked for again. Of all sessions with the same parameters one at a time has a job, whoever
-comes first; the others read. `tick`, `follow` and `verdict` belong to one thread; engine events may come from any.
+in a ResultCache and is not asked for again. The two ways of the headline come first, one job right after the other: one
+timing of each makes a first estimate. Of all sessions with the same parameters one at a time has a job, whoever comes
+first; the others read. `tick`, `follow` and `verdict` belong to one thread; engine events may come from any.
 """
 
 from __future__ import annotations
@@ -135,6 +136,7 @@ class Comparison:
         self._answers: deque[tuple[EngineTask, Any]] = deque()
         self._right: tuple[Key, Any] = ((), None)  # the reference field, of one setting
         self._claims: tuple[Key, ...] = ()  # of the job under way
+        self._hurried = False  # whether that job is for the first estimate
         self._looked: tuple[int, float] = (-1, 0.0)  # version of the results at the last look, and when the next is due
         self._judged: tuple[int, float, Verdict | None] = (-1, 0.0, None)  # version, until when it holds, verdict
 
@@ -232,13 +234,19 @@ class Comparison:
     # -- what to ask next
 
     def _next(self, now: float) -> EngineTask | None:
-        """Results first; then whoever has the fewest samples. Its key is claimed."""
-        everybody = self._ways[2]
+        """What the first estimate needs; then results, then whoever has the fewest samples. Its key is claimed."""
+        challenger, opponent, everybody = self._ways
+        pair = [variant for variant in (challenger, opponent) if variant is not None]
+        untimed = [variant for variant in pair if not self._taken(variant).timings]
         by_samples = sorted(everybody, key=lambda variant: len(self._taken(variant).timings))
-        for find, variants in ((self._check, everybody), (self._sample, by_samples)):
+        for find, variants, hurried in (
+            (self._check, pair, True), (self._sample, untimed, True),
+            (self._check, everybody, False), (self._sample, by_samples, False),
+        ):  # fmt: skip
             for variant in variants:
                 job = None if self._note(variant) else find(variant)
                 if job is not None and self._results.claim((job.key,), self, now, now + HOLD):
+                    self._hurried = hurried
                     return job
         return None
 
@@ -357,11 +365,12 @@ class Comparison:
 
     def _end(self) -> None:
         now = self._clock()
-        self._results.release(self._claims, self, now + REST)
+        rest = 0.0 if self._hurried else REST
+        self._results.release(self._claims, self, now + rest)
         if self._handle is not None:
             self._handle.close()
         self._job, self._handle, self._claims = None, None, ()
-        self._calm_at = max(self._calm_at, now + REST)
+        self._calm_at = max(self._calm_at, now + rest)
 
     # -- values and keys
 
@@ -369,7 +378,8 @@ class Comparison:
         agreement = self._results.get(self._checked_key(variant))
         taken = self._taken(variant).timings
         right = agreement is not None and agreement.agrees
-        timings = _alike([*taken[:1], *taken[2:]]) if right and len(taken) > 2 else []
+        settled = taken[2:] or taken[1:2]  # the one that found the pace is an estimate until there are others
+        timings = _alike([*taken[:1], *settled]) if right and len(taken) > 1 else []
         measurement = Measurement.of(timings) if timings else None
         return Standing(variant, measurement, agreement, self._note(variant), tuple(timings))
 

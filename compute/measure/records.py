@@ -158,6 +158,29 @@ def nearest(
     return min(fitting, key=lambda f: (distance[f], f.step))
 
 
+@dataclass(frozen=True)
+class RecordedPair:
+    """The fastest recorded way of a GPU and, of the same work and machine, that of its processor, if there is one.
+
+    words: the work, "512 × 512 cells, float32, zero-flux"; same: it is what runs now.
+    """
+
+    gpu: Recorded
+    cpu: Recorded | None
+    words: str
+    same: bool
+
+
+def paired(figures: Iterable[Recorded], words: str, same: bool) -> RecordedPair | None:
+    """Return the pair among `figures`, all of one piece of work; None without a GPU's."""
+    known = [figure for figure in figures if not figure.cited]
+    gpu = min((f for f in known if f.backend.startswith("gpu_")), key=lambda f: f.step, default=None)
+    if gpu is None:
+        return None
+    beside = (f for f in known if f.backend.startswith("cpu_") and (f.machine, f.date) == (gpu.machine, gpu.date))
+    return RecordedPair(gpu, min(beside, key=lambda f: f.step, default=None), words, same)
+
+
 def machine_name(facts: Mapping[str, Any]) -> str:
     """What to call a machine: its GPU if it has one, else its CPU."""
     gpus = facts.get("gpus")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from compute.frames import Frame
 from compute.measure.agreement import Agreement, amplification, largest_difference, relative_l2
 from compute.measure.rates import Rate
-from compute.measure.records import Recorded, nearest
+from compute.measure.records import Recorded, RecordedPair, nearest, paired
 from compute.measure.verdict import Variant
 
 CHECK_SIDE = 512  # cells: results are compared on at most this many rows and columns
@@ -61,7 +61,8 @@ class ComparisonRules(ABC):
     """How a lab's variants are compared. The methods that return changes give parameters to set on a second lab.
 
     timed: parameters that the time of a step depends on; checked: those that its result depends on; reference: whose
-    result is the right one, under the changes of `right`; included: what a time holds, for the reader.
+    result is the right one, under the changes of `right`; included: what a time holds, for the reader; because: why a
+    GPU is the faster one, as the clause after "because", "" for nothing to say.
     """
 
     rate: Rate
@@ -69,6 +70,7 @@ class ComparisonRules(ABC):
     checked: tuple[str, ...]
     included: str
     reference: Variant = REFERENCE
+    because: str = ""
 
     def own(self, variant: Variant, values: Values) -> dict[str, Any]:  # noqa: ARG002
         """Return changes for a variant's lab, beside backend and variant."""
@@ -129,6 +131,10 @@ class ComparisonRules(ABC):
         """Return the recorded and the published figures to show where there is no GPU. figures: all recorded ones."""
         return ()
 
+    def recorded_pair(self, values: Values, figures: Sequence[Recorded]) -> RecordedPair | None:  # noqa: ARG002
+        """Return what a recorded GPU did with the work of these values, or with the nearest there is."""
+        return None
+
     def chart(self, values: Values, figures: Sequence[Recorded]) -> Chart | None:  # noqa: ARG002
         """Return the bar chart that belongs to these values, if one does."""
         return None
@@ -161,6 +167,7 @@ class FieldRules(ComparisonRules):
     apart: Mapping[str, Any] = field(default_factory=dict)
     start: str = "noise"
     included: str = "The kernels of one step, on a twin of this grid."
+    because: str = ""
 
     def own(self, variant: Variant, values: Values) -> dict[str, Any]:  # noqa: ARG002 the same for all
         """Return what comparisons start from."""
@@ -217,6 +224,17 @@ class FieldRules(ComparisonRules):
         ny, nx = (values.get(side, 1) for side in SIDES)
         figure = nearest(figures, self.lab, ny, nx, self.dtype(values))
         return [*([figure] if figure else []), *self.cited]
+
+    def recorded_pair(self, values: Values, figures: Sequence[Recorded]) -> RecordedPair | None:
+        """On this grid, with these edges, if that was recorded; else on the nearest grid."""
+        ny, nx, dtype = *(values.get(side, 1) for side in SIDES), self.dtype(values)
+        mine = [figure for figure in figures if (figure.lab, figure.dtype) == (self.lab, dtype)]
+        now = (ny, nx, str(values.get("edges", "")))
+        same = any((f.ny, f.nx, f.case) == now and f.backend.startswith("gpu_") for f in mine)
+        around = None if same else nearest(figures, self.lab, ny, nx, dtype)
+        place = (around.ny, around.nx, around.case) if around else now
+        words = ", ".join(filter(None, (f"{place[1]} × {place[0]} cells", dtype, place[2])))
+        return paired((f for f in mine if (f.ny, f.nx, f.case) == place), words, same)
 
 
 def field_agreement(

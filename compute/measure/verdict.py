@@ -81,6 +81,12 @@ class Verdict:
     standings: tuple[Standing, ...]
 
     @property
+    def early(self) -> bool:
+        """Whether the speed-up is a first estimate, from a single timing of one of both."""
+        pair = (one.measurement for one in self.standings if one.variant in (self.challenger, self.opponent))
+        return self.speed_up is not None and any(one is not None and one.step.n < 2 for one in pair)
+
+    @property
     def title(self) -> str:
         """What the speed-up compares: GPU over CPU, or one way over another."""
         if self.opponent is None:

@@ -282,3 +282,12 @@ def test_a_fact_above_its_roof_has_the_reason_beside_it():
 def test_a_bench_says_a_slow_down_as_one():
     assert report._ratio(speed(0.25)) == "4 slower (3.636 - 4.444)"
     assert report._ratio(speed(5.0)) == "5 (4.5 - 5.5)"
+
+
+def test_a_first_estimate_is_marked_as_one():
+    early = [Timing("cpu_numba", "", 1, 10_000, compute=1e-3)]
+    slow = standing("cpu_numba", 1e-3)
+    text = html.headline(verdict(standing("gpu_cupy", 1e-6), replace(slow, measurement=Measurement.of(early))))
+    assert "first estimate" in text
+    assert "quartiles" not in text
+    assert "first estimate" not in html.headline(verdict(standing("gpu_cupy", 1e-6), slow))

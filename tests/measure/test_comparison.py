@@ -460,3 +460,26 @@ def test_a_job_brings_a_roof_with_its_timings(monkeypatch):
     assert all(rate > 0 for rate in heard[0].roof)
     handle.sample(3, 2)
     assert heard[1].roof == ()
+
+
+def test_the_first_estimate_needs_five_jobs_without_a_rest_and_is_marked(monkeypatch):
+    """The right result, those of the two that are compared, and a job of timings of each; others wait."""
+    monkeypatch.setattr(module, "REST", 100.0)
+    bench = Bench()
+    pair = [Variant("cpu_numba"), Variant("cpu_numpy")]
+    other = Variant("cpu_numba", "one-step")
+    monkeypatch.setattr(Comparison, "_ways", property(lambda self: (*pair, [*pair, other])))
+    bench.turn()
+    for _ in range(5):  # each tick takes an answer and starts the next job
+        assert bench.comparison.verdict().speed_up is None
+        bench.comparison.tick()
+    assert bench.engines.sampled == ["cpu_numba", "cpu_numpy"]
+    first = bench.comparison.verdict()
+    assert (first.state, first.early) == ("agree", True)
+    for _ in range(12):
+        bench.now += 101.0
+        bench.comparison.tick()
+    settled = bench.comparison.verdict()
+    assert (settled.state, settled.early) == ("agree", False)
+    (numba,) = (one for one in settled.standings if one.variant == pair[0])
+    assert len(numba.timings) == numba.measurement.step.n + 1  # the first call; what found the pace counts no longer

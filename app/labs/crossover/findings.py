@@ -7,6 +7,7 @@ are explained.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from html import escape
 
 from app.labs.crossover.labels import count, duration
@@ -59,11 +60,13 @@ def _finding(model: SweepViewModel, running: bool) -> str:
     if finding.n:
         return finding_html(finding)
     least, most = model.sizes
+    known = model.elsewhere
     title = f"<b>{escape(model.workload.title)}</b>"
     if running or any(line.series for line in model.lines if not line.machine):
         return f"{title}: no crossover to say yet"
     budget = duration(float(model.session.values["budget"]))
-    return f"{title}: press Run for n = {count(least)} to {count(most)}, about {budget}"
+    press = f"press Run for n = {count(least)} to {count(most)}, about {budget}"
+    return f"{title}: {finding_html(replace(known, rival=None))}. Yours: {press}" if known.n else f"{title}: {press}"
 
 
 def _progress_bar(model: SweepViewModel, running: bool) -> str:

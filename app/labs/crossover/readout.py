@@ -76,7 +76,10 @@ def readout_html(model: SweepViewModel) -> str:
     """Return the text of the column as HTML."""
     finding = model.finding
     if not finding.n or finding.ratio is None:
-        return f"<div class='headline'><b class='words'>{TITLE}</b></div><p class='quiet'>{ADVICE}</p>"
+        recorded = model.elsewhere
+        head = _headline(recorded) if recorded.n else f"<div class='headline'><b class='words'>{TITLE}</b></div>"
+        title = f"<p><b>{TITLE} on this computer.</b></p>" if recorded.n else ""
+        return f"{head}{title}<p class='quiet'>{ADVICE}</p>"
     known = [line for line in model.lines if finding.n in line.series]
     ranked = sorted(known, key=lambda line: line.series[finding.n].median)
     longest = ranked[-1].series[finding.n].median

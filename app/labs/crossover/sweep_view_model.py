@@ -102,6 +102,17 @@ class SweepViewModel:
         return fitting(self.workload.cited, self.session.values["dtype"], self.sizes)
 
     @property
+    def elsewhere(self) -> Finding:
+        """What the newest recorded run says by itself, for a page that has measured nothing yet."""
+        values = self.session.values
+        every = recorded_curves(
+            self.workload, {}, values["dtype"], self.settings, values["evict"], self.sizes, every=True
+        )  # fmt: skip
+        known = [line for line in every if line.series]
+        gpus = [line for line in known if line.kind == "gpu"]
+        return compare(*sides([line for line in known if gpus and line.machine == gpus[0].machine]))
+
+    @property
     def measured_sizes(self) -> list[int]:
         """Every n at which some way has a time here."""
         return sorted({spot.n for line in self.measured.values() for spot in line.points if spot.step is not None})

@@ -175,6 +175,7 @@ RULES = FieldRules(
     check_steps=CHECK_STEPS,
     growth=growth,
     timed_with={"r": R},
+    because="all cells can be computed at the same time, and its memory brings them fast enough",
     apart={"preset": "noise"},  # what comparisons start from: no denormals, whatever the live field holds
 )
 

@@ -23,7 +23,7 @@ from compute.labs.l_curve.small_system import points
 from compute.labs.l_curve.system import OWN, settled, typical
 from compute.measure.agreement import Agreement
 from compute.measure.rates import Rate
-from compute.measure.records import Recorded
+from compute.measure.records import Recorded, RecordedPair, paired
 from compute.measure.rules import Chart, ComparisonRules, Fact
 from compute.measure.timing import Timing
 from compute.measure.verdict import Variant
@@ -65,6 +65,7 @@ class CurveRules(ComparisonRules):
     timed = (*PROBLEM, "noise", "noise_seed", "reorthogonalise", "lambdas", "tolerance", "steps_at_most", "chunk")
     checked = timed
     reference = Variant("cpu_numpy")
+    because = "a product is as fast as memory brings the matrix, and its memory is the faster one"
     included = (
         "One whole curve of this problem: wall time from b on the host until every ribbon is within the tolerance; the "
         "matrix is on the device before. Rules and solutions are not in it."
@@ -133,6 +134,17 @@ class CurveRules(ComparisonRules):
         """The fastest recorded whole curve of the tutorial's problem, in the live run's dtype."""
         fitting = [f for f in _recorded(figures) if f.dtype == values["dtype"] and f.backend.startswith("gpu_")]
         return [min(fitting, key=lambda f: f.step)] if fitting and values["problem"] == "random_sparse" else []
+
+    def recorded_pair(self, values: Values, figures: Sequence[Recorded]) -> RecordedPair | None:
+        """On the tutorial's curve, which is large; it is compared with nothing that runs here."""
+        n = f"{TUTORIAL_N:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+        curve = f"the tutorial's curve, n = {n}"
+        pairs = [
+            paired((f for f in _recorded(figures) if f.dtype == dtype), f"{curve}, {dtype}", same=False)
+            for dtype in (values["dtype"], *ROUNDING)
+        ]
+        known = [pair for pair in pairs if pair is not None]
+        return next((pair for pair in known if pair.cpu), known[0] if known else None)
 
     def chart(self, values: Values, figures: Sequence[Recorded]) -> Chart | None:
         """The tutorial's whole curve by one bidiagonalisation and by LSMR, if its problem is on the screen."""

@@ -22,7 +22,7 @@ from compute.labs.mandelbrot.schedule import Schedule
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
 from compute.measure.agreement import Agreement
 from compute.measure.rates import Rate
-from compute.measure.records import Recorded
+from compute.measure.records import Recorded, RecordedPair, paired
 from compute.measure.rules import Chart, ComparisonRules, Fact
 from compute.measure.timing import Timing
 from compute.measure.verdict import Variant
@@ -70,6 +70,7 @@ class PictureRules(ComparisonRules):
     timed = ("ny", "nx", "center", "zoom", "max_iterations", "precision", "fidelity", "shortcuts")
     checked = timed
     reference = Variant("cpu_numpy")
+    because = "no pixel waits for another, and it has thousands of units that multiply and add"
     included = (
         f"The kernels of one picture of this view, at most {TIMED_ROWS} rows high, the same for all; the lesson's "
         "scene at its own size, shortcuts off. Without the reference orbit of a deep view."
@@ -148,6 +149,14 @@ class PictureRules(ComparisonRules):
         """The fastest recorded one of the whole set, in the dtype of the live picture."""
         fitting = [f for f in _recorded(figures, "whole set") if f.dtype == self.dtype(values)]
         return [min(fitting, key=lambda f: f.step)] if fitting else []
+
+    def recorded_pair(self, values: Values, figures: Sequence[Recorded]) -> RecordedPair | None:
+        """On the lesson's scene if that is on the screen, else on the whole set."""
+        same = is_lesson(values)
+        scene, dtype = "lesson" if same else "whole set", self.dtype(values)
+        known = [f for f in figures if (f.lab, f.case, f.dtype) == ("mandelbrot", scene, dtype)]
+        size = f"{known[0].nx} × {known[0].ny} pixels, " if known else ""
+        return paired(known, f"the {scene}'s scene, {size}{dtype}" if same else f"the {scene}, {size}{dtype}", same)
 
     def chart(self, values: Values, figures: Sequence[Recorded]) -> Chart | None:
         """All backends and all kernels on the lesson's scene, if it is on the screen."""

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.labs.crossover.findings import finding_html, sentence_html
-from compute.labs.crossover import panels
+from app.labs.crossover.readout import readout_html
+from app.labs.crossover.sweep_view_model import SweepViewModel
+from compute.labs.crossover import Crossover, panels
 from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compare, sides
 from compute.labs.crossover.workload import workload
 from compute.measure.statistics import Spread
@@ -217,3 +219,18 @@ def test_the_page_writes_this_sentence_above_the_plot():
 
 def test_the_names_of_the_best_say_what_is_missing():
     assert compare(*sides([])).sentence == f"{BEST_GPU} and {BEST_CPU}: no n at which both were measured"
+
+
+def test_before_anything_is_measured_the_newest_record_of_one_machine_speaks():
+    """The factor in large type is hollow then, and the sentence says that it was recorded and how to see one's own."""
+    values = {name: Crossover.param[name].default for name in Crossover.param if name != "name"}
+    model = SweepViewModel(SimpleNamespace(values=values))
+    model.update(None)
+    assert not model.finding.n
+    known = model.elsewhere
+    assert {line.machine for side in (known.fast, known.slow) for line in side.lines} == {"NVIDIA H200"}
+    said = html.unescape(re.sub("<[^>]+>", "", sentence_html(model, running=False)))
+    assert "(recorded) is faster than" in said
+    assert "press Run for n = " in said
+    assert "headline gpu recorded" in readout_html(model)
+    assert "Not measured yet on this computer" in readout_html(model)

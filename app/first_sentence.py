@@ -1,0 +1,107 @@
+"""The sentence that a room reads first: how fast this computer is here, and what a GPU does with the same work.
+
+The figures are those of the comparison; until there is one, that of the live picture, marked as a first estimate.
+Where there is no GPU, recorded figures stand in for it: at the very values that run now if there are some, with the
+factor between this computer and that GPU; else two recorded ones of the same machine, with the factor between them. A
+factor is only given between figures of the same work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite, nan
+
+from app.markup import filled
+from app.readout_html import giga, times
+from compute.measure.records import RecordedPair
+from compute.measure.rules import ComparisonRules
+from compute.measure.verdict import Standing, Verdict
+
+ESTIMATE = "first estimate"
+RECORDED = "An earlier run of fieldlab bench on that machine, kept with this program; not measured here."
+
+
+@dataclass(frozen=True)
+class Fastest:
+    """The fastest right ways of this computer, None where there is none yet. live: the rate of the live picture."""
+
+    cpu: Standing | None = None
+    gpu: Standing | None = None
+    live: float = nan
+
+    @classmethod
+    def of(cls, verdict: Verdict | None, live: float) -> Fastest:
+        """Those that are known."""
+        known = [one for one in verdict.standings if one.right and one.measurement] if verdict else []
+        best = {
+            kind: max((one for one in known if one.variant.kind == kind), key=rate_of, default=None)
+            for kind in ("cpu", "gpu")
+        }
+        return cls(best["cpu"], best["gpu"], live)
+
+
+def rate_of(standing: Standing) -> float:
+    """Work a second of a way that was measured; nan else."""
+    return standing.measurement.cells_per_second if standing.measurement else nan
+
+
+def sentence(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None, why: str = "") -> str:
+    """Return the sentence as HTML, "" before anything is known. why: the GPU of this computer is slower."""
+    words = _own(fastest, rules, why) if fastest.gpu else _beside(fastest, rules, pair)
+    return f"<p class='first'>{words}</p>" if words else ""
+
+
+def _own(fastest: Fastest, rules: ComparisonRules, why: str) -> str:
+    """This computer has a GPU."""
+    gpu, cpu = fastest.gpu, fastest.cpu
+    if gpu is None:
+        return ""
+    unit = rules.rate.unit
+    words = filled("This computer's GPU: <b class='gpu'>{rate} {unit}</b>", rate=giga(rate_of(gpu)), unit=unit)
+    if cpu is None:
+        return f"{words}."
+    words += filled(", its processor <b class='cpu'>{rate}</b>: ", rate=giga(rate_of(cpu)))
+    ratio = rate_of(gpu) / rate_of(cpu)
+    if ratio >= 1:
+        return words + _factor(ratio, rules) + _estimate(gpu, cpu)
+    return words + filled("<b>{ratio}× slower</b>{why}.", ratio=times(1 / ratio), why=f": {why}" if why else "")
+
+
+def _beside(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None) -> str:
+    """This computer has none, or it is not measured yet."""
+    here, unit = (rate_of(fastest.cpu), rules.rate.unit) if fastest.cpu else (fastest.live, rules.rate.unit)
+    estimate = f" ({ESTIMATE})" if fastest.cpu is None or _few(fastest.cpu) else ""
+    words = ""
+    if isfinite(here):
+        words = filled("This computer: <b class='cpu'>{rate} {unit}</b>", rate=giga(here), unit=unit) + f"{estimate}. "
+    if pair is None:
+        return words
+    gpu, name = pair.gpu, filled("<span title='{about}'>{machine}", about=f"{RECORDED} {pair.gpu.date}, {pair.words}",
+                                 machine=pair.gpu.machine)  # fmt: skip
+    rate = filled("<b class='gpu recorded'>{rate}</b>", rate=giga(gpu.rate))
+    if pair.same:
+        factor = _factor(gpu.rate / here, rules) if isfinite(here) else f"{unit}."
+        return f"{words}{name}</span>, recorded: {rate}{', ' if isfinite(here) else ' '}{factor}"
+    where = filled(", recorded on {words}", words=pair.words)
+    if pair.cpu is None:
+        return f"{words}{name}</span>{where}: {rate} {unit}."
+    beside = filled(", the processor beside it {rate}: ", rate=giga(pair.cpu.rate))
+    return f"{words}{name}</span>{where}: {rate}{filled(' {unit}', unit=unit)}{beside}" + _factor(
+        gpu.rate / pair.cpu.rate, rules
+    )
+
+
+def _factor(ratio: float, rules: ComparisonRules) -> str:
+    if ratio < 1:
+        return filled("<b>{ratio}× slower</b>.", ratio=times(1 / ratio))
+    because = f", because {rules.because}" if rules.because else ""
+    return filled("<b>{ratio}× as fast</b>{because}.", ratio=times(ratio), because=because)
+
+
+def _estimate(*standings: Standing) -> str:
+    return f" ({ESTIMATE})" if any(map(_few, standings)) else ""
+
+
+def _few(standing: Standing) -> bool:
+    """Whether a single timing is all there is."""
+    return standing.measurement is not None and standing.measurement.step.n < 2

@@ -1,0 +1,123 @@
+"""The sentence that a room reads first gives a factor between figures of the same work alone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html import unescape
+from math import nan
+
+import pytest
+
+from app.first_sentence import Fastest, sentence
+from compute.labs import LABS
+from compute.labs.diffusion.benchmark import RULES
+from compute.measure.agreement import Agreement
+from compute.measure.records import Recorded, paired
+from compute.measure.statistics import Measurement
+from compute.measure.timing import Timing
+from compute.measure.verdict import Standing, Variant, judge
+
+CELLS = 512 * 512
+GPU, CPU = Variant("gpu_cupy"), Variant("cpu_numba")
+
+
+def standing(variant: Variant, step: float, samples: int = 20, right: bool = True) -> Standing:
+    """A way that takes `step` seconds a step on 512 x 512 cells."""
+    timings = tuple(Timing(variant.backend, "", 1, CELLS, 0.0, step) for _ in range(samples))
+    agreement = Agreement(0.0 if right else 1.0, 1e-6, "", "")
+    return Standing(variant, Measurement.of(timings), agreement, "", timings)
+
+
+def figure(backend: str, step: float, size: int = 512, edges: str = "zero-flux", dtype: str = "float32") -> Recorded:
+    """A figure that was recorded beside a made-up GPU."""
+    return Recorded(
+        "diffusion", "GPU Q", "2026-01-02", backend, "", size, size, dtype, edges, step, size * size / step
+    )  # fmt: skip
+
+
+FIGURES = [
+    figure("gpu_cupy", 1e-6), figure("gpu_numba", 3e-6), figure("cpu_numba", 2e-5), figure("cpu_numpy", 1e-3),
+    figure("gpu_cupy", 1e-5, 2048), figure("cpu_numba", 5e-4, 2048), figure("gpu_cupy", 1e-9, edges="periodic"),
+]  # fmt: skip
+VALUES = {"ny": 512, "nx": 512, "dtype": "float32", "edges": "zero-flux"}
+
+
+def said(fastest: Fastest, values: dict[str, object] | None = None, why: str = "", rules=RULES) -> str:
+    pair = rules.recorded_pair({**VALUES, **(values or {})}, FIGURES)
+    return unescape(re.sub("<[^>]+>", "", sentence(fastest, rules, pair, why)))
+
+
+def test_without_a_gpu_the_recorded_one_of_the_same_work_is_compared_with_this_computer():
+    words = said(Fastest(cpu=standing(CPU, 4e-4)))
+    assert words == (  # 262144 cells in 0.4 ms, and in 1 us
+        "This computer: 0.655 Gcell/s. GPU Q, recorded: 262, 400× as fast, because all cells can be computed at the "
+        "same time, and its memory brings them fast enough."
+    )
+
+
+def test_before_anything_is_compared_it_is_the_live_picture_and_says_that_it_is_an_estimate():
+    words = said(Fastest(live=CELLS / 1e-3))
+    assert words.startswith("This computer: 0.262 Gcell/s (first estimate). GPU Q, recorded: 262, 1\u202f000× as fast")
+    assert said(Fastest(cpu=standing(CPU, 1e-3, samples=1))) == words
+    assert said(Fastest()) == "GPU Q, recorded: 262 Gcell/s."
+
+
+@pytest.mark.parametrize(
+    "values", [{"ny": 1500, "nx": 1500}, {"edges": "zero-dirichlet"}, {"ny": 256}, {"dtype": "float64"}]
+)
+def test_no_factor_is_given_between_this_computer_and_a_figure_of_other_work(values):
+    words = said(Fastest(cpu=standing(CPU, 1e-6)), values)
+    assert "262×" not in words
+    if "dtype" in values:
+        assert words.strip() == "This computer: 262 Gcell/s."
+    elif values.get("ny") == 1500:  # nearest: 2048, where it was 1e-5 s on the GPU and 5e-4 s on the processor
+        assert "GPU Q, recorded on 2048 × 2048 cells, float32, zero-flux: 419 Gcell/s, the processor" in words
+        assert "beside it 8.39: 50.0× as fast" in words
+    else:
+        assert "recorded on 512 × 512 cells" in words
+
+
+def test_a_gpu_that_is_here_is_compared_with_the_processor_beside_it():
+    verdict = judge(
+        GPU, CPU, (standing(GPU, 1e-6), standing(CPU, 1e-4), standing(Variant("gpu_numba"), 1e-9, 20, False))
+    )
+    words = said(Fastest.of(verdict, nan))
+    assert words.startswith("This computer's GPU: 262 Gcell/s, its processor 2.62: 100× as fast, because all cells")
+    assert "recorded" not in words
+    assert said(Fastest(gpu=standing(GPU, 1e-6))) == "This computer's GPU: 262 Gcell/s."
+
+
+def test_a_gpu_that_is_slower_says_so_and_why():
+    fastest = Fastest(cpu=standing(CPU, 1e-6), gpu=standing(GPU, 2.6e-6))
+    assert said(fastest, why="too small for a GPU").endswith(": 2.60× slower: too small for a GPU.")
+
+
+def test_a_name_from_a_record_is_text():
+    named = [replace(one, machine="<b onclick=x>Q</b>") for one in FIGURES]
+    html = sentence(Fastest(), RULES, RULES.recorded_pair(VALUES, named))
+    assert "<b onclick" not in html
+
+
+def test_a_pair_is_of_one_machine_and_one_run():
+    other = replace(figure("cpu_numba", 1e-9), machine="CPU Z")
+    pair = paired([*FIGURES[:4], other], "", same=True)
+    assert pair is not None
+    assert (pair.gpu.step, pair.cpu and pair.cpu.step) == (1e-6, 2e-5)
+    assert paired([figure("cpu_numba", 1.0)], "", same=True) is None
+
+
+@pytest.mark.parametrize("name", ["diffusion", "mandelbrot", "l_curve"])
+def test_every_lab_s_own_record_has_a_sentence_at_its_first_values(name):
+    from app.lab_view import first_values, parts_of
+    from app.readout import recorded_figures
+
+    (lab,) = (lab for lab in LABS if name == lab.LAB)
+    values = {each: lab.param[each].default for each in lab.param if each != "name"}
+    rules = lab.benchmark().rules
+    assert rules is not None
+    pair = rules.recorded_pair(values | first_values(lab, parts_of(lab)), recorded_figures())
+    assert pair is not None
+    assert pair.cpu is not None
+    assert pair.gpu.machine == "NVIDIA H200"
+    assert rules.because
