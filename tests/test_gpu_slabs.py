@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from compute.backends import backend
+from compute.device_list import devices_name
 from compute.gpu_devices import Cuda
-from compute.labs.diffusion import gpu_cupy
+from compute.labs.diffusion import Diffusion, gpu_cupy
 from compute.labs.diffusion.scheme import EDGES
 
 pytestmark = pytest.mark.gpu
@@ -98,3 +99,24 @@ def test_the_laplacian_on_slabs_is_that_of_one_gpu(cupy, place, edges):
     truth = one.allocate(field.shape, field.dtype)
     gpu_cupy.laplacian(one.upload(field), truth, edges)
     np.testing.assert_array_equal(device.download(out), one.download(truth))
+
+
+@pytest.mark.parametrize("edges", EDGES)
+def test_the_lab_shows_on_several_gpus_what_it_shows_on_one(cupy, edges):
+    if Cuda.count() < 2:
+        pytest.skip(f"needs 2 GPUs; CuPy finds {Cuda.count()}")
+    common = {"backend": "gpu_cupy", "ny": 331, "nx": 256, "preset": "noise", "edges": edges}
+    one = Diffusion(**common)
+    several = Diffusion(devices=devices_name(range(Cuda.count())), **common)
+    for lab in (one, several):
+        lab.advance(43)
+        lab.act("paint", points=[(50.0, 100.0), (100.0, 220.0)], value=2.0, radius=9.0)
+        lab.advance(200)
+    for view, pixels in ((None, (64, 64)), (None, (331, 256)), ((17, 40, 200, 301), (50, 50))):
+        first, second = one.frame(view, pixels), several.frame(view, pixels)
+        for name in ("field", "laplacian"):
+            np.testing.assert_array_equal(second.rasters[name].levels, first.rasters[name].levels)
+        for name, value in first.facts.items():
+            assert second.facts[name] == pytest.approx(value, rel=1e-9, abs=1e-9, nan_ok=True), name
+    np.testing.assert_array_equal(several.field(), one.field())
+    np.testing.assert_array_equal(several.laplacian(), one.laplacian())

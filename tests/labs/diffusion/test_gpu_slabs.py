@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compute.labs.diffusion import gpu_cupy, gpu_slabs
+from compute.labs.diffusion import cpu_numpy, gpu_cupy, gpu_slabs
 from compute.labs.diffusion.gpu_slab_device import SlabDevice
 from compute.labs.diffusion.gpu_slab_streams import DIRECT, STAGED
 from compute.labs.diffusion.scheme import EDGES
@@ -55,18 +55,17 @@ def test_slabs_on_streams_give_the_bits_of_one_gpu(machine, library, monkeypatch
 
 @pytest.mark.parametrize("edges", EDGES)
 def test_what_is_recorded_gives_the_same_bits(machine, library, monkeypatch, edges):
-    field = np.random.default_rng(1).normal(size=(70, 40)).astype(np.float32)
+    field = np.random.default_rng(1).normal(size=(52, 20)).astype(np.float32)
     truth = one_gpu(library, monkeypatch, field, edges, 4 * 83)
-    for seed in range(2):
-        machine(seed)
-        device = SlabDevice((0, 1), 16)
-        u, out = (device.allocate(field.shape, np.float32) for _ in range(2))
-        device.write(field, u)
-        for _ in range(4):  # from either grid: at first, and as recorded
-            gpu_slabs.step(u, out, 0.22, edges, 83)
-            u, out = out, u
-        assert [known[1] is not None for known in (*u.graphs.values(), *out.graphs.values())] == [True] * 4
-        np.testing.assert_array_equal(device.download(u), truth)
+    machine(0)
+    device = SlabDevice((0, 1), 16)
+    u, out = (device.allocate(field.shape, np.float32) for _ in range(2))
+    device.write(field, u)
+    for _ in range(4):  # from either grid: at first, and as recorded
+        gpu_slabs.step(u, out, 0.22, edges, 83)
+        u, out = out, u
+    assert [known[1] is not None for known in (*u.graphs.values(), *out.graphs.values())] == [True] * 4
+    np.testing.assert_array_equal(device.download(u), truth)
 
 
 def test_a_new_edge_condition_brings_new_ghost_rows(machine, library, monkeypatch):
@@ -78,20 +77,12 @@ def test_a_new_edge_condition_brings_new_ghost_rows(machine, library, monkeypatc
     for edges in ("zero-flux", "periodic", "zero-dirichlet", "periodic"):
         gpu_slabs.step(u, out, 0.22, edges, 5)
         u, out = out, u
-        got = device.download(u)
-        machine_field, field = field, got
-        assert np.isfinite(got).all()
-        del machine_field
-    other = np.random.default_rng(2).normal(size=(48, 33)).astype(np.float32)
-    for edges in ("zero-flux", "periodic", "zero-dirichlet", "periodic"):
-        other = one_gpu(library, monkeypatch, other, edges, 5)
-    np.testing.assert_array_equal(field, other)
+        field = one_gpu(library, monkeypatch, field, edges, 5)
+    np.testing.assert_array_equal(device.download(u), field)
 
 
 @pytest.mark.parametrize("edges", EDGES)
 def test_the_laplacian_on_slabs_is_that_of_one_grid(machine, edges):
-    from compute.labs.diffusion import cpu_numpy
-
     field = np.random.default_rng(3).normal(size=(50, 21)).astype(np.float64)
     machine(1)
     device = SlabDevice((0, 1, 2))

@@ -81,21 +81,20 @@ def whole(field, edges, steps, step=cpu_numpy.step):
     return out
 
 
-SHAPES = [(41, 7), (83, 12), (120, 5)]
+SHAPES = [(41, 7), (83, 12)]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 @pytest.mark.parametrize("edges", EDGES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_slabs_give_the_bits_of_one_grid_in_any_order_allowed(shape, edges, count):
-    for dtype, ghost, sizes in product(DTYPES, (8, 16), ((8,), (8, 8, 8), (8, 4, 2), (8, 8, 8, 8, 8, 4, 1), (1,))):
-        if shape[0] < count * ghost and count > 1:
-            continue
+    fitting = [ghost for ghost in (8, 16) if shape[0] >= count * ghost]
+    for dtype, ghost, sizes in product(DTYPES, fitting, ((8, 8, 8), (8, 4, 2), (8, 8, 8, 8, 4, 1), (1,))):
         field = np.random.default_rng(shape[0]).normal(size=shape).astype(dtype)
         layout = Layout(shape[0], count, ghost)
         works = plan(layout, edges == "periodic", sizes)
         truth = whole(field, edges, sum(sizes))
-        for seed in range(3):
+        for seed in range(2):
             memory = Memory(layout, field, edges)
             memory.do(works, shuffled(works, seed) if seed else [])
             np.testing.assert_array_equal(memory.field(len(sizes) % 2), truth)
@@ -111,17 +110,14 @@ def test_the_compiled_host_kernel_gives_the_same_bits_on_slabs(edges):
     np.testing.assert_array_equal(memory.field(1), whole(field, edges, 20, cpu_numba.step))
 
 
-@pytest.mark.parametrize("ny", [16, 17, 40, 41, 1000])
-@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@pytest.mark.parametrize(("ny", "count"), [(1, 1), (16, 2), (17, 2), (25, 3), (40, 5), (41, 5), (1000, 5)])
 def test_every_row_has_one_owner_and_sizes_are_even(ny, count):
-    if ny < 8 * count:
-        pytest.skip("thinner than the ghost rows")
     layout = Layout(ny, count, 8)
     rows = [row for slab in layout.slabs for row in range(slab.first, slab.last)]
     assert rows == list(range(ny))
     assert max(slab.rows for slab in layout.slabs) - min(slab.rows for slab in layout.slabs) <= 1
     assert [layout.owner(row) for row in (0, ny - 1)] == [0, count - 1]
-    for first, last in ((0, ny), (3, 4), (ny // 2 - 2, ny // 2 + 2)):
+    for first, last in ((0, ny), (ny // 3, ny // 3 + 1), (ny // 4, ny - ny // 4)):
         pieces = list(layout.pieces(first, last))
         assert [row for _, low, high in pieces for row in range(low, high)] == list(range(first, last))
 
