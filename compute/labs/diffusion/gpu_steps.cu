@@ -114,7 +114,10 @@ __device__ __forceinline__ void take_row(const Stream& s, int q, int slot, REAL 
     int sign;
     fold(s.top + q, s.ny, s.edges, sign);
     #pragma unroll
-    for (int k = 0; k < COLUMNS; k++) row[k] *= s.factor[k] * sign;
+    for (int k = 0; k < COLUMNS; k++) {
+        const REAL factor = s.factor[k] * sign;  // a held ghost was read from some cell: inf times 0 would be NaN
+        row[k] = factor == 0 ? REAL(0) : row[k] * factor;
+    }
 }
 
 template <bool INSIDE>

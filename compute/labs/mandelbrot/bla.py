@@ -24,7 +24,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 NEVER = -1e18  # log2 of the radius of an entry that must not be used
-ESCAPE2 = 4 * (1 - 1e-9)  # an entry must not jump over an index at which a pixel may escape
+MARGIN = 1e-9  # part of 4 by which |Z|^2 stays below it at an index that is jumped over, at least: see escape_bound
 LEAST = 1e-9  # the terms of a radius must differ by this power of two at least: below it is rounding
 PLAIN_POWER = 1000  # powers of two below which A, B and 1 / R are plain float64
 LARGEST_A = 2  # log2 of |A| = 2 |Z| at most
@@ -96,7 +96,7 @@ def _first(values: Reals, exponents: NDArray[np.int32], log2_dc: float, log2_eps
     size = _log2(a, power)
     radius = _minus(log2_epsilon + size, log2_dc - size)
     after = values[2:, 0] ** 2 + values[2:, 1] ** 2
-    radius[after > ESCAPE2] = NEVER
+    radius[after > escape_bound(2.0**log2_epsilon)] = NEVER
     return _Level(a, np.ones_like(a), power, np.zeros_like(power), radius)
 
 
@@ -155,7 +155,7 @@ def first_plain(i, orbit, table, radius, dc, epsilon):  # type: ignore[no-untype
     at = 2 * i
     table[at, 0], table[at, 1], table[at, 2], table[at, 3] = 2.0 * x, 2.0 * y, 1.0, 0.0
     size = length((2.0 * x, 2.0 * y))
-    usable = in_range(2.0 * x, 2.0 * y) and after_x * after_x + after_y * after_y <= ESCAPE2
+    usable = in_range(2.0 * x, 2.0 * y) and after_x * after_x + after_y * after_y <= escape_bound(epsilon)
     radius[at] = less(epsilon * size, dc / size) if usable else 0.0
 
 
@@ -186,7 +186,8 @@ def first_far(i, orbit, exponents, table, powers, radius, log2_dc, log2_epsilon)
     table[at, 0], table[at, 1], table[at, 2], table[at, 3] = ax, ay, 1.0, 0.0
     powers[at, 0], powers[at, 1] = power, 0
     size = log2_of(ax, ay, power)
-    radius[at] = minus(log2_epsilon + size, log2_dc - size) if after <= ESCAPE2 and size > NEVER else NEVER
+    usable = after <= escape_bound(2.0**log2_epsilon) and size > NEVER
+    radius[at] = minus(log2_epsilon + size, log2_dc - size) if usable else NEVER
 
 
 def merge_far(i, level, table, powers, radius, log2_dc):  # type: ignore[no-untyped-def]
@@ -207,6 +208,16 @@ def merge_far(i, level, table, powers, radius, log2_dc):  # type: ignore[no-unty
         reach = minus(radius[y], log2_of(xb[0], xb[1], powers[x, 1]) + log2_dc) - log2_of(xa[0], xa[1], powers[x, 0])
         reach = min(radius[x], reach)
     radius[at] = max(reach, NEVER)
+
+
+@njit(cache=True, nogil=True)
+def escape_bound(epsilon):  # type: ignore[no-untyped-def]
+    """|Z|^2 up to which an index may be jumped over: no pixel escapes there.
+
+    There |delta| is below the radius of the entry that follows, which is at most `reach`, 4 epsilon; twice that is
+    left. With epsilon = 2^-53 it is MARGIN, which also covers the rounding.
+    """
+    return 4.0 * (1.0 - max(MARGIN, 8.0 * epsilon))
 
 
 @njit(cache=True, nogil=True)

@@ -32,7 +32,12 @@ __device__ __forceinline__ void step(Quick, float& x, float& y, float cr, float 
     x = fused(x, x, t);
 }
 
-// In float64 the exponent of 2xy / 2 is raised by one: an integer addition beside three on the FP64 pipe.
+// In float64 the exponent of xy + c_im / 2 is raised by one: an integer addition beside three on the FP64 pipe. That is
+// doubling wherever it matters. Exponent field 0: 0 becomes 2e-308 (see `usual`). 0x7fe: the double is not a float64, and
+// what comes out is inf or NaN, both beyond |z| = 2. 0x7ff, inf or NaN already: the addition runs into the sign and gives
+// 0 or next to it, but then |x y| has reached 2^1024 (c_im / 2 of an image is no match for 2^970), so that |x| or |y| has
+// reached 2^512, its square is inf, and x becomes inf or NaN; it never comes back from there, whatever y is, so the test
+// at the end of the block sees it. Tested in test_overflow.py with c = 1e154 (1 +- 2^-52) and 3 + 3i.
 __device__ __forceinline__ void step(Quick, double& x, double& y, double cr, double ci)
 {
     const double t = fused(-y, y, cr), half = fused(x, y, 0.5 * ci);

@@ -2,7 +2,7 @@
 // Entry i of level k begins at m = 1 + i 2^k and stands at 2 i 2^k + 2^k - 1.
 
 #define NEVER (-1e18)                 // log2 of the radius of an entry that must not be used
-#define ESCAPE2 (4 * (1 - 1e-9))      // an entry must not jump over an index at which a pixel may escape
+#define MARGIN 1e-9                   // part of 4 by which |Z|^2 stays below it where it is jumped over, at least
 #define LEAST 1e-9                    // the terms of a radius must differ by this power of two at least
 #define PART (1 - 6.93147180369e-10)  // 2^-LEAST
 #define SMALL 9.332636185032189e-302  // 2^-1000
@@ -28,6 +28,12 @@ __device__ __forceinline__ double length(const Pair& a)
     return hypot(a.x, a.y);
 }
 
+// |Z|^2 up to which an index may be jumped over; why: bla.py.
+__device__ __forceinline__ double escape_bound(double epsilon)
+{
+    return 4 * (1 - max(MARGIN, 8 * epsilon));
+}
+
 // ---- plain float64, R = 0 where an entry must not be used ----------------------------------------------------------
 
 // False for NaN.
@@ -51,7 +57,7 @@ first_plain(const Pair* orbit, Entry* table, double* radius, int count, double d
     const size_t at = 2 * (size_t)i;
     table[at] = {a, {1, 0}};
     const double size = length(a);
-    const bool usable = in_range(a) && after.x * after.x + after.y * after.y <= ESCAPE2;
+    const bool usable = in_range(a) && after.x * after.x + after.y * after.y <= escape_bound(epsilon);
     radius[at] = usable ? less(epsilon * size, dc / size) : 0;
 }
 
@@ -113,7 +119,7 @@ first_far(const Pair* orbit, const int* exponents, Entry* table, Powers* powers,
     table[at] = {a, {1, 0}};
     powers[at] = {power, 0};
     const double size = log2_of(a, power);
-    const bool usable = after.x * after.x + after.y * after.y <= ESCAPE2 && size > NEVER;
+    const bool usable = after.x * after.x + after.y * after.y <= escape_bound(exp2(log2_epsilon)) && size > NEVER;
     radius[at] = usable ? minus(log2_epsilon + size, log2_dc - size) : NEVER;
 }
 

@@ -81,6 +81,20 @@ def test_many_steps_equal_single_steps_bit_for_bit_in_both_block_orders(on_cpu, 
         on_cpu(False)
 
 
+@pytest.mark.parametrize("kernel", [gpu_cupy.step, gpu_cupy.one_step, gpu_cupy.racing_step])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_inf_at_one_zero_edge_is_not_felt_at_the_other(on_cpu, dtype, kernel):
+    u = np.random.default_rng(2).random((40, 50)).astype(dtype)
+    truth = run(kernel, u, 0.2, "zero-dirichlet", 4)
+    left, top, bottom = ((20, 0), np.s_[:, 25:]), ((0, 20), np.s_[20:]), ((39, 20), np.s_[:20])
+    for spoilt, clean in (left, top, bottom, ((0, 0), np.s_[20:])):
+        broken = u.copy()
+        broken[spoilt] = np.inf
+        made = run(kernel, broken, 0.2, "zero-dirichlet", 4)
+        assert not np.isfinite(made[spoilt])
+        np.testing.assert_array_equal(made[clean], truth[clean])
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_loop_for_inner_strips_gives_the_same_bits(on_cpu, dtype, monkeypatch):
     first = gpu_cupy.candidates(dtype)[-1]

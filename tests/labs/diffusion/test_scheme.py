@@ -163,6 +163,26 @@ def test_tiles_do_not_show(monkeypatch, shape, dtype, edges):
         np.testing.assert_array_equal(ours, reference)
 
 
+@pytest.mark.parametrize("spoilt", [(20, 0), (20, 49), (0, 20), (39, 20), (0, 0)], ids=str)
+def test_an_inf_at_one_zero_edge_is_not_felt_at_the_other(any_backend, spoilt):
+    """A ghost that is held at zero is zero, and not some cell times 0."""
+    u = np.random.default_rng(14).random((40, 50)).astype(np.float32)
+    broken = u.copy()
+    broken[spoilt] = np.inf
+    i, j = np.indices(u.shape)
+    clean = np.maximum(np.abs(i - spoilt[0]), np.abs(j - spoilt[1])) > 9
+    device, kernels = any_backend.open_device(), any_backend.kernels("compute.labs.diffusion")
+    for kernel in (kernel for name, kernel in kernels.VARIANTS.items() if name not in scheme.WRONG_VARIANTS):
+        made = []
+        for field in (u, broken):
+            out = device.allocate(u.shape, u.dtype)
+            with np.errstate(invalid="ignore"):
+                kernel(device.upload(field), out, 0.2, "zero-dirichlet", 9)
+            made.append(device.download(out))
+        assert not np.isfinite(made[1][spoilt])
+        np.testing.assert_array_equal(made[1][clean], made[0][clean])
+
+
 def test_passes_are_odd_in_number_and_no_longer_than_the_apron():
     for steps in range(1, 200):
         passes = cpu_numba.passes(steps)

@@ -197,3 +197,28 @@ def test_counts_on_a_gpu_equal_brute_force(kind, name):
     truth = brute(lab.place, lab.max_iterations, pixels)
     np.testing.assert_array_equal(lab.counts()[pixels[:, 0], pixels[:, 1]], truth)
     assert len(set(truth)) > 2
+
+
+@pytest.mark.parametrize("log2_epsilon", [-53.0, -24.0])
+@pytest.mark.parametrize("far", [False, True])
+def test_no_entry_jumps_over_an_index_at_which_a_pixel_may_escape(any_backend, log2_epsilon, far):
+    """C = -2 + 1e-8: from Z_1 on the orbit is nearly 2 for a while, and single steps are usable there."""
+    made = reference_orbit.compute(-2 + Fraction(1, 10**8), Fraction(0), 200, 40)
+    values, exponents = made.values(), made.exponents()
+    if not far:
+        values, exponents = np.ldexp(values, exponents[:, None]), exponents[:1]
+    size, device = bla.entries(len(values) - 1), any_backend.open_device()
+    shapes = ((size, 4), np.float64), ((size, 2), np.int32), ((size,), np.float64)
+    arrays = [device.upload(np.full(shape, 7, dtype)) for shape, dtype in shapes]
+    table = any_backend.kernels("compute.labs.mandelbrot").bla
+    table(device.upload(values), device.upload(exponents), *arrays, -60.0, log2_epsilon, far)
+    radius = device.download(arrays[2])[::2]  # of single steps, from Z_1 on
+    radius = np.exp2(np.maximum(radius, -2000)) if far else radius
+    z = np.abs(np.ldexp(made.values(), made.exponents()[:, None]).view(complex)[:, 0])
+    used = [k for k in range(len(radius) - 1) if radius[k] > 0 and radius[k + 1] > 0]  # two of them may be one jump
+    assert len(used) > 3
+    for k in used:
+        assert z[k + 2] + radius[k + 1] <= 2
+        assert radius[k + 1] <= bla.reach(log2_epsilon)
+    near = np.flatnonzero((z[2:-1] + bla.reach(log2_epsilon) > 2)[: len(radius)])
+    assert (radius[near] == 0).all()
