@@ -43,6 +43,7 @@ def on_server_loaded(server_context: Any) -> None:
     bokeh_messages.one_message_a_turn()
     panel_workarounds.shorten_import_maps()
     panel_workarounds.share_stylesheets()
+    panel_workarounds.leave_webgl_out()
     system_card.find_machine()
     machine_roofs().start(then=admission.session_limiter().warm)  # measured before anything else loads the machine
     import app.page  # noqa: F401 - in advance: it takes seconds, for which the first visitor would wait

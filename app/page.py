@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 # Asked for anew with each page: with the question mark, the "?v=" that Panel appends is no argument by which Tornado
 # has the browser keep the file for ten years.
 BOKEH_PATCHES = "app/static/bokeh_patches.js?"
+# Beside what Panel puts into the head: the module of all components, which it would ask for when it has the document.
+HEAD = '{% block preamble %}{{ super() }}<link rel="modulepreload" href="{{ components }}">{% endblock %}'
 DRAWN = 5000  # ms that a lab has to be drawn before another may take its place
 ROOMY = 900  # px of window height from which presenter mode keeps the curves below the pictures
 HEADER_TABS = {
@@ -98,6 +100,9 @@ class Page:
     def servable(self) -> None:
         """Put the page into the document that is being served."""
         self.template.servable(title="Fieldlab")
+        page = self.document.roots[0]
+        self.document.template_variables["components"] = page.esm
+        self.document.template = HEAD
 
     # -- layout
 

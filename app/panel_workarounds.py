@@ -11,9 +11,11 @@ import param
 from bokeh.document import Document
 from bokeh.models import InlineStyleSheet
 from bokeh.models.css import StyleSheet
+from bokeh.resources import Resources
 from bokeh.server import contexts
 from bokeh.server.contexts import ApplicationContext
 from bokeh.server.session import ServerSession, current_time
+from bokeh.server.tornado import BokehTornado
 from bokeh.server.views import ws
 from bokeh.util.token import get_token_payload
 from panel.io.resources import LOCAL_DIST
@@ -105,6 +107,19 @@ def _shared(sheet: StyleSheet | str, sheets: dict[str, StyleSheet]) -> StyleShee
     if sheet not in sheets:
         sheets[sheet] = InlineStyleSheet(css=sheet)
     return sheets[sheet]
+
+
+def leave_webgl_out() -> None:
+    """Have no page load Bokeh's part for WebGL, 194 kB: every plot here is drawn on a canvas."""
+    given = BokehTornado.resources
+
+    def resources(server: BokehTornado, absolute_url: str | bool | None = None) -> Resources:
+        """Bokeh's resources."""
+        found = given(server, absolute_url)
+        found.components = [part for part in found.components if part != "bokeh-gl"]
+        return found
+
+    BokehTornado.resources = resources  # type: ignore[method-assign]
 
 
 def session_ids(context: ApplicationContext) -> set[str]:

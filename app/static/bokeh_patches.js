@@ -84,6 +84,13 @@
     }
   };
 
+  // Panel has es-module-shims load every module: it reads through the text of each, 1.4 MB for Material's components, and
+  // hands the browser a copy that has to be compiled again with each visit. Browsers load modules by themselves, and
+  // this one while the page is still coming (app/page.py asks for it). Who names others by bare words is left to the shim.
+  const shim = window.importShim;
+  const load = (address) => import(new URL(address, document.baseURI)).catch(() => shim(address));
+  window.importShim = Object.assign(load, { addImportMap: (map) => shim.addImportMap(map) });
+
   window.fieldlab = {
     // Whether frames of the source `id` will be heard; hear(message, socket) is called with each.
     listen(id, hear) {

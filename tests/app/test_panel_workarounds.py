@@ -94,3 +94,19 @@ print(button["bundle"], len(button["importmap"]["imports"]), "react" in own["imp
 def test_what_comes_from_material_s_bundle_names_no_libraries() -> None:
     done = subprocess.run([sys.executable, "-c", SHORTENED], capture_output=True, text=True, timeout=150, check=False)
     assert done.stdout.split() == ["url", "1", "True"], done.stderr[-3000:]
+
+
+WEBGL = """
+from bokeh.server.tornado import BokehTornado
+from app.panel_workarounds import leave_webgl_out
+server = BokehTornado({})
+before = server.resources().components
+leave_webgl_out()
+print([part for part in before if part not in server.resources().components])
+"""
+
+
+def test_no_page_loads_the_part_for_webgl():
+    """In a process of its own: it is a change of Bokeh's class."""
+    done = subprocess.run([sys.executable, "-c", WEBGL], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.splitlines() == ["['bokeh-gl']"], done.stderr[-2000:]

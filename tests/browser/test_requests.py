@@ -21,3 +21,15 @@ def test_no_request_leaves_the_machine(page: Page, server: Server):
     own = f"localhost:{server.port}"
     places = {(parts.scheme, parts.netloc) for parts in map(urlsplit, asked) if parts.scheme not in {"data", "blob"}}
     assert places == {("http", own), ("ws", own)}
+
+
+def test_the_components_are_asked_for_once_with_the_page(page: Page, server: Server):
+    """Their module comes while the page does, and is run as it came, not as a copy that has to be compiled anew."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    LabPage(page, server)
+    modules = [url for url in asked if "panel-material-ui.bundle.js" in url]
+    assert len(modules) == 1
+    first = next(index for index, url in enumerate(asked) if url.startswith("blob:"))  # Panel's own, once it draws
+    assert asked.index(modules[0]) < first
+    assert not [url for url in asked if "bokeh-gl" in url]
