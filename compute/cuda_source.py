@@ -39,11 +39,12 @@ class Resources:
 
 @dataclass(frozen=True)
 class Binary:
-    """Machine code for one architecture, with the resources of each kernel by name and the compiler's log."""
+    """Machine code for one architecture, with the resources of each kernel by name, the compiler's log, and the PTX."""
 
     cubin: bytes
     resources: dict[str, Resources]
     log: str
+    ptx: str = ""
 
 
 def compile_cuda(path: Path, *, defines: Defines) -> Any:
@@ -133,16 +134,18 @@ def _checked(answer: tuple[Any, ...]) -> Any:
     return answer[1] if len(answer) > 1 else None
 
 
-def check_cuda(path: Path, *, defines: Defines, architecture: str) -> Binary:
+def check_cuda(path: Path, *, defines: Defines, architecture: str, line_numbers: bool = False) -> Binary:
     """Compile `path` for `architecture` (as in "sm_90") with NVRTC alone: needs neither a GPU nor a driver.
 
-    Needs the packages cuda-bindings and nvidia-cuda-nvrtc. Raises CudaSourceError with the log.
+    line_numbers: the machine code says from which line each instruction is; it is the same otherwise. Needs the
+    packages cuda-bindings and nvidia-cuda-nvrtc. Raises CudaSourceError with the log.
     """
     from cuda.bindings import nvrtc
 
     program = _checked(nvrtc.nvrtcCreateProgram(source_text(path).encode(), path.name.encode(), 0, [], []))
     try:
         options = [*_options(defines), f"--gpu-architecture={architecture}", "--ptxas-options=-v"]
+        options += ["-lineinfo"] if line_numbers else []
         (result,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
         log = bytearray(_checked(nvrtc.nvrtcGetProgramLogSize(program)))
         _checked(nvrtc.nvrtcGetProgramLog(program, log))
@@ -151,9 +154,11 @@ def check_cuda(path: Path, *, defines: Defines, architecture: str) -> Binary:
             raise CudaSourceError(f"{path.name} with {dict(defines)} for {architecture}:\n{text}")
         cubin = bytearray(_checked(nvrtc.nvrtcGetCUBINSize(program)))
         _checked(nvrtc.nvrtcGetCUBIN(program, cubin))
+        ptx = bytearray(_checked(nvrtc.nvrtcGetPTXSize(program)))
+        _checked(nvrtc.nvrtcGetPTX(program, ptx))
     finally:
         _checked(nvrtc.nvrtcDestroyProgram(program))
-    return Binary(bytes(cubin), _resources(text), text)
+    return Binary(bytes(cubin), _resources(text), text, ptx.decode(errors="replace").rstrip("\0"))
 
 
 def source_text(path: Path) -> str:
