@@ -24,6 +24,7 @@ the present lab go straight to the gate, which is made for that, all other event
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -136,6 +137,15 @@ class Values(Mapping[str, Any]):
         return len(self._read())
 
 
+def running_loop() -> IOLoop | None:
+    """The loop that runs in this thread; None where none does."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+    return IOLoop.current()
+
+
 def host_values(lab: type[Lab], values: Mapping[str, Any]) -> dict[str, Any]:
     """What `values` must become for the host's engine to take them: another backend, and a kernel that it has."""
     ready = [one.name for one in lab.backends() if one.device == HOST and one.missing is None]
@@ -190,7 +200,7 @@ class Session(param.Parameterized):
         self.on_event: Callable[[Any], None] = ignore
         self.on_values: Callable[[dict[str, Any]], None] = ignore
         self.lock_free: Callable[[], bool] = lambda: False
-        self._loop = IOLoop.current(instance=False)
+        self._loop = running_loop()
         self.gate = FrameGate(self._send, self._permit, self._schedule, self._confirm, self._painted)
         self._first = {n: lab.param[n].default for n in lab.param if n != "name"} | dict(values)
         self._handle: LabHandle | None = None  # of the lab that is shown
