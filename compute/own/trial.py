@@ -170,10 +170,11 @@ class Trial:
             roofs = {kind: r for kind in ("cpu", "gpu") if (r := self._report.roofs.get(f"{kind} {dtype}"))}
             self._report.verdict[dtype] = verdict_of(curves, finding, roofs, self._work.get(dtype, {}))
 
-    def _process(self, *, simulate: bool, stand_in: bool) -> WayProcess:
+    def _process(self, *, simulate: bool, stand_in: bool, bounded: bool = True) -> WayProcess:
+        """A process. bounded: by memory, which CUDA cannot bear: it reserves more than there is."""
         made = WayProcess(
             self._options.path.resolve(), stand_in=stand_in, simulate=simulate,
-            memory=self._memory, deadline=self._options.deadline,
+            memory=self._memory if bounded else 0, deadline=self._options.deadline,
         )  # fmt: skip
         self._processes.callback(made.close)
         return made
@@ -191,7 +192,8 @@ class Trial:
                     one.status = "missing"
                 return
             if one.way.name not in self._here:
-                self._here[one.way.name] = self._process(simulate=False, stand_in=False)
+                bounded = backend.device == "host"
+                self._here[one.way.name] = self._process(simulate=False, stand_in=False, bounded=bounded)
                 self._here[one.way.name].open()
             self._tell(f"checking {one.way.name}")
             self._ask(one, self._here[one.way.name], "here", dtypes, 10**9)

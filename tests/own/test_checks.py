@@ -55,6 +55,29 @@ def test_the_cuda_c_of_the_files(name, most, stand_ins):
         assert kind == PLANTED.get(way.rpartition("_")[2], ""), (way, said)
 
 
+LATE = """
+import cupy
+CODE = r'''
+extern "C" __global__ void late(float* out, int* turn, int n)
+{ __shared__ int mine; if (threadIdx.x == 0) { __threadfence(); mine = atomicAdd(turn, 1); } __syncthreads();
+  int i = blockIdx.x * 32 + threadIdx.x; if (i < n) out[i] = mine; }'''
+@way("gpu_cupy")
+def late(x, out):
+    turn = cupy.zeros(1, np.int32)
+    cupy.RawKernel(CODE, "late")((-(-x.size // 32),), (32,), (out, turn, np.int32(x.size)))
+"""
+
+
+def test_what_depends_on_the_order_of_blocks_is_told_although_each_access_is_ordered(tmp_path, stand_ins):
+    turns = NUMPY.replace("return x", "return np.repeat(np.float32([0, 1, 2, 3]), 32)[: x.size]")
+    (tmp_path / "own.py").write_text(HEAD + INPUTS + turns + LATE)
+    file = load(tmp_path / "own.py")
+    tasks._open[:] = [tasks._Open(file, stand_ins)]
+    kind, said = checked(file, tasks._way("gpu_cupy"), 100)
+    assert kind == "race"
+    assert "right if blocks and threads run in their order, and wrong if they run backwards (n = 33)" in said
+
+
 PROGRAM = """
 import json, sys
 from pathlib import Path

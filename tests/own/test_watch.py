@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import numpy as np
@@ -30,6 +31,8 @@ __global__ void flag(const float* x, int* found, int n)
 { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n && x[i] >= 0) *found = 1; }
 __global__ void last_wins(const float* x, int* found, int n)
 { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) *found = i; }
+__global__ void last_block_wins(int* found)
+{ if (threadIdx.x == 0) *found = blockIdx.x; }
 __global__ void turned(float* x)
 { __shared__ float tile[64]; int i = threadIdx.x; tile[i] = x[i]; __syncthreads(); x[i] = tile[63 - i]; }
 __global__ void turned_early(float* x)
@@ -101,6 +104,12 @@ class TestEachOrder:
     def test_a_missing_barrier_and_reading_a_neighbour_in_place_are_races(self, module, x, order):
         assert launch(module, "turned_early", 1, 64, x[:64].copy(), order=order).fault[0] == "race"
         assert launch(module, "in_place", 3, 128, x, N, order=order).fault[0] == "race"
+
+    def test_blocks_are_never_ordered(self, module, order):
+        found = np.full(1, -1, np.int32)
+        kind, text = launch(module, "last_block_wins", 2, 64, found, order=order).fault
+        assert kind == "race"
+        assert re.search(r"thread 0 of block [01] writes found\[0\], thread 0 of block [01] writes it", text)
 
 
 def test_what_is_outside_is_named_and_does_no_harm(module, x):

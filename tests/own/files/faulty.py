@@ -35,7 +35,7 @@ def segfault(x):
 
 @way("cpu_numpy_memory")
 def memory(x):
-    return np.ones(2**40)[: len(x)]
+    return np.ones(3 * 2**27)[: len(x)]  # 3 GiB
 
 
 @way("cpu_numpy_exit")

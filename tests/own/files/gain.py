@@ -1,0 +1,33 @@
+"""A formula whose Numba version starts all cores: below some n starting them costs more than it saves."""
+
+from numba import njit, prange
+
+from compute.own import way, workload
+
+
+@workload(sizes=(100, 1_000_000), dtypes=("float64",), moved=lambda n: 16 * n)
+def numbers(n, dtype, rng):
+    return rng.random(n)
+
+
+@way("cpu_numpy", reference=True)
+def formula(x):
+    return 3 * x + 1
+
+
+@njit(parallel=True)
+def loop(x, out):
+    for i in prange(x.size):
+        out[i] = 3 * x[i] + 1
+
+
+@way("cpu_numba")
+def formula_numba(x, out):
+    loop(x, out)
+
+
+@way("gpu_cupy")
+def formula_cupy(x, out):
+    import cupy as cp
+
+    cp.ElementwiseKernel("float64 x", "float64 y", "y = 3 * x + 1", "formula")(x, out)
