@@ -89,6 +89,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     ACTIONS: ClassVar[tuple[str, ...]] = ("reset",)
     STRUCTURAL: ClassVar[tuple[str, ...]] = ("backend", "device_index")  # parameters that rebuild the state
     INITIAL: ClassVar[tuple[str, ...]] = ()  # parameters that begin anew
+    LOCAL: ClassVar[tuple[str, ...]] = ()  # parameters about this machine that change no result: in no link or file
     ENDS: ClassVar[bool] = False  # whether advancing leads to `resting`
     HISTORY_NAMES: ClassVar[tuple[str, ...]]  # parameters and actions that a history may have: what keeps the state
     FIRST: ClassVar[str] = ""  # the one of those actions that makes the state anew: only a history's first entry

@@ -145,7 +145,7 @@ class Cuda:
         self.runtime = SimpleNamespace(
             memcpyAsync=self.copy,
             memcpyPeerAsync=lambda to, _, of, __, size, stream: self.copy(to, of, size, 0, stream),
-            memcpyDeviceToDevice=3, memcpyDeviceToHost=2, memcpyHostToDevice=1,
+            memcpyDefault=4, memcpyDeviceToHost=2, memcpyHostToDevice=1,
             deviceCanAccessPeer=lambda *_: peers, deviceEnablePeerAccess=lambda _: None, CUDARuntimeError=OSError,
         )  # fmt: skip
 

@@ -150,7 +150,7 @@ class Restorer:
     def _names(self) -> list[str]:
         """Parameters that belong to the state: not the size of the screen."""
         lab = self._tab.session.lab
-        others = lab.sized() | {"device_index", "devices", "name"}
+        others = lab.sized() | {"device_index", *lab.LOCAL, "name"}
         return [name for name in lab.param if name not in others]
 
     def _fitting(self, scene: Scene) -> tuple[Scene, str]:

@@ -15,8 +15,7 @@ from compute.labs.diffusion.gpu_slab_streams import SlabStreams
 from compute.labs.diffusion.slabs import FEWEST_GHOSTS, Layout
 
 COMPARED = 2**26  # cells compared at a time
-SMALL = 2**22  # cells of a slab below which exchanges are bundled most
-MEDIUM = 2**24  # and from which each launch has one of its own
+LARGE = 2**28  # cells of a slab from which rows are exchanged more often
 
 
 class SlabArray:
@@ -169,5 +168,5 @@ def different_cells(truth: Array, got: Array) -> int:
 def ghost_rows(ny: int, nx: int, count: int) -> int:
     """Ghost rows a side: more where a launch is short beside an exchange, and at most a third of a slab."""
     rows = ny // count
-    launches = 1 if rows * nx >= MEDIUM else 2 if rows * nx >= SMALL else 4
+    launches = 4 if rows * nx >= LARGE else 8
     return FEWEST_GHOSTS * max(1, min(launches, rows // (3 * FEWEST_GHOSTS)))

@@ -7,13 +7,14 @@ of what they made. A work waits for what must be before it by events, across GPU
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from compute.devices import Array
 from compute.labs.diffusion.slabs import Copy, Launch, Work
 
 Arrays = Sequence[Sequence[Array]]  # the array of each slab, of either grid
-Launcher = Callable[[Launch], None]
+Launcher = Callable[[Work], None]
 SERVED_FIRST = -1  # CUDA's higher priorities are lower numbers
 ALREADY_ENABLED = 704  # cudaErrorPeerAccessAlreadyEnabled
 DIRECT, STAGED = "peer access", "the host's memory"
@@ -37,7 +38,7 @@ class SlabStreams:
                 self._first.append(self._cuda.Stream(non_blocking=True, priority=SERVED_FIRST))
                 self._landing.append(self._cuda.Stream(non_blocking=True, priority=SERVED_FIRST))
         self.way = STAGED if staged or not self._see_each_other() else DIRECT
-        self.unrecorded = ""
+        self.unrecorded, self.by_kernel = "", True
         self._marks: list[list[Any]] = [[] for _ in numbers]  # events of each GPU
         self._used = [0 for _ in numbers]
         self._pinned: dict[tuple[int, int, int, int], Any] = {}  # where rows wait on the host
@@ -62,9 +63,11 @@ class SlabStreams:
                 self._fork()
                 self._put(works, arrays, launch)
                 self._join()
-            finally:
-                graph = self._most[0].end_capture()
-        return graph
+            except BaseException:
+                with suppress(RuntimeError):  # it says only that the capture has failed
+                    self._most[0].end_capture()
+                raise
+            return self._most[0].end_capture()
 
     def replay(self, graphs: Sequence[Any]) -> None:
         """Do what was recorded, one graph after the other."""
@@ -141,7 +144,7 @@ class SlabStreams:
                 for before in work.after:
                     if ends[before] is not stream:
                         stream.wait_event(marks[before])
-                if isinstance(work, Launch):
+                if isinstance(work, Launch) or (self.by_kernel and self.way == DIRECT):
                     launch(work)
                 elif self.way == DIRECT:
                     self._send(work, arrays, stream)
@@ -164,17 +167,13 @@ class SlabStreams:
 
     def _send(self, copy: Copy, arrays: Arrays, stream: Any) -> None:
         """Rows from one GPU's memory to another's."""
-        source, target, size = _ends(copy, arrays)
+        source, target, size = ends_of(copy, arrays)
         runtime = self._cuda.runtime
-        here, there = self._gpus[copy.slab].id, self._gpus[copy.to].id
-        if here == there:
-            runtime.memcpyAsync(target, source, size, runtime.memcpyDeviceToDevice, stream.ptr)
-        else:
-            runtime.memcpyPeerAsync(target, there, source, here, size, stream.ptr)
+        runtime.memcpyAsync(target, source, size, runtime.memcpyDefault, stream.ptr)
 
     def _send_staged(self, copy: Copy, arrays: Arrays, stream: Any, fetched: dict[tuple[int, int, int], Any]) -> None:
         """Rows by way of the host's memory, which the GPU that gets them fetches them from."""
-        source, target, size = _ends(copy, arrays)
+        source, target, size = ends_of(copy, arrays)
         runtime, key = self._cuda.runtime, (copy.slab, copy.to, copy.target)
         if (*key, size) not in self._pinned:
             self._pinned[*key, size] = self._cuda.alloc_pinned_memory(size)
@@ -206,7 +205,7 @@ class SlabStreams:
         return True
 
 
-def _ends(copy: Copy, arrays: Arrays) -> tuple[int, int, int]:
+def ends_of(copy: Copy, arrays: Arrays) -> tuple[int, int, int]:
     """Where a copy reads and writes (addresses), and its bytes."""
     source, target = arrays[copy.array][copy.slab], arrays[copy.array][copy.to]
     line = source.shape[1] * source.itemsize

@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,15 @@ from compute.devices import Array
 from compute.labs.diffusion import gpu_cupy
 from compute.labs.diffusion.gpu_cupy import TALL, TILINGS, WARP, Tiling, launches, multiprocessors, tilings
 from compute.labs.diffusion.gpu_slab_device import SlabArray
+from compute.labs.diffusion.gpu_slab_streams import ends_of
 from compute.labs.diffusion.scheme import PERIODIC, edge_code
-from compute.labs.diffusion.slabs import Launch, plan
+from compute.labs.diffusion.slabs import Copy, Layout, Work, plan
 
 SOURCE = Path(__file__).with_suffix(".cu")
 SIZES = (8, 4, 2, 1)  # steps a launch can take
 RECORDED = (64, 8, 2)  # launches in a graph; even, so that it ends in the grid in which it begins
 SHORT = 6e7  # cells of a slab up to which a launch is shorter than the host's work for it, for each slab there is
+PASSING = 1  # blocks a multiprocessor that copy rows to a neighbour
 KEPT = 12  # graphs of a pair of grids
 
 
@@ -49,7 +51,7 @@ def step(u: SlabArray, out: SlabArray, r: float, edges: str, steps: int) -> None
     streams, periodic = u.device.streams, edge_code(edges) == PERIODIC
     if graphs:
         streams.replay(graphs)
-    streams.run(plan(u.layout, periodic, sizes), (u.parts, out.parts), _launcher_of(u, out, r, edges))
+    streams.run(_planned(u.layout, periodic, tuple(sizes)), (u.parts, out.parts), _launcher_of(u, out, r, edges))
     u.wrapped, out.wrapped = None, periodic
 
 
@@ -66,12 +68,14 @@ def refresh(u: SlabArray, edges: str) -> None:
     """Make the ghost rows of u those that `edges` want, if they are not."""
     periodic = edge_code(edges) == PERIODIC
     if u.layout.count > 1 and (u.wrapped is None or (periodic and not u.wrapped)):
-        u.device.streams.run(u.layout.exchange(periodic), (u.parts,), _nothing)
+        u.device.streams.run(u.layout.exchange(periodic), (u.parts, u.parts), _launcher_of(u, u, 0.0, edges))
         u.wrapped = periodic
 
 
-def _nothing(_work: Launch) -> None:
-    """Launch nothing: for a plan of copies."""
+@lru_cache(maxsize=64)
+def _planned(layout: Layout, periodic: bool, sizes: tuple[int, ...]) -> list[Work]:
+    """The plan of these launches; the host takes longer to make it than a GPU for a small one."""
+    return plan(layout, periodic, sizes)
 
 
 # -- graphs
@@ -106,7 +110,7 @@ def _recorded(u: SlabArray, out: SlabArray, r: float, edges: str, length: int) -
 # -- launches
 
 
-def _launcher_of(u: SlabArray, out: SlabArray, r: float, edges: str) -> Callable[[Launch], None]:
+def _launcher_of(u: SlabArray, out: SlabArray, r: float, edges: str) -> Callable[[Work], None]:
     """Return what launches a work of a plan on the current stream."""
     periodic, code = edge_code(edges) == PERIODIC, np.int32(edge_code(edges))
     real: Any = u.dtype.type
@@ -116,15 +120,37 @@ def _launcher_of(u: SlabArray, out: SlabArray, r: float, edges: str) -> Callable
     sizes = [(slab.rows, u.shape[1]) for slab in u.layout.slabs]
     cuts = [u.layout.strips(number, periodic) for number in range(u.layout.count)]
 
-    def launch(work: Launch) -> None:
+    grids, dtype = (u.parts, out.parts), u.dtype.name
+    known: dict[tuple[int, int, tuple[tuple[int, int], ...]], Callable[..., None]] = {}
+
+    def launch(work: Work) -> None:
         """Launch the work."""
-        source, target = views[work.source][work.slab], views[1 - work.source][work.slab]
-        bands = tuple((first - spans[work.slab], last - spans[work.slab]) for first, last in work.bands)
-        like = source.shape, source.dtype.name, source.device.id
-        tiling = _tiling(sizes[work.slab], like[1], like[2], work.steps)
-        strips, middle = cuts[work.slab]
-        beside = len(strips) if list(work.bands) == middle else 0
-        _slab_launcher(*like, tiling, bands, work.strip, beside)(source, target, ratio, code)
+        if isinstance(work, Copy):
+            source, target, size = ends_of(work, grids)
+            _passer(u.parts[work.slab].device.id, dtype, sizes[work.slab])(source, target, size)
+            return
+        key = work.slab, work.steps, work.bands
+        if key not in known:
+            bands = tuple((first - spans[work.slab], last - spans[work.slab]) for first, last in work.bands)
+            view = views[0][work.slab]
+            tiling = _tiling(sizes[work.slab], dtype, view.device.id, work.steps)
+            strips, middle = cuts[work.slab]
+            beside = len(strips) if list(work.bands) == middle else 0
+            known[key] = _slab_launcher(view.shape, dtype, view.device.id, tiling, bands, work.strip, beside)
+        known[key](views[work.source][work.slab], views[1 - work.source][work.slab], ratio, code)
+
+    return launch
+
+
+@cache
+def _passer(gpu: int, dtype: str, slab: tuple[int, int]) -> Callable[[int, int, int], None]:
+    """A function (source, target, bytes) that copies from that GPU, which is current, by addresses."""
+    kernel = compile_cuda(SOURCE, defines=_tiling(slab, dtype, gpu, SIZES[0]).defines(dtype)).get_function("pass_on")
+    blocks, width = PASSING * multiprocessors(gpu), np.dtype(dtype).itemsize
+
+    def launch(source: int, target: int, size: int) -> None:
+        """Copy."""
+        kernel((blocks,), (256,), (np.int64(source), np.int64(target), np.int64(size // width)))
 
     return launch
 
@@ -172,9 +198,10 @@ def _slab_launcher(
 
 def _warp_rows(tiling: Tiling, rows: int, columns: int, gpu_multiprocessors: int, beside: int) -> int:
     """Rows that each warp makes, so that a wave of them and what runs beside it fill the GPU at once."""
-    deep = max(1, gpu_multiprocessors * tiling.warps // columns - beside)
-    each = -(-rows // deep)
-    return min(each, TALL) if tiling.inner else each
+    slots = gpu_multiprocessors * tiling.warps
+    waves = max(1, -(-columns * -(-rows // TALL) // slots)) if tiling.inner else 1
+    deep = max(1, waves * slots // columns - beside)
+    return -(-rows // deep)
 
 
 VARIANTS: dict[str, Callable[..., None]] = {"T-step": step}

@@ -117,6 +117,7 @@ class Diffusion(Lab):
         "nx",
         "dtype",
     )  # they rebuild the state
+    LOCAL: ClassVar[tuple[str, ...]] = ("devices",)
     INITIAL: ClassVar[tuple[str, ...]] = ("preset", "seed", "mode_p", "mode_q", "text")  # they begin anew
 
     variant = param.String(default="", label="Kernel", doc="Name in the backend's VARIANTS; empty for its default.")

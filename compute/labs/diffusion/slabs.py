@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 FEWEST_GHOSTS = 8  # ghost rows a side: as many as most launches take steps
@@ -104,7 +105,7 @@ class Layout:
                 f"each passes {self.ghost} rows of its own on to its neighbours"
             )
 
-    @property
+    @cached_property
     def slabs(self) -> tuple[Slab, ...]:
         """From row 0 on."""
         ends = [number * self.ny // self.count for number in range(self.count + 1)]

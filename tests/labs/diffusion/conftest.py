@@ -21,7 +21,14 @@ def library():
 @pytest.fixture
 def machine(library, monkeypatch):
     """Call it with a seed of the streams' order, and whether GPUs see each other, to get a machine with GPUs."""
-    caches = [gpu_cupy.launcher, gpu_cupy._sweep, gpu_slabs._slab_launcher, gpu_slabs._tiling, raster._kernel]
+    caches = [
+        gpu_cupy.launcher,
+        gpu_cupy._sweep,
+        gpu_slabs._slab_launcher,
+        gpu_slabs._tiling,
+        gpu_slabs._passer,
+        raster._kernel,
+    ]
     monkeypatch.setattr(gpu_cupy, "multiprocessors", lambda _: 1)
     monkeypatch.setattr(gpu_slabs, "multiprocessors", lambda _: 1)
     monkeypatch.setattr(gpu_slab_device, "Cuda", SlabGpu)

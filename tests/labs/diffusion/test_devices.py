@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from app.export.source import scene_of_lab
 from compute import backends
 from compute import lab as base
 from compute.display import gpu as raster
+from compute.export.scene import Style
 from compute.labs.diffusion import Diffusion, lab
 from compute.labs.diffusion.gpu_slab_camera import _pixel_rows
 from compute.labs.diffusion.scheme import EDGES
@@ -116,3 +118,11 @@ def test_every_row_of_pixels_is_made_once_where_it_begins(ny, count, y0, factor)
     for number, first, last in found:
         assert layout.owner(y0 + first * factor) == number
         assert min(y0 + last * factor, ny) <= layout.slabs[number].last or last == first + 1
+
+
+def test_no_link_says_how_many_gpus_shared_the_grid(gpus):
+    made = Diffusion(backend="gpu_cupy", ny=48, nx=30, devices="cuda:0-1", r=0.1)
+    made.advance(3)
+    scene = scene_of_lab(Diffusion, made.values(), made.snapshot(), "field", Style(), None)
+    assert scene.values["r"] == 0.1
+    assert "devices" not in scene.values
