@@ -45,7 +45,8 @@ def on_server_loaded(server_context: Any) -> None:
     panel_workarounds.share_stylesheets()
     panel_workarounds.leave_webgl_out()
     system_card.find_machine()
-    machine_roofs().start(then=admission.session_limiter().warm)  # measured before anything else loads the machine
+    admission.session_limiter().warm()  # the first visitor needs it as soon as the page
+    machine_roofs().start()
     import app.page  # noqa: F401 - in advance: it takes seconds, for which the first visitor would wait
 
     IOLoop.current().add_callback(open_doors, server_context.application_context)
@@ -54,7 +55,7 @@ def on_server_loaded(server_context: Any) -> None:
 async def open_doors(application: Any) -> None:
     """Have the first visitor's page ready, then print the address, which `python -m app.serve` has set.
 
-    The modules' objects, a million, are left out of all collections from here on: they stay, and looking through them
+    The modules' objects, 300 000, are left out of all collections from here on: they stay, and looking through them
     held the loop for a quarter of a second each time. While they are made nothing is collected at all.
     """
     from app.ready_page import ready_page

@@ -11,7 +11,6 @@ import logging
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from functools import cache
 from math import isfinite, nan
 from time import perf_counter
@@ -45,17 +44,12 @@ class MachineRoofs:
         self._started = False
         self._rates: dict[str, dict[str, float]] = {}
 
-    def start(self, then: Callable[[], object] | None = None) -> None:
-        """Start measuring, once a process; returns at once. Best before anything else loads the machine.
-
-        then: what is to load it afterwards; called on another thread, and at once if measuring has started before.
-        """
+    def start(self) -> None:
+        """Start measuring, once a process; returns at once. Best before anything else loads the machine."""
         with self._lock:
             started, self._started = self._started, True
         if not started:
-            threading.Thread(target=self._measure, args=(then,), name="roofs", daemon=True).start()
-        elif then:
-            then()
+            threading.Thread(target=self._measure, name="roofs", daemon=True).start()
 
     def rate(self, device: str, kind: RoofKind = "copy", dtype: str = "") -> float:
         """Of `device` ("host", "cuda:0" …): bytes read and written a second, or fused multiply-adds on `dtype`."""
@@ -72,7 +66,7 @@ class MachineRoofs:
         """Seconds that it takes to start all threads of the host once; nan as long as that is not known."""
         return self._rates.get("host", {}).get("waking", nan)
 
-    def _measure(self, then: Callable[[], object] | None) -> None:
+    def _measure(self) -> None:
         command = [sys.executable, "-m", "compute.measure.machine_roofs"]
         try:
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=True)
@@ -80,8 +74,6 @@ class MachineRoofs:
             self._rates = {device: {kind: float(rate) for kind, rate in of.items()} for device, of in found.items()}
         except (subprocess.SubprocessError, OSError, ValueError, AttributeError) as error:
             log.warning("the roofs of this machine could not be measured: %s", error)
-        if then:
-            then()
 
 
 @cache
