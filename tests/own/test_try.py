@@ -14,6 +14,7 @@ from compute.labs.crossover.ecosystems import ecosystem_of
 from compute.labs.crossover.finding import TimeCurve, compare, sides
 from compute.labs.crossover.roofline import Roof
 from compute.measure.statistics import Spread
+from compute.own import commands
 from compute.own.declaring import OwnWay
 from compute.own.faults import KINDS
 from compute.own.report import as_html, as_json, lines
@@ -163,3 +164,17 @@ def test_what_limits_it_is_said(moved, flops, words):
 
 def test_every_kind_of_fault_has_words():
     assert all(KINDS.values())
+
+
+def test_watching_goes_on_when_a_file_beside_it_is_saved(tmp_path, monkeypatch):
+    (tmp_path / "own.py").write_text("")
+    slept = []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        if len(slept) == 3:
+            (tmp_path / "own.cu").write_text("")
+
+    monkeypatch.setattr(commands.time, "sleep", sleep)
+    commands._wait_for_change(tmp_path / "own.py")
+    assert len(slept) == 3
