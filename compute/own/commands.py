@@ -23,7 +23,7 @@ from compute.labs.crossover.workload import DTYPES
 from compute.own import learning
 from compute.own.exercises import EXERCISES
 from compute.own.report import as_html, as_json, lines
-from compute.own.trial import Options, Report, try_file
+from compute.own.trial import Options, TrialReport, try_file
 
 WRONG, BAD_INPUT = 1, 2
 RESULTS = "fieldlab-learn.json"
@@ -169,7 +169,7 @@ def _plain(cell: str) -> str:
     return f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
 
 
-def show(report: Report, *, as_json_text: bool) -> None:
+def show(report: TrialReport, *, as_json_text: bool) -> None:
     """Print the report."""
     if as_json_text:
         sys.stdout.write(json.dumps(as_json(report), indent=1, ensure_ascii=False, allow_nan=False) + "\n")

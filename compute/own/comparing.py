@@ -16,7 +16,7 @@ SIZES = (1, 2, 3, 31, 33, 97, 128, 257, 1031)  # tiny, odd, primes, a multiple o
 NAN_PLACES = 3
 
 
-class Comparison:
+class ResultComparison:
     """The largest difference, as a part of the largest right result; whole numbers must be equal, else it is inf.
 
     said: where the results of the last comparison differ most, in words; "" where they are equal.

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from compute import scratch
 from compute.files import whole_file
 from compute.kernel_cache import folder
-from compute.own.watch import Access, Launch, Watch
+from compute.own.watch import Access, AccessWatch, KernelLaunch
 
 HERE = Path(__file__).parent
 HEADER, RUNTIME = HERE / "cuda_on_cpu.h", HERE / "cuda_on_cpu.cpp"
@@ -201,7 +201,7 @@ def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
 class KernelOnCpu:
     """A kernel to be called as those of CuPy: (grid, block, arguments, shared_mem=bytes).
 
-    What is noticed goes to the Watch of this process (watch.py), which says the order of blocks and threads, too.
+    What is noticed goes to the AccessWatch of this process (watch.py), which says the order of blocks and threads, too.
     """
 
     def __init__(self, library: ctypes.CDLL, name: str, parameters: tuple[str, ...]) -> None:
@@ -214,12 +214,12 @@ class KernelOnCpu:
         self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], *, shared_mem: int = 0,
         stream: Any = None,  # noqa: ARG002 - everything happens at once
     ) -> None:  # fmt: skip
-        """Launch it; everything has happened when this returns. KernelRefused if the arguments do not fit it."""
+        """KernelLaunch it; everything has happened when this returns. KernelRefused if the arguments do not fit it."""
         self._check(grid, block, args)
         arena = _Arena()
         held = [self._held(arena, number, value) for number, value in enumerate(args)]
         places = (ctypes.c_void_p * max(1, len(held)))(*(value.ctypes.data for value in held))
-        watch = Watch.current()
+        watch = AccessWatch.current()
         library = self._library
         library.fieldlab_prepare(int(watch.order), ctypes.c_uint(watch.next_seed()), int(shared_mem))
         numbers: dict[int, tuple[str, NDArray[Any]]] = {}
@@ -274,7 +274,7 @@ class KernelOnCpu:
         padded[: held.nbytes] = np.atleast_1d(held).view(np.uint8)
         return padded
 
-    def _launch(self, told: Told, arrays: dict[int, tuple[str, NDArray[Any]]]) -> Launch:
+    def _launch(self, told: Told, arrays: dict[int, tuple[str, NDArray[Any]]]) -> KernelLaunch:
         def access(raw: RawAccess) -> Access:
             """What one thread did, in words that a reader of the source knows."""
             name, size = "shared memory" if raw.argument == -1 else "", 0
@@ -284,7 +284,7 @@ class KernelOnCpu:
             return Access(name, size, int(raw.element), verb, tuple(raw.block), tuple(raw.thread))
 
         counts = {name: int(getattr(told, name)) for name in COUNTS}
-        return Launch(
+        return KernelLaunch(
             self._name,
             outside=access(told.first) if told.outside else None,
             race=(access(told.first), access(told.second)) if told.race and not told.outside else None,

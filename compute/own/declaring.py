@@ -31,7 +31,7 @@ from compute.cuda_source import compile_cuda, source_text
 from compute.labs.crossover.ecosystems import ECOSYSTEMS, ecosystem_of
 from compute.labs.crossover.workload import DTYPES, Way, Work, Workload
 from compute.own import gpu_stand_in
-from compute.own.comparing import Comparison
+from compute.own.comparing import ResultComparison
 from compute.own.cuda_on_cpu import module_of
 
 TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # of the largest result; sums of 1e7 float32 numbers are off by 1e-5
@@ -142,7 +142,7 @@ class OwnFile:
         )
         return self.reference.function()(*arguments) is None
 
-    def workload(self, comparison: Comparison, seed: int) -> Workload:
+    def workload(self, comparison: ResultComparison, seed: int) -> Workload:
         """The same as the crossover lab's harness takes it."""
         shapes: dict[tuple[int, str], tuple[tuple[NDArray[Any], ...], float]] = {}
         in_place = self.in_place
@@ -257,7 +257,7 @@ class CudaKernel:
     made: Any = None
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], **more: Any) -> None:
-        """Launch it, as a cupy.RawKernel."""
+        """KernelLaunch it, as a cupy.RawKernel."""
         if self.made is None:
             self.made = self._compiled()
         self.made(grid, block, args, **more)

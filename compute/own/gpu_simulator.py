@@ -1,4 +1,4 @@
-"""Numba's CUDA simulator, watched: its kernels run in the order that a Watch says, and every access is noted.
+"""Numba's CUDA simulator, watched: its kernels run in the order that a AccessWatch says, and every access is noted.
 
 For a process that was started with NUMBA_ENABLE_CUDASIM=1; `install` changes the simulator for the whole process. Each
 CUDA thread is a thread of the system here, of which one runs at a time, from barrier to barrier: a kernel does the same
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.own.watch import Access, Launch, Order, Watch
+from compute.own.watch import Access, AccessWatch, KernelLaunch, Order
 
 WARP, SECTOR = 32, 32  # threads; bytes
 VISIBLE = {"threadfence", "threadfence_block", "threadfence_system"}
@@ -52,7 +52,7 @@ class Region:
 
 
 @dataclass
-class Mark:
+class Touch:
     """Who touched an element, and how many barriers its block had behind it."""
 
     block: int
@@ -78,8 +78,8 @@ class Running:
     fenced: bool = False
     atomic: bool = False
     current: CudaThread = field(default=None)  # type: ignore[assignment]  # set before anything runs
-    written: dict[int, Mark] = field(default_factory=dict)
-    read: dict[int, list[Mark]] = field(default_factory=dict)
+    written: dict[int, Touch] = field(default_factory=dict)
+    read: dict[int, list[Touch]] = field(default_factory=dict)
     sectors: dict[tuple[int, int, int], set[int]] = field(default_factory=dict)
     shared_arrays: dict[Any, WatchedArray] = field(default_factory=dict)
 
@@ -102,7 +102,7 @@ class Running:
 
     def _look_for_race(self, address: int, access: Access, global_: bool, changes: Callable[[], bool]) -> None:
         me = self.current
-        mark = Mark(me.block_number, me.thread_id, self.epoch, access.verb == "atomic", access)
+        mark = Touch(me.block_number, me.thread_id, self.epoch, access.verb == "atomic", access)
         before = self.written.get(address)
         if before and self._unordered(before, mark, global_) and (access.verb != "write" or before.atomic or changes()):
             self.race = self.race or (before.access, access)
@@ -115,7 +115,7 @@ class Running:
                 self.race = self.race or (one.access, access)
         self.written[address] = mark
 
-    def _unordered(self, one: Mark, other: Mark, global_: bool) -> bool:
+    def _unordered(self, one: Touch, other: Touch, global_: bool) -> bool:
         if one.atomic and other.atomic:
             return False
         if one.block != other.block:
@@ -134,9 +134,9 @@ class Running:
         self.outside = self._access(name, array.size if plain else 0, int(index) if plain else 0, verb)
         raise OutsideArray
 
-    def launch(self) -> Launch:
+    def launch(self) -> KernelLaunch:
         """What is to be told of it."""
-        return Launch(
+        return KernelLaunch(
             self.kernel, self.outside, None if self.outside else self.race, None, self.counts["reads"],
             self.counts["writes"], self.counts["atomics"], self.counts["shared"], self.barriers,
             sum(map(len, self.sectors.values())), len(self.sectors),
@@ -259,7 +259,7 @@ class CudaThread:
         self._stopped.release()
 
 
-class Pool:
+class SimulatorThreads:
     """Threads of the system that are used again for the next block."""
 
     def __init__(self) -> None:
@@ -289,12 +289,12 @@ class _Worker:
             self._free.append(self)
 
 
-_pool = Pool()
+_pool = SimulatorThreads()
 
 
 def run_launch(kernel: Any, grid: Place, block_size: Place, arguments: tuple[Any, ...]) -> None:
-    """Run a whole launch in the order that the Watch of this process says, and tell it."""
-    watch = Watch.current()
+    """Run a whole launch in the order that the AccessWatch of this process says, and tell it."""
+    watch = AccessWatch.current()
     names = list(inspect.signature(kernel).parameters)
     arrays = [(n, a) for n, a in zip(names, arguments, strict=False) if isinstance(a, WatchedArray)]
     running = Running(kernel.__name__, grid, block_size, [Region(name, array.ary) for name, array in arrays])
@@ -434,7 +434,7 @@ def _noting_the_stream(configure: Callable[..., Any]) -> Callable[..., Any]:
     def configured(self: Any, configuration: tuple[Any, ...]) -> Any:
         """As the simulator's own."""
         if len(configuration) > 2 and configuration[2]:
-            Watch.current().used(configuration[2])
+            AccessWatch.current().used(configuration[2])
         return configure(self, configuration)
 
     return configured

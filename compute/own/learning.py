@@ -106,7 +106,7 @@ def _solve(path: Path) -> Callable[..., Any]:
 # -- results
 
 
-class Result(msgspec.Struct, forbid_unknown_fields=True):
+class ExerciseResult(msgspec.Struct, forbid_unknown_fields=True):
     """One exercise of a student. tries: how often it was checked until now, or until it was right."""
 
     passed: bool
@@ -116,19 +116,19 @@ class Result(msgspec.Struct, forbid_unknown_fields=True):
     digest: str
 
 
-class Results(msgspec.Struct, forbid_unknown_fields=True):
+class StudentResults(msgspec.Struct, forbid_unknown_fields=True):
     """A student's file of results, by exercise."""
 
     schema: str
     student: str
-    exercises: dict[str, Result]
+    exercises: dict[str, ExerciseResult]
 
 
 class ResultsRefused(ValueError):
     """A file of results is none; the text says why."""
 
 
-def load_results(path: Path) -> Results:
+def load_results(path: Path) -> StudentResults:
     """Read one. ResultsRefused names what is wrong with it."""
     try:
         if path.stat().st_size > LONGEST_FILE:
@@ -137,7 +137,7 @@ def load_results(path: Path) -> Results:
     except OSError as error:
         raise ResultsRefused(f"{path.name} cannot be read: {error.strerror}") from error
     found = documents.typed(
-        documents.read(text, LONGEST_FILE, path.name, ResultsRefused), Results, path.name, ResultsRefused
+        documents.read(text, LONGEST_FILE, path.name, ResultsRefused), StudentResults, path.name, ResultsRefused
     )
     if found.schema != SCHEMA:
         raise ResultsRefused(f"{path.name}: schema is {documents.short(found.schema)}, not {SCHEMA!r}")
@@ -149,23 +149,23 @@ def load_results(path: Path) -> Results:
     return found
 
 
-def save_answer(path: Path, student: str, answer: Answer) -> Results:
+def save_answer(path: Path, student: str, answer: Answer) -> StudentResults:
     """Note an answer in the student's file. ResultsRefused if the file is another student's."""
-    results = load_results(path) if path.exists() else Results(SCHEMA, student, {})
+    results = load_results(path) if path.exists() else StudentResults(SCHEMA, student, {})
     if results.student != student:
         raise ResultsRefused(f"{path.name} is of {documents.short(results.student)}, not of {student!r}")
     before = results.exercises.get(answer.exercise)
     if not (before and before.passed):
         date = datetime.now(UTC).isoformat(timespec="seconds")
         tries = (before.tries if before else 0) + 1
-        results.exercises[answer.exercise] = Result(answer.passed, tries, answer.text, date, answer.digest)
+        results.exercises[answer.exercise] = ExerciseResult(answer.passed, tries, answer.text, date, answer.digest)
     with whole(path) as out:
         json.dump(msgspec.to_builtins(results), out, indent=1, ensure_ascii=False)
         out.write("\n")
     return results
 
 
-def table(every: Sequence[Results]) -> list[list[str]]:
+def table(every: Sequence[StudentResults]) -> list[list[str]]:
     """A head and a row a student: how many are right, and of each exercise whether, after how many tries.
 
     The same text of an answer from two students is marked.

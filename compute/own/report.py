@@ -15,14 +15,14 @@ from compute.labs.crossover.results import time_in_words
 from compute.machine import machine
 from compute.measure.statistics import Spread
 from compute.own.faults import KINDS
-from compute.own.trial import Report, WayReport
+from compute.own.trial import TrialReport, WayReport
 from compute.own.verdict import in_words
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 760, 420, 70, 46, 16, 180  # of the drawing, in its own units
 COLOURS = {"cpu": ("#1f6fb4", "#5aa9e6", "#0b3c5d", "#8ab6d6"), "gpu": ("#c8501e", "#f08a5d", "#7d2a08", "#e6b49a")}
 
 
-def lines(report: Report) -> Iterator[str]:
+def lines(report: TrialReport) -> Iterator[str]:
     """The report in sentences, for a terminal."""
     if report.refused:
         yield f"{_sentence(report.refused)}"
@@ -41,7 +41,7 @@ def _sentence(text: str) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: TrialReport) -> dict[str, Any]:
     """The report as plain values; a number that is not known is None."""
     return {
         "file": report.path.name, "date": report.date, "machine": machine(), "refused": report.refused,
@@ -67,7 +67,7 @@ def _way(one: WayReport) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _crossover(report: Report, dtype: str) -> dict[str, Any]:
+def _crossover(report: TrialReport, dtype: str) -> dict[str, Any]:
     finding = report.findings[dtype]
     found = finding.crossing
     return {
@@ -91,7 +91,7 @@ Timed = Sequence[tuple[WayReport, Mapping[int, Spread]]]
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def as_html(report: Report, source: str) -> str:
+def as_html(report: TrialReport, source: str) -> str:
     """The report with the drawing and the file's text, in one page without scripts or links to anything."""
     name, parts = escape(report.path.name), []
     if report.refused:

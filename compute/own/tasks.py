@@ -26,11 +26,11 @@ from compute.labs.crossover.runner import WorkloadRunner
 from compute.labs.crossover.sweep import Sweep, SweepProgress
 from compute.labs.crossover.workload import Way
 from compute.own import gpu_stand_in
-from compute.own.comparing import Comparison, Question, awkward, questions
+from compute.own.comparing import Question, ResultComparison, awkward, questions
 from compute.own.declaring import OwnFile, OwnWay, load
 from compute.own.faults import Fault, fault_of
 from compute.own.verdict import AskedWork
-from compute.own.watch import Launch, Order, Watch
+from compute.own.watch import AccessWatch, KernelLaunch, Order
 
 ENOUGH = 3  # questions that are asked even if the time is over
 REPEATS, REPEATED_N = 20, 100_003  # runs of a device that really is parallel, and their n
@@ -53,14 +53,14 @@ class FileFacts:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedWay:
     """What was found of a way that is right so far. asked: about which inputs, in words; notes: what was left out;
     launches: of the last question in the given order.
     """
 
     asked: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    launches: tuple[Launch, ...] = ()
+    launches: tuple[KernelLaunch, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _way(name: str) -> OwnWay:
     return replace(own, backend=opened.stand_in.get(own.backend.name, own.backend))
 
 
-def check(name: str, dtype: str, seed: int, seconds: float, most: int, tell: Tell) -> Checked:
+def check(name: str, dtype: str, seed: int, seconds: float, most: int, tell: Tell) -> CheckedWay:
     """Compare the way with the reference on awkward inputs. most: the largest n; seconds: after which no more is asked.
 
     Where it runs without a GPU, in each order of blocks and threads, watched; else several times. Raises Fault.
@@ -163,21 +163,21 @@ class Checking:
     def __init__(self, file: OwnFile, way: OwnWay, dtype: str, seed: int, stand_in: bool) -> None:
         self._file, self._way, self._dtype, self._seed = file, way, dtype, seed
         self._orders = tuple(Order) if stand_in else (Order.given,)
-        self._comparison = Comparison()
+        self._comparison = ResultComparison()
         self._sizes: list[int] = []
         self._asked: list[str] = []
         self._notes: list[str] = []
-        self._launches: tuple[Launch, ...] = ()
+        self._launches: tuple[KernelLaunch, ...] = ()
         self.streams = 0  # of a GPU that the last question used, beside the default one
         with _told(file.path, "the reference"):
             self._workload = file.workload(self._comparison, seed)
 
     @property
-    def found(self) -> Checked:
+    def found(self) -> CheckedWay:
         """What is known so far."""
         sizes = [f"{n:,}" for n in self._sizes]
         asked = ([f"n = {', '.join(sizes)}"] if sizes else []) + self._asked
-        return Checked(tuple(asked), tuple(self._notes), self._launches)
+        return CheckedWay(tuple(asked), tuple(self._notes), self._launches)
 
     def ask(self, question: Question) -> None:
         """Raise Fault if the way is wrong."""
@@ -221,7 +221,7 @@ class Checking:
         self._asked.append(f"n = {n:,}, {done} times")
 
     def _compare(self, question: Question, inputs: Any, truth: Any, order: Order) -> None:
-        with Watch.watching(order, self._seed) as watch:
+        with AccessWatch.watching(order, self._seed) as watch:
             difference = self._difference(question.n, question.text, inputs, truth)
         if watch.fault:
             kind, text = watch.fault
@@ -253,7 +253,7 @@ def start_sweep(
     tell(0.0, "preparing")
     opened = _open[-1]
     with _told(opened.file.path, "preparing"):
-        of = opened.file.workload(Comparison(), seed)
+        of = opened.file.workload(ResultComparison(), seed)
     ways: tuple[Way, ...] = (_way(name),)
     plan = SweepPlan(of, ways, sizes, dtype, budget=budget, longest_call=longest_call, seed=seed)
     opened.sweep = Sweep(plan)

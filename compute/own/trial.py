@@ -95,7 +95,7 @@ class WayReport:
 
 
 @dataclass
-class Report:
+class TrialReport:
     """What is known of a file. refused: why nothing could be done at all; verdict: sentences by dtype."""
 
     path: Path
@@ -113,13 +113,13 @@ class Report:
         return not self.refused and all(way.status in ("right", "missing") for way in self.ways)
 
 
-def try_file(options: Options, tell: Tell = lambda _: None) -> Report:
+def try_file(options: Options, tell: Tell = lambda _: None) -> TrialReport:
     """Try the file. tell: hears what is being done. What is wrong with the file is in the report, nothing is raised."""
-    report = Report(options.path, datetime.now(UTC).isoformat(timespec="seconds"))
+    report = TrialReport(options.path, datetime.now(UTC).isoformat(timespec="seconds"))
     try:
         read_text(options.path)
         with ExitStack() as processes:
-            Trial(options, report, processes, tell).run()
+            KernelTrial(options, report, processes, tell).run()
     except Fault as fault:
         report.refused = fault.text
     except ValueError as error:  # FileRefused, sizes that do not fit
@@ -127,10 +127,10 @@ def try_file(options: Options, tell: Tell = lambda _: None) -> Report:
     return report
 
 
-class Trial:
+class KernelTrial:
     """One run. Its processes end with `processes`."""
 
-    def __init__(self, options: Options, report: Report, processes: ExitStack, tell: Tell) -> None:
+    def __init__(self, options: Options, report: TrialReport, processes: ExitStack, tell: Tell) -> None:
         self._options, self._report, self._tell, self._processes = options, report, tell, processes
         self._memory = options.memory or free_memory()
         self._here: dict[str, WayProcess] = {}  # by way
@@ -220,7 +220,7 @@ class Trial:
         for dtype in dtypes:
             seconds = self._options.check_seconds / len(dtypes)
             task = partial(tasks.check, one.way.name, dtype, self._options.seed, seconds, most)
-            found: tasks.Checked = process.ask(task)
+            found: tasks.CheckedWay = process.ask(task)
             asked += [f"{dtype}, {question}" if len(dtypes) > 1 else question for question in found.asked]
             one.notes += found.notes
         one.places[place] = tuple(asked)

@@ -1,7 +1,7 @@
 """What was noticed while kernels ran without a GPU: accesses outside of arrays, races, and how many there were.
 
-A `Watch` collects the launches of one call, whether CUDA C ran on the CPU (cuda_on_cpu.py) or Numba's kernels in its
-simulator (gpu_simulator.py), and says in which order blocks and threads run.
+An `AccessWatch` collects the launches of one call, whether CUDA C ran on the CPU (cuda_on_cpu.py) or Numba's kernels in
+its simulator (gpu_simulator.py), and says in which order blocks and threads run.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _place(index: tuple[int, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class Launch:
+class KernelLaunch:
     """One launch of a kernel. outside: the first access outside of an array; race: the first two accesses that nothing
     orders; stuck: a thread that waits for others that never come. Counts: accesses to the arrays passed (reads, writes,
     atomics) and to shared memory, barriers of blocks; accesses: instructions of warps, and the 32-byte sectors that
@@ -91,23 +91,23 @@ class Launch:
 
 
 @dataclass
-class Watch:
-    """The launches of what runs in a `with Watch.watching(…)` block, in the order they came, and the streams used."""
+class AccessWatch:
+    """The launches of what runs in a `with AccessWatch.watching(…)` block, as they came, and the streams used."""
 
     order: Order = Order.given
     seed: int = 0
-    launches: list[Launch] = field(default_factory=list)
+    launches: list[KernelLaunch] = field(default_factory=list)
     streams: list[Any] = field(default_factory=list)
-    _now: ClassVar[list[Watch]] = []
+    _now: ClassVar[list[AccessWatch]] = []
 
     @classmethod
-    def current(cls) -> Watch:
+    def current(cls) -> AccessWatch:
         """The innermost one of this process; one that nobody reads outside of a block."""
         return cls._now[-1] if cls._now else cls()
 
     @classmethod
     @contextmanager
-    def watching(cls, order: Order = Order.given, seed: int = 0) -> Iterator[Watch]:
+    def watching(cls, order: Order = Order.given, seed: int = 0) -> Iterator[AccessWatch]:
         """Collect the launches of the block."""
         watch = cls(order, seed)
         cls._now.append(watch)
@@ -120,7 +120,7 @@ class Watch:
         """Of the random order of the next launch."""
         return (self.seed * 7919 + len(self.launches)) % 2**31
 
-    def heard(self, launch: Launch) -> None:
+    def heard(self, launch: KernelLaunch) -> None:
         """A launch has ended."""
         self.launches.append(launch)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from compute.own import gpu_stand_in, tasks
-from compute.own.comparing import Comparison, Question, awkward, questions
+from compute.own.comparing import Question, ResultComparison, awkward, questions
 from compute.own.declaring import FileRefused, load
 from compute.own.faults import Fault
 from tests.simulator import simulate
@@ -123,18 +123,18 @@ def test_numba_s_kernels_of_the_files():
     ],
 )
 def test_the_difference_is_part_of_the_largest_result(result, right, difference):
-    compared = Comparison()
+    compared = ResultComparison()
     assert compared((np.array(result),), (np.array(right),)) == difference
     assert bool(compared.said) == bool(difference)
 
 
 def test_the_difference_of_denormal_numbers_is_part_of_the_smallest_normal_one():
     tiny = np.finfo(np.float32).tiny
-    assert Comparison()((np.array([0.0], np.float32),), (np.array([tiny / 4], np.float32),)) == 0.25
+    assert ResultComparison()((np.array([0.0], np.float32),), (np.array([tiny / 4], np.float32),)) == 0.25
 
 
 def test_where_results_differ_is_said():
-    compared = Comparison()
+    compared = ResultComparison()
     compared((np.array([[1.0, 2.0], [3.0, 5.0]]),), (np.array([[1.0, 2.0], [3.5, 4.0]]),))
     assert compared.said == "[1, 1] is 5 where the reference has 4; 2 of 4 differ"
     compared((np.zeros(2), np.zeros(3)), (np.zeros(2), np.ones(3)))

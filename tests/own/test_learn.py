@@ -10,7 +10,15 @@ import pytest
 from compute.__main__ import main
 from compute.own import learning
 from compute.own.exercises import EXERCISES, exercise, seed_of
-from compute.own.learning import Answer, Result, Results, ResultsRefused, load_results, save_answer, table
+from compute.own.learning import (
+    Answer,
+    ExerciseResult,
+    ResultsRefused,
+    StudentResults,
+    load_results,
+    save_answer,
+    table,
+)
 from tests.own.answers import ANSWERS
 from tests.simulator import simulate
 
@@ -131,7 +139,7 @@ def test_the_files_are_listed_and_kept(tmp_path, capsys):
 
 
 def some(student, digest="d", passed=True, name="tile"):
-    return Results(learning.SCHEMA, student, {name: Result(passed, 3, "right", "now", digest)})
+    return StudentResults(learning.SCHEMA, student, {name: ExerciseResult(passed, 3, "right", "now", digest)})
 
 
 def test_a_table_of_many(tmp_path, capsys):

@@ -18,7 +18,7 @@ from compute.own import commands
 from compute.own.declaring import OwnWay
 from compute.own.faults import KINDS
 from compute.own.report import as_html, as_json, lines
-from compute.own.trial import Options, Report, WayReport, try_file
+from compute.own.trial import Options, TrialReport, WayReport, try_file
 from compute.own.verdict import AskedWork, verdict_of
 
 FILES = Path(__file__).parent / "files"
@@ -78,7 +78,7 @@ def test_the_page_is_whole_offline_and_escapes_everything(report):
     evil = '</pre><script>alert(1)</script><img src="http://x.example/y" onerror=z>'
     bad = replace(report.ways[2].way, variant=evil)
     ways = [WayReport(bad, "wrong", "differs", evil, notes=[evil])]
-    other = Report(Path(f"{evil.replace('/', '_')}.py"), "now", ways)
+    other = TrialReport(Path(f"{evil.replace('/', '_')}.py"), "now", ways)
     other.verdict["float32"] = [evil]
     for page in (as_html(other, evil), as_html(replace(other, refused=evil), evil)):
         tags = set(re.findall(r"<\s*(/?\w+)", page))

@@ -10,7 +10,7 @@ import pytest
 
 from compute.own import cuda_on_cpu
 from compute.own.cuda_on_cpu import CudaOnCpu, KernelRefused, NoCompiler
-from compute.own.watch import Order, Watch
+from compute.own.watch import AccessWatch, Order
 
 SOURCE = r"""
 extern "C" {
@@ -71,7 +71,7 @@ def x():
 
 
 def launch(module, kernel, grid, block, *arguments, order=Order.given, **more):
-    with Watch.watching(order, seed=3) as watch:
+    with AccessWatch.watching(order, seed=3) as watch:
         module.get_function(kernel)((grid,), (block,), arguments, **more)
     (one,) = watch.launches
     return one

@@ -14,14 +14,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from compute.own.watch import Launch
+from compute.own.watch import KernelLaunch
 
 HERE = Path(__file__).parent
 BINS = 8
-Demand = Callable[[Sequence[Launch], int, int], str]  # (launches, streams, n) -> what is missing, "" if nothing is
+Demand = Callable[
+    [Sequence[KernelLaunch], int, int], str
+]  # (launches, streams, n) -> what is missing, "" if nothing is
 
 
-def _nothing(launches: Sequence[Launch], streams: int, n: int) -> str:  # noqa: ARG001 - as every Demand
+def _nothing(launches: Sequence[KernelLaunch], streams: int, n: int) -> str:  # noqa: ARG001 - as every Demand
     return ""
 
 
@@ -108,7 +110,7 @@ def _larger_root(a: Any, b: Any, c: Any) -> Any:
 def _neighbours(most: float, large: int, power: int) -> Demand:
     """At most so many pieces of 32 bytes an access of a warp, from n = `large` on; each of n ** power numbers once."""
 
-    def demand(launches: Sequence[Launch], _streams: int, n: int) -> str:
+    def demand(launches: Sequence[KernelLaunch], _streams: int, n: int) -> str:
         """What is missing."""
         sectors, accesses = sum(one.sectors for one in launches), sum(one.accesses for one in launches)
         reads, writes = sum(one.reads for one in launches), sum(one.writes for one in launches)
@@ -128,7 +130,7 @@ def _neighbours(most: float, large: int, power: int) -> Demand:
 def _few_atomics(each: int, block: int) -> Demand:
     """At most so many atomics on the result a block."""
 
-    def demand(launches: Sequence[Launch], _streams: int, n: int) -> str:
+    def demand(launches: Sequence[KernelLaunch], _streams: int, n: int) -> str:
         """What is missing."""
         made, most = sum(one.atomics for one in launches), each * -(-n // block)
         if made <= most:
@@ -138,7 +140,7 @@ def _few_atomics(each: int, block: int) -> Demand:
     return demand
 
 
-def _few_reads(launches: Sequence[Launch], streams: int, n: int) -> str:  # noqa: ARG001 - as every Demand
+def _few_reads(launches: Sequence[KernelLaunch], streams: int, n: int) -> str:  # noqa: ARG001 - as every Demand
     made, most = sum(one.reads for one in launches), 68 * -(-n // 64)
     if made <= most:
         return ""
@@ -147,7 +149,7 @@ def _few_reads(launches: Sequence[Launch], streams: int, n: int) -> str:  # noqa
     )
 
 
-def _one_kernel(launches: Sequence[Launch], streams: int, n: int) -> str:  # noqa: ARG001 - as every Demand
+def _one_kernel(launches: Sequence[KernelLaunch], streams: int, n: int) -> str:  # noqa: ARG001 - as every Demand
     if len(launches) != 1:
         return f"the numbers are right, but there are {len(launches)} launches; one would do"
     reads, writes = launches[0].reads, launches[0].writes
@@ -157,7 +159,7 @@ def _one_kernel(launches: Sequence[Launch], streams: int, n: int) -> str:  # noq
     return ""
 
 
-def _two_streams(launches: Sequence[Launch], streams: int, n: int) -> str:
+def _two_streams(launches: Sequence[KernelLaunch], streams: int, n: int) -> str:
     if n < 64:
         return ""
     if len(launches) < 4:
