@@ -96,14 +96,15 @@ __device__ __forceinline__ bool repeats(REAL& x, REAL& y, REAL cr, REAL ci, int&
     return false;
 }
 
-// SHORT steps of which one leaves; n becomes its number. z goes on to the last of them.
+// SIZE steps of which one leaves; n becomes its number. z goes on to the last of them.
+template <int SIZE>
 __device__ __forceinline__ void leave(REAL& x, REAL& y, REAL cr, REAL ci, int& n)
 {
     int out = n + 1;
     #pragma unroll
-    for (int k = 1; k <= SHORT; k++) {
+    for (int k = 1; k <= SIZE; k++) {
         step(Plain(), x, y, cr, ci);
-        if (k < SHORT) out += bounded(x, y);
+        if (k < SIZE) out += bounded(x, y);
     }
     n = out;
 }
@@ -118,6 +119,18 @@ __device__ __forceinline__ bool early(REAL& x, REAL& y, REAL cr, REAL ci, int& n
         n += SHORT;
     }
     return true;
+}
+
+// Single steps up to `end`; what is left after the blocks.
+__device__ __forceinline__ int singles(REAL& x, REAL& y, REAL cr, REAL ci, int& n, int& m, int end)
+{
+    #pragma unroll 1
+    while (n < end) {
+        step(Plain(), x, y, cr, ci);
+        m = ++n;
+        if (!bounded(x, y)) return ESCAPED;
+    }
+    return ACTIVE;
 }
 
 // Continues from z_n = x + iy until |z|^2 > 4, until z repeats (if REPEATS asks for that), or until n = end. After an
@@ -146,16 +159,10 @@ __device__ __forceinline__ int iterate(REAL& x, REAL& y, REAL cr, REAL ci, int& 
     }
     if (!in) {
         m = n + SHORT;
-        leave(x, y, cr, ci, n);
+        leave<SHORT>(x, y, cr, ci, n);
         return ESCAPED;
     }
-    #pragma unroll 1
-    while (n < end) {
-        step(Plain(), x, y, cr, ci);
-        m = ++n;
-        if (!bounded(x, y)) return ESCAPED;
-    }
-    return ACTIVE;
+    return singles(x, y, cr, ci, n, m, end);
 }
 
 // One slice of the pixels of a part: see Part in state.py. SHORTCUTS decides, not the part. SMOOTH: with smooth counts.
@@ -209,6 +216,62 @@ counts_only(const REAL* re, const REAL* im, REAL* z, int* count, float* smooth, 
 {
     const Part part = {ny, nx, first, last, stride, iterations, limit, top, shortcuts};
     slice<false, false>(re, im, z, count, smooth, totals, margin, part);
+}
+
+// -- few iterations
+
+// Rows of a warp's tile, 32 pixels wide. Where a pixel has some ten iterations, launching blocks is most of the work: the
+// lesson's scene has 46 875 of THREADS pixels, which take 31 us empty, and 5 900 of tiles.
+#define TALL 8
+constexpr int TOGETHER = sizeof(REAL) == 4 ? 16 : 12;  // blocks on an SM
+
+// As `slice`, for a part that takes every pixel of its rows to the end. A test every TEST steps.
+template <bool SMOOTH, int TEST>
+__device__ __forceinline__ void tile(const REAL* re, const REAL* im, const REAL* z, int* count, float* smooth,
+                                     unsigned long long* totals, const Part& part)
+{
+    const int j = blockIdx.x * blockDim.x + threadIdx.x;
+    const int begin = part.first + (blockIdx.y * blockDim.y + threadIdx.y) * TALL, end = min(part.last, begin + TALL);
+    const REAL cr = j < part.nx ? re[j] : 0;
+    int sum = 0;
+    #pragma unroll 1
+    for (int i = begin; i < end; i++) {
+        const int at = i * part.nx + j, done = j < part.nx ? -1 - count[at] : -1;
+        if (done < 0 || done >= part.limit) continue;
+        const REAL ci = im[i];
+        REAL x = done ? z[at] : 0, y = done ? z[at + part.ny * part.nx] : 0;
+        int n = done, m = n, found = ESCAPED;
+        const bool in = usual(ci) ? blocks<Quick, TEST>(x, y, cr, ci, n, part.limit)
+                                  : blocks<Plain, TEST>(x, y, cr, ci, n, part.limit);
+        if (in) {
+            found = singles(x, y, cr, ci, n, m, part.limit);
+        } else {
+            m = n + TEST;
+            leave<TEST>(x, y, cr, ci, n);
+        }
+        settle(part, at, n, found, count, smooth);
+        if (SMOOTH && found == ESCAPED) smooth[at] = smooth_count<REAL>(x, y, cr, ci, m);
+        sum += n - done;
+    }
+    add_up(totals, sum, 0);
+}
+
+// As `direct`. A test every SHORT steps, so that smooth counts have the same bits.
+extern "C" __global__ void __launch_bounds__(THREADS, TOGETHER)
+few(const REAL* re, const REAL* im, REAL* z, int* count, float* smooth, unsigned long long* totals, REAL margin,
+    int ny, int nx, int first, int last, int stride, int iterations, int limit, int top, int shortcuts)
+{
+    const Part part = {ny, nx, first, last, stride, iterations, limit, top, shortcuts};
+    tile<true, SHORT>(re, im, z, count, smooth, totals, part);
+}
+
+// As `counts_only`. Five steps a test: the lesson's 20 are four of them.
+extern "C" __global__ void __launch_bounds__(THREADS, TOGETHER)
+few_counts(const REAL* re, const REAL* im, REAL* z, int* count, float* smooth, unsigned long long* totals, REAL margin,
+           int ny, int nx, int first, int last, int stride, int iterations, int limit, int top, int shortcuts)
+{
+    const Part part = {ny, nx, first, last, stride, iterations, limit, top, shortcuts};
+    tile<false, SHORT + 1>(re, im, z, count, smooth, totals, part);
 }
 
 // out (py, px) = every stride-th value of values (ny, nx), from (0, 0) on.

@@ -22,6 +22,7 @@ from compute.labs.mandelbrot.state import BLOCK, MARGIN, LaunchPart, PixelArrays
 SOURCE = Path(__file__).with_suffix(".cu")
 SLOW_SOURCE = SOURCE.with_name("gpu_slow.cu")
 REAL = {"float32": "float", "float64": "double"}
+TILES, TALL = (32, 4), 8  # threads of a block with few iterations, in x and y; rows of each: as in gpu_cupy.cu
 PICK_THREADS = 256  # a block of `pick`
 DEEP_SOURCE = SOURCE.with_name("gpu_deep.cu")
 TABLE_SOURCE = SOURCE.with_name("gpu_table.cu")
@@ -34,12 +35,20 @@ def direct(state: PixelArrays, part: LaunchPart) -> None:
 
     Reads re and im; reads and writes z and count; writes smooth where a pixel finishes; adds to totals.
     """
-    _launch_direct(SOURCE, "direct_shortcuts" if part.shortcuts else "direct", state, part)
+    if part.shortcuts:
+        _launch_direct(SOURCE, "direct_shortcuts", state, part)
+    elif part.few:
+        _launch_few("few", state, part)
+    else:
+        _launch_direct(SOURCE, "direct", state, part)
 
 
 def counts_only(state: PixelArrays, part: LaunchPart) -> None:
     """As `direct` without shortcuts; writes no smooth count of a pixel that escapes."""
-    _launch_direct(SOURCE, "counts_only", state, part)
+    if part.few:
+        _launch_few("few_counts", state, part)
+    else:
+        _launch_direct(SOURCE, "counts_only", state, part)
 
 
 def with_a_test_each_step(state: PixelArrays, part: LaunchPart) -> None:
@@ -61,12 +70,24 @@ def pick(values: Array, out: Array, stride: int) -> None:
 
 
 def _launch_direct(source: Path, name: str, state: PixelArrays, part: LaunchPart) -> None:
+    _launch(source, name, grid(state, part), BLOCK, state, part)
+
+
+def _launch_few(name: str, state: PixelArrays, part: LaunchPart) -> None:
+    """Each warp of a block takes TALL rows of 32 pixels."""
+    width, warps = TILES
+    _launch(SOURCE, name, (-(-state.count.shape[1] // width), -(-part.rows // (warps * TALL))), TILES, state, part)
+
+
+def _launch(
+    source: Path, name: str, blocks: tuple[int, int], threads: tuple[int, int], state: PixelArrays, part: LaunchPart
+) -> None:
     z = state.z
     arrays = state.re, state.im, z, state.count, state.smooth, state.totals
     margin = z.dtype.type(MARGIN[z.dtype.name])
     with z.device:
         kernel = _kernel(source, name, z.device.id, z.dtype.name)
-        kernel(grid(state, part), BLOCK, (*arrays, margin, *numbers(state, part)))
+        kernel(blocks, threads, (*arrays, margin, *numbers(state, part)))
 
 
 # -- perturbation

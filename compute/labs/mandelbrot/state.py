@@ -11,6 +11,7 @@ from compute.devices import Array, Device
 FRESH = -1  # count of a pixel that was never iterated; -1 - n after n iterations, until it is finished
 SLOTS, LINE = 64, 16  # pairs of totals, and numbers from one to the next: as in pixels.cuh
 MARGIN = {"float32": 1e-6, "float64": 1e-13}  # from the edge of the cardioid and the disc, 16 or more ulp
+FEW = 64  # iterations
 BLOCK = (8, 16)  # threads in x and y: four warps, one below the other; THREADS in pixels.cuh
 
 
@@ -74,6 +75,16 @@ class LaunchPart:
     max_iterations: int
     shortcuts: bool
 
+    @property
+    def rows(self) -> int:
+        """How many rows of pixels it has."""
+        return self.last - self.first
+
+    @property
+    def few(self) -> bool:
+        """Whether it finishes all pixels of its rows, in so few iterations that launching is much of a GPU's work."""
+        return self.stride == 1 and self.iterations >= self.limit >= self.max_iterations <= FEW
+
 
 # -- how the GPU kernels are launched: a thread a pixel, a warp 8 x 4 pixels
 
@@ -81,7 +92,7 @@ class LaunchPart:
 def grid(state: PixelArrays, part: LaunchPart) -> tuple[int, int]:
     """Blocks in x and y that cover the pixels of `part`."""
     columns = -(-state.count.shape[1] // part.stride)
-    return -(-columns // BLOCK[0]), -(-(part.last - part.first) // BLOCK[1])
+    return -(-columns // BLOCK[0]), -(-part.rows // BLOCK[1])
 
 
 def numbers(state: PixelArrays, part: LaunchPart) -> tuple[np.int32, ...]:
