@@ -145,7 +145,7 @@ def scene_of_lab(
 ) -> Scene:
     """Return what makes the picture `part` of a lab with these values again. origin: its snapshot, or Lab.origin."""
     history = lab.history_of(values, origin)
-    screen = lab.sized() | set(lab.LOCAL)
+    screen = {*lab.sized(), *lab.LOCAL}
     own = {name: value for name, value in history.values.items() if name not in screen}
     return Scene(
         lab.LAB, own, steps=history.steps, part=part, look=style,

@@ -81,7 +81,7 @@ class Asked(list):
 
     values, view, latest = {}, None, None
     lab = SimpleNamespace(
-        LAB="diffusion", sized=dict,
+        LAB="diffusion", sized=dict, LOCAL=(),
         history_of=lambda values, snapshot: SimpleNamespace(values=values, steps=3, entries=(), missing=""),
     )  # fmt: skip
 

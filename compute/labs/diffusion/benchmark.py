@@ -235,7 +235,8 @@ class GridCase:
 
 def _size(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= scaling.LARGEST):
-        raise ValueError(f"{text!r} is not a whole number of cells from 1 to {scaling.LARGEST}")
+        most = f"{LARGEST_SIZE} ({scaling.LARGEST} with --devices)"
+        raise ValueError(f"{text!r} is not a whole number of cells from 1 to {most}")
     return int(text)
 
 
@@ -318,10 +319,10 @@ class DiffusionBenchmark(CaseBenchmark):
         """Return every size, edge condition and dtype; small grids first. With `devices`: tables of scaling."""
         sizes = chosen["sizes"] or (GPU_SIZES if gpu else SIZES)
         edges = chosen["edges"] or EDGES[:1]
-        if chosen["devices"]:
+        if chosen.get("devices"):
             return scaling.scaling_cases(chosen["devices"], chosen["sizes"], dtypes, edges)
         if max(sizes) > LARGEST_SIZE:
-            raise ValueError(f"--sizes: without --devices a side has at most {LARGEST_SIZE} cells, not {max(sizes)}")
+            raise ValueError(f"--sizes: without --devices a side has from 1 to {LARGEST_SIZE} cells, not {max(sizes)}")
         return [GridCase(size, dtype, edge) for size in sorted(sizes) for edge in edges for dtype in dtypes]
 
     def variants(self, backend: Backend, case: GridCase) -> Mapping[str, Any]:  # noqa: ARG002 all of them for every grid
