@@ -12,13 +12,16 @@ import sys
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 
 from compute import BACKENDS, machine
-from compute.__main__ import BAD_INPUT, OK, main, without_paths
+from compute.__main__ import BAD_INPUT, OK, Terminated, main, without_paths
 from compute.labs.diffusion import benchmark, cpu_numba, cpu_numpy, scheme
-from compute.measure import records
-from compute.measure.case import BenchPlan
+from compute.measure import deadline, records, report
+from compute.measure.case import BenchPlan, Results, Row
 from compute.measure.commands import DISAGREED, benchmark_named
+from compute.measure.statistics import Measurement
+from compute.measure.timing import Timing
 
 BOTH = ["--backends", "cpu_numpy,cpu_numba"]
 QUICK = ["bench", "diffusion", "--sizes", "24", *BOTH, "--dtypes", "float32", "--budget", "0.1"]
@@ -85,7 +88,7 @@ def test_bench_as_json_has_its_provenance(capsys):
         (["bench", "../diffusion"], "nothing to bench"),
         (["bench", "diffusion", "--sizes", "512,many"], "'many' is not a whole number"),
         (["bench", "diffusion", "--sizes", "0"], "'0' is not a whole number"),
-        (["bench", "diffusion", "--sizes", "99999999"], "from 1 to 32768"),
+        (["bench", "diffusion", "--sizes", "99999999"], "from 1 to 65536"),
         (["bench", "diffusion", "--sizes", ","], "no size is given"),
         (["bench", "diffusion", "--scenes", "home"], "unrecognized arguments: --scenes"),
         (["bench", "diffusion", "--backends", "cpu_abacus"], "cpu_abacus"),
@@ -164,6 +167,68 @@ def test_a_way_that_raises_does_not_lose_the_others(monkeypatch):
     assert rows["cpu_numba"].status == "failed"
     assert "no more of it" in rows["cpu_numba"].reason
     assert rows["cpu_numpy"].status == "measured"
+
+
+@pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt, 130), (Terminated, 143)])
+def test_an_interrupted_bench_keeps_and_prints_what_it_has(monkeypatch, capsys, tmp_path, stop, code):
+    calls = []
+
+    def interrupted(u, out, r, edges, steps):
+        calls.append(steps)
+        if len(calls) > 8:  # checked, and sampled a few times
+            raise stop
+        cpu_numba.step(u, out, r, edges, steps)
+
+    monkeypatch.setattr(cpu_numba, "VARIANTS", {"interrupted": interrupted})
+    saved = tmp_path / "kept.json"
+    assert main([*QUICK[:-4], "--dtypes", "float32,float64", "--save", str(saved)]) == code
+    told = capsys.readouterr()
+    assert "interrupted; what was measured before it is kept" in told.err
+    assert " ways in all: " in told.err  # the estimate, before it began
+    assert "cpu_numpy one-step" in told.out
+    record = records.load(saved)
+    assert record["interrupted"]
+    assert record["conditions"]["cases"]
+    statuses = {(result["backend"], result["dtype"]): result["status"] for result in record["results"]}
+    assert statuses["cpu_numpy", "float32"] == statuses["cpu_numba", "float32"] == "measured"
+    assert ("cpu_numpy", "float64") not in statuses
+
+
+def test_a_budget_holds_for_the_whole_run(monkeypatch):
+    monkeypatch.setattr(deadline, "LEAST_RUN", 0.0)
+    rows = benchmark.BENCHMARK.run(plan(sizes=(24, 48), budget=1e-9)).rows
+    assert {(row.status, row.reason) for row in rows} == {("skipped", deadline.OVER)}
+    assert len(rows) == 6
+
+
+def test_the_same_kernel_twice_is_timed_once(monkeypatch):
+    monkeypatch.setattr(cpu_numba, "VARIANTS", {"one": cpu_numba.step, "two": cpu_numba.step})
+    rows = benchmark.BENCHMARK.run(plan(backends=("cpu_numba",))).rows
+    assert [row.variant for row in rows] == ["one"]
+
+
+@pytest.mark.parametrize(("launch", "bound"), [(0.5, False), (0.95, True), (1.2, True)])
+def test_a_way_whose_launches_take_as_long_is_launch_bound(launch, bound):
+    timings = [Timing("gpu_cupy", "T-step", 10, 576, launch=launch, compute=1.0) for _ in range(5)]
+    case = benchmark.GridCase(24, "float32", "zero-flux")
+    row = Row("gpu_cupy", "T-step", case, "measured", measurement=Measurement.of(timings), steps=10, difference=0.0)
+    results = Results(rows=[row])
+    assert report.entry(row, results, benchmark.BENCHMARK)["launch_bound"] is bound
+    written = io.StringIO()
+    benchmark.BENCHMARK.show(results, Console(width=200, file=written))
+    assert ("launch-bound  gpu_cupy T-step" in written.getvalue()) is bound
+
+
+def test_bytes_are_counted_by_pass_through_memory():
+    timings = [Timing("cpu_numba", "", 24, 576, launch=0.0, compute=24.0) for _ in range(5)]
+    case = benchmark.GridCase(24, "float32", "zero-flux")
+    moved = {}
+    for backend_, variant in (("cpu_numba", "T-step"), ("cpu_numba", "one-step"), ("gpu_cupy", "T-step")):
+        row = Row(backend_, variant, case, "measured", measurement=Measurement.of(timings), steps=24)
+        moved[backend_, variant] = report.counted(row, benchmark.BENCHMARK)
+    assert moved["cpu_numba", "one-step"] == pytest.approx(8 * 576)
+    assert moved["cpu_numba", "T-step"] == pytest.approx(8 * 576 * 3 / 24)  # three passes of eight steps
+    assert moved["gpu_cupy", "T-step"] == pytest.approx(8 * 576 * 3 / 24)  # three launches of eight
 
 
 def test_a_result_that_is_not_finite_disagrees(monkeypatch):

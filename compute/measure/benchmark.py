@@ -23,7 +23,7 @@ from compute.backends import Backend
 from compute.devices import Device
 from compute.measure import report
 from compute.measure.agreement import largest_difference, relative_l2
-from compute.measure.case import BenchmarkFixture, BenchPlan, Checked, Implementation, Option, Results
+from compute.measure.case import BenchmarkFixture, BenchPlan, Checked, Implementation, Option, Results, Row
 from compute.measure.rates import Rate
 from compute.measure.rules import ComparisonRules, FieldRules
 from compute.measure.run import BenchProgress, BenchRun, silent
@@ -61,6 +61,10 @@ class Benchmark(ABC):
 
         chosen: values by option, () where none were given; gpu: whether there is one.
         """
+
+    def counted_share(self, row: Row) -> float:  # noqa: ARG002 all of it, unless a lab knows better
+        """Return the part of what `rate.need` counts that this way really takes: moves, or executes."""
+        return 1.0
 
     @abstractmethod
     def run(self, plan: BenchPlan, progress: BenchProgress = silent) -> Results:

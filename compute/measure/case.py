@@ -90,7 +90,7 @@ class BenchmarkFixture(Protocol):
 
 @dataclass(frozen=True)
 class BenchPlan:
-    """What to time. cases: the lab's own; budget: seconds of sampling in all, checks not counted.
+    """What to time. cases: the lab's own; budget: seconds for the whole run (deadline.py).
 
     listen: whether to note when the parts of each sample ran, for a trace.
     """
@@ -138,6 +138,7 @@ class Results:
     fma: dict[tuple[str, str], MeasuredRoof] = field(default_factory=dict)
     l2: dict[str, float] = field(default_factory=dict)  # bytes of a GPU's cache, by device
     conditions: Watch = field(default_factory=Watch)
+    interrupted: KeyboardInterrupt | None = None  # what ended the run before its time
 
     def roof(self, kind: RoofKind, device: str, dtype: str) -> float:
         """Bytes/s or fused multiply-adds/s; nan if that was not measured."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from compute.measure.benchmark import Benchmark
 
 COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Ginstr/s", 1e9)}  # heading of a column, and its unit
+LAUNCH_BOUND = 0.9  # part of a step's time from which launching it takes as long
 ROOFS = {"copy": "% of copy", "fma": "% of FMA"}
 
 
@@ -56,6 +57,7 @@ def as_record(results: Results, plan: BenchPlan, command: str, benchmark: Benchm
         },
         "results": [entry(row, results, benchmark) for row in results.rows if row.case is not None],
         "conditions": results.conditions.as_record(),
+        "interrupted": results.interrupted is not None,
         "missing": {row.backend: row.reason for row in results.rows if row.status == "missing"},
     }  # fmt: skip
 
@@ -72,7 +74,7 @@ def entry(row: Row, results: Results, benchmark: Benchmark) -> dict[str, Any]:
         out |= {
             "median": step.median, "q1": step.q1, "q3": step.q3, "n": step.n, "steps_per_sample": row.steps,
             "noisy": row.measurement.noisy, "first_call": row.measurement.first_call,
-            "launch": _finite(row.measurement.parts["launch"] / row.steps),
+            "launch": _finite(row.measurement.parts["launch"] / row.steps), "launch_bound": launch_bound(row),
             f"{rate.work}_per_second": per_second,
             f"{rate.counted}_per_second": _finite(counted(row, benchmark)),
             f"percent_of_{rate.roof}": _finite(percent(row, results, benchmark)),
@@ -88,7 +90,15 @@ def counted(row: Row, benchmark: Benchmark) -> float:
     """What the roof counts, a second; nan where a case's work is not what the roof is about."""
     if row.measurement is None or not row.case.plain:
         return math.nan
-    return float(benchmark.rate.counted_per_second(row.measurement.cells_per_second, row.case.dtype))
+    counted = benchmark.rate.counted_per_second(row.measurement.cells_per_second, row.case.dtype)
+    return float(counted * benchmark.counted_share(row))
+
+
+def launch_bound(row: Row) -> bool:
+    """Whether launching the kernels takes as long as they do: the time is then the launches', not the kernels'."""
+    if row.measurement is None or row.steps < 1:
+        return False
+    return row.measurement.parts["launch"] / row.steps >= LAUNCH_BOUND * row.measurement.step.median
 
 
 def percent(row: Row, results: Results, benchmark: Benchmark) -> float:
@@ -100,7 +110,9 @@ def above_roof(row: Row, results: Results, benchmark: Benchmark) -> str:
     """Why the row's rate is more than 100 % of its roof, in words; "" where it is not."""
     if row.measurement is None:
         return ""
-    moved = counted(row, benchmark) * row.measurement.step.median if benchmark.rate.roof == "copy" else math.nan
+    moved = math.nan
+    if benchmark.rate.roof == "copy":  # by one pass through memory, which may be one of several steps
+        moved = counted(row, benchmark) * row.measurement.step.median / benchmark.counted_share(row)
     return why_above_roof(percent(row, results, benchmark), moved, results.caches(row.device), benchmark.rate.saves)
 
 
@@ -143,17 +155,19 @@ def _table(case: Any, rows: list[Row], results: Results, benchmark: Benchmark) -
     title = f"{case.title}   right within {case.tolerance:.0e} of {reference}"
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("way", no_wrap=True)
+    known = any(math.isfinite(counted(row, benchmark)) for row in rows)
     speed_up = f"times {over}" if over else "speed-up"
-    rates = (benchmark.rate.unit, COUNTED[benchmark.rate.counted][0], ROOFS[benchmark.rate.roof])
+    rates = benchmark.rate.unit, *((COUNTED[benchmark.rate.counted][0], ROOFS[benchmark.rate.roof]) if known else ())
     for heading in (f"us a {benchmark.rate.step}", "quartiles", "n", *rates, speed_up, "first call", "difference"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         if row.status == "measured" and row.measurement is not None:
-            table.add_row(*_cells(row, results, benchmark))
+            table.add_row(*_cells(row, results, benchmark, known))
     return table
 
 
-def _cells(row: Row, results: Results, benchmark: Benchmark) -> Iterator[str]:
+def _cells(row: Row, results: Results, benchmark: Benchmark, known: bool) -> Iterator[str]:
+    """The cells of a measured row; known: whether there are columns for what the roof counts."""
     measurement = row.measurement
     if measurement is None:
         return
@@ -163,8 +177,10 @@ def _cells(row: Row, results: Results, benchmark: Benchmark) -> Iterator[str]:
     yield f"{_figure(1e6 * step.q1)} - {_figure(1e6 * step.q3)}" + (" noisy" if measurement.noisy else "")
     yield str(step.n)
     yield _figure(measurement.cells_per_second / 1e9)
-    yield _figure(counted(row, benchmark) / size) if row.case.plain else ""
-    yield f"{share:.0f}" if math.isfinite(share) else ""
+    if known:
+        amount = counted(row, benchmark)
+        yield _figure(amount / size) if math.isfinite(amount) else ""
+        yield f"{share:.0f}" if math.isfinite(share) else ""
     speed = row.speed_up
     yield _ratio(speed) if speed else ""
     yield f"{measurement.first_call:.3g} s"
@@ -184,6 +200,8 @@ def _notes(rows: list[Row], results: Results, benchmark: Benchmark) -> Iterator[
         if row.status == "measured" and (why := above_roof(row, results, benchmark)):
             share = f"{percent(row, results, benchmark):.0f} {ROOFS[benchmark.rate.roof]}"
             yield Text(f"{share}  {way}: {why}", style="dim")
+        if row.status == "measured" and launch_bound(row):
+            yield Text(f"launch-bound  {way}: launching a {benchmark.rate.step} takes as long as it does", style="dim")
         if row.status == "wrong" and row.measurement is not None:
             rate, time = row.measurement.cells_per_second / 1e9, 1e6 * row.measurement.step.median
             speed = f"{_figure(rate)} {benchmark.rate.unit}, {_figure(time)} us a {benchmark.rate.step}"

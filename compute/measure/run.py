@@ -7,7 +7,7 @@ design is timed too, and reported apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from math import nan
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from compute.backends import BACKENDS, Backend
 from compute.devices import Device
 from compute.measure.case import BenchmarkFixture, BenchPlan, Implementation, Results, Row, with_speed_ups
+from compute.measure.deadline import KEPT, OVER, Deadline
 from compute.measure.roofs import DTYPES, RoofMeter, copy_bandwidth, fma_rate
-from compute.measure.sampling import LEAST_SAMPLES, interleave, steps_for
+from compute.measure.sampling import LEAST_SAMPLES, SAMPLE_SECONDS, interleave, steps_for
 from compute.measure.statistics import Measurement
 from compute.measure.timing import Sample, Timing, take_sample
 
@@ -57,14 +58,22 @@ class Pace:
 class CaseRun:
     """Everything that is held while one case is timed.
 
-    case: a TimedCase of the lab; right: its reference; share: seconds of sampling it may take; listen: whether the
-    parts of each sample are noted.
+    case: a TimedCase of the lab; right: its reference; share: seconds of sampling it may take; deadline: of the whole
+    run; listen: whether the parts of each sample are noted.
     """
 
     def __init__(
-        self, benchmark: CaseBenchmark, case: Any, right: Any, share: float, pace: Pace, listen: bool = False
+        self,
+        benchmark: CaseBenchmark,
+        case: Any,
+        right: Any,
+        share: float,
+        pace: Pace,
+        deadline: Deadline,
+        listen: bool = False,
     ) -> None:
         self._benchmark, self._right, self._share, self._pace = benchmark, right, share, pace
+        self._deadline = deadline
         self.case = self._case = case
         self._listen = listen
         self._fixtures: dict[str, BenchmarkFixture] = {}
@@ -74,7 +83,7 @@ class CaseRun:
     def check(self, way: Implementation) -> None:
         """Compare the way's result with the reference; a row now unless it is to be sampled."""
         row = Row(way.backend.name, way.variant, self._case, "skipped", reference=self._right.name)
-        reason = self._too_slow(self._pace.step_seconds(way, self._case))
+        reason = OVER if self._deadline.over else self._too_slow(self._pace.step_seconds(way, self._case))
         if reason:
             self.rows.append(replace(row, reason=reason))
             return
@@ -88,12 +97,31 @@ class CaseRun:
         """Time the ways that were checked, in shuffled rounds, and add their rows; heard: as of `interleave`."""
         calls: dict[str, Callable[[], Sample]] = {}
         for way, _, _ in self._checked:
+            if self._deadline.over:
+                break
             self._pace.note(way, self._case, self._run(way))  # the first at length: it may tune itself
             self._pace.note(way, self._case, self._run(way))
             calls[way.name] = self._call(way, self._steps(way))
-        found = interleave(calls, self._share, heard=heard)
+        found: dict[str, list[Sample]] = {}
+        try:
+            interleave(calls, self._share, heard=heard, stop=lambda: self._deadline.over, samples=found)
+        except KeyboardInterrupt:
+            self._add(found, "interrupted before it was timed")
+            raise
+        self._add(found, OVER)
+
+    def not_timed(self, reason: str) -> None:
+        """Add rows for the ways that were checked, and are not timed."""
+        self._add({}, reason)
+
+    def _add(self, found: Mapping[str, Sequence[Sample]], reason: str) -> None:
+        """Add the rows of the ways that were checked; reason: why one has no samples."""
         rows = []
-        for way, row, first in self._checked:
+        checked, self._checked = self._checked, []
+        for way, row, first in checked:
+            if not found.get(way.name):
+                rows.append(replace(row, status="skipped", reason=reason))
+                continue
             last = found[way.name][-1].timing
             self._pace.note(way, self._case, last)
             cold = replace(first, timing=replace(first.timing, first_call=True, cells=last.cells))
@@ -154,7 +182,8 @@ class CaseRun:
 
     def _too_slow(self, step: float) -> str:
         """Why steps of so many seconds would take too long; empty if they would not."""
-        seconds, allowed = step * (self._benchmark.check_steps + LEAST_SAMPLES), PATIENCE * self._share
+        seconds = step * (self._benchmark.check_steps + LEAST_SAMPLES)
+        allowed = min(PATIENCE * self._share, self._deadline.left)
         if seconds <= allowed:
             return ""
         what = self._benchmark.rate.step
@@ -177,21 +206,47 @@ class BenchRun:
     def __init__(self, benchmark: CaseBenchmark, plan: BenchPlan, progress: BenchProgress = silent) -> None:
         self._benchmark, self._plan, self._progress = benchmark, plan, progress
         self._shared: tuple[Any, Any] = (None, None)  # the newest reference, and what it is shared by
+        self._deadline = Deadline(plan.budget)
         self.results = Results()
 
     def run(self) -> Results:
-        """Time every case, in the plan's order."""
-        backends, cases, pace = list(self._backends()), self._plan.cases, Pace()
-        self._roofs(backends)
-        for number, case in enumerate(cases, 1):
-            self._progress(f"{case.title}: reference", (number - 1) / len(cases))
-            share = self._plan.budget / len(cases)
-            run = CaseRun(self._benchmark, case, self._reference(case), share, pace, self._plan.listen)
-            self._time(run, list(self._ways(backends, case)), (number - 1, len(cases)))
-            self.results.conditions.note(case.title)
-            run.close()
-            self.results.rows += run.rows
+        """Time every case, in the plan's order, as long as there is time; an interrupted run keeps what it has."""
+        backends, cases = list(self._backends()), self._plan.cases
+        self._progress(self._estimate(backends))
+        try:
+            with self._deadline.watching_builds():
+                self._roofs(backends)
+                self._cases(backends, cases)
+        except KeyboardInterrupt as stop:
+            self.results.interrupted = stop
         return self.results
+
+    def _estimate(self, backends: Sequence[Backend]) -> str:
+        """How long it will take, in words."""
+        ways = sum(1 for case in self._plan.cases for _ in self._ways(backends, case))
+        least, most = LEAST_SAMPLES * SAMPLE_SECONDS * ways, self._deadline.left
+        seconds = f"{min(least, most):.0f} to {most:.0f} s, compiling apart"
+        return f"{len(self._plan.cases)} cases, {ways} ways in all: {seconds}; {KEPT}"
+
+    def _cases(self, backends: Sequence[Backend], cases: Sequence[Any]) -> None:
+        pace = Pace()
+        for number, case in enumerate(cases, 1):
+            ways = list(self._ways(backends, case))
+            if self._deadline.over:
+                late = (Row(way.backend.name, way.variant, case, "skipped", OVER) for way in ways)
+                self.results.rows += late
+                continue
+            self._progress(f"{case.title}: reference", (number - 1) / len(cases))
+            share = min(self._plan.budget / len(cases), self._deadline.left / (len(cases) - number + 1))
+            right = self._reference(case)
+            run = CaseRun(self._benchmark, case, right, share, pace, self._deadline, self._plan.listen)
+            try:
+                self._time(run, ways, (number - 1, len(cases)))
+            finally:
+                run.not_timed("interrupted before it was timed")
+                self.results.conditions.note(case.title)
+                run.close()
+                self.results.rows += run.rows
 
     def _time(self, run: CaseRun, ways: Sequence[Implementation], place: tuple[int, int]) -> None:
         """Check the ways, then time them. place: cases that are done, and all."""
@@ -232,8 +287,11 @@ class BenchRun:
 
     def _ways(self, backends: Sequence[Backend], case: Any) -> Iterator[Implementation]:
         for backend in backends:
+            kernels: list[Any] = []
             for variant, kernel in self._benchmark.variants(backend, case).items():
-                yield Implementation(backend, variant, kernel)
+                if kernel is None or not any(kernel is other for other in kernels):  # the same twice is shown once
+                    kernels.append(kernel)
+                    yield Implementation(backend, variant, kernel)
 
     def _roofs(self, backends: Sequence[Backend]) -> None:
         """What the lab's rates are compared with, for each device."""

@@ -46,19 +46,25 @@ def interleave(
     seed: int = 0,
     clock: Callable[[], float] = perf_counter,
     heard: Callable[[float], object] = lambda _: None,
+    stop: Callable[[], bool] = lambda: False,
+    samples: dict[str, list[Sample]] | None = None,
 ) -> dict[str, list[Sample]]:
     """Call every way in shuffled rounds; samples by way.
 
-    budget: seconds for all ways together; LEAST_SAMPLES of each are taken even beyond it, MOST_SAMPLES at most.
+    budget: seconds for all ways together; LEAST_SAMPLES of each are taken even beyond it, MOST_SAMPLES at most. stop():
+    whether to end at once, even with fewer. samples: to fill, for who wants to have them if this is interrupted.
     heard(part of the budget that is over, 1 at most) is called between two rounds, when nothing is being timed.
     """
     order, random = list(ways), Random(seed)
-    samples: dict[str, list[Sample]] = {name: [] for name in ways}
+    samples = {} if samples is None else samples
+    samples.update((name, []) for name in ways)
     start = clock()
     while order and not all(_finished(samples[name], clock() - start > budget) for name in order):
         heard(min(1.0, (clock() - start) / max(budget, 1e-9)))
         random.shuffle(order)
         for name in order:
+            if stop():
+                return samples
             samples[name].append(ways[name]())
     return samples
 

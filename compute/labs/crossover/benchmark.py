@@ -26,6 +26,7 @@ from compute.labs.crossover.sweep import CHECKS, ROUNDS, Sweep, SweepProgress
 from compute.labs.crossover.workload import DTYPES, Way, Workload, error_line, workload, workloads
 from compute.measure.benchmark import Benchmark
 from compute.measure.case import BenchPlan, Option, Results, Row
+from compute.measure.deadline import KEPT, LEAST_RUN
 from compute.measure.rates import Rate
 from compute.measure.report import as_record
 from compute.measure.roofs import RoofMeter, copy_bandwidth, fma_rate
@@ -131,17 +132,29 @@ class SweepBench:
 
     def run(self) -> Results:
         """Every curve in the plan's order, as long as there is time."""
-        self._end = self._clock() + min((case.limit for case in self._plan.cases), default=inf)
-        for group in self._groups:
-            self._begin(group)
-        while working := [curve for curve in self._curves if not curve.over]:
-            for curve in working:
-                self._turn(curve)
+        seconds = min(max(self._plan.budget, LEAST_RUN), *(case.limit for case in self._plan.cases))
+        self._end = self._clock() + seconds
+        self._say(f"{len(self._groups)} curves: up to {seconds:.0f} s; {KEPT}", 0.0)
+        try:
+            self._sweep()
+        except KeyboardInterrupt as stop:
+            self._results.interrupted = stop
+            for curve in self._curves:
+                if not curve.over:
+                    curve.end("interrupted")
         for curve in self._curves:
             plan = curve.sweep.plan
             self._results.rows += rows(curve.sweep, self._roofs(plan.ways, plan.dtype), curve.reason)
         self._results.rows[:0] = self._absent.values()
         return self._results
+
+    def _sweep(self) -> None:
+        """All curves, round by round."""
+        for group in self._groups:
+            self._begin(group)
+        while working := [curve for curve in self._curves if not curve.over]:
+            for curve in working:
+                self._turn(curve)
 
     def _begin(self, group: Sequence[BenchCase]) -> None:
         """Check a curve and make its first round; only if there is time for ROUNDS of those before."""
@@ -252,7 +265,7 @@ class CrossoverBenchmark(Benchmark):
         Option("workloads", _workload, f"some of {','.join(w.name for w in workloads())} (default: all)"),
         Option("ways", _way, "names of files, for example cpu_numba,gpu_cupy_fuse (default: all there are)"),
         Option("sizes", _size, "n, where a workload takes it (default: six powers of ten, and the tutorials' own)"),
-        Option("limit", _limit, "seconds in all, checks included, after which nothing is begun (default: none)"),
+        Option("limit", _limit, "seconds in all, checks included, after which nothing is begun (default: the budget)"),
     )
 
     def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[BenchCase]:  # noqa: ARG002

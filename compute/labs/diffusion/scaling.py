@@ -137,11 +137,14 @@ class ScalingRun:
 
     def run(self) -> Results:
         """Every case, in order; what there was no time for says so."""
-        for number, case in enumerate(self._cases):
-            self._progress(f"{case.title}: checking", number / len(self._cases))
-            left = self._end - monotonic()
-            self.results.rows += self._rows(case, left / (len(self._cases) - number), number)
-            self.results.conditions.note(case.title)
+        try:
+            for number, case in enumerate(self._cases):
+                self._progress(f"{case.title}: checking", number / len(self._cases))
+                left = self._end - monotonic()
+                self.results.rows += self._rows(case, left / (len(self._cases) - number), number)
+                self.results.conditions.note(case.title)
+        except KeyboardInterrupt as stop:  # what was measured before is kept
+            self.results.interrupted = stop
         return self.results
 
     def _rows(self, case: ScalingCase, share: float, number: int) -> list[Row]:

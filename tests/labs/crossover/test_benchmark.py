@@ -193,6 +193,7 @@ def test_a_limit_or_an_error_ends_a_curve_but_loses_nothing(monkeypatch):
     silent = lambda *words: None  # noqa: E731
     clock = itertools.count(step=2).__next__  # two seconds whenever it is read
     plan = BenchPlan("crossover", tuple(replace(case, limit=80.0) for case in cases), ("cpu_numpy",), 0.4)
+    monkeypatch.setattr(benchmark, "LEAST_RUN", 1e6)
     cut = benchmark.SweepBench(plan, silent, clock).run().rows
     reasons = {row.reason for row in cut if row.status == "skipped"}
     assert reasons == {"not timed: the time for all was over"}
@@ -206,6 +207,20 @@ def test_a_limit_or_an_error_ends_a_curve_but_loses_nothing(monkeypatch):
     of = {name: {row.status for row in found if row.case.workload == name} for name in ("add_one", "sort")}
     assert of == {"add_one": {"skipped"}, "sort": {"measured"}}
     assert found[0].reason == "not timed: RuntimeError: no such kernel"
+
+
+def test_an_interrupted_sweep_keeps_what_it_has(monkeypatch):
+    chosen = {**OPTIONS, "workloads": ("add_one", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
+    plan = BenchPlan("crossover", tuple(BENCHMARK.cases(chosen, ("float64",), False)), ("cpu_numpy",), 0.4)
+
+    def say(text, _done=None):
+        """Interrupted as soon as the second curve has begun."""
+        if "sort" in text.lower():
+            raise KeyboardInterrupt
+
+    made = benchmark.SweepBench(plan, say).run()
+    assert made.interrupted
+    assert {row.status for row in made.rows if row.case.workload == "add_one"} == {"measured"}
 
 
 def test_a_bench_goes_round_its_curves_with_nothing_open_between_them(scripted, monkeypatch):
@@ -227,6 +242,7 @@ def test_a_bench_goes_round_its_curves_with_nothing_open_between_them(scripted, 
     chosen = {**OPTIONS, "workloads": ("add_one", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
     plan = BenchPlan("crossover", tuple(BENCHMARK.cases(chosen, ("float64",), False)), ("cpu_numpy",), 1e-3)
     told = []
+    monkeypatch.setattr(benchmark, "LEAST_RUN", 1e6)  # of a clock that goes on by a second when it is read
     made = benchmark.SweepBench(plan, lambda text, done: told.append((text, done)), Clock(1.0)).run()
     assert {row.status for row in made.rows} == {"measured"}
     turns = [(name, {n for _, n in visits}) for name, visits in itertools.groupby(log, key=lambda entry: entry[0])]
