@@ -80,13 +80,16 @@ SPEEDS: dict[str, int | None] = {str(n): n for n in (1, 2, 5, 10, 20, 50, 100, 2
 
 def run_button(session: Session, toggle: Callable[[], object]) -> pmui.Button:
     """The large button that says what a press would do: run, or pause."""
-    button = pmui.Button(label="Run", icon="play_arrow", size="medium", margin=(2, 4, 2, 8), width=96)
+
+    def says() -> dict[str, str]:
+        """What a press would do now."""
+        return {"label": "Pause", "icon": "pause"} if session.playing else {"label": "Run", "icon": "play_arrow"}
 
     def show(*events: object) -> None:
-        """Say on the button what a press would do now."""
-        playing = session.playing
-        button.param.update(label="Pause" if playing else "Run", icon="pause" if playing else "play_arrow")
+        """Say it on the button."""
+        button.param.update(**says())
 
+    button = pmui.Button(**says(), size="medium", margin=(2, 4, 2, 8), width=96)
     button.on_click(lambda event: toggle())
     session.param.watch(show, "playing")
     return button

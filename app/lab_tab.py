@@ -99,6 +99,7 @@ class LabTab:
         self.lab_view = parts.view(session, view_size(window))
         self.lab_view.on_ready = self._stream
         self.notices = Notices(document)
+        session.playing = parts.plays  # a button that changes while a browser still makes it would show what it was
         self.controls = parts.controls(session, self.lab_view, self.notices)
         self.status = StatusBar(session, parts.facts)
         self.readout: ReadoutPanel = parts.readout(session, self.lab_view) if parts.readout else Readout(session)
