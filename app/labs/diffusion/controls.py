@@ -5,6 +5,7 @@ No kernel runs for what the group Display changes: which pictures, their palette
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import panel as pn
@@ -26,6 +27,7 @@ from compute.labs.diffusion.scheme import WRONG_VARIANTS
 SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192)}
 BLOW_UP = 0.26  # just beyond the stability limit of 1/4: the chequerboard grows 1.08-fold a step
 SEEDS = 1000
+HELD, FOLLOWING, TYPED = LIMITS = ("of the field as it began", "of each frame", "as typed")
 SHOWN = {"Both": ("field", "laplacian"), "Field": ("field",), "Laplacian": ("laplacian",)}
 
 
@@ -49,7 +51,7 @@ class DiffusionControls(Controls):
             "Compute": self._compute(),
             "Display": self.display.panel,
         }
-        self.keys = dict(transport.keys)
+        self.keys = transport.keys | {"l": self.display.fit}
         self.panel = column(transport.panel, accordion(groups, opened=(0, 1)))
 
     def style(self, part: str) -> Style:
@@ -154,6 +156,7 @@ class DiffusionControls(Controls):
         """Show values that the session took by itself, for instance because the engine refused others."""
         super().show_values(values)
         self.source.show_values(values)
+        self.display.show_values(values)
         self.compute.show_values(values)
         if "ny" in values:
             self.size.value = values["ny"]
@@ -210,17 +213,26 @@ class DiffusionDisplay(ValueWidgets):
     # -- limits
 
     def _limits(self) -> list[Any]:
-        self.automatic = pmui.Switch(label="Automatic limits", value=True, **FULL)
+        self.kind = pmui.Select(
+            label="Limits of the colours", options=list(LIMITS), value=self._present_kind(), size="small", **FULL
+        )
         self.snap = pmui.Button(
-            label="Snap limits once", icon="center_focus_strong", variant="outlined", size="small", **FULL
+            label="Fit the limits now (L)", icon="center_focus_strong", variant="outlined", size="small", **FULL
         )
         self._ends = {name: self._pair() for name in ("field", "laplacian")}
         self._rows = pn.Column(*(pn.Row(*pair, margin=0) for pair in self._ends.values()), visible=False, margin=0)
         self._ends["field"][0].label, self._ends["field"][1].label = "field from", "to"
         self._ends["laplacian"][0].label, self._ends["laplacian"][1].label = "Laplacian from", "to"
-        self.automatic.param.watch(self._toggle, "value")
-        self.snap.on_click(lambda event: self.snap_once())
-        return [self.automatic, self.snap, self._rows]
+        self.kind.param.watch(lambda event: self._use(event.new), "value")
+        self.snap.on_click(lambda event: self.fit())
+        return [self.kind, self.snap, self._rows]
+
+    def _present_kind(self) -> str:
+        """Which of LIMITS the session's values say; the Laplacian's follow it unless they are typed."""
+        values = self.session.values
+        if values["limits_field"] is not None or values["limits_laplacian"] is not None:
+            return TYPED
+        return HELD if values["hold_limits"] else FOLLOWING
 
     def _pair(self) -> tuple[Any, Any]:
         inputs = tuple(
@@ -230,19 +242,37 @@ class DiffusionDisplay(ValueWidgets):
             item.param.watch(lambda event: self._apply(), "value")
         return inputs[0], inputs[1]
 
-    def _toggle(self, event: Any) -> None:
-        self._rows.visible = not event.new
-        if event.new:
-            self.session.change(limits_field=None, limits_laplacian=None)
-        elif self.session.values["limits_field"] is None:
-            self.snap_once()
+    def _use(self, kind: str) -> None:
+        """Hold the limits of the field, let them follow each frame, or take those that are typed."""
+        self._rows.visible = kind == TYPED
+        if kind != TYPED:
+            self.session.change(hold_limits=kind == HELD, limits_field=None, limits_laplacian=None)
+        elif self._present_kind() != TYPED:
+            self._type_newest()
 
-    def snap_once(self) -> None:
-        """Fix the limits to those of the newest frame."""
+    def fit(self) -> None:
+        """Fix the limits to those of the newest frame: until another field begins, or as numbers if they are typed."""
+        if self.kind.value == TYPED:
+            self._type_newest()
+            return
+        self.kind.value = HELD
+        self.session.act("refit")
+
+    def show_values(self, values: Mapping[str, Any]) -> None:
+        """Show values that the session took by itself, for instance those of a link."""
+        super().show_values(values)
+        if {"hold_limits", "limits_field", "limits_laplacian"} & set(values):
+            for name, (low, high) in self._ends.items():
+                limits = self.session.values[f"limits_{name}"]
+                if limits is not None:
+                    low.value, high.value = limits
+            self.kind.value = self._present_kind()
+
+    def _type_newest(self) -> None:
+        """Type the limits of the newest frame."""
         frame = self.session.latest
         if frame is None:
             return
-        self.automatic.value = False
         for name, (low, high) in self._ends.items():
             raster = frame.rasters[name]
             low.value, high.value = float(f"{raster.low:.4g}"), float(f"{raster.high:.4g}")
@@ -250,7 +280,7 @@ class DiffusionDisplay(ValueWidgets):
 
     def _apply(self) -> None:
         """Use the typed limits, as soon as they are in order."""
-        if self.automatic.value:
+        if self.kind.value != TYPED:
             return
         limits = {f"limits_{name}": (low.value, high.value) for name, (low, high) in self._ends.items()}
         valid = {key: pair for key, pair in limits.items() if None not in pair and pair[0] < pair[1]}

@@ -12,6 +12,7 @@ HELP = """
 | **Space** | run or pause, whatever has the focus; **Enter** presses a button |
 | **S** | one step |
 | **R** | reset to the initial field: the preset, or your image |
+| **L** | fit the limits of the field's colours to what it spans now |
 | **Ctrl+Z**, **Ctrl+Shift+Z** | undo and redo strokes, resets, checkpoints, presets, images and files |
 """
 POINTER = """
@@ -40,4 +41,4 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
     return items
 
 
-PARTS = Parts(DiffusionView, DiffusionControls, facts, HELP, POINTER, pace=STEPS)
+PARTS = Parts(DiffusionView, DiffusionControls, facts, HELP, POINTER, values={"hold_limits": True}, pace=STEPS)

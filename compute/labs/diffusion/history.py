@@ -78,12 +78,13 @@ def _set(entry: Entry) -> Mapping[str, Any]:
 
 def require_entry(action: str, arguments: Mapping[str, Any]) -> None:
     """Raise ValueError unless an entry of a history, which may come from anywhere, has arguments the action takes."""
-    wanted = {"paint": {"points", "value", "radius"}, "load_image": {"data"}}[action]
+    wanted = {"paint": {"points", "value", "radius"}, "load_image": {"data"}, "refit": set[str]()}[action]
     if set(arguments) != wanted:
-        raise ValueError(f"{action} needs {', '.join(sorted(wanted))}, not {', '.join(sorted(map(str, arguments)))}")
+        needed, given = ", ".join(sorted(wanted)) or "nothing", ", ".join(sorted(map(str, arguments)))
+        raise ValueError(f"{action} needs {needed}, not {given}")
     if action == "paint":
         require_stroke(arguments["points"], arguments["value"], arguments["radius"])
-    else:
+    elif action == "load_image":
         read_image(decoded(arguments["data"]))
 
 

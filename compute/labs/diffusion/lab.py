@@ -106,8 +106,8 @@ class Diffusion(Lab):
     LAB = "diffusion"
     TITLE = "Diffusion"
     PACKAGE = "compute.labs.diffusion"
-    ACTIONS = ("reset", "paint", "checkpoint", "rollback", "load_image", "forget_image", "undo", "redo")
-    HISTORY_NAMES: ClassVar[tuple[str, ...]] = (*history.DYNAMIC, "paint", "load_image")
+    ACTIONS = ("reset", "paint", "checkpoint", "rollback", "load_image", "forget_image", "undo", "redo", "refit")
+    HISTORY_NAMES: ClassVar[tuple[str, ...]] = (*history.DYNAMIC, "paint", "load_image", "refit")
     FIRST: ClassVar[str] = "load_image"
     STRUCTURAL: ClassVar[tuple[str, ...]] = (
         *Lab.STRUCTURAL,
@@ -138,6 +138,7 @@ class Diffusion(Lab):
     mode_q = param.Integer(default=2, bounds=(0, 64), label="Mode q, along y")
     text = param.String(default="Fieldlab", regex=r"^[^\x00-\x1f]{1,40}$", label="Text")
     limits_field = param.Range(default=None, allow_None=True, label="Limits of the field", doc="None: automatic.")
+    hold_limits = param.Boolean(default=False, label="Hold the limits", doc="Those that the field began with.")
     limits_laplacian = param.Range(default=None, allow_None=True, label="Limits of the Laplacian")
     section = param.Selector(default="horizontal", objects=["horizontal", "vertical"], label="Section")
     section_at = param.Number(default=0.5, bounds=(0, 1), label="Section at [part of the side]")
@@ -151,6 +152,7 @@ class Diffusion(Lab):
     history: FieldHistory  # how the field came about
     heat: HeatBalance
     exact_mode: ExactMode | None
+    first_limits: tuple[float, float] | None  # of the colours of u while they are held: what it spanned as it began
 
     def __init__(self, **values: Any) -> None:
         self._image: LoadedImage | None = None
@@ -284,7 +286,21 @@ class Diffusion(Lab):
             self.device.write(field, self.truth[0])
         self.steps, self.run = steps, uuid4().hex
         self.number = 0 if steps == 0 else self.number
-        self.exact_mode, self.heat, self.spent = None, HeatBalance(), None
+        self.exact_mode, self.heat, self.spent, self.first_limits = None, HeatBalance(), None, None
+
+    def held_limits(self) -> tuple[float, float] | None:
+        """The limits that the colours of the field keep, None if they follow it. Called before the field changes, too:
+        so they are those it began with, whenever the first frame is.
+        """
+        if self.hold_limits and self.first_limits is None:
+            self.first_limits = self.camera.survey(self.u).limits()
+        return self.first_limits if self.hold_limits else None
+
+    def refit(self) -> None:
+        """Hold the limits that the field has now, until another field begins."""
+        with self.device.lock:
+            self.first_limits = self.camera.survey(self.u).limits()
+        self.history.did(self.steps, "refit", {})
 
     def load_image(self, data: bytes) -> None:
         """Start from a picture: the bytes of a PNG or JPEG file; brightness 0 … 1, cropped to the grid's shape."""
@@ -311,6 +327,8 @@ class Diffusion(Lab):
         if radius > max(self.ny, self.nx):
             raise ValueError(f"radius must be at most {max(self.ny, self.nx)} cells, not {radius}")
         discs = list(initial.discs_along(points, radius / 2))
+        with self.device.lock:
+            self.held_limits()
         self._note(history.PLACE)
         for u in (self.u, *self.truth[:1]):
             for x, y in discs:
@@ -359,6 +377,7 @@ class Diffusion(Lab):
             "history": self.history.copy(),
             "exact": self.exact_mode.copy() if self.exact_mode else None,
             "facts": replace(self.heat),
+            "limits": self.first_limits,
             "saved": self._saved,
             "image": self._image,
         }
@@ -383,7 +402,7 @@ class Diffusion(Lab):
         self.history = snapshot["history"].copy()
         self._note(("dtype",))
         self.exact_mode = None if foreign or exact is None else exact.copy()
-        self.heat = replace(snapshot["facts"])
+        self.heat, self.first_limits = replace(snapshot["facts"]), snapshot["limits"]
 
     @classmethod
     def require_entry(cls, action: str, arguments: Mapping[str, Any]) -> None:
@@ -405,6 +424,8 @@ class Diffusion(Lab):
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
         kernels, r = self.kernels, float(self.r)
+        with self.device.lock:
+            self.held_limits()
         self._note(history.DYNAMIC)
         kernel = kernels.VARIANTS[self.variant] if self.variant else kernels.step
         with watching() as builds, self.device.lock, self.device.stopwatch() as watch:

@@ -56,7 +56,7 @@ def show(lab: Diffusion, image: LoadedImage | None, view: View | None, pixels: t
     camera.start()
     survey = camera.survey(lab.u)
     lab.heat.seen(survey, lab.ny * lab.nx)
-    field = camera.raster(lab.u, view, pixels, lab.limits_field or survey.limits(), "u")
+    field = camera.raster(lab.u, view, pixels, lab.limits_field or lab.held_limits() or survey.limits(), "u")
     curves, facts = _section(lab)
     if lab.truth:
         facts["racing_error"] = _racing_error(lab)

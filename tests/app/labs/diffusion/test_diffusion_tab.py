@@ -32,6 +32,7 @@ class Probed:
         gate = SimpleNamespace(acknowledge=lambda *heard: None)
         self.session = SimpleNamespace(
             document=Document(), gate=gate, values=self.lab.values(), latest=None, set_view=lambda view, pixels: None,
+            later=lambda callback: callback(),
             change=self._change,
         )  # fmt: skip
         self.lab_view = DiffusionView(self.session, (1200, 800))

@@ -1,0 +1,86 @@
+"""Limits that are held are those of the field as it began, whenever the first frame is; a refit is in the history."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compute.labs.diffusion import Diffusion
+
+
+@pytest.fixture
+def lab():
+    lab = Diffusion(ny=24, nx=24, preset="single mode", backend="cpu_numpy", hold_limits=True)
+    yield lab
+    lab.close()
+
+
+def limits(lab):
+    return lab.frame().rasters["field"].span
+
+
+def began(lab):
+    first = Diffusion(ny=24, nx=24, preset=lab.preset, backend="cpu_numpy").field()
+    return (float(first.min()), float(first.max()))
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_heat_that_decays_keeps_the_colours_it_began_with(lab, seen):
+    if seen:
+        lab.frame()
+    lab.advance(40)
+    assert limits(lab) == began(lab)
+    assert lab.field().max() < 0.9 * began(lab)[1]
+    lab.update(hold_limits=False)
+    assert limits(lab) == (float(lab.field().min()), float(lab.field().max()))
+
+
+def test_a_stroke_before_the_first_frame_does_not_count(lab):
+    lab.act("paint", points=[(5.0, 5.0)], value=9.0, radius=3.0)
+    assert limits(lab) == began(lab)
+
+
+def test_a_refit_holds_what_the_field_spans_now_until_another_begins(lab):
+    lab.advance(40)
+    lab.act("refit")
+    now = limits(lab)
+    assert now == (float(lab.field().min()), float(lab.field().max()))
+    lab.advance(40)
+    assert limits(lab) == now
+    lab.act("reset")
+    assert limits(lab) == began(lab)
+    lab.act("undo")
+    assert limits(lab) == now
+
+
+def test_a_history_brings_the_same_picture_with_a_refit_in_it(lab):
+    lab.advance(5)
+    lab.act("refit")
+    lab.advance(30)
+    told = Diffusion.history_of(lab.values(), lab.snapshot())
+    twin = Diffusion(**{**told.values, "backend": "cpu_numpy"})
+    twin.advance(5)
+    for entry in told.entries:
+        Diffusion.require_entry(entry["do"], entry["with"])
+        twin.replay(entry)
+    twin.advance(30)
+    assert limits(twin) == limits(lab)
+    np.testing.assert_array_equal(twin.frame().rasters["field"].levels, lab.frame().rasters["field"].levels)
+
+
+def test_a_refit_takes_no_arguments_from_a_stranger():
+    with pytest.raises(ValueError, match="refit needs nothing, not x"):
+        Diffusion.require_entry("refit", {"x": 1})
+
+
+@pytest.mark.parametrize("values", [{"dtype": "float64"}, {"backend": "cpu_numba"}])
+def test_they_outlast_another_number_type_and_backend(lab, values):
+    lab.advance(40)
+    lab.update(**values)
+    assert limits(lab) == pytest.approx(began(lab), rel=1e-6)
+
+
+def test_without_them_pictures_are_as_they_were():
+    lab = Diffusion(ny=24, nx=24, preset="single mode", backend="cpu_numpy")
+    lab.advance(40)
+    assert limits(lab) == (float(lab.field().min()), float(lab.field().max()))
