@@ -66,7 +66,7 @@ def on_slabs(device, field, edges, steps):
 @pytest.mark.parametrize("staged", [False, True])
 @pytest.mark.parametrize(("edges", "dtype"), list(product(EDGES, DTYPES)))
 def test_slabs_give_the_bits_of_one_gpu(cupy, place, staged, edges, dtype):
-    for shape, ghost in product(SHAPES, (0, 8, 16)):
+    for shape, ghost in product(SHAPES, (0, 8, 32)):
         device = opened(place, ghost, staged)
         if shape[0] < len(device.gpus) * max(ghost, 8):
             continue
