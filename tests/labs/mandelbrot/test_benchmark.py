@@ -11,12 +11,12 @@ import pytest
 
 from compute.__main__ import BAD_INPUT, OK, main
 from compute.backends import backend
-from compute.labs.mandelbrot import benchmark, cpu_numba, scenes
+from compute.labs.mandelbrot import benchmark, cpu_numba, gpu_cupy, scenes
 from compute.labs.mandelbrot.benchmark import PanFixture, SceneFixture
 from compute.labs.mandelbrot.scenes import SCENES, CountsReference, OneLaunch, apart, kernels_of, lab_of
 from compute.labs.mandelbrot.views import Landmark
 from compute.measure import records
-from compute.measure.case import BenchPlan, Implementation
+from compute.measure.case import BenchPlan, Implementation, Row
 from compute.measure.commands import benchmark_named
 
 NUMBA = backend("cpu_numba")
@@ -232,3 +232,14 @@ def test_bad_input_is_answered_in_words(capsys, arguments, says):
 def test_the_lab_can_be_benched():
     assert benchmark_named("mandelbrot") is benchmark.BENCHMARK
     assert json.dumps(SMALL.facts())
+
+
+@pytest.mark.parametrize(
+    ("variant", "dtype", "share"),
+    [("block", "float64", 0.75), ("block", "float32", 1.0), ("doubling by addition", "float64", 1.0)],
+)
+def test_the_fma_roof_counts_the_instructions_of_the_kernel_itself(variant, dtype, share):
+    """gpu_cupy.cu: in float64 a doubling is an integer addition; the slow kernel has it on the FP64 pipe."""
+    assert next(iter(gpu_cupy.VARIANTS)) == "block"
+    row = Row("gpu_cupy", variant, replace(SMALL, dtype=dtype), "measured")
+    assert benchmark.BENCHMARK.counted_share(row) == share
