@@ -75,7 +75,7 @@ def builds() -> Iterator[Build]:
 def of_the_mandelbrot_lab() -> Iterator[Build]:
     few = {"spilled": 16, "stacked": 16}
     for real in ("float", "double"):
-        direct = ("counts_only", "direct", "direct_shortcuts", "few", "few_counts", "pick")
+        direct = ("counts_only", "direct", "direct_shortcuts", "few_counts", "pick")
         yield Build(mandelbrot.SOURCE, {"REAL": real}, dict.fromkeys(direct, 128), **few)
         yield Build(mandelbrot.SLOW_SOURCE, {"REAL": real}, dict.fromkeys(("each_step", "additions"), 128), **few)
     yield Build(mandelbrot.DEEP_SOURCE, {}, dict.fromkeys(("perturbed", "far"), 128), **few)

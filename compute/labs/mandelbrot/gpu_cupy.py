@@ -35,18 +35,13 @@ def direct(state: PixelArrays, part: LaunchPart) -> None:
 
     Reads re and im; reads and writes z and count; writes smooth where a pixel finishes; adds to totals.
     """
-    if part.shortcuts:
-        _launch_direct(SOURCE, "direct_shortcuts", state, part)
-    elif part.few:
-        _launch_few("few", state, part)
-    else:
-        _launch_direct(SOURCE, "direct", state, part)
+    _launch_direct(SOURCE, "direct_shortcuts" if part.shortcuts else "direct", state, part)
 
 
 def counts_only(state: PixelArrays, part: LaunchPart) -> None:
     """As `direct` without shortcuts; writes no smooth count of a pixel that escapes."""
     if part.few:
-        _launch_few("few_counts", state, part)
+        _launch(SOURCE, "few_counts", tiles(state, part), TILES, state, part)
     else:
         _launch_direct(SOURCE, "counts_only", state, part)
 
@@ -73,10 +68,10 @@ def _launch_direct(source: Path, name: str, state: PixelArrays, part: LaunchPart
     _launch(source, name, grid(state, part), BLOCK, state, part)
 
 
-def _launch_few(name: str, state: PixelArrays, part: LaunchPart) -> None:
-    """Each warp of a block takes TALL rows of 32 pixels."""
+def tiles(state: PixelArrays, part: LaunchPart) -> tuple[int, int]:
+    """Blocks in x and y, each warp of which takes TALL rows of 32 pixels."""
     width, warps = TILES
-    _launch(SOURCE, name, (-(-state.count.shape[1] // width), -(-part.rows // (warps * TALL))), TILES, state, part)
+    return -(-state.count.shape[1] // width), -(-part.rows // (warps * TALL))
 
 
 def _launch(

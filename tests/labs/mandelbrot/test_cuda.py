@@ -88,10 +88,9 @@ def test_counts_without_smooth_ones_are_the_same(on_cpu):
     assert lab.state.sums(lab.device) == (truth.sum(), 0)
 
 
-@pytest.mark.parametrize("kernel", ["direct", "counts_only"])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("top", [1, 4, 20, 23, 64])
-def test_few_iterations_by_tiles_give_every_bit_of_the_general_kernel(on_cpu, monkeypatch, top, precision, kernel):
+def test_few_iterations_by_tiles_give_every_bit_of_the_general_kernel(on_cpu, monkeypatch, top, precision):
     """Odd sizes, rows that a tile does not fill, a row with c real, fresh pixels and such that have begun."""
     sizes = {"ny": 21, "nx": 45, "max_iterations": top, "precision": precision}
     lab = on_cpu(**sizes, center=("-0.5", "0"), zoom="1", shortcuts=False)
@@ -105,10 +104,10 @@ def test_few_iterations_by_tiles_give_every_bit_of_the_general_kernel(on_cpu, mo
             lab.state.smooth[:] = 7
             lab.state.forget_totals(lab.device)
             if begun:
-                getattr(gpu_cupy, kernel)(lab.state, LaunchPart(0, 21, 1, begun, top, top, shortcuts=False))
+                gpu_cupy.counts_only(lab.state, LaunchPart(0, 21, 1, begun, top, top, shortcuts=False))
             whole = LaunchPart(2, 21, 1, top, top, top, shortcuts=False)
             assert whole.few is few
-            getattr(gpu_cupy, kernel)(lab.state, whole)
+            gpu_cupy.counts_only(lab.state, whole)
             found.append((lab.state.count.copy(), lab.state.smooth.copy(), lab.state.sums(lab.device)))
     half = len(found) // 2
     for tiles, general in zip(found[:half], found[half:], strict=True):
