@@ -20,6 +20,7 @@ import numpy as np
 from tests.cuda_on_cpu import DeviceArray, FakeGpu
 
 GPUS = 3
+PERSEVERANCE = 0.7  # how often the stream goes on that comes first this time: it gets far ahead of the others
 
 
 class Queue:
@@ -170,10 +171,12 @@ class Cuda:
         self.drain(self.queues)
 
     def drain(self, queues: list[Queue]) -> None:
+        favourites = self.random.sample(range(len(queues)), len(queues))
         while any(queue.works for queue in queues):
-            ready = [queue for queue in queues if queue.works and self.may(queue.works[0])]
+            ready = [queues[i] for i in favourites if queues[i].works and self.may(queues[i].works[0])]
             assert ready, "every stream waits for another one"
-            kind, *rest = self.random.choice(ready).works.popleft()
+            chosen = ready[0] if self.random.random() < PERSEVERANCE else self.random.choice(ready)
+            kind, *rest = chosen.works.popleft()
             if kind == "do":
                 rest[0]()
             elif kind == "mark":

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from compute.display import cpu_numpy as cpu_raster
 from compute.labs.diffusion import cpu_numpy, gpu_cupy, gpu_slabs
+from compute.labs.diffusion.gpu_slab_camera import SlabCamera
 from compute.labs.diffusion.gpu_slab_device import SlabDevice
 from compute.labs.diffusion.gpu_slab_streams import DIRECT, STAGED
 from compute.labs.diffusion.scheme import EDGES
@@ -92,3 +94,18 @@ def test_the_laplacian_on_slabs_is_that_of_one_grid(machine, edges):
     truth = np.empty_like(field)
     cpu_numpy.laplacian(field, truth, edges)
     np.testing.assert_allclose(device.download(out), truth, atol=4e-14)
+
+
+def test_a_row_of_pixels_on_two_gpus_waits_for_both(machine):
+    field = np.random.default_rng(3).normal(size=(50, 21)).astype(np.float32)
+    for seed in range(6):
+        machine(seed)
+        device = SlabDevice((0, 1, 2))
+        u, out = (device.allocate(field.shape, np.float32) for _ in range(2))
+        device.write(field, u)
+        gpu_slabs.laplacian(u, out, "periodic")
+        levels = SlabCamera(device).raster(out, None, (8, 8), (-2.0, 2.0), "").levels
+        lap, means, truth = device.download(out), np.empty((8, 3), np.float32), np.empty((8, 3), np.uint8)
+        cpu_raster.reduce(lap, means, 0, 0, 7)
+        cpu_raster.levels(means, truth, -2.0, 2.0)
+        assert np.abs(levels.astype(int) - truth).max() <= 1
