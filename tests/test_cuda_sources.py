@@ -61,7 +61,7 @@ def builds() -> Iterator[Build]:
         most = REGISTERS // 32 // (-(-tiling.blocks // 4) * 4)
         yield Build(diffusion.STEPS_SOURCE, tiling.defines(dtype), {"many_steps": most}, stacked=10**9)
         if size == 16384:
-            every = {"many_steps": most, "slab_steps": most, "pass_on": 64}
+            every = {"many_steps": most, "slab_steps": most}
             yield Build(gpu_slabs.SOURCE, tiling.defines(dtype), every, stacked=10**9)
     for dtype in roofs.DTYPES:
         yield Build(roofs.FMA_SOURCE, {"REAL": roofs.REAL[dtype]}, {"fma_chains": 32}, shared=0)  # 64 warps fit

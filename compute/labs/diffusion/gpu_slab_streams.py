@@ -14,7 +14,7 @@ from compute.devices import Array
 from compute.labs.diffusion.slabs import Copy, Launch, Work
 
 Arrays = Sequence[Sequence[Array]]  # the array of each slab, of either grid
-Launcher = Callable[[Work], None]
+Launcher = Callable[[Launch], None]
 SERVED_FIRST = -1  # CUDA's higher priorities are lower numbers
 ALREADY_ENABLED = 704  # cudaErrorPeerAccessAlreadyEnabled
 DIRECT, STAGED = "peer access", "the host's memory"
@@ -38,7 +38,7 @@ class SlabStreams:
                 self._first.append(self._cuda.Stream(non_blocking=True, priority=SERVED_FIRST))
                 self._landing.append(self._cuda.Stream(non_blocking=True, priority=SERVED_FIRST))
         self.way = STAGED if staged or not self._see_each_other() else DIRECT
-        self.unrecorded, self.by_kernel = "", True
+        self.unrecorded = ""
         self._marks: list[list[Any]] = [[] for _ in numbers]  # events of each GPU
         self._used = [0 for _ in numbers]
         self._pinned: dict[tuple[int, int, int, int], Any] = {}  # where rows wait on the host
@@ -144,7 +144,7 @@ class SlabStreams:
                 for before in work.after:
                     if ends[before] is not stream:
                         stream.wait_event(marks[before])
-                if isinstance(work, Launch) or (self.by_kernel and self.way == DIRECT):
+                if isinstance(work, Launch):
                     launch(work)
                 elif self.way == DIRECT:
                     self._send(work, arrays, stream)
@@ -166,14 +166,14 @@ class SlabStreams:
         return self._landing[work.to] if isinstance(work, Copy) and landing else self._begin(work)
 
     def _send(self, copy: Copy, arrays: Arrays, stream: Any) -> None:
-        """Rows from one GPU's memory to another's."""
-        source, target, size = ends_of(copy, arrays)
+        """Rows from one GPU's memory to another's; of the two calls for it this is the one that graphs can hold."""
+        source, target, size = _ends(copy, arrays)
         runtime = self._cuda.runtime
         runtime.memcpyAsync(target, source, size, runtime.memcpyDefault, stream.ptr)
 
     def _send_staged(self, copy: Copy, arrays: Arrays, stream: Any, fetched: dict[tuple[int, int, int], Any]) -> None:
         """Rows by way of the host's memory, which the GPU that gets them fetches them from."""
-        source, target, size = ends_of(copy, arrays)
+        source, target, size = _ends(copy, arrays)
         runtime, key = self._cuda.runtime, (copy.slab, copy.to, copy.target)
         if (*key, size) not in self._pinned:
             self._pinned[*key, size] = self._cuda.alloc_pinned_memory(size)
@@ -205,7 +205,7 @@ class SlabStreams:
         return True
 
 
-def ends_of(copy: Copy, arrays: Arrays) -> tuple[int, int, int]:
+def _ends(copy: Copy, arrays: Arrays) -> tuple[int, int, int]:
     """Where a copy reads and writes (addresses), and its bytes."""
     source, target = arrays[copy.array][copy.slab], arrays[copy.array][copy.to]
     line = source.shape[1] * source.itemsize

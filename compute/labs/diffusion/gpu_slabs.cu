@@ -4,19 +4,6 @@
 
 #include "gpu_steps.cu"
 
-// dst = src; `cells` each, on two GPUs that see each other's memory. A kernel, because a graph takes it.
-extern "C" __global__ void __launch_bounds__(256)
-pass_on(const REAL* src, REAL* dst, long long cells)
-{
-    const long long threads = (long long)gridDim.x * blockDim.x;
-    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (((size_t)src | (size_t)dst) % 16 == 0) {
-        for (long long k = i; k < cells / VECTOR; k += threads) ((Vector*)dst)[k] = ((const Vector*)src)[k];
-        i += cells / VECTOR * VECTOR;
-    }
-    for (; i < cells; i += threads) dst[i] = src[i];
-}
-
 // dst = src after STEPS steps, in rows from ... to - 1 only; (ny, nx) each, may not overlap. One warp a block; block b
 // owns strip b % strips and the `rows` rows from from + b / strips * apart: with apart > rows, bands that lie apart.
 extern "C" __global__ void __launch_bounds__(32, BLOCKS)

@@ -3,6 +3,16 @@
 The kernels are those of one GPU; gpu_slabs.cu only says which rows a launch makes. slabs.py plans who does what,
 gpu_slab_streams.py has it done. Launches that are short beside what launching them takes on the host are recorded as
 CUDA graphs and done many at once.
+
+Seen on two H200 with NVLink, float32, zero flux, Gcell/s, both numbers of GPUs sampled in turn:
+                                                          4096^2  8192^2  16384^2  32768^2
+  one GPU                                                   2254    2590     3000     3055
+  exchange after every launch, launched one by one          1698    4732     5446     5607
+  the same in graphs                                        3676    4794     5417
+  exchange after 4 launches, in graphs                      3487    4843     5586     6049 (no graphs)
+  exchange after 8 launches, in graphs                      3572    4891     5593     5997 (no graphs)
+  rows passed on by a kernel, after 8 launches, in graphs   3628    4896     5548
+At 65536^2 two gave 5094 where one gave 2307, held down by its power cap.
 """
 
 from __future__ import annotations
@@ -21,15 +31,13 @@ from compute.devices import Array
 from compute.labs.diffusion import gpu_cupy
 from compute.labs.diffusion.gpu_cupy import TALL, TILINGS, WARP, Tiling, launches, multiprocessors, tilings
 from compute.labs.diffusion.gpu_slab_device import SlabArray
-from compute.labs.diffusion.gpu_slab_streams import ends_of
 from compute.labs.diffusion.scheme import PERIODIC, edge_code
-from compute.labs.diffusion.slabs import Copy, Layout, Work, plan
+from compute.labs.diffusion.slabs import Launch, Layout, Work, plan
 
 SOURCE = Path(__file__).with_suffix(".cu")
 SIZES = (8, 4, 2, 1)  # steps a launch can take
 RECORDED = (64, 8, 2)  # launches in a graph; even, so that it ends in the grid in which it begins
-SHORT = 6e7  # cells of a slab up to which a launch is shorter than the host's work for it, for each slab there is
-PASSING = 1  # blocks a multiprocessor that copy rows to a neighbour
+SHORT = 7.5e7  # cells of a slab, for each slab that the host serves, up to which recording pays
 KEPT = 12  # graphs of a pair of grids
 
 
@@ -84,7 +92,7 @@ def _planned(layout: Layout, periodic: bool, sizes: tuple[int, ...]) -> list[Wor
 def _short(u: SlabArray) -> bool:
     """Whether launches on this grid are over sooner than the host has made them."""
     count = u.layout.count
-    return count > 1 and not u.device.streams.unrecorded and u.size / count <= SHORT / 2 * count
+    return count > 1 and not u.device.streams.unrecorded and u.size / count <= SHORT * count
 
 
 def _recorded(u: SlabArray, out: SlabArray, r: float, edges: str, length: int) -> Any:
@@ -110,7 +118,7 @@ def _recorded(u: SlabArray, out: SlabArray, r: float, edges: str, length: int) -
 # -- launches
 
 
-def _launcher_of(u: SlabArray, out: SlabArray, r: float, edges: str) -> Callable[[Work], None]:
+def _launcher_of(u: SlabArray, out: SlabArray, r: float, edges: str) -> Callable[[Launch], None]:
     """Return what launches a work of a plan on the current stream."""
     periodic, code = edge_code(edges) == PERIODIC, np.int32(edge_code(edges))
     real: Any = u.dtype.type
@@ -120,15 +128,11 @@ def _launcher_of(u: SlabArray, out: SlabArray, r: float, edges: str) -> Callable
     sizes = [(slab.rows, u.shape[1]) for slab in u.layout.slabs]
     cuts = [u.layout.strips(number, periodic) for number in range(u.layout.count)]
 
-    grids, dtype = (u.parts, out.parts), u.dtype.name
+    dtype = u.dtype.name
     known: dict[tuple[int, int, tuple[tuple[int, int], ...]], Callable[..., None]] = {}
 
-    def launch(work: Work) -> None:
+    def launch(work: Launch) -> None:
         """Launch the work."""
-        if isinstance(work, Copy):
-            source, target, size = ends_of(work, grids)
-            _passer(u.parts[work.slab].device.id, dtype, sizes[work.slab])(source, target, size)
-            return
         key = work.slab, work.steps, work.bands
         if key not in known:
             bands = tuple((first - spans[work.slab], last - spans[work.slab]) for first, last in work.bands)
@@ -138,19 +142,6 @@ def _launcher_of(u: SlabArray, out: SlabArray, r: float, edges: str) -> Callable
             beside = len(strips) if list(work.bands) == middle else 0
             known[key] = _slab_launcher(view.shape, dtype, view.device.id, tiling, bands, work.strip, beside)
         known[key](views[work.source][work.slab], views[1 - work.source][work.slab], ratio, code)
-
-    return launch
-
-
-@cache
-def _passer(gpu: int, dtype: str, slab: tuple[int, int]) -> Callable[[int, int, int], None]:
-    """A function (source, target, bytes) that copies from that GPU, which is current, by addresses."""
-    kernel = compile_cuda(SOURCE, defines=_tiling(slab, dtype, gpu, SIZES[0]).defines(dtype)).get_function("pass_on")
-    blocks, width = PASSING * multiprocessors(gpu), np.dtype(dtype).itemsize
-
-    def launch(source: int, target: int, size: int) -> None:
-        """Copy."""
-        kernel((blocks,), (256,), (np.int64(source), np.int64(target), np.int64(size // width)))
 
     return launch
 

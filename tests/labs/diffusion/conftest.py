@@ -26,7 +26,6 @@ def machine(library, monkeypatch):
         gpu_cupy._sweep,
         gpu_slabs._slab_launcher,
         gpu_slabs._tiling,
-        gpu_slabs._passer,
         raster._kernel,
     ]
     monkeypatch.setattr(gpu_cupy, "multiprocessors", lambda _: 1)
