@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from compute.backends import Backend
+from compute.backends import Backend, backend
 from compute.devices import Device
 from compute.gpu_devices import Cuda
 from compute.labs.diffusion import cpu_numba, cpu_numpy, gpu_cupy, scaling
@@ -342,7 +342,7 @@ class DiffusionBenchmark(CaseBenchmark):
         """Return the passes through memory that a step takes: fewer than one where a pass makes several steps."""
         if row.variant != "T-step" or row.steps < 1:
             return 1.0
-        if row.backend == "cpu_numba":
+        if backend(row.backend).device == "host":  # Numba: NumPy has no such variant
             return len(cpu_numba.passes(row.steps)) / row.steps
         sizes = tuple(tiling.steps for tiling in gpu_cupy.TILINGS[row.case.dtype])
         return len(gpu_cupy.launches(row.steps, (*sizes, 1))) / row.steps
