@@ -19,15 +19,17 @@ NAN_PLACES = 3
 class ResultComparison:
     """The largest difference, as a part of the largest right result; whole numbers must be equal, else it is inf.
 
-    said: where the results of the last comparison differ most, in words; "" where they are equal.
+    said: where the results of the last comparison differ most, in words; "" where they are equal. flushed: whether they
+    differ only in being 0 where the right ones are denormal numbers.
     """
 
     def __init__(self) -> None:
         self.said = ""
+        self.flushed = False
 
     def __call__(self, results: Arrays, truth: Arrays) -> float:
         """Return the difference; inf for another number or shape of results."""
-        self.said = ""
+        self.said, self.flushed = "", len(results) == len(truth)
         if len(results) != len(truth):
             self.said = f"it gives {len(results)} results where the reference gives {len(truth)}"
             return inf
@@ -35,6 +37,7 @@ class ResultComparison:
         for number, (result, right) in enumerate(zip(results, truth, strict=True), start=1):
             which = f"result {number} " if len(truth) > 1 else ""
             found, said = _difference(np.asarray(result), np.asarray(right))
+            self.flushed &= _only_flushed(np.asarray(result), np.asarray(right))
             if said and not found <= worst:
                 worst, self.said = found, which + said
         return worst
@@ -60,6 +63,14 @@ def _difference(result: NDArray[Any], right: NDArray[Any]) -> tuple[float, str]:
         off = np.where(same, 0.0, np.abs(one - other) / scale)
     off = np.where(np.isnan(off), inf, off)
     return float(off.max()), _where(result, right, off > 0, off)
+
+
+def _only_flushed(result: NDArray[Any], right: NDArray[Any]) -> bool:
+    """Whether `result` is `right`, or 0 where that is a denormal number."""
+    if result.shape != right.shape or right.dtype.kind != "f":
+        return bool(np.array_equal(result, right))
+    small = (result == 0) & (np.abs(right) < np.finfo(right.dtype).tiny)
+    return bool((small | (result == right) | (np.isnan(result) & np.isnan(right))).all())
 
 
 def _where(result: NDArray[Any], right: NDArray[Any], off: NDArray[Any], size: NDArray[Any]) -> str:

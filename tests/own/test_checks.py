@@ -133,6 +133,23 @@ def test_the_difference_of_denormal_numbers_is_part_of_the_smallest_normal_one()
     assert ResultComparison()((np.array([0.0], np.float32),), (np.array([tiny / 4], np.float32),)) == 0.25
 
 
+@pytest.mark.parametrize(
+    ("result", "flushed"),
+    [
+        ([0, 1, np.nan], True),
+        ([1e-40, 1, np.nan], True),
+        ([0, 0, np.nan], False),
+        ([0, 1, 0], False),
+        ([2e-40, 1, np.nan], False),
+    ],
+)
+def test_it_is_told_whether_only_denormal_numbers_became_zero(result, flushed):
+    """As CuPy has kernels compiled (-ftz=true), which is no fault of theirs."""
+    compared = ResultComparison()
+    compared((np.array(result, np.float32),), (np.array([1e-40, 1, np.nan], np.float32),))
+    assert compared.flushed is flushed
+
+
 def test_where_results_differ_is_said():
     compared = ResultComparison()
     compared((np.array([[1.0, 2.0], [3.0, 5.0]]),), (np.array([[1.0, 2.0], [3.5, 4.0]]),))
