@@ -5,7 +5,9 @@
 // The lesson's scene, 3000 x 2000 pixels and 20 iterations, on an H200, in us, float32 / float64:
 //   as it is                                                   53 / 62
 //   without smooth counts                                      46 / 54   the lesson's own kernels have none either
-//   the same by tiles, `few_counts`                            42 / 52
+//   the same by tiles, `few_counts`                            42 / 51   its steps unrolled 46 / 57, predicated 51 / 58
+//   tiles that write no smooth count of a point that stays     40 / 50   tiles of 4 or 16 rows are slower
+//   with smooth counts by tiles of 8, of 4                  54 52 / 67 63
 //   without smooth counts and totals                           43 / 50
 //   its 46 875 blocks, empty                                   31 / 31   but blocks of 256 gain nothing any more
 //   tests of |z|^2 as integers, off the FP64 pipe              58 / 63   with totals added up a block: 58 / 62 without
@@ -257,7 +259,7 @@ __device__ __forceinline__ void tile(const REAL* re, const REAL* im, const REAL*
     add_up(totals, sum, 0);
 }
 
-// As `counts_only`: 42 / 52 us. With smooth counts tiles gain nothing: 55 / 68.
+// As `counts_only`. With smooth counts tiles gain nothing.
 extern "C" __global__ void __launch_bounds__(THREADS, TOGETHER)
 few_counts(const REAL* re, const REAL* im, REAL* z, int* count, float* smooth, unsigned long long* totals, REAL margin,
            int ny, int nx, int first, int last, int stride, int iterations, int limit, int top, int shortcuts)
