@@ -127,6 +127,7 @@ class Restorer:
             self._tab.wait_no_longer()
             return
         if not self._posed:
+            self._plays |= self._tab.waits and session.playing  # Run was pressed while it came
             session.play(self._scene.kind.ENDS and self._tab.parts.plays)
             self._show(self._scene, job.result[0])
             self._posed, self._tab.waits = True, False

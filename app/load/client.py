@@ -23,7 +23,6 @@ TOKEN = re.compile(rb'"token":\s*"([^"]+)"')
 LONGEST_MESSAGE = 64 * 2**20  # bytes
 PATIENCE = 60.0  # seconds for a page to be built and for its first frame
 PLOT = 400  # px: the inside of every plot, as far as the server is told
-RUN = " "  # the key that runs and pauses
 LOOK = 0.1  # seconds between two looks whether the lab runs
 STATE = re.compile(r"class=(?:&#x27;|.)state (\w+)")  # what the status bar says, with its marks escaped
 KEY = "h"  # opens and closes the list of keys: the server answers with a change of the dialog
@@ -72,17 +71,11 @@ class Client:
         await self._wait(self._first, "its first frame")
 
     async def run(self) -> None:
-        """Let the lab run, which a link brings paused, once it has come that far; ClientError if it does not."""
-        if "?" in self.address:
-            await self._until("paused")
-            self.press(RUN)
-        await self._until("running")
-
-    async def _until(self, state: str) -> None:
+        """Wait until the lab runs, which begins once a link's scene is there; ClientError if it does not."""
         end = time.perf_counter() + PATIENCE
-        while self.state != state:
+        while self.state != "running":
             if time.perf_counter() > end:
-                raise ClientError(f"the lab at {self.address} is {self.state!r}, not {state!r}, after {PATIENCE:.0f} s")
+                raise ClientError(f"the lab at {self.address} is {self.state!r} after {PATIENCE:.0f} s, not running")
             await asyncio.sleep(LOOK)
 
     def press(self, key: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from app.address import RUN
 from app.export.sections import NAME
 from app.lab_view import first_values, parts_of
 from app.load.client import Client
@@ -64,7 +65,7 @@ def address(server: str, lab: str, values: Mapping[str, Any]) -> str:
     """
     if lab == LABS[0].LAB and all(LABS[0].param[name].default == value for name, value in values.items()):
         return server
-    return f"{server}?{NAME}={packed(Scene(lab, {**_first(lab), **values}))}"
+    return f"{server}?{NAME}={packed(Scene(lab, {**_first(lab), **values}))}&{RUN}=1"
 
 
 def _first(lab: str) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any, ClassVar
 
-from compute.backends import Backend
+from compute.backends import Backend, backend
 from compute.devices import Device
+from compute.gpu_devices import Cuda
 from compute.labs.mandelbrot.comparison import RATE, RULES, PictureTarget
 from compute.labs.mandelbrot.lab import Mandelbrot
 from compute.labs.mandelbrot.painting import ALL
@@ -191,7 +192,7 @@ class MandelbrotBenchmark(CaseBenchmark):
 
         In float64 the fast kernel doubles by an integer addition (gpu_cupy.cu), beside three on the FP64 pipe.
         """
-        fast = row.backend == "gpu_cupy" and row.variant in (BLOCK, COUNTS_ONLY)
+        fast = backend(row.backend).device_class is Cuda and row.variant in (BLOCK, COUNTS_ONLY)
         return 0.75 if fast and row.case.dtype == "float64" else 1.0
 
     def target(self, lab: Any) -> PictureTarget:
