@@ -11,7 +11,7 @@ import logging
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from bokeh.core.serialization import Serializer
+from bokeh.core.serialization import Deserializer, Serializer, UnknownReferenceError
 from bokeh.document import Document
 from bokeh.document.events import DocumentPatchedEvent, ModelChangedEvent
 from bokeh.model import Model
@@ -46,10 +46,13 @@ def send_at_once() -> None:
         opened(handler)
 
     async def send_whole(handler: ws.WSHandler, message: Message[Any]) -> None:
-        """Take the place of Bokeh's send_message."""
+        """Take the place of Bokeh's send_message.
+
+        It takes no lock of the handler: a message that waited for one, already encoded, would be overtaken by those
+        that Panel writes itself, which may name models that it brings.
+        """
         try:
-            with await handler.write_lock.acquire():
-                await write_whole(handler, message)
+            await write_whole(handler, message)
         except WebSocketClosedError:
             log.warning("Failed sending message as connection was closed")
 
@@ -166,6 +169,31 @@ def one_message_a_turn() -> None:
                 writes[-1].add(event, connection)
 
     ServerSession._document_patched = patched  # noqa: SLF001 bokeh has no other place for it
+
+
+def remember_what_is_unsent() -> None:
+    """Have a message from a browser leave it open which models that browser was not told of yet.
+
+    Bokeh takes all models that a document has when such a message comes for known there. Those whose own message still
+    waits, because the document is held, would be named in it by their ids alone: "reference p123 isn't known".
+    """
+
+    def apply(document: Document, patch_json: Any, *, setter: Any = None) -> None:
+        """Take the place of Bokeh's apply_json_patch, which this is but for the unsent models."""
+        unsent = frozenset(document.models._new_models)  # noqa: SLF001 bokeh tells it nowhere else
+        deserializer = Deserializer(list(document.models), setter=setter)
+        try:
+            events = deserializer.deserialize(patch_json)["events"]
+        except UnknownReferenceError as error:
+            if not document.models.seen(error.id):
+                raise
+            log.debug("dropped a patch about a model that is gone: %s", error.id)
+            return
+        for event in events:
+            DocumentPatchedEvent.handle_event(document, event, setter)
+        document.models.flush_synced(lambda model: model in unsent or not deserializer.has_ref(model))
+
+    Document.apply_json_patch = apply  # type: ignore[method-assign]
 
 
 def keep_data(source: ColumnDataSource, columns: Mapping[str, Any]) -> None:

@@ -87,7 +87,7 @@ class Page:
         self._keys: dict[str, Callable[[], None]] = toggles  # those of every lab
         self.browser.wanted = list(toggles)
         self.template = self._shell()
-        pn.state.onload(self._start)
+        pn.state.onload(self._loaded)
         pn.state.on_session_destroyed(self._destroyed)
         self.document.on_event("connection_lost", lambda event: self._show(False))
         self.document.on_event("client_reconnected", lambda event: self._show(True))
@@ -181,6 +181,12 @@ class Page:
 
     # -- labs
 
+    def _loaded(self) -> None:
+        """The browser has drawn the page: a note that came before could be lost there."""
+        self._start()
+        for problem in self._problems if self.current is not None else ():
+            self._notices().tell("warning", problem)
+
     def _start(self) -> None:
         """The browser is ready."""
         if self._begun:
@@ -192,8 +198,6 @@ class Page:
         else:
             session_limiter().add(self, self.document.session_context.id)
             self._open()
-            for problem in self._problems:
-                self._notices().tell("warning", problem)
 
     def _turn_away(self) -> None:
         """Say that there is no room, instead of a lab that was prepared."""

@@ -11,6 +11,7 @@ import logging
 from functools import cache
 from typing import Any
 
+from bokeh.document import Document
 from bokeh.server.contexts import ApplicationContext
 from bokeh.server.session import ServerSession
 from bokeh.util.token import generate_session_id
@@ -52,6 +53,11 @@ class ReadyPage:
         if session.document.roots:  # none: something failed, which was logged, and the next visitor will see
             session.block_expiration()  # it waits as long as it takes
             self._session = session
+
+    @property
+    def document(self) -> Document | None:
+        """The document of the page that is ready."""
+        return self._session.document if self._session is not None else None
 
     def builds(self, name: str) -> bool:
         """Whether the session `name` is the one that is being built ahead, for no visitor."""

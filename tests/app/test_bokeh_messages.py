@@ -16,7 +16,7 @@ from bokeh.models import Column, ColumnDataSource, Div
 from bokeh.protocol.message import Message
 from bokeh.protocol.messages.patch_doc import patch_doc
 
-from app.bokeh_messages import patch
+from app.bokeh_messages import patch, remember_what_is_unsent
 
 CHANGES = """
 import asyncio, json, socket
@@ -128,3 +128,32 @@ def test_a_patch_is_bokehs_own_message() -> None:
         return [*told, plain(build(events))]
 
     assert changed(patch) == changed(patch_doc.create)
+
+
+def test_what_waits_to_be_sent_is_sent_whole_although_the_browser_says_something_meanwhile(monkeypatch) -> None:
+    monkeypatch.setattr(Document, "apply_json_patch", Document.apply_json_patch)
+    remember_what_is_unsent()
+    document, column, other = Document(), Column(), Div()
+    document.add_root(column)
+    document.add_root(other)
+    document.models.flush_synced()  # the browser has them
+    told: list[Any] = []
+    document.on_change(lambda event: told.append(patch([event])))
+    document.hold("combine")
+    first = Div(text="new")
+    column.children = [first]
+    heard = {"kind": "ModelChanged", "model": {"id": other.id}, "attr": "text", "new": "said"}
+    made = {"type": "object", "name": "Div", "id": "p9999"}  # a model that the browser itself has made
+    document.apply_json_patch({"events": [heard]})  # type: ignore[typeddict-item]
+    adopted = {"kind": "ModelChanged", "model": {"id": other.id}, "attr": "tags", "new": [made]}
+    document.apply_json_patch({"events": [adopted]})  # type: ignore[typeddict-item]
+    assert other.text == "said"
+    column.children = [first, other]
+    document.unhold()
+    events = [one for message in told for one in json.loads(message.content_json)["events"]]
+    (event,) = [one for one in events if one["attr"] == "children"]
+    assert [child.get("type") for child in event["new"]] == ["object", None]
+    told.clear()
+    column.children = [first]
+    (event,) = json.loads(told[0].content_json)["events"]
+    assert event["new"] == [{"id": first.id}]  # and once is enough

@@ -5,9 +5,16 @@ import signal
 
 
 def _tell(number: int, frame: object) -> None:
+    from app.lab_tab import LabTab
+    from app.ready_page import ready_page
+    from app.session import Session
+
     gc.collect()
-    alive = [type(thing).__name__ for thing in gc.get_objects()]  # not isinstance: weak proxies answer for their things
-    print(f"alive: {alive.count('LabTab')} views, {alive.count('Session')} sessions", flush=True)
+    ready = ready_page().document  # the next visitor's, who is not there yet
+    alive = gc.get_objects()  # not isinstance: weak proxies answer for their things
+    sessions = [thing for thing in alive if type(thing) is Session and thing.document is not ready]
+    tabs = [thing for thing in alive if type(thing) is LabTab and thing.session.document is not ready]
+    print(f"alive: {len(tabs)} views, {len(sessions)} sessions", flush=True)
 
 
 signal.signal(signal.SIGUSR1, _tell)
