@@ -79,7 +79,6 @@ class Page:
         self.browser = Browser(self._pressed, self._resized, self._looked, self._travelled)
         self._window = (1280, 720)
         self.visible = True  # whether the browser's tab can be seen
-        self._begun = False
         self._waiting = False  # for the browser to draw a lab, before another is shown
         self.system = SystemCard(self.document)
         self.export = ExportCard(self.document, self._notices, self._dropped)
@@ -87,7 +86,7 @@ class Page:
         self._keys: dict[str, Callable[[], None]] = toggles  # those of every lab
         self.browser.wanted = list(toggles)
         self.template = self._shell()
-        pn.state.onload(self._loaded)
+        pn.state.onload(self._start)
         pn.state.on_session_destroyed(self._destroyed)
         self.document.on_event("connection_lost", lambda event: self._show(False))
         self.document.on_event("client_reconnected", lambda event: self._show(True))
@@ -156,11 +155,8 @@ class Page:
         return pn.Row(*shown, sizing_mode="stretch_width", margin=0)
 
     def _resized(self, width: int, height: int) -> None:
-        """The browser says how large its window is, at first as soon as it has the page's components."""
         self._window = (width, height)
         self._arrange()
-        if self.current is not None:  # its lab is drawn with the page: the engine need not wait for the last of it
-            self._start()
 
     def _looked(self, visible: bool) -> None:
         """The browser's tab was hidden, or is seen again: nothing is written for nobody."""
@@ -181,23 +177,16 @@ class Page:
 
     # -- labs
 
-    def _loaded(self) -> None:
-        """The browser has drawn the page: a note that came before could be lost there."""
-        self._start()
-        for problem in self._problems if self.current is not None else ():
-            self._notices().tell("warning", problem)
-
     def _start(self) -> None:
-        """The browser is ready."""
-        if self._begun:
-            return
-        self._begun = True
+        """The browser has drawn the page. Panel drops what is changed together before that, and so may lose it."""
         self.system.name_devices()
         if session_limiter().full:
             self._turn_away()
         else:
             session_limiter().add(self, self.document.session_context.id)
             self._open()
+            for problem in self._problems:
+                self._notices().tell("warning", problem)
 
     def _turn_away(self) -> None:
         """Say that there is no room, instead of a lab that was prepared."""
