@@ -283,6 +283,7 @@ def _gpu_run(device: Device, dtype: str) -> tuple[int, Callable[[], None]]:
         kernel = compile_cuda(FMA_SOURCE, defines={"REAL": REAL[dtype]}).get_function("fma_chains")
 
     def run() -> None:
+        """Launch the chains."""
         with out.device:
             kernel((blocks,), (THREADS,), (out, b, c, np.int32(GPU_ROUNDS)))
 

@@ -146,6 +146,7 @@ class CaseRun:
         told: list[float] = []  # seconds a step, beside the timing
 
         def call() -> Timing:
+            """Time the first call, and note what a step takes after it."""
             timing, seconds = fixture.first(way)
             told.append(seconds)
             return timing

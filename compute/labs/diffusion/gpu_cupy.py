@@ -221,6 +221,7 @@ def _sweep(name: str, shape: tuple[int, int], dtype: str, device: int) -> Callab
     kernel = compile_cuda(SOURCE, defines={"REAL": REAL[dtype]}).get_function(name)
 
     def launch(u: Array, out: Array, *arguments: Any) -> None:
+        """Launch it from `u` into `out`."""
         kernel(grid, (WARP, WARPS), (u, out, ny, nx, *arguments))
 
     return launch

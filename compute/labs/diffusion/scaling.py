@@ -189,6 +189,7 @@ class ScalingRun:
             calls[str(count)] = self._call(case, made, count)
 
         def heard(part: float) -> None:
+            """Say how much of this case is timed."""
             self._progress(f"{case.title}: timing", (number + part) / len(self._cases))
 
         began = monotonic()

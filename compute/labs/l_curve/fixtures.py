@@ -179,6 +179,7 @@ class ProductFixture(CurveBenchFixture):
         turns = (work.A, work.V[0], work.w), (work.T, work.u, work.w)
 
         def call() -> None:
+            """Multiply by A and its transpose in turn."""
             for number in range(steps):
                 multiply(*turns[number % 2])
 

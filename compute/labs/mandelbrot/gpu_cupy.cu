@@ -250,7 +250,6 @@ __device__ __forceinline__ void tile(const REAL* re, const REAL* im, const REAL*
         if (in) {
             found = singles(x, y, cr, ci, n, m, part.limit);
         } else {
-            m = n + TEST;
             leave<TEST>(x, y, cr, ci, n);
         }
         settle(part, at, n, found, count, smooth);
