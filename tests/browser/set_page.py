@@ -108,9 +108,14 @@ class SetPage(SideBar):
         )
 
     def center(self) -> tuple[Fraction, Fraction]:
-        """What the page says below the picture."""
-        lines = self.page.locator(".numbers div").all_inner_texts()
-        return Fraction(lines[0].split()[-1]), Fraction(lines[1].split()[-1])
+        """What the page says below the picture, once it says both numbers: they come after the first frame."""
+        re, im = self.until(self._center_in_words)
+        return Fraction(re), Fraction(im)
+
+    def _center_in_words(self) -> list[str]:
+        """Both numbers as they are written; empty while one is missing."""
+        lines = [line.split() for line in self.page.locator(".numbers div").all_inner_texts()]
+        return [number for _, number in lines] if [len(line) for line in lines] == [2, 2] else []
 
     def settled(self) -> tuple[Fraction, Fraction]:
         """The centre, once it has not changed for as long as the page takes to say it again."""

@@ -162,12 +162,14 @@ class Finding:
         )
 
     @property
-    def wins_from(self) -> float | None:
-        """The n from which on `fast` is faster at every n that both have; None if it does not win."""
+    def wins_from(self) -> int | None:
+        """The n from which on `fast` is said to be faster at every n that both have; None if it does not win."""
         found = self.crossing
         if found is None:
             return self.n if self.ratio is not None and self.ratio.ratio > 1 else None
-        return found.least if found.always else found.n
+        if found.always:
+            return found.least
+        return None if found.n is None else found.rounded  # where the curves touch at a measured n, not that n
 
     def reason_slower(self, count: Callable[[float], str] = commas) -> str:
         """Why `fast` is the slower one at n, as far as its own curve tells; "" if it is not, or nothing tells."""

@@ -192,6 +192,16 @@ def test_what_was_said_beside_a_plot_that_contradicted_it():
     assert found.place == "CuPy, kernel was recorded on NVIDIA H200, 2026-11-21"
 
 
+def test_a_rival_at_an_n_where_both_are_equal_is_not_named():
+    """CuPy is faster after the n at which it is as fast as Numba; NumPy, faster still at that n only, has no say."""
+    found = compare(*sides([
+        curve("cpu_numba", {10**5: 1e-5, 10**6: 1e-4, 10**7: 1e-2}),
+        curve("cpu_numpy", {10**6: 1e-5}),
+        curve("gpu_cupy_kernel", {10**5: 1e-4, 10**6: 1e-4, 10**7: 1e-4}),
+    ]))  # fmt: skip
+    assert found.sentence == "CuPy, kernel is faster than Numba from n ≈ 1,000,001 on"
+
+
 def test_nothing_is_said_of_an_n_beyond_what_both_measured():
     numpy_ = curve("cpu_numpy", {n: 2e-10 * n for n in (100, 1000, 10_000)})
     cupy = curve("gpu_cupy", dict.fromkeys([100, 1000, 10_000, 10**5, 10**6], 1e-5))
