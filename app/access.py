@@ -22,6 +22,7 @@ import logging
 import re
 import secrets
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
 from http.client import responses
 from typing import Any
@@ -44,6 +45,7 @@ MOST_ID = 200  # characters of a session's id
 COMPONENTS = ("app", "panel", "panel_material_ui")  # packages whose listed files Panel's /components/ may serve
 MARK = "fieldlab_access"
 log = logging.getLogger(__name__)
+REFUSED: Counter[int] = Counter()  # requests, by status, since the start
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "SAMEORIGIN",
@@ -176,6 +178,7 @@ def install() -> None:
         refused = refusal(request, settings.allowed_ws_origin() or server.websocket_origins, server.prefix)
         if refused is None:
             return find(server, request, **options)
+        REFUSED[refused[0]] += 1
         log.warning("refused with %d: %s", *refused)
         return RefusedRequest(request, *refused)
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import atexit
 import os
+from collections import Counter
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,7 +28,7 @@ from tornado.web import HTTPError, RequestHandler
 
 from app.markup import filled
 from app.panel_workarounds import session_ids
-from compute.engine import EnginePool
+from compute.engine import EnginePool, Supervisor
 
 if TYPE_CHECKING:
     from app.page import Page
@@ -50,6 +52,10 @@ class SessionLimiter:
             self._engines = EnginePool()
             atexit.register(self._engines.close)
         return self._engines
+
+    def started_engines(self) -> Mapping[str, Supervisor]:
+        """Those that run, by name; none before the first is asked for."""
+        return self._engines.list() if self._engines else {}
 
     def warm(self) -> None:
         """Start the host's engine, so that the first visitor does not wait for its process. Returns at once."""
@@ -91,6 +97,7 @@ def session_limiter() -> SessionLimiter:
 WAITING = 24  # pages that are built and whose browser has not yet said that it is ready
 AGAIN = 4  # s after which a browser tries again by itself
 MARK = "fieldlab_admission"
+REFUSED: Counter[str] = Counter()  # pages that were not built, by "full" or "busy", since the start
 BUSY = "Many pages are being opened just now", "This one tries again by itself in a few seconds."
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Fieldlab</title><style>
@@ -130,11 +137,13 @@ class Admission:
     def admit(self, name: str, address: str, alive: set[str]) -> None:
         """Count the session `name` as waiting; NotAdmitted if there may be no other. alive: ids of all sessions."""
         if self._pages.full:
+            REFUSED["full"] += 1
             raise NotAdmitted(*server_full(self._pages.limit), again=False)
         there = alive - self._pages.ready
         self._waiting = {known: whose for known, whose in self._waiting.items() if known in there}
         most = min(WAITING, self._pages.limit - len(self._pages.pages))
         if len(self._waiting) >= most or list(self._waiting.values()).count(address) >= WAITING // 2:
+            REFUSED["busy"] += 1
             raise NotAdmitted(*BUSY, again=True)
         self._waiting[name] = address
 

@@ -24,6 +24,7 @@ def on_server_loaded(server_context: Any) -> None:
         log_bounds,
         loop_watch,
         message_bounds,
+        operations,
         panel_workarounds,
         system_card,
     )
@@ -32,7 +33,8 @@ def on_server_loaded(server_context: Any) -> None:
     from compute.measure.machine_roofs import machine_roofs
 
     scratch.settle()
-    access.install()
+    operations.install()
+    access.install()  # after it: who may not ask gets none of its answers
     admission.install(ready_page())
     message_bounds.install()
     frame_channel.install()

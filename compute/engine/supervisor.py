@@ -107,6 +107,12 @@ class Supervisor:
         return process.pid if process else None
 
     @property
+    def open_labs(self) -> int:
+        """How many labs are open on it."""
+        with self.lock:
+            return len(self._registry.all())
+
+    @property
     def spare_pid(self) -> int | None:
         """The id of the process that would take over; None while there is none."""
         return self._standby.pid

@@ -101,6 +101,11 @@ class JobQueue:
         for job in chosen:
             job.your_turn()
 
+    def counts(self) -> tuple[int, int]:
+        """How many jobs wait, and how many run."""
+        with self._lock:
+            return len(self._waiting), len(self._running)
+
     def prepare(self) -> None:
         """Start a process ahead, so that the next job need not wait for one. Returns at once."""
         threading.Thread(target=self._prepare, name="spare", daemon=True).start()

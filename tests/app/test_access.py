@@ -92,8 +92,7 @@ SERVED = """
 import asyncio, json, sys, tornado.websocket, tornado.httpclient, tornado.httputil
 from panel.io.server import get_server
 from bokeh.util.token import generate_jwt_token, generate_session_id
-from app import access
-access.install(); access.install()
+from app import access, operations
 
 async def answer(port, kind, path, host, origin, method="GET", body=None, token=None, **more):
     headers = tornado.httputil.HTTPHeaders({"Host": host.replace("PORT", str(port)), **more})
@@ -116,6 +115,8 @@ async def answer(port, kind, path, host, origin, method="GET", body=None, token=
 
 async def main():
     allowed, asked = json.load(sys.stdin)
+    operations.install(); operations.install()
+    access.install(); access.install()
     own = {"address": "127.0.0.1", "static_dirs": {"/own": "."}}
     server = get_server({"/app": lambda: "page"}, websocket_origin=allowed, **own)
     server._tornado._websocket_origins.add(f"localhost:{server.port}")

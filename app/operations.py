@@ -1,0 +1,218 @@
+"""How this server is doing, for who runs it: /health for a load balancer, /metrics for Prometheus.
+
+/health answers 200 while somebody can be served, else 503, with a few numbers as JSON. /metrics, which
+FIELDLAB_METRICS=1 switches on, has the same and counts since the start, in Prometheus' text format. Both hold numbers
+and names of engines alone: no person, no path, no version. As for every request, the host that is asked for must be on
+the allow-list (app/access.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from bokeh.server.tornado import BokehTornado
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from tornado.httputil import HTTPServerRequest
+from tornado.web import RequestHandler
+
+from app import access, admission
+from app.admission import SessionLimiter, session_limiter
+from compute.export.jobs import JOBS, JobQueue
+
+METRICS = "FIELDLAB_METRICS"
+STATES = ("starting", "ready", "busy", "restarting", "broken", "closed")  # of an engine
+GONE = ("broken", "closed")
+LEAST_FREE = 100e6  # bytes: below that recordings and films fail
+LOOK, LOOKS = 1.0, 60  # seconds between two looks at the loop, and how many are remembered
+MARK = "fieldlab_operations"
+
+
+def metrics_wanted() -> bool:
+    """Whether FIELDLAB_METRICS is 1; ValueError for anything but 0 and 1."""
+    text = os.environ.get(METRICS, "0")
+    if text not in {"0", "1"}:
+        raise ValueError(f"{METRICS} must be 0 or 1, not {text!r}")
+    return text == "1"
+
+
+class LoopClock:
+    """How late the loop comes to what it should do: seconds, looked at once in LOOK."""
+
+    def __init__(self) -> None:
+        self._late: deque[float] = deque(maxlen=LOOKS)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, on the loop that runs; harmless if it has begun."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    @property
+    def latest(self) -> float:
+        """The worst of the last minute, in seconds."""
+        return max(self._late, default=0.0)
+
+    async def _run(self) -> None:
+        while True:
+            due = time.monotonic() + LOOK
+            await asyncio.sleep(LOOK)
+            self._late.append(max(0.0, time.monotonic() - due))
+
+
+@dataclass(frozen=True)
+class Status:
+    """The server at one moment.
+
+    engines: name -> (state, restarts, labs); waiting, running: jobs of exports; free: bytes left for files under way;
+    late: seconds that the loop came too late, the worst of the last minute.
+    """
+
+    pages: int
+    pages_limit: int
+    engines: dict[str, tuple[str, int, int]]
+    waiting: int
+    running: int
+    free: int
+    late: float
+
+    @classmethod
+    def now(cls, pages: SessionLimiter, jobs: JobQueue, clock: LoopClock) -> Status:
+        """Look."""
+        engines = {name: (one.state, one.restarts, one.open_labs) for name, one in pages.started_engines().items()}
+        waiting, running = jobs.counts()
+        free = shutil.disk_usage(tempfile.gettempdir()).free
+        return cls(len(pages.pages), pages.limit, engines, waiting, running, free, clock.latest)
+
+    @property
+    def problems(self) -> list[str]:
+        """What does not work as promised; empty if all is well."""
+        found = [f"engine {name} is {state}" for name, (state, *_) in self.engines.items() if state in GONE]
+        if self.free < LEAST_FREE:
+            found.append("the disk for temporary files is full")
+        return found
+
+    @property
+    def failing(self) -> bool:
+        """Whether nobody can be served: the host's engine, to which all others fall back, is gone."""
+        return self.engines.get("host", ("ready",))[0] in GONE
+
+    def as_json(self) -> dict[str, Any]:
+        """What /health says."""
+        return {
+            "status": "failing" if self.failing else "degraded" if self.problems else "ok",
+            "problems": self.problems,
+            "pages": {"open": self.pages, "limit": self.pages_limit},
+            "engines": {
+                name: {"state": state, "restarts": restarts, "labs": labs}
+                for name, (state, restarts, labs) in self.engines.items()
+            },
+            "jobs": {"waiting": self.waiting, "running": self.running},
+            "temporary_bytes_free": self.free,
+            "loop_late_seconds": round(self.late, 4),
+        }
+
+    def metrics(self) -> Iterator[Metric]:
+        """The same for Prometheus, in base units."""
+        for name, words, value in (
+            ("pages_open", "Pages whose browser is connected or may come back.", self.pages),
+            ("pages_limit", "Pages that may be open.", self.pages_limit),
+            ("jobs_waiting", "Exports that wait for their turn.", self.waiting),
+            ("jobs_running", "Exports that run.", self.running),
+            ("temporary_free_bytes", "Space left for files under way.", self.free),
+            ("loop_late_seconds", "How late the page's loop came, the worst of the last minute.", self.late),
+        ):
+            yield GaugeMetricFamily(f"fieldlab_{name}", words, value)
+        yield from self._engine_metrics()
+
+    def _engine_metrics(self) -> Iterator[Metric]:
+        state = GaugeMetricFamily("fieldlab_engine_state", "1 for the state it is in.", labels=["engine", "state"])
+        restarts = CounterMetricFamily("fieldlab_engine_restarts", "Processes that were replaced.", labels=["engine"])
+        labs = GaugeMetricFamily("fieldlab_engine_labs", "Labs that are open on it.", labels=["engine"])
+        for name, (its, again, opened) in self.engines.items():
+            for one in STATES:
+                state.add_metric([name, one], float(one == its))
+            restarts.add_metric([name], again)
+            labs.add_metric([name], opened)
+        yield from (state, restarts, labs)
+
+
+class ServerMetrics(Collector):
+    """What a scrape of /metrics finds."""
+
+    def collect(self) -> Iterator[Metric]:
+        """See Collector."""
+        yield from status().metrics()
+        yield _counted("requests_refused", "status", "Requests refused before anything was built.", access.REFUSED)
+        yield _counted("pages_refused", "reason", "Pages not built: the server was full or busy.", admission.REFUSED)
+
+
+def _counted(name: str, label: str, words: str, counts: Counter[Any]) -> Metric:
+    family = CounterMetricFamily(f"fieldlab_{name}", words, labels=[label])
+    for kind, times in counts.items():
+        family.add_metric([str(kind)], times)
+    return family
+
+
+@cache
+def loop_clock() -> LoopClock:
+    """This process's."""
+    return LoopClock()
+
+
+def status() -> Status:
+    """This server, now."""
+    return Status.now(session_limiter(), JOBS, loop_clock())
+
+
+class Health(RequestHandler):
+    """GET /health."""
+
+    def get(self) -> None:
+        """Say how it is."""
+        found = status()
+        self.set_status(503 if found.failing else 200)
+        self.set_header("Cache-Control", "no-store")
+        self.finish(found.as_json())
+
+
+class Metrics(RequestHandler):
+    """GET /metrics."""
+
+    def get(self) -> None:
+        """Say it in Prometheus' words."""
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(ServerMetrics())
+        self.set_header("Content-Type", CONTENT_TYPE_PLAIN_0_0_4)
+        self.set_header("Cache-Control", "no-store")
+        self.finish(generate_latest(registry))
+
+
+def install() -> None:
+    """Answer these addresses, under the server's prefix; harmless if called twice. On the loop."""
+    loop_clock().start()
+    if getattr(BokehTornado, MARK, False):
+        return
+    find = BokehTornado.find_handler
+    handlers: dict[str, type[RequestHandler]] = {"/health": Health}
+    if metrics_wanted():
+        handlers["/metrics"] = Metrics
+
+    def find_handler(server: BokehTornado, request: HTTPServerRequest, **options: Any) -> Any:
+        """Bokeh's find_handler, but for these addresses."""
+        own = handlers.get(request.path.removeprefix(server.prefix))
+        return server.get_handler_delegate(request, own) if own else find(server, request, **options)
+
+    BokehTornado.find_handler = find_handler
+    setattr(BokehTornado, MARK, True)
