@@ -53,7 +53,9 @@ def test_a_soak_goes_through_its_rounds(server, monkeypatch):
     """Tabs come and go, and to labs beside the first; each round ends with as many tabs as the others."""
     monkeypatch.setattr(soak, "USED", 3.0)
     random.seed(3)
-    found = asyncio.run(soak.soak(server, 2, 0.01))
+    told = []
+    found = asyncio.run(soak.soak(server, 2, 0.01, lambda rounds: told.append(len(rounds))))
+    assert told == [1, 2, 3]
     assert len(found) == 3
     assert all(held.use.memory > 2**20 for held in found)
 
@@ -70,6 +72,16 @@ def test_growth_is_that_of_the_last_two_thirds():
     grown, more = soak.flat(held([100, 100, 100, 110, 120, 130, 140, 150, 160], [40] * 8 + [49]))
     assert grown == pytest.approx(50 * 2**20)
     assert more == 9
+
+
+def test_a_soak_is_written_down():
+    """The curve as a whole, and what came of it; json has no numbers of NumPy's."""
+    record = json.loads(json.dumps(soak.record_of(held([100, 100, 100, 110, 120, 130], [40] * 5 + [49]), tabs=2)))
+    assert [each["memory"] / 2**20 for each in record["rounds"]] == [100, 100, 100, 110, 120, 130]
+    assert [each["descriptors"] for each in record["rounds"]] == [40] * 5 + [49]
+    assert (record["tabs"], record["flat"]) == (2, False)
+    assert record["grown"] == pytest.approx(30 * 2**20)
+    assert json.loads(json.dumps(soak.record_of(held([100] * 6, [40] * 6), tabs=2)))["flat"] is True
 
 
 @pytest.mark.parametrize(
