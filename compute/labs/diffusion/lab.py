@@ -68,14 +68,14 @@ class HeatBalance:
         return (total - self.start) / self.scale if self.start is not None and self.scale > 0 else nan
 
 
-def _together(values: Mapping[str, Any]) -> tuple[int, ...]:
+def _together(devices: str, backend: str) -> tuple[int, ...]:
     """The numbers of the GPUs that share the grid; () where one device has all of it."""
-    if not values["devices"]:
+    if not devices:
         return ()
-    numbers = device_numbers(values["devices"])
+    numbers = device_numbers(devices)
     if len(numbers) < 2:
-        raise ValueError(f"devices must name at least 2 GPUs, not {values['devices']!r}: device_index chooses one")
-    return numbers if values["backend"] in TOGETHER else ()
+        raise ValueError(f"devices must name at least 2 GPUs, not {devices!r}: device_index chooses one")
+    return numbers if backend in TOGETHER else ()
 
 
 def _kernels(chosen: Backend, together: tuple[int, ...]) -> ModuleType:
@@ -181,7 +181,7 @@ class Diffusion(Lab):
             limits = values[name]
             if limits is not None and not (np.isfinite(limits).all() and limits[0] < limits[1]):
                 raise ValueError(f"{name} must be two finite numbers, the lower one first, not {limits}")
-        together = _together(values)
+        together = _together(values["devices"], values["backend"])
         kernels, variant = _kernels(self.chosen, together), values["variant"]
         if together:
             require_slabs(together, values["ny"])
@@ -218,20 +218,24 @@ class Diffusion(Lab):
     # -- several GPUs
 
     @property
+    def together(self) -> tuple[int, ...]:
+        """The numbers of the GPUs that share the grid; () where one device has all of it."""
+        return _together(self.devices, self.backend)
+
+    @property
     def kernels(self) -> ModuleType:
         """The lab's kernels in the chosen backend: those for slabs where several GPUs share the grid."""
-        return _kernels(self.chosen, _together(self.values()))
+        return _kernels(self.chosen, self.together)
 
     @property
     def display(self) -> ModuleType:
         """The kernels that turn a field into a picture."""
-        return import_module(SLAB_DISPLAY) if _together(self.values()) else super().display
+        return import_module(SLAB_DISPLAY) if self.together else super().display
 
     def _open_device(self) -> None:
         super()._open_device()
-        numbers = _together(self.values())
-        if numbers:
-            self.device = import_module(SLAB_DEVICE).SlabDevice(numbers)
+        if self.together:
+            self.device = import_module(SLAB_DEVICE).SlabDevice(self.together)
 
     # -- state
 
@@ -241,8 +245,7 @@ class Diffusion(Lab):
         shape = (self.ny, self.nx)
         grids = [self.device.allocate(shape, self.dtype) for _ in range(4 if self.variant in WRONG_VARIANTS else 2)]
         self.u, self.spare, *self.truth = grids
-        together = bool(_together(self.values()))
-        self.camera = self.display.SlabCamera(self.device) if together else Camera(self.device, self.display)
+        self.camera = self.display.SlabCamera(self.device) if self.together else Camera(self.device, self.display)
         if old and old["field"].shape == shape:
             self._resume(old)
         else:
@@ -439,7 +442,7 @@ class Diffusion(Lab):
             self.exact_mode.advance(r, steps)
         cells, first = self.ny * self.nx, self.first_call(self.variant, self.dtype) or builds.count > 0
         timing = Timing(self.backend, self.variant, steps, cells, watch.launch, watch.seconds(), first_call=first)
-        timing = replace(timing, devices=max(1, len(_together(self.values()))))
+        timing = replace(timing, devices=max(1, len(self.together)))
         self.spent = timing if self.spent is None else self.spent.then(timing)
         return timing
 
