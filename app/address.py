@@ -14,26 +14,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
 
 from bokeh.document import Document
 from msgspec import structs
 
-from app.export.sections import NAME
 from app.export.source import scene_of_lab
 from app.stream import ignore
 from compute.engine import messages
-from compute.export.link import LONGEST, packed
+from compute.export.link import LONGEST, NAME, RUN, packed
 from compute.export.scene import Scene, SceneError
 
 if TYPE_CHECKING:
     from app.lab_tab import LabTab
 
-RUN = "run"  # name of the entry in the address that says that the lab runs
 CALM = 0.3  # s without a change after which the address follows
 PERIOD = 2.0  # s between two addresses of a lab that runs, and until the engine is asked once more
 MOST_PACKED = 8 * LONGEST  # characters of a history up to which it is worth trying whether a link holds it
-MOST_QUERY = LONGEST + 200  # characters of an address's query that are looked at
 AT_WORK = ("running", "paused")  # states of a session that have an address
 
 
@@ -150,12 +146,3 @@ def asked_to_run(document: Document) -> bool:
     """Whether the address by which the page was reached says that the lab runs."""
     request = document.session_context.request if document.session_context else None
     return request is not None and request.arguments.get(RUN) == [b"1"]
-
-
-def asked_in(query: str) -> tuple[str, bool]:
-    """Return (the text of the link in an address's query, whether its lab is to run); ("", False) without a link."""
-    try:
-        entries = parse_qs(query[:MOST_QUERY].removeprefix("?"), max_num_fields=20)
-    except ValueError:
-        return "", False
-    return entries.get(NAME, [""])[0], entries.get(RUN) == ["1"]

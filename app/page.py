@@ -14,7 +14,7 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
-from app.address import asked_in, asked_to_run
+from app.address import asked_to_run
 from app.admission import server_full, session_limiter
 from app.browser import Browser
 from app.export.card import ExportCard
@@ -24,10 +24,11 @@ from app.lab_view import labs_with_tabs
 from app.markup import filled
 from app.notices import Notices
 from app.panel_workarounds import never_busy
+from app.stories import StoryTeller
 from app.system_card import SystemCard
 from app.theme import ASSETS, THEME, html_pane, stylesheet
 from app.widgets import icon
-from compute.export.link import unpacked
+from compute.export.link import asked_in, unpacked
 from compute.export.scene import Scene, SceneError
 from compute.lab import Lab
 from compute.labs import LABS
@@ -53,6 +54,7 @@ HELP = """
 | **P** | presenter mode: larger type, more picture |
 | **E** | take it along: link, picture, film, recording, numbers |
 | **U** | use of the machine: processor, GPUs, memory |
+| **T** | stories; then **←** **→** or a remote's keys: the steps, **B**: back to the step |
 | **H** | this help |
 
 {pointer}
@@ -82,9 +84,11 @@ class Page:
         self._waiting = False  # for the browser to draw a lab, before another is shown
         self.system = SystemCard(self.document)
         self.export = ExportCard(self.document, self._notices, self._dropped)
+        self.stories = StoryTeller(self)
         toggles = {"e": self.export.toggle, "h": self.toggle_help, "p": self.present, "u": self.system.toggle}
         self._keys: dict[str, Callable[[], None]] = toggles  # those of every lab
-        self.browser.wanted = list(toggles)
+        self._keys |= {"t": self.stories.toggle}
+        self.browser.wanted = list(self._keys)
         self.template = self._shell()
         pn.state.onload(self._start)
         pn.state.on_session_destroyed(self._destroyed)
@@ -116,10 +120,16 @@ class Page:
         self._words = pn.pane.Markdown("", stylesheets=[stylesheet()])
         self._dialog = pmui.Dialog(self._words, close_on_click=True, show_close_button=True)
         page = pmui.Page(
-            main=[self._main, self.browser, self._dialog, self.system.card, *self.export.parts],
+            main=[
+                self._main,
+                self.browser,
+                self._dialog,
+                self.system.card,
+                *self.export.parts,
+            ],
             header=[self._header()],
             sidebar=[self._bars[0]],
-            contextbar=[self._bars[1]],
+            contextbar=[self.stories.card, self._bars[1]],
             sidebar_width=SIDEBAR,
             sidebar_resizable=False,
             sidebar_variant="persistent",
@@ -151,7 +161,15 @@ class Page:
         words = "<div class='wordmark'>Field<b>lab</b></div>"
         name = html_pane(words, margin=(0, 0, 0, 12), align="center", sizing_mode=None)
         gap = pn.Spacer(sizing_mode="stretch_width", margin=0)
-        shown = (name, self.tabs, gap, self.system.button, self.export.button, present, about, helping)
+        buttons = (
+            self.system.button,
+            self.stories.button,
+            self.export.button,
+            present,
+            about,
+            helping,
+        )
+        shown = (name, self.tabs, gap, *buttons)
         return pn.Row(*shown, sizing_mode="stretch_width", margin=0)
 
     def _resized(self, width: int, height: int) -> None:
@@ -234,17 +252,34 @@ class Page:
         if scene.kind not in self.labs:  # one from outside that has none, which a note says
             self._choose(0)
             return
-        index = self.labs.index(scene.kind)
-        if self.current is None or scene.lab != self.current.session.lab.LAB:
-            self._choose(index, back=True)
-            if self._current_tab().session.lab is not scene.kind:
-                return
-            self.tabs.active = index
+        tab = self.show_lab(scene.kind)
+        if tab is None:
+            return
         try:
-            self._current_tab().restorer.restore(scene, plays)
+            tab.restorer.restore(scene, plays)
         except ValueError as error:
             self._notices().tell("warning", f"{what} cannot be shown: {error}.")
-            self._current_tab().wait_no_longer()
+            tab.wait_no_longer()
+
+    def show_lab(self, kind: type[Lab]) -> LabTab | None:
+        """Show the tab of that lab, which waits for its state; None if it cannot be shown."""
+        if self.current is None or kind is not self.current.session.lab:
+            index = self.labs.index(kind)
+            self._choose(index, back=True)
+            if self._current_tab().session.lab is not kind:
+                return None
+            self.tabs.active = index
+        return self._current_tab()
+
+    def make_room(self) -> None:
+        """A story is told, or no longer: its place is the right column, and its keys win over those of a lab."""
+        self._list_keys()
+        self.template.contextbar_open = self.stories.open or not self.browser.presenter
+
+    def _list_keys(self) -> None:
+        """Tell the browser which keys mean something now."""
+        own = self.current.controls.keys if self.current is not None else ()
+        self.browser.wanted = list(dict.fromkeys([*self._keys, *self.stories.keys, *own]))
 
     def _dropped(self, name: str, text: str | None) -> None:
         """A file was dropped on the page."""
@@ -317,7 +352,7 @@ class Page:
         self._main.objects = list(tab.main)
         self._bars[0].objects = [tab.controls.panel]
         self._bars[1].objects = list(tab.readout.panel)
-        self.browser.wanted = [*self._keys, *tab.controls.keys]
+        self._list_keys()
         tab.look(self.visible)
         self.export.show(tab)
         tab.address.on_written = partial(self._write_address, tab)
@@ -368,8 +403,9 @@ class Page:
     # -- keys and buttons
 
     def _pressed(self, key: str) -> None:
-        if key in self._keys:
-            self._keys[key]()
+        keys = self._keys | self.stories.keys
+        if key in keys:
+            keys[key]()
         elif self.current is not None:
             self.current.press(key)
 
@@ -397,7 +433,7 @@ class Page:
         """Presenter mode on or off: larger type, no bars beside the picture."""
         on = not self.browser.presenter
         self.browser.presenter = on
-        self.template.param.update(sidebar_open=not on, contextbar_open=not on)
+        self.template.param.update(sidebar_open=not on, contextbar_open=not on or self.stories.open)
         self.system.present(on)
         if self.current is not None:
             self.current.present(on, cramped=self._window[1] < ROOMY)

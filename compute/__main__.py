@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
-from compute import info, plugins
+from compute import info, plugins, stories
 from compute.backends import BackendUnavailable
 from compute.export import benchmark as export_benchmark
 from compute.export import commands as export_commands
@@ -135,6 +135,9 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     serve.add_argument(
         "--origin", action="append", default=[], metavar="HOST:PORT", help="by which browsers may open it, beside that"
     )
+    serve.add_argument(
+        "--stories", action="append", type=Path, default=[], metavar="FOLDER", help="a folder with stories of one's own"
+    )
     serve.set_defaults(run=_serve)
     about = commands.add_parser("info", help="machine, driver, versions, and why a backend is absent")
     about.add_argument("--json", action="store_true", help="as JSON")
@@ -171,6 +174,7 @@ def _serve(chosen: argparse.Namespace, _command: str) -> int:
     """Become app/serve.py, and so the server."""
     if find_spec("app") is None:
         raise ValueError("the package app is not installed: install fieldlab")
+    stories.name_folders(chosen.stories)
     origins = [part for origin in chosen.origin for part in ("--origin", origin)]
     own = ["--address", chosen.address, "--port", str(chosen.port), *origins]
     _become("app.serve", *own)

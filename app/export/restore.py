@@ -16,13 +16,12 @@ from bokeh.document import Document
 from msgspec import structs
 from panel.custom import JSComponent
 
-from app.export.sections import NAME
 from compute.backends import backend
 from compute.export import tasks
 from compute.export.film import SCHEMA as FILM
 from compute.export.film import film_of
 from compute.export.jobs import QUICK, STATE, Job
-from compute.export.link import unpacked
+from compute.export.link import NAME, unpacked
 from compute.export.scene import Scene, SceneError, read, scene_of
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ class Restorer:
         Its values are checked in a process of its own, where its state is computed, too: not here, on the page's loop.
         What is refused there is told, and nothing has changed.
         """
-        scene, wanted = self._fitting(scene)
+        scene, wanted = self.fitting(scene)
         sides = [side for side in (scene.values.get("ny", 1), scene.values.get("nx", 1)) if isinstance(side, int)]
         work = scene.steps * prod(sides)
         if work > MOST_WORK:
@@ -148,15 +147,15 @@ class Restorer:
             self._job.cancel()
             self._job, self._waited, self._posed = None, 0, False
 
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
         """Parameters that belong to the state: not the size of the screen."""
         lab = self._tab.session.lab
         others = lab.sized() | {"device_index", *lab.LOCAL, "name"}
         return [name for name in lab.param if name not in others]
 
-    def _fitting(self, scene: Scene) -> tuple[Scene, str]:
+    def fitting(self, scene: Scene) -> tuple[Scene, str]:
         """The scene with a backend that this machine has; what it was made with, if that is another one."""
-        kept = {name: value for name, value in scene.values.items() if name in self._names()}
+        kept = {name: value for name, value in scene.values.items() if name in self.names()}
         made = kept.get("backend", scene.kind.param["backend"].default)
         known = {one.name for one in scene.kind.backends()}
         if made not in known or backend(made).missing is None:
@@ -167,7 +166,7 @@ class Restorer:
 
     def _show(self, scene: Scene, values: Mapping[str, Any]) -> None:
         """Set all values and the style."""
-        session, names = self._tab.session, self._names()
+        session, names = self._tab.session, self.names()
         wanted = {name: values.get(name, session.lab.param[name].default) for name in names}
         session.change(**wanted)
         session.on_values(wanted)

@@ -23,13 +23,12 @@ from app.widgets import FULL
 from compute.export import tasks
 from compute.export.formats import NPZ, PNG, STILLS, TABLES, ZIPPED_ZARR
 from compute.export.jobs import FILE, Job
-from compute.export.link import packed
+from compute.export.link import NAME, packed
 from compute.export.packages import PYARROW, ZARR
 from compute.export.parameter_texts import axes_of
 from compute.export.scene import SceneError
 from compute.export.sweep import ParameterSweep
 
-NAME = "scene"  # of the entry in the address
 NONE = ""  # no second parameter of a table
 GAPS = re.compile(r"\s*([,:])\s*")  # blanks around what separates values
 HOW = "a, b, c or low:high:5, by equal factors low:high:x5"

@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from app.address import RUN
-from app.export.sections import NAME
 from app.lab_view import first_values, parts_of
 from app.load.client import Client
 from app.load.server import Server, Use
 from app.session import Session
 from compute.engine import EnginePool, messages
 from compute.engine.api import LabHandle
-from compute.export.link import packed
+from compute.export.link import NAME, RUN, packed
 from compute.export.scene import Scene
 from compute.labs import LABS, lab_class
 from compute.measure.statistics import Spread

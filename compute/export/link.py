@@ -1,4 +1,7 @@
-"""A scene as a short text for an address: "1.…", the version, then packed JSON without what is at its default."""
+"""A scene as a short text for an address: "1.…", the version, then packed JSON without what is at its default.
+
+In an address it is the entry `scene`; the entry `run` beside it says that the lab runs.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,16 @@ import binascii
 import json
 import zlib
 from typing import Any
+from urllib.parse import parse_qs
 
 from compute.export.scene import LONGEST_TEXT, SCHEMA, Scene, SceneError, read, scene_of
 
+NAME = "scene"  # of the entry in the address
+RUN = "run"  # of the entry that says that the lab runs
 VERSION = "1"
 CHECK = 3  # bytes in front that tell a damaged link from another picture
 LONGEST = 8000  # characters that every browser and server takes in an address
+MOST_QUERY = LONGEST + 200  # characters of an address's query that are looked at
 WORDS = (  # what most links have in common packs to almost nothing; part of version 1, so never to be changed
     b'"history":[{"step":"act":"paint","points":"radius":"value":"update"'
     b'"backend":"gpu_cupy""gpu_numba""cpu_numpy""cpu_numba""precision":"colouring":"pointer":"julia":true'
@@ -59,6 +66,15 @@ def unpacked(text: str) -> Scene:
     document: dict[str, Any] = dict(read(plain.decode("utf-8", "replace")))
     usual = Scene("", {}).size
     return scene_of(document | {"schema": SCHEMA, "size": list(usual)})
+
+
+def asked_in(query: str) -> tuple[str, bool]:
+    """Return (the text of the link in an address's query, whether its lab is to run); ("", False) without a link."""
+    try:
+        entries = parse_qs(query[:MOST_QUERY].removeprefix("?"), max_num_fields=20)
+    except ValueError:
+        return "", False
+    return entries.get(NAME, [""])[0], entries.get(RUN) == ["1"]
 
 
 def _check(text: bytes) -> bytes:

@@ -11,9 +11,9 @@ import pytest
 from bokeh.document import Document
 from PIL import Image
 
-from app.address import CALM, PERIOD, RUN, LabAddress, asked_in, asked_to_run, link_of
+from app.address import CALM, PERIOD, LabAddress, asked_to_run, link_of
 from compute.engine.messages import HistoryTold
-from compute.export.link import LONGEST, unpacked
+from compute.export.link import LONGEST, RUN, asked_in, unpacked
 from compute.export.render import opened_at
 from compute.export.scene import Scene, Style
 from compute.labs.diffusion import Diffusion

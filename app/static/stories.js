@@ -1,0 +1,107 @@
+// The list of stories, or a step of one, as `content` says; and a ring round what a step points at.
+const AREAS = {
+  picture: 'main', controls: '.MuiDrawer-root.sidebar, .sidebar', readout: '.MuiDrawer-root.contextbar, .contextbar',
+  status: '.status', labs: '[role=tablist]',
+};
+
+function make(tag, options = {}, ...children) {
+  const { label, click, ...rest } = options, node = Object.assign(document.createElement(tag), rest);
+  if (label) node.setAttribute('aria-label', label);
+  if (click) node.addEventListener('click', click);
+  node.append(...children);
+  return node;
+}
+
+// Through every shadow root: the first node that the test likes.
+function find(root, test) {
+  for (const node of root.querySelectorAll('*')) {
+    if (test(node)) return node;
+    const found = node.shadowRoot && find(node.shadowRoot, test);
+    if (found) return found;
+  }
+  return null;
+}
+
+const box = (node) => node.getBoundingClientRect();
+const seen = (node) => { const { width, height } = box(node); return width > 0 && height > 0; };
+const labelled = (label) => (node) => seen(node) && !node.closest('.story') &&
+  (node.getAttribute('aria-label') == label || !node.children.length && node.textContent.trim() == label);
+
+// What a control's label belongs to: the smallest thing around it that is as high as a control.
+function control(node) {
+  let around = node;
+  while (box(around).height < 32 && (around.parentElement || around.getRootNode().host))
+    around = around.parentElement || around.getRootNode().host;
+  return around;
+}
+
+function target({ area, label }) {
+  if (area) return find(document, (node) => node.matches(AREAS[area]) && seen(node));
+  const found = label ? find(document, labelled(label)) : null;
+  return found && control(found);
+}
+
+export function render({ model, el }) {
+  const section = make('section', { className: 'story', label: 'Story' });
+  const ring = make('div', { className: 'story-ring' });
+  ring.setAttribute('aria-hidden', 'true');
+  Object.assign(ring.style, {
+    position: 'fixed', zIndex: 1260, pointerEvents: 'none', boxSizing: 'border-box', borderRadius: '8px',
+    border: '3px solid var(--accent)', display: 'none',
+  });
+  document.body.append(ring);
+  const send = (message) => () => model.send_msg(message);
+
+  const list = ({ stories, problems }) => [
+    make('header', {}, make('h2', { textContent: 'Stories' }), close()),
+    make('ol', {}, ...stories.map(({ name, title, minutes, lab }) => make('li', {},
+      make('button', { click: send({ open: name }) }, make('b', { textContent: title }),
+        make('span', { textContent: `${lab} · ${minutes} min` }))))),
+    ...problems.map((words) => make('p', { className: 'bad', textContent: words })),
+  ];
+  const close = () => make('button', { className: 'small', label: 'Close the story', title: 'Close (T)', textContent: '✕',
+    click: send({ do: 'close' }) });
+
+  const step = ({ title, number, of, html, away }) => {
+    const text = make('div', { className: 'text', innerHTML: html });   // made by compute/stories.py: no HTML of others
+    text.setAttribute('aria-live', 'polite');
+    const marks = Array.from({ length: of }, (_, i) => make('i', { className: i < number ? 'done' : '' }));
+    const progress = make('div', { className: 'progress', label: `Step ${number} of ${of}` }, ...marks);
+    progress.setAttribute('role', 'img');
+    return [
+      make('header', {}, make('button', { className: 'small', label: 'All stories', title: 'All stories', textContent: '☰',
+        click: send({ do: 'list' }) }), make('h2', { textContent: title }), close()),
+      progress, text,
+      make('nav', {},
+        make('button', { label: 'Previous step', title: 'Previous step (←)', textContent: '←', disabled: number == 1,
+          click: send({ go: -1 }) }),
+        make('button', { className: away ? 'away' : '', title: 'As the step says (B)', textContent: 'Back to the step',
+          click: send({ do: 'back' }) }),
+        make('button', { label: 'Next step', title: 'Next step (→)', textContent: '→', disabled: number == of,
+          click: send({ go: 1 }) })),
+    ];
+  };
+
+  const follow = () => {
+    const { html, area, label } = model.content;
+    const node = html && (area || label) ? target({ area, label }) : null;
+    ring.style.display = node ? 'block' : 'none';
+    if (!node) return;
+    const { left, top, width, height } = box(node);
+    Object.assign(ring.style, { left: `${left}px`, top: `${top}px`, width: `${width}px`, height: `${height}px` });
+  };
+  let shown = '';                           // the step that was drawn last
+  const draw = () => {
+    const content = model.content, key = `${content.title} ${content.number}`;
+    section.hidden = !content.stories && !content.html;
+    section.replaceChildren(...(content.stories ? list(content) : content.html ? step(content) : []));
+    if (key != shown) section.scrollIntoView({ block: 'start' });     // the column may have been scrolled
+    shown = key;
+    follow();
+  };
+  const timer = setInterval(() => { if (model.content.html) follow(); }, 500);
+  model.on('content', draw);
+  model.on('remove', () => { clearInterval(timer); ring.remove(); });
+  draw();
+  return section;
+}

@@ -1,0 +1,305 @@
+"""Stories: a lecture's steps as a Markdown file, each with the state of a lab that it is about.
+
+A file begins with its front matter, then come its steps, each closed off by a line `---`:
+
+    ---
+    title: The chequerboard at r = 1/4
+    minutes: 4
+    lab: diffusion
+    ---
+    Every step turns the finest pattern over: it is multiplied by [−1](claim:factor).
+
+    [state](?scene=1.abc&run=1 "r")
+    ---
+    …
+
+A step has one link to a state, as the page's address and the card "Take it along" have it; host and path before the
+question mark are not looked at. Its title may name what to point at: a part of the page (AREAS) or a parameter of the
+lab; "r; go on" as well says that the field goes on instead of beginning anew. A figure that is tested is a link to
+`claim:` and a name. Everything else is Markdown; HTML in it is text.
+
+The stories are those in assets/stories and in the folders that `fieldlab serve --stories FOLDER`, or the environment
+variable FIELDLAB_STORIES (paths, separated as in PATH), names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from msgspec import Meta, Struct, convert
+from msgspec import ValidationError as NotValid
+
+from compute.documents import short
+from compute.export.link import NAME, asked_in, unpacked
+from compute.export.scene import Scene, SceneError
+from compute.lab import Lab
+from compute.labs import lab_class
+from compute.measure.records import timings_folder
+
+VARIABLE = "FIELDLAB_STORIES"
+AREAS = ("picture", "controls", "readout", "status", "labs")  # of the page, to point at
+GO_ON = "go on"
+CLAIM = "claim:"  # begins the address of a figure that is tested
+TESTED = "This figure is tested: against theory, a headless run or a kept record."
+RULE = "---"
+MOST_STORIES = 100  # files of a folder
+LARGEST_FILE = 200_000  # bytes
+MOST_STEPS = 60
+LONGEST_STEP = 3000  # characters of a step, its link apart: what a room reads
+MOST_HEADER = 20  # lines of the front matter
+
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+
+
+class StoryError(ValueError):
+    """A story that cannot be told; the text names the file, the step and the bound."""
+
+
+class Header(Struct, frozen=True, forbid_unknown_fields=True):
+    """The front matter. minutes: that the story takes; lab: with which it begins."""
+
+    title: Annotated[str, Meta(min_length=1, max_length=80)]
+    minutes: Annotated[int, Meta(ge=1, le=180)]
+    lab: Annotated[str, Meta(min_length=1, max_length=40)]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A figure in a step's text that a test checks, by its name."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """html: its text; plays: whether its lab runs; goes_on: from the field that there is, instead of from the link's.
+
+    points: one of AREAS, or a parameter of the lab, "" for nothing.
+    """
+
+    html: str
+    scene: Scene
+    plays: bool
+    points: str = ""
+    goes_on: bool = False
+    claims: tuple[Claim, ...] = ()
+
+
+@dataclass(frozen=True)
+class Story:
+    """name: of its file, without its ending."""
+
+    name: str
+    title: str
+    minutes: int
+    lab: type[Lab]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class FoundStories:
+    """The stories there are, and in words why others are not among them."""
+
+    stories: tuple[Story, ...]
+    problems: tuple[str, ...]
+
+
+def own_folder() -> Path:
+    """assets/stories of the checkout, or of the installed app."""
+    return timings_folder().parent / "stories"
+
+
+def name_folders(folders: Iterable[Path]) -> None:
+    """Let this process and those that it starts know the stories in `folders`, after those that are named already.
+
+    StoryError for a folder that is none, or has a story that cannot be told.
+    """
+    named = [folder.resolve() for folder in folders]
+    for folder in named:
+        if os.pathsep in str(folder):
+            raise StoryError(f"the path of the folder {folder} must not contain {os.pathsep!r}")
+        found = stories_in((folder,))
+        if found.problems:
+            raise StoryError(found.problems[0])
+    if named:
+        os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys(map(str, [*_named(), *named])))
+
+
+def stories() -> FoundStories:
+    """Return those of this repository, then those of the folders that are named; read once."""
+    return _found((own_folder(), *_named()))
+
+
+@cache
+def _found(folders: tuple[Path, ...]) -> FoundStories:
+    return stories_in(folders)
+
+
+def _named() -> tuple[Path, ...]:
+    return tuple(Path(path).resolve() for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path)
+
+
+def stories_in(folders: Iterable[Path]) -> FoundStories:
+    """Return the stories of the .md files in `folders`, by their names in each."""
+    told: dict[str, Story] = {}
+    problems: list[str] = []
+    for folder in folders:
+        try:
+            files = _files(folder)
+        except StoryError as error:
+            problems.append(str(error))
+            continue
+        for path in files:
+            try:
+                story = read_story(path)
+                if story.name in told:
+                    raise StoryError(f"{path.name}: there is another story of that name")  # noqa: TRY301 - as others
+                told[story.name] = story
+            except StoryError as error:
+                problems.append(str(error))
+    return FoundStories(tuple(told.values()), tuple(problems))
+
+
+def _files(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise StoryError(f"{folder}: the folder of stories is not there")
+    files = sorted(path for path in folder.glob("*.md") if path.is_file())
+    if len(files) > MOST_STORIES:
+        raise StoryError(f"{folder}: a folder has at most {MOST_STORIES} stories, not {len(files)}")
+    return files
+
+
+def read_story(path: Path) -> Story:
+    """Return the story in a file; StoryError names the file, the step and the bound that it breaks."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+        text = data.decode("utf-8")
+    except OSError as error:
+        raise StoryError(f"{path.name}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise StoryError(f"{path.name}: must be UTF-8") from error
+    if len(data) > LARGEST_FILE:
+        raise StoryError(f"{path.name}: a story has at most {LARGEST_FILE:,} bytes")
+    header, parts = _parts(path.name, text.replace("\r\n", "\n").splitlines())
+    steps = []
+    for number, part in enumerate(parts, start=1):
+        try:
+            steps.append(_step(part))
+        except ValueError as error:
+            raise StoryError(f"{path.name}, step {number}: {error}") from error
+    if steps[0].scene.lab != header.lab:
+        raise StoryError(f"{path.name}: lab must be that of step 1, {steps[0].scene.lab}, not {header.lab}")
+    return Story(path.stem, header.title, header.minutes, lab_class(header.lab), tuple(steps))
+
+
+def _parts(name: str, lines: list[str]) -> tuple[Header, list[str]]:
+    """Return the front matter and the text of each step."""
+    rules = [number for number, line in enumerate(lines) if line.rstrip() == RULE]
+    if len(rules) < 2 or rules[0] != 0 or rules[1] > MOST_HEADER:
+        raise StoryError(f"{name}: must begin with {RULE}, title, minutes, lab, {RULE}: {MOST_HEADER} lines at most")
+    entries: dict[str, str] = {}
+    for line in lines[1 : rules[1]]:
+        key, colon, value = line.partition(":")
+        if not colon or not line.isprintable() or key.strip() in entries:
+            raise StoryError(f"{name}: {short(line)} is no line of the front matter, as in title: …, each once")
+        entries[key.strip()] = value.strip()
+    try:
+        header = convert(entries, Header, strict=False)
+        lab_class(header.lab)
+    except NotValid as error:
+        raise StoryError(f"{name}: its front matter: {error}") from error
+    except ValueError as error:
+        raise StoryError(f"{name}: {error}") from error
+    ends = [*rules[2:], len(lines)]
+    starts = [rule + 1 for rule in rules[1:]]
+    parts = ["\n".join(lines[start:end]).strip() for start, end in zip(starts, ends, strict=True)]
+    if len(parts) > 1 and not parts[-1]:  # a rule closes the last one, too
+        parts.pop()
+    if len(parts) > MOST_STEPS:
+        raise StoryError(f"{name}: a story has at most {MOST_STEPS} steps, not {len(parts)}")
+    return header, parts
+
+
+def _step(text: str) -> Step:
+    """Return a step; ValueError says what is wrong with it."""
+    blocks = _MARKDOWN.parse(text)
+    states: list[tuple[str, str]] = []
+    claims: list[Claim] = []
+    for block in blocks:
+        _require_text(block)
+        if block.children:
+            block.children = list(_inline(block.children, states, claims))
+    if len(states) != 1:
+        raise ValueError(f"it must have one link to a state, [state](?{NAME}=1.…), not {len(states)}")
+    ((address, title),) = states
+    if len(text) - len(address) > LONGEST_STEP:
+        raise ValueError(f"a step has at most {LONGEST_STEP} characters, not {len(text) - len(address)}")
+    link, plays = asked_in(address.partition("?")[2].partition("#")[0])
+    scene = unpacked(link)
+    points, goes_on = _title(title, scene)
+    html = str(_MARKDOWN.renderer.render(list(_kept(blocks)), _MARKDOWN.options, {}))
+    return Step(html, scene, plays, points, goes_on, tuple(claims))
+
+
+def _require_text(block: Token) -> None:
+    for token in (block, *(block.children or ())):
+        for text in (token.content, *map(str, token.attrs.values())):
+            hidden = next((one for one in text if not one.isprintable() and one != "\n"), None)
+            if hidden is not None:
+                raise ValueError(f"its text must be visible: it has the character {ord(hidden):#x}")
+
+
+def _inline(tokens: list[Token], states: list[tuple[str, str]], claims: list[Claim]) -> Iterator[Token]:
+    """Yield the tokens of a paragraph without its link to a state, which goes to `states`, and claims as marks."""
+    inside = ""  # what the link that is open is about
+    for token in tokens:
+        if token.type == "link_open":
+            inside = str(token.attrs["href"])
+            if f"{NAME}=" in inside.partition("?")[2]:
+                states.append((inside, str(token.attrs.get("title") or "")))
+            elif inside.startswith(CLAIM):
+                claims.append(Claim(inside.removeprefix(CLAIM), ""))
+                token.tag, token.attrs = "span", {"class": "claim", "title": TESTED}
+            elif inside.startswith(("https://", "http://")):
+                token.attrs |= {"target": "_blank", "rel": "noopener noreferrer"}
+            else:
+                raise ValueError(f"a link must lead to a state, {CLAIM}, http:// or https://, not {short(inside)}")
+        elif inside.startswith(CLAIM) and token.type == "link_close":
+            token.tag = "span"
+        elif inside.startswith(CLAIM):
+            claims[-1] = Claim(claims[-1].name, claims[-1].text + token.content)
+        if not states or inside != states[-1][0]:
+            yield token
+        if token.type == "link_close":
+            inside = ""
+
+
+def _kept(blocks: list[Token]) -> Iterator[Token]:
+    """Yield the blocks without a paragraph of which nothing is left."""
+    for number, block in enumerate(blocks):
+        empty = [
+            near for near in blocks[max(0, number - 1) : number + 2] if near.type == "inline" and not near.children
+        ]
+        if not (empty and block.type in ("paragraph_open", "inline", "paragraph_close")):
+            yield block
+
+
+def _title(title: str, scene: Scene) -> tuple[str, bool]:
+    """Return what a link's title points at, and whether its field goes on."""
+    words = [word.strip() for word in title.split(";") if word.strip()]
+    points = [word for word in words if word != GO_ON]
+    known = [name for name in scene.kind.param if name != "name"]
+    if len(points) > 1 or not set(points) <= {*AREAS, *known}:
+        raise ValueError(f"it can point at one of {', '.join(AREAS)} or a parameter of {scene.lab}, not {short(title)}")
+    if GO_ON in words and (scene.steps or scene.history):
+        raise SceneError(f"a field that goes on has no steps behind it, not {scene.steps}")
+    return "".join(points), GO_ON in words

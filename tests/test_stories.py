@@ -1,0 +1,411 @@
+"""Stories: the file's bounds, text that stays text, every step opened without a page, and every figure checked."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import closing
+from functools import cache
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from compute.__main__ import BAD_INPUT, main
+from compute.export.link import packed
+from compute.export.scene import Scene
+from compute.labs.diffusion import Diffusion
+from compute.labs.diffusion.scheme import WRONG_VARIANTS
+from compute.labs.l_curve import LCurve, problems
+from compute.labs.l_curve import cpu_numpy as l_curve_kernels
+from compute.labs.mandelbrot import Mandelbrot
+from compute.measure.records import timings_folder
+from compute.stories import (
+    LARGEST_FILE,
+    LONGEST_STEP,
+    MOST_STEPS,
+    MOST_STORIES,
+    VARIABLE,
+    Story,
+    StoryError,
+    name_folders,
+    own_folder,
+    read_story,
+    stories,
+    stories_in,
+)
+
+LINK = packed(Scene("diffusion", {"r": 0.125}))
+HEAD = "---\ntitle: A story\nminutes: 3\nlab: diffusion\n---\n"
+STEP = f"Words.\n\n[state](?scene={LINK})\n"
+OWN = stories_in((own_folder(),))
+
+
+@pytest.fixture
+def told(tmp_path):
+    """Write a story's text to a file and read it."""
+
+    def read(text: str | bytes, name: str = "one.md") -> Story:
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return read_story(path)
+
+    return read
+
+
+# -- reading
+
+
+def test_a_story_has_its_steps_with_their_states(told):
+    more = packed(Scene("diffusion", {"r": 0.25}))
+    story = told(f'{HEAD}{STEP}---\nMore [4](claim:four).\n\n[s](http://host/app?scene={more}&run=1 "r; go on")\n---\n')
+    assert (story.name, story.title, story.minutes, story.lab) == ("one", "A story", 3, Diffusion)
+    first, second = story.steps
+    assert first.scene.values == {"r": 0.125}
+    assert (first.plays, first.points, first.goes_on, first.claims) == (False, "", False, ())
+    assert second.scene.values == {"r": 0.25}
+    assert (second.plays, second.points, second.goes_on) == (True, "r", True)
+    assert [(claim.name, claim.text) for claim in second.claims] == [("four", "4")]
+
+
+def test_the_link_to_the_state_is_no_part_of_the_text(told):
+    (step,) = told(HEAD + STEP).steps
+    assert step.html.strip() == "<p>Words.</p>"
+
+
+@pytest.mark.parametrize("text", ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "a <b onclick=x>b</b>"])
+def test_hostile_text_is_never_markup(told, text):
+    (step,) = told(f"{HEAD}{text}\n\n{STEP}").steps
+    tags = {part.partition(">")[0].strip("/") for part in step.html.split("<")[1:]}
+    assert tags == {"p"}
+    assert "&lt;" in step.html
+
+
+def test_pictures_from_elsewhere_are_not_asked_for(told):
+    (step,) = told(f"{HEAD}![see](https://elsewhere.example/x.png)\n\n{STEP}").steps
+    assert "<img" not in step.html
+
+
+def test_a_link_that_leads_away_opens_a_page_of_its_own(told):
+    (step,) = told(f"{HEAD}[A book](https://example.org/a?b=1&c=2).\n\n{STEP}").steps
+    assert 'href="https://example.org/a?b=1&amp;c=2"' in step.html
+    assert 'rel="noopener noreferrer"' in step.html
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Words.", "one.md: must begin with ---"),
+        ("---\ntitle: x\n", "must begin with ---"),
+        ("---\ntitle: A\nminutes: 3\n---\n" + STEP, "one.md: its front matter: .*lab"),
+        (HEAD.replace("3", "500") + STEP, "one.md: its front matter: .*180.*minutes"),
+        (HEAD.replace("3", "many") + STEP, "minutes"),
+        (HEAD.replace("lab:", "labs:") + STEP, "labs"),
+        (HEAD.replace("A story", "x" * 81) + STEP, "80.*title"),
+        (HEAD.replace("minutes: 3", "title: B") + STEP, "title: B' is no line of the front matter.*once"),
+        (HEAD.replace("lab: diffusion", "lab: fusion") + STEP, "one.md: .*fusion"),
+        (HEAD.replace("lab: diffusion", "lab: l_curve") + STEP, "lab must be that of step 1, diffusion, not l_curve"),
+        (HEAD + "Words.", r"one.md, step 1: it must have one link to a state, .*not 0"),
+        (HEAD + STEP + STEP, "step 1: .*not 2"),
+        (f"{HEAD}{STEP}---\n{STEP.replace('1.', '7.')}", "one.md, step 2: this link is of version '7'"),
+        (f"{HEAD}{STEP.replace(LINK, LINK[:-3] + 'AAA')}", "one.md, step 1: this link is damaged"),
+        (f"{HEAD}{'w' * LONGEST_STEP} {STEP}", f"one.md, step 1: a step has at most {LONGEST_STEP} characters, not"),
+        (HEAD + "---\n".join([STEP] * (MOST_STEPS + 1)), f"at most {MOST_STEPS} steps, not {MOST_STEPS + 1}"),
+        (f"{HEAD}[x](javascript:alert) {STEP}", "step 1"),
+        (f"{HEAD}[x](ftp://a) {STEP}", "step 1: a link must lead to a state, claim:, http"),
+        (f"{HEAD}a &#x202e; b {STEP}", "step 1: its text must be visible: it has the character 0x202e"),
+        (f"{HEAD}[state](?scene={LINK} 'the moon')", "step 1: it can point at one of picture, .*'the moon'"),
+        (b"\xff\xfe" + HEAD.encode(), "one.md: must be UTF-8"),
+        (HEAD + STEP + " " * LARGEST_FILE, f"one.md: a story has at most {LARGEST_FILE:,} bytes"),
+    ],
+)
+def test_what_is_wrong_is_told_with_file_step_and_bound(told, text, words):
+    if "javascript" in str(text):  # for the reader it is no link at all
+        assert "<a" not in told(text).steps[0].html
+        return
+    with pytest.raises(StoryError, match=f"(?s){words}"):
+        told(text)
+
+
+def test_a_field_that_goes_on_has_no_steps_behind_it(told):
+    link = packed(Scene("diffusion", {}, steps=100))
+    with pytest.raises(StoryError, match="step 1: a field that goes on has no steps behind it, not 100"):
+        told(f"{HEAD}[state](?scene={link} 'go on')")
+
+
+def test_a_folder_has_so_many_stories(tmp_path):
+    for number in range(MOST_STORIES + 1):
+        (tmp_path / f"{number}.md").write_text(HEAD + STEP)
+    assert f"at most {MOST_STORIES} stories, not {MOST_STORIES + 1}" in stories_in((tmp_path,)).problems[0]
+
+
+def test_one_bad_story_leaves_the_others(tmp_path):
+    (tmp_path / "good.md").write_text(HEAD + STEP)
+    (tmp_path / "bad.md").write_text("no story")
+    found = stories_in((tmp_path, tmp_path / "absent"))
+    assert [story.name for story in found.stories] == ["good"]
+    assert [problem.partition(":")[0] for problem in found.problems] == ["bad.md", str(tmp_path / "absent")]
+
+
+def test_a_new_story_is_one_file_in_a_folder_that_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "")
+    (tmp_path / "mine.md").write_text(HEAD + STEP)
+    name_folders([tmp_path])
+    assert [story.name for story in stories().stories] == [*(story.name for story in OWN.stories), "mine"]
+
+
+def test_a_folder_with_a_bad_story_is_refused_when_it_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "")
+    (tmp_path / "mine.md").write_text(HEAD + "Words.")
+    with pytest.raises(StoryError, match=r"mine\.md, step 1: "):
+        name_folders([tmp_path])
+
+
+def test_the_command_line_names_a_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.setattr(os, "execv", lambda *_: None)
+    (tmp_path / "mine.md").write_text(HEAD + STEP)
+    with pytest.raises(TypeError):  # the real execv does not return
+        main(["serve", "--stories", str(tmp_path)])
+    assert os.environ[VARIABLE] == str(tmp_path.resolve())
+    (tmp_path / "mine.md").write_text(HEAD + "Words.")
+    assert main(["serve", "--stories", str(tmp_path)]) == BAD_INPUT
+    assert "mine.md, step 1: it must have one link to a state" in capsys.readouterr().err
+
+
+# -- the stories of this repository
+
+
+def test_there_are_eight_stories_and_nothing_is_wrong_with_them():
+    assert OWN.problems == ()
+    assert len(OWN.stories) >= 8
+
+
+def here(scene: Scene) -> Scene:
+    """The scene small, on the reference: no test of the kernels, which have their own."""
+    values = dict(scene.values) | {name: 32 for name in ("ny", "nx") if name in scene.kind.param}
+    plain = {"variant": ""} if "variant" in scene.kind.param else {}
+    return structs.replace(scene, values=values | plain | {"backend": "cpu_numpy"}, size=(32, 32))
+
+
+EVERY_STEP = [
+    pytest.param(step, id=f"{story.name}-{number}")
+    for story in OWN.stories
+    for number, step in enumerate(story.steps, start=1)
+]
+
+
+@pytest.mark.parametrize("step", EVERY_STEP)
+def test_every_step_opens(step):
+    scene = here(step.scene)
+    scene.check()
+    with closing(scene.open()) as lab:
+        assert {name: getattr(lab, name) for name in scene.values} == dict(scene.values)
+        if scene.lab != "crossover":  # which would measure
+            lab.advance(1)
+        assert lab.frame(None, scene.size).rasters or lab.frame(None, scene.size).curves
+
+
+def test_backends_and_kernels_of_the_stories_are_known():
+    for story in OWN.stories:
+        for step in story.steps:
+            values = step.scene.values
+            assert values.get("backend", "cpu_numpy") in [one.name for one in step.scene.kind.backends()]
+            assert values.get("variant", "racing") in WRONG_VARIANTS
+
+
+# -- their figures
+
+
+@cache
+def results(lab: str) -> list[dict[str, object]]:
+    """The results of the record of an H200."""
+    return json.loads((timings_folder() / f"nvidia-h200-{lab}.json").read_text(encoding="utf-8"))["results"]
+
+
+def result(backend: str, variant: str, size: int = 512, dtype: str = "float32"):
+    """One of diffusion."""
+    (found,) = (
+        each for each in results("diffusion")
+        if (each["backend"], each["variant"], each["ny"], each["dtype"]) == (backend, variant, size, dtype)
+    )  # fmt: skip
+    return found
+
+
+NUMPY, NUMBA, GPU = (result("cpu_numpy", "one-step"), result("cpu_numba", "one-step"), result("gpu_cupy", "T-step"))
+TILE, RACING = result("gpu_numba", "tile"), result("gpu_numba", "racing")
+
+
+def best(workload: str, size: int, device: str) -> float:
+    """Seconds of the quickest right way of the crossover's record, float64 or float32."""
+    return min(
+        each["median"] for each in results("crossover")
+        if (each["workload"], each["size"], each["status"]) == (workload, size, "measured")
+        and each["backend"].startswith(device) and each["dtype"] == "float64"
+    )  # fmt: skip
+
+
+def ratio(one: dict[str, float], other: dict[str, float], what: str = "median") -> float:
+    """One figure over another."""
+    return one[what] / other[what]
+
+
+@cache
+def chequerboard(r: float, steps: int = 1) -> float:
+    """The factor by which `steps` steps multiply a chequerboard, computed."""
+    board = (-1.0) ** np.add.outer(np.arange(8), np.arange(8))
+    with closing(
+        Diffusion(backend="cpu_numpy", ny=8, nx=8, dtype="float64", edges="periodic", unstable=True, r=r)
+    ) as lab:
+        lab.load(board)
+        lab.advance(steps)
+        field = lab.field()
+    assert np.allclose(field, field[0, 0] * board, rtol=1e-12, atol=1e-12)
+    assert field[0, 0] == pytest.approx((1 - 8 * r) ** steps, rel=1e-9, abs=1e-12)  # as von Neumann has it
+    return float(field[0, 0])
+
+
+@cache
+def shared_columns() -> float:
+    """How many columns of a float64 picture share a number, at the spacing of the story's pixels."""
+    place = next(s.steps[1].scene.values for s in OWN.stories if s.name == "5-where-float64-ends")
+    counts = {}
+    for precision in ("float64", "auto"):
+        values = {**place, "precision": precision, "zoom": "1e15", "backend": "cpu_numpy", "ny": 60, "nx": 60}
+        with closing(Mandelbrot(**values)) as lab:
+            counts[precision] = len(np.unique(lab.counts(), axis=1).T)
+    assert counts["auto"] == 60
+    return 60 / counts["float64"]
+
+
+@cache
+def products(count: int) -> tuple[int, int]:
+    """Steps that were made for a curve of `count` λ, and the products with A or its transpose in them."""
+    values = next(s.steps[1].scene.values for s in OWN.stories if s.name == "6-one-bidiagonalisation")
+    multiply, steps = l_curve_kernels.multiply, l_curve_kernels.steps
+    calls: list[int] = []
+    made: list[tuple[int, int]] = []
+
+    def counted(*given):
+        before = len(calls)
+        steps(*given)
+        made.append((given[2], len(calls) - before))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(l_curve_kernels, "multiply", lambda *given: (calls.append(1), multiply(*given)))
+        patch.setattr(l_curve_kernels, "steps", counted)
+        with closing(LCurve(**{**values, "lambdas": (1e-6, 10.0, count), "backend": "cpu_numpy"})) as lab:
+            assert len(lab.solve().lambdas) == count
+    return sum(number for number, _ in made), sum(inside for _, inside in made)
+
+
+@cache
+def wrong_by(number: int, rule: str = "") -> float:
+    """Percent by which x is wrong in a step of the story of the corner; rule: that chooses λ, "" for the best λ."""
+    step = next(s.steps[number] for s in OWN.stories if s.name == "8-the-corner-and-when-it-lies")
+    values = {**step.scene.values, "backend": "cpu_numpy"}
+    with closing(LCurve(**values)) as lab:
+        curve = lab.solve()
+        _, _, right = problems.make(values["problem"], n=values["n"])
+        tried = [curve.corners[rule]] if rule else curve.lambdas[::4]
+        return 100 * min(float(np.linalg.norm(lab.solution(lam) - right) / np.linalg.norm(right)) for lam in tried)
+
+
+FIGURES = {
+    "1-why-a-gpu-is-faster": {
+        "cells": lambda: Diffusion.param["ny"].default * Diffusion.param["nx"].default,
+        "numpy": lambda: NUMPY["cells_per_second"] / 1e9,
+        "numba": lambda: NUMBA["cells_per_second"] / 1e9,
+        "numba-over-numpy": lambda: ratio(NUMPY, NUMBA),
+        "gpu": lambda: GPU["cells_per_second"] / 1e9,
+        "gpu-over-numba": lambda: ratio(NUMBA, GPU),
+        "gpu-over-numpy": lambda: ratio(NUMPY, GPU),
+        "copy-share": lambda: result("gpu_cupy", "one-step", 16384)["percent_of_copy"],
+        "steps-in-a-pass": lambda: ratio(result("gpu_cupy", "one-step", 16384), result("gpu_cupy", "T-step", 16384)),
+    },
+    "2-when-a-gpu-is-not-faster": {
+        "small-numpy": lambda: 1e6 * best("add_one", 100, "cpu"),
+        "small-gpu": lambda: 1e6 * best("add_one", 100, "gpu"),
+        "small-factor": lambda: best("add_one", 100, "gpu") / best("add_one", 100, "cpu"),
+        "large-gpu": lambda: 1e3 * best("add_one", 10**8, "gpu"),
+        "large-cpu": lambda: 1e3 * best("add_one", 10**8, "cpu"),
+        "large-factor": lambda: best("add_one", 10**8, "cpu") / best("add_one", 10**8, "gpu"),
+        "moved-cpu": lambda: 1e6 * best("transfer", 10**6, "cpu"),
+        "moved-gpu": lambda: 1e6 * best("transfer", 10**6, "gpu"),
+        "moved-factor": lambda: best("transfer", 10**6, "gpu") / best("transfer", 10**6, "cpu"),
+    },
+    "3-a-race-you-can-see": {
+        "grids": lambda: Diffusion.predicted_bytes(ny=4000, nx=4000) // (4 * 4000 * 4000),
+        "right": lambda: TILE["difference"],
+        "wrong": lambda: RACING["difference"],
+        "worse": lambda: ratio(RACING, TILE, "difference"),
+        "tempting": lambda: ratio(TILE, RACING),
+        "slower": lambda: ratio(result("gpu_numba", "racing", 2000), result("gpu_numba", "tile", 2000)),
+    },
+    "4-the-chequerboard": {
+        "factor-0.2": lambda: chequerboard(0.2),
+        "left-0.2": lambda: 100 * chequerboard(0.2, 10),
+        "factor-0.25": lambda: chequerboard(0.25),
+        "factor-0.3": lambda: chequerboard(0.3),
+        "grown": lambda: chequerboard(0.3, 100),
+        "factor-0.125": lambda: chequerboard(0.125),
+    },
+    "5-where-float64-ends": {
+        "digits": lambda: np.finfo(np.float64).nmant + 1,
+        "spacing": lambda: np.spacing(1.76),
+        "pixel": lambda: 4 / 1e14 / 600,
+        "pixels": shared_columns,
+    },
+    "6-one-bidiagonalisation": {
+        "products": lambda: products(1000)[1] / products(1000)[0],
+        "more": lambda: products(1000)[1] - products(10)[1],
+    },
+    "7-never-trust-the-first-call": {
+        "first": lambda: NUMBA["first_call"],
+        "step": lambda: 1e6 * NUMBA["median"],
+        "factor": lambda: NUMBA["first_call"] / NUMBA["median"],
+        "first-gpu": lambda: GPU["first_call"],
+        "step-gpu": lambda: 1e6 * GPU["median"],
+    },
+    "8-the-corner-and-when-it-lies": {
+        "shaw-corner": lambda: wrong_by(0, "curvature"),
+        "shaw-best": lambda: wrong_by(0),
+        "heat-corner": lambda: wrong_by(1, "curvature"),
+        "heat-best": lambda: wrong_by(1),
+        "heat-discrepancy": lambda: wrong_by(2, "discrepancy"),
+    },
+}  # fmt: skip
+CLAIMS = [
+    pytest.param(story.name, claim, id=f"{story.name}-{claim.name}")
+    for story in OWN.stories
+    for step in story.steps
+    for claim in step.claims
+]
+
+
+def rounded_to(text: str) -> tuple[float, float]:
+    """The number in a story's text, and half a unit of its last digit; zeros at the end of a whole one are none."""
+    plain = text.replace("\N{MINUS SIGN}", "-").replace(" ", "")
+    mantissa, _, power = plain.partition("e")
+    places = len(mantissa.partition(".")[2])
+    unit = 10.0**-places
+    if "." not in mantissa and not power:
+        unit = 10.0 ** (len(mantissa) - len(mantissa.rstrip("0"))) if float(mantissa) else 1.0
+    return float(plain), unit / 2 * 10 ** int(power or 0)
+
+
+def test_rounding_of_a_text():
+    for text, value, half in (("0.20", 0.2, 5e-3), ("1300", 1300, 50), ("160 000", 160_000, 5000), ("−1.4", -1.4, 0.05),
+                              ("4.0e-8", 4e-8, 5e-10), ("0", 0, 0.5), ("266", 266, 0.5)):  # fmt: skip
+        assert rounded_to(text) == pytest.approx((value, half))
+
+
+@pytest.mark.parametrize(("story", "claim"), CLAIMS)
+def test_the_figure_in_the_text_is_right(story, claim):
+    number, half = rounded_to(claim.text)
+    assert abs(FIGURES[story][claim.name]() - number) <= half * (1 + 1e-9), f"{claim.name} of {story}: {claim.text}"
+
+
+def test_every_figure_that_is_checked_is_told():
+    told = {(story.name, claim.name) for story in OWN.stories for step in story.steps for claim in step.claims}
+    assert told == {(story, name) for story, figures in FIGURES.items() for name in figures}
