@@ -145,11 +145,11 @@ class Scripted:
         self._way, self._case = way, case
 
     def __enter__(self):
-        Scripted.open += 1
+        type(self).open += 1
         return self
 
     def __exit__(self, *error):
-        Scripted.open -= 1
+        type(self).open -= 1
 
     def check(self, truth):
         self.log.append(("check", self._way.name, self._case.n))
@@ -157,14 +157,16 @@ class Scripted:
 
     def time(self, steps):
         self.log.append(("time", self._way.name, self._case.n))
-        return Timing("cpu_numpy", "", steps, self._case.n, 0.0, steps * Scripted.seconds(self._way.name, self._case.n))
+        seconds = type(self).seconds(self._way.name, self._case.n)
+        return Timing("cpu_numpy", "", steps, self._case.n, 0.0, steps * seconds)
 
 
 @pytest.fixture
 def scripted(monkeypatch):
-    monkeypatch.setattr(sweeps, "WorkloadRunner", Scripted)
-    monkeypatch.setattr(Scripted, "log", [])
-    return Scripted
+    """A class for this test alone: a sweep that another test left is closed whenever its memory is freed."""
+    made = type("ScriptedHere", (Scripted,), {"log": []})
+    monkeypatch.setattr(sweeps, "WorkloadRunner", made)
+    return made
 
 
 class Clock:
