@@ -1,10 +1,9 @@
-"""Runs both halves of the tests, one after the other: all that need no browser, then those in a browser.
+"""Runs both halves of the tests at a time: those in a browser, and beside them all that need none.
 
 `python tests/halves.py --jobs 2 [more for pytest]`. The browser's tests are run by two processes, each with a browser
-and servers of its own. `--together` runs both halves at a time, which is quicker where there are more than two
-processors: on two, what the browser's tests wait for comes too late. The others then get what the browser leaves of the
-processors, and the browser's are reported when both are done. The status is 0 if both are green. Each half lists its
-slowest 20.
+and servers of its own, which wait as long as they compute. The others get what these leave of the processors; the
+browser's are reported when both are done. `--apart` runs one half after the other. The status is 0 if both are green.
+Each half lists its slowest 20.
 """
 
 from __future__ import annotations
@@ -22,20 +21,19 @@ SLOWEST = ("--durations", "20", "--durations-min", "1")
 
 
 def spread(processes: int) -> tuple[str, ...]:
-    """pytest's options for that many processes, each with whole files."""
-    return "--numprocesses", str(processes), "--dist", "loadfile"
+    """pytest's options for that many processes, each with whole files, in the order that a conftest.py gives them."""
+    return "--numprocesses", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"
 
 
 def main(arguments: Sequence[str], pytest: Sequence[str] = (sys.executable, "-m", "pytest")) -> int:
     """Run them; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2, help="processes for the tests that need no browser")
-    parser.add_argument("--together", action="store_true", help="both halves at a time")
+    parser.add_argument("--apart", action="store_true", help="one half after the other")
     options, more = parser.parse_known_args(arguments)
-    streams = (*spread(STREAMS), "--no-loadscope-reorder", "-o", "cache_dir=.pytest_cache/browser")
-    browser = [*pytest, BROWSER, *streams, *SLOWEST, *more]
+    browser = [*pytest, BROWSER, *spread(STREAMS), "-o", "cache_dir=.pytest_cache/browser", *SLOWEST, *more]
     others = [*pytest, "--ignore", BROWSER, *spread(options.jobs), *SLOWEST, *more]
-    statuses = _together(others, browser) if options.together else [subprocess.call(others), subprocess.call(browser)]
+    statuses = [subprocess.call(others), subprocess.call(browser)] if options.apart else _together(others, browser)
     return next((status for status in statuses if status), 0)
 
 

@@ -107,7 +107,9 @@ def test_test_runs_lint_types_and_pytest_in_this_order(sandbox):
 
 
 def test_all_tests_are_run_in_both_halves(sandbox):
-    assert sandbox.make("test", "JOBS=3")[-1] == "python tests/halves.py --jobs 3"
+    calls = sandbox.make("test", "JOBS=3")
+    assert calls[-1] == "python tests/halves.py --jobs 3"
+    assert "python -m app.first_screens" in calls  # beside mypy, and done before the tests begin
 
 
 HALF = """#!/bin/sh
@@ -119,20 +121,21 @@ esac
 """
 
 
-@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize(("browser", "others"), [(0, 0), (0, 2), (3, 0), (3, 2)])
-def test_either_half_s_failure_is_told_and_both_are_run_to_the_end(tmp_path, capfd, browser, others, together):
+def test_either_half_s_failure_is_told_and_both_are_run_to_the_end(tmp_path, capfd, browser, others, apart):
     half = tmp_path / "half"
     write_program(half, HALF.format(log=tmp_path / "log", browser=browser, others=others))
-    more = ["--together"] if together else []
+    more = ["--apart"] if apart else []
     assert halves.main(["--jobs", "3", *more, "-x"], [str(half)]) == (others or browser)
     calls = sorted((tmp_path / "log").read_text().splitlines())
-    assert calls[0].startswith("--ignore tests/browser --numprocesses 3 --dist loadfile --durations 20")
-    assert calls[1].startswith(f"tests/browser --numprocesses {halves.STREAMS} --dist loadfile --no-loadscope-reorder")
+    spread = "--dist loadfile --no-loadscope-reorder"  # the longest files are first, as the conftest.py have them
+    assert calls[0].startswith(f"--ignore tests/browser --numprocesses 3 {spread} --durations 20")
+    assert calls[1].startswith(f"tests/browser --numprocesses {halves.STREAMS} {spread}")
     assert all(call.endswith(" -x") for call in calls)
     said = capfd.readouterr().out
     beside = f"{min(19, os.nice(0) + halves.ASIDE)}\n== tests in the browser\nbrowser\n\n"
-    assert said == (beside if together else f"{os.nice(0)}\nbrowser\n")
+    assert said == (f"{os.nice(0)}\nbrowser\n" if apart else beside)
 
 
 def test_help_names_every_target():
