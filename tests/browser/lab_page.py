@@ -32,6 +32,11 @@ SETTINGS = """Object.fromEntries(Array.from(Bokeh.documents[0]._all_models.value
   .map(({data: {attributes: {label, value}}}) => [label, typeof value == 'number' ? value.toPrecision(6) : value]))"""
 
 
+# By how much the page is wider and higher than its window, and the words of the status bar wider than the bar.
+OVERFLOW = """(bar) => { const page = document.documentElement;
+  return [page.scrollWidth - innerWidth, page.scrollHeight - innerHeight, bar.scrollWidth - bar.clientWidth]; }"""
+
+
 class SideBar:
     """What every lab's tab has: groups of controls, drop-downs, keys. A subclass has `page`."""
 
@@ -67,6 +72,10 @@ class SideBar:
                 changed = True
         if changed:
             self.page.wait_for_timeout(400)  # the accordion's animation
+
+    def fits_the_window(self) -> None:
+        """Wait until nothing has to be scrolled: a window that was just resized is laid out in several steps."""
+        self.until(lambda: self.page.locator(".status").first.evaluate(OVERFLOW) == [0, 0, 0])
 
     def choose(self, label: str, option: str) -> None:
         """Pick an option of a drop-down."""
@@ -151,6 +160,14 @@ class LabPage(SideBar):
     def field(self) -> dict[str, float]:
         """mean, rough (mean step between neighbours), most, least of the field on the screen; its pixels and number."""
         return self.page.evaluate(PROJECTED)
+
+    def at_rest(self) -> dict[str, float]:
+        """The field of a lab that stands still, once no other frame comes: the status bar may be ahead of it."""
+        last, field = None, self.field()
+        while field != last:
+            self.page.wait_for_timeout(500)
+            last, field = field, self.field()
+        return field
 
     def pause(self) -> None:
         """Stop, and wait until it stands still."""

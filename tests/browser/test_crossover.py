@@ -22,7 +22,6 @@ from tests.browser.serving import ROOT, serve
 
 SETUP = Path(__file__).with_name("crossover_setup.py")
 RECORDED = {100: 1.0, 1000: 1e-4, 10_000: 1e-9}  # seconds of a way that no machine can have: it crosses every other
-OVERFLOW = "[document.documentElement.scrollWidth - innerWidth, document.documentElement.scrollHeight - innerHeight]"
 VIEWS = ("Crossover", "Programs", "Parts of the time", "Roofline", "Lesson", "Traps", "What held")
 
 
@@ -100,13 +99,16 @@ def test_a_sweep_fills_in_live_and_says_where_the_curves_cross(lab):
              for n in best]  # fmt: skip
     (n0, g0), (n1, g1) = [p for p in pairwise(zip(best, gains, strict=True)) if p[0][1] <= 0 < p[1][1]][-1]
     crossing = exp(log(n0) + log(n1 / n0) * -g0 / (g1 - g0))  # straight in log-log
-    assert lab.page.evaluate("""Bokeh.documents[0].get_model_by_name('crossover plot').center
-      .filter((m) => m.type == 'Span').map((m) => [m.visible, m.location])[0]""") == [True, pytest.approx(crossing)]
-    found = re.search(r"JAX \(recorded\) is faster than (NumPy|Numba) from n ≈ ([\d ]+) on", lab.says())
+    marked = """Bokeh.documents[0].get_model_by_name('crossover plot').center
+      .filter((m) => m.type == 'Span').map((m) => [m.visible, m.location])[0]"""
+    lab.until(lambda: lab.page.evaluate(marked) == [True, pytest.approx(crossing)])
+    sentence = r"JAX \(recorded\) is faster than (NumPy|Numba) from n ≈ ([\d ]+) on"
+    found = lab.until(lambda: re.search(sentence, lab.says()))
     assert float(found[2].replace(" ", "")) == pytest.approx(crossing, rel=0.06)  # two figures are shown
-    ratio = lab.page.locator(".readout .headline b").text_content()
-    assert float(re.sub(r"[\s×]", "", ratio)) == pytest.approx(best[10_000] / RECORDED[10_000], rel=0.01)
-    assert lab.page.locator(".readout i.recorded").count() == 1
+    ratio = best[10_000] / RECORDED[10_000]
+    headline = lab.page.locator(".readout .headline b")  # written anew every second
+    lab.until(lambda: float(re.sub(r"[\s×]", "", headline.text_content())) == pytest.approx(ratio, rel=0.01))
+    lab.until(lambda: lab.page.locator(".readout i.recorded").count() == 1)
     shown = "b => [getComputedStyle(b).color, parseFloat(getComputedStyle(b).webkitTextStrokeWidth)]"
     assert lab.page.locator(".readout .headline b").evaluate(shown) == ["rgba(0, 0, 0, 0)", 1.5]  # hollow, too
 
@@ -175,9 +177,8 @@ def test_a_change_ends_what_runs_and_begins_nothing(lab):
     lab.choose("Number type", "float32")
     lab.until(lambda: "Not run yet" in lab.status() and "float32" in lab.status())
     lab.page.wait_for_timeout(500)
-    assert "done 0 %" in lab.status()
-    assert lab.dots() == []
-    assert "recorded curves are of float64" in lab.says()
+    lab.until(lambda: "done 0 %" in lab.status() and lab.dots() == [])
+    lab.until(lambda: "recorded curves are of float64" in lab.says())
     lab.choose("Number type", "float64")
     lab.until(lambda: len(lab.dots()) == len(RECORDED))
     lab.key(" ")
@@ -237,7 +238,7 @@ def test_nothing_overflows_and_no_text_is_small(lab, size):
     for view in VIEWS:
         lab.turn(view)
         lab.page.wait_for_timeout(300)
-        assert lab.page.evaluate(OVERFLOW) == [0, 0], view
+        lab.fits_the_window()
         size_, words = lab.smallest()
         assert size_ > 13.5, (view, words)  # 14, but heights are rounded
     lab.page.set_viewport_size({"width": LAPTOP[0], "height": LAPTOP[1]})

@@ -66,7 +66,7 @@ def test_a_picture_and_what_brings_it_back(lab, new_page, server, tmp_path):
     other.drop(path, "image/png")
     other.until(lambda: "Restored" in other.notes())
     other.until(lambda: other.step() == scene["steps"])
-    assert (field_of(other) == field_of(lab)).all()
+    other.until(lambda: np.array_equal(field_of(other), field_of(lab)))  # painted a moment after the step is told
     assert "Paused" in other.status()
 
 

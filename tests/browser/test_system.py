@@ -104,10 +104,14 @@ def test_a_gpu_that_is_lost_is_said_and_the_rest_goes_on(lab, lost):
 @pytest.mark.parametrize("size", [(1280, 720), (1400, 900)])
 def test_it_stays_inside_the_window(lab, size):
     lab.page.set_viewport_size({"width": size[0], "height": size[1]})
-    box = lab.until(lab.page.locator(".system").bounding_box)  # none while it is being written anew
-    assert 0 <= box["x"] <= box["x"] + box["width"] <= size[0]
-    top, bottom = lab.page.evaluate(CARD)
-    assert 0 < top < bottom <= size[1] - 40  # the status bar stays visible
+
+    def inside():
+        box = lab.page.locator(".system").bounding_box()  # none while it is being written anew
+        top, bottom = lab.page.evaluate(CARD)
+        across = box and 0 <= box["x"] <= box["x"] + box["width"] <= size[0]
+        return across and 0 < top < bottom <= size[1] - 40  # the status bar stays visible
+
+    lab.until(inside)
     header = lab.page.get_by_role("button", name="What the machine is doing (U)").bounding_box()
     tabs = lab.page.get_by_role("tab").last.bounding_box()
     assert tabs["x"] + tabs["width"] < header["x"]

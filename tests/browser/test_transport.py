@@ -69,10 +69,13 @@ def opened(opened):
 
 
 def same(lab: LabPage) -> list[bool]:
-    """Whether each picture has the pixels that Bokeh alone gives it."""
+    """Whether each picture has the pixels that Bokeh alone gives it, once what stands still is painted."""
     lab.page.mouse.move(0, 0)
-    lab.page.wait_for_timeout(300)
-    return [lab.page.evaluate(SAME, name) for name in NAMES]
+    for _ in range(5):
+        lab.page.wait_for_timeout(300)
+        if all(found := [lab.page.evaluate(SAME, name) for name in NAMES]):
+            break
+    return found
 
 
 def step(lab: LabPage) -> None:
