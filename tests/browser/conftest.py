@@ -195,10 +195,11 @@ def page(new_page: Tabs) -> Page:
 
 
 @pytest.fixture
-def screenshot(page: Page, tmp_path: Path) -> Callable[[str], Path]:
-    """`screenshot("diffusion")` writes diffusion.png of `page` and returns its path."""
+def screenshot(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Path]:
+    """`screenshot("diffusion")` writes diffusion.png of `page`, or of the page that is given, and returns its path."""
 
-    def take(name: str) -> Path:
+    def take(name: str, page: Page | None = None) -> Path:
+        page = page or request.getfixturevalue("page")
         folder = SCREENSHOTS if os.environ.get("UPDATE_SCREENSHOTS") else tmp_path
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{name}.png"
