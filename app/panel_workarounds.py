@@ -101,6 +101,19 @@ def share_stylesheets() -> None:
     Reactive._get_properties = properties  # noqa: SLF001 as above
 
 
+def write_html_alone() -> None:
+    """Have a piece of HTML that changes write its text alone: Panel finds all its properties anew, styles too.
+
+    A status bar costs 36 us so, and 620 us otherwise.
+    """
+
+    def update(pane: pn.pane.HTML, ref: str, model: Any) -> None:
+        """Take the place of Panel's own, which is called when the HTML has changed, or how it is made safe."""
+        model.text = pane._transform_object(pane.object)["object"]  # noqa: SLF001 as above
+
+    pn.pane.HTML._update = update  # noqa: SLF001 as above
+
+
 def _shared(sheet: StyleSheet | str, sheets: dict[str, StyleSheet]) -> StyleSheet | str:
     if not isinstance(sheet, str) or len(sheet) < SHORT:
         return sheet

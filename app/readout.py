@@ -36,7 +36,7 @@ from compute.measure.live_record import Shown, as_csv, as_json, as_pyperf, as_tr
 from compute.measure.machine_roofs import machine_roofs
 from compute.measure.records import Recorded, library
 from compute.measure.rules import Fact
-from compute.measure.statistics import Spread, Window
+from compute.measure.statistics import Measurement, Spread, Window
 from compute.measure.verdict import Verdict, shared_results, why_slower
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Readout:
         )  # fmt: skip
         self._saves.allow(not self.shown.empty)
         live = self._window.measurement()
-        evidence = self._evidence(verdict) if self._comparison else ""
+        evidence = self._evidence(verdict, live) if self._comparison else ""
         parts = html.parts(live, self._kind, self._session.gate.rate)
         text = f"<div class='readout'>{evidence}<h3>Parts of a live frame</h3>{parts}</div>"
         if text != self._text.object:
@@ -157,7 +157,7 @@ class Readout:
         beside = self._comparison.roof(engine, dtype)
         return beside if isfinite(beside) else machine_roofs().rate(engine, self._comparison.rules.rate.roof, dtype)
 
-    def _live_rate(self, told: Sequence[Fact]) -> float:
+    def _live_rate(self, told: Sequence[Fact], live: Measurement | None) -> float:
         """The rate of the live picture: as the lab tells it, else by the cells of its frames; nan before there is one.
 
         Not that of a GPU, which stands in no sentence by itself.
@@ -165,12 +165,11 @@ class Readout:
         if self._kind == "gpu":
             return nan
         rates = [fact.value for fact in told if fact.kind == "rate" and not isinstance(fact.value, str)]
-        live = self._window.measurement()
         if rates or live is None or live.step.n == 0:
             return rates[0] if rates else nan
         return live.cells_per_second
 
-    def _evidence(self, verdict: Verdict | None) -> str:
+    def _evidence(self, verdict: Verdict | None, live: Measurement | None) -> str:
         """The headline, the live picture's facts, and the ways with their bars."""
         if self._comparison is None:
             return ""
@@ -193,7 +192,7 @@ class Readout:
             blocks += html.chart(drawing, standings, step)
         why = why_slower(verdict, machine_roofs().waking) if verdict else ""
         pair = rules.recorded_pair(values, recorded_figures())
-        first = sentence(Fastest.of(verdict, self._live_rate(told)), rules, pair, why)
+        first = sentence(Fastest.of(verdict, self._live_rate(told, live)), rules, pair, why)
         return f"{html.headline(verdict, why)}{first}{facts}{blocks}{html.first_calls(standings)}"
 
 

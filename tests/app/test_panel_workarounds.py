@@ -6,6 +6,12 @@ import json
 import subprocess
 import sys
 
+import panel as pn
+from bokeh.document import Document
+from panel.io.state import set_curdoc
+
+from app import panel_workarounds
+
 PULLED = """
 import asyncio, json, tornado.httpclient, tornado.websocket
 from bokeh.util.token import generate_jwt_token, generate_session_id
@@ -110,3 +116,22 @@ def test_no_page_loads_the_part_for_webgl():
     """In a process of its own: it is a change of Bokeh's class."""
     done = subprocess.run([sys.executable, "-c", WEBGL], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.splitlines() == ["['bokeh-gl']"], done.stderr[-2000:]
+
+
+def test_html_that_changes_writes_its_text_and_nothing_else(monkeypatch):
+    """What Panel would find anew, its styles, is as it was; a change of them is written as ever."""
+    monkeypatch.setattr(pn.pane.HTML, "_update", pn.pane.HTML._update)
+    panel_workarounds.write_html_alone()
+    document, pane = Document(), pn.pane.HTML("<b>1</b>", stylesheets=[":host { color: red }"])
+    model = pane.get_root(document)
+    document.add_root(model)
+    sheets, changed = model.stylesheets, []
+    document.on_change(lambda event: changed.append(event.attr))
+    with set_curdoc(document):
+        pane.object = "<b>2 & 3</b>"
+    assert model.text == "&lt;b&gt;2 &amp; 3&lt;/b&gt;"
+    assert changed == ["text"]
+    assert model.stylesheets is sheets
+    with set_curdoc(document):
+        pane.styles = {"color": "green"}
+    assert model.styles == {"color": "green"}
