@@ -20,6 +20,7 @@ def on_server_loaded(server_context: Any) -> None:
         access,
         admission,
         bokeh_messages,
+        collecting,
         frame_channel,
         log_bounds,
         loop_watch,
@@ -47,6 +48,8 @@ def on_server_loaded(server_context: Any) -> None:
     panel_workarounds.shorten_import_maps()
     panel_workarounds.share_stylesheets()
     panel_workarounds.leave_webgl_out()
+    panel_workarounds.write_html_alone()
+    collecting.collector().install(server_context.application_context.application)
     system_card.find_machine()
     admission.session_limiter().warm()  # the first visitor needs it as soon as the page
     machine_roofs().start()

@@ -1,0 +1,94 @@
+"""What holds the loop of all tabs while memory is looked through: seldom, and after tabs were closed."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from types import SimpleNamespace
+
+import panel.io.document
+import pytest
+from bokeh.application import Application
+from bokeh.application.handlers.document_lifecycle import DocumentLifecycleHandler
+from bokeh.document import Document
+
+from app.collecting import Collector
+
+
+@pytest.fixture
+def collections():
+    """The full collections that were begun, as they come."""
+    begun = []
+
+    def note(phase, info):
+        if phase == "start" and info["generation"] == 2:
+            begun.append(info)
+
+    gc.callbacks.append(note)
+    yield begun
+    gc.callbacks.remove(note)
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """(collector, handler) of an application whose sessions end; four pages are open."""
+    monkeypatch.setattr(panel.io.document, "_garbage_collect", panel.io.document._garbage_collect)
+    before = gc.get_threshold()
+    collector, handler = Collector(lambda: 4), DocumentLifecycleHandler()
+    collector.install(Application(handler))
+    yield collector, handler
+    gc.set_threshold(*before)
+
+
+def end_of_session(handler, *callbacks):
+    document = Document()
+    for callback in callbacks:
+        document.on_session_destroyed(callback)
+    context = SimpleNamespace(_document=document)
+    asyncio.run(handler.on_session_destroyed(context))
+    return context
+
+
+def test_the_end_of_a_session_is_told_and_collects_nothing(installed, collections, caplog):
+    told = []
+
+    def first(session_context):
+        told.append(session_context)
+
+    def bad(session_context):
+        raise RuntimeError("on purpose")
+
+    context = end_of_session(installed[1], first, bad)
+    assert told == [context]
+    assert "on purpose" in caplog.text
+    assert not context._document.session_destroyed_callbacks
+    assert not collections
+
+
+def test_a_quarter_as_many_as_are_open_are_collected_together(monkeypatch, collections):
+    pages = 8
+    collector = Collector(lambda: pages)
+    panel_looks = collector.look
+    panel_looks()
+    assert not collections  # nothing has ended
+    collector.ended = 1
+    panel_looks()
+    assert not collections
+    collector.ended = 2
+    panel_looks()
+    assert len(collections) == 1
+    panel_looks()
+    assert len(collections) == 1
+    collector.ended, pages = 1, 0
+    panel_looks()
+    assert len(collections) == 2
+
+
+def test_panel_leaves_it_to_the_collector(installed, collections):
+    _, handler = installed
+    panel.io.document._garbage_collect()
+    assert not collections
+    end_of_session(handler, lambda session_context: None)
+    panel.io.document._garbage_collect()
+    assert len(collections) == 1
+    assert gc.get_threshold()[2] > 100
