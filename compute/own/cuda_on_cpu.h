@@ -138,6 +138,14 @@ FIELDLAB_VECTORS(unsigned char, uchar)
 struct uint2 { unsigned x, y; };
 struct uint4 { unsigned x, y, z, w; };
 
+template <class T, class F> inline T fieldlab_bits(F from)
+{
+    T to;
+    static_assert(sizeof to == sizeof from);
+    memcpy(&to, &from, sizeof to);
+    return to;
+}
+
 template <class T> inline T __ldg(const T* p) { return *p; }
 template <class A, class B> inline std::common_type_t<A, B> min(A a, B b) { return b < a ? b : a; }
 template <class A, class B> inline std::common_type_t<A, B> max(A a, B b) { return a < b ? b : a; }
@@ -158,6 +166,16 @@ inline float __saturatef(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 inline int __float2int_rd(float x) { return int(floorf(x)); }
 inline int __float2int_rn(float x) { return int(rintf(x)); }
 inline int __float2int_rz(float x) { return int(x); }
+inline long long __double_as_longlong(double x) { return fieldlab_bits<long long>(x); }
+inline double __longlong_as_double(long long x) { return fieldlab_bits<double>(x); }
+inline int __float_as_int(float x) { return fieldlab_bits<int>(x); }
+inline float __int_as_float(int x) { return fieldlab_bits<float>(x); }
+inline int __double2hiint(double x) { return int(__double_as_longlong(x) >> 32); }
+inline int __double2loint(double x) { return int(__double_as_longlong(x)); }
+inline double __hiloint2double(int high, int low)
+{
+    return __longlong_as_double((long long)((unsigned long long)unsigned(high) << 32 | unsigned(low)));
+}
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __clz(int x) { return x ? __builtin_clz(unsigned(x)) : 32; }
 inline int __ffs(int x) { return __builtin_ffs(x); }
@@ -183,7 +201,7 @@ template <class T> constexpr int fieldlab_kind()
     using B = std::remove_cv_t<T>;
     if constexpr (std::is_pointer_v<B>) {
         using P = std::remove_pointer_t<B>;
-        if constexpr (std::is_void_v<P>) return 1000;
+        if constexpr (std::is_void_v<P> || std::is_class_v<P>) return 1000;  // float2 is laid over an array of float
         else return (std::is_const_v<P> ? 2000 : 1000) + (std::is_floating_point_v<P> ? 100 : 0) + int(sizeof(P));
     } else if constexpr (std::is_floating_point_v<B>) return 100 + int(sizeof(B));
     else if constexpr (std::is_integral_v<B> || std::is_enum_v<B>) return int(sizeof(B));

@@ -3,6 +3,9 @@
 `cuda_on_cpu.cpp` says how a launch is run and what is noticed; here the sources are compiled and arrays are passed.
 Each array is copied between two guards before a launch and back after it, so that what a kernel writes outside is
 noticed and does no harm. No GPU and no GPU library is needed, only g++ or clang++.
+
+The project's own kernels are tested on it too (tests/cuda_on_cpu.py), mostly unwatched: on the arrays themselves, at
+full speed, where only threads that wait in vain are noticed.
 """
 
 from __future__ import annotations
@@ -30,17 +33,20 @@ from compute.own.watch import Access, AccessWatch, KernelLaunch
 HERE = Path(__file__).parent
 HEADER, RUNTIME = HERE / "cuda_on_cpu.h", HERE / "cuda_on_cpu.cpp"
 COMPILERS = ("g++", "clang++", "c++")
-OPTIONS = ("-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-w")
+OPTIONS = ("-std=c++17", "-O1", "-ffp-contract=off", "-fPIC")
+STRICT = ("-Wall", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-variable", "-Wno-strict-aliasing")
 GUARD = 2**16  # bytes before and behind an array; as in the .cpp
 ALIGNMENT = 256  # of an array on a GPU
 FILL = 0xFF  # of the guards: NaN in every format of real numbers
 MOST_THREADS = 1024  # of a block
+MOST_SHARED = 2**18  # bytes of a block's dynamic shared memory; as in the .cpp
 DIMENSIONS = 3
 KERNEL = re.compile(
     r"__global__\s+(?:static\s+)?void\s+(?:__launch_bounds__\s*\([^()]*\)\s*)?(\w+)\s*\(([^()]*)\)\s*\{"
 )
 BOUNDED = re.compile(r"__launch_bounds__\s*\([^()]*\)\s*(?=void)")
 DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\s*\([^()]*\)\s*)?([\w\s]+?)\s+(\w+)\s*\[\s*\]\s*;")
+INCLUDE = re.compile(r"^\s*#\s*include\s*<[^>]+>", re.MULTILINE)
 POINTER, CONST_POINTER, OTHER, REAL = 1000, 2000, 9000, 100  # as fieldlab_kind in the .h
 
 
@@ -61,20 +67,37 @@ def compiler() -> str:
     raise NoCompiler("there is no C++ compiler (g++ or clang++)")
 
 
+@dataclass(frozen=True)
+class Build:
+    """How kernels are compiled. watched: every access is heard, which takes its time; strict: a warning is an error.
+
+    kept: the folder that keeps what was made for other processes and the next time; None: this process alone has it.
+    """
+
+    watched: bool = True
+    strict: bool = False
+    kept: Path | None = None
+
+    def options(self, defines: Sequence[str]) -> list[str]:
+        """The compiler's options."""
+        watching = ("-fsanitize=thread",) if self.watched else ()
+        return [*OPTIONS, *(STRICT if self.strict else ("-w",)), *watching, *(f"-D{define}" for define in defines)]
+
+
 class CudaOnCpu:
     """The kernels of one source, as a cupy.RawModule has them. name: of the source, for messages."""
 
-    def __init__(self, source: str, name: str, defines: Sequence[str] = ()) -> None:
-        self._name, self._kernels = name, kernels_of(source)
+    def __init__(self, source: str, name: str, defines: Sequence[str] = (), build: Build = Build()) -> None:
+        self._name, self._kernels, self._watched = name, kernels_of(source), build.watched
         if not self._kernels:
             raise KernelRefused(f'{name} has no kernel: a function that begins with extern "C" __global__ void')
-        self._library = ctypes.CDLL(str(_compiled(source, name, tuple(self._kernels), tuple(defines))))
+        self._library = ctypes.CDLL(str(_compiled(source, name, tuple(self._kernels), build, defines)))
 
     def get_function(self, kernel: str) -> KernelOnCpu:
         """The kernel of that name; KernelRefused names those there are."""
         if kernel not in self._kernels:
             raise KernelRefused(f"{self._name} has no kernel {kernel!r}; it has {', '.join(self._kernels)}")
-        return KernelOnCpu(self._library, kernel, self._kernels[kernel])
+        return KernelOnCpu(self._library, kernel, self._kernels[kernel], self._watched)
 
 
 @cache
@@ -92,24 +115,40 @@ def kernels_of(source: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _compiled(source: str, name: str, kernels: tuple[str, ...], defines: tuple[str, ...]) -> Path:
+def _compiled(source: str, name: str, kernels: tuple[str, ...], build: Build, defines: Sequence[str]) -> Path:
     """The shared library; KernelRefused with what the compiler says first."""
     text = DYNAMIC.sub(r"\1* const \2 = (\1*)(void*)fieldlab_dynamic_shared;", source)
     callable_ = "\n".join(f"FIELDLAB_KERNEL({kernel})" for kernel in kernels)
-    program = f'#include "{HEADER}"\n#line 1 "{name}"\n{text}\n#line 1 "launchers"\n{callable_}\n'
-    place = scratch.folder("kernel")
-    built, library = place / "kernel.o", place / "kernel.so"
-    options = [*OPTIONS, *(f"-D{define}" for define in defines), "-fsanitize=thread", "-x", "c++", "-c", "-"]
-    _run([compiler(), *options, "-o", str(built)], program)
-    _run([compiler(), "-shared", "-Wl,-Bsymbolic", str(built), str(_runtime()), "-o", str(library)])
+    headers = "\n".join(INCLUDE.findall(text))
+    program = (  # no name of it is seen outside: __shared__ in functions that are inline would be shared by libraries
+        f'#include "{HEADER}"\n{headers}\nnamespace {{\n#line 1 "{name}"\n{text}\n}}\n'
+        f'#line 1 "launchers"\n{callable_}\n'
+    )
+    options = build.options(defines)
+    read = (program, HEADER.read_text(encoding="utf-8"), RUNTIME.read_text(encoding="utf-8"), *options, _version())
+    library = (build.kept or scratch.folder("kernel")) / f"kernel-{_digest(*read)}.so"
+    if not library.exists():
+        with whole_file(library) as made:
+            part = made.with_suffix(".o")
+            _run([compiler(), *options, "-x", "c++", "-c", "-", "-o", str(part)], program)
+            _run([compiler(), "-shared", "-Wl,-Bsymbolic", str(part), str(_runtime()), "-o", str(made)])
     return library
+
+
+def _digest(*read: str) -> str:
+    return hashlib.sha256("\0".join(read).encode()).hexdigest()[:24]
+
+
+@cache
+def _version() -> str:
+    """What the compiler says of itself."""
+    return subprocess.run([compiler(), "--version"], capture_output=True, text=True, check=False).stdout
 
 
 @cache
 def _runtime() -> Path:
     """What runs the kernels, compiled once for this compiler and kept beside Numba's kernels."""
-    said = subprocess.run([compiler(), "--version"], capture_output=True, text=True, check=False).stdout
-    digest = hashlib.sha256((RUNTIME.read_text(encoding="utf-8") + said).encode()).hexdigest()[:16]
+    digest = _digest(RUNTIME.read_text(encoding="utf-8"), _version())
     try:
         kept = folder() / f"fieldlab-cuda-on-cpu-{digest}.o"
         if not kept.exists():
@@ -194,6 +233,16 @@ class _Arena:
                 _bytes(root)[:] = self.copies[begin][: root.nbytes]
 
 
+class _InPlace(_Arena):
+    """No copies: kernels that are not watched get the arrays themselves."""
+
+    def place(self, array: NDArray[Any]) -> int:
+        """The array's own address."""
+        if not array.flags.c_contiguous:
+            raise KernelRefused("an array whose memory has gaps was passed to a kernel: make it contiguous")
+        return int(array.ctypes.data)
+
+
 def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
     return array.reshape(-1).view(np.ndarray).view(np.uint8)
 
@@ -204,8 +253,8 @@ class KernelOnCpu:
     What is noticed goes to the AccessWatch of this process (watch.py), which says the order of blocks and threads, too.
     """
 
-    def __init__(self, library: ctypes.CDLL, name: str, parameters: tuple[str, ...]) -> None:
-        self._library, self._name, self._parameters = library, name, parameters
+    def __init__(self, library: ctypes.CDLL, name: str, parameters: tuple[str, ...], watched: bool = True) -> None:
+        self._library, self._name, self._parameters, self._watched = library, name, parameters, watched
         kinds = (ctypes.c_int * (len(parameters) + 1))()
         library[f"fieldlab_kinds_{name}"](kinds)
         self._kinds = tuple(kinds[: len(parameters)])
@@ -214,42 +263,53 @@ class KernelOnCpu:
         self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], *, shared_mem: int = 0,
         stream: Any = None,  # noqa: ARG002 - everything happens at once
     ) -> None:  # fmt: skip
-        """KernelLaunch it; everything has happened when this returns. KernelRefused if the arguments do not fit it."""
-        self._check(grid, block, args)
-        arena = _Arena()
+        """Launch it; everything has happened when this returns. KernelRefused if the arguments do not fit it."""
+        if len(args) != len(self._parameters):
+            raise KernelRefused(f"{self._name} has {len(self._parameters)} parameters and was given {len(args)}")
+        arena = _Arena() if self._watched else _InPlace()
         held = [self._held(arena, number, value) for number, value in enumerate(args)]
         places = (ctypes.c_void_p * max(1, len(held)))(*(value.ctypes.data for value in held))
-        watch = AccessWatch.current()
-        library = self._library
-        library.fieldlab_prepare(int(watch.order), ctypes.c_uint(watch.next_seed()), int(shared_mem))
-        numbers: dict[int, tuple[str, NDArray[Any]]] = {}
-        for begin, root in arena.roots.items():
-            numbers[len(numbers)] = (
-                next(
-                    (self._parameters[i] for i, v in enumerate(args) if isinstance(v, np.ndarray) and _root(v) is root),
-                    "",
-                ),
-                root,
-            )
-            copy = arena.copies[begin]
-            library.fieldlab_array(
-                ctypes.c_void_p(copy.ctypes.data), ctypes.c_int64(root.nbytes), int(root.dtype.itemsize)
-            )
+        named = {
+            id(_root(value)): name
+            for name, value in reversed(list(zip(self._parameters, args, strict=True)))
+            if isinstance(value, np.ndarray)
+        }
+        arrays = [
+            (named.get(id(root), ""), root, ctypes.c_void_p(arena.copies[begin].ctypes.data))
+            for begin, root in arena.roots.items()
+        ]
+        self._launched(grid, block, places, shared_mem, arrays)
+        arena.bring_back()
+
+    def at_addresses(self, grid: tuple[int, ...], block: tuple[int, ...], places: Any, *, shared_mem: int = 0) -> None:
+        """Launch it with arguments as the driver takes them, an array of their addresses; no access is heard."""
+        self._launched(grid, block, places, shared_mem, [])
+
+    def _launched(
+        self, grid: tuple[int, ...], block: tuple[int, ...], places: Any, shared_mem: int,
+        arrays: list[tuple[str, NDArray[Any], ctypes.c_void_p]],
+    ) -> None:  # fmt: skip
+        """arrays: each one's name, itself, and the address that the kernel has for it."""
+        self._check(grid, block, shared_mem)
+        watch, library = AccessWatch.current(), self._library
+        seed = ctypes.c_uint(watch.next_seed())
+        library.fieldlab_prepare(int(watch.order), seed, int(shared_mem), int(self._watched))
+        for _, root, address in arrays:
+            library.fieldlab_array(address, ctypes.c_int64(root.nbytes), int(root.dtype.itemsize))
         sizes = Sizes(
             (ctypes.c_uint * 3)(*(*grid, 1, 1)[:DIMENSIONS]), (ctypes.c_uint * 3)(*(*block, 1, 1)[:DIMENSIONS])
         )
         library[f"fieldlab_launch_{self._name}"](ctypes.byref(sizes), places)
-        arena.bring_back()
-        watch.heard(self._launch(Told.in_dll(library, "fieldlab_told"), numbers))
+        watch.heard(self._launch(Told.in_dll(library, "fieldlab_told"), [each[:2] for each in arrays]))
 
-    def _check(self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...]) -> None:
-        if len(args) != len(self._parameters):
-            raise KernelRefused(f"{self._name} has {len(self._parameters)} parameters and was given {len(args)}")
+    def _check(self, grid: tuple[int, ...], block: tuple[int, ...], shared_mem: int) -> None:
         for what, sizes in (("grid", grid), ("block", block)):
             if not 1 <= len(sizes) <= DIMENSIONS or any(int(size) < 1 for size in sizes):
                 raise KernelRefused(f"{what} of {self._name} must be one to three numbers from 1 on, not {sizes}")
         if int(np.prod(block)) > MOST_THREADS:
             raise KernelRefused(f"a block of {self._name} may have {MOST_THREADS} threads, not {int(np.prod(block))}")
+        if not 0 <= shared_mem <= MOST_SHARED:
+            raise KernelRefused(f"shared_mem of {self._name} must be from 0 to {MOST_SHARED} bytes, not {shared_mem}")
 
     def _held(self, arena: _Arena, number: int, value: Any) -> NDArray[Any]:
         """The bytes of an argument as CuPy passes them. Raises KernelRefused if the parameter is of another kind."""
@@ -264,6 +324,8 @@ class KernelOnCpu:
                     raise KernelRefused(f"{name} points to {wanted}, and was given {value.dtype} values")
             return np.array(arena.place(value), np.uintp)
         if POINTER <= kind < OTHER:
+            if isinstance(value, (int, np.int64)) and value == 0:  # no array, as CuPy passes it
+                return np.zeros(1, np.uintp)
             raise KernelRefused(f"{name} is a pointer, and was given {value!r}")
         held = np.asarray(value)  # as CuPy: Python's own numbers have 8 bytes
         real = held.dtype.kind == "f"
@@ -274,7 +336,7 @@ class KernelOnCpu:
         padded[: held.nbytes] = np.atleast_1d(held).view(np.uint8)
         return padded
 
-    def _launch(self, told: Told, arrays: dict[int, tuple[str, NDArray[Any]]]) -> KernelLaunch:
+    def _launch(self, told: Told, arrays: list[tuple[str, NDArray[Any]]]) -> KernelLaunch:
         def access(raw: RawAccess) -> Access:
             """What one thread did, in words that a reader of the source knows."""
             name, size = "shared memory" if raw.argument == -1 else "", 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import inspect
-import re
 from importlib import import_module
 from types import SimpleNamespace
 
@@ -18,16 +17,14 @@ import pytest
 
 from compute import cuda_source
 from compute.backends import BACKENDS
-from compute.cuda_source import source_text
 from compute.display import cpu_numpy as reference
 from compute.display import gpu as display
 from compute.labs.mandelbrot import gpu_cupy as mandelbrot
-from tests.cuda_on_cpu import KERNEL, DeviceArray, FakeGpu, Library
+from tests.cuda_on_cpu import DeviceArray, FakeGpu, Library
 from tests.display import test_colour as colours
 from tests.labs.mandelbrot import test_cycle as interiors
 from tests.simulator import simulate
 
-ATOMIC = {"atomicAdd(p,v)": "(*(p)+=(v))"}  # threads run one after the other there
 SMALL = [
     colours.test_a_histogram_of_one_value,
     colours.test_equalising_interpolates_saturates_and_marks_what_is_no_number,
@@ -51,7 +48,7 @@ class Gpu(FakeGpu):
 
 @pytest.fixture(scope="module")
 def library():
-    return Library(**ATOMIC)
+    return Library()
 
 
 class NumbaArray(DeviceArray):
@@ -79,26 +76,16 @@ class Driver:
         self._library = library
 
     def load(self, path, *, defines):
-        self._module, self._text = self._library(path, defines=defines), source_text(path)
-        self._text = re.sub("REAL", defines.get("REAL", ""), self._text)
+        self._module = self._library(path, defines=defines)
         return cuda_source.DriverModule(self._module)
 
     def cuModuleGetFunction(self, module, name):  # noqa: N802 - the driver's names
-        parameters = dict(KERNEL.findall(self._text))[name.decode()].split(",")
-        return SimpleNamespace(value=0), (module.raw(name.decode()), [self._kind(each) for each in parameters])
+        return SimpleNamespace(value=0), module.at_addresses(name.decode())
 
     def cuLaunchKernel(self, function, gx, gy, gz, bx, by, bz, shared, stream, places, extra):  # noqa: N802
-        launch, kinds = function
         assert (gz, bz, shared, stream, extra) == (1, 1, 0, 0, 0)
-        found = (ctypes.c_void_p * len(kinds)).from_address(places)
-        launch((gx, gy), (bx, by), [kind.from_address(place) for kind, place in zip(kinds, found, strict=True)])
+        function((gx, gy), (bx, by), ctypes.c_void_p(places))
         return (SimpleNamespace(value=0),)
-
-    def _kind(self, parameter):
-        if "*" in parameter:
-            return ctypes.c_void_p
-        words = {"long long": ctypes.c_longlong, "double": ctypes.c_double, "float": ctypes.c_float}
-        return next((kind for word, kind in words.items() if word in parameter), ctypes.c_int)
 
 
 @pytest.fixture(params=["forwards", "backwards", "numba"])

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from compute.own import cuda_on_cpu
-from compute.own.cuda_on_cpu import CudaOnCpu, KernelRefused, NoCompiler
+from compute.own.cuda_on_cpu import MOST_SHARED, Build, CudaOnCpu, KernelRefused, NoCompiler
 from compute.own.watch import AccessWatch, Order
 
 SOURCE = r"""
+#include <cstdint>
 extern "C" {
 __global__ void plain(const float* x, float* out, int n)
 { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = 2 * x[i]; }
@@ -37,6 +38,12 @@ __global__ void turned(float* x)
 { __shared__ float tile[64]; int i = threadIdx.x; tile[i] = x[i]; __syncthreads(); x[i] = tile[63 - i]; }
 __global__ void turned_early(float* x)
 { __shared__ float tile[64]; int i = threadIdx.x; tile[i] = x[i]; x[i] = tile[63 - i]; }
+__device__ __forceinline__ float first(float x)
+{ __shared__ float kept; if (threadIdx.x == 0) kept = x; __syncthreads(); return kept; }
+__global__ void from_first(float* x)
+{ __shared__ float tile[64]; tile[threadIdx.x] = first(x[threadIdx.x]); x[threadIdx.x] = tile[threadIdx.x]; }
+__global__ void pairs(const float2* x, float* out, const int* none)
+{ int i = threadIdx.x; out[i] = x[i].x + x[i].y + (none ? none[i] : 0); }
 __global__ void in_place(float* x, int n)
 { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i > 0 && i < n) x[i] = x[i - 1]; }
 __global__ void sum(const float* x, float* out, int n)
@@ -112,6 +119,32 @@ class TestEachOrder:
         assert re.search(r"thread 0 of block [01] writes found\[0\], thread 0 of block [01] writes it", text)
 
 
+def test_shared_memory_of_an_inline_function_lies_beside_that_of_a_kernel(module, x):
+    some = x[:64].copy()
+    assert launch(module, "from_first", 1, 64, some).fault is None
+    assert (some == x[0]).all()
+
+
+def test_pairs_are_laid_over_an_array_and_zero_stands_for_none(module, x):
+    out = np.zeros(8, np.float32)
+    assert launch(module, "pairs", 1, 8, x[:16].copy(), out, 0).fault is None
+    np.testing.assert_array_equal(out, x[:16:2] + x[1:16:2])
+
+
+def test_unwatched_kernels_take_the_arrays_themselves_and_hear_nothing(x, tmp_path):
+    """And another process finds what was compiled for them."""
+    for _ in range(2):
+        module = CudaOnCpu(SOURCE, "source.cu", (), Build(watched=False, kept=tmp_path))
+        out = np.zeros_like(x)
+        told = launch(module, "plain", 3, 128, x, out, N)
+        np.testing.assert_array_equal(out, 2 * x)
+        assert (told.fault, told.reads, told.writes) == (None, 0, 0)
+        assert launch(module, "stuck", 1, 32, x).fault[0] == "stuck"
+        assert len(list(tmp_path.iterdir())) == 1
+    with pytest.raises(KernelRefused, match="has gaps"):
+        launch(module, "plain", 1, 64, x[::2], out, 64)
+
+
 def test_what_is_outside_is_named_and_does_no_harm(module, x):
     out = np.zeros_like(x)
     fault = launch(module, "no_tail", 3, 128, x, out, N).fault
@@ -165,8 +198,11 @@ def test_sources_that_cannot_be_compiled_are_told(module):
         CudaOnCpu("void k() {}", "own.cu")
     with pytest.raises(KernelRefused, match=r"source\.cu has no kernel 'other'; it has plain, "):
         module.get_function("other")
+    one = np.zeros(1, np.float32)
     with pytest.raises(KernelRefused, match="may have 1024 threads, not 2048"):
-        module.get_function("turned")((1,), (2048,), (np.zeros(1, np.float32),))
+        module.get_function("turned")((1,), (2048,), (one,))
+    with pytest.raises(KernelRefused, match="from 0 to 262144 bytes, not 262145"):
+        module.get_function("too_little_shared")((1,), (1,), (one,), shared_mem=MOST_SHARED + 1)
 
 
 def test_a_missing_compiler_is_told(monkeypatch):

@@ -1,6 +1,5 @@
 // A step of the recurrence in one pass over A: each row is multiplied with v, and, still in registers, added to the sum of
-// rows that makes the product with the transpose. Compile with -DREAL=float|double -DWARPS=... -DROWS=1|2|4|8 -DDEPTH=...;
-// on a CPU also with -DPOOL=bytes of dynamic shared memory.
+// rows that makes the product with the transpose. Compile with -DREAL=float|double -DWARPS=... -DROWS=1|2|4|8 -DDEPTH=...
 //
 // A block has v and its sum of rows in shared memory. Of every row its warps have the columns of a range each, so that no
 // two of them add to the same column, and a barrier is needed only where they add up the row's scalar product: one for
@@ -94,11 +93,7 @@ sweep(const int* __restrict__ starts, const u16* __restrict__ columns, const REA
       const double* divisor, REAL* __restrict__ sums, double* made, double tiny)
 {
     __shared__ REAL scalars[2][WARPS][ROWS];
-#ifdef POOL
-    __shared__ REAL pool[POOL / sizeof(REAL)];
-#else
     extern __shared__ __align__(16) REAL pool[];
-#endif
     const int padded = (width + VECTOR) / VECTOR * VECTOR;     // with room for column `width`
     REAL *x = pool, *sum = pool + padded;
     const int share = (rows + gridDim.x - 1) / gridDim.x;

@@ -1,6 +1,5 @@
 // Sparse products by rows for the L-curve lab, with the recurrence's scaling, subtraction and norm in the same pass.
-// Compile with -DREAL=float|double -DCOLUMN=u16|i32 -DLANES=1 ... 32 -DTHREADS=... -DSHARED=0|1; on a CPU also with
-// -DPOOL=bytes of dynamic shared memory.
+// Compile with -DREAL=float|double -DCOLUMN=u16|i32 -DLANES=1 ... 32 -DTHREADS=... -DSHARED=0|1.
 //
 // LANES threads share a row. Each takes 8 neighbouring entries at a time: 16 bytes of two-byte columns, 32 of float32.
 // A row may start anywhere: it is read from the last multiple of 8 entries on, and what belongs to other rows is
@@ -93,11 +92,7 @@ recur(const long long* __restrict__ starts, const COLUMN* __restrict__ columns, 
 
     REAL factor = 1;
 #if SHARED
-#ifdef POOL
-    __shared__ REAL x[POOL / sizeof(REAL)];  // large arrays are aligned by the compiler
-#else
     extern __shared__ __align__(16) REAL x[];
-#endif
     copy_in(source, width, x);
 #else
     const REAL* x = source;

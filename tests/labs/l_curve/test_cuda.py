@@ -14,15 +14,12 @@ import scipy.sparse as sp
 from compute.devices import Host
 from compute.labs.l_curve import cpu_numpy, gpu_cupy, gpu_launch, gpu_onepass, gpu_tune
 from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Rows, compressed
+from compute.own.cuda_on_cpu import MOST_SHARED
 from tests.cuda_on_cpu import FakeGpu, Module, upload
 
 DTYPES = ("float32", "float64")
 EPSILON = {"float32": 1.2e-7, "float64": 2.2e-16}
-POOL = 2**19  # bytes of shared memory that a block may ask for here
-MORE = {  # what the stand-in for CUDA lacks
-    "__syncwarp()": "cuda_on_cpu::wait(cuda_on_cpu::State::at_warp_barrier)",
-    "__shfl_xor_sync(m,v,by)": "cuda_on_cpu::shuffle(v,int((threadIdx.x%32)^(by))-int(threadIdx.x%32))",
-}
+POOL = MOST_SHARED  # bytes of shared memory that a block may ask for here
 
 
 class Kernel:
@@ -42,7 +39,7 @@ class Kernel:
     def __call__(self, grid, block, arguments, *, shared_mem=0):
         assert shared_mem <= min(self.max_dynamic_shared_size_bytes, POOL)
         assert max(grid) > 0
-        self._launch(grid, block, arguments)
+        self._launch(grid, block, arguments, shared_mem=shared_mem)
 
 
 class Compiled:
@@ -56,7 +53,7 @@ class Compiled:
     def __call__(self, path, *, defines):
         key = path, tuple(sorted(defines.items()))
         if key not in self._made:
-            self._made[key] = Module(path, {**defines, "POOL": POOL, **MORE}), {}
+            self._made[key] = Module(path, defines), {}
         return _Module(self, *self._made[key])
 
 
@@ -67,9 +64,9 @@ class _Module:
     def get_function(self, name):
         launch = self._module.get_function(name)
 
-        def in_order(*arguments):
+        def in_order(*arguments, shared_mem):
             self._module.backwards = self._compiled.backwards
-            launch(*arguments)
+            launch(*arguments, shared_mem=shared_mem)
 
         return Kernel(in_order, self._limits, name)
 

@@ -12,7 +12,6 @@ from compute.labs.mandelbrot.state import LaunchPart
 from tests.cuda_on_cpu import FakeGpu, Library, upload
 from tests.simulator import simulate
 
-ATOMIC = {"atomicAdd(p,v)": "(*(p)+=(v))"}  # threads run one after the other there
 VIEWS = {
     "home": {"ny": 21, "nx": 26, "max_iterations": 150},
     "float32": {"ny": 21, "nx": 26, "max_iterations": 150, "precision": "float32"},
@@ -32,7 +31,7 @@ VIEWS = {
 
 @pytest.fixture(scope="module")
 def library():
-    return Library(**ATOMIC)
+    return Library()
 
 
 @pytest.fixture
