@@ -21,8 +21,10 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, TextIO
 
-from compute import kernel_cache
+from compute import kernel_cache, serve_options, stories
 
+SESSIONS = "FIELDLAB_MAX_SESSIONS"  # see app/admission.py
+METRICS = "FIELDLAB_METRICS"  # see app/operations.py
 ADDRESS = "FIELDLAB_ADDRESS"  # in the environment: what the server prints once it answers
 COMMAND = (sys.executable, "-m", "app.first_screens")
 MOST_SECONDS = 900.0  # for all parts; a machine that is slower than that compiles beside the page
@@ -33,33 +35,42 @@ CLEAR_LINE = "\r\033[K"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Compile and serve; returns, with an exit code, only if it was interrupted before it served."""
-    chosen = _parser().parse_args(argv)
+    parser = _parser()
+    chosen = parser.parse_args(argv)
+    try:
+        stories.name_folders(chosen.stories)
+    except stories.StoryError as error:
+        parser.error(str(error))
     try:
         compile_first()
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; what was compiled is kept, and nothing is served\n")
         return INTERRUPTED
-    os.environ[ADDRESS] = address(chosen.address, chosen.port, chosen.origin)
+    os.environ[ADDRESS] = address(chosen.address, chosen.port, chosen.origin, chosen.prefix or "")
+    if chosen.sessions is not None:
+        os.environ[SESSIONS] = str(chosen.sessions)
+    if chosen.metrics:
+        os.environ[METRICS] = "1"
     # naming an origin replaces the server's default
     origins = [*chosen.origin, f"localhost:{chosen.port}"] if chosen.origin else []
-    named = [part for origin in origins for part in ("--allow-websocket-origin", origin)]
-    own = ["--address", chosen.address, "--port", str(chosen.port), *named]
+    own = ["--address", chosen.address, "--port", str(chosen.port)]
+    own += [part for origin in origins for part in ("--allow-websocket-origin", origin)]
+    own += ["--prefix", chosen.prefix] if chosen.prefix else []
+    own += ["--use-xheaders"] if chosen.behind_proxy else []
     command = [sys.executable, "-m", "panel", "serve", str(Path(__file__).resolve().parent), *own]
     return os.execv(sys.executable, command)  # noqa: S606 - no shell is meant
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m app.serve", description=__doc__.partition("\n")[0])
-    parser.add_argument("--port", type=int, default=5006)
-    parser.add_argument("--address", default="localhost")
-    parser.add_argument("--origin", action="append", default=[], metavar="HOST:PORT")
+    serve_options.add(parser)
     return parser
 
 
-def address(listening: str, port: int, origins: Sequence[str]) -> str:
+def address(listening: str, port: int, origins: Sequence[str], prefix: str = "") -> str:
     """The address to open in a browser: by the first origin, else by where the server listens."""
     host = "localhost" if listening in {"0.0.0.0", "::"} else listening  # noqa: S104 - compared, not listened on
-    return f"http://{origins[0] if origins else f'{host}:{port}'}/app"
+    return f"http://{origins[0] if origins else f'{host}:{port}'}{prefix}/app"
 
 
 def compile_first(out: TextIO = sys.stdout, command: Sequence[str] = COMMAND) -> None:

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
-from compute import info, plugins, stories
+from compute import info, plugins, serve_options, stories
 from compute.backends import BackendUnavailable
 from compute.export import benchmark as export_benchmark
 from compute.export import commands as export_commands
@@ -129,16 +129,11 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         prog="fieldlab", description="Live GPU computing for lectures.", parents=[_lab_option()], allow_abbrev=False
     )
     commands = parser.add_subparsers(required=True, metavar="serve | info | bench | render | sweep | try | learn")
-    serve = commands.add_parser("serve", help="the page, with the labs of --lab; it compiles at its first start")
-    serve.add_argument("--port", type=int, default=5006, help="default 5006")
-    serve.add_argument("--address", default="localhost", help="to listen on (default localhost)")
-    serve.add_argument(
-        "--origin", action="append", default=[], metavar="HOST:PORT", help="by which browsers may open it, beside that"
+    serve = commands.add_parser(
+        "serve", help="the page, with the labs of --lab; it compiles at its first start", allow_abbrev=False
     )
-    serve.add_argument(
-        "--stories", action="append", type=Path, default=[], metavar="FOLDER", help="a folder with stories of one's own"
-    )
-    serve.set_defaults(run=_serve)
+    serve_options.add(serve)
+    serve.set_defaults(run=lambda chosen, _: _serve(chosen, arguments[1:]))
     about = commands.add_parser("info", help="machine, driver, versions, and why a backend is absent")
     about.add_argument("--json", action="store_true", help="as JSON")
     about.set_defaults(run=_info)
@@ -170,14 +165,12 @@ def _become(module: str, *arguments: str) -> NoReturn:
     os.execv(sys.executable, [sys.executable, "-m", module, *arguments])  # noqa: S606 - no shell is meant
 
 
-def _serve(chosen: argparse.Namespace, _command: str) -> int:
-    """Become app/serve.py, and so the server."""
+def _serve(chosen: argparse.Namespace, options: Sequence[str]) -> NoReturn:
+    """Become app/serve.py, and so the server; options: those that were `chosen`, as they were written."""
     if find_spec("app") is None:
         raise ValueError("the package app is not installed: install fieldlab")
-    stories.name_folders(chosen.stories)
-    origins = [part for origin in chosen.origin for part in ("--origin", origin)]
-    own = ["--address", chosen.address, "--port", str(chosen.port), *origins]
-    _become("app.serve", *own)
+    stories.name_folders(chosen.stories)  # what is wrong with them is said here
+    _become("app.serve", *options)
 
 
 def _info(chosen: argparse.Namespace, _command: str) -> int:

@@ -290,9 +290,9 @@ def test_the_commit_is_that_of_a_checkout_alone(monkeypatch, tmp_path):
 def test_serve_becomes_the_app_s_own_serve(monkeypatch):
     ran = []
     monkeypatch.setattr(os, "execv", lambda path, command: ran.append(command) or 0)
+    own = ["--port", "7777", "--address", "0.0.0.0", "--origin", "lecture:7777", "--origin", "hall:7777"]
     with pytest.raises(TypeError):  # the real one does not return
-        main(["serve", "--port", "7777", "--address", "0.0.0.0", "--origin", "lecture:7777", "--origin", "hall:7777"])
-    own = ["--address", "0.0.0.0", "--port", "7777", "--origin", "lecture:7777", "--origin", "hall:7777"]
+        main(["serve", *own])
     assert ran == [[sys.executable, "-m", "app.serve", *own]]
 
 

@@ -123,6 +123,23 @@ def test_it_becomes_panel_serve_with_port_address_and_origins(became):
     assert address == "http://lecture:7777/app"
 
 
+def test_behind_a_proxy_it_takes_a_path_and_the_visitors_addresses(became, monkeypatch):
+    """What panel serve has no option for goes through the environment."""
+    for name in (serve.SESSIONS, serve.METRICS):
+        monkeypatch.setenv(name, "unset")
+    given = ["--prefix", "lab", "--behind-proxy", "--sessions", "7", "--metrics", "--origin", "uni.example"]
+    own, address = became(*given)
+    assert own[-3:] == ["--prefix", "/lab", "--use-xheaders"]
+    assert address == "http://uni.example/lab/app"
+    assert (os.environ["FIELDLAB_MAX_SESSIONS"], os.environ["FIELDLAB_METRICS"]) == ("7", "1")
+
+
+def test_a_folder_of_stories_that_is_none_is_refused_before_anything_is_compiled(became, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        became("--stories", str(tmp_path / "absent"))
+    assert "absent" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("listening", "port", "origins", "expected"),
     [

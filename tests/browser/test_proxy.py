@@ -1,0 +1,145 @@
+"""Behind nginx with TLS and a path, by the recipes of deploy/ with only ports, names and certificates replaced."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.lab_page import OPENING
+from tests.browser.serving import ROOT, Server, answers, bound, free_port, serve
+
+DEPLOY = ROOT / "deploy"
+START = 30.0  # s until nginx must answer
+BARE = """
+pid {folder}/nginx.pid;
+error_log {folder}/error.log;
+events {{ worker_connections 512; }}
+http {{
+    include /etc/nginx/mime.types;
+    access_log {folder}/access.log;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    include {folder}/site.conf;
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Proxied:
+    """A server and the proxy before it."""
+
+    server: Server
+    port: int
+    log: Path
+
+    @property
+    def url(self) -> str:
+        return f"https://localhost:{self.port}/fieldlab"
+
+
+def options() -> list[str]:
+    """Those of `fieldlab serve` in the unit of systemd, but for port, address and what panel serve calls otherwise."""
+    text = (DEPLOY / "fieldlab.service").read_text().replace("\\\n", " ")
+    command = re.search(r"^ExecStart=\S+ serve (.*)$", text, re.MULTILINE)[1].split()
+    assert command[:4] == ["--address", "127.0.0.1", "--port", "5006"]
+    return command[4:]
+
+
+def written(folder: Path, port: int, plain: int, upstream: int) -> Path:
+    """nginx's settings in `folder`: the recipe, reachable at `port` (TLS) and `plain`, before `upstream`."""
+    certificate, key = folder / "own.pem", folder / "own.key"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-keyout", str(key), "-out", str(certificate)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    passed = (DEPLOY / "fieldlab_proxy.conf").read_text()
+    (folder / "fieldlab_proxy.conf").write_text(passed.replace("127.0.0.1:5006", f"127.0.0.1:{upstream}"))
+    site = (DEPLOY / "nginx.conf").read_text()
+    for old, new in {
+        "/etc/letsencrypt/live/lectures.example/fullchain.pem": str(certificate),
+        "/etc/letsencrypt/live/lectures.example/privkey.pem": str(key),
+        "/etc/nginx/fieldlab_proxy.conf": str(folder / "fieldlab_proxy.conf"),
+        "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
+        "listen 80": f"listen 127.0.0.1:{plain}",
+        "lectures.example": "localhost",
+    }.items():
+        assert old in site, old
+        site = site.replace(old, new)
+    (folder / "site.conf").write_text(site)
+    (folder / "nginx.conf").write_text(BARE.format(folder=folder))
+    return folder / "nginx.conf"
+
+
+@pytest.fixture(scope="module")
+def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
+    program = shutil.which("nginx") or "/usr/sbin/nginx"
+    folder = tmp_path_factory.mktemp("nginx")
+    given = options()
+    assert given[given.index("--origin") + 1] == "lectures.example"
+    port = free_port()
+    named = f"localhost:{port}"  # a browser names no port where it is that of https
+    own = ["--allow-websocket-origin", named, "--prefix", given[given.index("--prefix") + 1], "--use-xheaders"]
+    with serve(folder, own, {"FIELDLAB_METRICS": "1"}) as server:
+        settings = written(folder, port, free_port(), server.port)
+        subprocess.run([program, "-t", "-c", str(settings)], check=True, capture_output=True)
+        nginx = psutil.Popen(bound([program, "-c", str(settings), "-g", "daemon off;"]))
+        try:
+            end = time.monotonic() + START
+            while not answers(port):
+                assert nginx.poll() is None
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            yield Proxied(server, port, folder / "access.log")
+        finally:
+            nginx.send_signal(signal.SIGTERM)
+            nginx.wait(10)
+
+
+def test_a_lab_runs_behind_it(browser: Browser, proxied: Proxied) -> None:
+    """Steps go on, nothing is asked for outside the path, and nothing on the console."""
+    context = browser.new_context(ignore_https_errors=True)
+    page = context.new_page()
+    asked, said = [], []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda socket: asked.append(socket.url))
+    page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(f"{proxied.url}/app")
+    steps = page.locator(".status").get_by_text(re.compile(r"step\s+[1-9]")).first
+    steps.wait_for(timeout=1000 * OPENING)
+    before = steps.inner_text()
+    page.wait_for_function("text => !document.body.innerText.includes(text)", arg=before, timeout=1000 * OPENING)
+    context.close()
+    own = f"{proxied.url}/", f"wss{proxied.url.removeprefix('https')}/", "data:", "blob:"
+    assert not [url for url in asked if not url.startswith(own)]
+    assert not said
+
+
+def test_the_address_without_the_last_slash_and_the_health(browser: Browser, proxied: Proxied) -> None:
+    context = browser.new_context(ignore_https_errors=True)
+    try:
+        health = context.request.get(f"{proxied.url}/health")
+        assert health.status == 200
+        assert json.loads(health.text())["status"] == "ok"
+        metrics = context.request.get(f"{proxied.url}/metrics")
+        assert "fieldlab_pages_limit 64.0" in metrics.text()
+        moved = context.request.get(proxied.url, max_redirects=0)
+        assert (moved.status, moved.headers["location"].endswith("/fieldlab/")) == (301, True)
+        assert "nginx/" not in moved.headers.get("server", "")
+    finally:
+        context.close()

@@ -1,0 +1,94 @@
+"""The recipes of deploy/ fit the code: their options are taken, the image gets what is installed, versions agree."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from compute import serve_options
+
+ROOT = Path(__file__).parent.parent
+DEPLOY = ROOT / "deploy"
+
+
+def parsed(options: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    serve_options.add(parser)
+    return parser.parse_args(options)
+
+
+def test_the_service_s_options_are_taken_and_are_those_of_the_proxy():
+    text = (DEPLOY / "fieldlab.service").read_text().replace("\\\n", " ")
+    chosen = parsed(re.search(r"^ExecStart=\S+ serve (.*)$", text, re.MULTILINE)[1].split())
+    proxy, passed = (DEPLOY / "nginx.conf").read_text(), (DEPLOY / "fieldlab_proxy.conf").read_text()
+    assert f"location {chosen.prefix}/ " in proxy
+    assert f"proxy_pass         http://{chosen.address}:{chosen.port};" in passed
+    assert f"server_name {chosen.origin[0]};" in proxy
+    assert chosen.behind_proxy
+    assert "X-Real-Ip $remote_addr" in passed
+
+
+def test_the_image_gets_what_is_installed_and_starts_with_options_that_are_taken():
+    recipe = (DEPLOY / "Dockerfile").read_text()
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    let_in = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = {word for line in recipe.splitlines() if line.startswith("COPY") for word in line.split()[1:-1]}
+    assert copied == let_in >= {*wheel["only-include"], "pyproject.toml", "README.md", "LICENSE"}
+    assert all((ROOT / name).exists() for name in copied)
+    entry = json.loads(re.search(r"^ENTRYPOINT (.*)$", recipe, re.MULTILINE)[1])
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    assert entry[:2] == ["fieldlab", "serve"]
+    assert parsed(entry[2:] + services["fieldlab"]["command"]).address == "0.0.0.0"
+    for command in re.findall(r"docker run .* fieldlab(?:-cuda)? (--.*)$", recipe, re.MULTILINE):
+        assert parsed(shlex.split(command)).origin == ["localhost:5006"]
+
+
+def test_the_image_does_not_run_as_root():
+    users = re.findall(r"^(USER|RUN|ENTRYPOINT) ?(\S*)", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    assert [name for what, name in users if what == "USER"] == ["fieldlab"]
+    assert users.index(("USER", "fieldlab")) < len(users) - 1
+
+
+def test_versions_agree():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (cited["version"], cited["license"]) == (project["version"], project["license"])
+
+
+def test_files_that_the_guides_name_exist():
+    for guide in ("SECURITY.md", "CONTRIBUTING.md", "docs/deploy.md"):
+        text = (ROOT / guide).read_text()
+        linked = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
+        named = re.findall(r"`((?:app|compute|docs|deploy)/[\w/]+\.\w+)`", text)
+        missing = [one for one in linked if not ((ROOT / guide).parent / one).exists()]
+        assert not missing + [one for one in named if not (ROOT / one).exists()], guide
+
+
+@pytest.mark.parametrize("text", ["/a/../b", "", "a b", "/" + "x" * 50, "/a" * 9, "/ä"])
+def test_a_prefix_is_a_path_of_plain_letters(text: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        parsed(["--prefix", text])
+    assert "must be like /lectures/fieldlab" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [("lab", "/lab"), ("/lab/", "/lab"), ("/a/b-c_d.e~f", "/a/b-c_d.e~f"), ("//x", "/x")]
+)
+def test_slashes_of_a_prefix_are_put_right(given: str, kept: str):
+    assert parsed(["--prefix", given]).prefix == kept
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--port", "0"], ["--port", "65536"], ["--port", "٣"], ["--sessions", "0"], ["--sessions", "x"]]
+)
+def test_numbers_are_bounded(wrong: list[str], capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        parsed(wrong)
+    assert repr(wrong[1]) in capsys.readouterr().err
