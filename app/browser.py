@@ -14,8 +14,9 @@ class Browser(JSComponent):
     its Back and Forward lead. `write_address` writes its address bar.
 
     Of all keys only those in `wanted` are reported: their `event.key` in lower case, with "shift+" before those of
-    several letters, such as "shift+backspace"; "ctrl+z" for Ctrl or Command with Z, and "ctrl+shift+z" for these with
-    Shift or Ctrl+Y. Arrows, + and - are repeated while they are held. A key that is reported does nothing else.
+    several letters, such as "shift+backspace", and before a letter where that is wanted; "ctrl+z" for Ctrl or Command
+    with Z, and "ctrl+shift+z" for these with Shift or Ctrl+Y. Arrows, + and - are repeated while they are held.
+    A key that is reported does nothing else.
 
     The page's keys win over whatever has the focus: a lecturer who has clicked a button, a switch or a list and then
     presses Space means run or pause, and Enter still presses the button. They stay where they are indispensable: every
@@ -52,7 +53,8 @@ class Browser(JSComponent):
           if (event.altKey || !['y', 'z'].includes(plain)) return '';
           return plain == 'y' || event.shiftKey ? 'ctrl+shift+z' : 'ctrl+z';
         }
-        return event.altKey ? '' : `${event.shiftKey && event.key.length > 1 ? 'shift+' : ''}${plain}`;
+        const shifted = event.shiftKey && (event.key.length > 1 || model.wanted.includes(`shift+${plain}`));
+        return event.altKey ? '' : `${shifted ? 'shift+' : ''}${plain}`;
       };
       const take = (event) => { event.preventDefault(); event.stopPropagation(); };
       // The library's lists open at a click alone, so that nobody without a pointer could use them.

@@ -24,6 +24,7 @@ from app.lab_view import labs_with_tabs
 from app.markup import filled
 from app.notices import Notices
 from app.panel_workarounds import never_busy
+from app.race import RaceTrack
 from app.stories import StoryTeller
 from app.system_card import SystemCard
 from app.theme import ASSETS, THEME, html_pane, stylesheet
@@ -54,6 +55,7 @@ HELP = """
 | **P** | presenter mode: larger type, more picture |
 | **E** | take it along: link, picture, film, recording, numbers |
 | **U** | use of the machine: processor, GPUs, memory |
+| **Shift+R** | a race: the same steps on NumPy, Numba and a GPU, side by side |
 | **T** | stories; then **←** **→** or a remote's keys: the steps, **B**: back to the step |
 | **H** | this help |
 
@@ -84,10 +86,10 @@ class Page:
         self._waiting = False  # for the browser to draw a lab, before another is shown
         self.system = SystemCard(self.document)
         self.export = ExportCard(self.document, self._notices, self._dropped)
-        self.stories = StoryTeller(self)
+        self.stories, self.race = StoryTeller(self), RaceTrack(self)
         toggles = {"e": self.export.toggle, "h": self.toggle_help, "p": self.present, "u": self.system.toggle}
         self._keys: dict[str, Callable[[], None]] = toggles  # those of every lab
-        self._keys |= {"t": self.stories.toggle}
+        self._keys |= {"t": self.stories.toggle, "shift+r": self.race.toggle}
         self.browser.wanted = list(self._keys)
         self.template = self._shell()
         pn.state.onload(self._start)
@@ -120,13 +122,7 @@ class Page:
         self._words = pn.pane.Markdown("", stylesheets=[stylesheet()])
         self._dialog = pmui.Dialog(self._words, close_on_click=True, show_close_button=True)
         page = pmui.Page(
-            main=[
-                self._main,
-                self.browser,
-                self._dialog,
-                self.system.card,
-                *self.export.parts,
-            ],
+            main=[self._main, self.browser, self._dialog, self.system.card, *self.export.parts, self.race.card],
             header=[self._header()],
             sidebar=[self._bars[0]],
             contextbar=[self.stories.card, self._bars[1]],
@@ -161,15 +157,8 @@ class Page:
         words = "<div class='wordmark'>Field<b>lab</b></div>"
         name = html_pane(words, margin=(0, 0, 0, 12), align="center", sizing_mode=None)
         gap = pn.Spacer(sizing_mode="stretch_width", margin=0)
-        buttons = (
-            self.system.button,
-            self.stories.button,
-            self.export.button,
-            present,
-            about,
-            helping,
-        )
-        shown = (name, self.tabs, gap, *buttons)
+        cards = self.system.button, self.race.button, self.stories.button, self.export.button
+        shown = (name, self.tabs, gap, *cards, present, about, helping)
         return pn.Row(*shown, sizing_mode="stretch_width", margin=0)
 
     def _resized(self, width: int, height: int) -> None:
@@ -381,6 +370,7 @@ class Page:
 
     def _leave(self, tab: LabTab) -> None:
         """Another lab is shown instead. One that was left before it was drawn cannot be picked up: it starts anew."""
+        self.race.close()
         if tab.drawn:
             tab.show(False)
         else:
@@ -395,6 +385,7 @@ class Page:
 
     def _destroyed(self, session_context: Any) -> None:
         session_limiter().remove(self)
+        self.race.give_up()
         self.system.close()
         self.export.close()
         for tab in self.lab_tabs.values():

@@ -1,0 +1,117 @@
+// A race over the page: how far it is, then its replay, in which every lane moves by its own clock.
+const SHORTEST = 3, LONGEST = 12, SLOW = 4;       // s of a replay; s that the winner takes in slow motion
+
+function make(tag, options = {}, ...children) {
+  const { label, click, ...rest } = options, node = Object.assign(document.createElement(tag), rest);
+  if (label) node.setAttribute('aria-label', label);
+  if (click) node.addEventListener('click', click);
+  node.append(...children);
+  return node;
+}
+
+// How many steps a lane has done `seconds` after its start; between two moments, evenly.
+function done(clock, marks, seconds) {
+  const next = clock.findIndex((moment) => moment > seconds);
+  if (next < 0) return marks[marks.length - 1];
+  if (next == 0) return 0;
+  const part = (seconds - clock[next - 1]) / (clock[next] - clock[next - 1]);
+  return marks[next - 1] + part * (marks[next] - marks[next - 1]);
+}
+
+const spaced = (number) => String(Math.floor(number)).replace(/\B(?=(\d{3})+$)/g, '\u202f');
+const three = (number) => String(Number(number.toPrecision(3)));
+
+export function render({ model }) {
+  const section = make('section', { className: 'race', label: 'Race' });
+  const send = (message) => () => model.send_msg(message);
+  let frame = 0, slow = false;
+
+  const lane = ({ name, kind, recorded }, pictures) => {
+    const picture = make('img', { src: pictures[0], alt: `The field of ${name}`, draggable: false });
+    const bar = make('i'), count = make('span'), badge = make('b', { className: 'badge' }), time = make('div', { className: 'time' });
+    const detail = make('div', { className: 'detail' });
+    const node = make('article', { className: `${kind}${recorded ? ' recorded' : ''}` },
+      make('h3', { textContent: name }), make('p', { className: 'tag', textContent: recorded ? 'recorded' : 'this computer' }),
+      make('div', { className: 'frame' }, picture, badge), make('div', { className: 'track' }, bar),
+      make('p', { className: 'count' }, count), time, detail);
+    return { node, picture, bar, count, badge, time, detail };
+  };
+
+  const finish = (parts, { place, time, details }) => {
+    parts.badge.textContent = place ? String(place) : '✗';
+    parts.badge.className = `badge shown${place == 1 ? ' first' : ''}`;
+    parts.time.textContent = time;
+    parts.detail.replaceChildren(...details.map((words) => make('p', { textContent: words })));
+  };
+
+  const play = ({ lanes, marks, pictures, steps }, all, caption) => {
+    cancelAnimationFrame(frame);
+    const ends = lanes.map(({ clock }) => clock[clock.length - 1]), longest = Math.max(...ends);
+    const total = Math.min(Math.max(longest, SHORTEST), LONGEST);
+    const stretch = slow ? SLOW / Math.min(...ends) : total / longest;        // seconds here for one of theirs
+    caption.textContent = Math.abs(stretch - 1) < 0.01 ? 'at true speed' :
+      stretch > 1 ? `slowed ${three(stretch)} ×` : `quickened ${three(1 / stretch)} ×`;
+    for (const parts of all) {
+      parts.badge.className = 'badge';
+      parts.time.textContent = '';
+      parts.detail.replaceChildren();
+    }
+    const still = matchMedia('(prefers-reduced-motion: reduce)').matches;
+    const begun = performance.now(), over = new Set();
+    const draw = (now) => {
+      const seconds = still ? Infinity : (now - begun) / 1000 / stretch;
+      lanes.forEach((one, i) => {
+        const at = done(one.clock, marks, seconds), parts = all[i];
+        let shown = 0;
+        while (shown + 1 < marks.length && marks[shown + 1] <= at) shown += 1;
+        if (parts.picture.dataset.shown != shown) {
+          parts.picture.dataset.shown = shown;
+          parts.picture.src = pictures[shown];
+        }
+        parts.bar.style.width = `${100 * at / steps}%`;
+        parts.count.textContent = `step ${spaced(at)} of ${spaced(steps)}`;
+        if (at >= steps && !over.has(i)) {
+          over.add(i);
+          finish(parts, one);
+        }
+      });
+      if (over.size < lanes.length) frame = requestAnimationFrame(draw);
+    };
+    frame = requestAnimationFrame(draw);
+  };
+
+  const draw = () => {
+    cancelAnimationFrame(frame);
+    const { title, lanes, part, doing, failed, choices, asked, note, pictures } = model.content;
+    section.hidden = !title;
+    if (!title) {
+      section.replaceChildren();
+      return;
+    }
+    const picked = make('span', { className: 'choices' }, ...choices.map((steps) => make('button', {
+      className: steps == asked ? 'on' : '', textContent: steps ? `${spaced(steps)} steps` : 'a few seconds',
+      click: send({ steps }) })));
+    const head = make('header', {}, make('h2', { textContent: title }), picked, make('button', {
+      className: 'small', label: 'Close the race', title: 'Close (Shift+R)', textContent: '✕', click: send({ do: 'close' }) }));
+    if (!lanes) {
+      const words = failed ? `The race was not run: ${failed}` : `The lanes take turns, each against its own clock: ${doing}`;
+      const body = make('p', { className: failed ? 'bad' : 'waiting', textContent: words });
+      body.setAttribute('role', 'status');
+      const bar = make('div', { className: 'track wide' }, make('i', { style: `width: ${100 * (part || 0)}%` }));
+      section.replaceChildren(head, body, ...(failed ? [] : [bar]));
+      return;
+    }
+    const all = lanes.map((one) => lane(one, pictures)), caption = make('span', { className: 'caption' });
+    const again = make('button', { textContent: 'Replay', click: () => { slow = false; play(model.content, all, caption); } });
+    const slower = make('button', { textContent: 'Slow motion', click: () => { slow = true; play(model.content, all, caption); } });
+    const row = make('div', { className: 'lanes' }, ...all.map(({ node }) => node));
+    row.style.setProperty('--lanes', lanes.length);
+    section.replaceChildren(head, row, make('footer', {}, again, slower, caption, make('p', { textContent: note })));
+    slow = false;
+    play(model.content, all, caption);
+  };
+  model.on('content', draw);
+  model.on('remove', () => cancelAnimationFrame(frame));
+  draw();
+  return section;
+}

@@ -1,0 +1,286 @@
+"""A race: the same steps of one lab on two to four lanes, each as fast as it goes, to a finish line.
+
+Lanes of one host share its cores. So they take turns, leg by leg, in an order that moves on, and each races against its
+own clock: the sum of its legs' compute times, as the lab's stopwatch has them and as `fieldlab bench` counts them. A
+lane may be a record instead (assets/timings): its clock is the recorded time of a step, and its pictures are those that
+were computed here at the same steps.
+
+Before the start every lane does one leg, which may compile, and begins again. A leg that is too short for a clock, as
+those of a GPU are beside NumPy's, is timed as a part of a longer stretch: as many steps as SHORTEST seconds hold, on a
+second grid, with as many steps in one call as a bench has in a sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from functools import partial
+from math import ceil, nan, prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.backends import backend, preferred
+from compute.frames import Raster
+from compute.lab import Lab
+from compute.measure.agreement import Agreement, relative_l2
+from compute.measure.records import Recorded
+from compute.measure.rules import FieldRules
+from compute.measure.statistics import SpeedUp, Spread
+
+FEWEST_LANES, MOST_LANES = 2, 4
+LEGS = 20  # of a race: moments at which a lane's clock and picture are noted
+MOST_STEPS = 10**6
+SECONDS = 4.0  # that the slowest lane shall take where no number of steps is asked for
+SHORTEST = 0.005  # s of a leg that is timed by itself
+LONGEST_STRETCH = 100_000  # steps
+TRIALS = 3  # of one step, of which the quickest says how many steps the race has
+PICTURE = (256, 256)  # pixels of a lane's pictures at most (height, width)
+REFERENCE = "cpu_numpy"
+NUMPY_CELLS = 2**22  # of a grid up to which NumPy races by itself: some 20 ms a step
+MOST_WORK = 10**12  # steps times cells of a lane that may be asked for
+
+OnProgress = Callable[[float, str], object]  # called with the part that is done, from 0 to 1, and in words
+
+
+class RaceError(ValueError):
+    """A race that cannot be run; the text names what is asked for and the bound."""
+
+
+@dataclass(frozen=True)
+class Racer:
+    """Who races in a lane: a backend's kernel on this computer, or an earlier run on another one."""
+
+    backend: str
+    variant: str = ""
+    record: Recorded | None = None
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        return backend(self.backend).label
+
+
+@dataclass
+class Lane:
+    """What is known of a racer. clock: its own seconds at the start and after each leg; step: seconds of a step, over
+    the legs, or as recorded; agreement: with the first lane of this computer, None for that and for records.
+    """
+
+    racer: Racer
+    step: Spread
+    clock: tuple[float, ...]
+    agreement: Agreement | None = None
+
+    @property
+    def seconds(self) -> float:
+        """To the finish line."""
+        return self.clock[-1]
+
+    @property
+    def right(self) -> bool:
+        """Whether it counts: nothing is known against its result."""
+        return self.agreement is None or self.agreement.agrees
+
+
+@dataclass(frozen=True)
+class RaceResult:
+    """lanes: in the order of the start; steps: to the finish line; marks: steps at each moment of the lanes' clocks.
+
+    pictures: at these moments, computed by the first lane of this computer, as levels (one byte a pixel, row 0 the
+    lowest); words: the work.
+    """
+
+    lanes: tuple[Lane, ...]
+    steps: int
+    marks: tuple[int, ...]
+    pictures: tuple[NDArray[np.uint8], ...]
+    words: str
+
+    @property
+    def ranks(self) -> tuple[Lane, ...]:
+        """Those that are right, the first at the finish line first."""
+        return tuple(sorted((lane for lane in self.lanes if lane.right), key=lambda lane: lane.seconds))
+
+    @property
+    def compared_with(self) -> Lane:
+        """The first lane of this computer."""
+        return next(lane for lane in self.lanes if lane.racer.record is None)
+
+    def behind(self, lane: Lane) -> float:
+        """How many times as long as the winner `lane` took to the finish line."""
+        return lane.seconds / self.ranks[0].seconds
+
+    def speed_up(self, lane: Lane) -> SpeedUp:
+        """The same of a typical step, as a bench has it: by medians, with the interval of the quartiles."""
+        return SpeedUp.of(lane.step, self.ranks[0].step)
+
+
+@dataclass
+class RunningLane:
+    """A lane of this computer while it races. twin: on which a longer stretch is timed, where legs are too short."""
+
+    racer: Racer
+    lab: Lab
+    twin: Lab | None = None
+    stretch: int = 0  # steps of it
+    clock: list[float] = field(default_factory=lambda: [0.0])
+    steps: list[float] = field(default_factory=list)  # seconds a step of each leg
+
+    def warm_up(self, count: int, twin: Callable[[], Lab]) -> None:
+        """Do a leg that is on no clock, and begin again; open the twin if the leg was too short for one."""
+        self.lab.advance(count)  # compiles
+        step = self.lab.advance(count).step_seconds
+        self.lab.reset()
+        if step * count < SHORTEST:
+            self.stretch = min(max(count, ceil(SHORTEST / max(step, 1e-9))), LONGEST_STRETCH)
+            self.twin = twin()
+            self.twin.advance(self.stretch)
+
+    def go(self, count: int) -> None:
+        """Do a leg."""
+        timing = self.lab.advance(count)
+        if self.twin is not None:
+            self.twin.reset()
+            timing = self.twin.advance(self.stretch)
+        self.clock.append(self.clock[-1] + timing.step_seconds * count)
+        self.steps.append(timing.step_seconds)
+
+
+@dataclass(frozen=True)
+class Race:
+    """A race of `lab` with the same `values` for all. steps: to the finish line; 0: as many as take SECONDS."""
+
+    lab: type[Lab]
+    values: Mapping[str, Any]
+    racers: tuple[Racer, ...]
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        if not FEWEST_LANES <= len(self.racers) <= MOST_LANES:
+            raise RaceError(f"a race has {FEWEST_LANES} to {MOST_LANES} lanes, not {len(self.racers)}")
+        if not 0 <= self.steps <= MOST_STEPS:
+            raise RaceError(f"steps must be from 0 to {MOST_STEPS}, not {self.steps}")
+        work = self.steps * cells(self.lab, self.values)
+        if work > MOST_WORK:
+            raise RaceError(f"{work:.1e} steps times cells are more than the {MOST_WORK:.0e} of a race")
+        if self.lab.ENDS:
+            raise RaceError(f"{self.lab.LAB} cannot race: its pictures are complete after steps of their own")
+        if all(racer.record for racer in self.racers):
+            raise RaceError("one lane at least must be of this computer, which computes the pictures")
+        for racer in self.racers:
+            if racer.record is None:
+                backend(racer.backend).require()
+
+    def run(self, progress: OnProgress) -> RaceResult:
+        """Run it; `progress` hears how far it is. ValueError for values that the lab refuses."""
+        with ExitStack() as stack:
+            lanes = [RunningLane(racer, self._open(racer, stack)) for racer in self.racers if racer.record is None]
+            progress(0.0, "warming up")
+            steps = self.steps or suggested(lanes)
+            legs = tuple(cut(steps))
+            for lane in lanes:
+                lane.warm_up(legs[-1], partial(self._open, lane.racer, stack))
+            pictures = [picture(lanes[0].lab)]
+            for number, count in enumerate(legs):
+                for lane in (*lanes[number % len(lanes) :], *lanes[: number % len(lanes)]):
+                    lane.go(count)
+                pictures.append(picture(lanes[0].lab))
+                progress((number + 1) / len(legs), f"leg {number + 1} of {len(legs)}")
+            marks = tuple(int(mark) for mark in np.cumsum((0, *legs)))
+            found = iter([finished(lane, lanes[0], steps) for lane in lanes])
+            all_lanes = (recorded(racer, marks) if racer.record else next(found) for racer in self.racers)
+            return RaceResult(tuple(all_lanes), steps, marks, tuple(pictures), self.words)
+
+    @property
+    def words(self) -> str:
+        """The work, in words."""
+        lab = self.lab
+        given = {name: self.values.get(name, lab.param[name].default) for name in lab.param}
+        sides = [f"{given['nx']} × {given['ny']} cells"] if {"nx", "ny"} <= given.keys() else []
+        return ", ".join([*sides, *(str(given[name]) for name in ("dtype", "edges") if name in given)])
+
+    def _open(self, racer: Racer, stack: ExitStack) -> Lab:
+        """Open the lab for a lane; it is closed with `stack`."""
+        variant = {"variant": racer.variant} if "variant" in self.lab.param else {}
+        return stack.enter_context(closing(self.lab(**{**self.values, **variant, "backend": racer.backend})))
+
+
+def cells(lab: type[Lab], values: Mapping[str, Any]) -> int:
+    """Return the cells of the grid that these values name; 1 of a lab without one."""
+    return prod(int(values.get(side, lab.param[side].default)) for side in ("ny", "nx") if side in lab.param)
+
+
+def suggested(lanes: Sequence[RunningLane]) -> int:
+    """Return 1, 2 or 5 times a power of ten steps, at least LEGS, for which the slowest lane needs SECONDS at most."""
+    slowest = 0.0
+    for lane in lanes:
+        lane.lab.advance(1)  # compiles
+        slowest = max(slowest, min(lane.lab.advance(1).step_seconds for _ in range(TRIALS)))
+        lane.lab.reset()
+    most = SECONDS / slowest if slowest > 0 else MOST_STEPS
+    fitting = [each * 10**power for power in range(6) for each in (1, 2, 5) if each * 10**power <= most]
+    return max([LEGS, *fitting])
+
+
+def cut(steps: int) -> Iterator[int]:
+    """Yield the steps of each leg, LEGS of them at most, alike but for one."""
+    legs = min(LEGS, steps)
+    for number in range(legs):
+        yield steps * (number + 1) // legs - steps * number // legs
+
+
+def picture(lab: Lab) -> NDArray[np.uint8]:
+    """The levels of the first raster that the lab shows, in PICTURE at most."""
+    raster: Raster = next(iter(lab.frame(None, PICTURE).rasters.values()))
+    return np.array(raster.levels)
+
+
+def finished(lane: RunningLane, first: RunningLane, steps: int) -> Lane:
+    """What is known of a lane at the finish line."""
+    agreement = None if lane is first else compared(lane.lab, first.lab, steps)
+    return Lane(lane.racer, Spread.of(lane.steps), tuple(lane.clock), agreement)
+
+
+def compared(lab: Lab, first: Lab, steps: int) -> Agreement:
+    """Compare the fields of two lanes. A step rounds anew, so the tolerance of the lab's bench grows with the steps."""
+    rules = lab.benchmark().rules
+    allowed = nan
+    if isinstance(rules, FieldRules):
+        allowed = rules.tolerance[rules.dtype(lab.values())] * max(1.0, steps / rules.check_steps)
+    difference = relative_l2([lab.field()], [first.field().astype(np.float64)])
+    said = f"rel.\N{NO-BREAK SPACE}{difference:.1e}"
+    about = f"relative L2 against the first lane after {steps} steps; up to {allowed:.0e} counts as right"
+    return Agreement(difference, allowed, said, about)
+
+
+def recorded(racer: Racer, marks: Sequence[int]) -> Lane:
+    """What a record makes of a lane: a step takes as long as it took there."""
+    assert racer.record is not None  # noqa: S101 - as `run` asks
+    figure = racer.record
+    return Lane(racer, Spread(figure.step, figure.q1, figure.q3, 0), tuple(figure.step * mark for mark in marks))
+
+
+def run_race(race: Race, tell: OnProgress) -> RaceResult:
+    """Run a race as a job (compute/export/jobs.py)."""
+    return race.run(tell)
+
+
+def default_racers(lab: type[Lab], values: Mapping[str, Any], figures: Sequence[Recorded]) -> tuple[Racer, ...]:
+    """Return NumPy, Numba, the GPU of this computer if it has one, and a recorded one if it did the same work.
+
+    figures: all that are recorded. NumPy stays away from grids on which it would take minutes.
+    """
+    given = {name: lab.param[name].default for name in lab.param} | dict(values)
+    known = [one for one in lab.backends() if one.ready]
+    small = cells(lab, values) <= NUMPY_CELLS
+    own = [one for one in known if one.device == "host" and (small or one.name != REFERENCE)]
+    gpus = [one for one in known if one.device != "host"]
+    racers = [Racer(one.name) for one in (*own, *([preferred(gpus)] if gpus else []))]
+    rules = lab.benchmark().rules
+    pair = rules.recorded_pair(given, figures) if rules else None
+    if pair is not None and pair.same:
+        racers.append(Racer(pair.gpu.backend, pair.gpu.variant, pair.gpu))
+    return tuple(racers[-MOST_LANES:])

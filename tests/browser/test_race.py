@@ -1,0 +1,38 @@
+"""A race in a real Chromium: it is run, replayed and closed, and the lab rests meanwhile."""
+
+from __future__ import annotations
+
+from tests.browser.lab_page import LabPage
+
+
+def test_a_race_is_run_replayed_and_closed(page, server):
+    lab = LabPage(page, server)
+    page.keyboard.press("Shift+R")
+    page.locator(".race [role=status]").wait_for()
+    page.locator(".race article").first.wait_for(timeout=150_000)
+    names = page.locator(".race h3").all_inner_texts()
+    assert names[:2] == ["NumPy", "Numba"]
+    recorded = page.locator(".race article.recorded")
+    assert recorded.count() == 1  # the grid that the page begins with was recorded
+    assert "H200" in recorded.locator("h3").inner_text()
+    resting = lab.step()
+    lab.until(lambda: page.locator(".race .badge.shown").count() == len(names))
+    ranks = sorted(page.locator(".race .badge").all_inner_texts())
+    assert ranks == [str(number + 1) for number in range(len(names))]
+    assert "agrees" in page.locator(".race").inner_text()
+    assert lab.step() == resting
+
+    page.get_by_role("button", name="Slow motion").click()
+    lab.until(lambda: "slowed" in page.locator(".race .caption").inner_text())
+    lab.key("Shift+R")
+    page.locator(".race article").first.wait_for(state="detached")
+    lab.until(lambda: "Running" in lab.status() and lab.step() > resting)
+
+
+def test_where_no_race_can_be_that_is_told(page, server):
+    lab = LabPage(page, server)
+    page.get_by_role("tab", name="L-curve").click()
+    lab.until(lambda: "ribbon" in lab.status() or "Not run" in lab.status())
+    lab.key("Shift+R")
+    page.get_by_text("No race here").first.wait_for()
+    assert page.locator(".race article").count() == 0

@@ -1,0 +1,180 @@
+"""A race by fake clocks: ranks, ratios, pictures, records; what is wrong is named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from compute.backends import backend
+from compute.labs.diffusion import Diffusion
+from compute.labs.diffusion import cpu_numpy as kernels
+from compute.labs.mandelbrot import Mandelbrot
+from compute.measure.records import Recorded
+from compute.measure.statistics import Spread
+from compute.race import LEGS, MOST_STEPS, Race, RaceError, Racer, cut, default_racers, run_race
+
+VALUES = {"ny": 24, "nx": 24, "preset": "noise", "hold_limits": True, "dtype": "float32", "edges": "zero-flux"}
+HOST = Racer("cpu_numpy")
+RECORD = Recorded("diffusion", "NVIDIA H200", "2026-11-21", "gpu_cupy", "T-step", 24, 24, "float32", "zero-flux", 1e-5,
+                  5.76e7, 0.9e-5, 1.2e-5)  # fmt: skip
+ELSEWHERE = Racer("gpu_cupy", "T-step", RECORD)
+
+
+def quiet(part, words):
+    """Hear nothing."""
+
+
+@pytest.fixture
+def clocks(monkeypatch):
+    """Each lab that races, in turn, takes so many seconds a step; `order` is which of them went, leg by leg."""
+    labs, order, advance = [], [], Diffusion.advance
+
+    def take(rates):
+        def timed(lab, steps=1):
+            if not any(lab is known for known in labs):
+                labs.append(lab)
+            number = next(at for at, known in enumerate(labs) if known is lab) % len(rates)
+            order.append(number)
+            return replace(advance(lab, steps), compute=rates[number](len(order)) * steps)
+
+        monkeypatch.setattr(Diffusion, "advance", timed)
+        return order
+
+    return take
+
+
+def test_ranks_times_and_ratio_are_those_of_the_lanes_own_clocks(clocks):
+    order = clocks([lambda _: 1e-2, lambda _: 2.5e-3])
+    result = run_race(Race(Diffusion, VALUES, (HOST, HOST, ELSEWHERE), 100), quiet)
+    slow, fast, record = result.lanes
+    assert [lane.seconds for lane in result.lanes] == pytest.approx([1.0, 0.25, 1e-3])
+    assert result.ranks == (record, fast, slow)
+    assert result.behind(slow) == pytest.approx(1000)
+    assert result.behind(record) == 1
+    assert slow.step == Spread(pytest.approx(1e-2), pytest.approx(1e-2), pytest.approx(1e-2), LEGS)
+    assert result.marks == tuple(range(0, 101, 5))
+    assert slow.clock == pytest.approx([mark * 1e-2 for mark in result.marks])
+    assert order[:4] == [0, 0, 1, 1]  # before the start, on no clock
+    assert order[4:8] == [0, 1, 1, 0]  # they take turns, and who is first changes
+
+
+def test_a_leg_too_short_for_a_clock_is_timed_on_a_longer_stretch(clocks):
+    order = clocks([lambda _: 1e-2, lambda _: 1e-6, lambda _: 2e-6])  # the third is the twin
+    result = run_race(Race(Diffusion, VALUES, (HOST, HOST), 40), quiet)
+    assert result.lanes[1].seconds == pytest.approx(40 * 2e-6)
+    assert result.lanes[1].right  # its own field has gone 40 steps, not those of the stretch
+    assert order.count(2) == LEGS + 1
+
+
+def test_the_interval_of_a_typical_step_is_that_of_the_benchs_statistics(clocks):
+    seconds = [1e-2 + 1e-4 * (number % 7) for number in range(100)]
+    clocks([lambda at: seconds[at], lambda _: 5e-3])
+    slow, fast = (result := run_race(Race(Diffusion, VALUES, (HOST, HOST), 40), quiet)).lanes
+    raced = [moment / 2 for moment in np.diff(slow.clock)]  # legs of two steps
+    wanted = Spread.of(raced)
+    assert (slow.step.median, slow.step.q1, slow.step.q3) == pytest.approx((wanted.median, wanted.q1, wanted.q3))
+    assert slow.step.q1 < slow.step.median < slow.step.q3
+    typical = result.speed_up(slow)
+    assert typical.ratio == pytest.approx(slow.step.median / 5e-3)
+    assert (typical.low, typical.high) == pytest.approx((slow.step.q1 / fast.step.q3, slow.step.q3 / fast.step.q1))
+
+
+def test_a_recorded_lane_has_the_records_rate_and_the_pictures_computed_here():
+    result = run_race(Race(Diffusion, VALUES, (HOST, ELSEWHERE), 40), quiet)
+    lane = result.lanes[1]
+    assert lane.clock == pytest.approx([1e-5 * mark for mark in result.marks])
+    assert (lane.step.q1, lane.step.median, lane.step.q3) == (0.9e-5, 1e-5, 1.2e-5)
+    assert lane.agreement is None
+    assert len(result.pictures) == len(result.marks) == LEGS + 1
+    assert not np.array_equal(result.pictures[0], result.pictures[-1])
+
+
+def test_the_pictures_are_those_of_the_steps():
+    result = run_race(Race(Diffusion, VALUES, (HOST, HOST), 40), quiet)
+    alone = Diffusion(**VALUES, backend="cpu_numpy")
+    alone.frame(None, (24, 24))
+    for mark in (0, 2, 40):
+        if mark > alone.steps:
+            alone.advance(mark - alone.steps)
+        levels = next(iter(alone.frame(None, (24, 24)).rasters.values())).levels
+        assert np.array_equal(result.pictures[result.marks.index(mark)], levels)
+
+
+def test_lanes_agree_and_a_wrong_one_is_out_of_the_race(clocks, monkeypatch):
+    clocks([lambda _: 1e-2, lambda _: 5e-3])
+    race = Race(Diffusion, VALUES, (HOST, Racer("cpu_numpy", "one-step")), 40)
+    right, other = run_race(race, quiet).lanes
+    assert right.agreement is None
+    assert other.right
+    assert other.agreement.difference == 0
+
+    def wrong(u, out, r, edges, steps):
+        kernels.step(u, out, r, edges, steps)
+        out *= 1.01
+
+    monkeypatch.setitem(kernels.VARIANTS, "one-step", wrong)
+    result = run_race(race, quiet)
+    assert [lane.right for lane in result.lanes] == [True, False]
+    assert result.ranks == (result.lanes[0],)
+
+
+def test_a_race_without_a_number_of_steps_takes_a_few_seconds_of_the_slowest(clocks):
+    clocks([lambda _: 1e-2, lambda _: 5e-3])
+    assert run_race(Race(Diffusion, VALUES, (HOST, HOST)), quiet).steps == 200
+
+
+def test_progress_is_told():
+    told = []
+    run_race(Race(Diffusion, VALUES, (HOST, HOST), 40), lambda part, words: told.append((part, words)))
+    assert told[0] == (0.0, "warming up")
+    assert told[-1] == (1.0, f"leg {LEGS} of {LEGS}")
+
+
+@pytest.mark.parametrize("steps", [1, 7, 20, 33, 1000])
+def test_the_legs_are_all_steps(steps):
+    legs = list(cut(steps))
+    assert sum(legs) == steps
+    assert len(legs) == min(LEGS, steps)
+    assert max(legs) - min(legs) <= 1
+
+
+@pytest.mark.parametrize(
+    ("racers", "steps", "lab", "words"),
+    [
+        ((HOST,), 0, Diffusion, "2 to 4 lanes, not 1"),
+        ((HOST,) * 5, 0, Diffusion, "2 to 4 lanes, not 5"),
+        ((HOST, HOST), MOST_STEPS + 1, Diffusion, f"from 0 to {MOST_STEPS}, not {MOST_STEPS + 1}"),
+        ((HOST, HOST), -1, Diffusion, "not -1"),
+        ((HOST, HOST), 0, Mandelbrot, "mandelbrot cannot race"),
+        ((ELSEWHERE, ELSEWHERE), 0, Diffusion, "one lane at least must be of this computer"),
+    ],
+)
+def test_what_cannot_race_is_told(racers, steps, lab, words):
+    with pytest.raises(RaceError, match=words):
+        Race(lab, {}, racers, steps)
+
+
+def test_too_much_work_is_refused_before_anything_is_opened():
+    with pytest.raises(RaceError, match=r"2\.7e\+14 steps times cells are more than the 1e\+12"):
+        Race(Diffusion, {"ny": 16384, "nx": 16384}, (HOST, HOST), MOST_STEPS)
+
+
+def test_the_usual_racers_are_this_computers_and_a_record_of_the_same_work():
+    racers = default_racers(Diffusion, VALUES, [RECORD])
+    assert [racer.backend for racer in racers[:2]] == ["cpu_numpy", "cpu_numba"]
+    assert racers[-1] == ELSEWHERE
+    assert all(racer.record is None for racer in default_racers(Diffusion, VALUES | {"ny": 48}, [RECORD]))
+    large = default_racers(Diffusion, VALUES | {"ny": 8192, "nx": 8192}, [])
+    assert "cpu_numpy" not in [racer.backend for racer in large]
+
+
+@pytest.mark.gpu
+def test_a_gpu_races_and_agrees():
+    racers = [racer for racer in default_racers(Diffusion, {}, []) if racer.backend != "cpu_numpy"]
+    if not racers[-1].backend.startswith("gpu_"):
+        pytest.skip(str(backend("gpu_cupy").missing))
+    result = run_race(Race(Diffusion, {"preset": "noise", "ny": 512, "nx": 512}, tuple(racers), 1000), quiet)
+    assert all(lane.right for lane in result.lanes)
+    assert [lane.step.n for lane in result.lanes] == [LEGS, LEGS]
