@@ -92,7 +92,7 @@ class StoryTeller:
     @property
     def keys(self) -> dict[str, Callable[[], None]]:
         """What keys do while a story is told; a remote has the page keys."""
-        if self.story is None:
+        if self.story is None or not self.open:
             return {}
         on, back = lambda: self.go(self.number + 1), lambda: self.go(self.number - 1)
         return {"arrowright": on, "pagedown": on, "arrowleft": back, "pageup": back, "b": self.back}
@@ -137,6 +137,7 @@ class StoryTeller:
             self._tick()
 
     def _list(self) -> None:
+        """Back to the list."""
         self._leave()
         self.story = None
         self._page.make_room()

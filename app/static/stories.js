@@ -4,6 +4,8 @@ const AREAS = {
   status: '.status', labs: '[role=tablist]',
 };
 
+const HEADER = 57, STATUS = 40;               // px of the bars over the page
+
 function make(tag, options = {}, ...children) {
   const { label, click, ...rest } = options, node = Object.assign(document.createElement(tag), rest);
   if (label) node.setAttribute('aria-label', label);
@@ -87,8 +89,10 @@ export function render({ model, el }) {
     const node = html && (area || label) ? target({ area, label }) : null;
     ring.style.display = node ? 'block' : 'none';
     if (!node) return;
-    const { left, top, width, height } = box(node);
-    Object.assign(ring.style, { left: `${left}px`, top: `${top}px`, width: `${width}px`, height: `${height}px` });
+    const { left, top, width, bottom } = box(node);
+    const above = area == 'readout' ? box(section).bottom : area == 'labs' ? top : HEADER;       // what lies over it
+    const from = Math.max(top, above), to = area == 'status' ? bottom : Math.min(bottom, innerHeight - STATUS);
+    Object.assign(ring.style, { left: `${left}px`, top: `${from}px`, width: `${width}px`, height: `${Math.max(0, to - from)}px` });
   };
   let shown = '';                           // the step that was drawn last
   const draw = () => {

@@ -1,0 +1,202 @@
+"""What a story does to the lab that is shown: which values a step sets, when it begins anew, and what it waits for."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from bokeh.document import Document
+
+from app.export.restore import Restorer
+from app.stories import StoryTeller
+from compute.export.link import packed
+from compute.export.scene import Scene
+from compute.labs.diffusion import Diffusion
+from compute.labs.mandelbrot import Mandelbrot
+from compute.stories import VARIABLE
+
+FIRST = Scene("diffusion", {"r": 0.125, "preset": "noise"})
+STEPS = (
+    f'[state](?scene={packed(FIRST)} "r")',
+    f'Two. [state](?scene={packed(Scene("diffusion", {"r": 0.25, "preset": "noise"}))}&run=1 "picture; go on")',
+    f"Three. [state](?scene={packed(Scene('diffusion', {'r': 0.2, 'preset': 'noise', 'backend': 'cpu_numpy'}))})",
+    f"Four. [state](?scene={packed(Scene('mandelbrot', {'zoom': '1e3'}))})",
+    f"Five. [state](?scene={packed(Scene('diffusion', {}, steps=40))}&run=1)",
+)
+
+
+class Tab:
+    """A tab around a session that only notes what it is asked for."""
+
+    def __init__(self, lab):
+        self.asked: list[object] = []
+        values = {name: lab.param[name].default for name in lab.param if name != "name"} | {"backend": "cpu_numba"}
+
+        def change(**changed):
+            values.update(changed)
+            self.asked.append(changed)
+
+        self.session = SimpleNamespace(
+            lab=lab, values=values, phase="paused", change=change, on_values=lambda values: None,
+            act=self.asked.append, play=self.asked.append, later=lambda call: call(),
+        )  # fmt: skip
+        self.drawn, self.waits, self.parts = True, True, SimpleNamespace(plays=True)
+        self.controls = self.notices = SimpleNamespace()
+        self.lab_view = SimpleNamespace(show_part=lambda view: None)
+        self.restorer = Restorer(self, lambda kind, text: None)
+        self.restorer.restore = lambda scene, plays: self.asked.append(("restore", scene.steps, plays))
+
+    def wait_no_longer(self):
+        self.waits = False
+
+    def take(self):
+        """What it was asked for since."""
+        asked = list(self.asked)
+        self.asked.clear()
+        return asked
+
+
+class Page:
+    """A page with two tabs."""
+
+    def __init__(self):
+        self.document = Document()
+        self.tabs = {lab: Tab(lab) for lab in (Diffusion, Mandelbrot)}
+        self.current = self.tabs[Diffusion]
+        self.rooms = 0
+
+    def show_lab(self, kind):
+        self.current = self.tabs[kind]
+        return self.current
+
+    def make_room(self):
+        self.rooms += 1
+
+
+@pytest.fixture
+def page():
+    return Page()
+
+
+@pytest.fixture
+def teller(page, tmp_path, monkeypatch):
+    """A teller at the first step of a story of five."""
+    text = "---\ntitle: T\nminutes: 1\nlab: diffusion\n---\n" + "\n---\n".join(STEPS)
+    (tmp_path / "mine.md").write_text(text)
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    teller = StoryTeller(page)
+    teller.toggle()
+    assert [each["name"] for each in teller.card.content["stories"]][-1] == "mine"
+    teller.tell("mine")
+    return teller
+
+
+def test_the_first_step_sets_everything_and_begins_the_field(page, teller):
+    changed, *rest = page.current.take()
+    assert changed == {"r": 0.125, "preset": "noise"}
+    assert rest == ["reset", False]
+    assert not page.current.waits
+    assert teller.card.content["number"] == 1
+    assert teller.card.content["label"] == Diffusion.param["r"].label
+
+
+def test_going_on_sets_what_the_story_names_alone(page, teller):
+    page.current.session.values["dtype"] = "float64"
+    page.current.take()
+    teller.go(1)
+    assert page.current.take() == [{"r": 0.25}, True]  # and the field goes on
+    assert page.current.session.values["dtype"] == "float64"
+    assert teller.card.content["area"] == "picture"
+
+
+def test_a_step_that_was_left_is_said_and_brought_back_whole(page, teller):
+    page.current.session.values |= {"dtype": "float64", "r": 0.01}
+    page.current.take()
+    teller._tick()
+    assert teller.card.content["away"]
+    teller.back()
+    assert page.current.take() == [{"r": 0.125, "dtype": "float32"}, "reset", False]
+    assert not teller.card.content["away"]
+
+
+def test_what_no_link_names_is_no_leaving(page, teller):
+    page.current.session.values["dtype"] = "float64"
+    teller._tick()
+    assert not teller.card.content["away"]
+
+
+@pytest.mark.parametrize("way", ["left", "backwards"])
+def test_who_left_a_step_or_goes_backwards_gets_the_next_one_whole(page, teller, way):
+    teller.go(1)
+    values = page.current.session.values
+    values |= {"dtype": "float64"} | ({"r": 0.01} if way == "left" else {})
+    teller._tick()
+    page.current.take()
+    teller.go(2 if way == "left" else 0)
+    changed, *rest = page.current.take()
+    assert changed["dtype"] == "float32"
+    assert rest == ["reset", False]
+
+
+def test_a_state_that_must_be_computed_is_the_restorers(page, teller):
+    teller.go(4)
+    assert page.current.take()[-1] == ("restore", 40, True)
+
+
+def test_another_lab_is_shown_once_this_one_is_drawn_and_its_step_once_that_is(page, teller):
+    first, other = page.tabs[Diffusion], page.tabs[Mandelbrot]
+    first.take()
+    first.drawn = other.drawn = False
+    teller.go(3)
+    assert page.current is first
+    first.drawn = True
+    teller._tick()
+    assert page.current is other
+    teller._tick()
+    assert other.take() == []
+    other.drawn = True
+    teller._tick()
+    assert other.take() == [{"zoom": "1e3"}, "reset", True]  # a lab that ends runs, as its tab does by itself
+
+
+def test_a_move_is_waited_for(page, teller):
+    page.current.take()
+    page.current.session.phase = "moving"
+    teller.go(1)
+    assert page.current.take() == []
+    page.current.session.phase = "running"
+    teller._tick()
+    assert page.current.take()
+
+
+def test_keys_lead_and_are_given_back(page, teller):
+    for key in ("arrowright", "pagedown"):
+        teller.keys[key]()
+    assert teller.number == 2
+    for key in ("arrowleft", "pageup", "pageup"):  # the last beyond the beginning
+        teller.keys[key]()
+    assert teller.number == 0
+    rooms = page.rooms
+    teller.toggle()
+    assert page.rooms == rooms + 1
+    assert teller.card.content == {}
+    assert not teller.keys
+
+
+def test_a_closed_story_is_there_again(page, teller):
+    teller.go(1)
+    teller.toggle()
+    page.current.take()
+    teller._tick()
+    assert page.current.take() == []
+    teller.toggle()
+    assert teller.card.content["number"] == 2
+    assert teller.keys
+
+
+@pytest.mark.parametrize("message", [{}, {"go": 5}, {"go": "1"}, {"open": 3}, {"open": "nothing"}, {"do": "harm"}])
+def test_messages_that_mean_nothing_do_nothing(page, teller, message):
+    page.current.take()
+    teller.card._on_message(message)
+    assert teller.number == 0
+    assert page.current.take() == []
