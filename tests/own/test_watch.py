@@ -160,6 +160,14 @@ def test_threads_that_wait_for_each_other_are_told(module, x):
     assert text == "stuck: thread 0 of block 0 waits at a barrier that other threads never reach"
 
 
+def test_after_threads_that_waited_in_vain_a_launch_is_as_any_other(module, x):
+    """What its threads run on is kept from launch to launch, but not in the middle of another kernel."""
+    some = x[:64].copy()
+    assert launch(module, "stuck", 1, 32, x).fault[0] == "stuck"
+    assert launch(module, "turned", 1, 64, some).fault is None
+    np.testing.assert_array_equal(some, x[:64][::-1])
+
+
 def test_accesses_and_sectors_are_counted(module):
     x, out = np.zeros(32 * 8, np.float32), np.zeros(32 * 8, np.float32)
     rows, columns = (launch(module, kernel, 1, 32, x, out, 8) for kernel in ("rows", "columns"))
