@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import exp, log
+from math import ceil, exp, floor, inf, isfinite, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from compute.measure.statistics import Spread
 
 Series = Mapping[int, Spread]  # seconds by n
+Rounds = Mapping[int, Sequence[float]]  # seconds by n, a sample a round
 Quantity = Callable[[Spread], float]  # one of a spread
+TAIL, LEAST_ROUNDS = 0.1, 4  # part of the rounds that is left out at either end; fewer rounds say nothing
 FIGURES, MOST_FIGURES = 2, 6  # significant figures of a crossing: none is known better; where two would say too much
 
 
@@ -25,7 +27,8 @@ class Crossing:
     the medians cross for the last time; None if the challenger is not faster at `most`, or faster at every n
     (`always`). between: the n on both sides of that crossing at which one of the two at least was measured. low, high:
     where the curves most and least in its favour that the quartiles allow cross, None if they do not. times: how often
-    the medians cross. sure: whether the quartiles allow no other answer where there is no crossing.
+    the medians cross. sure: whether the quartiles allow no other answer where there is no crossing. by: what the
+    interval is made of, in words.
     """
 
     least: int
@@ -37,6 +40,7 @@ class Crossing:
     always: bool = False
     times: int = 0
     sure: bool = True
+    by: str = "the quartiles"
 
     @property
     def rounded(self) -> int:
@@ -80,6 +84,35 @@ def crossing(slow: Series, fast: Series) -> Crossing:
         times=int(np.count_nonzero(np.diff(gain > 0))),
         sure=bool((np.sign(best) == np.sign(worst)).all()),
     )
+
+
+def with_rounds(found: Crossing, slow: Rounds, fast: Rounds) -> Crossing:
+    """`found` with an interval that holds the crossings of most rounds, too, each of one sample at every n.
+
+    A machine that is slower for seconds makes all samples of a round alike: quartiles at each n do not show by how much
+    the curves move against each other, and are too narrow then. Left out at either end: TAIL of the rounds.
+    """
+    rounds = min((len(samples) for series in (slow, fast) for samples in series.values()), default=0)
+    if found.n is None or rounds < LEAST_ROUNDS:
+        return found
+    places = sorted(_place(crossing(_round(slow, k), _round(fast, k))) for k in range(rounds))
+    low, high = places[floor(TAIL * (rounds - 1))], places[ceil((1 - TAIL) * (rounds - 1))]
+    return replace(
+        found,
+        low=min(low, found.low) if isfinite(low) and found.low is not None else None,
+        high=max(high, found.high) if isfinite(high) and found.high is not None else None,
+        by=f"the quartiles and {rounds} rounds",
+    )
+
+
+def _round(series: Rounds, number: int) -> Series:
+    """One sample at every n."""
+    return {n: Spread(samples[number], samples[number], samples[number], 1) for n, samples in series.items()}
+
+
+def _place(found: Crossing) -> float:
+    """Where a round crosses: -inf if the challenger is faster at every n, inf if it is not at the largest."""
+    return found.n if found.n is not None else -inf if found.always else inf
 
 
 def _gain(slow: Series, fast: Series, sizes: list[int], of_slow: Quantity, of_fast: Quantity) -> NDArray[np.float64]:

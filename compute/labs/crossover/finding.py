@@ -226,7 +226,7 @@ class Finding:
         low = count(_two(found.low)) if found.low is not None else f"below {count(found.least)}"
         high = count(_two(found.high)) if found.high is not None else f"above {count(found.most)}"
         often = f"; the curves cross {found.times} times, this is the last" if found.times > 1 else ""
-        return f"by the quartiles {low} to {high}{often}; {said}"
+        return f"by {found.by} {low} to {high}{often}; {said}"
 
 
 def _two(n: float) -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from math import log
+from math import exp, log, sqrt
 
+import numpy as np
 import pytest
 
-from compute.labs.crossover.crossing import crossing
+from compute.labs.crossover.crossing import crossing, with_rounds
 from compute.measure.statistics import Spread
 
 SIZES = [10**k for k in range(1, 8)]
@@ -101,3 +102,58 @@ def test_a_rounded_crossing_names_no_n_at_which_the_challenger_was_slower():
     far = {10**4: Spread(2.0, 2.0, 2.0, 9), 10**5: Spread(0.5, 0.5, 0.5, 9)}
     assert crossing(slow, far).n == pytest.approx(31_623, rel=1e-4)
     assert crossing(slow, far).rounded == 32_000
+
+
+# -- a machine that is slower for seconds: the clock is simulated
+
+LAUNCH, PER_NUMBER, LESS = 5e-6, 1e-9, 1e-10  # seconds: of a launch, of a number on either side
+CROSS = LAUNCH / (PER_NUMBER - LESS)
+DRIFT, SCATTER, KEPT = 0.2, 0.03, 0.6  # of a round, of a sample, of the last round's that the next one keeps
+
+
+def drifting(rng, rounds):
+    """Samples of two ways by n: both sides of a moody machine, whose mood lasts longer than a round."""
+    for launch, slope in ((0.0, PER_NUMBER), (LAUNCH, LESS)):
+        moods = [rng.normal() * DRIFT]
+        while len(moods) < rounds:
+            moods.append(KEPT * moods[-1] + sqrt(1 - KEPT**2) * DRIFT * rng.normal())
+        yield {
+            n: [(launch + slope * n) * exp(mood + SCATTER * rng.normal()) for mood in moods]
+            for n in (100, 300, 1000, 3000, 10_000, 30_000, 100_000)
+        }
+
+
+def test_rounds_tell_the_spread_from_run_to_run():
+    rng, runs = np.random.default_rng(1), 60
+    narrow = wide = 0
+    for _ in range(runs):
+        slow, fast = drifting(rng, 10)
+        found = crossing(*({n: Spread.of(samples) for n, samples in one.items()} for one in (slow, fast)))
+        allowed = with_rounds(found, slow, fast)
+        narrow += holds(found)
+        wide += holds(allowed)
+        assert allowed.n == found.n
+    assert wide >= 0.9 * runs
+    assert narrow < wide
+
+
+def holds(found):
+    return (found.low is None or found.low <= CROSS) and (found.high is None or found.high >= CROSS)
+
+
+def test_rounds_that_agree_leave_the_interval_as_it_is():
+    slow = {n: [PER_NUMBER * n] * 6 for n in (100, 1000, 10_000, 100_000)}
+    fast = {n: [LAUNCH + LESS * n] * 6 for n in slow}
+    found = crossing(*({n: Spread.of(samples) for n, samples in one.items()} for one in (slow, fast)))
+    allowed = with_rounds(found, slow, fast)
+    assert (allowed.low, allowed.high) == pytest.approx((found.low, found.high))
+    assert allowed.by == "the quartiles and 6 rounds"
+
+
+def test_a_round_without_a_crossing_opens_the_interval():
+    slow = {n: [1e-6 * n, 1e-6 * n, 1e-6 * n, 1e-9 * n] for n in (1, 10, 100)}
+    fast = {n: [5e-6] * 4 for n in slow}
+    found = crossing(*({n: Spread.of(samples[:3]) for n, samples in one.items()} for one in (slow, fast)))
+    assert with_rounds(found, slow, fast).high is None
+    few = {n: samples[:3] for n, samples in slow.items()}
+    assert with_rounds(found, few, fast) == found  # fewer rounds say nothing
