@@ -8,6 +8,8 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
+import webbrowser
 from typing import Any
 
 from tornado.ioloop import IOLoop
@@ -65,7 +67,7 @@ async def open_doors(application: Any) -> None:
     held the loop for a quarter of a second each time. While they are made nothing is collected at all.
     """
     from app.ready_page import ready_page
-    from app.serve import ADDRESS
+    from app.serve import ADDRESS, BROWSER
 
     gc.freeze()
     try:
@@ -75,3 +77,5 @@ async def open_doors(application: Any) -> None:
     if address := os.environ.get(ADDRESS):
         sys.stdout.write(f"Fieldlab: {address}   (Ctrl-C stops it)\n")
         sys.stdout.flush()
+        if os.environ.get(BROWSER):
+            threading.Thread(target=webbrowser.open, args=(address,), name="browser", daemon=True).start()

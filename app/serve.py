@@ -27,6 +27,7 @@ SESSIONS = "FIELDLAB_MAX_SESSIONS"  # see app/admission.py
 METRICS = "FIELDLAB_METRICS"  # see app/operations.py
 ADDRESS = "FIELDLAB_ADDRESS"  # in the environment: what the server prints once it answers
 COMMAND = (sys.executable, "-m", "app.first_screens")
+BROWSER = "FIELDLAB_BROWSER"  # in the environment: whether the user's browser opens it then
 MOST_SECONDS = 900.0  # for all parts; a machine that is slower than that compiles beside the page
 LOOK = 0.25  # seconds between two looks at the clock while nothing is heard
 INTERRUPTED = 130
@@ -46,11 +47,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; what was compiled is kept, and nothing is served\n")
         return INTERRUPTED
-    os.environ[ADDRESS] = address(chosen.address, chosen.port, chosen.origin, chosen.prefix or "")
+    os.environ[ADDRESS] = address(chosen.address, chosen.port, chosen.origin, chosen.prefix or "") + chosen.show
     if chosen.sessions is not None:
         os.environ[SESSIONS] = str(chosen.sessions)
     if chosen.metrics:
         os.environ[METRICS] = "1"
+    if chosen.browser:
+        os.environ[BROWSER] = "1"
     # naming an origin replaces the server's default
     origins = [*chosen.origin, f"localhost:{chosen.port}"] if chosen.origin else []
     own = ["--address", chosen.address, "--port", str(chosen.port)]
@@ -64,6 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m app.serve", description=__doc__.partition("\n")[0])
     serve_options.add(parser)
+    parser.add_argument("--show", default="", metavar="?QUERY", help="what follows the address that is printed")
+    parser.add_argument("--browser", action="store_true", help="open that address in the user's browser")
     return parser
 
 

@@ -8,20 +8,26 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from compute.export.link import packed
+from compute.export.scene import Scene
 from compute.files import whole
-from compute.labs.crossover.workload import DTYPES
+from compute.labs.crossover.workload import DTYPES, OWN_FILE
 from compute.own import learning
-from compute.own.exercises import EXERCISES
+from compute.own.estimate import recorded_roofs, reward
+from compute.own.exercises import EXERCISES, exercise
+from compute.own.opened import own_name
 from compute.own.report import as_html, as_json, lines
 from compute.own.trial import Options, TrialReport, try_file
 
@@ -46,6 +52,8 @@ def add_try(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that needs no network")
     parser.add_argument("--watch", action="store_true", help="do it again whenever the file is saved")
+    parser.add_argument("--open", action="store_true", help="then show it on the page, on this machine alone")
+    parser.add_argument("--port", type=int, default=5006, help="of the page (default 5006)")
     parser.set_defaults(run=run_try)
 
 
@@ -67,14 +75,20 @@ def run_try(chosen: argparse.Namespace, _command: str) -> int:
         chosen.file, chosen.sizes, chosen.dtypes, budget=chosen.budget, deadline=chosen.deadline, seed=chosen.seed,
         timed=not chosen.check,
     )  # fmt: skip
-    code = _once(options, chosen)
+    if chosen.open and chosen.watch:
+        raise ValueError("--open and --watch exclude each other: the page shows the file as it was when it was opened")
+    report = _once(options, chosen)
+    if chosen.open and report.dtypes:  # else it could not be opened
+        show_on_page(chosen.file, report.dtypes[0], chosen.port)
     while chosen.watch:
         _wait_for_change(chosen.file)
-        code = _once(options, chosen)
-    return code
+        report = _once(options, chosen)
+    if report.refused:
+        return BAD_INPUT
+    return 0 if report.right else WRONG
 
 
-def _once(options: Options, chosen: argparse.Namespace) -> int:
+def _once(options: Options, chosen: argparse.Namespace) -> TrialReport:
     with _progress(sys.stderr) as console:
         report = try_file(options, console)
     show(report, as_json_text=chosen.json)
@@ -82,9 +96,18 @@ def _once(options: Options, chosen: argparse.Namespace) -> int:
         source = options.path.read_text(encoding="utf-8", errors="replace") if options.path.is_file() else ""
         with whole(chosen.html) as out:
             out.write(as_html(report, source))
-    if report.refused:
-        return BAD_INPUT
-    return 0 if report.right else WRONG
+    return report
+
+
+def show_on_page(path: Path, dtype: str, port: int) -> NoReturn:
+    """Become the server of a page that has the file as a workload of its own, and listens to this machine alone."""
+    if find_spec("app") is None:
+        raise ValueError("the package app is not installed: install fieldlab")
+    os.environ[OWN_FILE] = str(path.resolve())
+    scene = Scene("crossover", {"workload": own_name(path), "dtype": dtype})
+    own = ["--address", "localhost", "--port", str(port), "--show", f"?scene={packed(scene)}", "--browser"]
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "app.serve", *own])  # noqa: S606 - no shell is meant
 
 
 # -- exercises
@@ -139,6 +162,8 @@ def _check(chosen: argparse.Namespace, _command: str) -> int:
         raise ValueError(f"student must have 1 to {learning.LONGEST_NAME} characters, not {len(student)}")
     answer = learning.check_answer(chosen.file, chosen.file.stem, student, chosen.deadline)
     _say(f"{answer.exercise}: {answer.text}.")
+    if answer.passed and (said := reward(exercise(answer.exercise), recorded_roofs())):
+        _say(said)
     results = learning.save_answer(chosen.result, student, answer)
     right = sum(one.passed for one in results.exercises.values())
     _say(f"{right} of {len(EXERCISES)} are right; {chosen.result.name} says so")

@@ -47,11 +47,24 @@ class FileRefused(ValueError):
 
 @dataclass(frozen=True)
 class OwnWay(Way):
-    """A function of a file of one's own. call: itself, None where only its name is known; line: of the file."""
+    """A function of a file of one's own. call: itself, None where only its name is known; line: of `file`."""
 
     call: Callable[..., Any] | None = field(default=None, compare=False)
     line: int = 0
     is_reference: bool = False
+    file: Path | None = field(default=None, compare=False)
+
+    @property
+    def path(self) -> Path:
+        """The file of one's own. ValueError where it is not known."""
+        if self.file is None:
+            raise ValueError(f"the file of {self.name} is not known here")
+        return self.file
+
+    @property
+    def exhibit(self) -> str:
+        """"": it is timed like the others."""
+        return ""
 
     @property
     def package(self) -> str:  # type: ignore[override]
@@ -90,7 +103,7 @@ class OwnFile:
     """A file of one's own. ways: by name; nan, denormals: whether such numbers among the inputs are asked, too.
 
     moved, flops: bytes and operations of n at least; bytes are counted from the arrays where it says nothing. on: where
-    the arrays lie that a way is given: where it computes, or in main memory.
+    the arrays lie that a way is given: where it computes, or in main memory; kernels: of .cu files beside it.
     """
 
     path: Path
@@ -104,6 +117,7 @@ class OwnFile:
     flops: Count | None = None
     on: Literal["device", "host"] = "device"
     ways: dict[str, OwnWay] = field(default_factory=dict)
+    kernels: list[CudaKernel] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -241,7 +255,7 @@ def way(name: str, *, reference: bool = False) -> Callable[[F], F]:
                 raise FileRefused(f"there are two ways {name!r}; add what is special: {name}_shared")
             line = inspect.unwrap(function).__code__.co_firstlineno
             variant = name[len(backend.name) + 1 :]
-            file.ways[name] = OwnWay(file.name, backend, variant, function, line, reference)
+            file.ways[name] = OwnWay(file.name, backend, variant, function, line, reference, file.path)
         return function
 
     return declare
@@ -275,7 +289,10 @@ def cuda_kernel(file: str, name: str, **defines: int | str | float) -> CudaKerne
     path = base / file
     if not path.is_file():
         raise FileRefused(f"there is no {file} beside the file")
-    return CudaKernel(path, name, defines)
+    kernel = CudaKernel(path, name, defines)
+    if _loading:
+        _loading[-1].kernels.append(kernel)
+    return kernel
 
 
 def backend_of(own: OwnWay, stand_in: Mapping[str, Backend]) -> OwnWay:

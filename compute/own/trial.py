@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from math import nan
@@ -17,11 +17,13 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
+from compute.labs.crossover.crossing import with_rounds
 from compute.labs.crossover.finding import Finding, TimeCurve, compare, sides
 from compute.labs.crossover.roofline import Roof
 from compute.measure.statistics import Spread
 from compute.own import tasks
 from compute.own.declaring import OwnWay, read_text
+from compute.own.estimate import estimate_of, recorded_roofs
 from compute.own.faults import Fault
 from compute.own.verdict import AskedWork, verdict_of
 from compute.own.way_process import WayProcess, free_memory
@@ -74,6 +76,7 @@ class WayReport:
     notes: list[str] = field(default_factory=list)
     unmeasured: str = ""
     series: dict[str, dict[int, Spread]] = field(default_factory=dict)  # by dtype and n
+    rounds: dict[str, dict[int, tuple[float, ...]]] = field(default_factory=dict)  # the samples, likewise
     launch: dict[str, float] = field(default_factory=dict)  # seconds until a call returns, by dtype
     first_call: float = nan
 
@@ -102,6 +105,7 @@ class TrialReport:
     date: str
     ways: list[WayReport] = field(default_factory=list)
     sizes: tuple[int, int] = (0, 0)
+    dtypes: tuple[str, ...] = ()
     refused: str = ""
     roofs: dict[str, Roof] = field(default_factory=dict)  # by kind of device and dtype
     findings: dict[str, Finding] = field(default_factory=dict)
@@ -148,7 +152,7 @@ class KernelTrial:
             raise ValueError(f"sizes must not exceed the file's, {facts.sizes[1]}, not be {sizes[1]}")
         if other := set(dtypes) - set(facts.dtypes):
             raise ValueError(f"dtypes must be of the file's, {', '.join(facts.dtypes)}, not {', '.join(sorted(other))}")
-        self._report.sizes = sizes
+        self._report.sizes, self._report.dtypes = sizes, tuple(dtypes)
         ways = sorted(facts.ways, key=lambda way: not way.is_reference)
         self._report.ways = [WayReport(way) for way in ways]
         for one in self._report.ways:
@@ -164,11 +168,22 @@ class KernelTrial:
                 TimeCurve(one.way, one.series[dtype], frozenset(n for n, s in one.series[dtype].items() if s.noisy))
                 for one in self._report.ways if one.series.get(dtype)
             ]  # fmt: skip
-            finding = compare(*sides(curves)) if len(curves) > 1 else None
+            finding = self._with_rounds(compare(*sides(curves)), dtype) if len(curves) > 1 else None
             if finding is not None:
                 self._report.findings[dtype] = finding
             roofs = {kind: r for kind in ("cpu", "gpu") if (r := self._report.roofs.get(f"{kind} {dtype}"))}
-            self._report.verdict[dtype] = verdict_of(curves, finding, roofs, self._work.get(dtype, {}))
+            work = self._work.get(dtype, {})
+            self._report.verdict[dtype] = verdict_of(curves, finding, roofs, work)
+            if curves and all(curve.kind == "cpu" for curve in curves):
+                self._report.verdict[dtype] += estimate_of(curves, work, dtype, recorded_roofs())
+
+    def _with_rounds(self, finding: Finding, dtype: str) -> Finding:
+        """The finding with an interval that allows for what changed between the rounds."""
+        if finding.crossing is None:
+            return finding
+        rounds = {one.way.name: one.rounds[dtype] for one in self._report.ways if one.series.get(dtype)}
+        slow, fast = (rounds[side.lines[0].way.name] for side in (finding.slow, finding.fast))
+        return replace(finding, crossing=with_rounds(finding.crossing, slow, fast))
 
     def _process(self, *, simulate: bool, stand_in: bool, bounded: bool = True) -> WayProcess:
         """A process. bounded: by memory, which CUDA cannot bear: it reserves more than there is."""
@@ -263,7 +278,8 @@ class KernelTrial:
                 one.fail(fault)
 
     def _take(self, one: WayReport, dtype: str, points: Sequence[tasks.PointFacts]) -> None:
-        one.series[dtype] = {point.n: Spread.of(point.seconds) for point in points if point.seconds}
+        one.rounds[dtype] = {point.n: point.seconds for point in points if point.seconds}
+        one.series[dtype] = {n: Spread.of(seconds) for n, seconds in one.rounds[dtype].items()}
         for point in points:
             if point.work is not None:
                 self._work.setdefault(dtype, {})[point.n] = point.work

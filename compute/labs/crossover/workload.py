@@ -8,12 +8,14 @@ file that is shown beside its figures, found by its name, read without being run
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from itertools import product
+from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from compute.labs.crossover.claims import Claim
 
 LAB = "compute.labs.crossover"
+OWN_FILE = "FIELDLAB_OWN_FILE"  # in the environment: a file of one's own, which `fieldlab try FILE --open` names
 DTYPES = ("float32", "float64")
 TUTORIAL = "a tutorial on GPUs from Python"
 UNNAMED = ("a CPU", "a GPU")  # machines that a source does not name
@@ -113,9 +116,14 @@ class Program:
         return self.backend.missing
 
     @property
+    def path(self) -> Path:
+        """The very file that runs."""
+        return Path(str(files(self.package).joinpath(f"{self.name}.py")))
+
+    @property
     def source(self) -> str:
-        """The text of the very file that runs; read without importing it."""
-        return files(self.package).joinpath(f"{self.name}.py").read_text(encoding="utf-8")
+        """Its text; read without importing it."""
+        return self.path.read_text(encoding="utf-8")
 
     @property
     def summary(self) -> str:
@@ -356,7 +364,9 @@ def _ways(name: str) -> tuple[Way, ...]:
 
 @cache
 def workloads() -> tuple[Workload, ...]:
-    """Return every workload, in the order of a lecture. Raises TypeError for a folder that says none."""
+    """Return every workload, in the order of a lecture; one of the user's own comes first. Raises TypeError for a
+    folder that says none.
+    """
     found = []
     for module in iter_modules(folders.__path__):
         if module.ispkg:
@@ -364,6 +374,10 @@ def workloads() -> tuple[Workload, ...]:
             if not isinstance(said, Workload):
                 raise TypeError(f"workloads/{module.name}/__init__.py must define WORKLOAD, a Workload, not {said!r}")
             found.append(said)
+    if path := os.environ.get(OWN_FILE):
+        from compute.own.opened import opened  # it knows this file
+
+        found += opened(Path(path))
     return tuple(sorted(found, key=lambda w: (w.chapter, w.name)))
 
 

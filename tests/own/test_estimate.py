@@ -1,0 +1,71 @@
+"""The estimate for a GPU that is not here: a bound by algebra, told as an estimate, silent where nothing is known."""
+
+from __future__ import annotations
+
+from math import nan
+
+import pytest
+
+from compute.labs.crossover.ecosystems import ecosystem_of
+from compute.labs.crossover.finding import TimeCurve
+from compute.measure.statistics import Spread
+from compute.own.declaring import OwnWay
+from compute.own.estimate import RecordedRoofs, estimate_of, recorded_roofs, reward
+from compute.own.exercises import exercise
+from compute.own.verdict import AskedWork
+
+ROOFS = RecordedRoofs("Some GPU", 1e12, {"float32": 1e13}, 5e-6)
+SIZES = [10**k for k in range(2, 8)]
+
+
+def curve(seconds):
+    way = OwnWay("own", ecosystem_of("cpu_numba"), "")
+    return TimeCurve(way, {n: Spread(seconds(n), seconds(n), seconds(n), 5) for n in SIZES})
+
+
+def test_a_call_takes_at_least_a_launch_its_bytes_or_its_operations():
+    assert ROOFS.seconds(AskedWork(8, 1), "float32") == 5e-6
+    assert ROOFS.seconds(AskedWork(8e9, 1), "float32") == pytest.approx(8e-3)
+    assert ROOFS.seconds(AskedWork(8, 1e12), "float32") == pytest.approx(0.1)
+    assert ROOFS.seconds(AskedWork(8, nan), "float32") == 5e-6
+    assert ROOFS.seconds(AskedWork(8, 1e12), "float64") == 5e-6  # a rate that was not recorded
+
+
+def test_below_the_n_where_a_launch_takes_as_long_it_cannot_pay():
+    work = {n: AskedWork(8.0 * n) for n in SIZES}
+    (said,) = estimate_of([curve(lambda n: 1e-9 * n)], work, "float32", ROOFS)  # 5e-6 s at n = 5000
+    assert said.startswith("Estimate, not measured: by the roofs recorded on Some GPU")
+    assert "cannot pay below n ≈ 5,000 against cpu_numba" in said
+    assert "n = 10,000,000 takes it 80 us at least, operations not counted" in said  # 8e7 B / 1e12 B/s
+
+
+def test_whoever_is_always_slower_or_faster_is_told_so():
+    work = {n: AskedWork(8.0 * n, 1.0) for n in SIZES}
+    assert "could pay at every n" in estimate_of([curve(lambda n: 1e-3)], work, "float32", ROOFS)[0]
+    assert "cannot pay up to n = 10,000,000" in estimate_of([curve(lambda n: 1e-6)], work, "float32", ROOFS)[0]
+
+
+def test_nothing_is_said_where_nothing_is_known():
+    work = {n: AskedWork(8.0 * n) for n in SIZES}
+    assert estimate_of([curve(lambda n: 1e-3)], work, "float32", None) == []
+    assert estimate_of([curve(lambda n: 1e-3)], {100: AskedWork(800)}, "float32", ROOFS) == []
+    assert estimate_of([], work, "float32", ROOFS) == []
+
+
+def test_a_right_answer_is_told_what_it_would_be_good_for():
+    moments = iter(k * 1e-4 for k in range(1000))  # each call of NumPy takes 100 µs by this clock
+    said = reward(exercise("add_one"), ROOFS, lambda: next(moments))
+    assert "An estimate, not measured" in said
+    assert "could pay at every n against NumPy" in said  # 5 µs, and 8e7 bytes in 80 µs
+    assert "n = 10,000,000 takes it 80 us at least; NumPy takes 100 us here" in said
+    assert reward(exercise("streams"), ROOFS) == ""
+    assert reward(exercise("add_one"), None) == ""
+
+
+def test_the_records_beside_the_program_have_roofs():
+    """An H200's memory moves 4.8 TB/s by its datasheet, a launch takes microseconds."""
+    found = recorded_roofs()
+    assert found is not None
+    assert "H200" in found.machine
+    assert 3e12 < found.bandwidth < 4.8e12
+    assert 1e-6 < found.launch < 2e-5
