@@ -22,6 +22,7 @@ from compute.backends import preferred
 from compute.frames import Frame
 from compute.lab import Lab
 from compute.labs import LABS, labs, outside
+from compute.own.code_files import CodeFile
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +121,8 @@ class Parts:
     facts: the status bar's entries for a frame; help: rows of the table of keys, in Markdown; pointer: what the pointer
     does, in Markdown; values: those that differ from what `first_values` begins with, or a function that finds them;
     pace: steps a frame at the start, None for as fast as it goes; plays: whether the lab runs as soon as it is shown;
-    readout: the right column, None for the usual; films: planned films by title, each from the present values to the
+    readout: the right column, None for the usual; code: the files that run for a session's values, None for those of
+    the lab's backends; films: planned films by title, each from the present values to the
     first and the last ones of the film.
     """
 
@@ -134,6 +136,7 @@ class Parts:
     plays: bool = True
     films: Mapping[str, FilmEnds] = field(default_factory=dict)
     readout: Callable[[Session, Any], ReadoutPanel] | None = None
+    code: Callable[[Session], tuple[CodeFile, ...]] | None = None
 
 
 def parts_of(lab: type[Lab]) -> Parts:

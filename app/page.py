@@ -17,6 +17,7 @@ import panel_material_ui as pmui
 from app.address import asked_to_run
 from app.admission import server_full, session_limiter
 from app.browser import Browser
+from app.code_panel import CodePanel
 from app.export.card import ExportCard
 from app.export.restore import asked_for, scene_in
 from app.lab_tab import ACROSS, READOUT, SIDEBAR, LabTab
@@ -57,6 +58,7 @@ HELP = """
 | **U** | use of the machine: processor, GPUs, memory |
 | **Shift+R** | a race: the same steps on NumPy, Numba and a GPU, side by side |
 | **T** | stories; then **←** **→** or a remote's keys: the steps, **B**: back to the step |
+| **K** | the code that runs: source, PTX, machine code |
 | **H** | this help |
 
 {pointer}
@@ -87,9 +89,10 @@ class Page:
         self.system = SystemCard(self.document)
         self.export = ExportCard(self.document, self._notices, self._dropped)
         self.stories, self.race = StoryTeller(self), RaceTrack(self)
+        self.code = CodePanel(self.document)
         toggles = {"e": self.export.toggle, "h": self.toggle_help, "p": self.present, "u": self.system.toggle}
         self._keys: dict[str, Callable[[], None]] = toggles  # those of every lab
-        self._keys |= {"t": self.stories.toggle, "shift+r": self.race.toggle}
+        self._keys |= {"t": self.stories.toggle, "shift+r": self.race.toggle, "k": self.code.toggle}
         self.browser.wanted = list(self._keys)
         self.template = self._shell()
         pn.state.onload(self._start)
@@ -121,8 +124,9 @@ class Page:
         # there from the start: what is added to a page later has it laid out anew, which takes a second
         self._words = pn.pane.Markdown("", stylesheets=[stylesheet()])
         self._dialog = pmui.Dialog(self._words, close_on_click=True, show_close_button=True)
+        cards = self.race.card, self.code.card
         page = pmui.Page(
-            main=[self._main, self.browser, self._dialog, self.system.card, *self.export.parts, self.race.card],
+            main=[self._main, self.browser, self._dialog, self.system.card, *self.export.parts, *cards],
             header=[self._header()],
             sidebar=[self._bars[0]],
             contextbar=[self.stories.card, self._bars[1]],
@@ -157,7 +161,7 @@ class Page:
         words = "<div class='wordmark'>Field<b>lab</b></div>"
         name = html_pane(words, margin=(0, 0, 0, 12), align="center", sizing_mode=None)
         gap = pn.Spacer(sizing_mode="stretch_width", margin=0)
-        cards = self.system.button, self.race.button, self.stories.button, self.export.button
+        cards = self.system.button, self.race.button, self.stories.button, self.code.button, self.export.button
         shown = (name, self.tabs, gap, *cards, present, about, helping)
         return pn.Row(*shown, sizing_mode="stretch_width", margin=0)
 
@@ -344,6 +348,7 @@ class Page:
         self._list_keys()
         tab.look(self.visible)
         self.export.show(tab)
+        self.code.show(tab)
         tab.address.on_written = partial(self._write_address, tab)
 
     def _write_address(self, tab: LabTab, query: str, push: bool) -> None:

@@ -158,7 +158,7 @@ def check_cuda(path: Path, *, defines: Defines, architecture: str, line_numbers:
         _checked(nvrtc.nvrtcGetPTX(program, ptx))
     finally:
         _checked(nvrtc.nvrtcDestroyProgram(program))
-    return Binary(bytes(cubin), _resources(text), text, ptx.decode(errors="replace").rstrip("\0"))
+    return Binary(bytes(cubin), resources_in(text), text, ptx.decode(errors="replace").rstrip("\0"))
 
 
 def source_text(path: Path) -> str:
@@ -178,7 +178,8 @@ def _options(defines: Defines) -> tuple[str, ...]:
     return (STANDARD, *(f"-D{name}={value}" for name, value in defines.items()))
 
 
-def _resources(log: str) -> dict[str, Resources]:
+def resources_in(log: str) -> dict[str, Resources]:
+    """What the log of ptxas says of each kernel, by name."""
     found = {}
     for part in log.split("Compiling entry function '")[1:]:
         numbers = {

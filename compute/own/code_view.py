@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, files
 from importlib.util import find_spec
@@ -89,9 +89,10 @@ class KernelCode:
         """How many instructions of each class there are, the most frequent first; none for padding behind the end."""
         return dict(Counter(one.class_ for one in self.instructions if one.opcode != "NOP").most_common())
 
-    def by_line(self) -> dict[int, int]:
-        """How many instructions are from each line of the source."""
-        return dict(sorted(Counter(one.line for one in self.instructions if one.line).items()))
+    def by_line(self, file: str = "") -> dict[int, int]:
+        """How many instructions are from each line of `file`, by default of all files together."""
+        lines = (one.line for one in self.instructions if one.line and file in ("", one.file))
+        return dict(sorted(Counter(lines).items()))
 
 
 @dataclass(frozen=True)
@@ -122,15 +123,20 @@ def _there(name: str) -> bool:
 
 def find_nvdisasm() -> Path | None:
     """The program, of the wheel or of a toolkit on the path; None if there is none."""
-    for name in DISTRIBUTIONS:
+    return find_program("nvdisasm", DISTRIBUTIONS)
+
+
+def find_program(program: str, distributions: Sequence[str]) -> Path | None:
+    """A program of one of the installed `distributions`, else on the path; None if there is none."""
+    for name in distributions:
         try:
-            found = [file for file in files(name) or () if file.name in ("nvdisasm", "nvdisasm.exe")]
+            found = [file for file in files(name) or () if file.name in (program, f"{program}.exe")]
         except PackageNotFoundError:
             continue
         if found:
             return Path(str(found[0].locate()))
-    program = shutil.which("nvdisasm")
-    return Path(program) if program else None
+    beside = shutil.which(program)
+    return Path(beside) if beside else None
 
 
 def code_view(path: Path, *, defines: Defines, architecture: str = "sm_90") -> CodeView:
@@ -143,17 +149,22 @@ def code_view(path: Path, *, defines: Defines, architecture: str = "sm_90") -> C
 
 
 def _listing(binary: Binary) -> str:
-    program = find_nvdisasm()
-    if program is None:
-        raise CodeUnavailable(f"nvdisasm is not installed; {INSTALL}")
     with scratch.lent("code") as folder:
         cubin = folder / "kernel.cubin"
         cubin.write_bytes(binary.cubin)
-        command = [str(program), "-g", "-c", str(cubin)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=LISTING_SECONDS, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise CodeUnavailable(f"nvdisasm cannot be run: {error}") from error
+        return listing_of(cubin)
+
+
+def listing_of(cubin: Path) -> str:
+    """What nvdisasm prints of a file of machine code, with source lines. Raises CodeUnavailable."""
+    program = find_nvdisasm()
+    if program is None:
+        raise CodeUnavailable(f"nvdisasm is not installed; {INSTALL}")
+    command = [str(program), "-g", "-c", str(cubin)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LISTING_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CodeUnavailable(f"nvdisasm cannot be run: {error}") from error
     if done.returncode:
         raise CodeUnavailable(f"nvdisasm refuses the machine code: {done.stderr.strip()[:300]}")
     return done.stdout

@@ -8,6 +8,8 @@ from app.labs.crossover.labels import duration
 from app.labs.crossover.readout import CrossoverReadout
 from app.labs.crossover.view import CrossoverView
 from compute.frames import Frame
+from compute.labs.crossover.workload import workload
+from compute.own.code_files import files_of_workload
 
 
 def facts(frame: Frame) -> list[tuple[str, str, str]]:
@@ -39,4 +41,5 @@ PARTS = Parts(
     pace=None,
     plays=False,
     readout=lambda session, lab_view: CrossoverReadout(session, lab_view.model),
+    code=lambda session: files_of_workload(workload(session.values["workload"])),
 )

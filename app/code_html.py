@@ -1,0 +1,311 @@
+"""The code panel's text: a file with its colours, machine code beside its lines, tables, as HTML.
+
+Whatever a file or a compiler says is text here and never markup; what cannot be seen or turns the direction of reading
+is shown as a replacement character, so that the code that is read is the code that runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import lru_cache
+from html import escape
+
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import CudaLexer, PythonLexer
+
+from compute.own.code_files import CodeFile
+from compute.own.code_tasks import HostFunction, Listing
+from compute.own.code_view import Instruction, KernelCode, occupancy
+
+SOURCE, PTX, MACHINE, MIX, OCCUPANCY = TABS = ("Source", "PTX", "Machine code", "Instructions", "Occupancy")
+MOST_ROWS = 3000  # lines of machine code that a page gets
+BLOCKS = (32, 64, 128, 256, 512, 1024)  # threads of a block, in the table of occupancies
+BITS = {"float32": 32, "float64": 64}
+LEXERS = {"python": PythonLexer, "cuda": CudaLexer}
+NOTE = re.compile(r"^\s*(?:#|//)\s*part:\s*(\S.*?)\s*$", re.MULTILINE)
+BOUNDS, INSIDE = r"__launch_bounds__\([^()]*\)", r"[^;{}()]*(?:\([^()]*\)[^;{}()]*)*"
+FUNCTION = re.compile(rf"^(?![ \t#/}}])(?:[^\n;{{}}()]|{BOUNDS})*?\b(\w+)\({INSIDE}\)\s*\{{", re.MULTILINE)
+NO_PTX = "Numba on the CPU makes machine code at once, without PTX."
+NO_OCCUPANCY = "Occupancy is a word for GPUs, where other warps run while one waits; a core has its vectors."
+PARAGRAPH = "<p class='quiet'>{}</p>"
+
+
+@dataclass(frozen=True)
+class CodeSide:
+    """What one side of the panel shows. listing: what was made of the file, None if that is not known; refused: why
+    there is none; kernel: which of it is chosen, "" for the first; doing: what is being done for it.
+    """
+
+    file: CodeFile
+    listing: Listing | None = None
+    refused: str = ""
+    install: str = ""
+    kernel: str = ""
+    doing: str = ""
+
+
+def page_html(tab: str, sides: Sequence[CodeSide], dtype: str) -> str:
+    """All sides, beside each other."""
+    others = (_article(side, _listed(tab, side, dtype)) for side in sides)
+    articles = _sources(sides) if tab == SOURCE else others
+    return f"<div class='code sides{len(sides)}'>{''.join(articles)}</div>"
+
+
+def _article(side: CodeSide, inside: str, facts: str = "") -> str:
+    file = side.file
+    head = f"<h3>{escape(shown(file.title))}</h3><code>{escape(shown(file.path.name))}</code><span>{facts}</span>"
+    return f"<article class='{file.kind}'><header>{head}</header>{inside}</article>"
+
+
+def shown(text: str) -> str:
+    """`text` with a replacement character for all that cannot be seen, but for spaces, tabs and ends of lines."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
+# -- the file
+
+
+def _sources(sides: Sequence[CodeSide]) -> Iterator[str]:
+    texts = [_text(side.file) for side in sides]
+    rows = [list(range(1, text.count("\n") + 2)) for text in texts]
+    marks: list[set[int]] = [set() for _ in sides]
+    if len(sides) == 2:
+        one, other = (parts_of(side.file.language, text) for side, text in zip(sides, texts, strict=True))
+        rows, marks = lined_up(one, other, len(rows[0]), len(rows[1]))
+    for side, text, numbers, named in zip(sides, texts, rows, marks, strict=True):
+        counts = lines_of(side)
+        most, total = max(counts.values(), default=1), sum(counts.values())
+        lines = coloured(side.file.language, text)
+        at = dict(enumerate(lines, start=1))
+        body = "".join(_row(n, at.get(n, ""), counts.get(n, 0), most, n in named) for n in numbers)
+        facts = f"{total} machine instructions from its lines" if total else ""
+        yield _article(side, f"<pre>{body}</pre>", facts)
+
+
+def _text(file: CodeFile) -> str:
+    try:
+        return file.text
+    except OSError as error:
+        return f"{file.path.name} cannot be read: {error.strerror}"
+
+
+def _row(number: int, code: str, count: int, most: int, named: bool) -> str:
+    if not number:
+        return "<span class='row gap'>\n</span>"
+    share = f" data-c='{count}' style='--w:{count / most:.2f}'" if count else ""
+    kind = " named" if named else ""
+    return f"<span class='row{kind}' data-n='{number}'{share}>{code}\n</span>"
+
+
+@lru_cache(maxsize=64)
+def coloured(language: str, text: str) -> tuple[str, ...]:
+    """Each line of `text` as HTML."""
+    lexer = LEXERS[language](stripnl=False, ensurenl=False)
+    made = highlight(shown(text), lexer, HtmlFormatter(nowrap=True))
+    return tuple(made.rstrip("\n").split("\n")) if made else ()
+
+
+def lines_of(side: CodeSide) -> dict[int, int]:
+    """Machine instructions by line of the file itself, in all its kernels, or in the one that is chosen."""
+    found: dict[int, int] = {}
+    if side.listing is None:
+        return found
+    for name, kernel in side.listing.kernels.items():
+        if side.kernel in ("", name):
+            for line, count in kernel.by_line(side.file.path.name).items():
+                found[line] = found.get(line, 0) + count
+    return found
+
+
+def parts_of(language: str, text: str) -> dict[str, int]:
+    """Line by name of the parts of a file: its functions, and what a comment `part: name` names."""
+    found = {f"part {hit[1].casefold()}": text.count("\n", 0, hit.start(1)) + 1 for hit in NOTE.finditer(text)}
+    if language == "python":
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError):
+            return found
+        functions = [(node.name, node.lineno) for node in tree.body if isinstance(node, ast.FunctionDef)]
+    else:
+        functions = [(hit[1], text.count("\n", 0, hit.start(1)) + 1) for hit in FUNCTION.finditer(text)]
+    for name, line in functions:
+        found.setdefault(name.strip("_").casefold(), line)
+    return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def lined_up(
+    first: Mapping[str, int], second: Mapping[str, int], first_lines: int, second_lines: int
+) -> tuple[list[list[int]], list[set[int]]]:
+    """Line numbers of two files, 0 for a gap, so that parts of the same name begin in the same row; and where those
+    begin. Parts that follow in another order stay where they are.
+    """
+    names = list(first), list(second)
+    blocks = SequenceMatcher(None, *names, autojunk=False).get_matching_blocks()
+    pairs = [(first[names[0][b.a + k]], second[names[1][b.b + k]]) for b in blocks for k in range(b.size)]
+    rows: list[list[int]] = [[], []]
+    done = [1, 1]
+    for pair in (*pairs, (first_lines + 1, second_lines + 1)):
+        for side, line in enumerate(pair):
+            rows[side] += range(done[side], line)
+            done[side] = max(done[side], line)
+        longest = max(map(len, rows))
+        for numbers in rows:
+            numbers.extend([0] * (longest - len(numbers)))
+    return rows, [{pair[0] for pair in pairs}, {pair[1] for pair in pairs}]
+
+
+# -- what was made of it
+
+
+def _listed(tab: str, side: CodeSide, dtype: str) -> str:
+    listing = side.listing
+    if side.refused or listing is None:
+        return _absent(side)
+    if listing.functions:
+        function = next((one for one in listing.functions if one.name == side.kernel), listing.functions[0])
+        return _host(tab, function, dtype)
+    kernel = listing.kernels.get(side.kernel) or next(iter(listing.kernels.values()), None)
+    if kernel is None:
+        return PARAGRAPH.format("There is no kernel in it.")
+    words = f"instructions of {kernel.name}, as they stand in the code, not as often as they run"
+    made = {
+        PTX: lambda: _lines(ptx_of(listing.ptx, kernel.name)),
+        MACHINE: lambda: _machine(kernel, side.file),
+        MIX: lambda: _mix(kernel.mix, words),
+        OCCUPANCY: lambda: _resources(kernel, listing),
+    }
+    return made[tab]()
+
+
+def _absent(side: CodeSide) -> str:
+    """Why there is nothing, or not yet; with the line that installs what is missing."""
+    if not side.refused:
+        return PARAGRAPH.format(escape(shown(side.doing)))
+    line = f"<code>{escape(side.install)}</code>" if side.install else ""
+    return f"<div class='absent' role='status'><p>{escape(shown(side.refused))}</p>{line}</div>"
+
+
+def ptx_of(ptx: str, kernel: str) -> list[str]:
+    """The PTX of one kernel, without its line numbers."""
+    lines = [line for line in ptx.splitlines() if not line.lstrip().startswith(".loc")]
+    begins = next((i for i, line in enumerate(lines) if re.search(rf"\.entry {re.escape(kernel)}\(", line)), None)
+    if begins is None:
+        return lines
+    ends = next((i for i in range(begins, len(lines)) if lines[i].startswith("}")), len(lines) - 1)
+    return lines[begins : ends + 1]
+
+
+def _lines(lines: Sequence[str], left_out: int = 0) -> str:
+    numbered = enumerate(lines[:MOST_ROWS], start=1)
+    rows = "".join(f"<span class='row' data-n='{number}'>{_assembly(one)}\n</span>" for number, one in numbered)
+    return f"<pre>{rows}</pre>{_more(max(0, len(lines) - MOST_ROWS) + left_out)}"
+
+
+def _more(left_out: int) -> str:
+    return PARAGRAPH.format(f"{left_out:,} more lines are not shown.") if left_out > 0 else ""
+
+
+WORD = re.compile(r"^(\s*)(@!?%?\w+\s+)?([\w.]+)(.*)$", re.DOTALL)
+
+
+def _assembly(line: str) -> str:
+    """A line of PTX or assembly, its instruction in a colour."""
+    hit = WORD.match(shown(line))
+    if not hit or line[:1] not in (" ", "\t"):
+        return f"<b>{escape(shown(line))}</b>"
+    space, when, word, rest = (escape(part or "") for part in hit.groups())
+    return f"{space}{when}<span class='k'>{word}</span>{rest}"
+
+
+def _machine(kernel: KernelCode, file: CodeFile) -> str:
+    """SASS below the lines that it is from."""
+    texts = _texts(file)
+    rows, place = [], ("", -1)
+    for one in kernel.instructions[:MOST_ROWS]:
+        if (one.file, one.line) != place:
+            place = one.file, one.line
+            said = texts.get(one.file, ())
+            text = said[one.line - 1].strip() if 0 < one.line <= len(said) else ""
+            where = f"{one.file}:{one.line}" if one.line else "no line"
+            rows.append(f"<span class='row line'>{escape(shown(where))}  <i>{escape(shown(text))}</i>\n</span>")
+        rows.append(_instruction(one))
+    return f"<pre>{''.join(rows)}</pre>{_more(len(kernel.instructions) - MOST_ROWS)}"
+
+
+def _texts(file: CodeFile) -> dict[str, list[str]]:
+    """The lines of the file, and of what lies beside it, by name."""
+    beside = [file.path, *file.path.parent.glob("*.cuh")] if file.language == "cuda" else []
+    return {path.name: path.read_text(encoding="utf-8", errors="replace").splitlines() for path in beside}
+
+
+def _instruction(one: Instruction) -> str:
+    name = f"<span class='op {css_name(one.class_)}'>{escape(one.opcode)}</span>"
+    return f"<span class='row' data-n='{one.address:04x}'>{name} {escape(one.operands)}\n</span>"
+
+
+def _mix(mix: Mapping[str, int], words: str) -> str:
+    total, most = sum(mix.values()), max(mix.values(), default=1)
+    rows = "".join(
+        f"<tr><th>{escape(kind)}</th><td>{count}</td><td>{100 * count / total:.0f} %</td>"
+        f"<td class='bar'><i class='{css_name(kind)}' style='width:{100 * count / most:.0f}%'></i></td></tr>"
+        for kind, count in mix.items()
+    )
+    return f"<table class='mix'>{rows}</table>{PARAGRAPH.format(escape(f'{total} {words}.'))}"
+
+
+def css_name(kind: str) -> str:
+    """The name of a class of instructions in the style sheet."""
+    return kind.replace(",", "").replace(" ", "-")
+
+
+def _resources(kernel: KernelCode, listing: Listing) -> str:
+    """Registers, shared memory, and how full a multiprocessor is with blocks of several sizes."""
+    used = kernel.resources
+    facts = {
+        "registers a thread": f"{used.registers}",
+        "shared memory a block": f"{used.shared:,} bytes, beside what the launch asks for",
+        "spilled": f"{used.spill_stores} bytes stored, {used.spill_loads} loaded" if used.spill_stores else "nothing",
+        "stack a thread": f"{used.stack} bytes",
+    }
+    head = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in facts.items())
+    launched = listing.threads.get(kernel.name, 0)
+    rows = ""
+    for threads in sorted({*BLOCKS, *([launched] if launched else [])}):
+        full = occupancy(used, threads, listing.architecture)
+        mine = " class='mine'" if threads == launched else ""
+        bar = f"<i style='width:{100 * full.part:.0f}%'></i>"
+        numbers = f"<th>{threads}</th><td>{full.blocks}</td><td>{100 * full.part:.0f} %</td>"
+        rows += f"<tr{mine}>{numbers}<td class='bar'>{bar}</td><td>{full.by}</td></tr>"
+    top = "<tr><th>threads a block</th><td>blocks</td><td>occupancy</td><td></td><td>limited by</td></tr>"
+    said = f"Warps of a multiprocessor of {listing.architecture} that can be resident. "
+    said += f"The lab launches blocks of {launched} threads." if launched else ""
+    return (
+        f"<h4>{escape(kernel.name)}</h4><table class='facts'>{head}</table>"
+        f"<table class='mix'>{top}{rows}</table>{PARAGRAPH.format(said)}"
+    )
+
+
+def _host(tab: str, function: HostFunction, dtype: str) -> str:
+    words = vector_words(function.vector, dtype)
+    name = f"<h4>{escape(function.name)}</h4>"
+    if tab == MACHINE:
+        head = f"<h4>{escape(function.name)}({escape(function.signature)})</h4>{PARAGRAPH.format(escape(words))}"
+        return head + _lines(function.lines, function.left_out)
+    if tab == MIX:
+        return name + _mix(function.mix, f"instructions of {function.name}, as they stand in the code. {words[:-1]}")
+    said = NO_PTX if tab == PTX else f"{words} {NO_OCCUPANCY}"
+    return name + PARAGRAPH.format(escape(said))
+
+
+def vector_words(bits: int, dtype: str) -> str:
+    """How wide the vectors of a function are, in words."""
+    if not bits:
+        return "No vectors: it computes with one number at a time."
+    return f"Vectors of {bits} bits: {bits // BITS[dtype]} {dtype} numbers an instruction at most."

@@ -1,0 +1,185 @@
+"""The code panel: the file that runs, over a part of the page, or two beside each other; PTX, machine code, tables.
+
+It costs a page one empty column until it is opened (K). What is shown of machine code is made by jobs in processes of
+their own (compute.own.code_tasks), and the HTML in a thread: the page's loop only looks, while the panel is open,
+whether there is something new to be written. Files are those of labs that are there; nothing is taken from the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import panel as pn
+import panel_material_ui as pmui
+from bokeh.document import Document
+
+from app.code_html import SOURCE, TABS, CodeSide, page_html
+from app.theme import ASSETS, CARD, html_pane
+from app.widgets import icon
+from compute.export.jobs import Job
+from compute.own.code_files import CodeFile, files_of_lab
+from compute.own.code_tasks import LISTINGS
+from compute.own.code_view import ARCHITECTURES, INSTALL, CodeUnavailable, missing
+
+if TYPE_CHECKING:
+    from app.lab_tab import LabTab
+
+TICK = 250  # ms
+NONE = "nothing beside it"
+USUAL = "sm_90"
+NARROW, WIDE = "min(680px, calc(100vw - 32px))", "calc(100vw - 32px)"  # of the panel with one file and with two
+PLACE = {**CARD, "z-index": "1245", "width": NARROW, "height": "calc(100vh - 121px)", "overflow-x": "hidden"}
+HEAD = {"position": "sticky", "top": "0", "z-index": "2", "background": "var(--paper)", "padding-bottom": "4px"}
+FIELD = {"size": "small", "margin": (8, 4), "sizing_mode": "stretch_width"}
+PLAIN = {"& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 10px", "lineHeight": 1.3}}
+GREY = {"& .MuiToggleButton-root:nth-of-type(n+2)": {"opacity": 0.55}}  # all but the source
+MOST = 8  # jobs that a panel remembers; others are in the store, or made again
+RENDERING = ThreadPoolExecutor(1, thread_name_prefix="code")
+
+
+class CodePanel:
+    """The panel of one page. `button` belongs into its header, `card` into its body, from the start."""
+
+    def __init__(self, document: Document) -> None:
+        self._document, self._tab = document, None  # type: Document, LabTab | None
+        self.open = False
+        self.button = icon("code", "The code that runs (K)", self.toggle, color="default", align="center")
+        self.card = pn.Column(styles=PLACE, margin=0, visible=False)  # filled when it is opened first
+        self._files: dict[str, CodeFile] = {}
+        self._ticking: Any = None
+        self._making: Future[str] | None = None
+        self._shown: tuple[Any, ...] = ()
+        self._jobs: dict[tuple[str, str, str], Job] = {}
+
+    def show(self, tab: LabTab) -> None:
+        """Show the files of this tab's lab from now on."""
+        self._tab = tab
+        if self.open:
+            self._find_files()
+
+    def toggle(self) -> None:
+        """Open or close it."""
+        if self._tab is None:
+            return
+        if not self.card.objects:
+            self._build()
+        self.open = self.card.visible = not self.open
+        if self.open:
+            self._find_files()
+            self._ticking = self._document.add_periodic_callback(self._tick, TICK)
+        else:
+            self._document.remove_periodic_callback(self._ticking)
+
+    # -- what it is made of
+
+    def _build(self) -> None:
+        greyed = GREY if missing() else {}
+        self.tab = pmui.RadioButtonGroup(
+            options=list(TABS), value=SOURCE, size="small", margin=(6, 8), sx={**PLAIN, **greyed}
+        )
+        self.choices = [pmui.Select(label=label, options={}, **FIELD) for label in ("Program", "beside")]
+        self.kernels = [pmui.Select(label=label, options=[], **FIELD) for label in ("Kernel", "Kernel beside")]
+        self.architecture = pmui.Select(
+            label="GPU architecture",
+            options=list(ARCHITECTURES),
+            value=USUAL,
+            **{**FIELD, "sizing_mode": "fixed"},
+            width=140,
+        )
+        for field in (self.tab, *self.choices, *self.kernels, self.architecture):
+            field.param.watch(lambda event: self._tick(), "value")
+        close = icon("close", "Close (K)", self.toggle, color="default", align="center")
+        title = html_pane("<h2>Code</h2>", margin=(0, 0, 0, 0), align="center", sizing_mode=None)
+        gap = pn.Spacer(sizing_mode="stretch_width", margin=0)
+        first = pn.Row(title, self.tab, gap, close, margin=(4, 8, 0, 0), sizing_mode="stretch_width")
+        second = pn.Row(*self.choices, margin=(0, 12), sizing_mode="stretch_width")
+        self._third = pn.Row(
+            *self.kernels, self.architecture, margin=(0, 12), sizing_mode="stretch_width", visible=False
+        )
+        head = pn.Column(first, second, self._third, styles=HEAD, margin=0, sizing_mode="stretch_width")
+        self._text = html_pane("", (ASSETS / "code.css").read_text(encoding="utf-8"))
+        self.card.objects = [head, self._text]
+
+    def _find_files(self) -> None:
+        """Offer the files of the lab that is shown; the one that runs is in front, unless another was chosen."""
+        tab = self._tab
+        if tab is None:
+            return
+        session = tab.session
+        found = tab.parts.code(session) if tab.parts.code else files_of_lab(session.lab)
+        files = {file.key: file for file in found}
+        if files == self._files or not files:
+            return
+        self._files = files
+        options = {file.label: key for key, file in files.items()}
+        running = next(
+            (k for k, file in files.items() if file.backend.name == session.values["backend"]), next(iter(files))
+        )
+        first, second = (field.value if field.value in files else "" for field in self.choices)
+        self.choices[0].param.update(options=options, value=first or running)
+        self.choices[1].param.update(options={NONE: "", **options}, value=second)
+        self._tick()
+
+    # -- what is shown
+
+    def _tick(self) -> None:
+        """Write what has become known, if it is not what is shown."""
+        if not self.open or not self._files:
+            return
+        self._find_files()
+        chosen = [self._files[field.value] for field in self.choices if field.value in self._files]
+        sides = [self._side(number, file) for number, file in enumerate(chosen)]
+        state = (self.tab.value, *((s.file, s.listing, s.refused, s.doing, s.kernel) for s in sides))
+        if state != self._shown:
+            self._shown = state
+            self._arrange(sides)
+            self._making = RENDERING.submit(partial(page_html, self.tab.value, sides, self._dtype))
+        if self._making is not None and self._making.done():
+            self._text.object, self._making = self._making.result(), None
+
+    @property
+    def _dtype(self) -> str:
+        values = self._tab.session.values if self._tab else {}
+        return str(values.get("dtype", "float64"))
+
+    def _arrange(self, sides: Sequence[CodeSide]) -> None:
+        """Lay the panel out for one file or two, and offer the kernels of each."""
+        self.card.styles = {**PLACE, "width": WIDE if len(sides) == 2 else NARROW}
+        self._third.visible = self.tab.value != SOURCE
+        for number, field in enumerate(self.kernels):
+            listing = sides[number].listing if number < len(sides) else None
+            names = list(listing.names) if listing else []
+            field.visible = bool(names)
+            if names and names != field.options:
+                field.param.update(options=names, value=field.value if field.value in names else names[0])
+
+    def _side(self, number: int, file: CodeFile) -> CodeSide:
+        """What is known of a file. In the source tab machine code is asked for only where that is quick: CUDA C."""
+        if self.tab.value == SOURCE and file.made != "cuda":
+            return CodeSide(file)
+        if file.made == "cuda" and (reason := missing()):
+            return CodeSide(file, refused=reason.partition(";")[0] + ".", install=INSTALL)
+        try:
+            job = self._job(file)
+        except (CodeUnavailable, OSError) as error:
+            return CodeSide(file, refused=str(error))
+        if job.state == "done":
+            field = self.kernels[number]
+            kernel = field.value if field.visible and field.value in job.result.names else ""
+            return CodeSide(file, job.result, kernel=kernel)
+        if job.over:
+            return CodeSide(file, refused=job.text or "It was not made.")
+        return CodeSide(file, doing=f"Compiling: {job.words or 'waiting for its turn'} …")
+
+    def _job(self, file: CodeFile) -> Job:
+        """The job for it. One that failed is kept until something else is chosen, so that its reason can be read."""
+        key = file.key, self._dtype, self.architecture.value
+        known = self._jobs.get(key)
+        if known is None or known.state == "cancelled":
+            kept = [(k, job) for k, job in self._jobs.items() if job.state != "failed"]
+            self._jobs = dict(kept[-MOST:])
+            known = self._jobs[key] = LISTINGS.ask(file, self._dtype, self.architecture.value, self)
+        return known

@@ -1,0 +1,311 @@
+"""What compilers make of a file, as tasks for a job (compute.export.jobs), and the server's store of what they made.
+
+Nothing is compiled in the process that asks: a task runs in a child process with a deadline, and one that has been made
+is kept for everybody who asks for the same file, saved at the same time, for the same architecture.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from compute import scratch
+from compute.cuda_source import Defines
+from compute.export.child_process import Task, Tell
+from compute.export.jobs import Job, Lane
+from compute.labs import lab_class
+from compute.labs.crossover.workload import workload
+from compute.own.code_files import CodeFile, embedded_cuda
+from compute.own.code_view import ARCHITECTURES, CodeUnavailable, KernelCode, code_view, vector_bits
+
+CODE = Lane("code", 2, 90.0)  # compilations at a time, and the seconds that one may take
+KEPT = 32  # listings that are kept, the newest
+MOST_LINES = 4000  # of machine code of one function, and of PTX
+REALS = {"float32": "float", "float64": "double"}
+STEPS = (1, 16)  # advances of a lab: what only many steps at once need is compiled, too
+USUAL_THREADS = 256  # of a block, where nobody says how many
+PROCESSOR = ""  # in place of an architecture: this machine's
+
+
+@dataclass(frozen=True)
+class HostFunction:
+    """What Numba made of one function for this processor. signature: of its arguments, in Numba's words; lines: of its
+    assembly, at most MOST_LINES, without directives; left_out: how many more there are; vector: bits, 0 for none.
+    """
+
+    name: str
+    signature: str
+    lines: tuple[str, ...]
+    left_out: int
+    vector: int
+    mix: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What was made of a file. threads: of a block, by kernel, where that is known; functions: on the CPU."""
+
+    architecture: str
+    ptx: str = ""
+    kernels: Mapping[str, KernelCode] = field(default_factory=dict)
+    threads: Mapping[str, int] = field(default_factory=dict)
+    functions: tuple[HostFunction, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What there is to choose from: kernels, else functions, the most interesting first."""
+        return tuple(self.kernels) or tuple(one.name for one in self.functions)
+
+
+# -- CUDA C
+
+
+@dataclass(frozen=True)
+class Build:
+    """How a lab compiles one of its .cu. threads: of a block, for kernels that differ from `usual`."""
+
+    defines: Defines
+    usual: int = USUAL_THREADS
+    threads: Mapping[str, int] = field(default_factory=dict)
+
+
+def build_of(path: Path, dtype: str) -> Build:
+    """As the lab that `path` belongs to compiles it for large grids of `dtype`; for any other, REAL alone."""
+    real = {"REAL": REALS[dtype]}
+    for known in (_of_diffusion, _of_l_curve, _of_mandelbrot):
+        if (found := known(path, dtype, real)) is not None:
+            return found
+    return Build(real)
+
+
+def _of_diffusion(path: Path, dtype: str, real: Defines) -> Build | None:
+    from compute.labs.diffusion import gpu_cupy, gpu_slabs
+
+    if path in (gpu_cupy.STEPS_SOURCE, gpu_slabs.SOURCE):
+        return Build(gpu_cupy.TILINGS[dtype][0].defines(dtype), gpu_cupy.WARP)
+    return Build(real, gpu_cupy.WARP * gpu_cupy.WARPS) if path == gpu_cupy.SOURCE else None
+
+
+def _of_l_curve(path: Path, dtype: str, real: Defines) -> Build | None:
+    from compute.labs.l_curve import gpu_launch, gpu_onepass
+
+    if path == gpu_launch.PRODUCTS_SOURCE:
+        threads = gpu_launch.THREADS[dtype]
+        return Build({**real, "THREADS": threads, "COLUMN": "u16", "LANES": gpu_launch.WARP, "SHARED": 1}, threads)
+    if path == gpu_launch.VECTORS_SOURCE:
+        return Build({**real, "LINES": gpu_launch.LINES})
+    if path == gpu_onepass.SOURCE:
+        warps, rows, depth = gpu_onepass.SHAPES[dtype]
+        return Build({**real, "WARPS": warps, "ROWS": rows, "DEPTH": depth}, gpu_launch.WARP * warps)
+    return None
+
+
+def _of_mandelbrot(path: Path, dtype: str, real: Defines) -> Build | None:  # noqa: ARG001 - as the others
+    from compute.labs.mandelbrot import gpu_cupy, state
+
+    if path.parent != gpu_cupy.SOURCE.parent:
+        return None
+    return Build(real, state.BLOCK[0] * state.BLOCK[1])
+
+
+def cuda_listing(path: Path, defines: Defines, dtype: str, architecture: str, tell: Tell) -> Listing:
+    """The kernels of a .cu, or of the CUDA C in a Python file. defines: {} for those of its lab.
+
+    Raises ValueError with the reason, or the compiler's log.
+    """
+    tell(0.0, f"compiling {path.name} for {architecture}")
+    build = Build(defines) if defines else build_of(path, dtype)
+    try:
+        if path.suffix == ".py":
+            with scratch.lent("code") as folder:
+                source = folder / f"{path.stem}.cu"
+                source.write_text(embedded_cuda(path.read_text(encoding="utf-8")), encoding="utf-8")
+                shown = code_view(source, defines=build.defines, architecture=architecture)
+        else:
+            shown = code_view(path, defines=build.defines, architecture=architecture)
+    except RuntimeError as error:  # CodeUnavailable, CudaSourceError
+        raise ValueError(str(error)) from error
+    threads = {name: build.threads.get(name, build.usual) for name in shown.kernels}
+    return Listing(architecture, shown.ptx, dict(shown.kernels), threads)
+
+
+# -- Numba on the CPU
+
+DIRECTIVE = re.compile(r"\s*(?:\.(?!L)|#|//|$)")
+LABEL = re.compile(r"\s*[\w.$]+:")
+ARITHMETIC = r"(?:add|sub|mul|div|sqrt|max|min|fn?m(?:add|sub)\d+)"
+MOVES = r"v?mov|push|pop|lea|ld|st|mov|v?(?:un)?p?(?:shuf|perm|unpck|broadcast|insert|extract|blend)"
+OPERATIONS = (  # of x86 and ARM, by the mnemonic; the first that fits counts
+    ("vector arithmetic", re.compile(rf"v?{ARITHMETIC}p[sd]$")),
+    ("single arithmetic", re.compile(rf"v?{ARITHMETIC}s[sd]$|f(?:add|sub|mul|div|n?m)")),
+    ("control", re.compile(r"j|call|ret|b$|b\.|bl|cb|tb")),
+    ("loads, stores, moves", re.compile(MOVES)),
+)
+OTHER = "integer, logic, compare"
+
+
+def host_mix(lines: tuple[str, ...]) -> dict[str, int]:
+    """How many instructions of assembly do what, the most frequent first."""
+    found: Counter[str] = Counter()
+    for line in lines:
+        if line.startswith((" ", "\t")) and (words := line.split(None, 1)):
+            found[next((kind for kind, starts in OPERATIONS if starts.match(words[0])), OTHER)] += 1
+    return dict(found.most_common())
+
+
+def lab_functions(lab: str, name: str, dtype: str, tell: Tell) -> Listing:
+    """What Numba compiles of a lab's file when the lab advances and is shown. name: of the backend."""
+    tell(0.0, "running the lab")
+    kind = lab_class(lab)
+    values = {"dtype": dtype} if "dtype" in kind.param else {}
+    with closing(kind(**{**values, "backend": name})) as opened:
+        for steps in STEPS:
+            opened.advance(steps)
+        opened.frame()
+    return _functions(f"{kind.PACKAGE}.{name}")
+
+
+def way_functions(of: str, way: str, dtype: str, tell: Tell) -> Listing:
+    """What Numba compiles of the file of a way when that has run once at its smallest n."""
+    tell(0.0, "running it once")
+    _run_way(of, way, dtype)
+    return _functions(workload(of).way(way).function().__module__)
+
+
+def _run_way(of: str, way: str, dtype: str) -> None:
+    from compute.labs.crossover.runner import WorkloadRunner
+
+    chosen = workload(of)
+    case = chosen.case(chosen.sizes[0], dtype)
+    inputs = case.inputs(0)
+    with WorkloadRunner(chosen.way(way), case, inputs) as runner:
+        runner.check(case.reference(inputs))
+
+
+def _functions(module: str) -> Listing:
+    """All that Numba has compiled of a module, what is widest first, then what is shortest."""
+    from numba.core.dispatcher import Dispatcher
+
+    own: list[Any] = [each for each in vars(import_module(module)).values() if isinstance(each, Dispatcher)]
+    own = [each for each in own if each.py_func.__module__ == module]
+    found: dict[str, HostFunction] = {}
+    while more := [each for each in own if each.signatures and each.__name__ not in found]:
+        for each in more:  # compiling one may load others, which it calls
+            found[each.__name__] = _function(each, each.signatures[0])
+    if not found:
+        raise ValueError("Numba has compiled nothing of this file in a first run")
+    ordered = sorted(found.values(), key=lambda one: (-one.vector, len(one.lines) + one.left_out))
+    return Listing(PROCESSOR, functions=tuple(ordered))
+
+
+def _function(dispatcher: Any, signature: Any) -> HostFunction:
+    """What is made of it; anew, as Numba does not show the code of what it has from its cache."""
+    from numba import jit
+
+    fresh = jit(**dispatcher.targetoptions)(dispatcher.py_func)
+    fresh.compile(signature)
+    assembly = fresh.inspect_asm(fresh.signatures[0])
+    lines = tuple(visible(assembly))
+    words, left_out = ", ".join(map(str, signature)), max(0, len(lines) - MOST_LINES)
+    name = dispatcher.__name__
+    return HostFunction(name, words, lines[:MOST_LINES], left_out, vector_bits(assembly), host_mix(lines))
+
+
+def visible(assembly: str) -> Iterator[str]:
+    """Labels and instructions alone."""
+    for line in assembly.splitlines():
+        if not DIRECTIVE.match(line) or LABEL.match(line):
+            yield line.replace("\t", "    ", 1).replace("\t", " ")
+
+
+# -- Numba-CUDA
+
+SMALL = {"ny": 24, "nx": 40, "n": 64, "max_iterations": 50}  # of a lab in Numba's simulator, as far as it has them
+
+
+def numba_cuda_listing(file: CodeFile, dtype: str, architecture: str, tell: Tell) -> Listing:
+    """The kernels of a file with Numba's backend for a GPU. ValueError with the reason if they cannot be shown."""
+    from compute.own.gpu_numba_code import code_of
+
+    try:
+        made = code_of(partial(run_small, file, dtype), architecture, tell)
+    except RuntimeError as error:  # CodeUnavailable
+        raise ValueError(str(error)) from error
+    return Listing(architecture, made.ptx, made.kernels, made.threads)
+
+
+def run_small(file: CodeFile, dtype: str) -> None:
+    """Run what launches the kernels of the file, at a small size."""
+    if file.lab:
+        kind = lab_class(file.lab)
+        values = {name: value for name, value in {**SMALL, "dtype": dtype}.items() if name in kind.param}
+        with closing(kind(**values, backend=file.backend.name)) as opened:
+            for steps in STEPS:
+                opened.advance(steps)
+    else:
+        _run_way(file.workload, file.way, dtype)
+
+
+# -- asking
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked for. saved: when the file was saved last, in ns."""
+
+    file: CodeFile
+    dtype: str
+    architecture: str
+    saved: int
+
+    def task(self) -> Task:
+        """What a job does for it."""
+        file = self.file
+        match file.made:
+            case "cuda":
+                return partial(cuda_listing, file.path, dict(file.defines), self.dtype, self.architecture)
+            case "numba" if file.lab:
+                return partial(lab_functions, file.lab, file.backend.name, self.dtype)
+            case "numba.cuda":
+                return partial(numba_cuda_listing, file, self.dtype, self.architecture)
+            case "numba":
+                return partial(way_functions, file.workload, file.way, self.dtype)
+        raise CodeUnavailable(file.why_nothing)
+
+
+class ListingStore:
+    """The listings of a server. One loop at a time calls it."""
+
+    def __init__(self) -> None:
+        self._jobs: OrderedDict[Asked, Job] = OrderedDict()
+
+    def ask(self, file: CodeFile, dtype: str, architecture: str, client: Hashable) -> Job:
+        """The job that makes the listing of `file`, or has made it: its `result` then. One that failed is tried anew.
+
+        Raises CodeUnavailable with the reason if there is nothing to be made, OSError if the file is gone, ValueError
+        for an architecture that nobody knows.
+        """
+        if file.made == "nothing":
+            raise CodeUnavailable(file.why_nothing)
+        if architecture not in ARCHITECTURES:
+            raise ValueError(f"architecture must be one of {', '.join(ARCHITECTURES)}, not {architecture!r}")
+        host = file.kind == "cpu"
+        asked = Asked(file, dtype, PROCESSOR if host else architecture, file.path.stat().st_mtime_ns)
+        job = self._jobs.get(asked)
+        if job is None or job.state in ("failed", "cancelled"):
+            job = self._jobs[asked] = Job(asked.task(), CODE, client)
+            job.start()
+        self._jobs.move_to_end(asked)
+        for old in [one for one, kept in self._jobs.items() if kept.over][: max(0, len(self._jobs) - KEPT)]:
+            del self._jobs[old]
+        return job
+
+
+LISTINGS = ListingStore()

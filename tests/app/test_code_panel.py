@@ -1,0 +1,155 @@
+"""The code panel's text: what is shown is the file, parts stand beside each other, nothing foreign is markup."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+
+from app.code_html import (
+    MACHINE,
+    MIX,
+    OCCUPANCY,
+    PTX,
+    SOURCE,
+    CodeSide,
+    coloured,
+    lined_up,
+    page_html,
+    parts_of,
+    ptx_of,
+    shown,
+    vector_words,
+)
+from compute.backends import backend
+from compute.cuda_source import Resources
+from compute.labs import LABS
+from compute.own.code_files import CodeFile, files_of_lab
+from compute.own.code_tasks import HostFunction, Listing
+from compute.own.code_view import Instruction, KernelCode
+
+HOSTILE = "# <script>alert(1)</script> <img src=x onerror=y>\nx = '\u202e</pre>'\n"
+
+
+def text_of(html):
+    return unescape(re.sub(r"<[^>]*>", "", html))
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.LAB)
+def test_the_text_is_that_of_the_file(lab):
+    for file in files_of_lab(lab):
+        lines = coloured(file.language, file.text)
+        assert [text_of(line) for line in lines] == file.text.rstrip("\n").split("\n")
+
+
+@pytest.mark.parametrize("language", ["python", "cuda"])
+def test_foreign_text_is_no_markup_and_hides_nothing(language):
+    html = "\n".join(coloured(language, HOSTILE))
+    assert not re.search(r"<(?!/?span)", html)
+    assert "\u202e" not in html
+    assert "\N{REPLACEMENT CHARACTER}" in html
+    assert shown("a\tb\n") == "a\tb\n"
+
+
+def side(tmp_path, name="own.py", text="x = 1\n", **more):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    kind = "gpu_cupy" if name.endswith(".cu") else "cpu_numba"
+    return CodeSide(CodeFile("<b>Mine</b>", path, backend(kind)), **more)
+
+
+def test_names_of_files_and_reasons_are_text(tmp_path):
+    html = page_html(PTX, [side(tmp_path, "<i>.py", HOSTILE, refused="<u>why</u>", install="pip <x>")], "float32")
+    assert not re.search(r"<(b|i|u|x)>", html)
+    assert "pip &lt;x&gt;" in html
+
+
+def test_parts_are_functions_and_what_notes_name():
+    python = "import a\n\n\n@njit\ndef _load(x):\n    # part: Halo\n    return x\n\n\ndef step():\n    pass\n"
+    assert parts_of("python", python) == {"load": 5, "part halo": 6, "step": 10}
+    cuda = (
+        "// x\n__device__ REAL load(const REAL* a,\n int n)\n{\n  if (n) { }\n  // part: halo\n}\n"
+        'extern "C" __global__ void __launch_bounds__(256)\nstep(REAL* u)\n{\n}\n'
+    )
+    assert parts_of("cuda", cuda) == {"load": 2, "part halo": 6, "step": 9}
+    assert parts_of("python", "def (") == {}
+
+
+def test_equal_parts_begin_in_the_same_row_and_no_line_is_lost():
+    rows, marks = lined_up({"load": 3, "step": 10, "last": 12}, {"load": 8, "other": 9, "step": 11}, 14, 12)
+    assert rows[0].index(3) == rows[1].index(8)
+    assert rows[0].index(10) == rows[1].index(11)
+    assert len(rows[0]) == len(rows[1])
+    assert [n for n in rows[0] if n] == list(range(1, 15))
+    assert [n for n in rows[1] if n] == list(range(1, 13))
+    assert marks == [{3, 10}, {8, 11}]
+
+
+def test_parts_in_another_order_stay_where_they_are():
+    rows, marks = lined_up({"a": 1, "b": 5}, {"b": 1, "a": 5}, 6, 6)
+    assert [n for n in rows[0] if n] == [n for n in rows[1] if n] == [1, 2, 3, 4, 5, 6]
+    assert len(marks[0]) == 1
+
+
+def test_the_labs_files_line_up_somewhere():
+    found = {file.path.name: file for file in files_of_lab(LABS[0])}
+    one, other = (found[name] for name in ("cpu_numba.py", "gpu_cupy.py"))
+    _, marks = lined_up(parts_of("python", one.text), parts_of("python", other.text), 10**4, 10**4)
+    assert len(marks[0]) >= 2  # step, one_step, laplacian are in both, in this order
+
+
+KERNEL = KernelCode(
+    "add",
+    (
+        Instruction(0, "LDG.E", "R2, [R4]", "own.cu", 2),
+        Instruction(16, "FADD", "R2, R2, <1>", "own.cu", 2),
+        Instruction(32, "STG.E", "[R4], R2", "head.cuh", 1),
+    ),
+    Resources(64, 0, 0, 0, 0),
+)
+LISTING = Listing(
+    "sm_90", ".visible .entry add(\n)\n{\n\t.loc 1 2\n\tadd.f32 \t%f1, %f2;\n}\n.more", {"add": KERNEL}, {"add": 96}
+)
+
+
+def test_machine_code_stands_below_its_lines(tmp_path):
+    (tmp_path / "head.cuh").write_text("int in_head;\n")
+    html = page_html(MACHINE, [side(tmp_path, "own.cu", "// x\na += 1;\n", listing=LISTING)], "float32")
+    text = text_of(html)
+    assert text.index("own.cu:2  a += 1;") < text.index("LDG.E") < text.index("FADD")
+    assert text.index("head.cuh:1  int in_head;") < text.index("STG.E")
+    assert "<1>" not in html
+    assert "R2, R2, <1>" in text
+
+
+def test_lines_of_the_source_carry_their_instructions(tmp_path):
+    html = page_html(SOURCE, [side(tmp_path, "own.cu", "// x\na += 1;\n", listing=LISTING)], "float32")
+    assert "data-n='2' data-c='2'" in html  # and not that of the other file's line 1
+    assert "data-n='1' data-c" not in html
+
+
+def test_resources_and_occupancy_are_those_of_the_architecture(tmp_path):
+    html = page_html(OCCUPANCY, [side(tmp_path, "own.cu", listing=LISTING)], "float32")
+    # 64 registers: 65536 / (64 * 32) = 32 warps of 64
+    assert re.search(r"<th>256</th><td>4</td><td>50 %</td>.*?<td>registers</td>", html)
+    assert "<tr class='mine'><th>96</th>" in html
+    mix = text_of(page_html(MIX, [side(tmp_path, "own.cu", listing=LISTING)], "float32"))
+    assert "global memory267 %" in mix
+
+
+def test_ptx_is_that_of_the_kernel_without_line_numbers():
+    assert ptx_of(LISTING.ptx, "add") == [".visible .entry add(", ")", "{", "\tadd.f32 \t%f1, %f2;", "}"]
+
+
+def test_numbas_functions_say_how_wide_they_are(tmp_path):
+    function = HostFunction(
+        "loop", "array(float32, 1d, C)", ("loop:", "    vaddps %zmm0"), 7, 512, {"vector arithmetic": 1}
+    )
+    given = side(tmp_path, listing=Listing("", functions=(function,)))
+    text = text_of(page_html(MACHINE, [given], "float32"))
+    assert "Vectors of 512 bits: 16 float32 numbers an instruction at most." in text
+    assert "7 more lines are not shown." in text
+    assert "without PTX" in text_of(page_html(PTX, [given], "float32"))
+    assert vector_words(0, "float32") == "No vectors: it computes with one number at a time."
+    assert "8 float64" in vector_words(512, "float64")

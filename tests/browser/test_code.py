@@ -1,0 +1,62 @@
+"""The code panel: opened by its key, the very file, two beside each other, the assembly with its vectors."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from compute.labs.diffusion import gpu_cupy
+from compute.own import code_view
+
+COMPILED = 90_000  # ms: a low-priority process imports, runs a lab and compiles
+
+
+def programs(lab):
+    return lab.page.locator(".code article")
+
+
+def test_nothing_of_it_is_there_until_it_is_opened(lab):
+    expect(programs(lab)).to_have_count(0)
+    lab.page.keyboard.press("k")
+    expect(programs(lab)).to_have_count(1)
+    expect(programs(lab)).to_contain_text("Diffusion in Numba on all cores")
+    lab.page.keyboard.press("k")
+    expect(programs(lab)).to_be_hidden()
+
+
+def test_two_files_stand_beside_each_other_as_they_are(lab):
+    lab.page.keyboard.press("k")
+    lab.choose("Program", "CUDA C: gpu_cupy.cu")
+    lab.choose("beside", "CUDA C: gpu_cupy.py")
+    expect(programs(lab)).to_have_count(2)
+    expect(lab.page.locator(".code .named").first).to_be_visible()
+    rows = programs(lab).first.locator(".row:not(.gap)").all_text_contents()
+    assert [row.rstrip("\n") for row in rows] == gpu_cupy.SOURCE.read_text(encoding="utf-8").split("\n")
+    tops = [article.locator(".row.named").first.bounding_box()["y"] for article in programs(lab).all()]
+    assert abs(tops[0] - tops[1]) < 1  # where both name the same part
+    lab.choose("beside", "nothing beside it")
+    expect(programs(lab)).to_have_count(1)
+    lab.page.keyboard.press("k")
+
+
+def test_assembly_and_its_vectors_come_from_another_process(lab):
+    lab.page.keyboard.press("k")
+    lab.choose("Program", "Numba: cpu_numba.py")
+    lab.page.get_by_role("button", name="Machine code", exact=True).click()
+    expect(programs(lab).locator("h4").first).to_contain_text("array(float", timeout=COMPILED)
+    expect(programs(lab)).to_contain_text(re.compile(r"Vectors of \d+ bits|No vectors"))
+    lab.page.get_by_role("button", name="Source", exact=True).click()
+    lab.page.keyboard.press("k")
+
+
+def test_what_is_not_installed_is_said_with_the_line_that_installs_it(lab):
+    lab.page.keyboard.press("k")
+    lab.choose("Program", "CUDA C: gpu_cupy.cu")
+    lab.page.get_by_role("button", name="Machine code", exact=True).click()
+    if code_view.missing():
+        expect(programs(lab)).to_contain_text("pip install 'fieldlab[code]'")
+    else:
+        expect(programs(lab).locator(".row.line").first).to_contain_text("gpu_cupy.cu", timeout=COMPILED)
+    lab.page.get_by_role("button", name="Source", exact=True).click()
+    lab.page.keyboard.press("k")
