@@ -138,7 +138,8 @@ class CodePanel:
             self._arrange(sides)
             self._making = RENDERING.submit(partial(page_html, self.tab.value, sides, self._dtype))
         if self._making is not None and self._making.done():
-            self._text.object, self._making = self._making.result(), None
+            made, self._making = self._making, None
+            self._text.object = made.result()
 
     @property
     def _dtype(self) -> str:
