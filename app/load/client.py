@@ -21,7 +21,7 @@ from app.stream import FAST
 
 TOKEN = re.compile(rb'"token":\s*"([^"]+)"')
 LONGEST_MESSAGE = 64 * 2**20  # bytes
-PATIENCE = 60.0  # seconds for a page to be built and for its first frame
+PATIENCE = 60.0  # seconds, by itself
 PLOT = 400  # px: the inside of every plot, as far as the server is told
 LOOK = 0.1  # seconds between two looks whether the lab runs
 STATE = re.compile(r"class=(?:&#x27;|.)state (\w+)")  # what the status bar says, with its marks escaped
@@ -35,11 +35,12 @@ class ClientError(RuntimeError):
 class Client:
     """One tab. `open` returns once its first frame has come; `run` is to go on until the tab is closed.
 
+    patience: seconds for a page to be built and for its first frame.
     arrivals: when frames came; answers: seconds from a key to the change that it makes; both by time.perf_counter.
     """
 
-    def __init__(self, address: str) -> None:
-        self.address = address
+    def __init__(self, address: str, patience: float = PATIENCE) -> None:
+        self.address, self._patience = address, patience
         self.arrivals: list[float] = []
         self.answers: list[float] = []
         self.received = 0  # bytes
@@ -52,8 +53,8 @@ class Client:
         self._ready, self._pulled, self._first = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def open(self) -> None:
-        """Open the page and wait for its first frame; ClientError if none comes within PATIENCE seconds."""
-        answer = await AsyncHTTPClient().fetch(self.address, request_timeout=PATIENCE)
+        """Open the page and wait for its first frame; ClientError if none comes in time."""
+        answer = await AsyncHTTPClient().fetch(self.address, request_timeout=self._patience)
         found = TOKEN.search(answer.body)
         if found is None:
             raise ClientError(f"the page at {self.address} names no session")
@@ -72,10 +73,11 @@ class Client:
 
     async def run(self) -> None:
         """Wait until the lab runs, which begins once a link's scene is there; ClientError if it does not."""
-        end = time.perf_counter() + PATIENCE
+        end = time.perf_counter() + self._patience
         while self.state != "running":
             if time.perf_counter() > end:
-                raise ClientError(f"the lab at {self.address} is {self.state!r} after {PATIENCE:.0f} s, not running")
+                waited = f"after {self._patience:.0f} s"
+                raise ClientError(f"the lab at {self.address} is {self.state!r} {waited}, not running")
             await asyncio.sleep(LOOK)
 
     def press(self, key: str) -> None:
@@ -87,12 +89,12 @@ class Client:
         """Wait for it as long as the server is there."""
         waiting = asyncio.create_task(what.wait())
         reader = [self._reader] if self._reader else []
-        done, _ = await asyncio.wait([waiting, *reader], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait([waiting, *reader], timeout=self._patience, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         for ended in done - {waiting}:
             await ended  # raises what ended it
         if not what.is_set():
-            raise ClientError(f"the page at {self.address} did not send {words} within {PATIENCE:.0f} s")
+            raise ClientError(f"the page at {self.address} did not send {words} within {self._patience:.0f} s")
 
     @property
     def reading(self) -> asyncio.Task[None]:

@@ -31,6 +31,7 @@ SCHEMA = "fieldlab-soak/1"
 RECORD = Path("build/soak.json")
 KEYS = (" ", "s", "r", "h", "e", "u", "p", "l")
 USED, REST = 10.0, 2.0  # seconds of a round in which tabs are used, and after which it is looked what the server holds
+PATIENCE = 300.0  # seconds for a tab: what is looked at is what is held, also on a machine that is busy otherwise
 GROWTH = 0.03  # part of its memory that the server may grow by in the last two thirds
 DESCRIPTORS = 4  # that it may have more
 
@@ -54,7 +55,7 @@ async def soak(server: Server, tabs: int, minutes: float, told: Callable[[Sequen
     try:
         while time.monotonic() < end or len(found) < 3:
             while len(there) < tabs:
-                tab = Client(server.address)
+                tab = Client(server.address, PATIENCE)
                 there.append(tab)
                 await tab.open()
             await asyncio.gather(*(_use(tab) for tab in there))

@@ -119,18 +119,21 @@ def test_no_page_loads_the_part_for_webgl():
 
 
 def test_html_that_changes_writes_its_text_and_nothing_else(monkeypatch):
-    """What Panel would find anew, its styles, is as it was; a change of them is written as ever."""
+    """Nothing else of it is looked at; a change of its styles is written as ever."""
     monkeypatch.setattr(pn.pane.HTML, "_update", pn.pane.HTML._update)
     panel_workarounds.write_html_alone()
     document, pane = Document(), pn.pane.HTML("<b>1</b>", stylesheets=[":host { color: red }"])
     model = pane.get_root(document)
     document.add_root(model)
+    looks, theirs = [], pn.pane.HTML._get_properties
+    monkeypatch.setattr(pn.pane.HTML, "_get_properties", lambda *given: looks.append(given) or theirs(*given))
     sheets, changed = model.stylesheets, []
     document.on_change(lambda event: changed.append(event.attr))
     with set_curdoc(document):
         pane.object = "<b>2 & 3</b>"
     assert model.text == "&lt;b&gt;2 &amp; 3&lt;/b&gt;"
     assert changed == ["text"]
+    assert not looks
     assert model.stylesheets is sheets
     with set_curdoc(document):
         pane.styles = {"color": "green"}
