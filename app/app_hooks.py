@@ -47,6 +47,7 @@ def on_server_loaded(server_context: Any) -> None:
     bokeh_messages.send_at_once()
     bokeh_messages.one_message_a_turn()
     bokeh_messages.remember_what_is_unsent()
+    bokeh_messages.pull_again_whole()
     panel_workarounds.shorten_import_maps()
     panel_workarounds.share_stylesheets()
     panel_workarounds.leave_webgl_out()

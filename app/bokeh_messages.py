@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Generator, Mapping
 from typing import Any
+from weakref import WeakSet
 
 from bokeh.core.serialization import Deserializer, Serializer, UnknownReferenceError
 from bokeh.document import Document
@@ -18,8 +19,9 @@ from bokeh.model import Model
 from bokeh.models import ColumnDataSource
 from bokeh.protocol.message import Message
 from bokeh.protocol.messages.patch_doc import patch_doc
+from bokeh.protocol.messages.pull_doc_reply import pull_doc_reply
 from bokeh.server.connection import ServerConnection
-from bokeh.server.session import ServerSession
+from bokeh.server.session import ServerSession, _needs_document_lock
 from bokeh.server.views import ws
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError
@@ -194,6 +196,35 @@ def remember_what_is_unsent() -> None:
         document.models.flush_synced(lambda model: model in unsent or not deserializer.has_ref(model))
 
     Document.apply_json_patch = apply  # type: ignore[method-assign]
+
+
+def pull_again_whole() -> None:
+    """Answer a browser that comes back with a document that has its arrays within.
+
+    BokehJS asks for the document anew when its connection was broken, and drops the arrays that come beside the answer
+    ("buffer for id=… not found"): the page then stood still for ever. Harmless if called twice.
+    """
+    answer = ServerSession.pull
+    if getattr(answer, MARK, False):
+        return
+    pulled: WeakSet[ServerSession] = WeakSet()
+
+    def pull(message: Message[Any], connection: ServerConnection) -> Any:
+        """Bokeh's pull, but for a session that was pulled before."""
+        session = connection.session
+        if session not in pulled:
+            pulled.add(session)
+            return answer(message, connection)
+        return _whole(session, message, connection)
+
+    setattr(pull, MARK, True)
+    ServerSession.pull = pull
+
+
+@_needs_document_lock
+def _whole(session: ServerSession, message: Message[Any], connection: ServerConnection) -> Message[Any]:
+    header = pull_doc_reply.create_header(request_id=message.header["msgid"])
+    return pull_doc_reply(header, {}, {"doc": session.document.to_json(deferred=False)})
 
 
 def keep_data(source: ColumnDataSource, columns: Mapping[str, Any]) -> None:

@@ -1,0 +1,48 @@
+"""A connection that breaks, as a laptop's does between two rooms: the page goes on in the same session, as fast."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page
+
+from tests.browser.lab_page import LabPage
+from tests.browser.test_transport import PIXELS, TRANSPORT
+
+# Keeps the page's WebSockets, in the order they were made, before any script of the page runs.
+SOCKETS = """
+  window.sockets = [];
+  window.WebSocket = class extends WebSocket {
+    constructor(...given) { super(...given); window.sockets.push(this); }
+  };
+"""
+BREAK = "() => window.sockets.at(-1).close()"
+OPEN = "() => window.sockets.filter((socket) => socket.readyState == WebSocket.OPEN).length"
+PARTS = "canvas", "input", "button", "[role=tab]"
+TIMES = 3
+
+
+def counted(page: Page) -> list[int]:
+    """How many of each there are on the page, so that nothing is drawn twice or is gone."""
+    return [page.locator(name).count() for name in PARTS]
+
+
+def test_a_broken_connection_comes_back_and_loses_nothing(page, server, allowed_errors):
+    """Values, steps and the fast way of frames; the lab is not opened anew, so the steps only grow."""
+    allowed_errors.append("WebSocket is already in CLOSING")  # frames are confirmed until the browser knows
+    page.add_init_script(SOCKETS)
+    lab = LabPage(page, server)
+    lab.until(lambda: page.evaluate(TRANSPORT) == "fast")
+    lab.ratio(0.11)
+    lab.until(lambda: lab.fact("r") == 0.11)
+    parts = counted(page)
+    for broken in range(1, TIMES + 1):
+        before = lab.step()
+        page.evaluate(BREAK)
+        lab.until(lambda broken=broken: page.evaluate("window.sockets.length") > broken and page.evaluate(OPEN) == 1)
+        shown, pixels = lab.field()["number"], page.evaluate(PIXELS, "field")
+        lab.until(lambda shown=shown: lab.field()["number"] > shown + 10)
+        lab.until(lambda pixels=pixels: page.evaluate(PIXELS, "field") != pixels)
+        assert lab.step() > before
+        lab.until(lambda: counted(page) == parts)
+        assert lab.fact("r") == 0.11
+    assert page.evaluate(TRANSPORT) == "fast"
+    lab.pause()  # and what is said to the server arrives
