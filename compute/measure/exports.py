@@ -11,10 +11,10 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from math import isfinite
 from pathlib import Path
-from time import perf_counter, time
+from time import perf_counter
 from typing import Any
 
 from compute.files import whole
@@ -124,7 +124,7 @@ def _run(series: Series) -> dict[str, Any]:
     began, ended = min(s.began for s in series.samples), max(s.ended for s in series.samples)
     out: dict[str, Any] = {}
     if isfinite(began) and isfinite(ended):
-        date = datetime.fromtimestamp(time() - perf_counter() + began, UTC)
+        date = datetime.now(UTC) + timedelta(seconds=began - perf_counter())
         out = {"date": f"{date:%Y-%m-%d %H:%M:%S.%f}", "duration": ended - began}
     steps = {sample.timing.steps for sample in series.warm}
     return out | ({"loops": steps.pop()} if len(steps) == 1 else {})
