@@ -11,18 +11,13 @@ import logging
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from compute.labs.crossover.workload import Way, Workload
+from compute.labs.crossover.workload import Way, Workload, own_name
 from compute.own.comparing import ResultComparison
 from compute.own.declaring import CudaKernel, OwnFile, OwnWay, load
 
 SEED = 0
 NO_TEXT = "A workload of your own. A docstring at the top of its file is shown here."
 log = logging.getLogger(__name__)
-
-
-def own_name(path: Path) -> str:
-    """The name of the file's workload, which no other has."""
-    return f"own_{path.stem}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ from compute.own import commands
 from compute.own.code_files import files_of_workload
 from compute.own.opened import opened
 
+ROOT = Path(__file__).parents[2]
 BLUR = Path(__file__).parent / "files" / "blur.py"
 
 
@@ -45,6 +49,17 @@ def test_the_code_panel_has_its_file_and_its_sources(named):
     source = next(file for file in shown.values() if file.path.suffix == ".cu")
     assert source.made == "cuda"
     assert dict(source.defines)
+
+
+@pytest.mark.parametrize("first", ["compute.own.code_tasks", "compute.own", "compute.labs", "compute.export.tasks"])
+def test_every_process_knows_it_whatever_it_imports_first(first):
+    """A job begins with the module of its task, which may be one that the file itself imports."""
+    code = f"import {first}\nfrom compute.labs.crossover.workload import workload\nprint(workload('own_blur').title)"
+    environment = {**os.environ, workloads.OWN_FILE: str(BLUR)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "Yours: blur.py\n", done.stderr
 
 
 def test_without_that_environment_no_link_can_name_it():

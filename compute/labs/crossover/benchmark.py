@@ -23,7 +23,7 @@ from compute.labs.crossover.plan import SweepPlan
 from compute.labs.crossover.results import BenchCase, rows
 from compute.labs.crossover.roofline import Roof, roof_of
 from compute.labs.crossover.sweep import CHECKS, ROUNDS, Sweep, SweepProgress
-from compute.labs.crossover.workload import DTYPES, Way, Workload, error_line, workload, workloads
+from compute.labs.crossover.workload import DTYPES, Way, Workload, error_line, workload, workload_names, workloads
 from compute.measure.benchmark import Benchmark
 from compute.measure.case import BenchPlan, Option, Results, Row
 from compute.measure.deadline import KEPT, LEAST_RUN
@@ -262,7 +262,7 @@ class CrossoverBenchmark(Benchmark):
     dtypes = DTYPES
     parameters: ClassVar[Mapping[str, Any]] = {"seed": 0, "longest_s": LONGEST, "longest_call_s": LONGEST_CALL}
     options = (
-        Option("workloads", _workload, f"some of {','.join(w.name for w in workloads())} (default: all)"),
+        Option("workloads", _workload, f"some of {','.join(workload_names())} (default: all)"),
         Option("ways", _way, "names of files, for example cpu_numba,gpu_cupy_fuse (default: all there are)"),
         Option("sizes", _size, "n, where a workload takes it (default: six powers of ten, and the tutorials' own)"),
         Option("limit", _limit, "seconds in all, checks included, after which nothing is begun (default: the budget)"),

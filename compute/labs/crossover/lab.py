@@ -24,7 +24,7 @@ from compute.labs.crossover.roofline import Roof, roof_of, roof_parts
 from compute.labs.crossover.runner import SCRATCH_BYTES, forget_scratch
 from compute.labs.crossover.sweep import CHECKS, Sweep, SweepProgress
 from compute.labs.crossover.trap import Trap, trap
-from compute.labs.crossover.workload import DTYPES, Way, Workload, workload, workloads
+from compute.labs.crossover.workload import DTYPES, Way, Workload, workload, workload_names
 from compute.measure.roofs import RoofMeter
 from compute.measure.timing import Timing
 from compute.panels import Panel
@@ -72,7 +72,7 @@ class Crossover(Lab):
         *("budget", "evict", "split", "seed", "longest"),
     )
 
-    workload = param.Selector(default="add_one", objects=[w.name for w in workloads()], label="Workload")
+    workload = param.Selector(default="add_one", objects=workload_names(), label="Workload")
     ways = param.List(default=[], item_type=str, label="Ways", doc="None: all that run here but exhibits.")
     dtype = param.Selector(default="float64", objects=list(DTYPES), label="Number type")
     least = param.Integer(default=None, bounds=(1, LARGEST), allow_None=True, label="Least n")

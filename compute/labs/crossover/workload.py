@@ -362,11 +362,30 @@ def _ways(name: str) -> tuple[Way, ...]:
     return tuple(Way(name, backend, variant) for backend, variant in programs_in(f"{folders.__name__}.{name}"))
 
 
+def own_name(path: Path) -> str:
+    """The name of a file of one's own as a workload, which no other has."""
+    return f"own_{path.stem}"
+
+
+def workload_names() -> list[str]:
+    """The names of all, in that order. A file of one's own is not run for it: it imports what may just be importing."""
+    path = os.environ.get(OWN_FILE)
+    return [*([own_name(Path(path))] if path else []), *(each.name for each in _built_in())]
+
+
 @cache
 def workloads() -> tuple[Workload, ...]:
-    """Return every workload, in the order of a lecture; one of the user's own comes first. Raises TypeError for a
-    folder that says none.
-    """
+    """Return every workload, in the order of a lecture; one of the user's own comes first."""
+    if path := os.environ.get(OWN_FILE):
+        from compute.own.opened import opened  # it knows this file
+
+        return (*opened(Path(path)), *_built_in())
+    return _built_in()
+
+
+@cache
+def _built_in() -> tuple[Workload, ...]:
+    """Every folder's. Raises TypeError for one that says none."""
     found = []
     for module in iter_modules(folders.__path__):
         if module.ispkg:
@@ -374,10 +393,6 @@ def workloads() -> tuple[Workload, ...]:
             if not isinstance(said, Workload):
                 raise TypeError(f"workloads/{module.name}/__init__.py must define WORKLOAD, a Workload, not {said!r}")
             found.append(said)
-    if path := os.environ.get(OWN_FILE):
-        from compute.own.opened import opened  # it knows this file
-
-        found += opened(Path(path))
     return tuple(sorted(found, key=lambda w: (w.chapter, w.name)))
 
 
