@@ -208,11 +208,14 @@ class StoryTeller:
         every = self._wanted(tab, scene)
         wanted = {name: value for name, value in every.items() if not names or name in names}
         changed = {name: value for name, value in wanted.items() if session.values[name] != value}
+        begins = (not step.goes_on or not names) and "reset" in session.lab.ACTIONS
+        if begins:
+            session.play(False)  # first: what runs would go on from the new beginning before it is paused
         session.change(**changed)
         session.on_values(changed)
         if scene.look is not None:
             tab.controls.apply_style(scene.look, scene.part)
-        if (not step.goes_on or not names) and "reset" in session.lab.ACTIONS:
+        if begins:
             session.act("reset")
         session.play(step.plays or (scene.kind.ENDS and tab.parts.plays))
         session.later(lambda: tab.lab_view.show_part(scene.view))

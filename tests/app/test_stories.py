@@ -92,7 +92,8 @@ def teller(page, tmp_path, monkeypatch):
 
 
 def test_the_first_step_sets_everything_and_begins_the_field(page, teller):
-    changed, *rest = page.current.take()
+    paused, changed, *rest = page.current.take()
+    assert paused is False  # before the reset: what runs would go on from the new beginning
     assert changed == {"r": 0.125, "preset": "noise"}
     assert rest == ["reset", False]
     assert not page.current.waits
@@ -115,7 +116,7 @@ def test_a_step_that_was_left_is_said_and_brought_back_whole(page, teller):
     teller._tick()
     assert teller.card.content["away"]
     teller.back()
-    assert page.current.take() == [{"r": 0.125, "dtype": "float32"}, "reset", False]
+    assert page.current.take() == [False, {"r": 0.125, "dtype": "float32"}, "reset", False]
     assert not teller.card.content["away"]
 
 
@@ -133,7 +134,7 @@ def test_who_left_a_step_or_goes_backwards_gets_the_next_one_whole(page, teller,
     teller._tick()
     page.current.take()
     teller.go(2 if way == "left" else 0)
-    changed, *rest = page.current.take()
+    _, changed, *rest = page.current.take()
     assert changed["dtype"] == "float32"
     assert rest == ["reset", False]
 
@@ -156,7 +157,7 @@ def test_another_lab_is_shown_once_this_one_is_drawn_and_its_step_once_that_is(p
     assert other.take() == []
     other.drawn = True
     teller._tick()
-    assert other.take() == [{"zoom": "1e3"}, "reset", True]  # a lab that ends runs, as its tab does by itself
+    assert other.take() == [False, {"zoom": "1e3"}, "reset", True]  # a lab that ends runs, as its tab does by itself
 
 
 def test_a_move_is_waited_for(page, teller):
