@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from math import isfinite, log10, nan
+from typing import NamedTuple
 
 from compute.backends import backend
 from compute.measure.agreement import Agreement
@@ -23,19 +24,20 @@ from compute.measure.verdict import Standing, Verdict
 LOWEST, HIGHEST = 1e7, 1e13  # cells or iterations a second at the two ends of the bars
 PART_NAMES = {"launch": "launch", "compute": "compute", "levels": "levels", "transfer": "copy", "delivery": "delivery"}
 INCLUDED = (
-    "Compute is the time of the kernels alone, by CUDA events on a GPU and wall time on the host. Launch is the host's "
-    "time to enqueue them, levels the reduction to screen size and one byte a pixel, copy device to host, delivery "
-    "from the server's write to the browser's paint."
+    "Compute is the time between two CUDA events around the kernels on a GPU, and wall time on the host; where it is "
+    "launch-bound, that of launching them. Launch is the host's time to enqueue them, levels the reduction to screen "
+    "size and one byte a pixel, copy device to host, delivery from the server's write to the browser's paint."
 )
 ROOFS = {"copy": "copy", "fma": "FMA"}
 COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Ginstr/s", 1e9)}  # what a roof counts: its unit, and how large
 NEEDS = {
-    "bytes": "One read and one write a cell and step. Kernels that take several steps in one pass through memory, and "
-    "grids that fit in a cache, can exceed 100 % of the copy bandwidth.",
+    "bytes": "The least that the kernel moves: where a pass through memory makes several steps, they count once. What "
+    "fits in a cache can exceed 100 % of the copy bandwidth.",
     "instructions": "Four instructions an iteration, three of them fused multiply-adds, against as many fused "
-    "multiply-adds as the device does at most, measured at start; a kernel that doubles by an integer addition needs "
-    "three and can exceed 100 %. Only iterations that were done count.",
+    "multiply-adds as the device does at most, measured at start; three where the kernel doubles by an integer "
+    "addition. Only iterations that were done count.",
 }
+LAUNCH_BOUND = "Launching the kernels takes as long as they do: this is the time of the launches, not of the kernels"
 FIRST = "First step of a fresh lab; it holds compilation if nothing had compiled the kernel before. In no median."
 
 
@@ -102,13 +104,33 @@ def ways(standings: Iterable[Standing], rate: Rate, dtype: str, roofs: Roofs) ->
     return "".join(_way(standing, rate, dtype, roofs) for standing in standings)
 
 
-def others(figures: Iterable[Recorded]) -> str:
-    """Recorded figures hollow, cited ones hatched; each with its machine, grid, and date or source."""
+class Work(NamedTuple):
+    """What was computed. case: edges or scene, "" where there are none."""
+
+    ny: int
+    nx: int
+    dtype: str
+    case: str = ""
+
+    @property
+    def words(self) -> str:
+        """Size, dtype and case."""
+        size = f"{self.nx}²" if self.nx == self.ny else f"{self.nx} × {self.ny}"
+        return ", ".join(filter(None, (size, self.dtype, self.case)))
+
+
+def others(figures: Iterable[Recorded], here: Work | None = None) -> str:
+    """Recorded figures hollow, cited ones hatched; each with its machine, work, and date or source.
+
+    here: the work of the live picture; a figure of another one says so.
+    """
     blocks = []
     for figure in figures:
         kind = "cited" if figure.cited else "recorded"
-        size = f"{figure.nx}²" if figure.nx == figure.ny else f"{figure.nx} × {figure.ny}"
-        note = f"{kind}{'' if figure.cited else f' {figure.date}'}: {size}, {figure.dtype}"
+        work = Work(figure.ny, figure.nx, figure.dtype, figure.case)
+        note = f"{kind}{'' if figure.cited else f' {figure.date}'}: {work.words}"
+        if here and work != here:
+            note += f"; other work than here: {here.words}"
         source = figure.cited or f"{figure.backend} {figure.variant}, {figure.case}; not measured here"
         blocks.append(
             f"<div class='way gpu' title='{escape(source)}'>{_line(figure.machine, giga(figure.rate))}"
@@ -147,8 +169,13 @@ def parts(measurement: Measurement | None, kind: str, frames_per_second: float) 
     bar = "".join(f"<i class='{name}' style='width:{100 * value / total:.2f}%'></i>" for name, value in known.items())
     items = "".join(f"<li class='{name}'>{PART_NAMES[name]} {duration(value)}</li>" for name, value in known.items())
     items += f"<li class='plain'>{frames_per_second:.0f} frames/s</li>"
-    body = f"<div class='parts'>{bar}</div><ul class='legend'>{items}</ul>"
+    body = f"<div class='parts'>{bar}</div><ul class='legend'>{items}</ul>{launch_bound(measurement.launch_bound)}"
     return f"<div class='{kind}' title='{escape(INCLUDED)}'>{body}</div>"
+
+
+def launch_bound(bound: bool) -> str:
+    """The mark of a time that is that of the launches, as HTML."""
+    return f" <span class='noisy' title='{LAUNCH_BOUND}'>launch-bound</span>" if bound else ""
 
 
 def first_calls(standings: Iterable[Standing]) -> str:
@@ -170,11 +197,13 @@ def _way(standing: Standing, rate: Rate, dtype: str, roofs: Roofs) -> str:
     step, cells, speed = measurement.step, measurement.cells, measurement.cells_per_second
     bar = _bar(speed, cells / step.q3, cells / step.q1)
     noisy = " <span class='noisy'>noisy</span>" if measurement.noisy else ""
+    noisy += launch_bound(measurement.launch_bound)
+    part = rate.share(variant.backend, variant.name, dtype, standing.timings[-1].steps if standing.timings else 1)
     spread = f"{duration(step.median)} a {rate.step} ({span(step.q1, step.q3)}), n&nbsp;{step.n}{noisy}"
     roof = roofs.rates.get(variant.kind, nan)
-    share = f", {roofs.share(rate.percent(speed, dtype, roof), variant.kind, rate)}" if isfinite(roof) else ""
+    share = f", {roofs.share(part * rate.percent(speed, dtype, roof), variant.kind, rate)}" if isfinite(roof) else ""
     unit, size = COUNTED[rate.counted]
-    counted = f"{figure(rate.counted_per_second(speed, dtype) / size)}&nbsp;{unit}{share}"
+    counted = f"{figure(part * rate.counted_per_second(speed, dtype) / size)}&nbsp;{unit}{share}"
     counted = f"<span title='{escape(NEEDS[rate.counted])}'>{counted}</span>"
     rates = f"{thousands(measurement.steps_per_second)}&nbsp;{rate.step}s/s, {counted}"
     lines = f"<p>{spread}</p><p class='quiet'>{rates}</p>"

@@ -22,7 +22,7 @@ from app.theme import ASSETS, CARD, stylesheet
 from app.widgets import icon
 from compute.devices import cpu_count
 from compute.measure.conditions import PERIOD, SPAN, Sampler, sampler
-from compute.measure.live_record import provenance
+from compute.measure.provenance import software
 from compute.system import CpuReading, GpuReading, GpuUser, Reading
 
 UNKNOWN = "n/a"
@@ -248,7 +248,7 @@ _facts: dict[str, Any] = {}  # of this machine, once they are known
 
 def find_machine() -> None:
     """Find out in the background what the machine has; asking the driver's programs can take seconds."""
-    threading.Thread(target=lambda: _facts.update(provenance()["machine"]), name="machine", daemon=True).start()
+    threading.Thread(target=lambda: _facts.update(software()["machine"]), name="machine", daemon=True).start()
 
 
 def machine() -> dict[str, Any] | None:

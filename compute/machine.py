@@ -24,6 +24,7 @@ DISTRIBUTIONS = (
     *("cupy-cuda12x", "cupy-cuda13x", "numba-cuda", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc"),
     *("torch", "triton", "jax", "jaxlib", "awkward"),
 )
+CHANGED = "+changes"  # behind a commit from which the source differs
 ASK_SECONDS = 10.0  # longest wait for git or nvidia-smi
 
 
@@ -78,7 +79,7 @@ def commit() -> str | None:
     if head is None:
         return os.environ.get("FIELDLAB_COMMIT")
     changed = _ask("git", "-C", str(ROOT), "status", "--porcelain", "--", "compute")
-    return f"{head}+changes" if changed else head
+    return f"{head}{CHANGED}" if changed else head
 
 
 def now() -> str:

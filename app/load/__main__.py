@@ -19,9 +19,10 @@ from rich.table import Table
 from app.load.client import ClientError
 from app.load.run import Load, address, engine_alone, loads
 from app.load.server import Server, serving
-from compute import machine
 from compute.arguments import counts
 from compute.files import whole
+from compute.measure.conditions import Watch
+from compute.measure.provenance import provenance
 
 SCHEMA = "fieldlab-load-bench/1"
 LAB = "diffusion"
@@ -33,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and show or save the record; returns the exit code."""
     chosen = _options().parse_args(arguments)
     values = {"ny": chosen.grid, "nx": chosen.grid}
+    watch = Watch()
     try:
         alone = {} if chosen.url else {n: engine_alone(LAB, values, n, chosen.seconds) for n in chosen.tabs}
         with nullcontext(Server(chosen.url)) if chosen.url else serving(ROOM) as server:
@@ -40,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ClientError, OSError, ValueError) as error:
         sys.stderr.write(f"fieldlab: {error}\n")
         return 2
-    record = _record(found, alone, values)
+    watch.end()
+    command = " ".join(("fieldlab bench load", *(sys.argv[1:] if arguments is None else arguments)))
+    record = _record(found, alone, values, command, watch)
     if chosen.save:
         with whole(chosen.save) as out:
             json.dump(record, out, indent=1, ensure_ascii=False)
@@ -81,10 +85,12 @@ async def _measured(server: Server, values: dict[str, Any], chosen: argparse.Nam
     return [load async for load in loads(server, page, chosen.tabs, chosen.seconds, opened)]
 
 
-def _record(found: Sequence[Load], alone: dict[int, float], values: dict[str, Any]) -> dict[str, Any]:
-    about = {"date": machine.now(), "commit": machine.commit(), "machine": machine.machine()}
+def _record(
+    found: Sequence[Load], alone: dict[int, float], values: dict[str, Any], command: str, watch: Watch
+) -> dict[str, Any]:
+    about = provenance(command, sum(load.frames.n for load in found), watch)
     rows = [asdict(load) | {"engine_alone": alone.get(load.tabs)} for load in found]
-    return {"schema": SCHEMA, **about, "versions": machine.versions(), "values": values, "loads": rows}
+    return {"schema": SCHEMA, **about, "values": values, "loads": rows}
 
 
 def _show(found: Sequence[Load], alone: dict[int, float], grid: int) -> None:

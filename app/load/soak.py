@@ -24,8 +24,8 @@ from rich.table import Table
 
 from app.load.client import Client, ClientError
 from app.load.server import Server, Use, serving
-from compute import machine
 from compute.files import whole
+from compute.measure.provenance import provenance
 
 SCHEMA = "fieldlab-soak/1"
 RECORD = Path("build/soak.json")
@@ -94,7 +94,7 @@ def record_of(found: Sequence[Held], tabs: int) -> dict[str, Any]:
     grown, more = flat(found)
     rounds = [{"minutes": held.minutes, **asdict(held.use)} for held in found]
     outcome = {"tabs": tabs, "grown": grown, "more_descriptors": more, "flat": is_flat(found), "rounds": rounds}
-    return {"schema": SCHEMA, "date": machine.now(), "commit": machine.commit(), "machine": machine.machine()} | outcome
+    return {"schema": SCHEMA, **provenance("make soak", len(found))} | outcome
 
 
 def flat(found: Sequence[Held]) -> tuple[float, int]:

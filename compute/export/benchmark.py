@@ -17,7 +17,6 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from compute import machine
 from compute.arguments import counts
 from compute.backends import BACKENDS, backend
 from compute.devices import cpu_count
@@ -27,6 +26,8 @@ from compute.export.render import Pixels, Replay, current_pixels, png
 from compute.export.render_pool import VISIBLE, LocalPool, MakePart, Part, gpus_here
 from compute.export.scene import Scene, SceneError
 from compute.files import whole
+from compute.measure.conditions import Watch
+from compute.measure.provenance import provenance
 from compute.measure.statistics import Spread
 
 NAME = "export"
@@ -211,9 +212,11 @@ def run(chosen: argparse.Namespace, command: str) -> int:
     gpu = backend(name).device == "cuda"
     most = len(gpus_here()) if gpu else min(2, cpu_count())
     counts = chosen.workers or tuple(range(1, max(most, 1) + 1))
+    watch = Watch()
     by_format = encoders(chosen.rounds)
     by_count = list(pools(chosen.scenes, counts, {"backend": name}, gpu, chosen.rounds, chosen.seconds))
-    document = _record(by_format, by_count, name, command)
+    watch.end()
+    document = _record(by_format, by_count, name, command, watch)
     if chosen.save:
         with whole(chosen.save) as out:
             json.dump(document, out, indent=1, ensure_ascii=False)
@@ -224,12 +227,12 @@ def run(chosen: argparse.Namespace, command: str) -> int:
     return 0
 
 
-def _record(by_format: Sequence[Encoder], by_count: Sequence[Pool], name: str, command: str) -> dict[str, Any]:
-    about = {"date": machine.now(), "commit": machine.commit(), "machine": machine.machine(), "command": command}
+def _record(
+    by_format: Sequence[Encoder], by_count: Sequence[Pool], name: str, command: str, watch: Watch
+) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
-        **about,
-        "versions": machine.versions(),
+        **provenance(command, sum(one.rate.n for one in by_format) + sum(one.rate.n for one in by_count), watch),
         "encoders": [asdict(each) for each in by_format],
         "backend": name,
         "workers": [{**asdict(each), "times": _times(each, by_count)} for each in by_count],

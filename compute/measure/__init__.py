@@ -7,6 +7,7 @@ The machine    rates.py              Rate: what a lab counts; caches: why a rate
                roofs.py              copy bandwidth and multiply-adds, measured in turn with the rest (RoofMeter)
                machine_roofs.py      the same in a child process, for a server
                conditions.py         Watch: who else used the machine during a bench; Sampler: for the page
+               provenance.py         what every record says of where, with what and under which conditions
 Right or not   agreement.py          relative L2 and its like; Agreement
 A lab          benchmark.py          Benchmark: what is timed of a lab; LabBenchmark: of one that says nothing
                target.py             BenchmarkTarget: a second lab that the engine measures beside the live one

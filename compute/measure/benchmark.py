@@ -62,9 +62,9 @@ class Benchmark(ABC):
         chosen: values by option, () where none were given; gpu: whether there is one.
         """
 
-    def counted_share(self, row: Row) -> float:  # noqa: ARG002 all of it, unless a lab knows better
+    def counted_share(self, row: Row) -> float:
         """Return the part of what `rate.need` counts that this way really takes: moves, or executes."""
-        return 1.0
+        return self.rate.share(row.backend, row.variant, row.case.dtype, row.steps)
 
     @abstractmethod
     def run(self, plan: BenchPlan, progress: BenchProgress = silent) -> Results:

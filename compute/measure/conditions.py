@@ -46,6 +46,7 @@ class Watch:
         self._processor = _processor_seconds()
         self.before = self._system.read()
         self.notes: list[Note] = []
+        self._after: Reading | None = None
 
     def note(self, title: str) -> None:
         """The case of that title, or a part of it, is over."""
@@ -55,6 +56,10 @@ class Watch:
         others = _others(then, self._processor, seconds)
         self.notes.append(Note(title, reading, others, tuple(self._gpu_warnings(last, reading))))
 
+    def end(self) -> None:
+        """Read once more, where processes of the bench's own are at work and others cannot be told from them."""
+        self._after = self._system.read()
+
     def warnings(self, title: str) -> tuple[str, ...]:
         """What disturbed that case."""
         gpu = dict.fromkeys(text for note in self.notes if note.title == title for text in note.warnings)
@@ -62,13 +67,13 @@ class Watch:
 
     def as_record(self) -> dict[str, Any]:
         """Plain values for the record: the machine before and after, and what was noticed of each case."""
-        after = self.notes[-1].reading if self.notes else self.before
+        after = self._after or (self.notes[-1].reading if self.notes else self.before)
         titles = dict.fromkeys(note.title for note in self.notes)
         cases = [
             {"title": title, "cores_of_others": self._cores_of_others(title), "warnings": list(self.warnings(title))}
             for title in titles
         ]  # fmt: skip
-        return {"before": _plain(self.before), "after": _plain(after), "cases": cases}
+        return {"before": plain_reading(self.before), "after": plain_reading(after), "cases": cases}
 
     def _cores_of_others(self, title: str) -> float | None:
         """Cores that other processes kept busy, on average over all notes of that title."""
@@ -142,11 +147,13 @@ def _others(then: tuple[float, float, float], now: tuple[float, float, float], s
     return max(0.0, busy - own) / seconds if in_all > 0 and seconds > 0 else None
 
 
-def _plain(reading: Reading) -> dict[str, Any]:
+def plain_reading(reading: Reading) -> dict[str, Any]:
+    """A reading as a record has it: load, clock and temperature of the processor, and all that the GPUs tell."""
     cpu: CpuReading = reading.cpu
     return {
         "load": cpu.load,
         "cpu_clock": cpu.clock,
+        "cpu_temperature": cpu.temperature,
         "gpus": [asdict(gpu) for gpu in reading.gpus],
         "problem": reading.problem,
     }

@@ -7,12 +7,12 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from math import isfinite, nan
 from typing import Any
 
 from compute import machine
 from compute.measure.exports import UNITS, Series, pyperf_document
+from compute.measure.provenance import provenance
 from compute.measure.rates import Rate
 from compute.measure.statistics import Measurement
 from compute.measure.timing import PARTS, Sample, Timing
@@ -22,8 +22,9 @@ from compute.measure.verdict import Standing, Verdict
 SCHEMA = "fieldlab-live/1"  # no record of `fieldlab bench`: never drawn as a recorded figure, nor compared with
 COMMAND = "fieldlab, live in the page"
 INCLUDED = (
-    "A time is that of the kernels alone: between two CUDA events on a GPU, wall time on the host. Ways were sampled "
-    "in small jobs beside the live picture, which shares their device."
+    "A time is that between two CUDA events around the kernels on a GPU, wall time on the host; where it is "
+    "launch-bound, that of launching them. Ways were sampled in small jobs beside the live picture, which shares their "
+    "device."
 )
 LONGEST_TEXT = 200  # characters of a parameter
 
@@ -61,6 +62,11 @@ class Shown:
         return any(sample.spans for series in self.series() for sample in series.samples)
 
     @property
+    def _samples(self) -> int:
+        """How many count, of the ways and of the live picture."""
+        return sum(len(series.warm) for series in self.series())
+
+    @property
     def _measured(self) -> list[Standing]:
         standings = self.verdict.standings if self.verdict else ()
         return [standing for standing in standings if standing.measurement is not None]
@@ -70,7 +76,7 @@ class Shown:
         parameters = {name: _plain(value) for name, value in self.values.items()} | {"included": INCLUDED}
         rate = self.rate and {name: getattr(self.rate, name) for name in ("unit", "work", "step", "roof", "counted")}
         return {
-            "schema": SCHEMA, "lab": self.lab, "date": self.date, "command": COMMAND, **provenance(),
+            "schema": SCHEMA, "lab": self.lab, **provenance(COMMAND, self._samples), "date": self.date,
             "parameters": parameters, "rate": rate, "headline": self._headline(),
             "results": [self._entry(standing) for standing in self._measured], "live": self._live(),
         }  # fmt: skip
@@ -148,12 +154,6 @@ def as_trace(shown: Shown) -> str:
     return out.getvalue()
 
 
-@cache
-def provenance() -> dict[str, Any]:
-    """Machine, versions and commit. The first call asks other programs, which may take seconds."""
-    return {"commit": machine.commit(), "machine": machine.machine(), "versions": machine.versions()}
-
-
 def _sample(timing: Timing) -> Sample:
     """As a bench has it; when it began and ended is that of its parts, nan where nobody listened."""
     began = min((span.began for span in timing.spans), default=nan)
@@ -168,7 +168,8 @@ def _spread(measurement: Measurement | None, work: str) -> dict[str, Any]:
     timed = {name: _finite(getattr(step, name)) for name in ("median", "q1", "q3")}
     rate = _finite(measurement.cells_per_second) if step.median > 0 else None
     first = {"first_call": _finite(measurement.first_call)}
-    return {**timed, "n": step.n, "noisy": measurement.noisy, **first, f"{work}_per_second": rate}
+    bound = {"launch_bound": measurement.launch_bound}
+    return {**timed, "n": step.n, "noisy": measurement.noisy, **bound, **first, f"{work}_per_second": rate}
 
 
 def _steps(timings: tuple[Timing, ...]) -> list[dict[str, Any]]:

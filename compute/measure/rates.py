@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -26,7 +26,8 @@ class Rate:
     unit: of 1e9 of its work a second, for the screen; work: what that is, in the plural ("cells", "iterations"); step:
     what one time is the time of ("step", "picture"); roof: "copy" (bytes/s while copying) or "fma" (fused
     multiply-adds/s); counted: what the roof counts, in the plural; need(dtype): how many of these one cell or iteration
-    takes at least; saves: in words, how a way may do with less than that, and so exceed the roof.
+    takes at least; saves: in words, how a way may do with less than that, and so exceed the roof; share(backend,
+    variant, dtype, steps): the part of `need` that this kernel really takes in samples of so many steps.
     """
 
     unit: str
@@ -36,9 +37,10 @@ class Rate:
     counted: str
     need: Callable[[str], float]
     saves: str = ""
+    share: Callable[[str, str, str, int], float] = field(default=lambda *_: 1.0)
 
     def counted_per_second(self, rate: float, dtype: str) -> float:
-        """What the roof counts, a second, at `rate` cells or iterations a second."""
+        """What the roof counts, a second, at `rate` cells or iterations a second, for a kernel that takes all of it."""
         return self.need(dtype) * rate
 
     def percent(self, rate: float, dtype: str, roof: float) -> float:

@@ -11,8 +11,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from compute import machine
 from compute.measure.case import BenchPlan, Results, Row
+from compute.measure.provenance import provenance
 from compute.measure.rates import why_above_roof
 from compute.measure.records import SCHEMA
 from compute.measure.statistics import SpeedUp
@@ -21,21 +21,17 @@ if TYPE_CHECKING:
     from compute.measure.benchmark import Benchmark
 
 COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Ginstr/s", 1e9)}  # heading of a column, and its unit
-LAUNCH_BOUND = 0.9  # part of a step's time from which launching it takes as long
 ROOFS = {"copy": "% of copy", "fma": "% of FMA"}
 
 
 def as_record(results: Results, plan: BenchPlan, command: str, benchmark: Benchmark) -> dict[str, Any]:
     """The run with its provenance, in the schema of compute.measure.records. Times in seconds, rates a second."""
     rate = benchmark.rate
+    samples = sum(row.measurement.step.n for row in results.rows if row.measurement is not None)
     return {
         "schema": SCHEMA,
         "lab": plan.lab,
-        "date": machine.now(),
-        "command": command,
-        "commit": machine.commit(),
-        "machine": machine.machine(),
-        "versions": machine.versions(),
+        **provenance(command, samples, results.conditions),
         "parameters": {
             **benchmark.parameters, "budget_s": plan.budget, "numba_threads": numba.get_num_threads(),
             "included": benchmark.included,
@@ -56,7 +52,6 @@ def as_record(results: Results, plan: BenchPlan, command: str, benchmark: Benchm
             for (name, dtype), fma in results.fma.items()
         },
         "results": [entry(row, results, benchmark) for row in results.rows if row.case is not None],
-        "conditions": results.conditions.as_record(),
         "interrupted": results.interrupted is not None,
         "missing": {row.backend: row.reason for row in results.rows if row.status == "missing"},
     }  # fmt: skip
@@ -74,7 +69,8 @@ def entry(row: Row, results: Results, benchmark: Benchmark) -> dict[str, Any]:
         out |= {
             "median": step.median, "q1": step.q1, "q3": step.q3, "n": step.n, "steps_per_sample": row.steps,
             "noisy": row.measurement.noisy, "first_call": row.measurement.first_call,
-            "launch": _finite(row.measurement.parts["launch"] / row.steps), "launch_bound": launch_bound(row),
+            "launch": _finite(row.measurement.parts["launch"] / row.steps),
+            "launch_bound": row.measurement.launch_bound,
             f"{rate.work}_per_second": per_second,
             f"{rate.counted}_per_second": _finite(counted(row, benchmark)),
             f"percent_of_{rate.roof}": _finite(percent(row, results, benchmark)),
@@ -92,13 +88,6 @@ def counted(row: Row, benchmark: Benchmark) -> float:
         return math.nan
     counted = benchmark.rate.counted_per_second(row.measurement.cells_per_second, row.case.dtype)
     return float(counted * benchmark.counted_share(row))
-
-
-def launch_bound(row: Row) -> bool:
-    """Whether launching the kernels takes as long as they do: the time is then the launches', not the kernels'."""
-    if row.measurement is None or row.steps < 1:
-        return False
-    return row.measurement.parts["launch"] / row.steps >= LAUNCH_BOUND * row.measurement.step.median
 
 
 def percent(row: Row, results: Results, benchmark: Benchmark) -> float:
@@ -200,7 +189,7 @@ def _notes(rows: list[Row], results: Results, benchmark: Benchmark) -> Iterator[
         if row.status == "measured" and (why := above_roof(row, results, benchmark)):
             share = f"{percent(row, results, benchmark):.0f} {ROOFS[benchmark.rate.roof]}"
             yield Text(f"{share}  {way}: {why}", style="dim")
-        if row.status == "measured" and launch_bound(row):
+        if row.status == "measured" and row.measurement is not None and row.measurement.launch_bound:
             yield Text(f"launch-bound  {way}: launching a {benchmark.rate.step} takes as long as it does", style="dim")
         if row.status == "wrong" and row.measurement is not None:
             rate, time = row.measurement.cells_per_second / 1e9, 1e6 * row.measurement.step.median

@@ -17,6 +17,7 @@ from compute.measure.timing import PARTS, Timing
 
 NOISY = 0.10  # interquartile range over median from which a spread is labelled noisy
 FEW = 5  # fewer samples than this are labelled noisy too: their quartiles mean little
+LAUNCH_BOUND = 0.9  # part of the kernels' time from which launching them takes as long
 SETTLED = 0.02  # quartiles have settled when the last third of the samples moves them by less than this x median
 
 
@@ -95,6 +96,11 @@ class Measurement:
     def noisy(self) -> bool:
         """Whether the seconds a step scatter too much, or are too few, to be quoted without saying so."""
         return self.step.noisy
+
+    @property
+    def launch_bound(self) -> bool:
+        """Whether launching the kernels takes as long as they do: the time is then the launches', not the kernels'."""
+        return self.parts.get("launch", nan) >= LAUNCH_BOUND * self.parts.get("compute", nan)
 
     @property
     def steps_per_second(self) -> float:

@@ -93,6 +93,34 @@ def test_recorded_figures_are_hollow_and_dated_and_cited_ones_hatched():
     assert "<i class='measured'" not in text
 
 
+def test_a_figure_of_other_work_says_what_is_different():
+    """Edges, dtype and size; nothing is said beside the same work."""
+    here = html.Work(2000, 2000, "float64", "periodic")
+    assert "2000², float64, periodic</p>" in html.others(CITED, here)
+    for other in (here._replace(case="zero-flux"), here._replace(dtype="float32"), here._replace(nx=512)):
+        assert f"2000², float64, periodic; other work than here: {other.words}" in html.others(CITED, other)
+    assert "other work" not in html.others(CITED)
+
+
+@pytest.mark.parametrize(("launch", "bound"), [(0.89, False), (0.9, True), (2.0, True), (math.nan, False)])
+def test_where_launching_takes_as_long_the_time_is_called_launch_bound(launch, bound):
+    timings = [Timing("gpu_cupy", "T-step", 8, 10_000, launch=launch * 8e-6, compute=8e-6) for _ in range(9)]
+    measured = Measurement.of(timings)
+    right = Agreement(0, 1e-6, "equal", "")
+    text = html.ways([Standing(Variant("gpu_cupy", "T-step"), measured, right)], RATE, "float32", html.Roofs())
+    assert (">launch-bound<" in text) is bound
+    assert (">launch-bound<" in html.parts(measured, "gpu", 30.0)) is bound
+
+
+def test_bytes_are_those_of_the_passes_through_memory():
+    """T-step takes 8 steps in one: of 16 steps two passes of 8 bytes a cell, in 16 us: 10 GB/s of 20."""
+    timings = tuple(Timing("gpu_cupy", "T-step", 16, 10_000, compute=16e-6) for _ in range(9))
+    right = Agreement(0, 1e-6, "equal", "")
+    standing_ = Standing(Variant("gpu_cupy", "T-step"), Measurement.of(timings), right, "", timings)
+    text = html.ways([standing_], RATE, "float32", html.Roofs({"gpu": 20e9}))
+    assert "10&nbsp;GB/s, 50&nbsp;% of copy" in re.sub(r"10\.0", "10", text)
+
+
 def test_first_calls_stand_apart():
     assert "First call: NumPy 300&nbsp;ms" in html.first_calls([standing("cpu_numpy", 1e-4)])
     assert "300" not in html.ways([standing("cpu_numpy", 1e-4)], RATE, "float32", html.Roofs())

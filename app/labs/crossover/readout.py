@@ -21,7 +21,7 @@ import panel as pn
 from app.labs.crossover.labels import count, duration
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.readout import SaveButtons, TimingFormat
-from app.readout_html import allowed, factor, slower
+from app.readout_html import allowed, factor, launch_bound, slower
 from app.session import Session
 from app.theme import ASSETS, stylesheet
 from compute import machine
@@ -105,6 +105,7 @@ def _way(line: TimeCurve, spread: Spread, longest: float, n: int) -> str:
     width = 100 * (1 + log10(spread.median / longest) / DECADES)
     bar = f"<i class='{'recorded' if line.machine else 'measured'}' style='width:{max(1.0, width):.1f}%'></i>"
     noisy = " <span class='noisy'>noisy</span>" if n in line.noisy else ""
+    noisy += launch_bound(n in line.launch_bound)
     name = f"<div class='line'><b>{escape(line.label)}{noisy}</b><b>{duration(spread.median)}</b></div>"
     samples = f", {spread.n} samples" if spread.n else ""
     note = line.place or f"{duration(spread.q1)} to {duration(spread.q3)}{samples}"

@@ -11,6 +11,7 @@ import panel_material_ui as pmui
 
 from app.labs.crossover.labels import count, duration
 from app.labs.crossover.sweep_view_model import SweepViewModel
+from app.readout_html import launch_bound
 from app.theme import stylesheet
 from compute.labs.crossover.picture import ShownPoint, ShownWay
 
@@ -104,6 +105,7 @@ def _row(line: ShownWay, spot: ShownPoint) -> str:
         if value > 0
     )
     noisy = " <span class='noisy'>noisy</span>" if spot.noisy else ""
+    noisy += launch_bound(spot.launch_bound)
     shown = [duration(launch) if launch else "–", duration(total), duration(moving) if moving else "–"]
     cells = "".join(f"<td class='num'>{value}</td>" for value in shown)
     kind = "cpu" if line.device == "host" else "gpu"

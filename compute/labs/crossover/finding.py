@@ -30,7 +30,8 @@ def commas(n: float) -> str:
 
 @dataclass(frozen=True)
 class TimeCurve:
-    """The times of one way. series: seconds a call by n; noisy: the n at which they scatter too much.
+    """The times of one way. series: seconds a call by n; noisy: the n at which they scatter too much; launch_bound: at
+    which launching takes as long as the work, as far as that is known.
 
     machine, date: where and when they were recorded; empty if they are measured here.
     """
@@ -40,6 +41,7 @@ class TimeCurve:
     noisy: frozenset[int] = frozenset()
     machine: str = ""
     date: str = ""
+    launch_bound: frozenset[int] = frozenset()
 
     @property
     def key(self) -> str:
@@ -68,7 +70,8 @@ def measured_curves(of: Workload, drawn: Mapping[str, picture.ShownWay], moving:
     for way in of.ways():
         if way.name in drawn and (series := drawn[way.name].series(moving)):
             noisy = frozenset(spot.n for spot in drawn[way.name].points if spot.noisy)
-            found.append(TimeCurve(way, series, noisy))
+            bound = frozenset(spot.n for spot in drawn[way.name].points if spot.launch_bound)
+            found.append(TimeCurve(way, series, noisy, launch_bound=bound))
     return found
 
 

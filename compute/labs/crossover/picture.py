@@ -18,7 +18,7 @@ from compute.frames import Curve, Frame, freeze
 from compute.labs.crossover.plan import STATUSES, Point, Status
 from compute.labs.crossover.roofline import Roof, roof_curves, roofline_point
 from compute.labs.crossover.workload import workload
-from compute.measure.statistics import Spread
+from compute.measure.statistics import LAUNCH_BOUND, Spread
 
 if TYPE_CHECKING:
     from compute.labs.crossover.lab import Crossover
@@ -67,6 +67,11 @@ class ShownPoint:
     def noisy(self) -> bool:
         """Whether its time scatters too much to be quoted without saying so."""
         return self.status == "noisy"
+
+    @property
+    def launch_bound(self) -> bool:
+        """Whether launching takes as long as the work, so that this is the time of the launches."""
+        return self.step is not None and self.launch >= LAUNCH_BOUND * self.step.median
 
 
 @dataclass(frozen=True)

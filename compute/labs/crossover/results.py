@@ -121,7 +121,8 @@ def _row(point: Point, case: BenchCase, roofs: Mapping[str, Roof], reason: str) 
     if measured is None:
         return row
     steps = point.timings[-1].steps
-    parts = measured.parts | {"launch": point.launch.median * steps}  # visits differ in their calls a sample
+    alike = {"launch": point.launch.median * steps, "compute": measured.step.median * steps}
+    parts = measured.parts | alike  # visits differ in their calls a sample
     samples = tuple(sample for sample in (point.cold, *point.samples) if sample)
     extra = {**row.extra, **_rates(point, case, roofs.get(way.backend.device))}
     return replace(row, measurement=replace(measured, parts=parts), steps=steps, samples=samples, extra=extra)

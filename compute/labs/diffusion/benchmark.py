@@ -22,7 +22,7 @@ from compute.gpu_devices import Cuda
 from compute.labs.diffusion import cpu_numba, cpu_numpy, gpu_cupy, scaling
 from compute.labs.diffusion.scheme import EDGES
 from compute.measure.benchmark import CaseBenchmark
-from compute.measure.case import BenchPlan, Checked, Implementation, Option, Results, Row
+from compute.measure.case import BenchPlan, Checked, Implementation, Option, Results
 from compute.measure.rates import Rate
 from compute.measure.records import Recorded
 from compute.measure.rules import FieldRules
@@ -42,9 +42,21 @@ SIZES = (512, 2000)  # cells a side, when none are asked for
 GPU_SIZES = (*SIZES, 8192, 16384)  # the same where there is a GPU
 TOLERANCE = {"float32": 1e-6, "float64": 1e-13}  # relative L2; right kernels show 5e-8 and 1e-15
 WRONG = {"racing": "the tutorial's kernel updates in place while neighbouring blocks still read"}
+
+
+def passes_a_step(name: str, variant: str, dtype: str, steps: int) -> float:
+    """Return the passes through memory that a step takes: fewer than one where a pass makes several steps."""
+    if variant != "T-step" or steps < 1:
+        return 1.0
+    if backend(name).device == "host":  # Numba: NumPy has no such variant
+        return len(cpu_numba.passes(steps)) / steps
+    sizes = tuple(tiling.steps for tiling in gpu_cupy.TILINGS[dtype])
+    return len(gpu_cupy.launches(steps, (*sizes, 1))) / steps
+
+
 RATE = Rate(
     "Gcell/s", "cells", "step", "copy", "bytes", lambda dtype: 2.0 * np.dtype(dtype).itemsize,
-    "not in a cache: a kernel may take several steps in one pass through memory, or the roof was disturbed",
+    "not in a cache: the roof was disturbed, or a pass makes more steps than are counted", passes_a_step,
 )  # fmt: skip
 INCLUDED = (
     "A time is that of the steps: between two CUDA events on a GPU, wall time on the host; where it is launch-bound, "
@@ -337,15 +349,6 @@ class DiffusionBenchmark(CaseBenchmark):
     def fixture(self, device: Device, case: GridCase, right: FieldReference) -> FieldFixture:
         """Return a pair of arrays on that grid."""
         return FieldFixture(device, case, right)
-
-    def counted_share(self, row: Row) -> float:
-        """Return the passes through memory that a step takes: fewer than one where a pass makes several steps."""
-        if row.variant != "T-step" or row.steps < 1:
-            return 1.0
-        if backend(row.backend).device == "host":  # Numba: NumPy has no such variant
-            return len(cpu_numba.passes(row.steps)) / row.steps
-        sizes = tuple(tiling.steps for tiling in gpu_cupy.TILINGS[row.case.dtype])
-        return len(gpu_cupy.launches(row.steps, (*sizes, 1))) / row.steps
 
     def run(self, plan: BenchPlan, progress: BenchProgress = silent) -> Results:
         """Check and time every case."""

@@ -56,10 +56,15 @@ def tiles_of(matrix: Rows) -> Tiles | None:
 
 
 def _pays(matrix: Rows) -> bool:
-    (rows, width), real = matrix.shape, matrix.values.dtype.name
-    fits = _shared_bytes(width, real) + STATIC_SHARED <= facts(matrix.values.device.id).shared
-    long = matrix.entries >= BUSY * PACK * SHAPES[real][0] * rows
-    return fits and long and matrix.columns.dtype.itemsize == ODD and _free_bytes() >= LAYING_OUT * matrix.entries
+    pays = pays_for(matrix.shape, matrix.entries, matrix.values.dtype.name, matrix.values.device.id)
+    return pays and matrix.columns.dtype.itemsize == ODD and _free_bytes() >= LAYING_OUT * matrix.entries
+
+
+def pays_for(shape: tuple[int, int], entries: int, real: str, device: int) -> bool:
+    """Whether a matrix of so many entries fits a GPU's shared memory, and has rows that are long enough."""
+    rows, width = shape
+    fits = _shared_bytes(width, real) + STATIC_SHARED <= facts(device).shared
+    return fits and entries >= BUSY * PACK * SHAPES[real][0] * rows
 
 
 def _laid_out(matrix: Rows) -> Tiles | None:

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any, ClassVar
 
-from compute.backends import Backend, backend
+from compute.backends import Backend
 from compute.devices import Device
-from compute.gpu_devices import Cuda
-from compute.labs.mandelbrot.comparison import RATE, RULES, PictureTarget
+from compute.labs.mandelbrot.comparison import COUNTS_ONLY, RATE, RULES, PictureTarget
 from compute.labs.mandelbrot.lab import Mandelbrot
 from compute.labs.mandelbrot.painting import ALL
 from compute.labs.mandelbrot.scenes import (
@@ -29,7 +28,7 @@ from compute.labs.mandelbrot.scenes import (
 )
 from compute.labs.mandelbrot.state import FRESH
 from compute.measure.benchmark import CaseBenchmark
-from compute.measure.case import Checked, Implementation, Option, Row
+from compute.measure.case import Checked, Implementation, Option
 from compute.measure.timing import Timing
 
 LEAD = 3  # pictures of a sample of several that are not counted
@@ -37,8 +36,6 @@ COARSE = 16  # pixels between those of the first call, which must not take minut
 
 EVERY = {"host": ("lesson",), "cuda": ("lesson", "interior")}  # scenes on which slow kernels are timed too
 MOST_STEPS = 48  # pictures in one sample at most
-BLOCK = "block"  # the fast kernel
-COUNTS_ONLY = "block, counts only"  # as the lesson's own kernels, which have no smooth counts
 INCLUDED = (
     "A time is that of the kernels of one whole picture in one launch on fresh pixels: between two CUDA events on a "
     "GPU, wall time on the host; without the reference orbit of a deep view. A pan is wall time: new centre, uncovered "
@@ -186,14 +183,6 @@ class MandelbrotBenchmark(CaseBenchmark):
     def differs(self, difference: float, tolerance: float) -> str:
         """Say a disagreement in words."""
         return f"{100 * difference:.2g} % of the pixels differ by more than 1; {100 * tolerance:g} % may"
-
-    def counted_share(self, row: Row) -> float:
-        """Return the part of the four instructions an iteration that the kernel's loop has on the units of the roof.
-
-        In float64 the fast kernel doubles by an integer addition (gpu_cupy.cu), beside three on the FP64 pipe.
-        """
-        fast = backend(row.backend).device_class is Cuda and row.variant in (BLOCK, COUNTS_ONLY)
-        return 0.75 if fast and row.case.dtype == "float64" else 1.0
 
     def target(self, lab: Any) -> PictureTarget:
         """Return the lab as a maker of whole pictures."""

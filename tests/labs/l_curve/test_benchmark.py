@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from compute.__main__ import BAD_INPUT, OK, main
 from compute.backends import backend
-from compute.labs.l_curve import benchmark, cpu_numba, fixtures
+from compute.labs.l_curve import benchmark, cpu_numba, fixtures, gpu_cupy, gpu_launch, gpu_onepass
 from compute.labs.l_curve.benchmark import LCurveCase
 from compute.labs.l_curve.fixtures import CurveReference, truncated
 from compute.measure import records
-from compute.measure.case import BenchPlan, Implementation
+from compute.measure.case import BenchPlan, Implementation, Row
 from compute.measure.commands import benchmark_named
 
 NUMBA = backend("cpu_numba")
@@ -140,3 +141,16 @@ def test_bad_input_is_answered_in_words(capsys, arguments, says):
 def test_the_lab_can_be_benched():
     assert benchmark_named("l_curve") is benchmark.BENCHMARK
     assert json.dumps(LCurveCase("step", N, "float32").facts())
+
+
+@pytest.mark.parametrize(("dtype", "ways", "share"), [("float32", 2, 0.5), ("float64", 1, 1.0)])
+def test_the_same_two_products_stand_once_and_what_is_read_once_counts_once(monkeypatch, dtype, ways, share):
+    """Of an H200's 227 KiB a step in float32 needs 2 x 60 kB for n = 15 000, in float64 twice that."""
+    monkeypatch.setattr(gpu_onepass, "facts", lambda _: gpu_launch.Facts(132, 232_448))
+    gpu = SimpleNamespace(name="gpu_cupy", missing=None, kernels=lambda _: gpu_cupy)
+    monkeypatch.setattr(benchmark, "backend", lambda _: gpu)
+    case = LCurveCase("step", 15_000, dtype)
+    found = benchmark.BENCHMARK.variants(gpu, case)
+    assert list(found) == ["all λ at once", "two products"][:ways]
+    shares = [benchmark.BENCHMARK.counted_share(Row("gpu_cupy", name, case, "measured")) for name in found]
+    assert shares == [share, 1.0][:ways]

@@ -169,6 +169,9 @@ def test_the_parts_of_a_time_add_up_to_it():
     shown = time_parts_html([ShownWay("a", "<A>", "cuda", (spot,))], 10, transfers=True)
     assert "&lt;A&gt;" in shown
     assert "press Run" in time_parts_html([], 10, transfers=True)
+    assert (spot.launch_bound, late.launch_bound) == (False, True)
+    assert ">launch-bound<" not in shown
+    assert ">launch-bound<" in time_parts_html([ShownWay("a", "a", "cuda", (late,))], 10, transfers=False)
 
 
 def test_what_a_trap_saw_is_said_in_every_case():

@@ -1,0 +1,96 @@
+"""What every record of timings says of where, with what and under which conditions they were taken."""
+
+from __future__ import annotations
+
+import ast
+import json
+from math import nan
+
+import pytest
+
+from app.load import __main__ as load
+from app.load import soak
+from app.load.run import Load
+from app.load.server import Use
+from compute import machine
+from compute.export import benchmark as export
+from compute.labs.diffusion import benchmark as diffusion
+from compute.measure import provenance
+from compute.measure.case import BenchPlan
+from compute.measure.conditions import Watch
+from compute.measure.live_record import Shown
+from compute.measure.report import as_record
+from compute.measure.statistics import Spread
+from compute.measure.timing import Timing
+from tests.sources import ROOT
+
+SPREAD = Spread.of([1.0, 2.0, 3.0])
+
+
+def bench():
+    plan = BenchPlan("diffusion", (diffusion.GridCase(24, "float32", "zero-flux"),), ("cpu_numpy",), 0.05)
+    results = diffusion.BENCHMARK.run(plan)
+    return as_record(results, plan, "bench", diffusion.BENCHMARK), sum(row.measurement.step.n for row in results.rows)
+
+
+def live():
+    timings = tuple(Timing("cpu_numpy", "", 1, 9, compute=1.0, first_call=first) for first in (True, False, False))
+    return Shown("diffusion", {}, "host", diffusion.RATE, None, timings).record(), 2
+
+
+def films():
+    encoders, watch = [export.Encoder(".png", SPREAD, 1.0)] * 2, Watch()
+    watch.end()
+    return export._record(encoders, [export.Pool("light", 1, SPREAD, ())], "cpu_numpy", "export", watch), 9
+
+
+def tabs():
+    found = [Load(1, 1.0, SPREAD, *[nan] * 8)]
+    return load._record(found, {}, {}, "load", Watch()), 3
+
+
+def soaked():
+    return soak.record_of([soak.Held(float(minute), Use(1.0, 1.0, 2**30, 40)) for minute in range(6)], 2), 6
+
+
+WRITERS = {
+    "report.py": bench, "live_record.py": live, "benchmark.py": films, "__main__.py": tabs, "soak.py": soaked,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("writer", WRITERS.values())
+def test_every_record_says_where_it_was_made_and_under_which_conditions(writer):
+    record, samples = writer()
+    assert record["machine"] == machine.machine()
+    assert record["versions"]["numpy"]
+    assert record["commit"] == machine.commit()
+    assert record["command"]
+    conditions = record["conditions"]
+    assert conditions["samples"] == samples
+    assert conditions["changed"] in (True, False, None)
+    for moment in (conditions["before"], conditions["after"]):
+        assert moment["load"] is None or moment["load"] >= 0
+        assert {"cpu_clock", "cpu_temperature", "gpus"} <= moment.keys()
+    assert json.dumps(conditions)
+
+
+def calls(path, name):
+    """Whether a module calls a function of that name."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    made = [node.func for node in nodes if isinstance(node, ast.Call)]
+    return any(name in (getattr(f, "id", None), getattr(f, "attr", None)) for f in made)
+
+
+def test_all_writers_are_tested_here_and_nobody_else_asks_for_the_commit():
+    """Beside them only `fieldlab info`, and the description of a film, which has no timings."""
+    sources = [path for part in ("app", "compute") for path in (ROOT / part).rglob("*.py")]
+    own = {path.name for path in sources if calls(path, "provenance")}
+    assert own == set(WRITERS)
+    assert {path.name for path in sources if calls(path, "commit")} == {"provenance.py", "info.py", "formats.py"}
+
+
+@pytest.mark.parametrize(("commit", "changed"), [("abc", False), ("abc+changes", True), (None, None)])
+def test_a_source_that_was_changed_is_told(monkeypatch, commit, changed):
+    known = {"commit": commit, "machine": {}, "versions": {}}
+    monkeypatch.setattr(provenance, "software", lambda: known)
+    assert provenance.provenance("", 0, Watch())["conditions"]["changed"] is changed
