@@ -31,8 +31,9 @@ INCLUDED = (
 ROOFS = {"copy": "copy", "fma": "FMA"}
 COUNTED = {"bytes": ("GB/s", 1e9), "instructions": ("Ginstr/s", 1e9)}  # what a roof counts: its unit, and how large
 NEEDS = {
-    "bytes": "The least that the kernel moves: where a pass through memory makes several steps, they count once. What "
-    "fits in a cache can exceed 100 % of the copy bandwidth.",
+    "bytes": "The least that the kernel moves: where a pass through memory makes several steps, they count once. An "
+    "entry of a matrix that serves two products counts twice. What fits in a cache can exceed 100 % of the copy "
+    "bandwidth.",
     "instructions": "Four instructions an iteration, three of them fused multiply-adds, against as many fused "
     "multiply-adds as the device does at most, measured at start; three where the kernel doubles by an integer "
     "addition. Only iterations that were done count.",
