@@ -85,5 +85,5 @@ def test_a_cancelled_job_leaves_nothing(temporary):
     folder = Path(job.words)
     assert folder.is_dir()
     job.cancel()
-    assert job.join(20)
+    assert job.join(60)
     assert not folder.exists()

@@ -267,7 +267,7 @@ def test_a_driver_that_hangs_does_not_hold_up_those_who_look():
     sampler.leave("one")
     sampler.look("two")
     sampler.leave("two")
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 5  # of the 10 that the driver takes
     go.set()
     until(lambda: not sampler.working)
 

@@ -104,14 +104,14 @@ def test_a_driver_that_hangs_holds_up_no_page():
     panel.toggle()
     panel._draw()
     panel.toggle()
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 10  # of the 20 that the reading takes
     assert "Reading …" in panel._text.object
     go.set()
     wait(lambda: not source.working)
 
 
 def wait(condition):
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)

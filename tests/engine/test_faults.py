@@ -28,6 +28,7 @@ from compute.engine import (
     Solved,
     Supervisor,
 )
+from tests.browser.serving import slack
 from tests.engine.faulty import Client, running
 
 ROOT = Path(__file__).parents[2]
@@ -76,9 +77,9 @@ def test_a_killed_engine_goes_on_from_the_last_good_state(engine):
     killed = time.monotonic()
     restarted = client.wait(EngineRestarted)
     after = client.wait_frame(lambda frame: frame.number > before.number + 5)
-    assert time.monotonic() - killed < 5
+    assert time.monotonic() - killed < 5 * slack()
     assert "SIGKILL" in restarted.reason
-    assert 0 < restarted.seconds < 5
+    assert 0 < restarted.seconds < 5 * slack()
     assert after.facts["step"] > 7
     assert after.facts["value"] == after.facts["step"]  # the state and its count belong together
     assert after.timing.steps == 7

@@ -200,7 +200,7 @@ def test_it_stands_still_while_it_is_paused():
     until(lambda: made.part > part)
     assert made.words.startswith("at ")
     made.cancel()
-    assert made.join(15)
+    assert made.join(60)
     assert made.state == "cancelled"
 
 
@@ -210,7 +210,7 @@ def test_cancelling_ends_it_with_all_that_it_has_started(tmp_path):
     assert all(alive(pid) for pid in pids)
     made.cancel()
     made.cancel()
-    assert made.join(15)
+    assert made.join(60)
     assert made.state == "cancelled"
     until(lambda: not any(alive(pid) for pid in pids), 10)
 
@@ -250,7 +250,7 @@ def test_no_click_waits_for_a_child_that_does_not_read():
     clicks.start()
     clicks.join(30)
     assert not clicks.is_alive()
-    assert made.join(15)
+    assert made.join(60)
     assert made.state == "cancelled"
 
 
@@ -280,7 +280,7 @@ def test_a_process_that_dies_is_told(sign, text, paused):
         made.pause()
         until(lambda: not made._has_turn)
     os.kill(made._process.pid, sign)
-    assert made.join(15)
+    assert made.join(60)
     assert made.state == "failed"
     assert made.text.endswith(text)
 
@@ -400,7 +400,7 @@ def test_what_is_quick_does_not_wait_behind_films(turns):
         assert quick.state == "done"
     for film in films:
         film.cancel()
-    assert all(film.join(15) for film in films)
+    assert all(film.join(40) for film in films)
 
 
 def test_a_paused_job_gives_its_turn_back_and_queues_to_go_on(turns):
@@ -419,19 +419,19 @@ def test_a_paused_job_gives_its_turn_back_and_queues_to_go_on(turns):
     second.cancel()
     until(lambda: first.part > part)
     first.cancel()
-    assert first.join(15)
-    assert second.join(15)
+    assert first.join(40)
+    assert second.join(40)
 
 
 def test_one_that_waits_can_be_cancelled_and_turns_are_given_back(turns):
     running = started(count, 10_000, 0.01, lane=ONE, queue=turns)
     waiting = started(count, 1, 0.0, lane=ONE, queue=turns)
     waiting.cancel()
-    assert waiting.join(5)
+    assert waiting.join(60)
     waiting.start()
     assert waiting.state == "cancelled"
     running.cancel()
-    assert running.join(15)
+    assert running.join(60)
     last = started(count, 1, 0.0, lane=ONE, queue=turns)
     assert last.join(60)
     assert last.state == "done"
@@ -493,7 +493,7 @@ def test_a_process_that_was_started_ahead_is_used_once_and_one_that_died_is_not(
     until(lambda: made.part > 0)
     assert made._process is spare
     made.cancel()
-    assert made.join(15)
+    assert made.join(60)
 
 
 def test_a_child_does_one_task_after_the_other():
