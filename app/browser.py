@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import param
 from panel.custom import JSComponent
+
+EXPLAIN = (Path(__file__).parent / "static" / "explain.js").read_text(encoding="utf-8")
 
 
 class Browser(JSComponent):
@@ -30,8 +33,11 @@ class Browser(JSComponent):
     address = param.Dict(default={}, doc="What follows the page's address, and whether that is a new entry.")
     dark = param.Boolean(default=False, doc="Whether the dark scheme is shown.")
 
-    _esm = """
+    _esm = (
+        EXPLAIN
+        + """
     export function render({ model, el }) {
+      const forget_words = explainWords();
       const UNTYPED = ['range', 'checkbox', 'radio', 'file', 'button', 'submit', 'reset', 'color', 'image'];
       const some = (event, test) => event.composedPath().some((node) => node instanceof Element && test(node));
       const within = (event, ...roles) => some(event, (node) => roles.includes(node.getAttribute('role')));
@@ -110,6 +116,7 @@ class Browser(JSComponent):
         removeEventListener('resize', resize);
         removeEventListener('popstate', travel);
         document.removeEventListener('visibilitychange', look);
+        forget_words();
       });
       const applyTheme = () => {
         document.documentElement.classList.toggle('presenter', model.presenter);
@@ -123,6 +130,7 @@ class Browser(JSComponent):
       return document.createElement('span');
     }
     """
+    )
 
     def __init__(
         self,

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import panel as pn
 import panel_material_ui as pmui
@@ -16,10 +17,57 @@ import panel_material_ui as pmui
 from app.session import Session
 from app.stream import ignore
 from app.theme import html_pane
-from app.widgets import FULL, ValueWidgets, icon
+from app.widgets import FULL, ValueWidgets, Widget, icon
 from compute.backends import Backend, preferred
 from compute.export.scene import Style
 from compute.gpu_devices import cuda_count
+
+
+@dataclass(frozen=True)
+class Dial:
+    """A slider that the bar at the bottom of the page can show: places from `low` to `high` in steps of `step`.
+
+    place(): where it stands; turn(place): what a move of it does; words(): its value, as it is read.
+    """
+
+    label: str
+    low: float
+    high: float
+    step: float
+    place: Callable[[], float]
+    turn: Callable[[float], object]
+    words: Callable[[], str]
+
+
+def slider_dial(widget: Widget, words: Callable[[Any], str] = "{:g}".format) -> Dial:
+    """Return what works the slider `widget` of a side bar, and shows what it shows. words: write its value."""
+
+    def turn(place: float) -> None:
+        """Move the slider."""
+        widget.value = round(place) if isinstance(widget, pmui.IntSlider) else place
+
+    return Dial(
+        widget.label, widget.start, widget.end, widget.step, lambda: widget.value, turn, lambda: words(widget.value)
+    )
+
+
+def list_dial(widget: Widget) -> Dial:
+    """Return what works a slider over a list of values."""
+    words = list(widget.options)
+    values = list(widget.options.values())
+
+    def turn(place: float) -> None:
+        """Move the slider to that entry of the list."""
+        widget.value = values[round(place)]
+
+    def place() -> int:
+        """Which entry it is."""
+        return values.index(widget.value)
+
+    return Dial(widget.label, 0, len(values) - 1, 1, place, turn, lambda: words[place()])
+
+
+Act: TypeAlias = tuple[str, str, str]  # a button of the bar at the bottom: its key, its word, what it does
 
 
 class Controls(ValueWidgets):
@@ -31,8 +79,14 @@ class Controls(ValueWidgets):
         super().__init__(session)
         self.keys: dict[str, Callable[[], object]] = {}
 
-    def present(self, on: bool, cramped: bool) -> None:
-        """Presenter mode goes on or off; `cramped`: in a low window."""
+    def acts(self) -> list[Act]:
+        """The buttons that stay when the side bar is closed, those whose keys the lab has."""
+        known = [(" ", "Pause" if self.session.playing else "Run", "Run or pause"), *ACTS]
+        return [act for act in known if act[0] in self.keys]
+
+    def dials(self) -> Sequence[Dial]:
+        """The sliders of which one stays when the side bar is closed; the first is the lab's main one."""
+        return [slider_dial(widget) for widget in self.sliders]
 
     def style(self, part: str) -> Style:
         """How the picture `part` is coloured; the plain palette in a lab that has no choice."""
@@ -71,6 +125,7 @@ def accordion(groups: Mapping[str, Any], opened: Sequence[int]) -> pmui.Accordio
     )
 
 
+ACTS: tuple[Act, ...] = (("s", "Step", "One step"), ("r", "Reset", "Back to the beginning"))
 UNDO, REDO = "ctrl+z", "ctrl+shift+z"  # as app.browser writes them
 NOTHING_LOST = "Undo (Ctrl+Z): nothing is lost"
 NOTHING_UNDONE = "Redo (Ctrl+Shift+Z): nothing was undone"

@@ -35,17 +35,28 @@ def bokeh_figure(element: hv.Element) -> figure:
     return plot.state
 
 
+def lay_legends_flat(plot: figure) -> None:
+    """Let a legend that stands above its plot, where no curve can run, take one line of text."""
+    for legend in plot.legend:
+        legend.update(
+            orientation="horizontal", border_line_alpha=0, background_fill_alpha=0, padding=0, margin=0, spacing=12,
+            glyph_width=18, label_standoff=4,
+        )  # fmt: skip
+
+
 class CurvePlot:
-    """One or two lines over a common abscissa, with axes that follow without twitching."""
+    """One to three lines over a common abscissa, with axes that follow without twitching."""
 
     def __init__(self, x_label: str, y_label: str, names: Sequence[str]) -> None:
-        styles: tuple[dict[str, Any], ...] = ({"line_width": 2.5}, {"line_width": 2, "line_dash": "dashed"})
+        styles: tuple[dict[str, Any], ...] = (
+            {"line_width": 2.5}, {"line_width": 2, "line_dash": "dashed"}, {"line_width": 2.5, "line_dash": "dotted"}
+        )  # fmt: skip
         lines = [
             hv.Curve(([0.0, 1.0], [0.0, 1.0]), x_label, y_label, label=name).opts(**style)
             for name, style in zip(names, styles, strict=False)
         ]
         overlay = hv.Overlay(lines).opts(
-            title="", toolbar=None, default_tools=[], show_legend=len(names) > 1, legend_position="top_right"
+            title="", toolbar=None, default_tools=[], show_legend=len(names) > 1, legend_position="top"
         )
         self.figure = bokeh_figure(overlay)
         self.figure.update(sizing_mode="stretch_width", height=180, min_border_left=64, min_border_right=16)
@@ -55,6 +66,8 @@ class CurvePlot:
         self.figure.xaxis.ticker = BasicTicker(desired_num_ticks=4)
         self.figure.yaxis.ticker = BasicTicker(desired_num_ticks=4)
         self.figure.axis.formatter = CustomJSTickFormatter(code=SHORT_NUMBER)
+        self.figure.axis.axis_label_text_font_style = "normal"
+        lay_legends_flat(self.figure)
         keep_type(self.figure)
         self.sources: list[ColumnDataSource] = [renderer.data_source for renderer in self.figure.renderers]
         self._columns = [(renderer.glyph.x, renderer.glyph.y) for renderer in self.figure.renderers]
@@ -65,7 +78,7 @@ class CurvePlot:
     def set_theme(self, dark: bool) -> None:
         """Colour the lines for the light or the dark scheme."""
         scheme = colours(dark)
-        for renderer, name in zip(self._renderers, ("accent", "gpu"), strict=False):
+        for renderer, name in zip(self._renderers, ("accent", "gpu", "ink"), strict=False):
             renderer.glyph.line_color = scheme[name]
 
     def show(self, lines: Sequence[XY | None]) -> None:

@@ -13,6 +13,7 @@ from bokeh.document import Document
 
 from app.address import LabAddress
 from app.admission import session_limiter
+from app.explain import explained
 from app.export.restore import Restorer
 from app.lab_view import ReadoutPanel, Size, StatusFact, first_values, parts_of
 from app.lean_plots import lighten
@@ -61,7 +62,7 @@ class StatusBar:
         items = [filled(said, state=state, detail=session.detail, words=words)]
         fact = "<span>{label} <b class='{kind}'>{text}</b></span>"
         items += [filled(fact, label=label, text=text, kind=kind) for label, text, kind in self._numbers()]
-        self.panel.object = f"<div class='status'>{''.join(items)}</div>"
+        self.panel.object = explained(f"<div class='status'>{''.join(items)}</div>")
 
     def _numbers(self) -> list[StatusFact]:
         frame, gate = self.session.latest, self.session.gate
@@ -90,7 +91,7 @@ class LabTab:
     """Builds the parts and passes events between them. `main`, `controls` and `readout` are what the page shows.
 
     started: whether the lab was opened; drawn: whether the browser has drawn the plots; frames come from then on.
-    listeners: called with each engine event.
+    listeners: called with each engine event; on_tick: a few times a second, while it is shown.
     """
 
     def __init__(self, lab: type[Lab], document: Document, window: Size) -> None:
@@ -115,6 +116,7 @@ class LabTab:
         self.address = LabAddress(self)
         self.listeners: list[Callable[[Any], None]] = [self.address.on_event]
         self.on_drawn: Callable[[], object] = ignore
+        self.on_tick: Callable[[], object] = ignore
         self.started = self.drawn = self._closed = False
         self.waits = False  # for its scene, before it runs
         self._shown = True  # whether this is the lab that the page shows
@@ -156,22 +158,22 @@ class LabTab:
         self.session.close()
         self.readout.close()
 
-    def resize(self, window: Size, sidebar: bool, readout: bool) -> None:
-        """Lay the view out in a window of that many px, with or without the bars beside it."""
-        self.session.later(lambda: self.lab_view.resize(*view_size(window, sidebar, readout)))
+    def resize(self, room: Size) -> None:
+        """Lay the view out in a main area of that many px."""
+        self.session.later(lambda: self.lab_view.resize(*room))
 
     def set_theme(self, dark: bool, presenter: bool) -> None:
         """Follow the page's scheme and type size."""
         self.session.later(lambda: self.lab_view.set_theme(dark, presenter))
         self.session.later(lambda: self.readout.set_theme(dark))
 
-    def prepare(self, window: Size, sidebar: bool, readout: bool, dark: bool, presenter: bool) -> None:
+    def prepare(self, room: Size, dark: bool, presenter: bool) -> None:
         """Take over the page's size and theme, which may have changed while this tab was not shown, or not there.
 
         At once: its plots are in no document now, and are sent whole when they are shown. A change that is made after
         that can come to the browser before them, and be lost.
         """
-        self.lab_view.resize(*view_size(window, sidebar, readout))
+        self.lab_view.resize(*room)
         self.lab_view.set_theme(dark, presenter)
         self.readout.set_theme(dark)
 
@@ -179,10 +181,6 @@ class LabTab:
         """Do what this lab's key stands for; others are the page's."""
         if key in self.controls.keys:
             self.controls.keys[key]()
-
-    def present(self, on: bool, cramped: bool) -> None:
-        """Presenter mode goes on or off; `cramped`: in a low window."""
-        self.controls.present(on, cramped)
 
     def look(self, visible: bool) -> None:
         """The browser's tab was hidden, or is seen again. Frames stop by themselves where none is painted."""
@@ -199,6 +197,7 @@ class LabTab:
         with changed_together(self.session.document):
             for part in (self.lab_view, self.controls, self.status, self.readout, self.restorer, self.address):
                 part.tick()
+            self.on_tick()
             self._warn()
 
     def _warn(self) -> None:
@@ -237,7 +236,7 @@ def changed_together(document: Document) -> Iterator[None]:
         document.unhold()
 
 
-def view_size(window: Size, sidebar: bool = True, readout: bool = True) -> Size:
-    """(width, height) in px that a window of that size leaves to the view."""
+def view_size(window: Size, sidebar: bool = True, readout: bool = True, below: int = STATUS) -> Size:
+    """(width, height) in px that a window of that size leaves to the view; below: px of the bar at the bottom."""
     width = window[0] - SIDEBAR * sidebar - READOUT * readout - PADDING
-    return width, window[1] - HEADER - STATUS - PADDING
+    return width, window[1] - HEADER - below - PADDING

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from app.controls import Controls
 from app.notices import Notices
@@ -50,6 +50,14 @@ class ReadoutPanel(Protocol):
 
     def close(self) -> None:
         """The session is over."""
+
+
+@runtime_checkable
+class SaysHeadline(Protocol):
+    """A right column whose large number and first sentence are also shown where it is closed; both as HTML of ours."""
+
+    headline: str
+    sentence: str
 
 
 class LabView:

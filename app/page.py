@@ -20,11 +20,12 @@ from app.browser import Browser
 from app.code_panel import CodePanel
 from app.export.card import ExportCard
 from app.export.restore import asked_for, scene_in
-from app.lab_tab import ACROSS, READOUT, SIDEBAR, LabTab
-from app.lab_view import labs_with_tabs
+from app.lab_tab import ACROSS, READOUT, SIDEBAR, STATUS, LabTab, view_size
+from app.lab_view import Size, labs_with_tabs
 from app.markup import filled
 from app.notices import Notices
 from app.panel_workarounds import never_busy
+from app.presenter import NARROW, PRESENTING, PresenterBar
 from app.race import RaceTrack
 from app.stories import StoryTeller
 from app.system_card import SystemCard
@@ -43,17 +44,37 @@ BOKEH_PATCHES = "app/static/bokeh_patches.js?"
 # Beside what Panel puts into the head: the module of all components, which it would ask for when it has the document.
 HEAD = '{% block preamble %}{{ super() }}<link rel="modulepreload" href="{{ components }}">{% endblock %}'
 DRAWN = 5000  # ms that a lab has to be drawn before another may take its place
-ROOMY = 900  # px of window height from which presenter mode keeps the curves below the pictures
+SIDE_ROOM, READOUT_ROOM = 900, 1180  # px of window width from which the side bar, and the readout too, are open
+IN_NARROW = f"@media (max-width: {SIDE_ROOM - 1}px)"
+# the header of a phone is scrolled, labs first; elsewhere it fits, and what scrolls would cut its tips
+HEADER_SCROLLS = """
+:host { min-width: 0; }
+@media (max-width: 700px) { :host { overflow-x: auto; overflow-y: hidden; scrollbar-width: none; } }
+"""
 HEADER_TABS = {
+    "flexShrink": 0,
+    IN_NARROW: {"& .MuiTab-root": {"minWidth": 0, "padding": "8px 7px", "fontSize": "0.875rem"}},
     "& .MuiTab-root": {"color": "var(--ink)"},
     "& .MuiTab-root.Mui-selected": {"color": "var(--accent)"},
     "& .MuiTabs-indicator": {"backgroundColor": "var(--accent)", "height": "3px"},
+}
+OVER_PICTURE = {  # bars that are opened in a narrow window lie over the picture, which keeps its place
+    IN_NARROW: {
+        "& > header .MuiToolbar-root": {"paddingLeft": "12px", "paddingRight": "12px"},
+        "& > header .MuiToolbar-root > .MuiBox-root": {"minWidth": 0},
+        "& > header a:has(img.logo)": {"display": "none !important"},
+        "& > nav": {"position": "fixed", "left": 0, "top": 0, "zIndex": 1200, "pointerEvents": "none"},
+        "& > nav:last-of-type": {"left": "auto", "right": 0},
+        "& > nav .MuiDrawer-paper": {"pointerEvents": "auto"},
+        "& > main": {"marginLeft": "0 !important", "marginRight": "0 !important", "width": "100%"},
+    }
 }
 HELP = """
 | Key | does |
 | --- | --- |
 {rows}
-| **P** | presenter mode: larger type, more picture |
+| **P** | presenter mode: full screen, larger type, the main controls in a bar at the bottom |
+| **Z**, **V**, **D**, **X**, **.** | in presenter mode: freeze, spotlight, pen, wipe what it drew, hide the bar |
 | **E** | take it along: link, picture, film, recording, numbers |
 | **U** | use of the machine: processor, GPUs, memory |
 | **Shift+R** | a race: the same steps on NumPy, Numba and a GPU, side by side |
@@ -84,6 +105,8 @@ class Page:
         self.current: LabTab | None = None
         self.browser = Browser(self._pressed, self._resized, self._looked, self._travelled)
         self._window = (1280, 720)
+        self._bars_open = (True, True)  # side bar and readout, when presenter mode is left
+        self.bar = PresenterBar(self._pressed, self._arrange)
         self.visible = True  # whether the browser's tab can be seen
         self._waiting = False  # for the browser to draw a lab, before another is shown
         self.system = SystemCard(self.document)
@@ -124,7 +147,7 @@ class Page:
         # there from the start: what is added to a page later has it laid out anew, which takes a second
         self._words = pn.pane.Markdown("", stylesheets=[stylesheet()])
         self._dialog = pmui.Dialog(self._words, close_on_click=True, show_close_button=True)
-        cards = self.race.card, self.code.card
+        cards = self.race.card, self.code.card, self.bar
         page = pmui.Page(
             main=[self._main, self.browser, self._dialog, self.system.card, *self.export.parts, *cards],
             header=[self._header()],
@@ -143,6 +166,7 @@ class Page:
             meta_title="Fieldlab",
             meta_description="Live simulations for lectures, on CPU and GPU.",
             raw_css=[stylesheet()],
+            sx=OVER_PICTURE,
             js_modules={"bokeh_patches": BOKEH_PATCHES},
         )
         never_busy(page)
@@ -158,16 +182,30 @@ class Page:
         present = icon("co_present", "Presenter mode (P)", self.present, color="default", align="center")
         about = icon("info_outline", "About this lab", self.toggle_about, color="default", align="center")
         helping = icon("help_outline", "Keys and pointer (H)", self.toggle_help, color="default", align="center")
-        words = "<div class='wordmark'>Field<b>lab</b></div>"
+        words = "<h1 class='wordmark'>Field<b>lab</b></h1>"
         name = html_pane(words, margin=(0, 0, 0, 12), align="center", sizing_mode=None)
         gap = pn.Spacer(sizing_mode="stretch_width", margin=0)
         cards = self.system.button, self.race.button, self.stories.button, self.code.button, self.export.button
         shown = (name, self.tabs, gap, *cards, present, about, helping)
-        return pn.Row(*shown, sizing_mode="stretch_width", margin=0)
+        return pn.Row(*shown, sizing_mode="stretch_width", margin=0, stylesheets=[HEADER_SCROLLS])
 
     def _resized(self, width: int, height: int) -> None:
+        """The window has another size; bars are opened or closed where that makes or takes their room."""
+        before, now = bars_with_room(self._window[0]), bars_with_room(width)
         self._window = (width, height)
+        if now != before and self.browser.presenter:
+            self._bars_open = now
+        elif now != before:
+            self.template.param.update(sidebar_open=now[0], contextbar_open=now[1])
+            self.bar.show("" if now[0] else NARROW)
         self._arrange()
+
+    @property
+    def _room(self) -> Size:
+        """(width, height) in px of the main area."""
+        page, overlaid = self.template, self._window[0] < SIDE_ROOM
+        below = self.bar.height_px if self.bar.mode else STATUS
+        return view_size(self._window, page.sidebar_open and not overlaid, page.contextbar_open and not overlaid, below)
 
     def _looked(self, visible: bool) -> None:
         """The browser's tab was hidden, or is seen again: nothing is written for nobody."""
@@ -178,7 +216,7 @@ class Page:
 
     def _arrange(self, *events: Any) -> None:
         if self.current is not None:
-            self.current.resize(self._window, self.template.sidebar_open, self.template.contextbar_open)
+            self.current.resize(self._room)
 
     def _set_theme(self, *events: Any) -> None:
         """The scheme or the type size has changed."""
@@ -267,12 +305,14 @@ class Page:
     def make_room(self) -> None:
         """A story is told, or no longer: its place is the right column, and its keys win over those of a lab."""
         self._list_keys()
-        self.template.contextbar_open = self.stories.open or not self.browser.presenter
+        roomy = not self.browser.presenter and bars_with_room(self._window[0])[1]
+        self.template.contextbar_open = self.stories.open or roomy
 
     def _list_keys(self) -> None:
         """Tell the browser which keys mean something now."""
         own = self.current.controls.keys if self.current is not None else ()
-        self.browser.wanted = list(dict.fromkeys([*self._keys, *self.stories.keys, *own]))
+        tools = self.bar.tool_keys if self.browser.presenter else ()
+        self.browser.wanted = list(dict.fromkeys([*self._keys, *self.stories.keys, *tools, *own]))
 
     def _dropped(self, name: str, text: str | None) -> None:
         """A file was dropped on the page."""
@@ -339,13 +379,13 @@ class Page:
     def _put(self, tab: LabTab) -> None:
         """Let the page show `tab`."""
         self.current = self.lab_tabs[tab.session.lab.LAB] = tab
-        page = self.template
-        bars = page.sidebar_open, page.contextbar_open
-        tab.prepare(self._window, *bars, page.dark_theme, self.browser.presenter)
+        tab.prepare(self._room, self.template.dark_theme, self.browser.presenter)
         self._main.objects = list(tab.main)
         self._bars[0].objects = [tab.controls.panel]
         self._bars[1].objects = list(tab.readout.panel)
         self._list_keys()
+        self.bar.follow(tab)
+        tab.on_tick = self.bar.refresh
         tab.look(self.visible)
         self.export.show(tab)
         self.code.show(tab)
@@ -402,8 +442,11 @@ class Page:
         keys = self._keys | self.stories.keys
         if key in keys:
             keys[key]()
+        elif self.browser.presenter and key in self.bar.tool_keys:
+            self.bar.tool_keys[key]()
         elif self.current is not None:
             self.current.press(key)
+            self.bar.refresh()
 
     def toggle_help(self) -> None:
         """Show or hide the list of keys."""
@@ -426,11 +469,20 @@ class Page:
         self._dialog.open = not shown
 
     def present(self) -> None:
-        """Presenter mode on or off: larger type, no bars beside the picture."""
-        on = not self.browser.presenter
+        """Presenter mode on or off: larger type, the main controls in a bar below the picture instead of beside it."""
+        on, page = not self.browser.presenter, self.template
+        if on:
+            self._bars_open = page.sidebar_open, page.contextbar_open
         self.browser.presenter = on
-        self.template.param.update(sidebar_open=not on, contextbar_open=not on or self.stories.open)
+        self._list_keys()
+        sidebar, readout = (False, False) if on else self._bars_open
+        page.param.update(sidebar_open=sidebar, contextbar_open=readout or self.stories.open)
+        self.bar.show(PRESENTING if on else "" if self._window[0] >= SIDE_ROOM else NARROW)
         self.system.present(on)
-        if self.current is not None:
-            self.current.present(on, cramped=self._window[1] < ROOMY)
+        self._arrange()
         self._set_theme()
+
+
+def bars_with_room(width: int) -> tuple[bool, bool]:
+    """Whether a window of `width` px has room for the side bar, and for the readout too."""
+    return width >= SIDE_ROOM, width >= READOUT_ROOM

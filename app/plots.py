@@ -8,6 +8,7 @@ that is not finite and has a colour of its own. All pictures of a lab are one so
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -67,12 +68,23 @@ def palette(name: str, reverse: bool = False) -> list[str]:
 
 BAR_SLACK = 0.01  # the colour bar follows once its limits moved by this part of their span
 BAR_HEIGHT = 12  # px
-BORDERS = {"min_border_left": 56, "min_border_right": 16, "min_border_top": 8, "min_border_bottom": 80}  # px
+BORDERS = {  # px around a picture, for axes with titles and a colour bar with one; by presenter mode
+    False: {"min_border_left": 66, "min_border_right": 18, "min_border_top": 8, "min_border_bottom": 112},
+    True: {"min_border_left": 84, "min_border_right": 20, "min_border_top": 8, "min_border_bottom": 146},
+}
 APART: dict[str, Any] = {
     "x": 8, "y": 8, "x_units": "screen", "y_units": "screen", "padding": 6, "border_line_color": LIGHT["ink"],
     "background_fill_color": NOT_FINITE_COLOUR, "background_fill_alpha": 1.0, "text_color": LIGHT["ink"],
 }  # fmt: skip
-AROUND = (72, 88)  # px that a figure is wider and higher than its picture
+CELLS = ("x [cells]", "y [cells]")
+
+
+def around(presenter: bool) -> tuple[int, int]:
+    """Return the px that a figure is wider and higher than its picture."""
+    border = BORDERS[presenter]
+    wider = border["min_border_left"] + border["min_border_right"]
+    return wider, border["min_border_top"] + border["min_border_bottom"]
+
 
 LEVEL_TO_VALUE = """
 if (value > 254) return 'not finite';
@@ -104,14 +116,14 @@ class ImagePlot:
             output_backend="canvas",
             lod_threshold=None,
             sizing_mode="fixed",
-            **{"name": f"picture {column}", "tools": [], **BORDERS, **options},
+            **{"name": f"picture {column}", "tools": [], **BORDERS[False], **options},
         )
         self.figure.toolbar.logo = None
         self.figure.grid.visible = False
         self.figure.outline_line_color = None
         for axis in (self.figure.xaxis, self.figure.yaxis):
             axis.ticker = BasicTicker(desired_num_ticks=4)
-            axis.minor_tick_line_color = None
+            axis.update(minor_tick_line_color=None, axis_label_text_font_style="normal", axis_label_standoff=2)
         self.figure.yaxis.major_label_orientation = "vertical"
         self.image = self.figure.image(
             image=column, x="x", y="y", dw="dw", dh="dh", source=source, color_mapper=mapper, level="image"
@@ -119,15 +131,23 @@ class ImagePlot:
 
     def add_bar(self, values: LinearColorMapper, ticker: Ticker, **options: Any) -> ColorBar:
         """A colour bar below the picture, and everything in the page's type."""
-        style = {"orientation": "horizontal", "height": BAR_HEIGHT, "padding": 4, "bar_line_color": None}
+        style = {
+            "orientation": "horizontal", "height": BAR_HEIGHT, "padding": 4, "bar_line_color": None,
+            "title_text_font_style": "normal", "title_standoff": 2,
+        }  # fmt: skip
         bar = ColorBar(color_mapper=values, ticker=ticker, **style, **options)
         self.figure.add_layout(bar, "below")
         keep_type(self.figure)
         return bar
 
-    def resize(self, width: int, height: int) -> None:
+    def name_axes(self, x: str, y: str) -> None:
+        """Give the axes their titles, with units."""
+        self.figure.xaxis.axis_label, self.figure.yaxis.axis_label = x, y
+
+    def resize(self, width: int, height: int, presenter: bool = False) -> None:
         """Set the size of the picture itself, without axes and bar, in px."""
-        outer = {"width": width + AROUND[0], "height": height + AROUND[1]}
+        more = around(presenter)
+        outer = {"width": width + more[0], "height": height + more[1], **BORDERS[presenter]}
         self.figure.update(frame_width=width, frame_height=height, **outer)
 
 
@@ -141,7 +161,10 @@ def levels_mapper(colours: str, apart: str = NOT_FINITE_COLOUR, **options: Any) 
 class RasterPlot(ImagePlot):
     """A picture of true values: with linked ranges, colour bar, hover, section line and probe."""
 
-    def __init__(self, name: str, source: ColumnDataSource, x_range: Range1d, y_range: Range1d, colours: str) -> None:
+    def __init__(
+        self, name: str, source: ColumnDataSource, x_range: Range1d, y_range: Range1d, colours: str, unit: str = ""
+    ) -> None:
+        """unit: what the colours are, as the colour bar's title."""
         self.pan, self.zoom = PanTool(), WheelZoomTool(zoom_on_axis=False)
         tools = {"tools": [self.pan, self.zoom], "active_drag": self.pan, "active_scroll": self.zoom}
         super().__init__(name, source, x_range, y_range, levels_mapper(colours), **tools)
@@ -149,7 +172,8 @@ class RasterPlot(ImagePlot):
         short = CustomJSTickFormatter(code=SHORT_NUMBER)
         self.figure.axis.formatter = short
         self.apart = self._add_apart()
-        self.add_bar(self.values, BasicTicker(desired_num_ticks=4), formatter=short)
+        self.name_axes(*CELLS)
+        self.add_bar(self.values, BasicTicker(desired_num_ticks=4), formatter=short, title=unit or name)
         self.section = self._add_section()
         self._add_hover()
 
@@ -221,7 +245,10 @@ class RasterPlots:
     in cells; tapped(x, y) in cells; viewed() after a pan or zoom; section_moved(location in cells).
     """
 
-    def __init__(self, names: Sequence[str], palettes: Mapping[str, str]) -> None:
+    def __init__(
+        self, names: Sequence[str], palettes: Mapping[str, str], units: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """units: what the colours of a picture are, where its name does not say it."""
         self.x_range, self.y_range = Range1d(0, 1), Range1d(0, 1)
         blank = np.full((1, 1), 255, np.uint8)
         data: dict[str, Any] = {"x": [0.0], "y": [0.0], "dw": [1.0], "dh": [1.0]}
@@ -230,7 +257,10 @@ class RasterPlots:
         self.frames = FrameSource(data, "frames")
         self.probe = ColumnDataSource({"x": [0.0], "y": [0.0]}, name="probe point")
         source = self.frames.source
-        self.plots = {name: RasterPlot(name, source, self.x_range, self.y_range, palettes[name]) for name in names}
+        self.plots = {
+            name: RasterPlot(name, source, self.x_range, self.y_range, palettes[name], units.get(name, ""))
+            for name in names
+        }
         self.frames.draw_in(*(plot.figure for plot in self.plots.values()))
         self.brushed: Callable[[list[Point], bool], None] = ignore
         self.tapped: Callable[[float, float], None] = ignore

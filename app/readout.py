@@ -27,6 +27,7 @@ from bokeh.models import BasicTicker
 from app import readout_html as html
 from app.admission import session_limiter
 from app.curve_plots import bokeh_figure
+from app.explain import explained
 from app.first_sentence import Fastest, sentence
 from app.theme import ASSETS, LIGHT, colours, html_pane, keep_type, stylesheet
 from compute.backends import backend
@@ -63,6 +64,7 @@ class Readout:
         self._setting: tuple[Any, ...] = ()
         self._drawn_at = -REDRAW
         self._state = ""
+        self.headline = self.sentence = ""  # as HTML, for where this column is closed
         self._stepwise = self._comparison is not None and self._comparison.rules.rate.step == "step"
         self.history = ComputeTimePlot() if self._stepwise else ComputeTimePlot("ms/frame", 1e-3)
         sheets = [stylesheet(), (ASSETS / "readout.css").read_text(encoding="utf-8")]
@@ -146,7 +148,7 @@ class Readout:
         live = self._window.measurement()
         evidence = self._evidence(verdict, live) if self._comparison else ""
         parts = html.parts(live, self._kind, self._session.gate.rate)
-        text = f"<div class='readout'>{evidence}<h3>Parts of a live frame</h3>{parts}</div>"
+        text = explained(f"<div class='readout'>{evidence}<h3>Parts of a live frame</h3>{parts}</div>")
         if text != self._text.object:
             self._text.object = text
 
@@ -195,6 +197,7 @@ class Readout:
         why = why_slower(verdict, machine_roofs().waking) if verdict else ""
         pair = rules.recorded_pair(values, recorded_figures())
         first = sentence(Fastest.of(verdict, self._live_rate(told, live)), rules, pair, why)
+        self.headline, self.sentence = html.number(verdict), first
         return f"{html.headline(verdict, why)}{first}{facts}{blocks}{html.first_calls(standings)}"
 
 

@@ -45,21 +45,33 @@ FIRST = "First step of a fresh lab; it holds compilation if nothing had compiled
 def headline(verdict: Verdict | None, why: str = "") -> str:
     """The large number and what it compares, its spread, and how far the results lie apart. why: it is a slow-down."""
     if verdict is None:
-        return "<div class='headline'><b class='words'>Starting</b></div>"
-    title, agreement = escape(verdict.title), _agreement(verdict.agreement)
+        return number(None)
+    agreement = _agreement(verdict.agreement)
     if verdict.state == "disagree":
-        return f"<div class='headline'><b class='words bad'>Results disagree</b></div><p>{title}</p>{agreement}"
+        return f"{number(verdict)}<p>{escape(verdict.title)}</p>{agreement}"
     speed = verdict.speed_up
     if verdict.state != "agree" or speed is None:
-        words = "Measuring" if verdict.state == "measuring" else "No comparison"
-        return f"<div class='headline'><b class='words'>{words}</b><span>{title}</span></div>{agreement}"
+        return f"{number(verdict)}{agreement}"
     noisy = " <span class='noisy'>noisy</span>" if speed.noisy else ""
     interval = f"<p title='Ratios that the quartiles allow'>{allowed(speed)}{noisy}</p>"
     if verdict.early:
         interval = "<p class='noisy'>first estimate, more samples follow</p>"
     reason = f"<p>{escape(why)}</p>" if why else ""
-    number = f"{factor(speed)}<span>{title.replace(' over ', ' than ') if slower(speed) else title}</span>"
-    return f"<div class='headline {verdict.challenger.kind}'>{number}</div>{reason}{interval}{agreement}"
+    return f"{number(verdict)}{reason}{interval}{agreement}"
+
+
+def number(verdict: Verdict | None) -> str:
+    """The large number and what it compares, or why there is none; as HTML."""
+    if verdict is None:
+        return "<div class='headline'><b class='words'>Starting</b></div>"
+    title, speed = escape(verdict.title), verdict.speed_up
+    if verdict.state == "disagree":
+        return "<div class='headline'><b class='words bad'>Results disagree</b></div>"
+    if verdict.state != "agree" or speed is None:
+        words = "Measuring" if verdict.state == "measuring" else "No comparison"
+        return f"<div class='headline'><b class='words'>{words}</b><span>{title}</span></div>"
+    words = title.replace(" over ", " than ") if slower(speed) else title
+    return f"<div class='headline {verdict.challenger.kind}'>{factor(speed)}<span>{words}</span></div>"
 
 
 def slower(speed: SpeedUp) -> bool:

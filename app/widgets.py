@@ -24,6 +24,7 @@ class ValueWidgets:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._widgets: dict[str, Widget] = {}
+        self.sliders: list[Widget] = []
 
     def parameter(self, name: str) -> param.Parameter[Any]:
         """The lab's parameter `name`."""
@@ -48,9 +49,9 @@ class ValueWidgets:
         start, end = options.pop("start", low), options.pop("end", high)
         kind = pmui.IntSlider if isinstance(parameter, param.Integer) else pmui.FloatSlider
         value, label = self.session.values[name], options.pop("label", parameter.label)
-        return self.add(
-            name, kind(label=label, value=value, start=start, end=end, step=step, size="small", **FULL, **options)
-        )
+        widget = kind(label=label, value=value, start=start, end=end, step=step, size="small", **FULL, **options)
+        self.sliders.append(widget)
+        return self.add(name, widget)
 
     def choice(self, name: str, options: Mapping[str, Any] | list[Any] | None = None, **more: Any) -> Widget:
         """A drop-down of the parameter's objects, or of `options` (words -> value)."""

@@ -61,7 +61,7 @@ def test_a_scheme_chosen_before_the_plots_are_drawn_colours_them_once_they_are(n
     pass_time(tab.session.document)
     assert tab.drawn
     assert ink(tab) == DARK["ink"]
-    tab.prepare((1280, 720), True, True, False, False)  # the page is light by the time it shows this tab again
+    tab.prepare((656, 599), False, False)  # the page is light by the time it shows this tab again
     assert ink(tab) == LIGHT["ink"]  # at once: what follows the plots to the browser may come before them
 
 

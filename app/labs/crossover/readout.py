@@ -18,6 +18,7 @@ from typing import Any
 
 import panel as pn
 
+from app.explain import explained
 from app.labs.crossover.labels import count, duration
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.readout import SaveButtons, TimingFormat
@@ -45,6 +46,7 @@ class CrossoverReadout:
 
     def __init__(self, session: Session, model: SweepViewModel) -> None:
         self._session, self._model = session, model
+        self.headline = self.sentence = ""  # as HTML, for where this column is closed
         sheets = [stylesheet(), (ASSETS / "readout.css").read_text(encoding="utf-8")]
         self._text = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
         self._saves = SweepSaves(session)
@@ -67,7 +69,8 @@ class CrossoverReadout:
     def tick(self) -> None:
         """Write what is known, if it is something else."""
         self._saves.tick()
-        html = f"<div class='readout'>{readout_html(self._model)}</div>"
+        self.headline = head(self._model)
+        html = explained(f"<div class='readout'>{readout_html(self._model)}</div>")
         if html != self._text.object:
             self._text.object = html
 
@@ -88,17 +91,31 @@ def readout_html(model: SweepViewModel) -> str:
     return f"{_headline(finding)}{head}{ways}{_agreement(model)}{_first_calls(model, finding.n)}{_included(model)}"
 
 
-def _headline(finding: Finding) -> str:
-    ratio, (fast, slow) = finding.ratio, finding.names
+def head(model: SweepViewModel) -> str:
+    """Return the large number alone, as HTML: of what was measured here, else of a recorded sweep."""
+    finding = model.finding if model.finding.n and model.finding.ratio is not None else model.elsewhere
+    return _number(finding) or f"<div class='headline'><b class='words'>{TITLE}</b></div>"
+
+
+def _number(finding: Finding) -> str:
+    ratio = finding.ratio
     if ratio is None:
         return ""
+    fast, slow = finding.names
     number = f"{factor(ratio)}<span>{escape(fast)} {'than' if slower(ratio) else 'over'} {escape(slow)}</span>"
+    hollow = " recorded" if finding.place else ""  # as everything that was not measured here
+    return f"<div class='headline {finding.fast.kind}{hollow}'>{number}</div>"
+
+
+def _headline(finding: Finding) -> str:
+    ratio = finding.ratio
+    if ratio is None:
+        return ""
     reason = f"<p>{escape(finding.reason_slower(count))}</p>" if slower(ratio) else ""
     noisy = " <span class='noisy'>noisy</span>" if ratio.noisy else ""
     rate_place = f"<p class='quiet'>{escape(finding.place)}</p>" if finding.place else ""
     interval = f"<p>{allowed(ratio)}{noisy} at n = {count(finding.n)}</p>"
-    hollow = " recorded" if finding.place else ""  # as everything that was not measured here
-    return f"<div class='headline {finding.fast.kind}{hollow}'>{number}</div>{reason}{interval}{rate_place}"
+    return f"{_number(finding)}{reason}{interval}{rate_place}"
 
 
 def _way(line: TimeCurve, spread: Spread, longest: float, n: int) -> str:

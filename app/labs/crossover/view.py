@@ -26,8 +26,13 @@ from compute.labs.crossover.claims import conclusions
 from compute.labs.crossover.trap import Trap
 
 CHOOSER = {False: 40, True: 52}  # px of the line that chooses the view
+SENTENCE = 600  # px of width for which the heights of the sentences are made
 REST = 0.2  # seconds after each frame: what draws does not measure
-NARROW = {"& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 12px", "lineHeight": 1.3}}
+LINE = 632  # px of width that the chooser needs for one line
+NARROW = {
+    "flexWrap": "wrap",
+    "& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 10px", "lineHeight": 1.3},
+}
 
 
 def _nothing(*size: int) -> None:
@@ -149,9 +154,12 @@ class CrossoverView(LabView):
     def arrange(self) -> None:
         """Give the view that is shown what the chooser and the sentence leave."""
         width, height = self.size
-        height -= CHOOSER[self.presenter] + GRID
+        rows = -(-LINE * (1.4 if self.presenter else 1.0) // max(1, width))
+        high = round(CHOOSER[self.presenter] * rows)
+        self.chooser.param.update(width=width - 4 * GRID, height=high - 4)
+        height -= high + GRID
         if self.shown.sentence:
-            self._sentence.height = self.shown.sentence[self.presenter]
+            self._sentence.height = round(self.shown.sentence[self.presenter] * max(1.0, SENTENCE / max(1, width)))
             height -= self._sentence.height
         if self.shown.plot:
             plot = round(self.shown.plot * height)

@@ -11,7 +11,7 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
-from app.controls import ComputeControls, Controls, Transport, accordion, column
+from app.controls import ComputeControls, Controls, Dial, Transport, accordion, column, list_dial, slider_dial
 from app.labs.diffusion.source import Brush, InitialField
 from app.labs.diffusion.view import PALETTES, DiffusionView
 from app.notices import Notices
@@ -62,10 +62,9 @@ class DiffusionControls(Controls):
         """Take over a palette."""
         self.display.apply_style(style, part)
 
-    def present(self, on: bool, cramped: bool) -> None:
-        """A low window has no room for the curves beside large type."""
-        if cramped:
-            self.display.curves.value = not on
+    def dials(self) -> list[Dial]:
+        """r, and how fast it goes."""
+        return [slider_dial(self.r, "{:.3f}".format), list_dial(self.transport.speed)]
 
     # -- field
 
@@ -171,7 +170,7 @@ class DiffusionDisplay(ValueWidgets):
         self.lab_view = lab_view
         shown = pmui.RadioButtonGroup(options=list(SHOWN), value="Both", size="small", **FULL)
         shown.param.watch(lambda event: session.later(lambda: lab_view.choose(SHOWN[event.new])), "value")
-        self.curves = pmui.Switch(label="Curves below the pictures", value=True, **FULL)
+        self.curves = pmui.Switch(label="Curves beside the pictures", value=True, **FULL)
         self.curves.param.watch(lambda event: session.later(lambda: lab_view.show_curves(event.new)), "value")
         self.palettes = {
             "field": self._palette("Palette of the field", list({**AMOUNTS, **SIGNED}), "field"),

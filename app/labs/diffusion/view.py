@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,42 @@ import panel as pn
 
 from app.curve_plots import CurvePlot
 from app.lab_view import LabView, Size
-from app.plots import AROUND, RasterPlots
+from app.plots import RasterPlots, around
 from app.session import Session
-from app.theme import GRID, heading, set_type
+from app.theme import GRID, heading, html_pane, set_type
 from compute.frames import Frame
 
 TITLES = {"field": "Field u", "laplacian": "Laplacian ∇²u"}
+UNITS = {"field": "u", "laplacian": "∇²u [1/cell²]"}
+EQUATION = (  # with no raised figures, which would be smaller than any other text
+    "<math aria-label='the rate of change of u is D times the Laplacian of u'><mo>∂</mo><mi>u</mi><mo>/</mo><mo>∂</mo>"
+    "<mi>t</mi><mo>=</mo><mi>D</mi><mo>\u2062</mo><mo>∇²</mo><mi>u</mi></math>"
+)
 PALETTES = {"field": "Inferno", "laplacian": "Cool–warm"}
 CURVE_TITLES = ("Profile on the section line", "At the probe")
 CURVE_HEIGHT, CURVE_HEIGHT_MOST, HEADING = 168, 320, 36  # px
+BESIDE = 300  # px at least of the curves where they stand beside the pictures
 SMALLEST = 128  # px
+WRAPPED = {"flex-wrap": "wrap", "align-content": "flex-start"}
+WORTH = 1.25  # pictures may be this much larger without curves before those are left out
+LEGIBLE = 180  # px of a picture, below which one is better than two
 SHARP = 1.25  # a picture may bring this many pixels for each of the plot's, before it is reduced by a whole factor
 VIEW_DELAY = 120  # ms without a pan or zoom before the region is asked for at full resolution
 SERIES = 1200  # points of the probe's series that are kept
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One way to place pictures and curves.
+
+    shown: names of the pictures; beside: whether the curves stand beside them; size: (width, height) in px of each
+    picture; curve_height: px of a curve, 0 where there is no room for any.
+    """
+
+    shown: Sequence[str]
+    beside: bool
+    size: Size
+    curve_height: int
 
 
 class DiffusionView(LabView):
@@ -31,9 +55,9 @@ class DiffusionView(LabView):
 
     def __init__(self, session: Session, size: Size) -> None:
         super().__init__(session, size)
-        self.pictures = RasterPlots(tuple(TITLES), PALETTES)
-        self.profile = CurvePlot("cell", "u", ("profile", "exact"))
-        self.series = CurvePlot("step", "u", ("probe",))
+        self.pictures = RasterPlots(tuple(TITLES), PALETTES, UNITS)
+        self.profile = CurvePlot("place [cells]", "u", ("profile", "exact"))
+        self.series = CurvePlot("time [steps]", "u", ("probe",))
         self._series: deque[tuple[float, float]] = deque(maxlen=SERIES)
         self._series_of: tuple[Any, ...] = ()  # run and cell of the probe that the samples belong to
         self._view_timer: Any = None
@@ -41,17 +65,17 @@ class DiffusionView(LabView):
         self._shown: Sequence[str] = tuple(TITLES)
         self._panes = {name: pn.pane.Bokeh(plot.figure, margin=0) for name, plot in self.pictures.plots.items()}
         self._columns = {
-            name: pn.Column(heading(TITLES[name]), pane, margin=(GRID, 0, 0, 0)) for name, pane in self._panes.items()
+            name: pn.Column(self._heading(name), pane, margin=(GRID, 0, 0, 0)) for name, pane in self._panes.items()
         }
-        self._lines = [_stretched(curves.figure) for curves in (self.profile, self.series)]
-        titled = zip(CURVE_TITLES, self._lines, strict=True)
-        self._curves = pn.Row(
-            *(pn.Column(heading(words), pane, margin=0, sizing_mode="stretch_width") for words, pane in titled),
-            margin=0,
-            sizing_mode="stretch_width",
-        )
-        row = pn.Row(*self._columns.values(), margin=0, sizing_mode="stretch_width")
-        self.panel = pn.Column(row, self._curves, margin=0, sizing_mode="stretch_both")
+        self._lines = [_fixed(curves.figure) for curves in (self.profile, self.series)]
+        self._titled = [
+            pn.Column(heading(words), pane, margin=0, sizing_mode="fixed")
+            for words, pane in zip(CURVE_TITLES, self._lines, strict=True)
+        ]
+        self._curves = pn.Row(*self._titled, margin=0, sizing_mode="fixed", styles=WRAPPED)
+        self._row = pn.Row(*self._columns.values(), margin=0, sizing_mode="fixed")
+        self._with_curves = True
+        self.panel = pn.Row(self._row, self._curves, margin=0, sizing_mode="fixed", styles=WRAPPED)
         self._connect()
         pictures = (plot.figure for plot in self.pictures.plots.values())
         self.wait_for(*pictures, self.profile.figure, self.series.figure)
@@ -72,16 +96,21 @@ class DiffusionView(LabView):
         """(ny, nx) of the lab."""
         return self.session.values["ny"], self.session.values["nx"]
 
+    @staticmethod
+    def _heading(name: str) -> pn.pane.HTML:
+        """The title of a picture; the field's with the equation that it follows."""
+        if name != "field":
+            return heading(TITLES[name])
+        return html_pane(f"<h2 class='with-equation'>{TITLES[name]} {EQUATION}</h2>")
+
     def choose(self, shown: Sequence[str]) -> None:
         """Show only these pictures."""
         self._shown = shown
-        for name, column in self._columns.items():
-            column.visible = self.pictures.plots[name].figure.visible = name in shown
         self.arrange()
 
     def show_curves(self, shown: bool) -> None:
-        """Show the curves below the pictures, or give their room to the pictures."""
-        self._curves.visible = shown
+        """Show the curves beside or below the pictures, or give their room to the pictures."""
+        self._with_curves = shown
         self.arrange()
 
     def apply_theme(self) -> None:
@@ -104,21 +133,56 @@ class DiffusionView(LabView):
         self._ask_soon()
 
     def arrange(self) -> None:
-        """Give the pictures the room that the curves leave, in the shape of the grid."""
+        """Give the pictures the largest room that the curves can leave, in the shape of the grid.
+
+        The curves stand below the pictures, or beside them where those are larger so, as in a low window. Where two
+        pictures would be too small to be read, and one alone is larger, the first stands alone.
+        """
+        places = [self._placed(self._shown, beside) for beside in (False, True)]
+        if len(self._shown) > 1 and max(min(one.size) for one in places) < LEGIBLE:
+            places += [self._placed(self._shown[:1], beside) for beside in (False, True)]
+        best = max(places, key=lambda one: min(one.size) * (WORTH if one.curve_height else 1.0))
+        for name, column in self._columns.items():
+            column.visible = self.pictures.plots[name].figure.visible = name in best.shown
+        self._curves.visible = self._with_curves and best.curve_height > 0
+        for name, plot in self.pictures.plots.items():
+            plot.resize(*best.size, self.presenter)
+            self._panes[name].param.update(width=plot.figure.width, height=plot.figure.height)
+        self._place_curves(best)
+        width, height = best.size
+        self.session.set_view(self.pictures.view, (round(height * SHARP), round(width * SHARP)))
+
+    def _place_curves(self, best: Placement) -> None:
+        """Give all their widths: what has no room beside the one before it stands below it."""
+        width, pictures = self.size[0], len(best.shown) * (best.size[0] + around(self.presenter)[0])
+        all_of_them = width - pictures - 1 if best.beside else width
+        each = all_of_them if best.beside else width // 2
+        self.panel.param.update(width=width, height=self.size[1])
+        self._row.width = pictures if best.beside else width
+        if not self._curves.visible:
+            return
+        high = best.curve_height
+        self._curves.param.update(width=all_of_them, height=(2 if best.beside else 1) * (high + HEADING))
+        for curves, pane, titled in zip((self.profile, self.series), self._lines, self._titled, strict=True):
+            curves.figure.update(width=each, height=high)
+            pane.param.update(width=each, height=high)
+            titled.param.update(width=each, height=high + HEADING)
+
+    def _placed(self, shown: Sequence[str], beside: bool) -> Placement:
+        """Where everything would be with these pictures, and with the curves beside or below them."""
         ny, nx = self.shape
         width, height = self.size
-        room_x = max(SMALLEST, width // len(self._shown) - AROUND[0] - GRID)
-        below = CURVE_HEIGHT + HEADING if self._curves.visible else 0
-        room_y = max(SMALLEST, height - AROUND[1] - HEADING - below)
+        more_x, more_y = around(self.presenter)
+        curves_x, curves_y = (BESIDE, 0) if beside else (0, CURVE_HEIGHT + HEADING)
+        curves = self._with_curves
+        if not curves or min(height - more_y - HEADING - curves_y, width - curves_x) < SMALLEST:
+            curves, curves_x, curves_y = False, 0, 0
+        room_x = max(SMALLEST, (width - curves_x) // len(shown) - more_x - GRID)
+        room_y = max(SMALLEST, height - more_y - HEADING - GRID - curves_y)
         scale = min(room_x / nx, room_y / ny)
         size = max(1, round(nx * scale)), max(1, round(ny * scale))
-        for name, plot in self.pictures.plots.items():
-            plot.resize(*size)
-            self._panes[name].param.update(width=plot.figure.width, height=plot.figure.height)
-        curve = max(CURVE_HEIGHT, height - size[1] - AROUND[1] - 2 * HEADING)
-        for curves, pane in zip((self.profile, self.series), self._lines, strict=True):
-            curves.figure.height = pane.height = min(curve, CURVE_HEIGHT_MOST)
-        self.session.set_view(self.pictures.view, (round(size[1] * SHARP), round(size[0] * SHARP)))
+        left = height // 2 - HEADING if beside else height - size[1] - more_y - 2 * HEADING - GRID
+        return Placement(shown, beside and curves, size, min(left, CURVE_HEIGHT_MOST) if curves else 0)
 
     def _ask_soon(self) -> None:
         """Ask for the region that the axes show, once they have come to rest."""
@@ -185,5 +249,6 @@ class DiffusionView(LabView):
             series.append(sample)
 
 
-def _stretched(plot: Any) -> pn.pane.Bokeh:
-    return pn.pane.Bokeh(plot, margin=0, sizing_mode="stretch_width")
+def _fixed(plot: Any) -> pn.pane.Bokeh:
+    plot.sizing_mode = "fixed"
+    return pn.pane.Bokeh(plot, margin=0, sizing_mode="fixed")

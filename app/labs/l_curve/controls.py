@@ -5,10 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import panel as pn
 import panel_material_ui as pmui
 
-from app.controls import REDO, UNDO, ComputeControls, Controls, Undo, accordion, column, run_button
+from app.controls import (
+    REDO,
+    UNDO,
+    Act,
+    ComputeControls,
+    Controls,
+    Dial,
+    Undo,
+    accordion,
+    column,
+    list_dial,
+    run_button,
+    slider_dial,
+)
 from app.labs.l_curve.labels import RULE_NUMBERS
 from app.labs.l_curve.problem_controls import ProblemControls
 from app.labs.l_curve.view import LCurveView
@@ -16,6 +30,7 @@ from app.notices import Notices
 from app.session import Session
 from app.widgets import FULL, NumberField, ValueWidgets, icon, show_refusal
 from compute.engine import messages
+from compute.frames import Frame
 from compute.labs.l_curve.lab import require_lambda, require_range
 from compute.labs.l_curve.rules import RULES
 
@@ -113,6 +128,7 @@ class GrowthControls:
 
 TOLERANCES = {f"1e-{n}": 10.0**-n for n in range(1, 13)}
 BY_HAND = "by hand"
+KEEP = "Keep this solution beside (K)"
 
 
 class LambdaControls(ValueWidgets):
@@ -128,6 +144,13 @@ class LambdaControls(ValueWidgets):
         self.rule.param.watch(lambda event: self._by_rule(event.new), "value")
         self.squared = pmui.Switch(label="Write α = λ² instead of λ", value=False, **FULL)
         self.squared.param.watch(lambda event: session.later(self._count), "value")
+        self.slide = pmui.FloatSlider(
+            label="λ along the curve", start=-6.0, end=2.0, step=0.01, value=0.0, value_label="–", size="small", **FULL
+        )
+        self._position = self.slide.value
+        self.slide.param.watch(lambda event: self._slid(event.new), "value")
+        self.keep = pmui.Switch(label=KEEP, value=False, **FULL)
+        self.keep.param.watch(lambda event: session.later(lambda: self._keep(event.new)), "value")
         self.lam = NumberField("λ", None, self._by_hand)
         self.tolerance = pmui.DiscreteSlider(
             label="Ribbon width to reach", options=TOLERANCES, value=nearest_width(session.values["tolerance"]),
@@ -136,7 +159,10 @@ class LambdaControls(ValueWidgets):
         self._showing = False
         self.tolerance.param.watch(lambda event: self._reach(event.new), "value")
         self.most = NumberField("Steps at most", session.values["steps_at_most"], self._limit, whole=True)
-        self.panel = column(self.rule, self.lam.panel, self.squared, *self._range(), self.tolerance, self.most.panel)
+        self.panel = column(
+            self.rule, self.slide, self.keep, self.lam.panel, self.squared, *self._range(), self.tolerance,
+            self.most.panel,
+        )  # fmt: skip
 
     # -- one λ
 
@@ -146,6 +172,33 @@ class LambdaControls(ValueWidgets):
 
     def _by_hand(self, value: float) -> None:
         self.lab_view.pick(require_lambda(self.lab_view.notation.back(value) if value > 0 else value))
+
+    def _slid(self, position: float) -> None:
+        """The slider was moved by hand, if it does not stand where it was put."""
+        if position != self._position:
+            self._position = position
+            lam = 10.0**position
+            self.slide.value_label = self.lab_view.notation.words(lam)
+            self.lab_view.pick(lam)
+
+    def tick(self, frame: Frame) -> None:
+        """Put the slider at the λ that is shown, between the ends of the newest curve."""
+        grid, lam = frame.curves["width"].x, self.session.values["lam"] or frame.facts["lam"]
+        if not (len(grid) > 1 and lam > 0):
+            return
+        low, high = (round(float(np.log10(end)), 2) for end in (grid[0], grid[-1]))
+        position, words = min(max(round(float(np.log10(lam)), 2), low), high), self.lab_view.notation.words(lam)
+        slide = self.slide
+        if (low, high) != (slide.start, slide.end):
+            self._position = position
+            slide.param.update(start=low, end=high, value=position, value_label=words)
+        elif words != slide.value_label:
+            self._position = position
+            slide.param.update(value=position, value_label=words)
+
+    def _keep(self, kept: bool) -> None:
+        words = self.lab_view.keep(kept)
+        self.keep.label = f"Kept beside: {words}" if words else KEEP
 
     def show_picked(self, lam: float | None) -> None:
         """Show that a λ was picked in the view, or None: its rule's λ is taken again."""
@@ -261,8 +314,21 @@ class LCurveControls(Controls):
             "r": growth.again,
             "f": growth.further,
             "a": self._square,
+            "k": self._flip_kept,
             "c": lambda: lab_view.take_rule(session.values["rule"]),
         }
+
+    def acts(self) -> list[Act]:
+        """Run, one step, and the curve again from its first step."""
+        return [*super().acts()[:2], ("r", "Again", "The curve from its first step")]
+
+    def dials(self) -> list[Dial]:
+        """λ along the curve, and how fast that grows."""
+        slide = self.lambda_choice.slide
+        return [slider_dial(slide, lambda _: str(slide.value_label)), list_dial(self.growth.tempo)]
+
+    def _flip_kept(self) -> None:
+        self.lambda_choice.keep.value = not self.lambda_choice.keep.value
 
     def _square(self) -> None:
         self.lambda_choice.squared.value = not self.lambda_choice.squared.value
@@ -281,6 +347,7 @@ class LCurveControls(Controls):
         """Show, a few times a second, the newest frame's files and whether its curve is that of the chosen problem."""
         if self.session.latest is not None:
             self.problem.tick(self.session.latest)
+            self.lambda_choice.tick(self.session.latest)
             self._veil()
             self.growth.undo.offer(self.problem.undoable)
 

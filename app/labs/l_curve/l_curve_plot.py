@@ -10,7 +10,7 @@ from typing import Any
 import holoviews as hv
 import numpy as np
 from bokeh.document import Document
-from bokeh.models import ColumnDataSource, Span
+from bokeh.models import ColumnDataSource, Label, Span
 from numpy.typing import NDArray
 
 from app.curve_plots import LogWindow
@@ -67,6 +67,7 @@ class CurvePath:
         return float(10 ** (self.lam[best] + parts[best] * (self.lam[best + 1] - self.lam[best])))
 
 
+NOISE, SMOOTHING = "small λ: noise rules", "large λ: smoothing rules"  # written at the two ends of the curve
 X_LABEL, Y_LABEL = "residual norm  ‖Ax − b‖", "solution norm  ‖x‖"
 BADGE = {False: 24, True: 32}  # px; in presenter mode
 TICK = {False: (64, 36), True: (88, 48)}  # px of the axes that a power of ten needs
@@ -127,6 +128,11 @@ class LCurvePlot:
                       for way in ("height", "width")]  # fmt: skip
         for hair in self.hairs:
             self.figure.add_layout(hair)
+        ends = {"text_font": FAMILY, "text_font_style": "italic", "visible": False, "x": 1.0, "y": 1.0}
+        self.noise = Label(text=NOISE, name="noise rules", **ends)
+        self.smoothing = Label(text=SMOOTHING, name="smoothing rules", text_align="right", **ends)
+        for label in (self.noise, self.smoothing):
+            self.figure.add_layout(label)
         for name, renderer in (("l-curve", self.line), ("ribbon", self.ribbon), ("picked", self.ring),
                                ("badges", self.badges)):  # fmt: skip
             renderer.data_source.name = name
@@ -162,6 +168,8 @@ class LCurvePlot:
         self.ring.glyph.update(line_color=scheme["ink"], line_width=3.5, fill_color=scheme["paper"], fill_alpha=0.5)
         for hair in self.hairs:
             hair.update(line_color=scheme["ink"], line_alpha=0.65)
+        for label in (self.noise, self.smoothing):
+            label.text_color = scheme["ink"]
         self.figure.update(min_border_left=AROUND[presenter][0], min_border_bottom=AROUND[presenter][1])
         set_type(self.figure, presenter)
         self._marks = ()
@@ -202,6 +210,26 @@ class LCurvePlot:
             self._write(self.dots, [x, y] if few else [])
         if any(moved):
             self._marks = ()
+        self._name_ends()
+
+    def _name_ends(self) -> None:
+        """Say at the ends of the curve what is wrong with a λ there."""
+        if self.path is None:
+            return
+        points, high = self.path.points(), type_size(self._presenter)
+        near = max(1, len(points) // 8)
+        for label, end, inner in ((self.noise, 0, near), (self.smoothing, -1, -1 - near)):
+            x, y = (float(value) for value in points[end])
+            place, other = self._px(x, y), self._px(*points[inner])
+            steep = abs(place[1] - other[1]) > abs(place[0] - other[0])
+            if label is self.noise:  # right of a steep end and its badges, below a flat one
+                offset = (2.6 * BADGE[self._presenter] if steep else high, -1.4 * high if steep else -2.2 * high)
+            else:  # left of a steep end, which falls there, above a flat one
+                offset = (-1.7 * high, -0.3 * high) if steep else (0.0, 0.7 * high)
+            known = label.x, label.y, label.x_offset, label.y_offset, label.visible
+            x, y = float(self.x.clipped(np.array([x]))[0]), float(self.y.clipped(np.array([y]))[0])
+            if known != (x, y, *offset, True):
+                label.update(x=x, y=y, x_offset=offset[0], y_offset=offset[1], visible=True)
 
     def _ribbon(self, frame: Frame) -> list[Any]:
         """Return the area between the lower and the upper bounds of both norms: the true curve lies within."""

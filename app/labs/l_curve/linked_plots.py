@@ -23,7 +23,7 @@ from app.markup import filled
 from app.plots import ImagePlot, levels_mapper
 from app.stream import FirstDraw
 from app.theme import GRID, heading, set_type
-from compute.frames import NOT_FINITE, Frame
+from compute.frames import NOT_FINITE, Curve, Frame
 
 COLOURS = "Viridis"
 CAPTIONS = {"solution": "Solution", "truth": "True picture"}
@@ -58,14 +58,18 @@ class SolutionPicture:
 
 
 class SolutionPlots:
-    """The solution for the λ that is shown, as a line against the true one or as two pictures."""
+    """The solution for the λ that is shown, as a line against the true one or as two pictures.
+
+    kept: a solution for another λ that is drawn beside it, None for none.
+    """
 
     def __init__(self) -> None:
-        self.line = CurvePlot("t", "x(t)", ("solution", "true"))
+        self.line = CurvePlot("t", "x(t)", ("solution", "true", "kept"))
+        self.kept: Curve | None = None
         self.line.figure.update(name="solution line", sizing_mode="fixed")
-        for source, name in zip(self.line.sources, ("solution", "truth"), strict=True):
+        for source, name in zip(self.line.sources, ("solution", "truth", "kept"), strict=True):
             source.name = f"l-curve {name} line"
-        self.line.show([None, None])  # until the first frame
+        self.line.show([None, None, None])  # until the first frame
         mapper = levels_mapper(COLOURS)
         self.pictures = {name: SolutionPicture(name, mapper) for name in CAPTIONS}
 
@@ -80,7 +84,7 @@ class SolutionPlots:
             if name in drawn:
                 picture.show(frame)
         if "line" in drawn:
-            curves = [frame.curves.get(name) for name in ("solution", "truth")]
+            curves = [frame.curves.get("solution"), frame.curves.get("truth"), self.kept]
             self.line.show([(c.x, c.y) if c is not None else None for c in curves])
 
 
@@ -112,7 +116,7 @@ class LinkedPlots:
         self._build()
 
     def _build(self) -> None:
-        self.row = pn.Row(margin=0, sizing_mode="stretch_width")
+        self.row = pn.Row(margin=0, sizing_mode="fixed")
         self.chooser = pmui.CheckButtonGroup(
             options={view.title: name for name, view in VIEWS.items()},
             value=[],
@@ -181,7 +185,7 @@ class LinkedPlots:
 
     def _plan(self) -> int:
         """Decide how many views there is room for, and make those that are missing; returns the cells in the row."""
-        cells = max(2, self._size[0] // NARROWEST[self._theme[1]])
+        cells = max(1, self._size[0] // NARROWEST[self._theme[1]])
         self._room = min(MOST_VIEWS, cells - (2 if self._imaged and cells > 2 else 1))
         missing = [name for name in (*self._solution_parts(), *self.shown) if name not in self._columns]
         for name in missing:
@@ -268,6 +272,13 @@ class LinkedPlots:
             self._arrange()
         self.solution.show(frame, [name for name in self._solution_parts() if self._is_drawn(name)])
 
+    def keep(self, kept: bool) -> None:
+        """Go on showing the present solution beside those that follow, or no longer."""
+        curve = self._frame.curves.get("solution") if kept and self._frame is not None else None
+        self.solution.kept = curve
+        if self._frame is not None:
+            self.show_solution(self._frame)
+
     def show_views(self, frame: Frame, rules: dict[str, float]) -> None:
         """Draw the linked views of the newest frame, and λ of each rule."""
         for view in self.drawn_views():
@@ -290,5 +301,6 @@ class LinkedPlots:
 
     def forget(self) -> None:
         """Let the axes begin anew: another problem's have nothing to do with the last one's."""
+        self.solution.kept = None
         for view in self.views.values():
             view.forget()

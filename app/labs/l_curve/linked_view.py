@@ -20,7 +20,7 @@ from bokeh.plotting import figure
 from holoviews.streams import Draw, SingleTap, Stream
 from numpy.typing import NDArray
 
-from app.curve_plots import LogWindow
+from app.curve_plots import LogWindow, lay_legends_flat
 from app.labs.l_curve.labels import LambdaNotation, rule_hue
 from app.theme import SHORT_NUMBER, colours, keep_type, set_type
 from compute.frames import Frame
@@ -87,7 +87,7 @@ class LinkedView:
 
     title, y_label: words; curves: names of a frame's curves -> labels; over: "λ", "i" or "step", what the abscissa is;
     points: curves that are drawn as points; log: whether the ordinate is logarithmic; rules: whose λ are marked;
-    absent: what is said when a frame lacks one of the curves; legend: its corner.
+    absent: what is said when a frame lacks one of the curves.
     """
 
     title: str
@@ -98,7 +98,6 @@ class LinkedView:
     log: bool = True
     rules: tuple[str, ...] = ()
     absent: str = ""
-    legend: str = "top_right"
 
     def lines(self, frame: Frame) -> dict[str, tuple[Vector, Vector]]:
         """Return name -> (x, y), float64 vectors, of those curves that the frame has."""
@@ -110,9 +109,7 @@ VIEWS: Mapping[str, LinkedView] = {
     "curvature": LinkedView(
         "Curvature", "curvature κ", {"curvature": "κ"}, log=False, rules=("curvature", "pruning", "triangle")
     ),
-    "gcv": LinkedView(
-        "GCV", "GCV(λ)", {"gcv": "GCV", "weighted-gcv": "weighted"}, rules=("gcv", "weighted_gcv"), legend="top_left"
-    ),
+    "gcv": LinkedView("GCV", "GCV(λ)", {"gcv": "GCV", "weighted-gcv": "weighted"}, rules=("gcv", "weighted_gcv")),
     "picard": LinkedView(
         "Picard",
         "size",
@@ -120,7 +117,6 @@ VIEWS: Mapping[str, LinkedView] = {
         over="i",
         points=("picard-coefficients", "picard-ratio"),
         absent=SPECTRUM,
-        legend="bottom_left",
     ),
     "singular": LinkedView("Singular values", "σᵢ", {"singular": "σᵢ"}, over="i", points=("singular",)),
     "error": LinkedView(
@@ -173,7 +169,7 @@ class LinkedPlot:
             for name, label in view.curves.items()
         ]
         options: dict[str, object] = {"xlabel": x_label, "ylabel": view.y_label, "toolbar": None, "default_tools": []}
-        legend = {"show_legend": len(lines) > 1, "legend_position": view.legend}
+        legend = {"show_legend": len(lines) > 1, "legend_position": "top"}
         return hv.Overlay([*lines, hv.VLines(ends, "x")]).opts(
             logx=view.over == "λ", logy=view.log, **options, **legend
         )
@@ -189,8 +185,7 @@ class LinkedPlot:
         if self.y is None:
             plot.yaxis.ticker = BasicTicker(desired_num_ticks=4)
             plot.yaxis.formatter = CustomJSTickFormatter(code=SHORT_NUMBER)
-        for legend in plot.legend:
-            legend.update(background_fill_alpha=0.8, border_line_alpha=0, padding=2, spacing=0, glyph_width=16)
+        lay_legends_flat(plot)
         for key, renderer in self.lines.items():
             if key in self.view.points:
                 renderer.glyph.size = 5

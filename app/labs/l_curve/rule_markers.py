@@ -68,7 +68,7 @@ def _hue_style() -> str:
 
 
 STYLE = """
-:host { min-width: 0; }
+:host { min-width: 0; overflow-y: auto; }
 ul { list-style: none; margin: 0; padding: 0; display: flex; flex-direction: column; height: 100%; gap: 2px;
   font-size: var(--small, 14px); overflow-y: auto; }
 li { flex: 0 0 auto; }

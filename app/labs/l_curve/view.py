@@ -27,6 +27,17 @@ from compute.labs.l_curve.rules import RULES
 
 RULES_WIDE = {False: 232, True: 320}  # px of the list beside the curve; in presenter mode
 SHARE = 0.56  # of the height that the curve takes
+NARROW = 640  # px of width below which the list of rules has no room
+TITLE_LINES = {1: 920, 2: 540, 3: 0}  # lines of text above the curve: px of width that they need
+LOW = {False: 480, True: 600}  # px of height below which the linked views stand beside the curve
+SIDE_SHARE, SIDE_MOST = 0.36, 520  # of the width, and px of it, that those take then
+LEAST_BELOW = 150  # px of height of the rules, or of a linked view
+GRID_STYLE = {
+    "position": "relative", "display": "grid", "grid-template-columns": "max-content max-content",
+    "grid-template-rows": "max-content max-content max-content max-content", "align-items": "start",
+}  # fmt: skip
+AREAS = "'title title' 'curve rules' 'chooser chooser' 'row row'"
+LOW_AREAS = "'title title' 'curve row' 'curve rules' 'chooser chooser'"
 TITLE_HIGH = {False: 32, True: 40}  # px of the line above it
 LEAST = 200  # px of its height
 CHOOSER = {False: 28, True: 36}  # px of the line that chooses the views
@@ -44,7 +55,7 @@ class LCurveView(LabView):
         self.picked = PickedLambda()
         self.plot = LCurvePlot(session.document, self.pick)
         self.linked_plots = LinkedPlots(session.document, self.pick)
-        self.rules = RuleList(self.take_rule, sizing_mode="stretch_width")
+        self.rules = RuleList(self.take_rule, sizing_mode="fixed", styles={"grid-area": "rules"})
         self.plot.frames.serve(session)
         for subscriber in (self.plot.mark, self.linked_plots.mark, self._ask):
             self.picked.add_subscriber(lambda lam, subscriber=subscriber: subscriber(lam))
@@ -52,12 +63,14 @@ class LCurveView(LabView):
         self._build()
 
     def _build(self) -> None:
-        self.title = html_pane("", TITLE)
-        self._pane = pn.pane.Bokeh(self.plot.figure, margin=0)
-        self._top = pn.Row(self._pane, self.rules, margin=(0, GRID, 0, 0), sizing_mode="stretch_width")
+        self._areas = AREAS
+        self.title = html_pane("", TITLE, styles={"grid-area": "title"}, sizing_mode="fixed")
+        self._pane = pn.pane.Bokeh(self.plot.figure, margin=0, styles={"grid-area": "curve"})
         self.veil = html_pane("", VEIL, visible=False, styles=OVER, sizing_mode=None)
-        parts = self.title, self._top, self.linked_plots.chooser, self.linked_plots.row, self.veil
-        styles = {"position": "relative"}
+        chooser, row = self.linked_plots.chooser, self.linked_plots.row
+        chooser.styles, row.styles = {"grid-area": "chooser"}, {"grid-area": "row"}
+        parts = self.title, self._pane, self.rules, chooser, row, self.veil
+        styles = {**GRID_STYLE, "grid-template-areas": AREAS}
         self.panel = pn.Column(*parts, margin=(GRID, 0, 0, 0), sizing_mode="stretch_both", styles=styles)
         self.arrange()
         self.wait_for(self.plot.figure, *self.linked_plots.figures)
@@ -65,17 +78,47 @@ class LCurveView(LabView):
     # -- sizes
 
     def arrange(self) -> None:
-        """Give the curve its share of the height, the linked views the rest."""
+        """Give the curve its share of the room: the linked views stand below it, or in a low window at its right.
+
+        A narrow window has no room for the list of rules, a low one none for a choice of views.
+        """
         width, height = self.size
-        presenter = self.presenter
-        height -= TITLE_HIGH[presenter] + CHOOSER[presenter] + GRID
-        curve = max(LEAST, round(SHARE * height))
+        presenter, low, narrow = self.presenter, self._low, width < NARROW
+        title = TITLE_HIGH[presenter] * next(
+            n for n, least in TITLE_LINES.items() if width >= least * (1 + 0.4 * presenter)
+        )
+        self.title.param.update(width=width, height=title)
+        height -= title + GRID
+        self.linked_plots.chooser.visible = choosing = not (low or narrow)
+        if choosing:
+            height -= CHOOSER[presenter]
         side = RULES_WIDE[presenter]
-        self.plot.resize(width - side - GRID, curve)
-        self._pane.param.update(width=width - side - GRID, height=curve)
-        self.rules.height = curve
-        self._top.height = curve
-        self.linked_plots.resize(width, height - curve)
+        if low:
+            right = max(side, min(SIDE_MOST, round(SIDE_SHARE * width)))
+            curve, below = (width - right - GRID, height), (right, max(LEAST_BELOW, height // 2))
+            self.rules.visible = height - below[1] >= LEAST_BELOW
+            if not self.rules.visible:
+                below = (right, height)
+            rules = right, height - below[1]
+        else:
+            self.rules.visible = not narrow
+            high = max(LEAST, round(SHARE * height))
+            curve, below = (width - (side + GRID) * (not narrow), high), (width, height - high)
+            rules = side, high
+        self.plot.resize(*curve)
+        self._pane.param.update(width=curve[0], height=curve[1])
+        self.rules.param.update(width=rules[0], height=rules[1])
+        self.linked_plots.row.width = below[0]
+        self.linked_plots.resize(*below)
+        areas = LOW_AREAS if low else AREAS
+        if areas != self._areas:
+            self._areas = areas
+            self.panel.styles = {**GRID_STYLE, "grid-template-areas": areas}
+
+    @property
+    def _low(self) -> bool:
+        """Whether the window is too low for plots below the curve, and has room beside it."""
+        return self.size[1] < LOW[self.presenter] and self.size[0] >= NARROW
 
     def apply_theme(self) -> None:
         """Colour all plots, and set their type."""
@@ -110,6 +153,12 @@ class LCurveView(LabView):
         """Show the λ of `rule` from now on."""
         self.session.change(rule=rule, lam=None)
         self.on_picked(None)
+
+    def keep(self, kept: bool) -> str:
+        """Keep the present solution beside those that follow, or no longer; returns its λ in words, "" for none."""
+        self.linked_plots.keep(kept)
+        frame = self.session.latest
+        return self.notation.words(frame.facts["lam"]) if kept and frame is not None else ""
 
     # -- frames
 
@@ -153,9 +202,14 @@ class LCurveView(LabView):
             self.title.object = html
 
 
+EQUATION = (
+    "<math aria-label='x minimises the squared norm of A x minus b, plus lambda squared times that of x'>"
+    "<mi>x</mi><mo>=</mo><mi>argmin</mi><mo>‖</mo><mi>A</mi><mi>x</mi><mo>−</mo><mi>b</mi><mo>‖²</mo><mo>+</mo>"
+    "<mi>λ²</mi><mo>‖</mo><mi>x</mi><mo>‖²</mo></math>"
+)
 TITLE = """
-.chosen { display: flex; gap: 24px; align-items: baseline; padding: 0 8px 0 24px; color: var(--muted); min-height: 32px;
-  font-size: var(--small, 14px); white-space: nowrap; overflow: hidden; }
+.chosen { display: flex; flex-wrap: wrap; column-gap: 24px; align-items: baseline; padding: 0 8px 0 24px;
+  color: var(--muted); min-height: 32px; font-size: var(--small, 14px); white-space: nowrap; overflow: hidden; }
 .chosen b { color: var(--ink); font-weight: 500; font-variant-numeric: tabular-nums; }
 .chosen b.lam { font-size: var(--title, 20px); font-weight: 700; }
 """
@@ -182,4 +236,5 @@ def title(frame: Frame, notation: LambdaNotation) -> str:
     items += [f"‖Ax − b‖ <b>{short(facts['residual'])}</b>", f"‖x‖ <b>{short(facts['solution'])}</b>"]
     if isfinite(facts["error"]):
         items.append(f"error of x <b>{short(100 * facts['error'])} %</b>")
+    items.append(EQUATION)
     return f"<div class='chosen'>{''.join(f'<span>{item}</span>' for item in items)}</div>"

@@ -27,7 +27,7 @@ INSIDE = "#000000"  # the set, and what is not known yet
 GAP = 14.0  # px between two labels at least
 PLAIN = 1e6  # counts below this are written out
 STEPS = (1, 1.5, 2, 3, 5, 7)
-LEFT = {False: 56, True: 72}  # px for the labels at the left; in presenter mode
+LEFT = {False: 72, True: 96}  # px for the labels at the left; in presenter mode
 NARROW = 200  # px of the axis until the browser has said how long it is
 TOP = 1.06  # of the axis; the highest bar is 1
 
@@ -163,7 +163,9 @@ class Histogram:
         self.figure.xaxis.ticker = FixedTicker(ticks=[])
         self.figure.yaxis.ticker = FixedTicker(ticks=[0, 0.5, 1])
         self.figure.yaxis.formatter = NumeralTickFormatter(format="0%")
-        self.figure.axis.minor_tick_line_color = None
+        for axis in self.figure.axis:
+            axis.update(minor_tick_line_color=None, axis_label_text_font_style="normal", axis_label_standoff=2)
+        self.figure.xaxis.axis_label, self.figure.yaxis.axis_label = "iterations", "pixels"
         edges = {"left": "left", "right": "right", "top": "top", "bottom": 0}
         self.bars = self.figure.quad(**edges, source=self.source, line_color=None).glyph
         self.line = self.figure.line("x", "y", source=self.shares, line_width=2).glyph

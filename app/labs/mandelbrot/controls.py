@@ -9,7 +9,18 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
-from app.controls import REDO, UNDO, ComputeControls, Controls, accordion, column, run_button
+from app.controls import (
+    REDO,
+    UNDO,
+    Act,
+    ComputeControls,
+    Controls,
+    Dial,
+    accordion,
+    column,
+    run_button,
+    slider_dial,
+)
 from app.labs.mandelbrot.bookmarks import HOME
 from app.labs.mandelbrot.control_groups import ExplainGroup, IterationGroup, MandelbrotDisplay
 from app.labs.mandelbrot.places import PlaceGroup
@@ -56,10 +67,19 @@ class MandelbrotControls(Controls):
         """Take over a palette."""
         self.display.apply_style(style)
 
-    def present(self, on: bool, cramped: bool) -> None:
-        """A low window has no room for the histogram beside large type."""
-        if cramped:
-            self.display.histogram.value = not on
+    def acts(self) -> list[Act]:
+        """Run, and what moves the view."""
+        zooms: list[Act] = [
+            ("+", "Zoom in", "Twofold"),
+            ("-", "Out", "Zoom out twofold"),
+            ("0", "Home", "The whole set"),
+        ]
+        return [*super().acts(), *zooms]
+
+    def dials(self) -> list[Dial]:
+        """The most iterations, on a logarithmic scale."""
+        slider = self.iteration.slider_most
+        return [slider_dial(slider, lambda _: str(slider.value_label))]
 
     def _steps(self) -> pn.Row:
         """What leads from view to view."""

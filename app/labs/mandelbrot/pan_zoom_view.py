@@ -158,9 +158,9 @@ class PanZoomView:
         """What the browser's numbers count from now."""
         return self._anchors[self._at]
 
-    def resize(self, width: int, height: int) -> None:
+    def resize(self, width: int, height: int, presenter: bool = False) -> None:
         """Set the size of the picture in px. The ranges set here are those a browser begins with."""
-        self.plot.resize(width, height)
+        self.plot.resize(width, height, presenter)
         x, y, h = self.anchor.count(self.navigator.aim)
         self.x_range.update(start=x - h / 2 * width / height, end=x + h / 2 * width / height)
         self.y_range.update(start=y - h / 2, end=y + h / 2)

@@ -61,6 +61,8 @@ TEXT_STYLE = """
 .place .numbers span { color: var(--muted); user-select: none; }
 .place .row { display: flex; align-items: baseline; gap: 8px; color: var(--muted); }
 .place .row .words { flex: 1; }
+.place .means { flex-wrap: wrap; row-gap: 0; color: var(--ink); }
+.place .inside { display: inline-block; width: 12px; height: 12px; background: #000; border: 1px solid var(--muted); }
 .place button { font: inherit; color: var(--accent); background: none; border: 1px solid var(--line);
                 border-radius: 6px; padding: 2px 10px; cursor: pointer; }
 .place button:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
@@ -261,7 +263,10 @@ class PlaceText(JSComponent):
     export function render({ model, el }) {
       const root = document.createElement('div');
       root.className = 'place';
-      root.innerHTML = `<div class="row"><span class="words"></span><button type="button">Copy</button></div>
+      root.innerHTML = `<div class="row means"><math aria-label="z becomes z squared plus c"><mi>z</mi><mo>←</mo>
+        <mi>z²</mi><mo>+</mo><mi>c</mi></math>
+        <span><i class="inside" aria-hidden="true"></i> black: inside the set, z stays bounded</span></div>
+        <div class="row"><span class="words"></span><button type="button">Copy</button></div>
         <div class="numbers" tabindex="0" aria-label="Centre of the view"></div>`;
       const [words, button, numbers] = ['.words', 'button', '.numbers'].map((name) => root.querySelector(name));
       const show = () => {

@@ -11,17 +11,26 @@ from bokeh.models import FixedTicker
 from app.lab_view import LabView, Size
 from app.labs.mandelbrot.colour_scale import Histogram, PaletteMapper, bar_ticks
 from app.labs.mandelbrot.navigator import Navigator, Throttle, scientific
-from app.labs.mandelbrot.overlays import JuliaPlot, OrbitOverlay, around, in_anchor_units
+from app.labs.mandelbrot.overlays import JuliaPlot, OrbitOverlay, in_anchor_units
+from app.labs.mandelbrot.overlays import around as extent_around
 from app.labs.mandelbrot.pan_zoom_view import PanZoomView, label_axes, shows_offsets
 from app.labs.mandelbrot.places import PlaceText
-from app.plots import AROUND
+from app.plots import around
 from app.session import Session
 from app.theme import GRID, html_pane, letter, set_type
 from compute.frames import Frame
 
 SMALLEST = 128  # px of the picture
-HISTOGRAM = {0: 96, 640: 120}  # px of it and of the place beside it, from so many px of room on
-PLACE = {False: 76, True: 104}  # px of the place alone: a line of words, two of digits; in presenter mode
+HISTOGRAM = {0: 116, 640: 136}  # px of it and of the place beside it, from so many px of room on
+PLACE = {False: 100, True: 136}  # px of the place alone: two lines of words, two of digits; in presenter mode
+ROOMY = (560, 420)  # px of width and height from which there is room for the histogram
+LOW = {False: 400, True: 560}  # px of height below which the picture stands alone; in presenter mode
+BAR_TITLES = {  # what the colours are, by the colouring
+    "histogram": "iterations until |z| > 2; black: inside the set",
+    "smooth": "iterations until |z| > 2; black: inside the set",
+    "distance": "distance to the set; black: inside it",
+    "interior": "inside: |derivative of the cycle|, 0 attracts most",
+}
 MOST_PIXELS = 10**6  # that a browser gets a frame
 SHARP = 1.25  # a frame may bring this many pixels for each on the screen, before it is reduced by a whole factor
 CALM = 250  # ms after the last change of size before the lab's grid follows
@@ -50,6 +59,7 @@ class MandelbrotView(LabView):
     def __init__(self, session: Session, size: Size) -> None:
         super().__init__(session, size)
         self._resolution: Resolution = 1.0
+        self._with_histogram = True
         self._resizing: Any = None
         later = session.document.add_timeout_callback
         self.navigator = Navigator(Throttle(session.change, later), session.values)
@@ -70,7 +80,8 @@ class MandelbrotView(LabView):
     def _build(self) -> None:
         plot, source = self.picture.plot, self.picture.frames.source
         label_axes(plot.figure, source, self.picture.x_range, self.picture.y_range)
-        self.bar = plot.add_bar(self.colours.mapper, FixedTicker(ticks=[]))
+        plot.name_axes("Re c", "Im c")
+        self.bar = plot.add_bar(self.colours.mapper, FixedTicker(ticks=[]), title=BAR_TITLES["histogram"])
         self._below = pn.pane.Bokeh(self.histogram.figure, margin=0, sizing_mode="stretch_width")
         self.picture.resize(*self._size())
         self._pane = pn.pane.Bokeh(plot.figure, margin=0)
@@ -90,18 +101,22 @@ class MandelbrotView(LabView):
         self.arrange()
 
     def show_histogram(self, shown: bool) -> None:
-        """Show the histogram below the picture, or not."""
-        self.histogram.figure.visible = shown
+        """Show the histogram below the picture, where there is room, or not."""
+        self._with_histogram = shown
         self.resize(*self.size)
 
     def arrange(self) -> None:
         """Give everything its size on the screen; the lab's grid follows once that has come to rest."""
+        roomy = self.size[0] >= ROOMY[0] and self.size[1] >= ROOMY[1] and not self._low
+        self.histogram.figure.visible = self._below.visible = self._with_histogram and roomy
         width, height = self._size()
-        self.picture.resize(width, height)
+        self.picture.resize(width, height, self.presenter)
         self._pane.param.update(width=self.picture.plot.figure.width, height=self.picture.plot.figure.height)
         self.inset.resize(height)
         under = self._under(self.histogram.figure.visible)
-        self.histogram.figure.height = self._row.height = self.place.height = under
+        self._row.visible = not self._low
+        if not self._low:
+            self.histogram.figure.height = self._row.height = self.place.height = under
         if self._resizing is not None:
             self.session.document.remove_timeout_callback(self._resizing)
         self._resizing = self.session.document.add_timeout_callback(self._resize, CALM)
@@ -117,20 +132,28 @@ class MandelbrotView(LabView):
 
     def _size(self) -> tuple[int, int]:
         """(width, height) in px of the picture: what the room leaves, in the grid's shape if that is fixed."""
-        width = max(SMALLEST, self.size[0] - AROUND[0] - GRID)
+        more = around(self.presenter)
+        width = max(SMALLEST, self.size[0] - more[0] - GRID)
         under = self._under(self.histogram.figure.visible)
-        height = max(SMALLEST, self.size[1] - AROUND[1] - under - 2 * GRID)
+        height = max(SMALLEST, self.size[1] - more[1] - under - 2 * GRID)
         if isinstance(self._resolution, tuple):
             ny, nx = self._resolution
             scale = min(width / nx, height / ny)
             return max(1, round(nx * scale)), max(1, round(ny * scale))
         return width, height
 
+    @property
+    def _low(self) -> bool:
+        """Whether there is room for the picture alone."""
+        return self.size[1] < LOW[self.presenter]
+
     def _under(self, histogram: bool) -> int:
         """Height in px of what lies below the picture, with or without the histogram."""
+        if self._low:
+            return 0
         if not histogram:
             return PLACE[self.presenter]
-        return HISTOGRAM[max(room for room in HISTOGRAM if room <= self.size[1])]
+        return PLACE[True] if self.presenter else HISTOGRAM[max(room for room in HISTOGRAM if room <= self.size[1])]
 
     # -- looks
 
@@ -170,7 +193,7 @@ class MandelbrotView(LabView):
         if points is None:
             self.orbit.clear()
         else:
-            self.orbit.show(points, around(self.picture.drawn))
+            self.orbit.show(points, extent_around(self.picture.drawn))
 
     def tick(self) -> None:
         """A few times a second: scales, histogram, and the place in words."""
@@ -186,6 +209,8 @@ class MandelbrotView(LabView):
             self._marks = marks
             self.bar.ticker.ticks = list(marks)
             self.bar.major_label_overrides = marks
+        if self.bar.title != BAR_TITLES[colouring]:
+            self.bar.title = BAR_TITLES[colouring]
         if self.histogram.figure.visible:
             self.histogram.show(frame, colouring)
         hint = f"<div class='hint' role='status'>{inside(frame)}</div>" if inside(frame) else ""

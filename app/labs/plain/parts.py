@@ -19,7 +19,7 @@ from app.curve_plots import CurvePlot
 from app.lab_view import LabView, Parts, Size
 from app.lean_plots import lighten
 from app.notices import Notices
-from app.plots import AROUND, RasterPlots
+from app.plots import RasterPlots, around
 from app.session import Session
 from app.theme import GRID, heading, set_type
 from app.widgets import FULL, Widget
@@ -103,12 +103,12 @@ class PlainView(LabView):
             return
         width, height = self.size
         x0, y0, x1, y1 = self._extent
-        room_x = max(SMALLEST, width // len(self._panes) - AROUND[0] - GRID)
-        room_y = max(SMALLEST, height - AROUND[1] - HEADING - (CURVE_HEIGHT if self.curves else 0))
+        room_x = max(SMALLEST, width // len(self._panes) - around(self.presenter)[0] - GRID)
+        room_y = max(SMALLEST, height - around(self.presenter)[1] - HEADING - (CURVE_HEIGHT if self.curves else 0))
         scale = min(room_x / (x1 - x0), room_y / (y1 - y0))
         size = max(1, round((x1 - x0) * scale)), max(1, round((y1 - y0) * scale))
         for plot, pane in zip(self._plots.values(), self._panes, strict=True):
-            plot.resize(*size)
+            plot.resize(*size, self.presenter)
             pane.param.update(width=plot.figure.width, height=plot.figure.height)
         self.session.set_view(None, (size[1], size[0]))
 

@@ -1,0 +1,118 @@
+"""The bar at the bottom of the page: a lab's main controls, and what a lecturer needs beside them.
+
+Presenter mode shows it, where the bars beside the picture are closed, and so does a window that has no room for those.
+It has the lab's buttons, one slider of a choice, and the headline; in presenter mode also what is laid over the
+pictures: freeze, spotlight, pen. static/presenter.js draws all of it. A button does what its key does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import param
+from panel.custom import JSComponent
+
+from app.controls import Dial
+from app.lab_tab import ACROSS, LabTab
+from app.lab_view import SaysHeadline
+
+STATIC = Path(__file__).parent / "static"
+PRESENTING, NARROW = "presenting", "narrow"
+
+
+class PresenterBar(JSComponent):
+    """One bar for all labs of a page.
+
+    pressed(key) is called at a click on a button; grown() when the bar has another height, `height` px. `tool_keys`
+    are the keys of presenter mode and what each does.
+    """
+
+    mode: Any = param.Selector(default="", objects=["", NARROW, PRESENTING], doc="Why it is shown; empty: it is not.")
+    acts = param.List(default=[], doc="[key, word, what it does] of each button of the lab.")
+    dials = param.List(default=[], item_type=dict, doc="label, low, high and step of each slider there is.")
+    dial = param.Integer(default=0, doc="Which of them is shown.")
+    place = param.List(default=[0.0, ""], doc="Where it stands, as a number and in words.")
+    headline = param.String(default="", doc="The readout's large number, as HTML of ours.")
+    sentence = param.String(default="", doc="Its first sentence, as HTML of ours.")
+    hidden = param.Boolean(default=False, doc="Whether the bar is taken away for a while.")
+    frozen = param.Boolean(default=False, doc="Whether the pictures stand still on the screen.")
+    spotlight = param.Boolean(default=False, doc="Whether all is dark but what the pointer is at.")
+    pen = param.Boolean(default=False, doc="Whether the pointer draws.")
+    wiped = param.Integer(default=0, doc="How often the pen's strokes were taken away.")
+
+    _esm = (STATIC / "presenter.js").read_text(encoding="utf-8")
+    _stylesheets: ClassVar[list[str]] = [(STATIC / "presenter.css").read_text(encoding="utf-8")]
+
+    def __init__(self, pressed: Callable[[str], None], grown: Callable[[], None]) -> None:
+        super().__init__(margin=0, styles=ACROSS, sizing_mode=None)
+        self._pressed, self._grown = pressed, grown
+        self._tab: LabTab | None = None
+        self.height_px = 0
+        self.tool_keys: dict[str, Callable[[], None]] = {
+            "z": lambda: self._flip("frozen"),
+            "v": lambda: self._flip("spotlight"),
+            "d": lambda: self._flip("pen"),
+            ".": lambda: self._flip("hidden"),
+            "x": self._wipe,
+        }
+        self.on_msg(self._on_message)
+
+    def _flip(self, name: str) -> None:
+        self.param.update({name: not self.param.values()[name]})
+
+    def _wipe(self) -> None:
+        self.wiped += 1
+
+    def show(self, mode: str) -> None:
+        """Be there for `mode`, or not; what lay over the pictures is gone."""
+        if mode != self.mode:
+            self.param.update(mode=mode, hidden=False, frozen=False, spotlight=False, pen=False)
+            self.refresh()
+
+    def follow(self, tab: LabTab) -> None:
+        """Work for another lab's tab."""
+        self._tab = tab
+        self.param.update(dial=0, frozen=False)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Bring it up to date: a few times a second, and when something was pressed."""
+        tab = self._tab
+        if tab is None or not self.mode:
+            return
+        dials = [
+            {"label": one.label, "low": one.low, "high": one.high, "step": one.step} for one in tab.controls.dials()
+        ]
+        new: dict[str, Any] = {"acts": [list(act) for act in tab.controls.acts()], "dials": dials}
+        if dial := self._dial(self.dial):
+            new["place"] = [dial.place(), dial.words()]
+        readout = tab.readout
+        if isinstance(readout, SaysHeadline):
+            new |= {"headline": readout.headline, "sentence": readout.sentence}
+        now = self.param.values()
+        changed = {name: value for name, value in new.items() if now[name] != value}
+        if changed:
+            self.param.update(changed)
+
+    def _dial(self, index: Any) -> Dial | None:
+        dials = self._tab.controls.dials() if self._tab else ()
+        return dials[index] if isinstance(index, int) and 0 <= index < len(dials) else None
+
+    def _on_message(self, message: Any) -> None:
+        data = getattr(message, "data", message)
+        if not isinstance(data, dict):
+            return
+        if isinstance(data.get("key"), str):
+            self._pressed(data["key"])
+        if self._dial(data.get("choose")):
+            self.dial = data["choose"]
+        dial, place = self._dial(data.get("dial")), data.get("place")
+        if dial and isinstance(place, (int, float)) and dial.low <= place <= dial.high:
+            dial.turn(place)
+        self.refresh()
+        height = data.get("height")
+        if isinstance(height, int) and 0 <= height <= 4096:
+            self.height_px = height
+            self._grown()

@@ -1,0 +1,110 @@
+"""The bar at the bottom shows what a tab says and does what its keys do; a window gets the bars it has room for."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from app.controls import Dial
+from app.page import bars_with_room
+from app.presenter import NARROW, PRESENTING, PresenterBar
+
+
+class Lab:
+    """A tab with one value, `r`, of which the bar has a slider."""
+
+    def __init__(self, readout: object) -> None:
+        self.r, self.readout = 0.2, readout
+        self.controls = self
+
+    def acts(self):
+        """One button."""
+        return [(" ", "Run", "Run or pause")]
+
+    def dials(self):
+        """One slider."""
+        return [Dial("r", 0.0, 0.25, 0.005, lambda: self.r, self.turn, lambda: f"{self.r:.3f}")]
+
+    def turn(self, place):
+        """It was moved."""
+        self.r = place
+
+
+def bar_of(readout: object) -> tuple[PresenterBar, Lab, list[str]]:
+    """A shown bar, its lab, and the keys that it hands on."""
+    pressed: list[str] = []
+    bar, lab = PresenterBar(pressed.append, lambda: None), Lab(readout)
+    bar.show(PRESENTING)
+    bar.follow(lab)
+    return bar, lab, pressed
+
+
+def test_it_shows_the_lab_s_buttons_slider_headline_and_sentence():
+    bar, _, _ = bar_of(SimpleNamespace(headline="<b>29×</b>", sentence="<p>This computer</p>"))
+    assert bar.acts == [[" ", "Run", "Run or pause"]]
+    assert bar.dials == [{"label": "r", "low": 0.0, "high": 0.25, "step": 0.005}]
+    assert bar.place == [0.2, "0.200"]
+    assert (bar.headline, bar.sentence) == ("<b>29×</b>", "<p>This computer</p>")
+
+
+def test_a_lab_from_outside_whose_column_has_no_headline_has_a_bar_all_the_same():
+    bar, _, _ = bar_of(object())
+    assert bar.headline == ""
+    assert bar.acts
+
+
+def test_a_button_does_what_its_key_does_and_the_slider_sets_the_value():
+    bar, lab, pressed = bar_of(object())
+    bar._on_message({"key": " "})
+    bar._on_message({"dial": 0, "place": 0.1})
+    assert pressed == [" "]
+    assert lab.r == 0.1
+    assert bar.place == [0.1, "0.100"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"dial": 0, "place": 0.3},  # beyond its end
+        {"dial": 0, "place": float("nan")},
+        {"dial": 0, "place": "0.1"},
+        {"dial": 7, "place": 0.1},
+        {"dial": -1, "place": 0.1},
+        {"dial": [0], "place": 0.1},
+        {"choose": 3},
+        {"choose": "0"},
+        {"height": -1},
+        {"height": 1e9},
+        "key",
+        None,
+    ],
+)
+def test_what_no_bar_sends_changes_nothing(message):
+    bar, lab, pressed = bar_of(object())
+    bar._on_message(message)
+    assert (lab.r, bar.dial, bar.height_px, pressed) == (0.2, 0, 0, [])
+
+
+def test_leaving_takes_away_what_lay_over_the_pictures():
+    bar, _, _ = bar_of(object())
+    for key in "zvd.":
+        bar.tool_keys[key]()
+    assert (bar.frozen, bar.spotlight, bar.pen, bar.hidden) == (True, True, True, True)
+    bar.show(NARROW)
+    assert (bar.frozen, bar.spotlight, bar.pen, bar.hidden) == (False, False, False, False)
+
+
+def test_a_height_is_told_once_the_bar_has_it():
+    grown: list[int] = []
+    bar = PresenterBar(lambda key: None, lambda: grown.append(bar.height_px))
+    bar._on_message({"height": 104})
+    assert grown == [104]
+
+
+WINDOWS = {390: (False, False), 899: (False, False), 900: (True, False), 1179: (True, False), 1180: (True, True)}
+
+
+@pytest.mark.parametrize(("width", "bars"), WINDOWS.items())
+def test_a_window_has_the_bars_that_it_has_room_for(width, bars):
+    assert bars_with_room(width) == bars

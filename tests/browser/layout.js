@@ -1,0 +1,70 @@
+// What is wrong with how a page is laid out now: text too small, cut, covered, or over other text; and its plots.
+() => {
+  const SMALLEST = 13.5;                                // px: 14, less what an accordion's animation leaves
+  const all = [], walk = (root) => {
+    for (const node of root.querySelectorAll('*')) {
+      all.push(node);
+      if (node.shadowRoot) walk(node.shadowRoot);
+    }
+  };
+  walk(document);
+  const up = (node) => node.assignedSlot ?? node.parentElement ?? node.getRootNode().host ?? null;
+  const above = function* (node) { for (let one = up(node); one; one = up(one)) yield one; };
+  const within = (node, other) => node === other || [...above(node)].includes(other);
+  const shown = (node) => node.checkVisibility({ visibilityProperty: true, opacityProperty: true });
+  const deepest = (x, y) => {
+    let node = document.elementFromPoint(x, y);
+    for (let inner; node?.shadowRoot && (inner = node.shadowRoot.elementFromPoint(x, y)) && inner !== node;) node = inner;
+    return node;
+  };
+  const SILENT = ['STYLE', 'SCRIPT', 'NOSCRIPT', 'TITLE', 'OPTION'];
+  const texts = all.flatMap((node) => {
+    const own = SILENT.includes(node.tagName) ? [] : [...node.childNodes].filter((one) => one.nodeType == 3 && one.data.trim());
+    if (!own.length || !shown(node)) return [];
+    const range = document.createRange();
+    range.setStartBefore(own[0]);
+    range.setEndAfter(own.at(-1));
+    const box = range.getBoundingClientRect(), scale = node.offsetWidth ? node.getBoundingClientRect().width / node.offsetWidth : 1;
+    if (box.width < 2 || box.height < 2) return [];
+    const lines = [...range.getClientRects()];
+    return [{ node, box, lines, size: parseFloat(getComputedStyle(node).fontSize) * scale, words: own.map((one) => one.data.trim()).join(' ') }];
+  });
+  // Clipped by a part that can be scrolled, text is only out of sight; by any other it is cut.
+  const fate = ({ node, box }) => {
+    const x = box.left + box.width / 2, y = box.top + box.height / 2;
+    for (const one of [node, ...above(node)]) {
+      if (one === document.body || one === document.documentElement) continue;
+      const { overflowX, overflowY, position } = getComputedStyle(one), edge = one.getBoundingClientRect();
+      const scrolls = [overflowX, overflowY].some((how) => ['auto', 'scroll'].includes(how));
+      const outX = box.right > edge.right + 2 || box.left < edge.left - 2, outY = box.bottom > edge.bottom + 5 || box.top < edge.top - 5;
+      if (scrolls) return x < edge.left || x > edge.right || y < edge.top || y > edge.bottom ? 'scrolled' : 'seen';
+      if (overflowX == 'hidden' && outX || overflowY == 'hidden' && outY) return edge.width > 2 ? 'cut' : 'scrolled';
+      if (position == 'fixed') break;
+    }
+    return box.right > innerWidth + 2 || box.left < -2 || box.bottom > innerHeight + 2 || box.top < -2 ? 'cut' : 'seen';
+  };
+  const fates = new Map(texts.map((text) => [text, fate(text)]));
+  const seen = texts.filter((text) => fates.get(text) == 'seen');
+  const covered = seen.filter(({ node, box }) => {
+    const top = deepest(box.left + box.width / 2, box.top + box.height / 2);
+    return top && getComputedStyle(node).pointerEvents != 'none' && !within(top, node) && !within(node, top);
+  });
+  const over = [];
+  seen.forEach((one, index) => seen.slice(index + 1).forEach((other) => {
+    if (within(one.node, other.node) || within(other.node, one.node)) return;
+    const crossed = one.lines.some((a) => other.lines.some((b) =>
+      Math.min(a.right, b.right) - Math.max(a.left, b.left) > 3 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 6));
+    if (crossed) over.push(`${one.words} / ${other.words}`);
+  }));
+  const bar = all.find((node) => node.classList.contains('bar') && node.getAttribute('role') == 'toolbar' && shown(node));
+  const ground = bar ? bar.getBoundingClientRect().top : innerHeight;
+  const plots = all.filter((node) => node.classList.contains('bk-Figure') && shown(node) && !within(node, document.querySelector('.contextbar')))
+    .map((node) => node.getBoundingClientRect()).filter((box) => box.width > 2)
+    .map((box) => ({ width: box.width, height: box.height, out: box.right > innerWidth + 2 || box.left < -2 || box.bottom > ground + 2 }));
+  const words = (list) => [...new Set(list.map((text) => text.words.slice(0, 60)))];
+  return {
+    small: words(texts.filter((text) => text.size < SMALLEST)), cut: words(texts.filter((text) => fates.get(text) == 'cut')),
+    covered: words(covered), over: [...new Set(over)], plots,
+    scrolls: document.documentElement.scrollWidth > innerWidth + 1 || document.documentElement.scrollHeight > innerHeight + 1,
+  };
+}

@@ -1,0 +1,31 @@
+"""What is wrong with how a page is laid out: measured in its DOM by layout.js, with the shadow trees of its parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page
+
+LAYOUT = Path(__file__).with_name("layout.js").read_text(encoding="utf-8")
+WRONG = ("small", "cut", "covered", "over")
+SETTLED = 1200  # ms after a change of size: the browser waits 150, then the server answers and plots are drawn
+
+
+def resize(page: Page, width: int, height: int) -> None:
+    """Give the window another size, and wait until the page has followed."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.wait_for_timeout(SETTLED)
+
+
+def faults(page: Page) -> list[str]:
+    """What is too small, cut, covered or over something else now, in words; [] if all is well."""
+    found: dict[str, Any] = page.evaluate(LAYOUT)
+    told = [f"{kind}: {words}" for kind in WRONG for words in found[kind]]
+    told += [f"plot outside: {plot['width']:.0f} x {plot['height']:.0f}" for plot in found["plots"] if plot["out"]]
+    return told + ["the page scrolls"] * found["scrolls"]
+
+
+def plots(page: Page) -> list[tuple[float, float]]:
+    """(width, height) in px of each plot that is seen in the main area, in the order of the page."""
+    return [(plot["width"], plot["height"]) for plot in page.evaluate(LAYOUT)["plots"]]

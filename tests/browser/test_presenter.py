@@ -1,0 +1,118 @@
+"""Presenter mode: the main controls stay, keys work, and a lecturer can freeze, point, draw and hide the bar."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.lab_page import LabPage
+from tests.browser.layout import plots
+
+
+@pytest.fixture
+def stage(lab: LabPage):
+    """The diffusion lab in presenter mode, paused at its start."""
+    lab.key(" ")
+    lab.until(lambda: "Paused" in lab.status())
+    lab.key("r")
+    lab.until(lambda: lab.step() == 0)
+    lab.key("p")
+    lab.page.get_by_role("toolbar").wait_for()
+    lab.until(lambda: not lab.page.locator(".contextbar").is_visible())
+    yield lab
+    lab.key("p")
+    lab.page.get_by_role("toolbar").wait_for(state="hidden")
+    lab.until(lambda: lab.page.locator(".contextbar").is_visible())
+
+
+def pressed(stage: LabPage, word: str) -> bool:
+    """Whether that button of the bar is on."""
+    return stage.page.get_by_role("button", name=word, exact=True).get_attribute("aria-pressed") == "true"
+
+
+def test_buttons_and_keys_run_step_and_reset(stage):
+    stage.page.get_by_role("toolbar").get_by_role("button", name="Step", exact=True).click()
+    stage.until(lambda: stage.step() == 1)
+    stage.key("s")
+    stage.until(lambda: stage.step() == 2)
+    stage.page.keyboard.press(" ")
+    stage.page.get_by_role("toolbar").get_by_role("button", name="Pause", exact=True).wait_for()
+    stage.until(lambda: stage.step() > 10)
+    stage.page.get_by_role("toolbar").get_by_role("button", name="Pause", exact=True).click()
+    stage.page.get_by_role("toolbar").get_by_role("button", name="Run", exact=True).wait_for()
+    stage.page.keyboard.press("r")
+    stage.until(lambda: stage.step() == 0)
+
+
+def test_the_slider_sets_what_is_chosen(stage):
+    bar = stage.page.get_by_role("toolbar")
+    slider = bar.get_by_role("slider")
+    before = float(slider.input_value())
+    slider.focus()
+    stage.page.keyboard.press("ArrowLeft")
+    stage.until(lambda: stage.fact("r") == pytest.approx(before - 0.005))
+    assert f"{before - 0.005:.3f}" in bar.inner_text()
+    stage.page.keyboard.press("ArrowRight")
+    stage.until(lambda: stage.fact("r") == pytest.approx(before))
+    bar.get_by_role("combobox").select_option(label="Steps a frame")
+    stage.until(lambda: "20" in bar.locator("output").inner_text())
+    bar.get_by_role("combobox").select_option(index=0)
+    stage.until(lambda: float(slider.input_value()) == before)
+
+
+def test_the_curves_and_the_headline_stay(stage):
+    assert len(plots(stage.page)) == 4
+    words = stage.page.locator(".bar .headline").inner_text()
+    assert "NumPy" in words or "Measuring" in words
+
+
+def test_a_frozen_picture_stands_still_while_the_lab_goes_on(stage):
+    stage.key("z")
+    stage.until(lambda: pressed(stage, "Freeze"))
+    copies = stage.page.locator(".ice canvas")
+    assert copies.count() >= 4
+    first = copies.first.evaluate("(canvas) => canvas.toDataURL()")
+    stage.key("s")
+    stage.until(lambda: stage.step() == 1)
+    assert copies.first.evaluate("(canvas) => canvas.toDataURL()") == first
+    stage.key("z")
+    stage.until(lambda: copies.count() == 0)
+
+
+def test_the_pen_draws_over_the_picture_and_is_wiped(stage):
+    stage.key("d")
+    stage.until(lambda: pressed(stage, "Pen"))
+    mouse, paper = stage.page.mouse, stage.page.locator("canvas.paper")
+    mouse.move(300, 300)
+    mouse.down()
+    mouse.move(400, 340, steps=5)
+    mouse.up()
+    inked = "(canvas) => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some((v) => v)"
+    assert paper.evaluate(inked)
+    assert stage.step() == 0
+    stage.key("x")
+    stage.until(lambda: not paper.evaluate(inked))
+    stage.key("d")
+    stage.until(lambda: not pressed(stage, "Pen"))
+
+
+def test_the_spotlight_follows_the_pointer(stage):
+    stage.key("v")
+    veil = stage.page.locator(".veil")
+    veil.wait_for()
+    stage.page.mouse.move(500, 357)
+    assert veil.evaluate("(veil) => [veil.style.getPropertyValue('--x'), veil.style.getPropertyValue('--y')]") == [
+        "500px",
+        "300px",
+    ]
+    stage.key("v")
+    veil.wait_for(state="hidden")
+
+
+def test_a_hidden_bar_gives_its_room_to_the_pictures(stage):
+    before = max(height for _, height in plots(stage.page))
+    stage.key(".")
+    stage.page.get_by_role("toolbar").wait_for(state="hidden")
+    stage.until(lambda: max(height for _, height in plots(stage.page)) > before)
+    stage.key(".")
+    stage.page.get_by_role("toolbar").wait_for()
+    stage.until(lambda: max(height for _, height in plots(stage.page)) == before)

@@ -1,0 +1,87 @@
+"""From a phone to 4K, and zoomed: nothing is cut, covered, too small or over something else; the picture is largest.
+
+A zoom of 150 or 200 % is a window of so many fewer CSS pixels. One page serves all: it is resized.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.lab_page import LabPage
+from tests.browser.layout import faults, plots, resize
+
+LABS = ("Diffusion", "Mandelbrot", "L-curve", "Crossover")
+PHONE = (390, 844)
+SIZES = {
+    "laptop": (1280, 720),
+    "projector at 150 %": (853, 480),
+    "projector at 200 %": (640, 360),
+    "small": (800, 600),
+    "full HD": (1920, 1080),
+    "4K": (3840, 2160),
+    "phone": PHONE,
+}
+
+
+@pytest.fixture
+def at(opened: LabPage):
+    """`at(lab)` shows a lab of the page that all tests of this file share."""
+
+    def show(lab: str) -> LabPage:
+        resize(opened.page, 1280, 720)
+        opened.page.get_by_role("tab", name=lab).click()
+        opened.until(lambda: opened.page.locator(f"[role=tab][aria-selected=true]:has-text('{lab}')").count())
+        opened.until(lambda: len(plots(opened.page)) > 0)
+        opened.page.wait_for_timeout(1500)
+        return opened
+
+    yield show
+    resize(opened.page, 1280, 720)
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_nothing_is_cut_covered_small_or_over_something_else(at, lab):
+    page = at(lab).page
+    wrong = {}
+    for name, size in SIZES.items():
+        resize(page, *size)
+        if found := faults(page):
+            wrong[name] = found
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_in_presenter_mode_neither(at, lab):
+    shown = at(lab)
+    shown.key("p")
+    try:
+        wrong = {}
+        for name in ("laptop", "small", "full HD"):
+            resize(shown.page, *SIZES[name])
+            if found := faults(shown.page):
+                wrong[name] = found
+        assert wrong == {}
+    finally:
+        shown.key("p")
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_the_first_plot_is_the_largest_and_a_phone_shows_it_with_its_main_control(at, lab):
+    page = at(lab).page
+    for size in SIZES.values():
+        resize(page, *size)
+        areas = [width * height for width, height in plots(page)]
+        assert areas, size
+        assert areas[0] >= 0.95 * max(areas), (size, areas)
+    resize(page, *PHONE)
+    assert page.get_by_role("toolbar").get_by_role("button").first.is_visible()
+    assert plots(page)[0][0] > 0.85 * PHONE[0]
+
+
+def test_a_phone_reaches_every_lab(at):
+    page = at("Diffusion").page
+    resize(page, *PHONE)
+    for lab in LABS:
+        box = page.get_by_role("tab", name=lab).bounding_box()
+        assert box["x"] >= 0, lab
+        assert box["x"] + box["width"] <= PHONE[0], lab
