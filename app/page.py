@@ -58,16 +58,22 @@ HEADER_TABS = {
     "& .MuiTab-root.Mui-selected": {"color": "var(--accent)"},
     "& .MuiTabs-indicator": {"backgroundColor": "var(--accent)", "height": "3px"},
 }
+HIDDEN = {"display": "none !important"}
 OVER_PICTURE = {  # bars that are opened in a narrow window lie over the picture, which keeps its place
     IN_NARROW: {
-        "& > header .MuiToolbar-root": {"paddingLeft": "12px", "paddingRight": "12px"},
+        "& > header .MuiToolbar-root": {"paddingLeft": "14px", "paddingRight": "14px"},
+        "& > header .MuiIconButton-edgeStart": {"marginRight": "4px"},
         "& > header .MuiToolbar-root > .MuiBox-root": {"minWidth": 0},
-        "& > header a:has(img.logo)": {"display": "none !important"},
+        "& > header a:has(img.logo)": HIDDEN,
         "& > nav": {"position": "fixed", "left": 0, "top": 0, "zIndex": 1200, "pointerEvents": "none"},
         "& > nav:last-of-type": {"left": "auto", "right": 0},
         "& > nav .MuiDrawer-paper": {"pointerEvents": "auto"},
         "& > main": {"marginLeft": "0 !important", "marginRight": "0 !important", "width": "100%"},
-    }
+    },
+    # a phone has room for the labs alone
+    "@media (max-width: 480px)": {
+        "& > header .MuiToolbar-root > .MuiIconButton-root:not(.MuiIconButton-edgeStart)": HIDDEN
+    },
 }
 HELP = """
 | Key | does |
@@ -176,14 +182,14 @@ class Page:
 
     def _header(self) -> pn.Row:
         self.tabs = pmui.TabMenu(
-            items=[{"label": lab.TITLE} for lab in self.labs], active=0, margin=(0, 24), align="center", sx=HEADER_TABS
+            items=[{"label": lab.TITLE} for lab in self.labs], active=0, margin=0, align="center", sx=HEADER_TABS
         )
         self.tabs.param.watch(lambda event: self._choose_soon(), "active")
         present = icon("co_present", "Presenter mode (P)", self.present, color="default", align="center")
         about = icon("info_outline", "About this lab", self.toggle_about, color="default", align="center")
         helping = icon("help_outline", "Keys and pointer (H)", self.toggle_help, color="default", align="center")
         words = "<h1 class='wordmark'>Field<b>lab</b></h1>"
-        name = html_pane(words, margin=(0, 0, 0, 12), align="center", sizing_mode=None)
+        name = html_pane(words, align="center", sizing_mode=None)
         gap = pn.Spacer(sizing_mode="stretch_width", margin=0)
         cards = self.system.button, self.race.button, self.stories.button, self.code.button, self.export.button
         shown = (name, self.tabs, gap, *cards, present, about, helping)

@@ -85,3 +85,16 @@ def test_a_phone_reaches_every_lab(at):
         box = page.get_by_role("tab", name=lab).bounding_box()
         assert box["x"] >= 0, lab
         assert box["x"] + box["width"] <= PHONE[0], lab
+
+
+@pytest.mark.parametrize("viewport", [PHONE], indirect=True)
+def test_a_page_opened_on_a_phone_has_picture_and_controls_from_the_start(page, server):
+    lab = LabPage(page, server)
+    bar = page.get_by_role("toolbar")
+    bar.get_by_role("button", name="Pause", exact=True).click()
+    lab.until(lambda: "Paused" in lab.status())
+    lab.until(lambda: plots(page) and plots(page)[0][0] > 0.85 * PHONE[0])
+    page.get_by_role("button", name="Open drawer").click()
+    page.get_by_role("button", name="Reset to the initial field (R)").click()  # over the picture, which stays as it is
+    lab.until(lambda: lab.step() == 0)
+    assert plots(page)[0][0] > 0.85 * PHONE[0]

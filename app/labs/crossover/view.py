@@ -31,7 +31,12 @@ REST = 0.2  # seconds after each frame: what draws does not measure
 LINE = 632  # px of width that the chooser needs for one line
 NARROW = {
     "flexWrap": "wrap",
-    "& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 10px", "lineHeight": 1.3},
+    "& .MuiToggleButton-root": {
+        "whiteSpace": "nowrap",
+        "padding": "4px 10px",
+        "lineHeight": 1.3,
+        "width": "auto !important",
+    },
 }
 
 

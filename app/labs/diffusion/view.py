@@ -158,10 +158,9 @@ class DiffusionView(LabView):
         all_of_them = width - pictures - 1 if best.beside else width
         each = all_of_them if best.beside else width // 2
         self.panel.param.update(width=width, height=self.size[1])
-        self._row.width = pictures if best.beside else width
-        if not self._curves.visible:
-            return
-        high = best.curve_height
+        high = best.size[1] + around(self.presenter)[1] + HEADING + GRID
+        self._row.param.update(width=pictures if best.beside else width, height=high)
+        high = best.curve_height or SMALLEST  # where they are not seen, too: a fixed size must have one
         self._curves.param.update(width=all_of_them, height=(2 if best.beside else 1) * (high + HEADING))
         for curves, pane, titled in zip((self.profile, self.series), self._lines, self._titled, strict=True):
             curves.figure.update(width=each, height=high)

@@ -108,7 +108,7 @@ class LCurveView(LabView):
         self.plot.resize(*curve)
         self._pane.param.update(width=curve[0], height=curve[1])
         self.rules.param.update(width=rules[0], height=rules[1])
-        self.linked_plots.row.width = below[0]
+        self.linked_plots.row.param.update(width=below[0], height=below[1])
         self.linked_plots.resize(*below)
         areas = LOW_AREAS if low else AREAS
         if areas != self._areas:
@@ -202,10 +202,11 @@ class LCurveView(LabView):
             self.title.object = html
 
 
+TIGHT = "<mo form='postfix' lspace='0' rspace='0'>"
 EQUATION = (
     "<math aria-label='x minimises the squared norm of A x minus b, plus lambda squared times that of x'>"
-    "<mi>x</mi><mo>=</mo><mi>argmin</mi><mo>‖</mo><mi>A</mi><mi>x</mi><mo>−</mo><mi>b</mi><mo>‖²</mo><mo>+</mo>"
-    "<mi>λ²</mi><mo>‖</mo><mi>x</mi><mo>‖²</mo></math>"
+    f"<mi>x</mi><mo>=</mo><mi>argmin</mi>{TIGHT}‖</mo><mi>A</mi><mi>x</mi><mo>−</mo><mi>b</mi>{TIGHT}‖²</mo><mo>+</mo>"
+    f"<mi>λ²</mi>{TIGHT}‖</mo><mi>x</mi>{TIGHT}‖²</mo></math>"
 )
 TITLE = """
 .chosen { display: flex; flex-wrap: wrap; column-gap: 24px; align-items: baseline; padding: 0 8px 0 24px;
