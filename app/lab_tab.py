@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from math import isfinite
 from typing import Any
 
@@ -40,6 +41,12 @@ COMPLETE = "Complete"  # running, with nothing left to do until a value changes
 UNTRIED = "Not run yet: press Run"  # paused, of a lab that does nothing before it is asked to
 
 
+@lru_cache(maxsize=256)
+def label_html(label: str) -> str:
+    """Return the label of a fact as HTML, explained where it can be; kept, as the bar is written often."""
+    return explained(filled("{label}", label=label))
+
+
 class StatusBar:
     """One line at the bottom of the main area, refreshed by `tick`; `facts` gives the lab's own numbers of a frame."""
 
@@ -60,9 +67,11 @@ class StatusBar:
             words = UNTRIED
         said = "<span class='state {state}' role='status' title='{detail}'>{words}</span>"
         items = [filled(said, state=state, detail=session.detail, words=words)]
-        fact = "<span>{label} <b class='{kind}'>{text}</b></span>"
-        items += [filled(fact, label=label, text=text, kind=kind) for label, text, kind in self._numbers()]
-        self.panel.object = explained(f"<div class='status'>{''.join(items)}</div>")
+        fact = "<b class='{kind}'>{text}</b></span>"
+        items += [
+            f"<span>{label_html(label)} {filled(fact, text=text, kind=kind)}" for label, text, kind in self._numbers()
+        ]
+        self.panel.object = f"<div class='status'>{''.join(items)}</div>"
 
     def _numbers(self) -> list[StatusFact]:
         frame, gate = self.session.latest, self.session.gate

@@ -19,7 +19,7 @@ from compute.engine import messages
 LIFE = 12_000  # ms that a note stays
 MOST = 3  # notes at a time; the oldest gives way
 WIDTH = 440  # px
-PLACE = {"position": "fixed", "right": "16px", "bottom": "56px", "z-index": "1400"}
+PLACE = {"position": "fixed", "right": "16px", "bottom": "56px", "z-index": "1400", "max-width": "calc(100vw - 32px)"}
 STYLE = {
     "backgroundColor": "var(--paper)",
     "boxShadow": "0 4px 16px rgb(0 0 0 / 25%)",

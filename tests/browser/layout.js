@@ -19,7 +19,7 @@
   };
   const SILENT = ['STYLE', 'SCRIPT', 'NOSCRIPT', 'TITLE', 'OPTION'];
   const texts = all.flatMap((node) => {
-    const own = SILENT.includes(node.tagName) ? [] : [...node.childNodes].filter((one) => one.nodeType == 3 && one.data.trim());
+    const own = SILENT.includes(node.tagName) || /material-icons|MuiIcon-root/.test(node.className) ? [] : [...node.childNodes].filter((one) => one.nodeType == 3 && one.data.trim());
     if (!own.length || !shown(node)) return [];
     const range = document.createRange();
     range.setStartBefore(own[0]);
@@ -32,16 +32,20 @@
   // Clipped by a part that can be scrolled, text is only out of sight; by any other it is cut.
   const fate = ({ node, box }) => {
     const x = box.left + box.width / 2, y = box.top + box.height / 2;
+    let scrolled = false;                               // by a part around it, within which it is in sight
     for (const one of [node, ...above(node)]) {
       if (one === document.body || one === document.documentElement) continue;
       const { overflowX, overflowY, position } = getComputedStyle(one), edge = one.getBoundingClientRect();
-      const scrolls = [overflowX, overflowY].some((how) => ['auto', 'scroll'].includes(how));
       const outX = box.right > edge.right + 2 || box.left < edge.left - 2, outY = box.bottom > edge.bottom + 5 || box.top < edge.top - 5;
-      if (scrolls) return x < edge.left || x > edge.right || y < edge.top || y > edge.bottom ? 'scrolled' : 'seen';
-      if (overflowX == 'hidden' && outX || overflowY == 'hidden' && outY) return edge.width > 2 ? 'cut' : 'scrolled';
+      if ([overflowX, overflowY].some((how) => ['auto', 'scroll'].includes(how))) {
+        if (x < edge.left || x > edge.right || y < edge.top || y > edge.bottom) return 'scrolled';
+        scrolled = true;
+      }
+      if (!scrolled && (overflowX == 'hidden' && outX || overflowY == 'hidden' && outY)) return edge.width > 2 ? 'cut' : 'scrolled';
       if (position == 'fixed') break;
     }
-    return box.right > innerWidth + 2 || box.left < -2 || box.bottom > innerHeight + 2 || box.top < -2 ? 'cut' : 'seen';
+    const outside = box.right > innerWidth + 2 || box.left < -2 || box.bottom > innerHeight + 2 || box.top < -2;
+    return outside && !scrolled ? 'cut' : 'seen';
   };
   const fates = new Map(texts.map((text) => [text, fate(text)]));
   const seen = texts.filter((text) => fates.get(text) == 'seen');
@@ -58,7 +62,7 @@
   }));
   const bar = all.find((node) => node.classList.contains('bar') && node.getAttribute('role') == 'toolbar' && shown(node));
   const ground = bar ? bar.getBoundingClientRect().top : innerHeight;
-  const plots = all.filter((node) => node.classList.contains('bk-Figure') && shown(node) && !within(node, document.querySelector('.contextbar')))
+  const plots = all.filter((node) => node.classList.contains('bk-Figure') && shown(node) && ![...above(node)].some((one) => one.classList.contains('contextbar')))
     .map((node) => node.getBoundingClientRect()).filter((box) => box.width > 2)
     .map((box) => ({ width: box.width, height: box.height, out: box.right > innerWidth + 2 || box.left < -2 || box.bottom > ground + 2 }));
   const words = (list) => [...new Set(list.map((text) => text.words.slice(0, 60)))];

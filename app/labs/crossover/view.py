@@ -110,7 +110,8 @@ class CrossoverView(LabView):
         for panel in panels:
             panel.visible = False
         parts = self.chooser, self._sentence, self._pane, *panels
-        self.panel = pn.Column(*parts, margin=(GRID, 0, 0, 0), sizing_mode="stretch_both")
+        wide, high = self.size
+        self.panel = pn.Column(*parts, margin=(GRID, 0, 0, 0), width=wide, height=high, sizing_mode="fixed")
         self.wait_for(self.plot.figure)
         self._write_sentence()
 
@@ -159,12 +160,15 @@ class CrossoverView(LabView):
     def arrange(self) -> None:
         """Give the view that is shown what the chooser and the sentence leave."""
         width, height = self.size
+        self.panel.param.update(width=width, height=height)
         rows = -(-LINE * (1.4 if self.presenter else 1.0) // max(1, width))
         high = round(CHOOSER[self.presenter] * rows)
         self.chooser.param.update(width=width - 4 * GRID, height=high - 4)
         height -= high + GRID
         if self.shown.sentence:
-            self._sentence.height = round(self.shown.sentence[self.presenter] * max(1.0, SENTENCE / max(1, width)))
+            self._sentence.height = round(
+                self.shown.sentence[self.presenter] * max(1.0, SENTENCE / max(1, width)) ** 1.6
+            )
             height -= self._sentence.height
         if self.shown.plot:
             plot = round(self.shown.plot * height)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from app.lab_view import LabView, Size
 from app.plots import RasterPlots, around
 from app.session import Session
 from app.theme import GRID, heading, html_pane, set_type
+from compute.engine.shared_memory import MAX_PIXELS
 from compute.frames import Frame
 
 TITLES = {"field": "Field u", "laplacian": "Laplacian ∇²u"}
@@ -29,6 +31,7 @@ CURVE_HEIGHT, CURVE_HEIGHT_MOST, HEADING = 168, 320, 36  # px
 BESIDE = 300  # px at least of the curves where they stand beside the pictures
 SMALLEST = 128  # px
 WRAPPED = {"flex-wrap": "wrap", "align-content": "flex-start"}
+PHONE = 480  # px of width below which a picture stands alone
 WORTH = 1.25  # pictures may be this much larger without curves before those are left out
 LEGIBLE = 180  # px of a picture, below which one is better than two
 SHARP = 1.25  # a picture may bring this many pixels for each of the plot's, before it is reduced by a whole factor
@@ -65,7 +68,10 @@ class DiffusionView(LabView):
         self._shown: Sequence[str] = tuple(TITLES)
         self._panes = {name: pn.pane.Bokeh(plot.figure, margin=0) for name, plot in self.pictures.plots.items()}
         self._columns = {
-            name: pn.Column(self._heading(name), pane, margin=(GRID, 0, 0, 0)) for name, pane in self._panes.items()
+            name: pn.Column(
+                self._heading(name), pane, margin=(GRID, 0, 0, 0), sizing_mode="fixed", width=320, height=320
+            )
+            for name, pane in self._panes.items()
         }
         self._lines = [_fixed(curves.figure) for curves in (self.profile, self.series)]
         self._titled = [
@@ -150,7 +156,8 @@ class DiffusionView(LabView):
             self._panes[name].param.update(width=plot.figure.width, height=plot.figure.height)
         self._place_curves(best)
         width, height = best.size
-        self.session.set_view(self.pictures.view, (round(height * SHARP), round(width * SHARP)))
+        sharp = min(SHARP, sqrt(MAX_PIXELS / (width * height)))  # a 4K screen has more pixels than a frame may bring
+        self.session.set_view(self.pictures.view, (int(height * sharp), int(width * sharp)))
 
     def _place_curves(self, best: Placement) -> None:
         """Give all their widths: what has no room beside the one before it stands below it."""
@@ -160,6 +167,8 @@ class DiffusionView(LabView):
         self.panel.param.update(width=width, height=self.size[1])
         high = best.size[1] + around(self.presenter)[1] + HEADING + GRID
         self._row.param.update(width=pictures if best.beside else width, height=high)
+        for column in self._columns.values():
+            column.param.update(width=self._row.width // len(best.shown), height=high - GRID)
         high = best.curve_height or SMALLEST  # where they are not seen, too: a fixed size must have one
         self._curves.param.update(width=all_of_them, height=(2 if best.beside else 1) * (high + HEADING))
         for curves, pane, titled in zip((self.profile, self.series), self._lines, self._titled, strict=True):
@@ -173,7 +182,7 @@ class DiffusionView(LabView):
         width, height = self.size
         more_x, more_y = around(self.presenter)
         curves_x, curves_y = (BESIDE, 0) if beside else (0, CURVE_HEIGHT + HEADING)
-        curves = self._with_curves
+        curves = self._with_curves and width >= PHONE
         if not curves or min(height - more_y - HEADING - curves_y, width - curves_x) < SMALLEST:
             curves, curves_x, curves_y = False, 0, 0
         room_x = max(SMALLEST, (width - curves_x) // len(shown) - more_x - GRID)

@@ -71,7 +71,10 @@ class LCurveView(LabView):
         chooser.styles, row.styles = {"grid-area": "chooser"}, {"grid-area": "row"}
         parts = self.title, self._pane, self.rules, chooser, row, self.veil
         styles = {**GRID_STYLE, "grid-template-areas": AREAS}
-        self.panel = pn.Column(*parts, margin=(GRID, 0, 0, 0), sizing_mode="stretch_both", styles=styles)
+        wide, high = self.size
+        self.panel = pn.Column(
+            *parts, margin=(GRID, 0, 0, 0), width=wide, height=high, sizing_mode="fixed", styles=styles
+        )
         self.arrange()
         self.wait_for(self.plot.figure, *self.linked_plots.figures)
 
@@ -87,6 +90,7 @@ class LCurveView(LabView):
         title = TITLE_HIGH[presenter] * next(
             n for n, least in TITLE_LINES.items() if width >= least * (1 + 0.4 * presenter)
         )
+        self.panel.param.update(width=width, height=self.size[1])
         self.title.param.update(width=width, height=title)
         height -= title + GRID
         self.linked_plots.chooser.visible = choosing = not (low or narrow)
@@ -103,11 +107,16 @@ class LCurveView(LabView):
         else:
             self.rules.visible = not narrow
             high = max(LEAST, round(SHARE * height))
+            if height - high < LEAST_BELOW:
+                high = max(LEAST, height)
             curve, below = (width - (side + GRID) * (not narrow), high), (width, height - high)
             rules = side, high
         self.plot.resize(*curve)
         self._pane.param.update(width=curve[0], height=curve[1])
         self.rules.param.update(width=rules[0], height=rules[1])
+        self.linked_plots.row.visible = roomy = below[1] >= LEAST_BELOW
+        if not roomy:
+            below = (below[0], LEAST_BELOW)
         self.linked_plots.row.param.update(width=below[0], height=below[1])
         self.linked_plots.resize(*below)
         areas = LOW_AREAS if low else AREAS

@@ -88,8 +88,11 @@ class MandelbrotView(LabView):
         self.hint = html_pane("", HINT, visible=False, styles=HINT_PLACE, sizing_mode=None)
         style: dict[str, Any] = {"margin": (GRID, 0, 0, 0), "align": "center", "styles": {"position": "relative"}}
         picture = pn.Column(self._pane, self.inset.pane, self.hint, **style)
-        self._row = pn.Row(self._below, self.place, margin=0, height=self._under(True), sizing_mode="stretch_width")
-        self.panel = pn.Column(picture, self._row, margin=0, sizing_mode="stretch_both")
+        wide, high = self.size
+        self._row = pn.Row(
+            self._below, self.place, margin=0, width=wide, height=max(1, self._under(True)), sizing_mode="fixed"
+        )
+        self.panel = pn.Column(picture, self._row, margin=0, width=wide, height=high, sizing_mode="fixed")
         self.wait_for(plot.figure, self.histogram.figure)
         self._resize()
 
@@ -109,6 +112,8 @@ class MandelbrotView(LabView):
         """Give everything its size on the screen; the lab's grid follows once that has come to rest."""
         roomy = self.size[0] >= ROOMY[0] and self.size[1] >= ROOMY[1] and not self._low
         self.histogram.figure.visible = self._below.visible = self._with_histogram and roomy
+        self.panel.param.update(width=self.size[0], height=self.size[1])
+        self._row.width = self.size[0]
         width, height = self._size()
         self.picture.resize(width, height, self.presenter)
         self._pane.param.update(width=self.picture.plot.figure.width, height=self.picture.plot.figure.height)
