@@ -94,7 +94,7 @@ def _components(colours: dict[str, str]) -> dict[str, Any]:
     flat = {"boxShadow": "none", "backgroundImage": "none", "border": "none"}
     return {
         "MuiAppBar": {"styleOverrides": {"root": {**bar, "borderBottom": f"1px solid {colours['line']}"}}},
-        "MuiDrawer": {"styleOverrides": {"paper": {"height": "calc(100vh - 40px) !important"}}},  # above the status bar
+        "MuiDrawer": {"styleOverrides": {"paper": {"paddingBottom": "48px"}}},
         "MuiButton": {"styleOverrides": {"sizeSmall": {"fontSize": "0.875rem"}}},
         "MuiToolbar": {"styleOverrides": {"root": {"minHeight": "56px !important"}}},
         "MuiInputLabel": {"styleOverrides": {"shrink": LABEL}},

@@ -157,7 +157,8 @@ export function render({ model, el }) {
     const within = ice.getBoundingClientRect();
     for (const canvas of canvases()) {
       const box = canvas.getBoundingClientRect();
-      if (canvas === paper || !box.width || !canvas.width || box.right < within.left || box.top > within.bottom) continue;
+      if (canvas === paper || !box.width || !canvas.width || !canvas.height) continue;
+      if (box.right < within.left || box.left > within.right || box.top > within.bottom) continue;
       const copy = make('canvas', { width: canvas.width, height: canvas.height });
       copy.getContext('2d').drawImage(canvas, 0, 0);
       Object.assign(copy.style, { left: `${box.left - within.left}px`, top: `${box.top - within.top}px`,
