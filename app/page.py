@@ -64,12 +64,12 @@ OVER_PICTURE = {  # bars that are opened in a narrow window lie over the picture
         "& > header .MuiToolbar-root": {"paddingLeft": "14px", "paddingRight": "14px"},
         "& > header .MuiIconButton-edgeStart": {"marginRight": "4px"},
         "& > header .MuiToolbar-root > .MuiBox-root": {"minWidth": 0},
-        "& > header a:has(img.logo)": HIDDEN,
         "& > nav": {"position": "fixed", "left": 0, "top": 0, "zIndex": 1200, "pointerEvents": "none"},
         "& > nav:last-of-type": {"left": "auto", "right": 0},
         "& > nav .MuiDrawer-paper": {"pointerEvents": "auto"},
         "& > main": {"marginLeft": "0 !important", "marginRight": "0 !important", "width": "100%"},
     },
+    "@media (max-width: 1099px)": {"& > header a:has(img.logo)": HIDDEN},
     # a phone has room for the labs alone
     "@media (max-width: 480px)": {
         "& > header .MuiToolbar-root > .MuiIconButton-root:not(.MuiIconButton-edgeStart)": HIDDEN
