@@ -128,7 +128,7 @@ class GrowthControls:
 
 TOLERANCES = {f"1e-{n}": 10.0**-n for n in range(1, 13)}
 BY_HAND = "by hand"
-KEEP = "Keep this solution beside (K)"
+KEEP = "Keep this solution beside (N)"
 
 
 class LambdaControls(ValueWidgets):
@@ -314,7 +314,7 @@ class LCurveControls(Controls):
             "r": growth.again,
             "f": growth.further,
             "a": self._square,
-            "k": self._flip_kept,
+            "n": self._flip_kept,
             "c": lambda: lab_view.take_rule(session.values["rule"]),
         }
 

@@ -18,6 +18,7 @@ HELP = """
 | **F** | further: ribbons ten times narrower, or twice the steps |
 | **C** | back to the λ of the chosen rule |
 | **A** | λ or α = λ² |
+| **N** | keep this solution beside the next ones, or no longer |
 | **Ctrl+Z** | back to the problem before, with its files |
 """
 POINTER = """
