@@ -24,10 +24,11 @@ const canvases = (root = document) => Array.from(root.querySelectorAll('*')).fla
   ...(node.tagName == 'CANVAS' && node.checkVisibility() ? [node] : []), ...(node.shadowRoot ? canvases(node.shadowRoot) : []),
 ]);
 
-export function render({ model, el }) {
+export function render({ model }) {
   const veil = make('div', { className: 'veil' }), ice = make('div', { className: 'ice' });
   const paper = make('canvas', { className: 'paper' });
   const bar = make('div', { className: 'bar' });
+  const whole = make('div', {}, ice, veil, paper, bar);
   const send = (key) => model.send_msg({ key });
   const presenting = () => model.mode == 'presenting';
 
@@ -185,7 +186,7 @@ export function render({ model, el }) {
   let told = null;
   const measure = () => {
     const height = bar.hidden ? 0 : Math.ceil(bar.getBoundingClientRect().height);
-    el.style.setProperty('--bar', `${height}px`);
+    whole.style.setProperty('--bar', `${height}px`);
     document.documentElement.style.setProperty('--status', bar.hidden && !presenting() ? 'flex' : 'none');
     if (height != told) {
       told = height;
@@ -234,7 +235,6 @@ export function render({ model, el }) {
   drawActs();
   drawDials();
   drawWords();
-  el.append(ice, veil, paper);
   show();
-  return bar;
+  return whole;                                         // what is put into `el` otherwise is taken out again
 }
