@@ -30,7 +30,7 @@ KEPT = 32  # listings that are kept, the newest
 MOST_LINES = 4000  # of machine code of one function, and of PTX
 REALS = {"float32": "float", "float64": "double"}
 STEPS = (1, 16)  # advances of a lab: what only many steps at once need is compiled, too
-USUAL_THREADS = 256  # of a block, where nobody says how many
+USUAL_THREADS = 0  # of a block, where nobody says how many: not known
 PROCESSOR = ""  # in place of an architecture: this machine's
 
 
