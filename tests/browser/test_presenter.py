@@ -108,11 +108,11 @@ def test_the_spotlight_follows_the_pointer(stage):
     veil.wait_for(state="hidden")
 
 
-def test_a_hidden_bar_gives_its_room_to_the_pictures(stage):
-    before = max(height for _, height in plots(stage.page))
+def test_a_hidden_bar_gives_its_room_to_the_plots(stage):
+    before = min(height for _, height in plots(stage.page))
     stage.key(".")
     stage.page.get_by_role("toolbar").wait_for(state="hidden")
-    stage.until(lambda: max(height for _, height in plots(stage.page)) > before)
+    stage.until(lambda: min(height for _, height in plots(stage.page)) > before)
     stage.key(".")
     stage.page.get_by_role("toolbar").wait_for()
-    stage.until(lambda: max(height for _, height in plots(stage.page)) == before)
+    stage.until(lambda: min(height for _, height in plots(stage.page)) == before)
