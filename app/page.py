@@ -24,7 +24,7 @@ from app.lab_tab import ACROSS, READOUT, SIDEBAR, STATUS, LabTab, view_size
 from app.lab_view import Size, labs_with_tabs
 from app.markup import filled
 from app.notices import Notices
-from app.panel_workarounds import never_busy
+from app.panel_workarounds import load_early, never_busy
 from app.presenter import NARROW, PRESENTING, PresenterBar
 from app.race import RaceTrack
 from app.stories import StoryTeller
@@ -140,6 +140,7 @@ class Page:
         page = self.document.roots[0]
         self.document.template_variables["components"] = page.esm
         self.document.template = HEAD
+        load_early(self.document)
 
     # -- layout
 
@@ -233,7 +234,7 @@ class Page:
     # -- labs
 
     def _start(self) -> None:
-        """The browser has drawn the page. Panel drops what is changed together before that, and so may lose it."""
+        """The browser listens: what is changed from now on reaches it."""
         self.system.name_devices()
         if session_limiter().full:
             self._turn_away()

@@ -19,6 +19,7 @@ from bokeh.server.tornado import BokehTornado
 from bokeh.server.views import ws
 from bokeh.util.token import get_token_payload
 from panel.io.resources import LOCAL_DIST
+from panel.models.browser import BrowserInfo
 from panel.reactive import Reactive
 from panel.util import edit_readonly
 from panel_material_ui.base import MaterialComponent
@@ -34,6 +35,24 @@ def begin_housekeeping() -> None:
     was begun in: the whole page of the first visitor would stay in memory.
     """
     IOLoop.current().add_callback(pn.state.add_periodic_callback, _nothing, period=1, count=1)
+
+
+def load_early(document: Document) -> None:
+    """Have Panel take the page of `document` for loaded, and run `pn.state.onload`, once its browser hears of changes.
+
+    By itself Panel does so when the last component is drawn, one to two seconds later. Until then it takes the page for
+    one that is still to be sent, and drops what is changed under a hold, which is all that a layout or a component is
+    told (`panel.io.document._drain_unconnected_events`). But a browser hears of every change as soon as each root has
+    its views: it makes them one root after the other, and one that Panel adds behind the page says at once what browser
+    this is. A change that came sooner could meet views that do not listen yet.
+    """
+
+    def load(attr: str, old: object, new: object) -> None:
+        """Load; the document's "ready" does it once more, and finds nothing to do."""
+        pn.state._on_load(document)  # noqa: SLF001 as above
+
+    for browser in document.select({"type": BrowserInfo}):
+        browser.on_change("device_pixel_ratio", load)
 
 
 def serve_own_files(document: Document) -> None:

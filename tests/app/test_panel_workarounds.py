@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -138,3 +139,85 @@ def test_html_that_changes_writes_its_text_and_nothing_else(monkeypatch):
     with set_curdoc(document):
         pane.styles = {"color": "green"}
     assert model.styles == {"color": "green"}
+
+
+# A page whose browser says what it is, but never that it has drawn the page. What changes before that word goes into
+# the document that is still to be sent.
+EARLY = """
+import asyncio, json
+import panel as pn, panel_material_ui as pmui
+from bokeh.util.token import generate_jwt_token, generate_session_id
+from panel.io.server import get_server
+from tornado.websocket import websocket_connect
+from app import bokeh_messages, panel_workarounds
+bokeh_messages.send_at_once(); bokeh_messages.one_message_a_turn(); bokeh_messages.remember_what_is_unsent()
+begun = []
+
+def page():
+    pn.extension()
+    save, notes = pmui.Button(label="save", disabled=True), pn.Column(name="notes")
+    page = pmui.Page(main=[pn.Row(save), notes])
+
+    def begin():
+        begun.append(True)
+        save.disabled = False
+        notes.append(pn.pane.Str("first"))
+        with pn.io.hold():
+            save.label = "save it"
+            notes.append(pn.pane.Str("second"))
+
+    pn.state.onload(begin)
+    page.servable()
+    panel_workarounds.load_early(pn.state.curdoc)
+
+async def main():
+    server = get_server({"/": page}, address="127.0.0.1", websocket_origin=["*"])
+    server.start()
+    protocols = ["bokeh", generate_jwt_token(generate_session_id())]
+    client = await websocket_connect(f"ws://127.0.0.1:{server.port}/ws", subprotocols=protocols)
+
+    async def message():
+        header, _, content = [json.loads(await asyncio.wait_for(client.read_message(), 30)) for _ in range(3)]
+        return header, content
+
+    async def ask(number, kind, content):
+        for text in {"msgid": number, "msgtype": kind}, {}, content:
+            await client.write_message(json.dumps(text))
+        told = []
+        while True:
+            header, content = await message()
+            if header.get("reqid") == number:
+                return told, content
+            told += content["events"]
+
+    def changed(model, attr, new):
+        return {"events": [{"kind": "ModelChanged", "model": {"id": model["id"]}, "attr": attr, "new": new}]}
+
+    await message()
+    _, reply = await ask("1", "PULL-DOC-REQ", {})
+    (browser,) = [root for root in reply["doc"]["roots"] if root["name"] == "panel.models.browser.BrowserInfo"]
+    count = [len(begun)]
+    told = (await ask("2", "PATCH-DOC", changed(browser, "device_pixel_ratio", 2.0)))[0]
+    told += (await ask("3", "PATCH-DOC", changed(browser, "language", "en")))[0]
+    count.append(len(begun))
+    ready = {"type": "event", "name": "document_ready", "values": {"type": "map"}}
+    said = {"events": [{"kind": "MessageSent", "msg_type": "bokeh_event", "msg_data": ready}]}
+    late = (await ask("4", "PATCH-DOC", said))[0]
+    late += (await ask("5", "PATCH-DOC", changed(browser, "language", "de")))[0]
+    print(json.dumps([[*count, len(begun)], told, late]))
+
+asyncio.run(main())
+"""
+
+
+def test_what_changes_before_a_page_is_drawn_in_whole_reaches_its_browser_once_and_in_order() -> None:
+    done = subprocess.run([sys.executable, "-c", EARLY], capture_output=True, text=True, timeout=150, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    begun, told, late = json.loads(done.stdout)
+    assert begun == [0, 1, 1]
+    kinds = {"disabled", "label", "children"}
+    (first, enabled), (second, notes), (third, label) = [(e["attr"], e["new"]) for e in told if e["attr"] in kinds]
+    assert (first, second, third) == ("disabled", "children", "label")  # of several of one property the last counts
+    assert (enabled, label) == (False, "save it")
+    assert [re.sub("&lt;.*?&gt;", "", note["attributes"]["text"]) for note in notes] == ["first", "second"]
+    assert not [event for event in late if event.get("attr") in kinds]

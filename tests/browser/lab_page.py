@@ -98,9 +98,10 @@ class LabPage(SideBar):
         self.load()
 
     def load(self) -> None:
-        """Load the page."""
+        """Load the page, and wait until it is drawn in whole: the lab runs before that, on a browser that is busy."""
         self.page.goto(self.server.url)
         self.until(lambda: self.step() > 0, OPENING)
+        self.page.wait_for_function("Bokeh.documents[0].is_idle")
 
     def remember(self) -> None:
         """Have `fresh` know what the controls hold now; each is made when its group is opened for the first time."""

@@ -1,0 +1,46 @@
+"""A lab begins while its browser still draws the page, and nothing that it changes meanwhile is lost.
+
+Here the browser never says that it has drawn the page in whole ("document_ready"): what a busy machine says after some
+seconds. The server must not wait for it, and must send all that it changes before it.
+"""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.lab_page import LabPage
+
+# An empty patch instead of the word: its parts are messages of their own, and each must come.
+NEVER_READY = """(() => {
+  const { send } = WebSocket.prototype;
+  window.held = 0;
+  WebSocket.prototype.send = function (data) {
+    const ready = typeof data == 'string' && data.includes('"name":"document_ready"');
+    window.held += ready;
+    return send.call(this, ready ? '{"events":[]}' : data);
+  };
+})()"""
+
+
+@pytest.fixture
+def page(new_page):
+    page = new_page()
+    page.add_init_script(NEVER_READY)
+    return page
+
+
+def test_a_lab_runs_saves_and_obeys_keys_before_its_page_says_that_it_is_drawn(page, server):
+    lab = LabPage(page, server)  # it waits for the first frames
+    save = page.get_by_role("button", name="CSV", exact=True)
+    expect(save).to_be_enabled()
+    lab.until(lambda: "Running" in lab.status())
+    lab.key("Space")
+    lab.until(lambda: "Paused" in lab.status())
+    lab.until(lambda: page.evaluate("window.held"))  # it was drawn, and has said so
+
+
+def test_a_note_comes_before_the_page_is_drawn_in_whole(page, server):
+    page.goto(f"{server.url}?scene=1.damaged")
+    page.get_by_text("The link cannot be shown").wait_for()
+    page.get_by_text("Running", exact=True).wait_for()
