@@ -2,7 +2,8 @@
 
 A page with its first lab takes half a second of the loop. One is kept ready: who asks for the plain address gets it,
 and his browser draws the lab with the rest of the page; an engine is asked for once that browser has said a word.
-Another is built a while later. Who comes meanwhile, or with a link, has a page built that is as light as it can be.
+Another is built a while later, unless a CROWD would have to wait for that. Who comes meanwhile, or with a link, has a
+page built that is as light as it can be.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from app.panel_workarounds import hand_over
 
 log = logging.getLogger(__name__)
 PAUSE = 10.0  # seconds from a visitor to the next page that is built ahead: his own is drawn by then
+CROWD = 8  # open pages from which on none is built ahead: it holds the loop of all for half a second or more
 
 NOBODY = HTTPHeaders({"Host": "localhost"})  # who asks for it
 
@@ -39,7 +41,11 @@ class ReadyPage:
     async def build(self, context: ApplicationContext) -> None:
         """Have a page ready for the application of `context`; if it cannot be built, that is logged."""
         self._context, self._awaited = context, False
-        if self._session is not None or session_limiter().full:
+        if self._session is not None:
+            return
+        limiter = session_limiter()
+        if limiter.full or len(limiter.pages) >= CROWD:
+            self._build_later(context)
             return
         line = RequestStartLine("GET", context.url or "/", "HTTP/1.1")
         self._name, request = generate_session_id(), HTTPServerRequest(start_line=line, headers=NOBODY)
@@ -53,6 +59,12 @@ class ReadyPage:
         if session.document.roots:  # none: something failed, which was logged, and the next visitor will see
             session.block_expiration()  # it waits as long as it takes
             self._session = session
+
+    def _build_later(self, context: ApplicationContext) -> None:
+        """Build another in a while, once however many ask for it."""
+        if not self._awaited:
+            self._awaited = True
+            IOLoop.current().call_later(PAUSE, self.build, context)
 
     @property
     def document(self) -> Document | None:
@@ -68,9 +80,7 @@ class ReadyPage:
         if not is_plain(request, context.url) or context is not self._context:
             return None
         session, self._session = self._session, None
-        if not self._awaited:
-            self._awaited = True
-            IOLoop.current().call_later(PAUSE, self.build, context)
+        self._build_later(context)
         if session is not None:
             hand_over(session, context, name, request, token)
         return session

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from app import ready_page
 from app.ready_page import ReadyPage, is_plain
 
 # A server whose page says how many were built before it, and for which path. The waiting page outlives those that
@@ -138,6 +139,29 @@ def test_a_page_that_cannot_be_built_ahead_is_left_to_its_visitor(error):
         return ready.take(context, "visitor", SimpleNamespace(path="/app", arguments={}), None)
 
     assert asyncio.run(visit()) is None
+
+
+def test_none_is_built_while_a_crowd_would_wait_for_it(monkeypatch):
+    """It is looked again later, as the crowd may have gone by then."""
+    pages, asked, built = [object()] * ready_page.CROWD, [], []
+    monkeypatch.setattr(ready_page, "session_limiter", lambda: SimpleNamespace(pages=pages, full=False))
+    loop = SimpleNamespace(call_later=lambda seconds, build, context: asked.append((seconds, build, context)))
+    monkeypatch.setattr(ready_page.IOLoop, "current", lambda: loop)
+
+    class Context(BrokenContext):
+        """One that notes what is built."""
+
+        async def create_session_if_needed(self, name, request):
+            built.append(name)
+            return await super().create_session_if_needed(name, request)
+
+    ready, context = ReadyPage(), Context()
+    asyncio.run(ready.build(context))
+    assert (built, asked) == ([], [(ready_page.PAUSE, ready.build, context)])
+    pages.pop()
+    asyncio.run(ready.build(context))
+    assert len(built) == 1
+    assert len(asked) == 1
 
 
 def test_only_a_plain_request_for_the_page_gets_it():
