@@ -33,7 +33,7 @@ serve: $(VENV)/installed$(EXTRAS)  ## run Fieldlab and print its address (PORT=5
 # While mypy has one processor, another compiles the kernels that most tests need, and each of them would compile.
 compiling = $(if $(strip $(ARGS)),,$(bin)/python -m app.first_screens >/dev/null &)
 # Both halves of the tests, those without and those in a browser; ARGS goes to one pytest.
-tests = $(if $(strip $(ARGS)),$(bin)/python -m pytest $(ARGS),$(bin)/python tests/halves.py --jobs $(JOBS))
+tests = $(if $(strip $(ARGS)),$(bin)/python -m pytest $(ARGS),$(bin)/python tests/halves.py --apart --jobs $(JOBS))
 
 test: lint  ## lint, types, then every test: unit, kernels, browser (ARGS="-k stream" narrows it)
 	@$(compiling) $(MAKE) --no-print-directory types; wait

@@ -108,7 +108,7 @@ def test_test_runs_lint_types_and_pytest_in_this_order(sandbox):
 
 def test_all_tests_are_run_in_both_halves(sandbox):
     calls = sandbox.make("test", "JOBS=3")
-    assert calls[-1] == "python tests/halves.py --jobs 3"
+    assert calls[-1] == "python tests/halves.py --apart --jobs 3"
     assert "python -m app.first_screens" in calls  # beside mypy, and done before the tests begin
 
 

@@ -202,8 +202,7 @@ def test_every_command_takes_its_folder(wave_folder, tmp_path, capsys, monkeypat
 
     monkeypatch.setattr(command_line.os, "execv", become)
     with pytest.raises(SystemExit) as begun:
-        main(["serve", "--port", "5010", "--origin", "lab.example:5010", *option])
-    own = ["--address", "localhost", "--port", "5010", "--origin", "lab.example:5010"]
+        main(["serve", *(own := ["--port", "5010", "--origin", "lab.example:5010"]), *option])
     assert begun.value.code[2:] == ["app.serve", *own]
     assert os.environ[VARIABLE] == str(wave_folder)
 

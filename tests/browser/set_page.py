@@ -19,7 +19,8 @@ const {x_range, y_range} = figure;
 """
 STATE = f"""() => {{ {MODELS}
   const x = data.x[0], y = data.y[0], dw = data.dw[0], dh = data.dh[0];
-  return {{x, y, dw, dh, number: data.number[0], anchor: data.anchor[0],
+  const inside = Bokeh.index.find_one(figure).frame.bbox;
+  return {{x, y, dw, dh, margin: [inside.left, inside.top], number: data.number[0], anchor: data.anchor[0],
            origin: data.origin[0], exponent: data.origin[0][2],
            left: x_range.start, right: x_range.end, bottom: y_range.start, top: y_range.end,
            width: figure.frame_width, height: figure.frame_height,
@@ -141,7 +142,8 @@ class SetPage(SideBar):
     def at(self, fx: float, fy: float) -> tuple[float, float]:
         """The place on the page of a fraction of the picture, from its lower left corner."""
         box, s = self.page.locator("canvas").first.bounding_box(), self.state()
-        return box["x"] + 56 + fx * s["width"], box["y"] + 8 + (1 - fy) * s["height"]
+        left, top = s["margin"]
+        return box["x"] + left + fx * s["width"], box["y"] + top + (1 - fy) * s["height"]
 
     def point(self, fx: float, fy: float) -> tuple[float, float]:
         """The complex number there, in float64."""

@@ -153,7 +153,7 @@ def test_what_a_reset_lost_comes_back(page, server):
     lab = LabPage(page, server)
     lab.pause()
     lab.page.keyboard.press("Space")
-    lab.until(lambda: lab.step() > 50)
+    lab.until(lambda: "Running" in lab.status() and lab.step() > 50)
     lab.pause()
     at = lab.step()
     assert lab.page.get_by_label("Undo (Ctrl+Z): nothing is lost").is_disabled()

@@ -184,6 +184,7 @@ def test_arrows_move_the_view_but_stay_a_sliders(lab):
     lab.until(lab.complete)
     before = lab.settled()
     lab.key("ArrowRight")
+    lab.until(lambda: lab.center() != before)
     moved = lab.settled()
     assert moved[0] > before[0]
     assert moved[1] == before[1]

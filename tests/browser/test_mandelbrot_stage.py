@@ -109,7 +109,7 @@ def test_square_pixels_stay_square(lab):
 
 def test_a_first_coarse_picture_follows_a_zoom_step_quickly(lab):
     lab.page.set_viewport_size({"width": 1280, "height": 890})
-    lab.until(lambda: lab.state()["height"] > 500)
+    lab.until(lambda: lab.state()["height"] > 450)
     lab.until(lab.complete)
     lab.listen()
     lab.page.mouse.move(*lab.at(0.42, 0.55))

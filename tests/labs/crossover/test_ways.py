@@ -16,7 +16,7 @@ from compute.devices import Host
 from compute.labs.crossover.ecosystems import ECOSYSTEMS, ecosystem_of
 from compute.labs.crossover.runner import WorkloadRunner
 from compute.labs.crossover.trap import traps
-from compute.labs.crossover.workload import DTYPES, Way, workload, workloads
+from compute.labs.crossover.workload import DTYPES, Way, _built_in, workload, workloads
 from tests import cupy_on_cpu
 from tests.cuda_on_cpu import resources_of
 from tests.simulator import simulate
@@ -210,7 +210,7 @@ def test_a_folder_or_a_file_that_lacks_something_is_named(monkeypatch):
         w.way("cpu_numpy").required("cube")
     monkeypatch.delattr("compute.labs.crossover.workloads.square.WORKLOAD")
     with pytest.raises(TypeError, match=r"workloads/square/__init__\.py must define WORKLOAD"):
-        workloads.__wrapped__()
+        _built_in.__wrapped__()
     monkeypatch.delattr("compute.labs.crossover.traps.zeros.TRAP")
     with pytest.raises(TypeError, match=r"traps/zeros/__init__\.py must define TRAP"):
         traps.__wrapped__()
