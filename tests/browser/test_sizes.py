@@ -1,4 +1,4 @@
-"""From a phone to 4K, and zoomed: nothing is cut, covered, too small or over something else; the picture is largest.
+"""From a phone to full HD, and zoomed: nothing is cut, covered, too small or over something else; the picture is largest.
 
 A zoom of 150 or 200 % is a window of so many fewer CSS pixels. One page serves all: it is resized.
 """
@@ -18,7 +18,6 @@ SIZES = {
     "full HD at 200 %": (960, 540),
     "small": (800, 600),
     "full HD": (1920, 1080),
-    "4K": (3840, 2160),
     "phone": PHONE,
 }
 
