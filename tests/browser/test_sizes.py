@@ -1,6 +1,7 @@
-"""From a phone to full HD, and zoomed: nothing is cut, covered, too small or over something else; the picture is largest.
+"""From a phone to full HD, and zoomed: nothing is cut, covered, too small or over something else.
 
-A zoom of 150 or 200 % is a window of so many fewer CSS pixels. One page serves all: it is resized.
+The picture is the largest. A zoom of 150 or 200 % is a window of so many fewer CSS pixels. One page serves all: it is
+resized.
 """
 
 from __future__ import annotations
