@@ -1,6 +1,7 @@
 // What is wrong with how a page is laid out now: text too small, cut, covered, or over other text; and its plots.
 () => {
   const SMALLEST = 13.5;                                // px: 14, less what an accordion's animation leaves
+  const HEADER = 72;                                    // px of the header, and half a line of text
   const STATUS = 60;                                    // px of the line at the bottom, and half a line of text
   const all = [], walk = (root) => {
     for (const node of root.querySelectorAll('*')) {
@@ -34,7 +35,7 @@
   const fate = ({ node, box }) => {
     const x = box.left + box.width / 2, y = box.top + box.height / 2;
     const drawer = [...above(node)].some((one) => one.classList.contains('MuiDrawer-paper'));
-    if (drawer && y > innerHeight - STATUS) return 'scrolled';      // below the line at the bottom, to be scrolled above it
+    if (drawer && (y > innerHeight - STATUS || y < HEADER)) return 'scrolled';     // below the line at the bottom, or above
     let scrolled = false;                               // by a part around it, within which it is in sight
     for (const one of [node, ...above(node)]) {
       if (one === document.body || one === document.documentElement) continue;
