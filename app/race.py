@@ -11,14 +11,12 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import param
 from bokeh.document import Document
-from panel.custom import JSComponent
 from PIL import Image
 
+from app.card import Card, card_script
 from app.readout_html import times
 from app.theme import ASSETS
 from app.widgets import icon
@@ -49,22 +47,13 @@ class RacePage(Protocol):
     current: LabTab | None
 
 
-class RaceCard(JSComponent):
-    """The race over the page. content: {} while there is none, else what static/race.js draws."""
+class RaceCard(Card):
+    """The race over the page, as static/race.js draws it."""
 
-    content = param.Dict(default={}, doc="What is shown.")
+    _esm = card_script("race.js")
 
-    _esm = (Path(__file__).with_name("static") / "race.js").read_text(encoding="utf-8")
-
-    def __init__(self, told: Callable[[dict[str, Any]], None], **params: Any) -> None:
-        super().__init__(margin=0, width=0, height=0, stylesheets=[STYLE], **params)
-        self._told = told
-        self.on_msg(self._on_message)
-
-    def _on_message(self, message: Any) -> None:
-        data = getattr(message, "data", message)
-        if isinstance(data, dict):
-            self._told(data)
+    def __init__(self, told: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__(told, width=0, height=0, stylesheets=[STYLE])
 
 
 @dataclass

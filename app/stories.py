@@ -11,14 +11,12 @@ What is to be shown waits until the browser has drawn the lab: see app/page.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import param
 from bokeh.document import Document
 from msgspec import structs
-from panel.custom import JSComponent
 
+from app.card import Card, card_script
 from app.theme import ASSETS
 from app.widgets import icon
 from compute.backends import preferred
@@ -48,26 +46,13 @@ class StoryPage(Protocol):
         """A story is told, or no longer: give it its place, and its keys."""
 
 
-class StoryCard(JSComponent):
-    """The list of stories, or one step of a story, at the top of the right column; and the ring round what it means.
+class StoryCard(Card):
+    """The list of stories, or one step of a story, at the top of the right column; and the ring round what it means."""
 
-    content: {} while there is nothing to show; else what static/stories.js draws. told(message) is called with a
-    message of the browser.
-    """
+    _esm = card_script("stories.js")
 
-    content = param.Dict(default={}, doc="What is shown.")
-
-    _esm = (Path(__file__).with_name("static") / "stories.js").read_text(encoding="utf-8")
-
-    def __init__(self, told: Callable[[dict[str, Any]], None], **params: Any) -> None:
-        super().__init__(margin=0, sizing_mode="stretch_width", stylesheets=[STYLE], **params)
-        self._told = told
-        self.on_msg(self._on_message)
-
-    def _on_message(self, message: Any) -> None:
-        data = getattr(message, "data", message)
-        if isinstance(data, dict):
-            self._told(data)
+    def __init__(self, told: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__(told, sizing_mode="stretch_width", stylesheets=[STYLE])
 
 
 class StoryTeller:

@@ -1,14 +1,6 @@
 // A race over the page: how far it is, then its replay, in which every lane moves by its own clock.
 const SHORTEST = 3, LONGEST = 12, SLOW = 4;       // s of a replay; s that the winner takes in slow motion
 
-function make(tag, options = {}, ...children) {
-  const { label, click, ...rest } = options, node = Object.assign(document.createElement(tag), rest);
-  if (label) node.setAttribute('aria-label', label);
-  if (click) node.addEventListener('click', click);
-  node.append(...children);
-  return node;
-}
-
 // How many steps a lane has done `seconds` after its start; between two moments, evenly.
 function done(clock, marks, seconds) {
   const next = clock.findIndex((moment) => moment > seconds);

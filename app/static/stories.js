@@ -6,14 +6,6 @@ const AREAS = {
 
 const HEADER = 57, STATUS = 40;               // px of the bars over the page
 
-function make(tag, options = {}, ...children) {
-  const { label, click, ...rest } = options, node = Object.assign(document.createElement(tag), rest);
-  if (label) node.setAttribute('aria-label', label);
-  if (click) node.addEventListener('click', click);
-  node.append(...children);
-  return node;
-}
-
 // Through every shadow root: the first node that the test likes.
 function find(root, test) {
   for (const node of root.querySelectorAll('*')) {

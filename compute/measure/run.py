@@ -255,6 +255,7 @@ class BenchRun:
         title = run.case.title
 
         def tell(text: str, part: float) -> None:
+            """Say how far this case is: part 0 … 1."""
             self._progress(f"{title}: {text}", (done + part) / cases)
 
         for number, way in enumerate(ways):

@@ -278,6 +278,7 @@ class _Worker:
         threading.Thread(target=self._work, daemon=True).start()
 
     def give(self, task: Callable[[], None]) -> None:
+        """Have it run `task`; it is free again afterwards."""
         self._task = task
         self._given.release()
 
