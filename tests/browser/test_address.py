@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from compute.export.link import asked_in, unpacked
 from tests.browser.lab_page import OPENING, LabPage
 
 PRESET = "Initial field"
@@ -15,14 +16,14 @@ def preset(lab):
     return lab.page.get_by_role("combobox", name=PRESET, exact=True).inner_text()
 
 
-def settled(lab):
-    """The address, once it follows no more."""
-    before = query(lab)
-    while True:
-        lab.page.wait_for_timeout(1200)
-        if query(lab) == before:
-            return before
-        before = query(lab)
+def address_of(lab, step):
+    """The address, once it holds the field at rest at that step."""
+
+    def told():
+        text, runs = asked_in(query(lab))
+        return not runs and unpacked(text).steps == step and query(lab)
+
+    return lab.until(told)
 
 
 def test_reload_back_and_forward_bring_the_state_back(page, server):
@@ -30,7 +31,7 @@ def test_reload_back_and_forward_bring_the_state_back(page, server):
     lab.until(lambda: "run=1" in query(lab))
     lab.pause()
     spots = lab.step()
-    settled(lab)
+    address_of(lab, spots)
     entries = page.evaluate("history.length")
     lab.choose(PRESET, "ring")
     lab.until(lambda: page.evaluate("history.length") == entries + 1)
@@ -38,14 +39,14 @@ def test_reload_back_and_forward_bring_the_state_back(page, server):
     page.keyboard.press("ArrowLeft")
     lab.key("s")
     lab.until(lambda: (lab.step(), lab.fact("r")) == (1, 0.195))
-    ring, field = settled(lab), lab.field()
+    ring, field = address_of(lab, 1), lab.field()
     assert page.evaluate("history.length") == entries + 1  # of a slider and a step there is no entry
 
     page.reload()
     lab.until(lambda: preset(lab) == "ring" and lab.step() == 1 and lab.fact("r") == 0.195, OPENING)
     lab.until(lambda: {**lab.field(), "number": 0} == {**field, "number": 0})
     assert "Paused" in lab.status()
-    assert settled(lab) == ring
+    assert address_of(lab, 1) == ring
 
     page.go_back()
     lab.until(lambda: preset(lab) == "hot spots" and lab.step() == spots, OPENING)
