@@ -53,9 +53,12 @@
   };
   const fates = new Map(texts.map((text) => [text, fate(text)]));
   const seen = texts.filter((text) => fates.get(text) == 'seen');
-  const covered = seen.filter(({ node, box }) => {
-    const top = deepest(box.left + box.width / 2, box.top + box.height / 2);
-    return top && getComputedStyle(node).pointerEvents != 'none' && !within(top, node) && !within(node, top);
+  const covered = seen.flatMap(({ node, lines, words }) => {
+    const line = lines.find((one) => one.width > 1);    // the middle of a box of several lines can be another text's
+    const top = deepest(line.left + line.width / 2, line.top + line.height / 2);
+    if (!top || getComputedStyle(node).pointerEvents == 'none' || within(top, node) || within(node, top)) return [];
+    const place = [top, ...above(top)].slice(0, 4).map((one) => one.localName + [...one.classList].slice(0, 2).map((name) => `.${name}`).join(''));
+    return [{ words: `${words.slice(0, 60)}, by ${place.join(' in ')}` }];
   });
   const over = [];
   seen.forEach((one, index) => seen.slice(index + 1).forEach((other) => {
@@ -69,7 +72,7 @@
   const plots = all.filter((node) => node.classList.contains('bk-Figure') && shown(node) && ![...above(node)].some((one) => one.classList.contains('contextbar')))
     .map((node) => node.getBoundingClientRect()).filter((box) => box.width > 2)
     .map((box) => ({ width: box.width, height: box.height, out: box.right > innerWidth + 2 || box.left < -2 || box.bottom > ground + 2 }));
-  const words = (list) => [...new Set(list.map((text) => text.words.slice(0, 60)))];
+  const words = (list) => [...new Set(list.map((text) => text.words.slice(0, 200)))];
   return {
     small: words(texts.filter((text) => text.size < SMALLEST)), cut: words(texts.filter((text) => fates.get(text) == 'cut')),
     covered: words(covered), over: [...new Set(over)], plots,

@@ -28,6 +28,8 @@ from compute.labs.crossover.trap import Trap
 CHOOSER = {False: 40, True: 52}  # px of the line that chooses the view
 SENTENCE = 600  # px of width for which the heights of the sentences are made
 REST = 0.2  # seconds after each frame: what draws does not measure
+# Panel's component keeps the size that it was drawn with first, after its lab was left and shown again.
+FILLS = ".radio-button-group { min-width: 0 !important; width: 100% !important; height: 100% !important; }"
 LINE = 632  # px of width that the chooser needs for one line
 NARROW = {
     "flexWrap": "wrap",
@@ -102,8 +104,9 @@ class CrossoverView(LabView):
         }  # fmt: skip
         self.shown = self.views["Crossover"]
         self.chooser = pmui.RadioButtonGroup(
-            options=list(self.views), value="Crossover", size="small", margin=(0, 8, 4, 24), sx=NARROW
-        )
+            options=list(self.views), value="Crossover", size="small", margin=(0, 8, 4, 24), sx=NARROW,
+            stylesheets=[FILLS],
+        )  # fmt: skip
         self.chooser.param.watch(lambda event: self.show_view(event.new), "value")
         self._pane = pn.pane.Bokeh(self.plot.figure, margin=0)
         panels = [view.panel for view in self.views.values() if view.panel is not None]
