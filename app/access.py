@@ -6,7 +6,7 @@ page of ours has, and to a body or a token that is too large. It counts for ever
 as for a WebSocket: Tornado accepts a WebSocket whose Origin equals its Host before bokeh's allow-list is asked, so a
 name that an attacker re-binds to this machine would pass, and a page that is sent to any host has cost its session.
 
-Every answer carries HEADERS. A page carries a Content-Security-Policy, too: scripts come from this server's files, or
+Every answer carries `headers`. A page carries a Content-Security-Policy, too: scripts come from this server's files, or
 from the inline scripts that the server itself wrote into that page, which carry the page's nonce. What runs through
 markup is refused: `<img onerror=…>`, `<script>…</script>`, `javascript:` addresses, and files of other servers.
 
@@ -37,6 +37,7 @@ from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, HTTPServerRequest
 from tornado.web import OutputTransform
 
 from app.message_bounds import bounded_zlib
+from compute.settings import current
 
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}  # names that nobody else can bind to this machine
 MOST_BODY = 2**16  # bytes of a request's body: nothing of ours is posted, a log-in form may be
@@ -46,19 +47,28 @@ COMPONENTS = ("app", "panel", "panel_material_ui")  # packages whose listed file
 MARK = "fieldlab_access"
 log = logging.getLogger(__name__)
 REFUSED: Counter[int] = Counter()  # requests, by status, since the start
-HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "SAMEORIGIN",
-    "Referrer-Policy": "same-origin",
-    "Content-Security-Policy": "frame-ancestors 'self'; object-src 'none'; base-uri 'self'",
-}
 PAGE_POLICY = (
     "default-src 'self'; script-src 'self' 'nonce-{nonce}' 'unsafe-eval' blob:; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; font-src 'self' data:; media-src 'self' data: blob:; "
     "connect-src 'self' blob:{sockets}; worker-src 'self' blob:; "
-    "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'"
+    "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors {frames}"
 )
 SCRIPT = re.compile(r"<script(?=[\s>])")
+
+
+def headers() -> dict[str, str]:
+    """What every answer carries. Who may show a page in a frame is the setting `embed`."""
+    found = {
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "same-origin",
+        "Content-Security-Policy": f"frame-ancestors {frames()}; object-src 'none'; base-uri 'self'",
+    }
+    return found if current().embed else found | {"X-Frame-Options": "SAMEORIGIN"}  # which can name nobody else
+
+
+def frames() -> str:
+    """Whose pages may show one of ours in a frame, as a policy says it."""
+    return " ".join(("'self'", *current().embed))
 
 
 def host_name(host: str) -> str:
@@ -94,22 +104,26 @@ class RefusedRequest(HTTPMessageDelegate):
     def finish(self) -> None:
         """Say no, and close the connection."""
         size = str(len(self._words))
-        headers = HTTPHeaders({"Content-Type": "text/plain; charset=utf-8", "Content-Length": size, **HEADERS})
-        headers["Connection"] = "close"
+        given = HTTPHeaders({"Content-Type": "text/plain; charset=utf-8", "Content-Length": size, **headers()})
+        given["Connection"] = "close"
         connection = self._request.connection
         if connection is not None:
-            connection.write_headers(ResponseStartLine("", self._status, responses[self._status]), headers, self._words)
+            connection.write_headers(ResponseStartLine("", self._status, responses[self._status]), given, self._words)
             connection.finish()
 
 
 class SecurityHeaders(OutputTransform):
-    """Puts HEADERS on every answer that does not set them itself."""
+    """Puts the usual headers on every answer that does not set them itself."""
+
+    def __init__(self, request: HTTPServerRequest) -> None:
+        super().__init__(request)
+        self._headers = headers()
 
     def transform_first_chunk(
         self, status_code: int, headers: HTTPHeaders, chunk: bytes, finishing: bool
     ) -> tuple[int, HTTPHeaders, bytes]:
         """See OutputTransform."""
-        for name, value in HEADERS.items():
+        for name, value in self._headers.items():
             headers.setdefault(name, value)
         return status_code, headers, chunk
 
@@ -162,7 +176,7 @@ def _token_is_sound(token: str) -> bool:
 def policy(nonce: str, host: str = "") -> str:
     """The Content-Security-Policy of a page; host: as the browser names it, for browsers whose 'self' has no ws:."""
     sockets = f" ws://{host} wss://{host}" if re.fullmatch(r"[\w.:\[\]-]+", host, re.ASCII) else ""
-    return PAGE_POLICY.format(nonce=nonce, sockets=sockets)
+    return PAGE_POLICY.format(nonce=nonce, sockets=sockets, frames=frames())
 
 
 def install() -> None:

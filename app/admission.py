@@ -28,13 +28,11 @@ from tornado.web import HTTPError, RequestHandler
 
 from app.markup import filled
 from app.panel_workarounds import session_ids
+from compute import settings
 from compute.engine import EnginePool, Supervisor
 
 if TYPE_CHECKING:
     from app.page import Page
-
-
-DEFAULT_LIMIT = 64  # one process serves about 60 clients at 14 frames/s
 
 
 class SessionLimiter:
@@ -81,8 +79,8 @@ class SessionLimiter:
 
 
 def session_limit() -> int:
-    """FIELDLAB_MAX_SESSIONS, or the default; ValueError if it is not a positive whole number."""
-    text = os.environ.get("FIELDLAB_MAX_SESSIONS", str(DEFAULT_LIMIT))
+    """FIELDLAB_MAX_SESSIONS, or this server's setting; ValueError if it is not a positive whole number."""
+    text = os.environ.get("FIELDLAB_MAX_SESSIONS", str(settings.current().sessions))
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"FIELDLAB_MAX_SESSIONS must be a whole number of at least 1, not {text!r}")
     return int(text)
@@ -111,8 +109,8 @@ def server_full(limit: int) -> tuple[str, str]:
     """Return the title and the words for who finds the server with as many pages as it may have, `limit`."""
     return "Every seat is taken", (
         f"This Fieldlab serves {limit} browser tabs at a time, so that it stays quick for each of them. Close a tab "
-        "that is no longer needed, wait half a minute and reload this page. Who runs the server can allow more with "
-        "FIELDLAB_MAX_SESSIONS."
+        "that is no longer needed, wait half a minute and reload this page. Who runs the server can allow more: its "
+        "setting sessions."
     )
 
 

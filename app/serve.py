@@ -21,7 +21,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, TextIO
 
-from compute import kernel_cache, serve_options, stories
+from compute import kernel_cache, serve_options, settings, stories
 
 SESSIONS = "FIELDLAB_MAX_SESSIONS"  # see app/admission.py
 METRICS = "FIELDLAB_METRICS"  # see app/operations.py
@@ -37,10 +37,11 @@ CLEAR_LINE = "\r\033[K"
 def main(argv: Sequence[str] | None = None) -> int:
     """Compile and serve; returns, with an exit code, only if it was interrupted before it served."""
     parser = _parser()
-    chosen = parser.parse_args(argv)
     try:
+        chosen = serve_options.parse(parser, list(sys.argv[1:] if argv is None else argv))
+        settings.hand_on(serve_options.settings_of(chosen))
         stories.name_folders(chosen.stories)
-    except stories.StoryError as error:
+    except (stories.StoryError, settings.SettingsError) as error:
         parser.error(str(error))
     try:
         compile_first()

@@ -16,7 +16,7 @@ import panel_material_ui as pmui
 from app.markup import filled, plain
 from app.theme import html_pane
 from app.widgets import FULL
-from compute.images import MAX_BYTES
+from compute.settings import MIB, current
 
 PIECE = 2**20  # bytes of a file in one message, which app.message_bounds bounds
 MOST_NAME = 255  # characters
@@ -87,9 +87,10 @@ class Upload:
     def __init__(self, label: str, accept: str, what: str, take: Callable[[bytes, str], object]) -> None:
         self._label, self._what, self._take = label, what, take
         self.name = ""  # of the newest file
+        self._most = current().upload * MIB  # bytes
         style = {"variant": "outlined", "size": "small", **FULL}
         self.field = FileField(
-            label=label, uploaded_label=label, accept=accept, max_file_size=MAX_BYTES, **style
+            label=label, uploaded_label=label, accept=accept, max_file_size=self._most, **style
         )  # the browser shows uploaded_label from its first file on
         self.field.param.watch(self._arrived, "value")
         self.words = html_pane("", STYLE, margin=(0, 8), visible=False)
@@ -122,8 +123,8 @@ class Upload:
         name = self.field.filename
         self.name = short_name(name if isinstance(name, str) else "")
         self.field.clear()
-        if not isinstance(data, bytes) or len(data) > MAX_BYTES:
-            self.refuse(f"It must be one file of at most {MAX_BYTES // 2**20} MB.")
+        if not isinstance(data, bytes) or len(data) > self._most:
+            self.refuse(f"It must be one file of at most {self._most // MIB} MB.")
             return
         self._show(f"Reading {self.name} …", READING)
         self._say("")

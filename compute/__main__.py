@@ -133,7 +133,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         "serve", help="the page, with the labs of --lab; it compiles at its first start", allow_abbrev=False
     )
     serve_options.add(serve)
-    serve.set_defaults(run=lambda chosen, _: _serve(chosen, arguments[1:]))
+    serve.set_defaults(run=lambda _chosen, _: _serve(serve, arguments[1:]))
     about = commands.add_parser("info", help="machine, driver, versions, and why a backend is absent")
     about.add_argument("--json", action="store_true", help="as JSON")
     about.set_defaults(run=_info)
@@ -165,11 +165,13 @@ def _become(module: str, *arguments: str) -> NoReturn:
     os.execv(sys.executable, [sys.executable, "-m", module, *arguments])  # noqa: S606 - no shell is meant
 
 
-def _serve(chosen: argparse.Namespace, options: Sequence[str]) -> NoReturn:
-    """Become app/serve.py, and so the server; options: those that were `chosen`, as they were written."""
+def _serve(parser: argparse.ArgumentParser, options: Sequence[str]) -> NoReturn:
+    """Become app/serve.py, and so the server; options: what `parser` has taken, as they were written."""
     if find_spec("app") is None:
         raise ValueError("the package app is not installed: install fieldlab")
-    stories.name_folders(chosen.stories)  # what is wrong with them is said here
+    chosen = serve_options.parse(parser, options)  # what is wrong is said here, and again by nobody
+    serve_options.settings_of(chosen)
+    stories.name_folders(chosen.stories)
     _become("app.serve", *options)
 
 

@@ -23,6 +23,7 @@ import param
 from numpy.typing import NDArray
 from param.parameterized import ParameterizedMetaclass
 
+from compute import settings
 from compute.backends import BACKENDS, Backend, backend
 from compute.builds import watching
 from compute.devices import Array, Device
@@ -114,7 +115,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         self.arrays, self.spent = {}, None
         self._require_known(values)
         super().__init__(**values)
-        self.validate(self.values())
+        self._accept(self.values())
         self._open_device()
         self._require_memory(self.predicted_bytes(**self.values()))
         self._allocate({})
@@ -289,6 +290,17 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     def validate(self, values: dict[str, Any]) -> None:
         """Raise ValueError for values that are each within their bounds but do not go together."""
 
+    @classmethod
+    def sizes(cls, values: Mapping[str, Any]) -> dict[str, int]:
+        """What a server may bound (compute/settings.py) of a lab with these valid values, by the setting's name."""
+        return {"grid": values["ny"] * values["nx"]} if {"ny", "nx"} <= set(cls.param) else {}
+
+    def _accept(self, values: dict[str, Any]) -> None:
+        """Raise ValueError for values that do not go together, or are more than this server allows."""
+        self.validate(values)
+        for name, value in self.sizes(values).items():
+            settings.require(name, value)
+
     def values(self) -> dict[str, Any]:
         """Every parameter's present value."""
         return {name: value for name, value in self.param.values().items() if name != "name"}
@@ -315,7 +327,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
             try:
                 for name, value in values.items():
                     setattr(self, name, value)
-                self.validate(self.values())
+                self._accept(self.values())
             finally:
                 self._put_back(before)
 
@@ -451,7 +463,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         old_values = {**self.values(), **{event.name: event.old for event in events}}
         old_device = self.device
         try:
-            self.validate(self.values())
+            self._accept(self.values())
             self._open_device()
             held = self.predicted_bytes(**old_values) if self.device.name == old_device.name else 0
             self._require_memory(self.predicted_bytes(**self.values()), held)

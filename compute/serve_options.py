@@ -1,13 +1,29 @@
-"""The options of `fieldlab serve` and of `python -m app.serve`, which it becomes: where to serve, and to whom."""
+"""The options of `fieldlab serve` and of `python -m app.serve`, which it becomes: where to serve, to whom, how much.
+
+How much is a preset, `--laptop`, `--classroom` or `--public`, and what differs from it: one option for each setting of
+settings.py. All of it, where to serve included, may stand in a file, `--settings FILE`, as TOML: each entry is the
+option of that name. An option of the command line counts before the file's entry, and that before the preset.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, NoReturn
+
+from msgspec import structs
+
+from compute import settings
+from compute.documents import short, typed
+from compute.settings import PRESETS, Settings, SettingsError
 
 MOST_PORT = 65535
-NUMBER = re.compile("[1-9][0-9]{0,5}")
+NUMBER = re.compile("0|[1-9][0-9]{0,9}")
+LARGEST_FILE = 2**16  # bytes
+FLAGS = ("behind_proxy", "metrics")  # options without a value
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -22,22 +38,122 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--behind-proxy", action="store_true",
         help="believe X-Real-Ip and X-Scheme: only where nobody gets past the proxy, which sets them",
     )  # fmt: skip
-    parser.add_argument("--sessions", type=_sessions, metavar="N", help="browser tabs at a time (default 64)")
     parser.add_argument(
         "--stories", action="append", type=Path, default=[], metavar="FOLDER", help="a folder with stories of one's own"
     )
     parser.add_argument("--metrics", action="store_true", help="answer /metrics, for Prometheus")
+    _add_settings(parser)
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    """Add the presets, and an option for each setting."""
+    parser.add_argument("--settings", type=Path, metavar="FILE", help="a TOML file with any of these options by name")
+    presets = parser.add_mutually_exclusive_group()
+    for name in PRESETS:
+        words = f"limits {settings.WORDS[name]}"
+        presets.add_argument(f"--{name}", dest="preset", action="store_const", const=name, help=words)
+    for limit in settings.limits().values():
+        usual = ", ".join(f"{name} {getattr(preset, limit.name)}" for name, preset in PRESETS.items())
+        parser.add_argument(
+            _option(limit.name), type=_whole(limit), metavar="N",
+            help=f"{limit.least} to {limit.most} {limit.words} ({usual})",
+        )  # fmt: skip
+    parser.add_argument("--embed", action="append", metavar="ORIGIN", help=f"{settings.embed_words()} (none)")
+
+
+def parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
+    """Return what `parser`, which has taken the options, makes of `argv` and of the settings file that it names.
+
+    SettingsError for a file that cannot be used; what is wrong with `argv` the parser says itself.
+    """
+    chosen = parser.parse_args(argv)
+    if chosen.settings is None:
+        return chosen
+    path = chosen.settings
+    given = vars(parser.parse_args(argv, argparse.Namespace(**dict.fromkeys(vars(chosen)))))  # None: it is a default
+    words = [word for name, value in _entries(path) if given[name] is None for word in _as_options(path, name, value)]
+    _FileParser(path).parse_args(words)  # what is wrong is the file's
+    return parser.parse_args([*words, *argv])
+
+
+def settings_of(chosen: argparse.Namespace) -> Settings:
+    """Return the limits of what was parsed; SettingsError for one that cannot be."""
+    given = {field: getattr(chosen, field) for field in Settings.__struct_fields__}
+    found = {name: value for name, value in given.items() if value is not None}
+    preset = structs.asdict(PRESETS[chosen.preset or "laptop"])
+    return typed({**preset, **found}, Settings, "the settings", SettingsError)
+
+
+class _FileParser(argparse.ArgumentParser):
+    """Takes the entries of a settings file, and names it in what it says."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(add_help=False, allow_abbrev=False)
+        self._path = path
+        add(self)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise SettingsError."""
+        raise SettingsError(f"{self._path}: {message.removeprefix('argument --')}")
+
+
+def _entries(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the entries of a settings file; SettingsError if it is none."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
+            raise SettingsError(f"{path}: a settings file has at most {LARGEST_FILE} bytes")
+        entries = tomllib.loads(data.decode())
+    except OSError as error:
+        raise SettingsError(f"settings: {path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"{path}: {error}" if not isinstance(error, SettingsError) else str(error)) from error
+    known = set(vars(_FileParser(path).parse_args([]))) - {"settings"}
+    for name, value in entries.items():
+        if name not in known:
+            raise SettingsError(f"{path}: there is no setting {short(name)}; there are {', '.join(sorted(known))}")
+        yield name, value
+
+
+def _as_options(path: Path, name: str, value: object) -> list[str]:
+    """Return the words that mean the same on the command line."""
+    if name == "preset":
+        if value not in PRESETS:
+            raise SettingsError(f"{path}: preset must be one of {', '.join(PRESETS)}, not {short(value)}")
+        return [f"--{value}"]
+    if name in FLAGS:
+        if not isinstance(value, bool):
+            raise SettingsError(f"{path}: {name} must be true or false, not {short(value)}")
+        return [_option(name)] * value
+    match value:
+        case int() | str() if not isinstance(value, bool):
+            return [f"{_option(name)}={value}"]
+        case list() if all(isinstance(one, str) for one in value):
+            return [f"{_option(name)}={one}" for one in value]
+    raise SettingsError(f"{path}: {name} must be a number, a text, or a list of texts, not {short(value)}")
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _whole(limit: settings.Limit) -> Callable[[str], int]:
+    """Return what reads one whole number."""
+
+    def read(text: str) -> int:
+        """The number, if it is within its bounds."""
+        if not NUMBER.fullmatch(text) or not limit.least <= int(text) <= limit.most:
+            bounds = f"from {limit.least} to {limit.most}"
+            raise argparse.ArgumentTypeError(f"must be a whole number {bounds}, not {text[:40]!r}")
+        return int(text)
+
+    return read
 
 
 def _port(text: str) -> int:
-    if not NUMBER.fullmatch(text) or int(text) > MOST_PORT:
+    if not NUMBER.fullmatch(text) or not 1 <= int(text) <= MOST_PORT:
         raise argparse.ArgumentTypeError(f"must be 1 to {MOST_PORT}, not {text[:40]!r}")
-    return int(text)
-
-
-def _sessions(text: str) -> int:
-    if not NUMBER.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text[:40]!r}")
     return int(text)
 
 

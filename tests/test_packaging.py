@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
+import socket
 import subprocess
 import sys
+import time
 import tomllib
 import zipfile
+from contextlib import closing, suppress
 from pathlib import Path
+from urllib.request import urlopen
 
+import psutil
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.browser.serving import free_port
 from tests.sources import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -143,6 +150,48 @@ def test_wheel_has_nothing_else(names):
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.startswith("fieldlab-")} == {"app", "compute"}
     assert not [name for name in names if "/screenshots/" in name or name.endswith((".pyc", ".nbi", ".nbc"))]
+
+
+SERVE = "from app import serve; serve.compile_first = lambda: None; serve.main()"  # what it compiles is kept elsewhere
+
+
+def test_what_the_wheel_installs_serves_from_an_empty_folder(wheel, tmp_path):
+    """With a settings file; it answers, and SIGTERM ends it with all its processes."""
+    for name in ("installed", "empty"):
+        (tmp_path / name).mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    port = free_port()
+    (tmp_path / "course.toml").write_text(f'preset = "public"\nport = {port}\nsessions = 3\n', encoding="utf-8")
+    command = [sys.executable, "-c", SERVE, "--settings", str(tmp_path / "course.toml")]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
+    with (tmp_path / "log").open("wb") as log:
+        own = {"cwd": tmp_path / "empty", "env": environment, "stdout": log, "stderr": subprocess.STDOUT}
+        server = psutil.Popen(command, **own)
+    family = []
+    try:
+        address, end = f"http://localhost:{port}", time.monotonic() + 120
+        while "Fieldlab: http" not in (tmp_path / "log").read_text(encoding="utf-8"):
+            assert server.poll() is None, (tmp_path / "log").read_text(encoding="utf-8")
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        with urlopen(f"{address}/health", timeout=60) as answer:
+            found = json.load(answer)
+        assert (found["status"], found["pages"]["limit"]) == ("ok", 3)
+        with urlopen(f"{address}/app", timeout=60) as answer:
+            assert b"Fieldlab" in answer.read()
+        family = server.children(recursive=True)
+        assert family
+        assert list((tmp_path / "empty").iterdir()) == []
+        server.terminate()
+        server.wait(60)
+        assert psutil.wait_procs(family, timeout=60)[1] == []
+        with closing(socket.socket()) as probe, pytest.raises(OSError, match="refused"):
+            probe.connect(("127.0.0.1", port))
+    finally:
+        for process in [server, *family]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 def test_installed_app_finds_its_assets(wheel, tmp_path):

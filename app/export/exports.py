@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -22,11 +24,12 @@ from compute import scratch
 from compute.export.film_renderer import seconds_words
 from compute.export.jobs import OVER, Job, internal_error
 from compute.files import size
+from compute.settings import MIB, current
 
 TICK = 250  # ms
 PATIENCE = 15  # s that a process which was killed may take to be gone
 MOST = 6  # exports that are listed once they are over; the oldest gives way
-MOST_OPEN = 20  # exports of one page that are not over
+LOOKS = 4  # ticks between two looks at the bytes on the disk
 WORDS = {
     "asking": "asking the engine how the lab stands", "waiting": "waiting for its turn", "paused": "paused",
     "cancelled": "cancelled", "done": "saved",
@@ -127,6 +130,24 @@ class Export:
         if not self.over:
             self.trouble = text
 
+    def stop(self, text: str) -> None:
+        """End it, for a reason that is none of its own, unless it is over."""
+        if self.over:
+            return
+        self.fail(text)
+        if self.job is not None:
+            self.job.cancel()
+        threading.Thread(target=self._clean, name="export", daemon=True).start()
+
+    def bytes_on_disk(self) -> int:
+        """What it takes on the disk; what goes while it is counted counts nothing."""
+        total = 0
+        for folder, _, names in os.walk(self.folder):
+            for name in names:
+                with suppress(OSError):
+                    total += os.stat(os.path.join(folder, name)).st_size  # noqa: PTH116, PTH118 - a thousand frames
+        return total
+
     def show(self) -> None:
         """Show how far it is; once it is done, send it to the browser.
 
@@ -209,6 +230,8 @@ class Exports:
         self.panel = pn.Column(margin=0, sizing_mode="stretch_width")
         self._exports: list[Export] = []
         self._ticking: Any = None
+        self._ticks = 0
+        self._settings = current()
 
     @property
     def notices(self) -> Notices:
@@ -219,8 +242,11 @@ class Exports:
         """Return a new export at the top of the list; it has failed already if there are too many that are not over."""
         under_way = sum(not export.over for export in self._exports)
         export = Export(name, self)
-        if under_way >= MOST_OPEN:
-            export.fail(f"{MOST_OPEN} exports are under way: wait until one is done, or cancel one")
+        most = self._settings.exports
+        if under_way >= most:
+            export.fail(f"{most} exports are under way, as many as one page may have: wait for one, or cancel one")
+        elif self._too_full():
+            export.fail(self._full)
         self._exports.insert(0, export)
         for old in [old for old in self._exports if old.over][MOST - 1 :]:
             self.drop(old)
@@ -245,7 +271,21 @@ class Exports:
     def _arrange(self) -> None:
         self.panel.objects = [export.panel for export in self._exports]
 
+    @property
+    def _full(self) -> str:
+        most = f"{self._settings.disk} MB"
+        return f"the files of one page may take {most} on this server (its setting disk): remove one from the list"
+
+    def _too_full(self) -> bool:
+        """Whether the files of this page, finished ones too, have reached what they may take."""
+        most = self._settings.disk * MIB
+        return bool(most) and sum(export.bytes_on_disk() for export in self._exports) >= most
+
     def _tick(self) -> None:
+        self._ticks += 1
+        if self._ticks % LOOKS == 0 and self._too_full():
+            for export in self._exports:
+                export.stop(self._full)
         for export in self._exports:
             export.show()
         if all(export.announced for export in self._exports) and self._ticking is not None:

@@ -11,6 +11,7 @@ from functools import partial
 from math import inf
 from typing import Any, assert_never
 
+from compute import settings
 from compute.backends import backend
 from compute.builds import watching
 from compute.engine import messages
@@ -51,6 +52,8 @@ class LabHost:
         self._sender, self._ring, self._engine = sender, ring, engine
         self._updates: list[messages.Update] = []
         self._sick = False
+        self._seconds = 0.0  # of the device in all turns
+        self._most_seconds = settings.current().device_seconds or inf
         self._measure()
 
     # -- requests
@@ -64,10 +67,12 @@ class LabHost:
             case messages.Act():
                 self._act(request)
             case messages.Run():
+                self._require_time()
                 self.pacer.running = True
             case messages.Pause():
                 self.pacer.stop()
             case messages.Step(n=n):
+                self._require_time()
                 self.pacer.add_single_steps(n)
             case messages.SetPace(steps=steps):
                 self.pacer.steps = steps
@@ -94,7 +99,25 @@ class LabHost:
         self._changed()
         self._sender.send(messages.ParametersApplied(self.number, 0, self.lab.values()))
 
+    def count(self, seconds: float) -> None:
+        """Count what a turn has taken of the device; pause a lab that has had what the server allows."""
+        self._seconds += seconds
+        if self._seconds >= self._most_seconds and (self.pacer.running or self.pacer.single_steps):
+            self.pacer.stop()
+            self.recorder.end(self._out_of_time)
+            self._sender.send_event(self.number, messages.Paused(self._out_of_time))
+
+    @property
+    def _out_of_time(self) -> str:
+        allowed = f"{self._most_seconds:,.0f} s of the device"
+        return f"this page has used the {allowed} that a lab may compute on this server (its setting device_seconds)"
+
+    def _require_time(self) -> None:
+        if self._seconds >= self._most_seconds:
+            raise ValueError(self._out_of_time)
+
     def _record(self, request: messages.Record) -> None:
+        self._require_time()
         self.apply_updates()
         self.recorder.begin(request)
         self.checkpointer.touch(by_hand=True)

@@ -18,12 +18,13 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from compute import machine
+from compute import machine, settings
 from compute.engine.channel import EventSender, error_text
 from compute.engine.messages import LOST, STOPPED, Record, Recorded, RecordingOffset
 from compute.engine.recording_store import RecordedFrame, RecordingStore, encode_frame
 from compute.frames import Frame
 from compute.lab import Lab
+from compute.settings import MIB
 
 PROGRESS_PERIOD = 0.3  # seconds between two reports of how far it is
 RESERVE = 2**30  # bytes of a disk that are left free, or as much of a small one as
@@ -51,6 +52,7 @@ class FrameRecorder:
         self.every, self.pixels, self.most = every, pixels, most
         self.frames, self.bytes, self.steps = 0, 0, max(done or 0, 0)
         self.stale = False
+        self._most_bytes = settings.current().disk * MIB
         self._store, self._since = RecordingStore(Path(folder)), 0
         self._values: Mapping[str, Any] = lab.values()
         self._reported, self._next_report = 0, 0.0
@@ -110,6 +112,8 @@ class FrameRecorder:
         self.bytes, self.frames = self.bytes + len(data), self.frames + 1
         self._values, self._since = dict(values), 0
         self.stale = self.stale and not resting
+        if self._most_bytes and self.bytes >= self._most_bytes:
+            return f"{self._most_bytes // MIB} MB are what one recording may have on this server (its setting disk)"
         return f"the bound of {self.most} frames is reached" if self.frames >= self.most else ""
 
     def _write(self, number: int, data: bytes) -> None:

@@ -84,7 +84,10 @@ class Worker:
         self._served = who.number
         self._leave_a_core(turn.crowded and who is not self._benchmarks)
         who.turn(now, turn.seconds)
-        self._turns.done(turn, time.monotonic() - now if builds.count == built else 0.0)
+        seconds = time.monotonic() - now if builds.count == built else 0.0
+        self._turns.done(turn, seconds)
+        if isinstance(who, LabHost):
+            who.count(seconds)
         return True
 
     def _leave_a_core(self, leave: bool) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from app.access import host_name, is_allowed, policy
 from app.admission import SessionLimiter, session_limit
+from compute import settings
 
 ALLOWED = {"lecture.example:5006", "localhost:5006"}
 
@@ -168,6 +169,16 @@ def test_every_answer_has_careful_headers() -> None:
         assert headers["X-Frame-Options"] == "SAMEORIGIN"
         assert headers["Referrer-Policy"] == "same-origin"
         assert "frame-ancestors 'self'" in headers["Content-Security-Policy"]
+
+
+def test_who_may_show_a_page_in_a_frame_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(settings.VARIABLE, "")
+    settings.hand_on(settings.Settings(embed=("https://course.example", "https://*.uni.example:8443")))
+    ask = [{"kind": "http", "path": path, "host": "localhost", "origin": None} for path in ("/app", "/favicon.ico")]
+    for _, headers, _ in answers([], ask):
+        (rule,) = (one for one in headers["Content-Security-Policy"].split(";") if "frame-ancestors" in one)
+        assert rule.split() == ["frame-ancestors", "'self'", "https://course.example", "https://*.uni.example:8443"]
+        assert "X-Frame-Options" not in headers  # it would forbid them
 
 
 def test_only_the_servers_own_scripts_run_on_a_page() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.message_bounds import MOST_BYTES
-from app.upload import PIECE, FileField
+from app.upload import PIECE, FileField, Upload
+from compute import settings
 
 MOST = 3 * PIECE
 
@@ -65,3 +66,15 @@ def test_what_is_no_next_piece_is_dropped(field, message):
     assert kept(field) == 0
     send(field, piece(1, 1, b"good"))
     assert field.value == b"good"
+
+
+def test_a_server_may_take_less(monkeypatch):
+    monkeypatch.setenv(settings.VARIABLE, "")
+    settings.hand_on(settings.Settings(upload=1))
+    taken = []
+    upload = Upload("A", ".npz", "A", lambda data, name: taken.append(data))
+    assert upload.field.max_file_size == settings.MIB
+    upload.field.value = bytes(settings.MIB + 1)
+    assert "at most 1 MB." in upload.words.object
+    upload.field.value = bytes(settings.MIB)
+    assert [len(data) for data in taken] == [settings.MIB]

@@ -14,6 +14,7 @@ import numpy as np
 import psutil
 import pytest
 
+from compute import settings
 from compute.engine import (
     EnginePool,
     EngineRestarted,
@@ -485,3 +486,23 @@ def test_the_room_starts_engines_when_asked_and_closes_them_all():
     assert multiprocessing.active_children() == []
     with pytest.raises(RuntimeError, match="closed"):
         room.get("host")
+
+
+def test_a_lab_pauses_when_it_has_had_what_the_server_allows_and_the_others_go_on(monkeypatch):
+    monkeypatch.setenv(settings.VARIABLE, "")
+    settings.hand_on(settings.Settings(device_seconds=1))
+    words = "used the 1 s of the device that a lab may compute on this server (its setting device_seconds)"
+    for engine in running():
+        greedy, modest = (Client(engine, eager=True, cost=cost) for cost in (0.02, 0.0))
+        greedy.handle.run()
+        assert words in greedy.wait(Paused, seconds=60).reason
+        modest.handle.run()
+        modest.wait_frame(lambda frame: frame.facts["step"] > 3, seconds=60)
+        for again in (greedy.handle.run, greedy.handle.step):
+            n = len(greedy.of(Refused))
+            again()
+            assert words in greedy.wait(Refused, n + 1, seconds=60).text
+        stood = count_of(greedy)
+        greedy.handle.update(level=0.25)
+        greedy.wait_frame(lambda frame: frame.facts["level"] == 0.25, seconds=60)  # it still shows what it has
+        assert count_of(greedy) == stood

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from compute import settings
 from compute.engine import EngineRestarted, FrameReady, LabClosed, Paused, Recorded, Refused, SnapshotTaken, Supervisor
 from compute.engine.messages import Record
 from compute.engine.recording import FrameRecorder, LabRecorder
@@ -285,6 +286,18 @@ def test_a_disk_that_is_short_ends_the_recording_and_keeps_its_reserve(tmp_path,
     assert recorder.frames == 2
     recorder.finish()
     assert [recorded.step for recorded in recorded_frames(tmp_path / "a")] == [1, 4]
+
+
+def test_a_recording_ends_where_the_server_allows_no_more_of_the_disk(tmp_path, monkeypatch):
+    monkeypatch.setenv(settings.VARIABLE, "")
+    settings.hand_on(settings.Settings(disk=1))
+    lab = Faulty(backend="cpu_numpy")
+    recorder = FrameRecorder(lab, str(tmp_path / "a"), 1, (50, 40), 100)
+    recorder.bytes = settings.MIB - 1  # of what was recorded before
+    recorder.advanced(1)
+    words = recorder.take(lab.frame(None, recorder.pixels), lab.values(), resting=False)
+    assert words == "1 MB are what one recording may have on this server (its setting disk)"
+    recorder.finish()
 
 
 def test_a_disk_that_refuses_a_frame_leaves_no_part_of_it_and_none_after_it(tmp_path, monkeypatch):

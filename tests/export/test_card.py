@@ -9,9 +9,10 @@ from bokeh.document import Document
 
 from app.export import download as download_module
 from app.export.download import FileDownload
-from app.export.exports import MOST_OPEN, Exports
+from app.export.exports import LOOKS, Exports
 from app.export.sections import not_made
 from app.export.source import ExportSource
+from compute import settings
 from compute.engine.messages import Act, Refused, SnapshotTaken, TakeSnapshot
 
 
@@ -219,12 +220,64 @@ def test_a_job_that_is_done_while_it_is_looked_at_is_handed_over(exports, monkey
 
 
 def test_one_page_has_so_many_exports_under_way(source, exports):
-    for number in range(MOST_OPEN):
+    for number in range(settings.current().exports):
         exports.add(f"{number}.npz").order(source, "field", broken)
     one_more = exports.add("more.npz")
     assert one_more.state == "failed"
     one_more.order(source, "field", broken)
     assert one_more.job is None
+
+
+class TestLimits:
+    """What a server's settings leave to one page."""
+
+    @pytest.fixture(autouse=True)
+    def small(self, monkeypatch):
+        monkeypatch.setenv(settings.VARIABLE, "")
+        settings.hand_on(settings.Settings(exports=2, disk=1))
+
+    def test_so_many_exports(self, source, exports, notes):
+        for number in range(2):
+            exports.add(f"{number}.npz").order(source, "field", broken)
+        assert "2 exports are under way" in exports.add("more.npz").trouble
+
+    def test_so_many_bytes_of_files_that_are_there(self, exports):
+        kept = exports.add("a.npz")
+        kept.made()
+        kept.path.write_bytes(bytes(settings.MIB))
+        assert "may take 1 MB on this server (its setting disk)" in exports.add("b.npz").trouble
+        exports.drop(kept)
+        assert exports.add("c.npz").state == "asking"
+
+    def test_so_many_bytes_of_what_is_being_made(self, exports, notes):
+        export = exports.add("film.mp4")
+        job = Endless()
+        export.order(AtOnce(), "field", lambda moment: job)
+        for _ in range(2 * LOOKS):
+            exports._tick()
+        assert export.state == "running"
+        (export.folder / "frames").mkdir()
+        (export.folder / "frames" / "0.png").write_bytes(bytes(settings.MIB))
+        for _ in range(2 * LOOKS):
+            exports._tick()
+        assert (export.state, job.state) == ("failed", "cancelled")
+        assert "may take 1 MB" in notes[-1][1]
+
+
+class Endless:
+    """A job that runs until it is cancelled."""
+
+    def __init__(self):
+        self.state, self.part, self.words, self.seconds, self.text, self.client = "running", 0.0, "", 0.0, "", None
+
+    def start(self):
+        pass
+
+    def cancel(self):
+        self.state = "cancelled"
+
+    def join(self, seconds):
+        pass
 
 
 def test_rows_that_were_not_made_are_told():

@@ -20,10 +20,10 @@ from app.upload import Upload
 from app.widgets import FULL
 from compute.engine import messages
 from compute.frames import Frame
-from compute.images import MAX_BYTES, Kept, fingerprint
+from compute.images import Kept, fingerprint
+from compute.settings import current
 
 IMAGE = ""  # in the list of presets: none of them
-LABEL = f"Image as field [PNG, JPEG, {MAX_BYTES // 2**20} MB]"
 RESTARTED = "The engine was restarted before it had read the file. Choose it again."
 SKETCH = 44  # px: the longer side of the drawing of what was kept
 MAX_POINTS = 1000  # of one stroke between two turns of the loop; the lab takes no more
@@ -41,7 +41,8 @@ class InitialField:
             label=parameter.label, value=session.values["preset"], options=self._presets, size="small", **FULL
         )
         self.choice.param.watch(lambda event: self._choose(event.new), "value")
-        self.upload = Upload(LABEL, ".png,.jpg,.jpeg", "Image", self._take)
+        label = f"Image as field [PNG, JPEG, {current().upload} MB]"
+        self.upload = Upload(label, ".png,.jpg,.jpeg", "Image", self._take)
         self._names: dict[str, str] = {}  # of the files that were brought here, by their fingerprints
         self._image = ""  # the fingerprint of the one that is shown, "" for a preset
         self._awaited = ""  # of the one that was sent last, until the lab has answered

@@ -127,6 +127,11 @@ class LCurve(Lab):
         elif "matrix" not in values["options"]:
             raise ValueError("options must hold a matrix for the problem 'own': {'matrix': A, 'rhs': b}")
 
+    @classmethod
+    def sizes(cls, values: Mapping[str, Any]) -> dict[str, int]:
+        """See Lab: columns of the matrix, and steps."""
+        return {"unknowns": _extent(values)[0], "iterations": values["steps_at_most"]}
+
     def update(self, **values: Any) -> None:
         """Set several parameters at once, all or none; a new problem begins with its usual n and no further options.
 

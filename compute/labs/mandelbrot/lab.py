@@ -108,6 +108,11 @@ class Mandelbrot(Lab):
             raise ValueError(f"variant must be empty or one of {known} for {values['backend']}, not {variant!r}")
 
     @classmethod
+    def sizes(cls, values: Mapping[str, Any]) -> dict[str, int]:
+        """See Lab: the grid, and how long a pixel may take."""
+        return super().sizes(values) | {"iterations": values["max_iterations"]}
+
+    @classmethod
     def pictured(cls, values: dict[str, Any], size: tuple[int, int]) -> dict[str, Any]:
         """A pixel of the picture is one of the lab."""
         return values | {"ny": size[0], "nx": size[1]}

@@ -1,0 +1,150 @@
+"""How much one visitor of a server may have: the table of limits, and what each preset sets them to.
+
+`Settings` is the table. Its fields say what is limited, in which unit, and between which bounds; the command line's
+options, its help and docs/deploy.md are made from it. `fieldlab serve` takes a preset, puts the lines of a settings
+file over it and its own options over those (serve_options.py), and hands the result to all processes of the server in
+the environment. Without that, in a notebook, on the command line and under `panel serve app`, the laptop's hold, which
+leave everything that the labs' own bounds allow.
+
+What is beyond a limit is refused in words that name the setting, the value and the limit; nothing is made smaller.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct
+
+from compute.documents import short, typed
+
+VARIABLE = "FIELDLAB_SETTINGS"  # in the environment of a server's processes: a Settings as JSON
+MIB = 2**20
+ORIGIN = re.compile(r"https?://[A-Za-z0-9.*-]{1,200}(:[0-9]{1,5})?", re.ASCII)
+MOST_ORIGINS = 20
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be; the text names it, its value and its bounds."""
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The limits of one server; the defaults are the laptop's."""
+
+    sessions: Annotated[int, Meta(ge=1, le=10_000, description="browser tabs at a time")] = 64
+    grid: Annotated[
+        int, Meta(ge=2**20, le=2**28, description="cells or pixels of a lab's grid, rows times columns")
+    ] = 2**28
+    unknowns: Annotated[int, Meta(ge=10_000, le=2**31 - 1, description="unknowns of an L-curve's problem")] = 2**31 - 1
+    iterations: Annotated[
+        int, Meta(ge=10_000, le=10**8, description="iterations of a Mandelbrot pixel, steps of an L-curve")
+    ] = 10**8
+    upload: Annotated[int, Meta(ge=1, le=16, description="MiB of a file that is brought to the page")] = 16
+    exports: Annotated[int, Meta(ge=1, le=100, description="exports under way of one page")] = 20
+    disk: Annotated[
+        int, Meta(ge=0, le=2**24, description="MiB of one page's exports, and of one recording; 0: as the disk has")
+    ] = 0
+    device_seconds: Annotated[
+        int, Meta(ge=0, le=10**7, description="seconds that a device may compute for one lab of a page; 0: any")
+    ] = 0
+    followers: Annotated[int, Meta(ge=0, le=10_000, description="who may follow one lecturer's page")] = 200
+    embed: Annotated[
+        tuple[str, ...],
+        Meta(max_length=MOST_ORIGINS, description="origins whose pages may show this one in a frame, https://…"),
+    ] = ()
+
+    def __post_init__(self) -> None:
+        for origin in self.embed:
+            if not ORIGIN.fullmatch(origin):
+                like = "https://course.example or https://*.uni.example:8443"
+                raise SettingsError(f"embed must be like {like}, not {short(origin)}")
+
+
+PRESETS: Mapping[str, Settings] = {
+    "laptop": Settings(),
+    "classroom": Settings(
+        sessions=48, grid=4096**2, unknowns=2_000_000, iterations=10**7, upload=8, exports=6, disk=2048
+    ),
+    "public": Settings(
+        sessions=24, grid=2**23, unknowns=200_000, iterations=10**6, upload=2, exports=3, disk=256,
+        device_seconds=1800, followers=50,
+    ),
+}  # fmt: skip
+WORDS = {
+    "laptop": "for whoever sits before it, which is the default: the labs' own bounds",
+    "classroom": "for a course that is known by name, on one machine",
+    "public": "for strangers",
+}
+
+
+class Limit(NamedTuple):
+    """One whole number of the table."""
+
+    name: str
+    least: int
+    most: int
+    words: str
+
+
+@cache
+def limits() -> Mapping[str, Limit]:
+    """Every whole number of the table by its name."""
+    return {limit.name: limit for limit in _limits()}
+
+
+def _limits() -> Iterator[Limit]:
+    for field in msgspec.inspect.type_info(Settings).fields:  # type: ignore[attr-defined]
+        kind = field.type
+        if isinstance(kind, msgspec.inspect.Metadata):
+            words, kind = (kind.extra_json_schema or {})["description"], kind.type
+            if isinstance(kind, msgspec.inspect.IntType):
+                assert kind.ge is not None and kind.le is not None  # noqa: S101, PT018 - every one has both
+                yield Limit(field.name, kind.ge, kind.le, words)
+
+
+def embed_words() -> str:
+    """What the setting `embed` is."""
+    (field,) = (one for one in msgspec.inspect.type_info(Settings).fields if one.name == "embed")  # type: ignore[attr-defined]
+    return str(field.type.extra_json_schema["description"])
+
+
+def require(name: str, value: int) -> None:
+    """Raise ValueError if `value` is beyond this server's limit `name`."""
+    most: int = msgspec.structs.asdict(current())[name]
+    if value > most:
+        raise ValueError(f"{name} must be at most {most:,} on this server, not {value:,} ({limits()[name].words})")
+
+
+def current() -> Settings:
+    """The settings of this process; SettingsError if what its environment holds is none."""
+    return _read(os.environ.get(VARIABLE, ""))
+
+
+@cache
+def _read(text: str) -> Settings:
+    if not text:
+        return PRESETS["laptop"]
+    try:
+        document = msgspec.json.decode(text)
+    except ValueError as error:
+        raise SettingsError(f"{VARIABLE} must be JSON: {error}") from error
+    return typed(document, Settings, VARIABLE, SettingsError)
+
+
+def hand_on(settings: Settings) -> None:
+    """Let this process and those that it starts have these."""
+    os.environ[VARIABLE] = msgspec.json.encode(settings).decode()
+
+
+def table() -> str:
+    """The table as Markdown, for the guide."""
+    rows = [f"| setting | what | from | to | {' | '.join(PRESETS)} |", "|---" * (4 + len(PRESETS)) + "|"]
+    for limit in limits().values():
+        values = " | ".join(f"{getattr(preset, limit.name):,}" for preset in PRESETS.values())
+        rows.append(f"| `{limit.name}` | {limit.words} | {limit.least:,} | {limit.most:,} | {values} |")
+    rows.append(f"| `embed` | {embed_words()} | | {MOST_ORIGINS} of them |{' none |' * len(PRESETS)}")
+    return "\n".join(rows)

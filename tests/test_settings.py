@@ -1,0 +1,188 @@
+"""The limits of a server: presets, a file, options; which of them counts; and that labs refuse what is beyond them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from compute import serve_options, settings, stories
+from compute.labs.diffusion import Diffusion
+from compute.labs.l_curve import LCurve
+from compute.labs.l_curve.system import typical
+from compute.labs.mandelbrot import Mandelbrot
+from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
+from compute.settings import PRESETS, Settings, SettingsError
+
+GUIDE = Path(__file__).parent.parent / "docs" / "deploy.md"
+
+
+def chosen(*argv: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    serve_options.add(parser)
+    return serve_options.parse(parser, argv)
+
+
+def found(*argv: str) -> Settings:
+    return serve_options.settings_of(chosen(*argv))
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Write a settings file; its name."""
+
+    def write(text: str) -> str:
+        path = tmp_path / "course.toml"
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def limited(monkeypatch):
+    """Let this process be of a server with these settings."""
+    monkeypatch.setenv(settings.VARIABLE, "")
+
+    def limit(**values):
+        settings.hand_on(structs.replace(Settings(), **values))
+
+    return limit
+
+
+def test_options_count_before_the_file_and_the_file_before_the_preset(file):
+    assert found() == PRESETS["laptop"]
+    assert found("--public") == PRESETS["public"]
+    path = file('preset = "public"\nsessions = 7\nexports = 5\nembed = ["https://course.example"]\n')
+    of_file = structs.replace(PRESETS["public"], sessions=7, exports=5, embed=("https://course.example",))
+    assert found("--settings", path) == of_file
+    assert found("--settings", path, "--sessions", "9") == structs.replace(of_file, sessions=9)
+    assert found("--settings", path, "--classroom").sessions == 7
+    assert found("--settings", path, "--classroom").grid == PRESETS["classroom"].grid
+    assert found("--settings", path, "--embed", "https://b.example").embed == ("https://b.example",)
+
+
+def test_where_to_serve_may_stand_in_the_file_too(file):
+    path = file(
+        'port = 7000\norigin = ["a.example", "b.example"]\nbehind_proxy = true\nmetrics = false\nprefix = "lab"\n'
+    )
+    there = chosen("--settings", path, "--port", "8000")
+    assert (there.port, there.origin, there.behind_proxy, there.metrics) == (
+        8000,
+        ["a.example", "b.example"],
+        True,
+        False,
+    )
+    assert there.prefix == "/lab"
+    assert chosen("--settings", path, "--origin", "c.example").origin == ["c.example"]
+
+
+WRONG = {
+    "grid = 5": "grid: must be a whole number from 1048576 to 268435456, not '5'",
+    "sessions = -1": "sessions: must be a whole number from 1 to 10000, not '-1'",
+    "sessions = 1.5": "sessions must be a number, a text, or a list of texts, not 1.5",
+    "sessions = true": "sessions must be",
+    "gird = 5": "there is no setting 'gird'; there are address, ",
+    'preset = "home"': "preset must be one of laptop, classroom, public, not 'home'",
+    "metrics = 3": "metrics must be true or false, not 3",
+    'embed = ["ftp://a"]': "embed must be like https://course.example",
+    'embed = ["https://a; script-src *"]': "embed must be like https://course.example",
+    f"embed = {[f'https://{n}.example' for n in range(21)]}": "embed must be",
+    "port = 0": "port: must be 1 to 65535, not '0'",
+    "a": "course.toml: ",
+    "a = " + "[" * 5000: "course.toml: ",
+    "# " + "x" * 70_000: "has at most 65536 bytes",
+    'settings = "other"': "there is no setting 'settings'",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_wrong_with_a_file_is_said_with_its_bound(text, file):
+    with pytest.raises(SettingsError, match=re.escape(WRONG[text])):
+        found("--settings", file(text))
+
+
+def test_a_file_that_is_not_there_or_no_text_is_said(tmp_path):
+    with pytest.raises(SettingsError, match="cannot be read"):
+        found("--settings", str(tmp_path))
+    (tmp_path / "a").write_bytes(b"\xff")
+    with pytest.raises(SettingsError, match="utf-8"):
+        found("--settings", str(tmp_path / "a"))
+
+
+@pytest.mark.parametrize("argv", [["--grid", "0"], ["--disk", "-1"], ["--upload", "17"], ["--public", "--laptop"]])
+def test_what_is_wrong_with_an_option_is_said(argv, capsys):
+    with pytest.raises(SystemExit):
+        chosen(*argv)
+    assert argv[0] in capsys.readouterr().err
+
+
+def test_presets_are_within_their_own_bounds_and_each_is_stricter_than_the_one_before():
+    for preset in PRESETS.values():
+        assert all(limit.least <= getattr(preset, limit.name) <= limit.most for limit in settings.limits().values())
+    laptop, classroom, public = PRESETS.values()
+    for name in settings.limits():
+        unbounded = [value or 2**60 for value in (getattr(one, name) for one in (laptop, classroom, public))]
+        assert unbounded == sorted(unbounded, reverse=True), name
+
+
+def test_the_guide_has_the_table_as_it_is():
+    assert settings.table() in GUIDE.read_text(encoding="utf-8")
+
+
+def test_what_the_environment_holds_is_checked(monkeypatch):
+    for text in ("{", '{"sessions": 0}', '{"session": 3}', "[]"):
+        monkeypatch.setenv(settings.VARIABLE, text)
+        with pytest.raises(SettingsError):
+            settings.current()
+
+
+class TestLabs:
+    """A lab of a server, in its engine, in a job or elsewhere, refuses in words, and nothing changes."""
+
+    def test_a_grid_that_is_too_large_is_refused_at_once_and_later(self, limited):
+        limited(grid=2**20)
+        with pytest.raises(ValueError, match=r"grid must be at most 1,048,576 on this server, not 4,194,304"):
+            Diffusion(backend="cpu_numpy", ny=2048, nx=2048)
+        with closing(Diffusion(backend="cpu_numpy", ny=16, nx=16)) as lab:
+            for change in (lambda: lab.update(ny=1025, nx=1024), lambda: lab.require(ny=16384, nx=65)):
+                with pytest.raises(ValueError, match="grid must be at most"):
+                    change()
+            lab.update(ny=16, nx=65)
+            with pytest.raises(ValueError, match="grid must be at most"):
+                lab.ny = 16384
+            assert lab.field().shape == (16, 65)
+
+    def test_iterations_and_unknowns(self, limited):
+        limited(iterations=10_000, unknowns=10_000)
+        picture = Mandelbrot(backend="cpu_numpy", ny=4, nx=4, max_iterations=10_000)
+        curve = LCurve(backend="cpu_numpy", problem="shaw", n=32)
+        with closing(picture), closing(curve):
+            for change in (lambda: picture.update(max_iterations=10_001), lambda: curve.update(steps_at_most=10_001)):
+                with pytest.raises(ValueError, match=r"iterations must be at most 10,000 on this server, not 10,001"):
+                    change()
+        with pytest.raises(ValueError, match=r"unknowns must be at most 10,000 on this server, not 16,384"):
+            LCurve(backend="cpu_numpy", problem="blur", n=128)
+
+    def test_without_a_server_the_labs_own_bounds_hold(self):
+        assert settings.current() == PRESETS["laptop"]
+        assert Diffusion.sizes({"ny": 16384, "nx": 16384})["grid"] == settings.current().grid
+
+    @pytest.mark.parametrize("preset", PRESETS)
+    def test_every_story_and_view_is_allowed_by_every_preset(self, preset, monkeypatch):
+        monkeypatch.setenv(settings.VARIABLE, "")
+        settings.hand_on(PRESETS[preset])
+        asked = [(Mandelbrot, {"max_iterations": view.max_iterations}) for view in VIEWS.values()]
+        asked.append((Mandelbrot, dict(zip(("ny", "nx"), LESSON_SHAPE, strict=True))))
+        asked += [(step.scene.kind, step.scene.values) for story in stories.stories().stories for step in story.steps]
+        assert len(asked) > 40
+        for kind, values in asked:
+            whole = {name: one.default for name, one in kind.param.objects("existing").items()} | dict(values)
+            if kind is LCurve and "n" not in values:
+                whole["n"] = typical(whole["problem"])
+            for name, size in kind.sizes(whole).items():
+                settings.require(name, size)
