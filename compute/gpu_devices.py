@@ -94,7 +94,7 @@ class Cuda(Gpu):
             return f"CuPy cannot be imported ({error})"
         if not cupy.cuda.is_available():
             return "CuPy is installed but finds no NVIDIA GPU or driver"
-        return _driver_too_old(cupy)
+        return _driver_too_old(cupy) or _no_compiler(cupy)
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
         """A CuPy array on this GPU."""
@@ -156,6 +156,15 @@ def _driver_too_old(cupy: Any) -> str | None:
     driver, runtime = cupy.cuda.runtime.driverGetVersion(), cupy.cuda.runtime.runtimeGetVersion()
     if driver // 1000 < runtime // 1000:
         return f"the NVIDIA driver supports CUDA {_version(driver)} but CuPy was built for CUDA {_version(runtime)}"
+    return None
+
+
+def _no_compiler(cupy: Any) -> str | None:
+    """Fault 2: NVRTC is a package of its own, which CuPy looks for when a kernel is compiled first."""
+    try:
+        cupy.cuda.nvrtc.getVersion()
+    except (ImportError, OSError, RuntimeError) as error:
+        return f"CuPy cannot load NVRTC, which compiles its kernels ({error})"
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -79,6 +80,17 @@ def test_a_driver_older_than_the_toolkit_shows_both_versions():
     assert text is not None
     assert "CUDA 12.4" in text
     assert "CUDA 13.0" in text
+
+
+def test_a_compiler_that_is_not_there_is_said_before_the_first_kernel_asks_for_it():
+    def absent():
+        raise RuntimeError("CuPy failed to load libnvrtc.so.13")
+
+    there = SimpleNamespace(cuda=SimpleNamespace(nvrtc=SimpleNamespace(getVersion=lambda: (13, 0))))
+    assert gpu_devices._no_compiler(there) is None
+    there.cuda.nvrtc.getVersion = absent
+    assert "cannot load NVRTC" in gpu_devices._no_compiler(there)
+    assert "libnvrtc.so.13" in gpu_devices._no_compiler(there)
 
 
 def test_backends_are_found_by_name():

@@ -43,6 +43,8 @@ SILENT = 0.5  # seconds after which a silent worker is looked at more closely
 MAX_WAITING = 4  # deadlines that are added for a worker that waits for a processor, at most
 MAX_RESTARTS = 3
 WITHIN = 60.0  # seconds in which restarts count
+BACK_OFF, MOST_BACK_OFF = 30.0, 600.0  # seconds until an engine that stays down is tried again: doubled each time
+CALM = 3600.0  # seconds of life after which it begins with the first of them
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,7 @@ class CircuitBreaker:
 
     def __init__(self) -> None:
         self._deaths: deque[float] = deque()
+        self._opened, self._opened_at = 0, -inf
 
     def died(self, now: float) -> bool:
         """Count a death; True if there must be no further restart."""
@@ -236,6 +239,12 @@ class CircuitBreaker:
         while now - self._deaths[0] > WITHIN:
             self._deaths.popleft()
         return len(self._deaths) > MAX_RESTARTS
+
+    def back_off(self, now: float) -> float:
+        """Return how many seconds to wait, now that it has opened; longer each time, until the engine lives on."""
+        self._opened = 0 if now - self._opened_at > CALM else self._opened + 1
+        self._opened_at = now
+        return min(BACK_OFF * 2.0**self._opened, MOST_BACK_OFF)
 
     def reset(self) -> None:
         """Forget all deaths."""

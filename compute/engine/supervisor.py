@@ -271,15 +271,19 @@ class Supervisor:
                 self._emit(lab, messages.Busy(what))
 
     def _stay_broken(self, reason: str) -> None:
-        """Wait for `retry` or `close`, and tell everybody who is or comes here."""
+        """Wait for `retry` or `close`, and tell everybody who is or comes here.
+
+        A device may come back: when nobody is here, since all have gone on elsewhere, it is tried from time to time.
+        """
+        tried_at = time.monotonic() + self._breaker.back_off(time.monotonic())
         while True:
             with self.lock:
                 self.state = "broken"
-                if self._stopping or self._retrying:
+                if self._stopping or self._retrying or (time.monotonic() >= tried_at and not self._registry.all()):
                     break
                 news = self._registry.on_broken(f"the engine {self.name!r} failed repeatedly; the last time: {reason}")
                 if not news:
-                    self._wake.wait()
+                    self._wake.wait(max(POLL, tried_at - time.monotonic()))
             self._emit_all(news)
         with self.lock:
             self.state, self._retrying = "restarting", False

@@ -34,7 +34,9 @@ class Faulty(Lab):
     cost = param.Number(default=0.0, bounds=(0, 10))
     size = param.Integer(default=4, bounds=(1, 4096))
     text = param.String(default="", regex="^.{0,20}$")
-    trap = param.Selector(default="", objects=["", "kill", "crash", "fail", "fail in frame", "hang", "build"])
+    trap = param.Selector(
+        default="", objects=["", "kill", "crash", "fail", "fail in frame", "hang", "build", "no memory"]
+    )
 
     @classmethod
     def predicted_bytes(cls, **values: Any) -> int:
@@ -87,6 +89,8 @@ class Faulty(Lab):
             raise ZeroDivisionError("planted")
         if self.trap == "hang":
             self.hang()
+        if self.trap == "no memory":
+            raise type("OutOfMemoryError", (MemoryError,), {"__module__": "cupy.cuda.memory"})("planted: out of memory")
         start = time.perf_counter()
         time.sleep(self.cost * steps)
         self.u += steps

@@ -27,6 +27,7 @@ from compute.engine import (
     SnapshotTaken,
     Solved,
     Supervisor,
+    process,
 )
 from tests.browser.serving import slack
 from tests.engine.faulty import Client, running
@@ -231,6 +232,53 @@ def test_values_that_kill_are_given_up(engine):
     engine.retry()
     fresh.wait(FrameReady)
     assert engine.state == "ready"
+
+
+def test_a_device_that_comes_back_is_found_without_being_asked_for(engine, monkeypatch):
+    """Its labs have gone on elsewhere; each failure makes the next try later."""
+    monkeypatch.setattr(process, "BACK_OFF", 0.5)
+    client = Client(engine, eager=True)
+    client.handle.run()
+    client.handle.update(trap="kill")
+    client.wait(EngineBroken, seconds=60)
+    restarts = engine.restarts
+    time.sleep(1.0)
+    assert (engine.state, engine.restarts) == ("broken", restarts)  # while somebody is there, they decide
+    client.handle.close()
+    client.wait(LabClosed, seconds=60)
+    wait_until(lambda: engine.state == "ready", 60)
+    back = Client(engine, eager=True)
+    back.handle.run()
+    back.wait(FrameReady, 3, seconds=60)
+    assert not back.of(EngineBroken)
+
+
+def test_a_device_that_stays_away_is_tried_more_and_more_rarely():
+    breaker, now = process.CircuitBreaker(), 0.0
+    waits = []
+    for _ in range(7):
+        waits.append(breaker.back_off(now))
+        now += waits[-1]
+    assert waits == [30.0, 60.0, 120.0, 240.0, 480.0, 600.0, 600.0]
+    assert breaker.back_off(now + 3601) == 30.0
+
+
+def test_memory_that_somebody_else_takes_pauses_the_lab_that_needs_it_and_nobody_else(engine):
+    """Out of memory is none of the errors that only a restart cures: nothing is restarted, and it can go on later."""
+    client, other = Client(engine, eager=True), Client(engine, eager=True)
+    for lab in (client, other):
+        lab.handle.run()
+        lab.wait(FrameReady, 3)
+    before = client.frames[-1].facts["step"]
+    client.handle.update(trap="no memory")
+    assert "out of memory" in client.wait(Paused).reason
+    went_on = other.frames[-1].number
+    other.wait_frame(lambda frame: frame.number > went_on + 5)
+    client.handle.update(trap="")
+    client.handle.run()
+    client.wait_frame(lambda frame: frame.facts["step"] > before + 3)
+    assert engine.restarts == 0
+    assert not other.of(Paused)
 
 
 def test_a_lab_that_crashes_the_engine_twice_is_paused_and_the_others_go_on(engine):

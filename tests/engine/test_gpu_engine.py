@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -11,7 +14,7 @@ import numpy as np
 import pytest
 
 from compute.backends import backend
-from compute.engine import EngineRestarted, SnapshotTaken, Solved, Supervisor
+from compute.engine import EngineRestarted, Refused, SnapshotTaken, Solved, Supervisor
 from compute.labs.diffusion import Diffusion
 from tests.engine.faulty import Client, running
 
@@ -89,4 +92,80 @@ def test_an_illegal_access_costs_one_restart_and_no_frame_of_others(engine):
     number = bystander.frames[-1].number
     bystander.wait_frame(lambda frame: frame.number > number + 3)
     for client in (bystander, culprit):
+        client.handle.close()
+
+
+HIDDEN = """
+from compute.labs.diffusion import Diffusion
+for name in ("gpu_cupy", "gpu_numba"):
+    lab = Diffusion(backend=name, ny=40, nx=50)
+    lab.advance(3)
+    lab.frame()
+    print(name, lab.steps)
+"""
+
+
+def test_the_kernels_need_none_of_the_toolkit_s_headers(tmp_path):
+    """2: everything that names a toolkit leads to an empty folder, and nothing that was compiled before is found."""
+    hidden = {name: str(tmp_path) for name in ("CUDA_PATH", "CUDA_HOME", "CUPY_CACHE_DIR", "CUDA_CACHE_PATH")}
+    environment = {**os.environ, **hidden}
+    done = subprocess.run([sys.executable, "-c", HIDDEN], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["gpu_cupy 3", "gpu_numba 3"], done.stderr[-3000:]
+
+
+TAKE = """
+import sys, cupy
+kept = []
+for mib in (1024, 64, 4):
+    try:
+        while True:
+            kept.append(cupy.cuda.runtime.malloc(mib << 20))
+    except cupy.cuda.runtime.CUDARuntimeError:
+        pass
+print("taken", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_memory_that_another_process_takes_stops_nobody_who_has_his(engine):
+    """6: whoever runs goes on; who comes is refused with the bytes; once it is given back all is as before."""
+    client = Client(engine, "diffusion", eager=True, **GOOD)
+    client.handle.run()
+    client.wait_frame(lambda frame: frame.facts["step"] >= 20, 60)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", TAKE], **pipes) as thief:
+        try:
+            assert thief.stdout.readline() == "taken\n"
+            number = client.frames[-1].number
+            client.wait_frame(lambda frame: frame.number > number + 20, 60)
+            large = Client(engine, "diffusion", **GOOD | {"ny": 8192, "nx": 8192})
+            text = large.wait(Refused, seconds=60).text
+            assert "GiB" in text
+            assert not client.of(EngineRestarted)
+        finally:
+            thief.stdin.close()
+            thief.wait(60)
+    again = Client(engine, "diffusion", eager=True, **GOOD | {"ny": 8192, "nx": 8192})
+    again.wait_frame(lambda frame: True, 60)
+    for one in (client, again):
+        one.handle.close()
+
+
+def test_fifty_sessions_on_one_gpu_get_the_same(engine):
+    """18: frames of each in ten seconds, none of them a fifth away from the median, though every tenth is heavy."""
+    sizes = [2048 if number % 10 == 0 else 512 for number in range(50)]
+    clients = [Client(engine, "diffusion", eager=True, **GOOD | {"ny": size, "nx": size}) for size in sizes]
+    for client in clients:
+        client.handle.run()
+    for client in clients:
+        client.wait_frame(lambda frame: frame.number > 3, 120)
+    before = [client.frames[-1].number for client in clients]
+    time.sleep(10)
+    got = [client.frames[-1].number - start for client, start in zip(clients, before, strict=True)]
+    light = [count for count, size in zip(got, sizes, strict=True) if size == 512]
+    middle = statistics.median(light)
+    print(f"frames in 10 s: median {middle}, least {min(got)}, most {max(got)}")
+    assert all(0.8 * middle <= count <= 1.2 * middle for count in light), got
+    assert min(got) > 0
+    for client in clients:
         client.handle.close()
