@@ -90,8 +90,9 @@ class SweepViewModel:
         """Return what the plot of time against n shows, with the figures of others if `cited`."""
         code, figures = self.choice.code, self.cited if cited else ()
         chosen = code[0] if code else ""
+        lines = self.lines if self.choice.recorded == "none" else [*self.lines, *self._told_of()]
         return TimePlotContent(
-            self.lines, way_styles(self.ways), figures, self.finding, self.sizes, chosen, self.workload.axis
+            lines, way_styles(self.ways), figures, self.finding, self.sizes, chosen, self.workload.axis
         )
 
     @property
@@ -104,13 +105,7 @@ class SweepViewModel:
     @property
     def elsewhere(self) -> Finding:
         """What the newest recorded run says by itself, for a page that has measured nothing yet."""
-        values = self.session.values
-        every = recorded_curves(
-            self.workload, {}, values["dtype"], self.settings, values["evict"], self.sizes, every=True
-        )  # fmt: skip
-        known = [line for line in every if line.series]
-        gpus = [line for line in known if line.kind == "gpu"]
-        return compare(*sides([line for line in known if gpus and line.machine == gpus[0].machine]))
+        return compare(*sides(self._newest_run()))
 
     @property
     def measured_sizes(self) -> list[int]:
@@ -127,6 +122,23 @@ class SweepViewModel:
         return sorted(known) if chosen not in known else []
 
     # -- inside
+
+    def _newest_run(self) -> list[TimeCurve]:
+        """Every recorded curve of the machine that has the newest one of a GPU."""
+        values = self.session.values
+        every = recorded_curves(
+            self.workload, {}, values["dtype"], self.settings, values["evict"], self.sizes, every=True
+        )  # fmt: skip
+        known = [line for line in every if line.series]
+        gpus = [line for line in known if line.kind == "gpu"]
+        return [line for line in known if gpus and line.machine == gpus[0].machine]
+
+    def _told_of(self) -> list[TimeCurve]:
+        """The curves that `elsewhere` tells of and that are not shown anyway; none once something is measured here."""
+        if any(line.series for line in self.lines if not line.machine):
+            return []
+        shown = {line.key for line in self.lines}
+        return [line for line in self._newest_run() if line.key not in shown]
 
     def _here(self) -> list[TimeCurve]:
         moving = self.choice.moving and bool(self.session.values["split"])

@@ -224,8 +224,8 @@ class LCurvePlot:
             steep = abs(place[1] - other[1]) > abs(place[0] - other[0])
             if label is self.noise:  # right of a steep end and its badges, below a flat one
                 offset = (2.6 * BADGE[self._presenter] if steep else high, -1.4 * high if steep else -2.2 * high)
-            else:  # left of a steep end, which falls there, above a flat one
-                offset = (-2.8 * high, -0.9 * high) if steep else (0.0, 0.7 * high)
+            else:  # lower than the end, to which the curve falls, and left of a steep one
+                offset = -2.8 * high if steep else -0.4 * high, -1.1 * high
             known = label.x, label.y, label.x_offset, label.y_offset, label.visible
             x, y = float(self.x.clipped(np.array([x]))[0]), float(self.y.clipped(np.array([y]))[0])
             if known != (x, y, *offset, True):

@@ -244,3 +244,8 @@ def test_before_anything_is_measured_the_newest_record_of_one_machine_speaks():
     assert "press Run for n = " in said
     assert "headline gpu recorded" in readout_html(model)
     assert "Not measured yet on this computer" in readout_html(model)
+    told = {line.key for side in (known.fast, known.slow) for line in side.lines}
+    assert told <= {line.key for line in model.time_plot_content().lines}  # both that the sentence names are drawn
+    model.choice.recorded = "none"
+    model.update(None)
+    assert not [line for line in model.time_plot_content().lines if line.machine and line.series]
