@@ -80,7 +80,7 @@ from compute.engine import EnginePool, FrameReady, Sampled, Solved
 lab, values = sys.argv[1], ast.literal_eval(sys.argv[2])
 def wait(kind, count=1):
     while count:
-        event = events.get(timeout=200)
+        event = events.get(timeout=300)
         assert type(event).__name__ not in ("Refused", "Paused", "EngineRestarted"), event
         count -= isinstance(event, kind)
 pool, events = EnginePool(), queue.SimpleQueue()

@@ -78,7 +78,7 @@ def linger(tell):
 def test_a_cancelled_job_leaves_nothing(temporary):
     job = Job(linger, queue=JobQueue())  # its process knows the test's folder
     job.start()
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not job.words:
         assert time.monotonic() < end, job.text
         time.sleep(0.02)

@@ -131,7 +131,7 @@ asyncio.run(main())
 def answers(allowed: list[str], asked: list[dict[str, Any]]) -> list[tuple[int, dict[str, str], str]]:
     """(status, headers, text) of each request; in a process of its own, since installing changes bokeh's handlers."""
     command, given = [sys.executable, "-c", SERVED], json.dumps([allowed, asked])
-    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return [(status, headers, words) for status, headers, words in json.loads(done.stdout)]
 
@@ -250,12 +250,12 @@ async def main():
     server.start()
     base = f"http://127.0.0.1:{server.port}/deep/"
     for path in ("", "app", "app/", "app/?scene=1.x", "app/autoload.js?bokeh-autoload-element=1"):
-        page = await tornado.httpclient.AsyncHTTPClient().fetch(base + path)
+        page = await tornado.httpclient.AsyncHTTPClient().fetch(base + path, request_timeout=240)
         print(page.effective_url.removeprefix(base))
 
 asyncio.run(main())
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
     expected = ["", "app", "app", "app?scene=1.x", "app/autoload.js?bokeh-autoload-element=1"]
     assert done.stdout.splitlines() == expected, done.stderr
 

@@ -56,6 +56,13 @@ class Server:
             time.sleep(0.1)
         return re.search(r"Bokeh app running at: (\S+)", text)[1]
 
+    def until_held(self) -> None:
+        """Wait until the callback that said that the server is ready has ended."""
+        end = time.monotonic() + PATIENCE
+        while not HELD.search((text := self.log.read_text(errors="replace")).split("Fieldlab: ready")[1]):
+            assert time.monotonic() < end, text
+            time.sleep(0.1)
+
     def longest(self) -> tuple[int, str]:
         """Return (ms, where) of what has held the loop longest since the last call."""
         text = self.log.read_text(errors="replace")
@@ -69,7 +76,7 @@ def told(tmp_path_factory):
     server, found = Server(tmp_path_factory.mktemp("loop") / "log"), {}
 
     async def visit(address):
-        client = Client(address)
+        client = Client(address, PATIENCE)
 
         async def step(name):
             """Wait until the server has done what it was asked for before, and for what follows from that."""
@@ -90,12 +97,13 @@ def told(tmp_path_factory):
 
     try:
         address = server.wait()
-        time.sleep(REST)  # the callback that built the page ends after it has said so
+        server.until_held()  # the callback that built the page ends after it has said so
+        time.sleep(REST)
         found["page"] = server.longest()
         asyncio.run(visit(address))
     finally:
         server.process.terminate()
-        server.process.wait(30)
+        server.process.wait(120)
     return found
 
 

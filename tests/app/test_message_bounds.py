@@ -221,7 +221,7 @@ async def main():
 asyncio.run(main())
 """
     command = [sys.executable, "-c", script, "1500"]  # MiB
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     told = json.loads(done.stdout)
     print(told)

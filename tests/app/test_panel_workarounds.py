@@ -31,8 +31,8 @@ async def main():
         await socket.read_message()
     for text in {"msgid": "1", "msgtype": "PULL-DOC-REQ"}, {}, {}:
         await socket.write_message(json.dumps(text))
-    parts = [await asyncio.wait_for(socket.read_message(), 60) for _ in range(3)]
-    page = await tornado.httpclient.AsyncHTTPClient().fetch(f"http://{base}/app")
+    parts = [await asyncio.wait_for(socket.read_message(), 240) for _ in range(3)]
+    page = await tornado.httpclient.AsyncHTTPClient().fetch(f"http://{base}/app", request_timeout=240)
     print(json.dumps([parts[2], page.body.decode()]))
 
 asyncio.run(main())
@@ -51,7 +51,7 @@ def urls(found: object) -> list[str]:
 def test_a_page_that_began_with_a_websocket_has_its_files_here() -> None:
     """As one whose laptop slept longer than its session lived."""
     command = [sys.executable, "-c", PULLED]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     document, page = json.loads(done.stdout)
     found = urls(json.loads(document))
@@ -77,7 +77,7 @@ print(len(whole), any(sheet in held for sheet in other if not isinstance(sheet, 
 
 
 def test_a_document_holds_its_stylesheet_once_and_shares_it_with_no_other() -> None:
-    done = subprocess.run([sys.executable, "-c", HELD], capture_output=True, text=True, timeout=150, check=False)
+    done = subprocess.run([sys.executable, "-c", HELD], capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout.split() == ["1", "False"], done.stderr[-3000:]
 
 
@@ -99,7 +99,7 @@ print(button["bundle"], len(button["importmap"]["imports"]), "react" in own["imp
 
 
 def test_what_comes_from_material_s_bundle_names_no_libraries() -> None:
-    done = subprocess.run([sys.executable, "-c", SHORTENED], capture_output=True, text=True, timeout=150, check=False)
+    done = subprocess.run([sys.executable, "-c", SHORTENED], capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout.split() == ["url", "1", "True"], done.stderr[-3000:]
 
 
@@ -115,7 +115,7 @@ print([part for part in before if part not in server.resources().components])
 
 def test_no_page_loads_the_part_for_webgl():
     """In a process of its own: it is a change of Bokeh's class."""
-    done = subprocess.run([sys.executable, "-c", WEBGL], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", WEBGL], capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout.splitlines() == ["['bokeh-gl']"], done.stderr[-2000:]
 
 
@@ -177,7 +177,7 @@ async def main():
     client = await websocket_connect(f"ws://127.0.0.1:{server.port}/ws", subprotocols=protocols)
 
     async def message():
-        header, _, content = [json.loads(await asyncio.wait_for(client.read_message(), 30)) for _ in range(3)]
+        header, _, content = [json.loads(await asyncio.wait_for(client.read_message(), 240)) for _ in range(3)]
         return header, content
 
     async def ask(number, kind, content):
@@ -211,7 +211,7 @@ asyncio.run(main())
 
 
 def test_what_changes_before_a_page_is_drawn_in_whole_reaches_its_browser_once_and_in_order() -> None:
-    done = subprocess.run([sys.executable, "-c", EARLY], capture_output=True, text=True, timeout=150, check=False)
+    done = subprocess.run([sys.executable, "-c", EARLY], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     begun, told, late = json.loads(done.stdout)
     assert begun == [0, 1, 1]

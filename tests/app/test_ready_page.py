@@ -49,7 +49,8 @@ async def main():
     loop.call_later = held
 
     async def get(path="/app", number=None):
-        reply = await client.fetch(f"http://127.0.0.1:{server.port}{path}", headers={"X-Visitor": str(number)})
+        address = f"http://127.0.0.1:{server.port}{path}"
+        reply = await client.fetch(address, headers={"X-Visitor": str(number)}, request_timeout=240)
         token = re.search(rb'"token":\\s*"([^"]+)"', reply.body)[1].decode()
         socket = await tornado.websocket.websocket_connect(
             f"ws://127.0.0.1:{server.port}/app/ws", subprotocols=["bokeh", token])
@@ -75,7 +76,7 @@ async def main():
     *told["later"], socket = await get(number=4)
     socket.close()
     server._tornado._unused_session_lifetime_milliseconds = 500
-    for _ in range(300):
+    for _ in range(1200):
         await asyncio.sleep(0.1 if not gone else 0.5)
         if gone:
             break
@@ -88,7 +89,7 @@ asyncio.run(main())
 
 @pytest.fixture(scope="module")
 def told():
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 

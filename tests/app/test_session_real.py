@@ -64,7 +64,7 @@ class Tab:
                 time.sleep(0.001)
 
     def until(self, good: Callable[[], object]) -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while not good():
             assert time.monotonic() < end, (self.session.state, self.told[-5:])
             self.turn(0.005)

@@ -98,20 +98,20 @@ def test_a_panel_looks_only_while_it_is_open_and_its_tab_is_there():
 
 def test_a_driver_that_hangs_holds_up_no_page():
     go = threading.Event()
-    source = Sampler(lambda: go.wait(20) and Reading(time.monotonic(), CPU), period=0.02)
+    source = Sampler(lambda: go.wait(120) and Reading(time.monotonic(), CPU), period=0.02)
     panel = SystemCard(Document(), source)
     start = time.monotonic()
     panel.toggle()
     panel._draw()
     panel.toggle()
-    assert time.monotonic() - start < 10  # of the 20 that the reading takes
+    assert time.monotonic() - start < 60  # of the 120 that the reading takes
     assert "Reading …" in panel._text.object
     go.set()
     wait(lambda: not source.working)
 
 
 def wait(condition):
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)

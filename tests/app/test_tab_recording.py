@@ -40,7 +40,7 @@ class Tab:
         self.session.start()
 
     def until(self, good: Callable[[], object]) -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while not good():
             assert time.monotonic() < end, self.heard[-5:]
             if self.jobs:

@@ -75,7 +75,7 @@ class TestPermissions:
         client.handle.run()
         client.credit(1)
         client.wait(FrameReady)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         before, now = -1, count_of(client)
         while before != now or not now:  # it goes on within its second of grace
             assert time.monotonic() < deadline
@@ -445,7 +445,7 @@ def test_closed_labs_leave_nothing(engine):
     for _ in range(6):
         cycle()
     gc.collect()
-    deadline = time.monotonic() + 60.0  # a busy machine closes a little later than it says so
+    deadline = time.monotonic() + 120  # a busy machine closes a little later than it says so
     while len(now := open_files(me.pid) | open_files(worker)) > len(files) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert len(now) <= len(files), {key: now[key] for key in now.keys() - files}

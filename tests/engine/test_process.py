@@ -119,10 +119,10 @@ class TestWatchdog:
 
 @pytest.fixture
 def engine() -> Iterator[Supervisor]:
-    yield from running(deadline=5.0, spare=0.0)
+    yield from running(deadline=30.0, spare=0.0)
 
 
-def until(good: Callable[[], object], seconds: float = 30.0) -> None:
+def until(good: Callable[[], object], seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while not good():
         assert time.monotonic() < end

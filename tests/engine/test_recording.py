@@ -35,7 +35,7 @@ def engine() -> Iterator[Supervisor]:
 
 def recorded_frames(folder: Path, least: int = 0) -> list[RecordedFrame]:
     """What is on the disk, once that is so many frames: while it is recorded, the newest may be on their way."""
-    store, end = RecordingStore(folder), time.monotonic() + 60
+    store, end = RecordingStore(folder), time.monotonic() + 120
     while len(store.numbers()) < least and time.monotonic() < end:
         time.sleep(0.01)
     numbers = store.numbers()
@@ -43,7 +43,7 @@ def recorded_frames(folder: Path, least: int = 0) -> list[RecordedFrame]:
     return [store.get(number) for number in numbers]
 
 
-def ended(client: Client, seconds: float = 20.0) -> Recorded:
+def ended(client: Client, seconds: float = 120.0) -> Recorded:
     """The last report of a recording."""
     end = time.monotonic() + seconds
     while not (last := [news for news in client.of(Recorded) if news.ended]):
@@ -54,7 +54,7 @@ def ended(client: Client, seconds: float = 20.0) -> Recorded:
 
 def wait_for(client: Client, steps: int) -> None:
     """Wait until a lab that is stepped by hand has done so many steps in all."""
-    end, count = time.monotonic() + 60, -1
+    end, count = time.monotonic() + 120, -1
     while count < steps:
         assert time.monotonic() < end
         n = len(client.of(SnapshotTaken))
@@ -89,7 +89,7 @@ def test_frames_are_those_of_exactly_every_kth_step_beside_another_lab_and_witho
         client.handle.record(str(tmp_path / folder), every, (64, 64), 12)
         client.handle.run()
     for client, folder, every, r in ((quiet, "a", 7, 0.2), (shown, "b", 13, 0.1)):
-        last = ended(client, 60)
+        last = ended(client)
         assert (last.frames, last.steps) == (12, 11 * every)
         assert "the bound of 12 frames" in last.ended
         taken = recorded_frames(tmp_path / folder)
@@ -145,7 +145,7 @@ def test_of_a_lab_that_ends_each_complete_picture_is_recorded(engine, tmp_path):
     for number, change in enumerate(({}, {"zoom": "10"}, {"zoom": "100", "max_iterations": 200})):
         if change:
             client.handle.update(**change)
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while len(RecordingStore(tmp_path).numbers()) < number + 2:
             assert time.monotonic() < end
             time.sleep(0.01)
@@ -175,7 +175,7 @@ def test_a_killed_engine_goes_on_with_the_recording_from_its_last_good_state(tmp
         assert not client.handle.recording
         lab, folder = engine._registry.get(1), str(tmp_path / "again")
         client.handle.record(folder, 3, (8, 8), 10**6)
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while not (lab.checkpoint and lab.checkpoint.recording_offset and lab.checkpoint.recording_offset[0] == folder):
             assert time.monotonic() < end
             time.sleep(0.01)
@@ -328,7 +328,7 @@ def test_a_slow_disk_makes_the_lab_wait_and_no_step_is_left_out(tmp_path, monkey
     lab, gate, put = Faulty(backend="cpu_numpy"), threading.Event(), RecordingStore.put
 
     def slow(store: RecordingStore, number: int, data: bytes) -> None:
-        assert gate.wait(20)
+        assert gate.wait(120)
         put(store, number, data)
 
     monkeypatch.setattr(RecordingStore, "put", slow)
@@ -345,10 +345,11 @@ def test_a_slow_disk_makes_the_lab_wait_and_no_step_is_left_out(tmp_path, monkey
     for _ in range(20):
         turn()
     assert lab.count == 10  # frames of 0 and 10 are on their way
-    assert 0 < lab_recorder.wakes_at() - time.monotonic() < 0.1
+    before = time.monotonic()
+    assert before < lab_recorder.wakes_at() < time.monotonic() + 0.1
     assert not lab_recorder.due(running=True)
     gate.set()
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while lab_recorder.on:
         assert time.monotonic() < end
         turn()

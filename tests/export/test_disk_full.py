@@ -162,13 +162,13 @@ def test_a_film_that_is_stopped_ends_at_once_and_goes_on_later(before, sign, cod
             time.sleep(0.05)
         below = psutil.Process(started.pid).children(recursive=True)
         os.killpg(started.pid, sign) if sign == signal.SIGINT else started.send_signal(sign)  # Ctrl-C goes to all
-        said = started.communicate(timeout=60)[1]
+        said = started.communicate(timeout=300)[1]
     assert started.returncode == code
     kept = len(list(frames.glob("*.png")))
     assert re.search(rf"interrupted; {kept} of 50 frames are kept: the same command goes on from there", said)
     assert "Traceback" not in said
     assert below
-    assert not psutil.wait_procs(below, 10)[1]
+    assert not psutil.wait_procs(below, 120)[1]
     assert untouched(path)
     assert nothing_half_done(path.parent)
 
@@ -192,7 +192,7 @@ def test_workers_that_are_ended_while_they_send_keep_nobody_waiting():
     assert len(next(parts)[1]) == 2**25
     closing = threading.Thread(target=parts.close, daemon=True)
     closing.start()
-    closing.join(30)
+    closing.join(120)
     assert not closing.is_alive()
 
 
@@ -214,6 +214,14 @@ class Endless:
         return {"folder": self.folder}
 
 
+def gone(process):
+    """Whether it has ended, even if nobody has read how."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 def test_workers_end_with_a_master_that_is_killed(tmp_path):
     code = f"""if True:
         from compute.export.render_pool import LocalPool
@@ -230,6 +238,6 @@ def test_workers_end_with_a_master_that_is_killed(tmp_path):
         master.kill()
         master.wait()
     assert {str(process.pid) for process in below} == {path.name for path in tmp_path.iterdir()}
-    while any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in below):
-        assert time.monotonic() < end + 30
+    while not all(map(gone, below)):
+        assert time.monotonic() < end + 120
         time.sleep(0.05)

@@ -308,7 +308,7 @@ def test_an_engine_that_dies_does_not_lose_the_story(engine):
         seen = len(client.frames)
         client.wait_frame(lambda frame, seen=seen: frame.number > seen + 2)
     record = engine._registry.get(1)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while record.checkpoint is None and time.monotonic() < end:
         time.sleep(0.01)
     os.kill(engine.pid, signal.SIGKILL)

