@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect, sync_playwright
 
 from tests.browser.chromium import ADVICE, find
 from tests.browser.console import ConsoleErrors
@@ -26,8 +26,11 @@ HERE = Path(__file__).parent
 SCREENSHOTS = HERE.parent.parent / "assets" / "screenshots"
 DRAWN = 2500 if os.environ.get("UPDATE_SCREENSHOTS") else 300  # ms before a screenshot: themes fade, curves grow
 LAPTOP, PROJECTOR = (1280, 720), (1920, 1080)  # pixels: what the page is laid out for
-WAIT = 60_000  # ms until a missing element is a failure: kernels compile
-FIRST = ("test_l_curve", "test_export", "test_life", "test_mandelbrot", "test_diffusion")  # the longest
+WAIT = 120_000  # ms until a missing element is a failure: kernels compile, and other tests run beside
+FIRST = (  # the longest
+    "test_l_curve", "test_export", "test_life", "test_mandelbrot", "test_diffusion", "test_sizes", "test_crossover",
+    "test_hostile_text", "test_mandelbrot_stage", "test_keys", "test_transport", "test_engine_faults",
+)  # fmt: skip
 # A page paints as often as it can. Painted without a GPU that takes a whole processor, for which what a test does would
 # wait; most tests look at a picture a few times a second.
 CALM = """(() => {
@@ -75,6 +78,7 @@ def browser() -> Iterator[Browser]:
     path = find()
     if path is None:
         pytest.fail(ADVICE, pytrace=False)
+    expect.set_options(timeout=WAIT)  # 5 s otherwise
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium's sandbox refuses to run as root
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=[*FLAGS, *sandbox])
@@ -101,18 +105,25 @@ def allowed_errors() -> list[str]:
     return []
 
 
-class Tabs:
-    """Opens tabs, each in its own context, and remembers what went wrong in them."""
+@pytest.fixture(scope="session")
+def context(browser: Browser) -> BrowserContext:
+    """Of all tabs: what one has loaded of a server no other asks it for, which saves a fifth of what a tab takes."""
+    return browser.new_context(device_scale_factor=1)
 
-    def __init__(self, browser: Browser, viewport: tuple[int, int], calm: bool) -> None:
-        self.browser, self.calm = browser, calm
+
+class Tabs:
+    """Opens tabs, and remembers what went wrong in them."""
+
+    def __init__(self, context: BrowserContext, viewport: tuple[int, int], calm: bool) -> None:
+        self.context, self.calm = context, calm
         self.size = ViewportSize(width=viewport[0], height=viewport[1])
         self.errors = ConsoleErrors()
         self.pages: list[Page] = []
 
     def __call__(self) -> Page:
         """Another tab."""
-        page = self.browser.new_context(viewport=self.size, device_scale_factor=1).new_page()
+        page = self.context.new_page()
+        page.set_viewport_size(self.size)
         page.set_default_timeout(WAIT)
         if self.calm:
             page.add_init_script(CALM)
@@ -129,7 +140,7 @@ class Tabs:
     def close(self) -> None:
         """Close every tab; harmless if done before."""
         while self.pages:
-            self.pages.pop().context.close()
+            self.pages.pop().close()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -156,18 +167,20 @@ def calm() -> bool:
 
 
 @pytest.fixture
-def new_page(browser: Browser, viewport: tuple[int, int], calm: bool, allowed_errors: list[str]) -> Iterator[Tabs]:
+def new_page(
+    context: BrowserContext, viewport: tuple[int, int], calm: bool, allowed_errors: list[str]
+) -> Iterator[Tabs]:
     """`new_page()` opens another tab. After the test every tab is closed and its errors are counted."""
-    tabs = Tabs(browser, viewport, calm)
+    tabs = Tabs(context, viewport, calm)
     yield tabs
     tabs.close()
     tabs.complain(allowed_errors)
 
 
 @pytest.fixture(scope="module")
-def lasting(browser: Browser, calm: bool) -> Iterator[Tabs]:
+def lasting(context: BrowserContext, calm: bool) -> Iterator[Tabs]:
     """Tabs of laptop size that all tests of a file share; a fixture tidies up between them, and calls `complain`."""
-    tabs = Tabs(browser, LAPTOP, calm)
+    tabs = Tabs(context, LAPTOP, calm)
     yield tabs
     tabs.close()
 

@@ -79,8 +79,8 @@ class CrossoverPage(SideBar):
         self.until(lambda: page.evaluate(f"() => {{ {MODEL} return model('crossover plot')?.inner_width > 50; }}"))
 
     def told(self) -> str:
-        """The status bar and the sentence."""
-        return f"{self.status()} / {self.says()}"
+        """The status bar, the sentence, and the smallest words."""
+        return f"{self.status()} / {self.says()} / {self.smallest()}"
 
     def says(self) -> str:
         """The sentence above the plot and what stands below it, on one line."""

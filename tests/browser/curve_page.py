@@ -7,10 +7,12 @@ from typing import Any
 
 from playwright.sync_api import Error, Page
 
+from app.labs.l_curve.controls import TEMPI
 from app.labs.l_curve.problem_controls import noises
 from tests.browser.lab_page import OPENING, SideBar
 from tests.browser.serving import Server
 
+FAST = list(TEMPI)[-1]  # as fast as it goes
 MODEL = "const model = (name) => Bokeh.documents[0]?.get_model_by_name(name);"
 STATE = f"""() => {{ {MODEL}
   const line = model('l-curve').data, ring = model('picked').data;
@@ -55,6 +57,7 @@ class CurvePage(SideBar):
         self.page.goto(self.server.url)
         self.page.get_by_role("tab", name="L-curve").click()
         self.page.locator(".chosen").wait_for(timeout=1000 * OPENING)
+        self.grow(FAST)
         self.until(self.done, OPENING)
         self.watch()
 
@@ -68,6 +71,7 @@ class CurvePage(SideBar):
 
     def tidy(self) -> None:
         """The first problem and noise, and the first rule's λ."""
+        self.grow(FAST)
         if "Paused" in self.status():
             self.key(" ")
         if not self.page.get_by_label("λ chosen by").count():
@@ -75,10 +79,22 @@ class CurvePage(SideBar):
         if self.problem() != "Inverse heat equation":
             self.choose("Problem", "Inverse heat equation")
         self.noise("0.01")
-        self.until(self.done)
+        self.solved()
         self.page.get_by_role("button", name="Curvature").first.click()
         self.until(lambda: "rule 1" in self.lam())
         self.watch()
+
+    def grow(self, tempo: str) -> None:
+        """Have curves grow at that pace: one step a frame, as at first, takes ten seconds of a processor a curve."""
+        slider = self.page.get_by_label("Growth").first
+        slider.focus()
+        goal, moved = list(TEMPI).index(tempo), False
+        while (place := int(float(slider.input_value()))) != goal:
+            self.page.keyboard.press("ArrowRight" if place < goal else "ArrowLeft")
+            self.page.wait_for_timeout(30)
+            moved = True
+        if moved:
+            self.page.wait_for_timeout(300)  # Panel collects a slider's values for 50
 
     def problem(self) -> str:
         """What is chosen."""
@@ -96,6 +112,10 @@ class CurvePage(SideBar):
     def done(self) -> bool:
         """Whether the curve that is shown is as exact as was asked for, and its rules are worked out."""
         return "Complete" in self.status()
+
+    def solved(self) -> None:
+        """Wait until the curve of what was chosen last is done: the status bar is written a moment later."""
+        self.until(lambda: self.still(lambda: (self.done(), self.state()["x"]), 0.6)[0])
 
     def state(self) -> dict[str, Any]:
         """x and y of the curve, the ring's place, the solution and the truth, the pixels of its picture."""

@@ -14,7 +14,7 @@ ACTS = {
     "Link": "Copy the link", "Picture": "Save the picture", "Film": "Make the film", "Record": "Record",
     "Numbers": "Save the numbers",
 }  # fmt: skip
-LONG = 120_000  # ms: films are made at low priority, on two cores
+LONG = 240_000  # ms: films are made at low priority, on two cores
 DROP = """([name, kind, base64]) => {
   const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)), data = new DataTransfer();
   data.items.add(new File([bytes], name, { type: kind }));

@@ -9,10 +9,11 @@ from typing import Any
 
 from playwright.sync_api import Error, Page
 
+from compute.export.link import NAME, asked_in, unpacked
 from tests.browser.serving import Server
 
 OPENING = 240.0  # s until a lab shows something: the first time all its kernels are compiled, in every server
-PATIENCE = 60.0  # s: long, as a machine that runs the other tests beside may take its time
+PATIENCE = 120.0  # s: long, as a machine that runs the other tests beside may take its time
 GROUPS = ("Field", "Physics", "Compute", "Display")
 FRAMES = "Bokeh.documents[0].get_model_by_name('frames')"
 FIELD = f"Array.from({FRAMES}.data.{{name}}[0])"
@@ -32,6 +33,8 @@ SETTINGS = """Object.fromEntries(Array.from(Bokeh.documents[0]._all_models.value
   .map(({data: {attributes: {label, value}}}) => [label, typeof value == 'number' ? value.toPrecision(6) : value]))"""
 
 
+# As the browser's Back does, to an address of this page.
+TRAVEL = "(query) => { history.replaceState(null, '', query); dispatchEvent(new PopStateEvent('popstate')); }"
 # By how much the page is wider and higher than its window, and the words of the status bar wider than the bar.
 OVERFLOW = """(bar) => { const page = document.documentElement;
   return [page.scrollWidth - innerWidth, page.scrollHeight - innerHeight, bar.scrollWidth - bar.clientWidth]; }"""
@@ -52,6 +55,16 @@ class SideBar:
             assert time.monotonic() < end, f"not true within {seconds:g} s; the page says: {self.told()}"
             self.page.wait_for_timeout(50)
 
+    def still(self, read: Callable[[], Any], seconds: float = 1.5) -> Any:
+        """The value of `read`, once it has been the same for `seconds`; fails if it goes on changing."""
+
+        def rested() -> list[Any]:
+            before = read()
+            self.page.wait_for_timeout(1000 * seconds)
+            return [before] if read() == before else []
+
+        return self.until(rested)[0]
+
     def status(self) -> str:
         """The status bar's words, on one line; "" before there is one."""
         bar = self.page.locator(".status")
@@ -64,12 +77,14 @@ class SideBar:
     def group(self, *names: str) -> None:
         """Open these groups of controls alone, once the lab's own are there: a tab brings them a moment later."""
         self.page.locator("nav button[aria-expanded]").filter(has_text=names[0]).first.wait_for()
-        changed = False
+        changed = []
         for button in self.page.locator("nav button[aria-expanded]").all():
             wanted = button.inner_text().strip() in names
             if (button.get_attribute("aria-expanded") == "true") != wanted:
                 button.click()
-                changed = True
+                changed.append((button, "true" if wanted else "false"))
+        for button, wanted in changed:
+            self.until(lambda button=button, wanted=wanted: button.get_attribute("aria-expanded") == wanted)
         if changed:
             self.page.wait_for_timeout(400)  # the accordion's animation
 
@@ -108,6 +123,8 @@ class LabPage(SideBar):
         self.group(*GROUPS)
         self.group(*GROUPS[:2])
         self.first = self.settings()
+        query = self.until(lambda: self.page.evaluate("location.search"))
+        self.home = f"?{NAME}={asked_in(query)[0]}"
 
     def settings(self) -> dict[str, object]:
         """What every control holds, by its label."""
@@ -119,14 +136,19 @@ class LabPage(SideBar):
         return all(now.get(label, value) == value for label, value in self.first.items())
 
     def fresh(self) -> None:
-        """The initial field, running, without loading the page; it is loaded if a control is not as it was at first.
+        """The initial field, running, without loading the page, which takes ten seconds of a processor.
 
-        What is no control, like an image taken as the field, a zoom or the section line, belongs into a tab of its own.
+        If a control is not as it was at first, its address leads back to that, as the browser's Back does; the page is
+        loaded if that fails. What no address holds, like the theme, a test puts back by itself.
         """
         try:
             self.page.mouse.move(0, 0)
             self.page.keyboard.press("Escape")
-            self.until(self.as_at_first, 2)
+            try:
+                self.until(self.as_at_first, 1)
+            except AssertionError:
+                self.page.evaluate(TRAVEL, self.home)
+                self.until(self.as_at_first, 15)
             self.group(*GROUPS[:2])
             if "Running" in self.status():
                 self.key(" ")
@@ -164,18 +186,19 @@ class LabPage(SideBar):
 
     def at_rest(self) -> dict[str, float]:
         """The field of a lab that stands still, once no other frame comes: the status bar may be ahead of it."""
-        last, field = None, self.field()
-        while field != last:
-            self.page.wait_for_timeout(500)
-            last, field = field, self.field()
-        return field
+        return self.still(self.field)
 
     def pause(self) -> None:
         """Stop, and wait until it stands still."""
         if "Running" in self.status():
             self.key(" ")
         self.until(lambda: "Paused" in self.status())
-        last = -1.0
-        while self.step() != last:
-            last = self.step()
-            self.page.wait_for_timeout(400)
+        self.until(self.stands)
+
+    def stands(self) -> bool:
+        """Whether the lab rests at the step that is shown: the engine, once it has paused, tells it to the address."""
+        text, runs = asked_in(self.page.evaluate("location.search"))
+        if runs or not text:
+            return False
+        scene, step = unpacked(text), self.step()
+        return scene.steps == step or (bool(scene.missing) and self.still(self.step) >= 0)

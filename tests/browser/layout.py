@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from playwright.sync_api import Page
 LAYOUT = Path(__file__).with_name("layout.js").read_text(encoding="utf-8")
 WRONG = ("small", "cut", "covered", "over")
 SETTLED = 1200  # ms after a change of size: the browser waits 150, then the server answers and plots are drawn
-PATIENCE = 30.0  # s that a machine that runs other tests beside may take for it
+PATIENCE = 120.0  # s that a machine that runs other tests beside may take for it
 
 
 def resize(page: Page, width: int, height: int) -> None:
@@ -27,6 +28,14 @@ def faults(page: Page) -> list[str]:
     while (found := faults_now(page)) and time.monotonic() < end:
         page.wait_for_timeout(SETTLED)
     return found
+
+
+def comes(page: Page, condition: Callable[[], bool]) -> bool:
+    """Whether it becomes true: a page may be laid out in several steps."""
+    end = time.monotonic() + PATIENCE
+    while not (true := condition()) and time.monotonic() < end:
+        page.wait_for_timeout(SETTLED / 4)
+    return true
 
 
 def faults_now(page: Page) -> list[str]:

@@ -120,11 +120,7 @@ class SetPage(SideBar):
 
     def settled(self) -> tuple[Fraction, Fraction]:
         """The centre, once it has not changed for as long as the page takes to say it again."""
-        last = None
-        while last != self.center():
-            last = self.center()
-            self.page.wait_for_timeout(700)
-        return last
+        return self.still(self.center)
 
     def go(self, re: str, im: str, zoom: str, iterations: int) -> None:
         """To typed coordinates."""

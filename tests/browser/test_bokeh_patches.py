@@ -45,8 +45,10 @@ AT_BIRTH = f"""async () => {{
     return value;
   }};
   createRoot(element).render(React.createElement(Told));
-  for (let i = 0; i < 20 && element.textContent != 'changed'; i++) await new Promise((done) => setTimeout(done, 100));
-  return element.textContent;
+  for (let i = 0; i < 600 && element.textContent != 'changed'; i++) await new Promise((done) => setTimeout(done, 100));
+  const told = element.textContent;
+  view.model.data.label = 'CSV';
+  return told;
 }}"""
 # A component within another, and both are there at the same time.
 TOGETHER = f"""async () => {{
@@ -55,6 +57,7 @@ TOGETHER = f"""async () => {{
   view.invalidate_layout = () => laidOut.push('inner');
   outer.invalidate_layout = () => laidOut.push('outer');
   for (const one of [view, outer, view]) mount.call(one);
+  for (let i = 0; i < 600 && !laidOut.length; i++) await new Promise((done) => setTimeout(done, 100));
   await new Promise((done) => setTimeout(done, 300));
   delete view.invalidate_layout;
   delete outer.invalidate_layout;
@@ -70,12 +73,18 @@ ASKED = """() => {
 }"""
 
 
-@pytest.fixture
-def lab(page, server):
-    lab = LabPage(page, server)
+@pytest.fixture(scope="module")
+def opened(lasting, server):
+    lab = LabPage(lasting(), server)
     lab.page.get_by_text("CSV", exact=True).wait_for()
     lab.pause()
     return lab
+
+
+@pytest.fixture
+def lab(opened, lasting, allowed_errors):
+    yield opened
+    lasting.complain(allowed_errors)
 
 
 def test_a_value_is_drawn_before_the_next_can_come(lab):

@@ -67,11 +67,11 @@ def test_nothing_runs_unasked_and_recorded_curves_are_hollow(lab):
     assert lab.dots(full=True) == []
     assert lab.page.evaluate("Bokeh.documents[0].get_model_by_name('crossover plot').below[0].axis_label") == (
         "n [elements]")  # fmt: skip
-    assert {(dot["n"], dot["seconds"], dot["key"]) for dot in lab.dots()} == {
-        (n, seconds, "gpu_jax @ NVIDIA H200") for n, seconds in RECORDED.items()}  # fmt: skip
-    assert "recorded on NVIDIA H200, 2026-11-20" in lab.says()
-    names = lab.page.evaluate("Array.from(Bokeh.documents[0].get_model_by_name('crossover names').data.text)")
-    assert names == ["JAX, recorded"]
+    recorded = {(n, seconds, "gpu_jax @ NVIDIA H200") for n, seconds in RECORDED.items()}
+    lab.until(lambda: {(dot["n"], dot["seconds"], dot["key"]) for dot in lab.dots()} == recorded)
+    lab.until(lambda: "recorded on NVIDIA H200, 2026-11-20" in lab.says())
+    names = "Array.from(Bokeh.documents[0].get_model_by_name('crossover names').data.text)"
+    lab.until(lambda: lab.page.evaluate(names) == ["JAX, recorded"])
 
 
 def test_a_missing_way_is_grey_and_says_how_to_install_it(lab):
@@ -83,15 +83,33 @@ def test_a_missing_way_is_grey_and_says_how_to_install_it(lab):
     assert lab.page.locator("li:not(.off)").filter(has_text="NumPy").get_by_role("checkbox").is_checked()
 
 
-def test_a_sweep_fills_in_live_and_says_where_the_curves_cross(lab):
+def live_sweep(lab):
+    """Run a sweep; returns the marks after each frame. One of which a slow browser sees little is run anew, longer."""
     lab.watch()
     lab.page.get_by_role("button", name="Run", exact=True).click()
     lab.until(lambda: "Complete" in lab.status())
     grown = lab.grown()
+    for budget in ("10", "50"):
+        if len({tuple(times) for times in grown}) > 3:
+            break
+        lab.group("Measure")
+        lab.type("Budget of sampling  [s]", budget)
+        lab.watch()
+        lab.key("r")
+        lab.until(lab.grown)
+        lab.until(lambda: lab.still(lambda: ("Complete" in lab.status(), len(lab.grown())))[0])
+        grown = lab.grown()
+        fewer = [i for i, (before, now) in enumerate(pairwise(grown), 1) if len(now) < len(before)]
+        grown = grown[max(fewer, default=0) :]  # since it began anew
+    return grown
+
+
+def test_a_sweep_fills_in_live_and_says_where_the_curves_cross(lab):
+    grown = live_sweep(lab)
     assert len({tuple(times) for times in grown}) > 3  # marks come, and move while the medians settle
     assert [len(times) for times in grown] == sorted(len(times) for times in grown)
     ways = {}
-    for dot in lab.dots(full=True):
+    for dot in lab.still(lambda: lab.dots(full=True)):
         ways.setdefault(dot["key"], {})[dot["n"]] = dot["seconds"]
     best = min(ways.values(), key=lambda series: series[10_000])  # the way that is compared
     assert sorted(best) == [100, 200, 500, 1000, 2000, 5000, 10_000]
@@ -118,10 +136,11 @@ def test_a_tap_on_a_line_shows_the_very_file_that_runs(lab):
     lab.tap("cpu_numpy")
     lab.page.get_by_label("Program", exact=True).get_by_text("NumPy").wait_for()
     folder = ROOT / "compute" / "labs" / "crossover" / "workloads" / "add_one"
-    assert lab.page.locator(".program pre:visible").first.text_content() == (folder / "cpu_numpy.py").read_text("utf-8")
+    shown = lab.page.locator(".program pre:visible")
+    files = [(folder / name).read_text("utf-8") for name in ("cpu_numpy.py", "gpu_jax.py")]
+    lab.until(lambda: shown.all_text_contents() == files[:1])
     lab.choose("beside", "JAX")
-    lab.until(lambda: lab.page.locator(".program pre:visible").count() == 2)
-    assert lab.page.locator(".program pre:visible").last.text_content() == (folder / "gpu_jax.py").read_text("utf-8")
+    lab.until(lambda: shown.all_text_contents() == files)
 
 
 def test_any_pair_can_be_compared(lab):
@@ -173,7 +192,7 @@ def test_parts_roofline_and_conclusions_have_their_views(lab):
 
 def test_a_change_ends_what_runs_and_begins_nothing(lab):
     lab.key("r")
-    lab.until(lambda: "Running" in lab.status())
+    lab.until(lambda: "Running" in lab.status() or lab.dots(full=True))
     lab.choose("Number type", "float32")
     lab.until(lambda: "Not run yet" in lab.status() and "float32" in lab.status())
     lab.page.wait_for_timeout(500)
@@ -190,10 +209,18 @@ def test_a_change_ends_what_runs_and_begins_nothing(lab):
 def test_a_trap_is_read_and_tried(lab):
     lab.key("6")
     lab.choose("Trap", "Timing the first call")
-    lab.page.get_by_role("button", name="Run both").click()
     row = lab.page.locator(".seen tr").last
-    row.locator("td.wrong").wait_for()
-    wrong, right = (float(re.sub(r"\s", "", row.locator(f"td.{side}").text_content())) for side in ("wrong", "right"))
+
+    def seen():
+        told = [row.locator(f"td.{side}").all_text_contents() for side in ("wrong", "right")]
+        return [float(re.sub(r"\s", "", words[0])) for words in told if words]
+
+    for _ in range(3):  # a machine that stalls in the sum makes that the longer one
+        before = seen()
+        lab.page.get_by_role("button", name="Run both").click()
+        wrong, right = lab.until(lambda before=before: len(now := seen()) == 2 and now != before and now)
+        if wrong > right > 0:
+            break
     assert wrong > right > 0  # a compilation against a sum
     trap = next(trap for trap in traps() if trap.name == "first_call")
     assert lab.page.locator(".program.wrong pre").text_content() == trap.wrong.source
@@ -222,8 +249,8 @@ def test_another_workload_brings_its_ways_and_settings(lab):
     lab.page.get_by_label("Bins").wait_for()
     lab.group("Ways")
     lab.page.locator("li label .name").filter(has_text="private").wait_for()
-    assert lab.page.locator("li label .name").all_inner_texts() == [
-        way.label for way in next(w for w in workloads() if w.name == "histogram").ways()]  # fmt: skip
+    ways = [way.label for way in next(w for w in workloads() if w.name == "histogram").ways()]
+    lab.until(lambda: lab.page.locator("li label .name").all_inner_texts() == ways)
     lab.group("Workload")
     lab.choose("Workload", "Add one")
     lab.until(lambda: "add_one" in lab.status())
@@ -239,8 +266,7 @@ def test_nothing_overflows_and_no_text_is_small(lab, size):
         lab.turn(view)
         lab.page.wait_for_timeout(300)
         lab.fits_the_window()
-        size_, words = lab.smallest()
-        assert size_ > 13.5, (view, words)  # 14, but heights are rounded
+        lab.until(lambda: lab.smallest()[0] > 13.5)  # 14, but heights are rounded
     lab.page.set_viewport_size({"width": LAPTOP[0], "height": LAPTOP[1]})
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFilter
 
+from app.stream import WIDEST
 from tests.browser.conftest import DRAWN, LAPTOP, PROJECTOR
 from tests.browser.lab_page import LabPage
 
@@ -44,7 +45,7 @@ def test_frames_are_painted_and_counted(lab):
     painted = (lab.field()["number"] - before) / (time.monotonic() - start)
     lab.until(lambda: lab.fact("frames/s") > 0)
     print(f"painted {painted:.1f} frames/s, the page says {lab.fact('frames/s'):.0f}")
-    assert lab.step() > step + 20
+    lab.until(lambda: lab.step() > step + 20)
 
 
 def test_a_slider_acts_while_it_runs(lab):
@@ -63,8 +64,9 @@ LISTEN = """() => {
   const source = Bokeh.documents[0].get_model_by_name('frames');
   window.shown = [];
   source.properties.data.change.connect(() => window.shown.push(Array.from(source.data.field[0]).join()));
+  document.addEventListener('keydown', () => { window.pressed = window.shown.length; }, true);
 }"""
-LATEST = "(at) => window.shown.slice(at)"
+LATEST = "window.pressed === undefined ? [] : window.shown.slice(window.pressed)"
 
 
 def test_a_slider_is_seen_in_the_next_frames(lab):
@@ -73,14 +75,14 @@ def test_a_slider_is_seen_in_the_next_frames(lab):
     lab.until(lambda: lab.step() > 20)
     lab.page.evaluate(LISTEN)
     lab.page.get_by_label("r = D Δt / Δx²").first.focus()
-    lab.page.wait_for_timeout(500)
-    at = lab.page.evaluate("window.shown.length")
     lab.page.keyboard.press("Home")
     lab.until(lambda: lab.fact("r") == 0)
     # As many as a slow machine paints: two that are alike say that the last of those that moved has come.
-    frames = lab.until(lambda: (f := lab.page.evaluate(LATEST, at)) and len(f) > 6 and f[-1] == f[-2] and f)
+    frames = lab.until(lambda: len(f := lab.page.evaluate(LATEST)) > 6 and f[-1] == f[-2] and f)
     moving = sum(now != before for before, now in pairwise(frames))
-    assert moving <= 4  # two under way or prepared, two in the 50 ms for which Panel collects a slider's values
+    print(f"{moving} frames moved after the key")
+    # those under way or prepared, and two in the 50 ms for which Panel collects a slider's values
+    assert moving <= WIDEST + 1 + 2
     lab.ratio(0.2)
     lab.choose("Initial field", "hot spots")
 
@@ -93,10 +95,7 @@ HIDDEN = """(hidden) => {
 
 def test_a_hidden_tab_is_told_nothing_and_goes_on_when_it_is_seen(lab):
     lab.page.evaluate(HIDDEN, True)
-    lab.page.wait_for_timeout(1000)
-    at = lab.step()
-    lab.page.wait_for_timeout(1500)
-    assert lab.step() == at
+    at = lab.still(lab.step)
     lab.page.evaluate(HIDDEN, False)
     lab.until(lambda: lab.step() > at)
 
@@ -113,8 +112,7 @@ def test_keys_run_step_and_reset(lab):
     lab.until(lambda: lab.step() > 20)
 
 
-def test_an_uploaded_photograph_blurs(new_lab):
-    lab = new_lab
+def test_an_uploaded_photograph_blurs(lab):
     lab.group("Field")
     lab.pause()
     with lab.page.expect_file_chooser() as chooser:
@@ -142,11 +140,15 @@ def middle(lab):
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
+# What dragging does on the field: nothing of Bokeh's own, once the pointer paints.
+DRAGGED = "Bokeh.documents[0].get_model_by_name('picture field').toolbar.active_drag?.type ?? null"
+
+
 def test_painting_works_paused_and_running_and_after_a_hesitation(lab):
     lab.group("Field")
     lab.pause()
     lab.page.get_by_role("button", name="Paint", exact=True).click()
-    lab.page.wait_for_timeout(300)
+    lab.until(lambda: lab.page.evaluate(DRAGGED) is None)
     x, y = middle(lab)
     for shift in (0, 40):  # a stroke that begins with a hesitation, then a dab
         before = lab.fact("heat")
@@ -167,7 +169,6 @@ def test_painting_works_paused_and_running_and_after_a_hesitation(lab):
         lab.until(lambda before=before: lab.fact("heat") > before + 100)
         if not running:
             at = lab.step()
-            assert lab.step() == at
             lab.key(" ")
             lab.until(lambda at=at: lab.step() > at + 100)  # what was painted has spread: there is something to add
     lab.page.get_by_role("button", name="Move", exact=True).click()
@@ -286,15 +287,16 @@ def test_nothing_overflows(lab, size):
     lab.group("Field")
 
 
-@pytest.mark.parametrize("viewport", [PROJECTOR], indirect=True)
-def test_screenshots(new_lab, screenshot):
-    lab = new_lab
-    lab.until(lambda: lab.step() > 1000)
+def test_screenshots(lab, screenshot):
+    lab.page.set_viewport_size({"width": PROJECTOR[0], "height": PROJECTOR[1]})
+    lab.until(lambda: lab.step() > (1000 if os.environ.get("UPDATE_SCREENSHOTS") else 100))
     if os.environ.get("UPDATE_SCREENSHOTS"):  # with the comparison done, which takes a while
         lab.until(lambda: lab.page.get_by_text("Measuring").count() == 0, 90)
     lab.page.mouse.move(0, 0)
-    assert screenshot("diffusion").stat().st_size > 50_000
+    assert screenshot("diffusion", lab.page).stat().st_size > 50_000
     lab.page.get_by_label("Toggle theme").click()
     lab.page.mouse.move(0, 500)
     lab.page.wait_for_timeout(DRAWN)
-    assert screenshot("diffusion-dark").stat().st_size > 50_000
+    assert screenshot("diffusion-dark", lab.page).stat().st_size > 50_000
+    lab.page.get_by_label("Toggle theme").click()
+    lab.page.set_viewport_size({"width": LAPTOP[0], "height": LAPTOP[1]})

@@ -1,15 +1,18 @@
 """An engine that is killed, crashes or is stopped under a page that runs: how long until the page shows the next frame.
 
 The times are printed (`-s` shows them). They are bounded by twice the goal, and by more where the processors have more
-to do than this test; they are far below the goal where there is a spare process, and above it without one.
+to do than this test, are slower, or stand still for a while; they are far below the goal where there is a spare
+process, and above it without one.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
@@ -19,11 +22,20 @@ from tests.browser.serving import Server, serve, slack, with_spare
 
 GOALS = {"SIGKILL": 1.5, "SIGSEGV": 1.5, "SIGSTOP": 5.0}  # s from the blow to the next frame
 LOST = 1.0  # s between two states that are kept, so of steps that may be lost
-# When each frame was painted, in seconds since 1970: in the second animation frame after its data have come.
+BEAT = 0.02  # s between two looks at whether the machine stands still
+# When each frame was painted, in seconds since 1970: in the second animation frame after its data have come. And for
+# how long the page was kept from looking at the time.
 WATCH = f"""() => {{
   const source = {FRAMES}, painted = window.painted = [];
   source.properties.data.change.connect(() =>
     requestAnimationFrame(() => requestAnimationFrame(() => painted.push(Date.now() / 1000))));
+  let last = Date.now() / 1000;
+  window.held = 0;
+  setInterval(() => {{
+    const now = Date.now() / 1000;
+    window.held = Math.max(window.held, now - last - {BEAT});
+    last = now;
+  }}, 1000 * {BEAT});
 }}"""
 
 
@@ -40,6 +52,26 @@ def frozen(painted: list[float], blow: float) -> tuple[float, float]:
     return end - blow, length
 
 
+@contextmanager
+def held_up() -> Iterator[list[float]]:
+    """The list's one number: for how many seconds at a time this process was kept from running within the block."""
+    longest, over = [0.0], threading.Event()
+
+    def look() -> None:
+        last = time.monotonic()
+        while not over.wait(BEAT):
+            now = time.monotonic()
+            longest[0], last = max(longest[0], now - last - BEAT), now
+
+    watch = threading.Thread(target=look)
+    watch.start()
+    try:
+        yield longest
+    finally:
+        over.set()
+        watch.join()
+
+
 def test_a_page_goes_on_when_its_engine_is_killed_crashes_or_is_stopped(own_server, page) -> None:
     """One after the other in one tab: steps and field go on from about a second before, and the page says so."""
     lab = LabPage(page, own_server)
@@ -51,15 +83,20 @@ def test_a_page_goes_on_when_its_engine_is_killed_crashes_or_is_stopped(own_serv
         page.wait_for_timeout(2000 * LOST * allowed)
         before = lab.step()
         rate = (before - first) / (time.monotonic() - start)
-        blow = time.time()
-        os.kill(victim.pid, getattr(signal, name))
-        page.get_by_text(name).wait_for(timeout=60_000)
-        lab.until(lambda blow=blow: sum(moment > blow for moment in page.evaluate("painted")) > 20, 60)
+        page.evaluate("window.held = 0")
+        with held_up() as longest:
+            blow = time.time()
+            os.kill(victim.pid, getattr(signal, name))
+            page.get_by_text(name).wait_for()
+            lab.until(lambda blow=blow: sum(moment > blow for moment in page.evaluate("painted")) > 20)
         seconds, pause = frozen(page.evaluate("painted"), blow)
+        held = longest[0] + page.evaluate("window.held")
+        allowed = max(allowed, slack())
         page.wait_for_timeout(500)  # the status bar is written four times a second
         print(f"{name}: next frame after {seconds:.2f} s, pause {pause:.2f} s; goal {goal:g} s, here x {allowed:.1f}")
-        assert seconds < goal * allowed
-        assert lab.step() > before - rate * LOST * allowed
+        print(f"the machine stood still for up to {held:.2f} s")
+        assert seconds < goal * allowed + held
+        assert lab.step() > before - rate * (LOST * allowed + held)
         assert lab.field()["rough"] < rough  # heat spreads: smoother than the field that is too old to go on from
-        assert "Running" in lab.status()
-        assert victim.pid not in {child.pid for child in own_server.family()}
+        lab.until(lambda: "Running" in lab.status())
+        lab.until(lambda victim=victim: victim.pid not in {child.pid for child in own_server.family()})

@@ -22,7 +22,7 @@ from playwright.sync_api import TimeoutError as TimedOut
 
 from tests.browser.crossover_page import CrossoverPage, plant
 from tests.browser.export_page import ExportPage
-from tests.browser.lab_page import LabPage
+from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.serving import serve
 
 SETUP = Path(__file__).with_name("hostile_setup.py")
@@ -174,7 +174,7 @@ def test_files_of_an_own_problem(new_page, server, tmp_path):
     field = page.locator("nav input[type=file]").first
     field.set_input_files({"name": name, "mimeType": "", "buffer": held.getvalue()})
     curve.shows(f"it holds {SEEN}")
-    assert name in page.evaluate(TEXT)
+    curve.until(lambda: name in page.evaluate(TEXT))
 
 
 @pytest.mark.parametrize("wrong", ['"view": [0, 0, 0, 1e400]', f'"steps": {"9" * 5000}'])  # more in test_hostile_state
@@ -184,8 +184,8 @@ def test_a_link_that_cannot_be_read_leaves_the_page_as_it_always_begins(new_page
     page.goto(f"{server.url}?{address(text)}")
     linked = Hostile.__new__(Hostile)
     linked.page = page
-    linked.until(lambda: "The link cannot be shown" in linked.notes())
-    linked.until(lambda: linked.step() > 0)
+    linked.until(lambda: "The link cannot be shown" in linked.notes(), OPENING)
+    linked.until(lambda: linked.step() > 0, OPENING)
 
 
 def test_names_of_ways_workloads_and_machines(new_page, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from tests.browser.lab_page import LabPage
+from tests.browser.test_diffusion import DRAGGED
 
 BACK, CHECKPOINT = "Back to the checkpoint", "Checkpoint: remember this state"
 
@@ -33,8 +34,9 @@ def give(lab, name, data):
 
 def plays(lab):
     """Press Space: what was paused runs, and pauses again."""
+    before = lab.step()
     lab.page.keyboard.press("Space")
-    lab.until(lambda: "Running" in lab.status())
+    lab.until(lambda: "Running" in lab.status() and lab.step() > before)
     lab.page.keyboard.press("Space")
     lab.until(lambda: "Paused" in lab.status())
 
@@ -127,6 +129,7 @@ def test_a_list_that_was_used_with_the_pointer_leaves_space_to_the_page(lab):
     lab.page.keyboard.press("Escape")
     lab.page.get_by_role("menuitem").first.wait_for(state="detached")
     assert "Paused" in lab.status()
+    lab.choose("Initial field", "hot spots")
 
 
 def test_sliders_keep_their_arrows_and_leave_space(lab):
@@ -135,6 +138,9 @@ def test_sliders_keep_their_arrows_and_leave_space(lab):
     lab.page.keyboard.press("ArrowLeft")
     lab.until(lambda: lab.fact("r") == 0.195)
     plays(lab)
+    thumb.focus()
+    lab.page.keyboard.press("ArrowRight")
+    lab.until(lambda: lab.fact("r") == 0.2)
 
 
 def test_text_fields_keep_every_key(lab):
@@ -147,6 +153,7 @@ def test_text_fields_keep_every_key(lab):
     lab.page.keyboard.press("Control+z")
     assert field.input_value() != "Fieldlab rs"  # its own undo
     assert "Paused" in lab.status()
+    lab.choose("Initial field", "hot spots")
 
 
 def test_what_a_reset_lost_comes_back(page, server):
@@ -169,6 +176,8 @@ def test_what_a_reset_lost_comes_back(page, server):
     lab.page.get_by_role("button", name="Paint", exact=True).click()
     box = lab.page.locator(".bk-Figure").first.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    lab.until(lambda: lab.page.evaluate(DRAGGED) is None)
+    means = [plain]
     for down in (0, 40):  # two strokes, each of several requests
         lab.page.mouse.move(x, y + down)
         lab.page.mouse.down()
@@ -176,13 +185,11 @@ def test_what_a_reset_lost_comes_back(page, server):
             lab.page.mouse.move(x + right, y + down)
             lab.page.wait_for_timeout(30)
         lab.page.mouse.up()
-        lab.page.wait_for_timeout(500)
-    means = [lab.at_rest()["mean"]]
-    for _ in range(2):
-        lab.page.keyboard.press("Control+z")
-        lab.until(lambda: lab.field()["mean"] != means[-1])
+        lab.until(lambda: lab.field()["mean"] > means[-1])
         means.append(lab.at_rest()["mean"])
-    assert means[-1] == plain
+    for mean in (means[1], plain):
+        lab.page.keyboard.press("Control+z")
+        lab.until(lambda mean=mean: lab.field()["mean"] == mean)
     lab.page.keyboard.press("Control+Shift+z")
     lab.until(lambda: lab.field()["mean"] == means[1])
 
@@ -202,5 +209,5 @@ def test_a_rejected_file_says_so_and_why(lab):
     lab.until(lambda: lab.step() == 1)
     lab.key("r")
     lab.until(lambda: lab.step() == 0)
-    assert lab.at_rest()["mean"] == pytest.approx(image, abs=1e-3)
+    lab.until(lambda: lab.field()["mean"] == pytest.approx(image, abs=1e-3))
     lab.until(lambda: lab.page.get_by_text("Your image (wide.png)").count())

@@ -16,7 +16,7 @@ SETUP = Path(__file__).with_name("plain_setup.py")
 def lab(page, tmp_path):
     with serve(tmp_path, ("--setup", str(SETUP))) as server:
         yield LabPage(page, server)
-        page.context.close()
+        page.close()
 
 
 def test_a_lab_without_parts_of_its_own_is_shown_and_steered(lab):
@@ -24,6 +24,8 @@ def test_a_lab_without_parts_of_its_own_is_shown_and_steered(lab):
     lab.until(lambda: lab.field()["most"] > lab.field()["least"])
     lab.page.get_by_label("r = D Δt / Δx²").first.focus()
     lab.page.keyboard.press("Home")  # r = 0: from now on every step leaves the field as it is
+    lab.until(lambda: float(lab.page.get_by_label("r = D Δt / Δx²").first.input_value()) == 0)
+    lab.page.wait_for_timeout(300)  # Panel collects a slider's values for 50
     lab.group("Field")
     lab.choose("Initial field", "noise")
     sharp = lab.until(lambda: (f := lab.field())["rough"] > 0.01 and f)

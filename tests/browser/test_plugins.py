@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from compute.plugins import VARIABLE
 from tests.browser.lab_page import LabPage
 from tests.browser.serving import serve
 from tests.test_plugins import folder
 
+SETUP = Path(__file__).with_name("patient_setup.py")
 PICTURE = """() => {
   const models = Array.from(Bokeh.documents[0]._all_models.values());
   const frames = models.find((one) => one.name == 'frames' && one.data.displacement?.length);
@@ -22,7 +24,7 @@ def test_a_lab_from_a_folder_is_shown_runs_and_is_steered(page, tmp_path, wave_f
     odd = folder(tmp_path, "odd")
     (odd / "parts.py").write_text("PARTS = None", encoding="utf-8")
     folders = os.pathsep.join(map(str, (tmp_path / "broken", odd, wave_folder)))
-    with serve(tmp_path, environ={VARIABLE: folders}) as server:
+    with serve(tmp_path, ("--setup", str(SETUP)), {VARIABLE: folders}) as server:
         lab = LabPage(page, server)
         page.get_by_text("The lab broken is not there: it has no lab.py").wait_for()
         page.get_by_role("tab", name="Odd").click()
@@ -42,4 +44,4 @@ def test_a_lab_from_a_folder_is_shown_runs_and_is_steered(page, tmp_path, wave_f
         lab.key("r")
         lab.key(" ")
         lab.until(lambda: "Paused" in lab.status())
-        page.context.close()
+        page.close()

@@ -16,11 +16,12 @@ import psutil
 import pytest
 from playwright.sync_api import Browser
 
+from tests.browser.conftest import WAIT
 from tests.browser.lab_page import OPENING
 from tests.browser.serving import ROOT, Server, answers, bound, free_port, serve
 
 DEPLOY = ROOT / "deploy"
-START = 30.0  # s until nginx must answer
+START = 120.0  # s until nginx must answer
 BARE = """
 pid {folder}/nginx.pid;
 error_log {folder}/error.log;
@@ -107,13 +108,14 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
             yield Proxied(server, port, folder / "access.log")
         finally:
             nginx.send_signal(signal.SIGTERM)
-            nginx.wait(10)
+            nginx.wait(120)
 
 
 def test_a_lab_runs_behind_it(browser: Browser, proxied: Proxied) -> None:
     """Steps go on, nothing is asked for outside the path, and nothing on the console."""
     context = browser.new_context(ignore_https_errors=True)
     page = context.new_page()
+    page.set_default_timeout(WAIT)
     asked, said = [], []
     page.on("request", lambda request: asked.append(request.url))
     page.on("websocket", lambda socket: asked.append(socket.url))
@@ -132,6 +134,7 @@ def test_a_lab_runs_behind_it(browser: Browser, proxied: Proxied) -> None:
 
 def test_the_address_without_the_last_slash_and_the_health(browser: Browser, proxied: Proxied) -> None:
     context = browser.new_context(ignore_https_errors=True)
+    context.set_default_timeout(WAIT)
     try:
         health = context.request.get(f"{proxied.url}/health")
         assert health.status == 200

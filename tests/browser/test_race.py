@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from tests.browser.lab_page import LabPage
+import pytest
+
+from tests.browser.lab_page import OPENING, LabPage
 
 
-def test_a_race_is_run_replayed_and_closed(page, server):
-    lab = LabPage(page, server)
+@pytest.fixture(scope="module")
+def opened(lasting, server):
+    return LabPage(lasting(), server)
+
+
+@pytest.fixture
+def lab(opened, lasting, allowed_errors):
+    yield opened
+    lasting.complain(allowed_errors)
+
+
+def test_a_race_is_run_replayed_and_closed(lab):
+    page = lab.page
     page.keyboard.press("Shift+R")
     page.locator(".race [role=status]").wait_for()
-    page.locator(".race article").first.wait_for(timeout=150_000)
+    page.locator(".race article").first.wait_for(timeout=1000 * OPENING)
     names = page.locator(".race h3").all_inner_texts()
     assert names[:2] == ["NumPy", "Numba"]
     recorded = page.locator(".race article.recorded")
     assert recorded.count() == 1  # the grid that the page begins with was recorded
     assert "H200" in recorded.locator("h3").inner_text()
-    resting = lab.step()
+    resting = lab.still(lab.step)
     lab.until(lambda: page.locator(".race .badge.shown").count() == len(names))
     ranks = sorted(page.locator(".race .badge").all_inner_texts())
     assert ranks == [str(number + 1) for number in range(len(names))]
-    assert "agrees" in page.locator(".race").inner_text()
+    lab.until(lambda: "agrees" in page.locator(".race").inner_text())
     assert lab.step() == resting
 
     page.get_by_role("button", name="Slow motion").click()
@@ -29,8 +42,8 @@ def test_a_race_is_run_replayed_and_closed(page, server):
     lab.until(lambda: "Running" in lab.status() and lab.step() > resting)
 
 
-def test_where_no_race_can_be_that_is_told(page, server):
-    lab = LabPage(page, server)
+def test_where_no_race_can_be_that_is_told(lab):
+    page = lab.page
     page.get_by_role("tab", name="L-curve").click()
     lab.until(lambda: "ribbon" in lab.status() or "Not run" in lab.status())
     lab.key("Shift+R")

@@ -34,20 +34,20 @@ def test_a_story_leads_and_the_lecturer_plays_in_between(teller):
     lab, page = teller, teller.page
     begin(lab, "The chequerboard")
     lab.until(lambda: "Paused" in lab.status() and lab.step() == 0)
-    assert told(lab) == "A bump with a chequerboard on it"
+    lab.until(lambda: told(lab) == "A bump with a chequerboard on it")
     lab.until(lambda: lab.field()["pixels"] == 256**2)
 
     page.keyboard.press("PageDown")
     lab.until(lambda: "Running" in lab.status() and lab.fact("r") == 0.25 and lab.step() > 20)
-    assert told(lab) == "r = 1/4: it never fades"
-    assert page.locator(".story-ring").is_visible()  # round the slider
+    lab.until(lambda: told(lab) == "r = 1/4: it never fades")
+    page.locator(".story-ring").wait_for()  # round the slider
     assert not left(lab)
 
     lab.ratio(0)
     lab.until(lambda: left(lab))
     lab.key("b")
     lab.until(lambda: lab.fact("r") == 0.25 and not left(lab))
-    assert told(lab) == "r = 1/4: it never fades"
+    lab.until(lambda: told(lab) == "r = 1/4: it never fades")
 
     page.keyboard.press("PageUp")
     lab.until(lambda: "Paused" in lab.status() and lab.fact("r") == 0.2 and lab.step() == 0)

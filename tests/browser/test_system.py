@@ -74,10 +74,10 @@ def lines(lab, title):
 def test_the_header_names_the_devices_and_opens_the_panel(lab):
     lab.page.get_by_text(re.compile(r"CPU \d+ threads? · GPU H200 \+ A40")).click()
     block(lab, "GPU 1").wait_for()
-    assert figure(lab, "GPU 0", "Clock") == "1755 of 1980 MHz"
-    assert figure(lab, "GPU 0", "Temperature") == "n/a"
-    assert figure(lab, "GPU 1", "Memory") == "3.0 of 140 GiB"
-    assert "Clock held down by the power cap." in block(lab, "GPU 0").inner_text()
+    lab.until(lambda: figure(lab, "GPU 0", "Clock") == "1755 of 1980 MHz")
+    lab.until(lambda: figure(lab, "GPU 0", "Temperature") == "n/a")
+    lab.until(lambda: figure(lab, "GPU 1", "Memory") == "3.0 of 140 GiB")
+    lab.until(lambda: "Clock held down by the power cap." in block(lab, "GPU 0").inner_text())
     assert re.fullmatch(r"\d+ %", lab.until(lambda: figure(lab, "CPU", "Use").replace("n/a", "")))
     assert "NVIDIA A40" in block(lab, "GPU 1").inner_text()
 
@@ -86,15 +86,17 @@ def test_it_goes_on_while_the_lab_streams_and_the_histories_grow(lab):
     before, step = len(lines(lab, "GPU 0")), lab.step()
     lab.page.evaluate(TRAFFIC)
     lab.until(lambda: len(lines(lab, "GPU 0")) > before + 3)
-    assert lab.step() > step
-    assert lab.page.evaluate("Math.max(...window.late)") < 1500 * slack()  # ms between two frames
+    lab.until(lambda: lab.step() > step)
+    # ms between two frames: a panel that holds them up does so each second, a machine that stalls does so once
+    third = "window.late.sort((a, b) => b - a)[2] ?? 0"
+    assert lab.page.evaluate(third) < 1500 * slack()
     assert figure(lab, "CPU", "Memory").endswith("GiB")
 
 
 def test_a_gpu_that_is_lost_is_said_and_the_rest_goes_on(lab, lost):
     lost.touch()
     lab.page.get_by_text("NVML", exact=False).filter(has_text="GPU is lost").wait_for()
-    assert block(lab, "GPU 0").count() == 0
+    block(lab, "GPU 0").wait_for(state="detached")
     before = len(lines(lab, "CPU"))
     lab.until(lambda: len(lines(lab, "CPU")) > before)
     lost.unlink()

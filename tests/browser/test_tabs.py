@@ -18,9 +18,15 @@ INKS = {
 }
 
 
+@pytest.fixture(scope="module")
+def opened(lasting, server) -> LabPage:
+    return LabPage(lasting(), server)
+
+
 @pytest.fixture
-def lab(page, server) -> LabPage:
-    return LabPage(page, server)
+def lab(opened, lasting, allowed_errors):
+    yield opened
+    lasting.complain(allowed_errors)
 
 
 def test_running_through_the_tabs_shows_the_last_one(lab) -> None:
