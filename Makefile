@@ -7,7 +7,7 @@ ADDRESS ?= localhost
 ORIGIN ?=
 EXTRAS ?=
 ARGS ?=
-JOBS ?= 2
+JOBS ?= 3
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
