@@ -116,10 +116,15 @@ class LabAddress:
         self._missing = missing
         self._write()
 
-    def _write(self) -> None:
+    @property
+    def query(self) -> str:
+        """What follows the page's address to show what the lab shows, running if it does; "" before it is known."""
         session = self._tab.session
         runs = session.playing and not session.lab.ENDS
-        query = f"{NAME}={self.text}" + f"&{RUN}=1" * runs
+        return f"{NAME}={self.text}" + f"&{RUN}=1" * runs if self.text else ""
+
+    def _write(self) -> None:
+        query = self.query
         if query != self._query or self._push:
             push, self._query, self._push = self._push, query, False
             self.on_written(query, push)

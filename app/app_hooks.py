@@ -31,13 +31,15 @@ def on_server_loaded(server_context: Any) -> None:
         panel_workarounds,
         system_card,
     )
+    from app.audience import handlers
     from app.ready_page import ready_page
     from compute import scratch
     from compute.measure.machine_roofs import machine_roofs
 
     scratch.settle()
     operations.install()
-    access.install()  # after it: who may not ask gets none of its answers
+    handlers.install()
+    access.install()  # after them: who may not ask gets none of their answers
     admission.install(ready_page())
     message_bounds.install()
     frame_channel.install()

@@ -29,6 +29,7 @@ from tornado.web import RequestHandler
 
 from app import access, admission
 from app.admission import SessionLimiter, session_limiter
+from app.audience.rooms import rooms
 from compute.export.jobs import JOBS, JobQueue
 
 METRICS = "FIELDLAB_METRICS"
@@ -155,7 +156,19 @@ class ServerMetrics(Collector):
         """See Collector."""
         yield from status().metrics()
         yield _counted("requests_refused", "status", "Requests refused before anything was built.", access.REFUSED)
+        yield from audience_metrics()
         yield _counted("pages_refused", "reason", "Pages not built: the server was full or busy.", admission.REFUSED)
+
+
+def audience_metrics() -> Iterator[Metric]:
+    """How many rooms are open, how many follow, and what they were sent; nothing of who they are."""
+    found = rooms()
+    yield GaugeMetricFamily("fieldlab_rooms_open", "Rooms that followers can find.", found.open_rooms)
+    yield GaugeMetricFamily("fieldlab_followers", "Phones that follow, in all rooms.", found.followers)
+    words = "Pictures sent to followers."
+    yield CounterMetricFamily("fieldlab_follower_frames_sent", words, found.counts.sent)
+    words = "Pictures that followers missed, as newer ones had come before they had painted."
+    yield CounterMetricFamily("fieldlab_follower_frames_dropped", words, found.counts.dropped)
 
 
 def _counted(name: str, label: str, words: str, counts: Counter[Any]) -> Metric:

@@ -16,6 +16,7 @@ import panel_material_ui as pmui
 
 from app.address import asked_to_run
 from app.admission import server_full, session_limiter
+from app.audience.mode import AudienceMode
 from app.browser import Browser
 from app.code_panel import CodePanel
 from app.export.card import ExportCard
@@ -86,6 +87,8 @@ HELP = """
 | **Shift+R** | a race: the same steps on NumPy, Numba and a GPU, side by side |
 | **T** | stories; then **←** **→** or a remote's keys: the steps, **B**: back to the step |
 | **K** | the code that runs: source, PTX, machine code |
+| **Q** | audience: a room that phones follow, by a QR code |
+| **W** | the lecturer's second window: notes, the next step, a clock |
 | **H** | this help |
 
 {pointer}
@@ -119,9 +122,11 @@ class Page:
         self.export = ExportCard(self.document, self._notices, self._dropped)
         self.stories, self.race = StoryTeller(self), RaceTrack(self)
         self.code = CodePanel(self.document)
+        self.audience = AudienceMode(self)
         toggles = {"e": self.export.toggle, "h": self.toggle_help, "p": self.present, "u": self.system.toggle}
         self._keys: dict[str, Callable[[], None]] = toggles  # those of every lab
         self._keys |= {"t": self.stories.toggle, "shift+r": self.race.toggle, "k": self.code.toggle}
+        self._keys |= {"q": self.audience.toggle, "w": self.audience.open_window}
         self.browser.wanted = list(self._keys)
         self.template = self._shell()
         pn.state.onload(self._start)
@@ -154,7 +159,7 @@ class Page:
         # there from the start: what is added to a page later has it laid out anew, which takes a second
         self._words = pn.pane.Markdown("", stylesheets=[stylesheet()])
         self._dialog = pmui.Dialog(self._words, close_on_click=True, show_close_button=True)
-        cards = self.race.card, self.code.card, self.bar
+        cards = self.race.card, self.code.card, self.audience.card, self.bar
         page = pmui.Page(
             main=[self._main, self.browser, self._dialog, self.system.card, *self.export.parts, *cards],
             header=[self._header()],
@@ -193,7 +198,7 @@ class Page:
         name = html_pane(words, align="center", sizing_mode=None)
         gap = pn.Spacer(sizing_mode="stretch_width", margin=0)
         cards = self.system.button, self.race.button, self.stories.button, self.code.button, self.export.button
-        shown = (name, self.tabs, gap, *cards, present, about, helping)
+        shown = (name, self.tabs, gap, *cards, self.audience.button, present, about, helping)
         return pn.Row(*shown, sizing_mode="stretch_width", margin=0, stylesheets=[HEADER_SCROLLS])
 
     def _resized(self, width: int, height: int) -> None:
@@ -432,12 +437,14 @@ class Page:
 
     def _show(self, shown: bool) -> None:
         self.system.show(shown)
+        self.audience.away = not shown
         if self.current is not None:
             self.current.show(shown)
 
     def _destroyed(self, session_context: Any) -> None:
         session_limiter().remove(self)
         self.race.give_up()
+        self.audience.close()
         self.system.close()
         self.export.close()
         for tab in self.lab_tabs.values():

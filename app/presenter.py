@@ -51,13 +51,23 @@ class PresenterBar(JSComponent):
         self._tab: LabTab | None = None
         self.height_px = 0
         self.tool_keys: dict[str, Callable[[], None]] = {
-            "z": lambda: self._flip("frozen"),
+            "z": self.freeze,
             "v": lambda: self._flip("spotlight"),
             "d": lambda: self._flip("pen"),
             ".": lambda: self._flip("hidden"),
             "x": self._wipe,
         }
         self.on_msg(self._on_message)
+
+    @property
+    def presenting(self) -> bool:
+        """Whether the page is in presenter mode."""
+        return bool(self.mode == PRESENTING)
+
+    def freeze(self) -> None:
+        """In presenter mode, let the pictures stand still on the screen, or go on."""
+        if self.presenting:
+            self._flip("frozen")
 
     def _flip(self, name: str) -> None:
         self.param.update({name: not self.param.values()[name]})

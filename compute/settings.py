@@ -51,7 +51,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     device_seconds: Annotated[
         int, Meta(ge=0, le=10**7, description="seconds that a device may compute for one lab of a page; 0: any")
     ] = 0
-    followers: Annotated[int, Meta(ge=0, le=10_000, description="who may follow one lecturer's page")] = 200
+    followers: Annotated[int, Meta(ge=0, le=10_000, description="who may follow one lecturer's page; 0: none")] = 300
     embed: Annotated[
         tuple[str, ...],
         Meta(max_length=MOST_ORIGINS, description="origins whose pages may show this one in a frame, https://…"),

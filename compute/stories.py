@@ -16,7 +16,8 @@ A file begins with its front matter, then come its steps, each closed off by a l
 A step has one link to a state, as the page's address and the card "Take it along" have it; host and path before the
 question mark are not looked at. Its title may name what to point at: a part of the page (AREAS) or a parameter of the
 lab; "r; go on" as well says that the field goes on instead of beginning anew. A figure that is tested is a link to
-`claim:` and a name. Everything else is Markdown; HTML in it is text.
+`claim:` and a name. What follows a line `???` are notes, for the lecturer alone. Everything else is Markdown; HTML in
+it is text.
 
 The stories are those in assets/stories and in the folders that `fieldlab serve --stories FOLDER`, or the environment
 variable FIELDLAB_STORIES (paths, separated as in PATH), names.
@@ -49,10 +50,11 @@ GO_ON = "go on"
 CLAIM = "claim:"  # begins the address of a figure that is tested
 TESTED = "This figure is tested: against theory, a headless run or a kept record."
 RULE = "---"
+NOTES = "???"  # begins a step's notes, as in other makers of slides from Markdown
 MOST_STORIES = 100  # files of a folder
 LARGEST_FILE = 200_000  # bytes
 MOST_STEPS = 60
-LONGEST_STEP = 3000  # characters of a step, its link apart: what a room reads
+LONGEST_STEP = 3000  # characters of a step, its link apart: what a room reads; of its notes as many
 MOST_HEADER = 20  # lines of the front matter
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
@@ -80,7 +82,8 @@ class Claim:
 
 @dataclass(frozen=True)
 class Step:
-    """html: its text; plays: whether its lab runs; goes_on: from the field that there is, instead of from the link's.
+    """html: its text; notes: what only the lecturer reads, as HTML too; plays: whether its lab runs; goes_on: from the
+    field that there is, instead of from the link's.
 
     points: one of AREAS, or a parameter of the lab, "" for nothing.
     """
@@ -91,6 +94,7 @@ class Step:
     points: str = ""
     goes_on: bool = False
     claims: tuple[Claim, ...] = ()
+    notes: str = ""
 
 
 @dataclass(frozen=True)
@@ -231,6 +235,7 @@ def _parts(name: str, lines: list[str]) -> tuple[Header, list[str]]:
 
 def _step(text: str) -> Step:
     """Return a step; ValueError says what is wrong with it."""
+    text, notes = _without_notes(text)
     blocks = _MARKDOWN.parse(text)
     states: list[tuple[str, str]] = []
     claims: list[Claim] = []
@@ -247,7 +252,19 @@ def _step(text: str) -> Step:
     scene = unpacked(link)
     points, goes_on = _title(title, scene)
     html = str(_MARKDOWN.renderer.render(list(_kept(blocks)), _MARKDOWN.options, {}))
-    return Step(html, scene, plays, points, goes_on, tuple(claims))
+    return Step(html, scene, plays, points, goes_on, tuple(claims), notes)
+
+
+def _without_notes(text: str) -> tuple[str, str]:
+    """Return a step's text, and its notes as HTML; ValueError for notes that are too long, or cannot be seen."""
+    lines = text.splitlines()
+    begin = next((number for number, line in enumerate(lines) if line.rstrip() == NOTES), len(lines))
+    notes = "\n".join(lines[begin + 1 :])
+    if len(notes) > LONGEST_STEP:
+        raise ValueError(f"a step's notes have at most {LONGEST_STEP} characters, not {len(notes)}")
+    for block in _MARKDOWN.parse(notes):
+        _require_text(block)
+    return "\n".join(lines[:begin]), str(_MARKDOWN.render(notes))
 
 
 def _require_text(block: Token) -> None:

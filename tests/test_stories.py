@@ -73,6 +73,13 @@ def test_the_link_to_the_state_is_no_part_of_the_text(told):
     assert step.html.strip() == "<p>Words.</p>"
 
 
+def test_notes_are_apart_from_the_text(told):
+    (step, other) = told(f"{HEAD}{STEP}\n???\nAsk *first*: <b>who knows</b>?\n\n---\n{STEP}").steps
+    assert step.html.strip() == "<p>Words.</p>"
+    assert step.notes.strip() == "<p>Ask <em>first</em>: &lt;b&gt;who knows&lt;/b&gt;?</p>"
+    assert other.notes == ""
+
+
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "a <b onclick=x>b</b>"])
 def test_hostile_text_is_never_markup(told, text):
     (step,) = told(f"{HEAD}{text}\n\n{STEP}").steps
@@ -112,6 +119,8 @@ def test_a_link_that_leads_away_opens_a_page_of_its_own(told):
         (f"{HEAD}{'w' * LONGEST_STEP} {STEP}", f"one.md, step 1: a step has at most {LONGEST_STEP} characters, not"),
         (HEAD + "---\n".join([STEP] * (MOST_STEPS + 1)), f"at most {MOST_STEPS} steps, not {MOST_STEPS + 1}"),
         (f"{HEAD}[x](javascript:alert) {STEP}", "step 1"),
+        (f"{HEAD}{STEP}\n???\n{'w' * (LONGEST_STEP + 1)}", f"step 1: a step's notes have at most {LONGEST_STEP} .*not"),
+        (f"{HEAD}{STEP}\n???\na &#x202e; b", "step 1: its text must be visible: it has the character 0x202e"),
         (f"{HEAD}[x](ftp://a) {STEP}", "step 1: a link must lead to a state, claim:, http"),
         (f"{HEAD}a &#x202e; b {STEP}", "step 1: its text must be visible: it has the character 0x202e"),
         (f"{HEAD}[state](?scene={LINK} 'the moon')", "step 1: it can point at one of picture, .*'the moon'"),

@@ -16,6 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from app.load import followers
 from app.load.client import ClientError
 from app.load.run import Load, address, engine_alone, loads
 from app.load.server import Server, serving
@@ -25,14 +26,18 @@ from compute.measure.conditions import Watch
 from compute.measure.provenance import provenance
 
 SCHEMA = "fieldlab-load-bench/1"
+FOLLOWERS_SCHEMA = "fieldlab-followers-bench/1"
 LAB = "diffusion"
 MOST_TABS = 500
+MOST_FOLLOWERS = 2000
 ROOM = {"FIELDLAB_MAX_SESSIONS": str(MOST_TABS)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and show or save the record; returns the exit code."""
     chosen = _options().parse_args(arguments)
+    if chosen.followers:
+        return _follow(chosen, arguments)
     values = {"ny": chosen.grid, "nx": chosen.grid}
     watch = Watch()
     try:
@@ -55,6 +60,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _follow(chosen: argparse.Namespace, arguments: Sequence[str] | None) -> int:
+    """Measure the followers of a room, and show or save the record; returns the exit code."""
+    watch = Watch()
+    try:
+        if not 1 <= chosen.followers <= MOST_FOLLOWERS:
+            raise ValueError(f"followers must be from 1 to {MOST_FOLLOWERS}, not {chosen.followers}")  # noqa: TRY301 as others
+        found = followers.measure(chosen.url, chosen.followers, chosen.seconds)
+    except (ClientError, OSError, ValueError) as error:
+        sys.stderr.write(f"fieldlab: {error}\n")
+        return 2
+    watch.end()
+    command = " ".join(("fieldlab bench load", *(sys.argv[1:] if arguments is None else arguments)))
+    record = {"schema": FOLLOWERS_SCHEMA, **provenance(command, found.followers, watch), "audience": asdict(found)}
+    if chosen.save:
+        with whole(chosen.save) as out:
+            json.dump(record, out, indent=1, ensure_ascii=False)
+    sys.stdout.write(json.dumps(record, indent=1, ensure_ascii=False) + "\n" if chosen.json else followers.words(found))
+    return 0
+
+
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fieldlab bench load",
@@ -70,6 +95,12 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--grid", type=int, default=512, help="cells a side of the diffusion lab (default 512)")
     parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement (default 10)")
     parser.add_argument("--url", help="of a page that is served already, http://localhost:5006/app")
+    parser.add_argument(
+        "--followers",
+        type=int,
+        default=0,
+        help="instead of tabs: so many phones that follow one page, and what its lecturer feels of them",
+    )
     parser.add_argument("--json", action="store_true", help="print the record as JSON instead of a table")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the record")
     return parser

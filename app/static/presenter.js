@@ -9,6 +9,8 @@ const TOOLS = [                                         // key, name, what it do
    'M12 8a4 4 0 1 0 .01 0M12 2v3M12 19v3M2 12h3M19 12h3M5 5l2 2M17 17l2 2M19 5l-2 2M7 17l-2 2'],
   ['d', 'Pen', 'draw over the picture', 'M4 20l1-4L16 5l3 3L8 19zM14 7l3 3'],
   ['x', 'Wipe', 'take away what the pen drew', 'M9 20h11M4 14l9-9 6 6-9 9H8zM8.500 9.500l6 6'],
+  ['q', 'Audience', 'phones follow this page',
+   'M3 3h7v7h-7zM14 3h7v7h-7zM3 14h7v7h-7zM14 14h3v3M21 14v7h-7'],
   ['.', 'Hide', 'take the bar away; the key brings it back', 'M5 9l7 7 7-7'],
 ];
 const symbol = (lines) => `<svg viewBox="0 0 24 24" aria-hidden="true"><path d="${lines}"/></svg>`;
@@ -187,6 +189,7 @@ export function render({ model }) {
   const measure = () => {
     const height = bar.hidden ? 0 : Math.ceil(bar.getBoundingClientRect().height);
     whole.style.setProperty('--bar', `${height}px`);
+    document.documentElement.style.setProperty('--below', `${height || 40}px`);     // what lies above it: app/static/audience.js
     document.documentElement.style.setProperty('--status', bar.hidden && !presenting() ? 'flex' : 'none');
     if (height != told) {
       told = height;

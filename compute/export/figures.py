@@ -49,7 +49,7 @@ def save(figure: Figure, scene: Scene, path: Path, transparent: bool) -> None:
         figure.savefig(path, transparent=transparent, metadata=_about(path.suffix.lower(), json.dumps(scene.plain())))
 
 
-def pixels(lab: Lab, frame: Frame, scene: Scene) -> NDArray[np.uint8]:
+def pixels(lab: Lab | type[Lab], frame: Frame, scene: Scene) -> NDArray[np.uint8]:
     """The panel as (height, width, 3), exactly the scene's size."""
     canvas = FigureCanvasAgg(drawn(lab, frame, scene))
     with mpl.rc_context(STEADY):
@@ -57,7 +57,7 @@ def pixels(lab: Lab, frame: Frame, scene: Scene) -> NDArray[np.uint8]:
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
-def drawn(lab: Lab, frame: Frame, scene: Scene) -> Figure:
+def drawn(lab: Lab | type[Lab], frame: Frame, scene: Scene) -> Figure:
     """The panel as a figure of the scene's size."""
     panels = lab.panels(frame)
     name = scene.part or next(iter(panels), "")

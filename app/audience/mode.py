@@ -1,0 +1,219 @@
+"""Audience mode of one page: the room that follows it, the card with code and QR, the lecturer's second window.
+
+Off until the lecturer opens a room. Phones find it by a link that the browser makes of the page's own address, as it
+was reached; one that was reached as localhost says what to do instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+import segno
+from bokeh.document import Document
+
+from app.access import LOOPBACK, host_name
+from app.audience.feed import PageFeed
+from app.audience.pictures import Picture
+from app.audience.rooms import RoomError, rooms
+from app.audience.words import lab_words, paragraphs, step_words
+from app.card import Card, card_script
+from app.presenter import PresenterBar
+from app.theme import ASSETS
+from app.widgets import icon
+
+if TYPE_CHECKING:
+    from app.lab_tab import LabTab
+    from app.stories import StoryTeller
+
+TICK = 500  # ms between two looks at how many follow
+WORDS = "Audience: phones follow this page; the lecturer's second window (Q)"
+LONGEST_ADDRESS = 300  # characters
+QUIET_ZONE = 4  # modules around a QR code, by its standard
+STYLE = (ASSETS / "audience.css").read_text(encoding="utf-8")
+
+
+class AudiencePage(Protocol):
+    """What audience mode needs of the page."""
+
+    document: Document
+    current: LabTab | None
+    stories: StoryTeller
+    bar: PresenterBar
+
+
+class AudienceCard(Card):
+    """The card with the room's code, as static/audience.js draws it; while it is closed, a button with the number."""
+
+    _esm = card_script("audience.js")
+
+    def __init__(self, told: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__(told, width=0, height=0, stylesheets=[STYLE])
+
+
+class AudienceMode:
+    """The room and the windows of one page. `button` belongs into its header, `card` into its body.
+
+    away: whether the page's browser has lost its connection. It is the feed's Subject.
+    """
+
+    def __init__(self, page: AudiencePage) -> None:
+        self._page = page
+        self._feed = PageFeed(self, rooms().counts)
+        self.code = self._token = self._problem = ""
+        self.open = self.away = False
+        self._base = ""  # what the room's code follows in its link, as the browser says
+        self._windows = 0  # how often a window was asked for
+        self._held: Picture | None = None
+        self._ticking: Any = None
+        self.card = AudienceCard(self._told)
+        self.button = icon("qr_code_2", WORDS, self.toggle, color="default", align="center")
+
+    # -- what the lecturer does
+
+    def toggle(self) -> None:
+        """Show the card, or close it; the room stays as it is."""
+        self.open = not self.open
+        self._show()
+
+    def begin(self) -> None:
+        """Open a room, unless there is one."""
+        try:
+            self.code = self.code or rooms().open(self._feed)
+        except RoomError as error:
+            self._problem = f"No room can be opened: {error}."
+        self._show()
+
+    def end(self) -> None:
+        """End the room."""
+        rooms().end(self.code)
+        self.code = self._problem = ""
+        self._show()
+
+    def open_window(self) -> None:
+        """Have the browser open the lecturer's second window."""
+        self._token = self._token or rooms().window(self._feed)
+        self._windows += 1
+        self._show()
+
+    def close(self) -> None:
+        """The page is gone, and its room and windows with it."""
+        rooms().end(self.code)
+        rooms().end_window(self._token)
+
+    def _told(self, data: dict[str, Any]) -> None:
+        """A message of the browser, which may be anybody's."""
+        match data:
+            case {"base": str(base)} if is_base(base):
+                self._base = base
+                self._show()
+            case {"do": "begin"}:
+                self.begin()
+            case {"do": "end"}:
+                self.end()
+            case {"do": "window"}:
+                self.open_window()
+            case {"do": "toggle"}:
+                self.toggle()
+
+    # -- the card
+
+    def _show(self) -> None:
+        """Bring the card up to date, and keep it so while there is a room."""
+        if self.code and self._ticking is None:
+            self._ticking = self._page.document.add_periodic_callback(self._show, TICK)
+        elif not self.code and self._ticking is not None:
+            self._page.document.remove_periodic_callback(self._ticking)
+            self._ticking = None
+        content = self._content()
+        if content != self.card.content:
+            self.card.content = content
+
+    def _content(self) -> dict[str, Any]:
+        content: dict[str, Any] = {"open": self.open, "code": self.code}
+        if self._token:
+            content |= {"window": f"lecturer/{self._token}", "windows": self._windows}
+        if self._problem:
+            content["problem"] = self._problem
+        if self.code:
+            content |= {"followers": len(self._feed.followers), "presenting": self._page.bar.presenting}
+            content |= self._link() if self._base else {}
+        return content
+
+    def _link(self) -> dict[str, Any]:
+        """Return the room's link, and its QR code: none for a link that no phone could open."""
+        link = f"{self._base}{self.code}"
+        local = host_name(urlsplit(link).netloc) in LOOPBACK
+        return {"link": link, "local": local} | ({} if local else {"qr": qr(link)})
+
+    # -- what viewers get; see app.audience.feed.Subject
+
+    def picture(self) -> Picture | None:
+        """The main picture of the lab that is shown; the last one while the pictures are frozen."""
+        tab = self._page.current
+        frame = tab.session.latest if tab is not None else None
+        if tab is None or frame is None or (self._page.bar.frozen and self._held is not None):
+            return self._held
+        part = next(iter(frame.rasters), "")
+        self._held = Picture(tab.session.lab, frame, part, tab.controls.style(part))
+        return self._held
+
+    def words(self) -> dict[str, Any]:
+        """What the page says."""
+        tab, teller = self._page.current, self._page.stories
+        if tab is None:
+            return {"lab": "", "away": self.away}
+        words = {**lab_words(tab), "link": tab.address.query, "away": self.away}
+        step = step_words(teller, teller.number)
+        return words | ({"story": step} if step else {})
+
+    def notes(self) -> dict[str, Any]:
+        """What only the lecturer reads."""
+        teller, bar = self._page.stories, self._page.bar
+        step = teller.step if teller.open else None
+        return {
+            "notes": paragraphs(step.notes) if step else [],
+            "next": step_words(teller, teller.number + 1),
+            "followers": len(self._feed.followers) if self.code else None,
+            "code": self.code,
+            "frozen": bar.frozen,
+            "presenting": bar.presenting,
+        }
+
+    def acts(self) -> Mapping[str, Callable[[], object]]:
+        """What a lecturer's window may ask for. With the lock of the document, whose models it changes."""
+        teller, bar = self._page.stories, self._page.bar
+
+        def soon(act: Callable[[], object]) -> Callable[[], object]:
+            """`act`, as soon as the document is free."""
+            return lambda: self._page.document.add_next_tick_callback(act)
+
+        return {
+            "next": soon(lambda: teller.go(teller.number + 1)),
+            "previous": soon(lambda: teller.go(teller.number - 1)),
+            "freeze": soon(bar.freeze),
+        }
+
+
+def is_base(text: str) -> bool:
+    """Whether `text` is an address under which rooms of this server lie."""
+    if len(text) > LONGEST_ADDRESS or not (text.isascii() and text.isprintable() and text.endswith("/follow/")):
+        return False
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(host_name(parts.netloc)) and not (parts.query or parts.fragment)
+
+
+def qr(text: str) -> dict[str, Any]:
+    """Return the QR code of `text`: the side of its square in modules, and its dark ones as the path of an SVG."""
+    rows = segno.make(text, error="m", micro=False).matrix
+    path = "".join(
+        f"M{x + QUIET_ZONE} {y + QUIET_ZONE}h1v1h-1z"
+        for y, row in enumerate(rows)
+        for x, dark in enumerate(row)
+        if dark
+    )
+    return {"side": len(rows) + 2 * QUIET_ZONE, "path": path}

@@ -1,0 +1,291 @@
+"""`fieldlab bench load --followers 200`: what each follower of a room gets, and what the lecturer feels of them.
+
+The lecturer is a tab that confirms every frame at once and opens the room; the followers are WebSockets of another
+process, which confirm every picture at once. A picture's latency is from the moment that it was looked at (its head) to
+its arrival, both on this machine's monotonic clock: server and followers must run on the same one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import json
+import sys
+import time
+from asyncio.subprocess import PIPE
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import nan
+from typing import Any
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+from tornado.websocket import WebSocketClientConnection, websocket_connect
+
+from app.load.client import Client, ClientError, models
+from app.load.server import Server, Use, serving
+from compute import settings
+
+WINDOW = 2560, 1440  # px
+SETTLE = 3.0  # seconds between the last follower and the measurement
+BETWEEN = 0.4  # seconds between two keys of the lecturer, on average
+AT_ONCE = 20  # followers that connect at the same time
+PATIENCE = 60.0  # seconds
+
+
+@dataclass(frozen=True)
+class Audience:
+    """What `followers` got in `seconds`.
+
+    frames, slowest: pictures a second of the median and of the last one; latency, latency_p95: seconds; answer,
+    answer_p95, alone, alone_p95: seconds from a lecturer's key to what it changes, with followers and before they came;
+    memory, memory_before: bytes of the server's process, now and before they came; server, clients: processors busy;
+    bytes: of a picture with its head; width, height: of it, in pixels; nan where it is not known.
+    """
+
+    followers: int
+    seconds: float
+    frames: float
+    slowest: float
+    latency: float
+    latency_p95: float
+    answer: float
+    answer_p95: float
+    alone: float
+    alone_p95: float
+    memory: float
+    memory_before: float
+    server: float
+    clients: float
+    bytes: float
+    width: float
+    height: float
+
+
+class Lecturer(Client):
+    """A tab that opens a room; `code` is the room's once it is open."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.code = ""
+
+    async def begin(self) -> None:
+        """Open a room, in a window in which pictures of 512 cells a side are not reduced; ClientError if none opens."""
+        self._tell("browser", list(zip(("width", "height"), WINDOW, strict=True)))
+        self._tell("audience", [("do", "begin")])
+        end = time.monotonic() + PATIENCE
+        while not self.code:
+            if time.monotonic() > end:
+                raise ClientError(f"the page at {self.address} opened no room within {PATIENCE:.0f} s")
+            await asyncio.sleep(0.1)
+
+    def _tell(self, component: str, entries: Sequence[tuple[str, object]]) -> None:
+        data = {"type": "map", "entries": [list(entry) for entry in entries]}
+        self._event("data_event", ["model", {"id": self._document[component]}], ["data", data])
+
+    def _find(self, part: object) -> None:
+        super()._find(part)
+        for model in models(part):
+            if model.get("attributes", {}).get("class_name") == "AudienceCard":
+                self._document["audience"] = model["id"]
+
+    def _change(self, event: Mapping[str, Any]) -> None:
+        match event:
+            case {"kind": "ModelChanged", "attr": "content", "new": {"entries": [*entries]}}:
+                self.code = dict(entries).get("code", self.code)
+        super()._change(event)
+
+
+class Follower:
+    """One of the crowd. arrivals: [when a picture came, when it was looked at, bytes], by the monotonic clock."""
+
+    def __init__(self) -> None:
+        self.arrivals: list[tuple[float, float, int]] = []
+        self.picture = b""  # the last one
+        self._socket: WebSocketClientConnection | None = None
+
+    async def connect(self, address: str) -> None:
+        """Come in."""
+        self._socket = await websocket_connect(address)
+        protocol: Any = self._socket.protocol
+        protocol.stream.set_nodelay(True)  # as browsers do
+
+    async def follow(self) -> None:
+        """Confirm whatever comes; ClientError when the server closes the connection."""
+        if self._socket is None:
+            raise ClientError("the follower is not connected")
+        while True:
+            message = await self._socket.read_message()
+            now = time.monotonic()
+            if not isinstance(message, bytes):
+                raise ClientError(f"the server closed a follower's connection: {self._socket.close_reason}")
+            length = int.from_bytes(message[:4], "little")
+            head = json.loads(message[4 : 4 + length])
+            if len(message) > 4 + length:
+                self.arrivals.append((now, head["at"], len(message)))
+                self.picture = message[4 + length :]
+            self._socket.write_message(f"ok {head['number']}")
+
+    def leave(self) -> None:
+        """Go."""
+        if self._socket is not None:
+            self._socket.close()
+
+
+async def crowd(address: str, count: int, seconds: float) -> dict[str, float]:
+    """Let `count` followers follow the room at `address` (of its WebSocket), and return what they got."""
+    followers = [Follower() for _ in range(count)]
+    tasks: list[asyncio.Task[None]] = []
+    try:
+        for begin in range(0, count, AT_ONCE):
+            some = followers[begin : begin + AT_ONCE]
+            await asyncio.gather(*(one.connect(address) for one in some))
+            tasks += [asyncio.create_task(one.follow()) for one in some]
+        await _pass(tasks, SETTLE)
+        for one in followers:
+            one.arrivals.clear()
+        sys.stdout.write("there\n")
+        sys.stdout.flush()
+        start, used = time.monotonic(), time.process_time()
+        await _pass(tasks, seconds)
+        length, used = time.monotonic() - start, time.process_time() - used
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for one in followers:
+            one.leave()
+    rates = [len(one.arrivals) / length for one in followers]
+    every = [arrival for one in followers for arrival in one.arrivals] or [(nan, nan, 0)]
+    late = [came - looked for came, looked, _ in every]
+    width, height = size_of(followers[0].picture)
+    return {
+        "width": width, "height": height, "seconds": length, "frames": float(np.median(rates)), "slowest": min(rates),
+        "latency": float(np.quantile(late, 0.5)), "latency_p95": float(np.quantile(late, 0.95)),
+        "bytes": float(np.median([size for *_, size in every])), "clients": used / length,
+    }  # fmt: skip
+
+
+def size_of(picture: bytes) -> tuple[float, float]:
+    """Return (width, height) of an image in pixels; nan if it is none."""
+    try:
+        return Image.open(io.BytesIO(picture)).size
+    except UnidentifiedImageError:
+        return nan, nan
+
+
+async def _pass(tasks: Sequence[asyncio.Task[None]], seconds: float) -> None:
+    """Let so much time pass; ClientError if a follower is lost meanwhile."""
+    await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        if task.done():
+            task.result()
+
+
+async def audience(server: Server, page: str, count: int, seconds: float) -> Audience:
+    """Return what `count` followers of the page at the address `page` get, and what its lecturer feels of it."""
+    lecturer = Lecturer(page)
+    try:
+        await lecturer.open()
+        await lecturer.run()
+        await lecturer.begin()
+        await asyncio.sleep(SETTLE)
+        alone = await _answers(lecturer, seconds)
+        before = server.use()
+        room = f"{page.partition('?')[0].rpartition('/')[0].replace('http', 'ws', 1)}/follow/{lecturer.code}/ws"
+        command = (sys.executable, "-m", __name__, room, str(count), str(seconds))
+        process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
+        if process.stdout is None or await process.stdout.readline() != b"there\n":
+            raise ClientError(f"the followers could not come in; their process ended with {await process.wait()}")
+        during, (busy, found) = await asyncio.gather(
+            _answers(lecturer, seconds), _watched(server, process.stdout.read())
+        )
+        if await process.wait():
+            raise ClientError("a follower lost its connection")
+    finally:
+        await lecturer.close()
+    after = server.use()
+    return Audience(
+        followers=count, answer=_quantile(during, 0.5), answer_p95=_quantile(during, 0.95),
+        alone=_quantile(alone, 0.5), alone_p95=_quantile(alone, 0.95),
+        memory=after.memory if after else nan, memory_before=before.memory if before else nan,
+        server=busy, **json.loads(found),
+    )  # fmt: skip
+
+
+async def _watched(server: Server, reading: Any) -> tuple[float, bytes]:
+    """Return the processors that the server kept busy while `reading` was awaited, and what was read."""
+    before, start = server.use(), time.monotonic()
+    found = await reading
+    after = server.use()
+    return _busy(before, after, time.monotonic() - start), found
+
+
+def _busy(before: Use | None, after: Use | None, seconds: float) -> float:
+    return (after.server - before.server) / seconds if before and after else nan
+
+
+async def _answers(lecturer: Client, seconds: float) -> list[float]:
+    """Press a key now and then for so long; return how long each answer took, in seconds."""
+    lecturer.answers.clear()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        lecturer.ask()
+        await asyncio.sleep(BETWEEN)
+    return list(lecturer.answers)
+
+
+def _quantile(values: Sequence[float], part: float) -> float:
+    return float(np.quantile(values, part)) if values else nan
+
+
+def measure(page: str | None, count: int, seconds: float) -> Audience:
+    """Measure `count` followers: of the page at that address, or of a server begun for it. ClientError, OSError."""
+    if page:
+        return asyncio.run(audience(Server(page), page, count, seconds))
+    with serving({settings.VARIABLE: json.dumps({"followers": count})}) as server:
+        return asyncio.run(audience(server, server.address, count, seconds))
+
+
+ROWS = (  # field of Audience, its words, what a value is multiplied by, unit
+    ("followers", "followers", 1, ""),
+    ("seconds", "measured for", 1, "s"),
+    ("frames", "pictures each, median", 1, "a second"),
+    ("slowest", "slowest follower", 1, "a second"),
+    ("width", "a picture's width", 1, "px"),
+    ("height", "its height", 1, "px"),
+    ("bytes", "its size", 1e-3, "kB"),
+    ("latency", "latency, median", 1e3, "ms"),
+    ("latency_p95", "latency, p95", 1e3, "ms"),
+    ("answer", "lecturer's key, median", 1e3, "ms"),
+    ("answer_p95", "lecturer's key, p95", 1e3, "ms"),
+    ("alone", "without followers, median", 1e3, "ms"),
+    ("alone_p95", "without followers, p95", 1e3, "ms"),
+    ("memory_before", "server's memory before", 2**-20, "MB"),
+    ("memory", "and afterwards", 2**-20, "MB"),
+    ("server", "server", 1, "processors"),
+    ("clients", "followers", 1, "processors"),
+)
+
+
+def words(found: Audience) -> str:
+    """Return a measurement as lines for a person."""
+    values = asdict(found)
+    lines = (f"{label:28}{values[name] * scale:10.4g} {unit}".rstrip() for name, label, scale, unit in ROWS)
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Be the followers: address, how many, seconds; what they got is the second line of the output, as JSON."""
+    parser = argparse.ArgumentParser(prog="followers")
+    parser.add_argument("address")
+    parser.add_argument("count", type=int)
+    parser.add_argument("seconds", type=float)
+    chosen = parser.parse_args(arguments)
+    sys.stdout.write(json.dumps(asyncio.run(crowd(chosen.address, chosen.count, chosen.seconds))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

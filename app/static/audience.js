@@ -1,0 +1,82 @@
+// Audience mode: the card with the room's code for the back row, and, while it is closed, a button with the number of
+// followers. The link is made here, since only the browser knows by which address the page was reached.
+const SVG = 'http://www.w3.org/2000/svg';
+const WINDOW = 'fieldlab-lecturer', FEATURES = 'popup,width=1000,height=720';
+
+// The QR code: dark on white in both schemes, as phones read it.
+function code_of({ side, path }, link) {
+  const svg = document.createElementNS(SVG, 'svg'), dark = document.createElementNS(SVG, 'path');
+  svg.setAttribute('viewBox', `0 0 ${side} ${side}`);
+  svg.setAttribute('role', 'img');
+  svg.setAttribute('aria-label', `QR code of ${link}`);
+  svg.setAttribute('shape-rendering', 'crispEdges');
+  dark.setAttribute('d', path);
+  svg.append(dark);
+  return svg;
+}
+
+export function render({ model }) {
+  const section = make('section', { className: 'audience', label: 'Audience' });
+  const chip = make('button', { className: 'audience-chip', click: () => send({ do: 'toggle' }) });
+  const send = (message) => model.send_msg(message);
+  let opened = model.content.windows ?? 0, blocked = false;
+
+  const follows = (count) => (count == 1 ? '1 follows' : `${count} follow`);
+
+  const room = ({ code, link, local, qr, followers }) => {
+    const found = [];
+    if (qr) found.push(code_of(qr, link));
+    const words = make('div', { className: 'words' });
+    if (local) {
+      words.append(
+        make('p', { className: 'warn', textContent: 'This page was opened as localhost, an address that no phone can reach.' }),
+        make('p', { textContent: "Start Fieldlab for the hall's network, and open the page by this computer's address there:" }),
+        make('code', { textContent: 'fieldlab serve --address 0.0.0.0 --origin ADDRESS:5006' }),
+        make('p', { textContent: 'On this computer alone the room can be tried:' }));
+    } else {
+      words.append(make('p', { className: 'how', textContent: 'Follow on your phone: scan, or open' }));
+    }
+    if (link) words.append(make('a', { className: 'link', href: link, target: '_blank', rel: 'noopener', textContent: link.replace(/^https?:\/\//, '') }));
+    words.append(make('p', { className: 'code', label: `Code ${code.split('').join(' ')}`, textContent: code }));
+    const count = make('p', { className: 'count', textContent: follows(followers) });
+    count.setAttribute('role', 'status');
+    words.append(count);
+    found.push(words);
+    return make('div', { className: 'room' }, ...found);
+  };
+
+  const draw = () => {
+    const content = model.content, { open, code, link, followers, problem, window: address } = content;
+    if (code && !link) send({ base: new URL('follow/', location.href).href });
+    if ((content.windows ?? 0) > opened) {
+      opened = content.windows;
+      blocked = window.open(new URL(address, location.href), WINDOW, FEATURES) === null;
+    }
+    chip.hidden = !code || open;
+    chip.classList.toggle('presenting', Boolean(content.presenting));
+    section.classList.toggle('asking', !code);
+    chip.textContent = code ? `${code} · ${follows(followers)}` : '';
+    chip.title = 'The room that follows this page (Q)';
+    section.hidden = !open && !blocked;
+    if (section.hidden) {
+      section.replaceChildren();
+      return;
+    }
+    const head = make('header', {}, make('h2', { textContent: 'Audience' }),
+      make('button', { className: 'small', label: 'Close the card', title: 'Close (Q); the room goes on', textContent: '✕',
+        click: () => { blocked = false; if (open) send({ do: 'toggle' }); else draw(); } }));
+    const body = code ? room(content) : make('p', { textContent: 'Up to some hundred phones see the picture, the values and the ' +
+      "story's text, live, and open the same lab for themselves. Nothing of them is kept but how many they are." });
+    const act = code ? make('button', { textContent: 'End the room', click: () => send({ do: 'end' }) }) :
+      make('button', { className: 'main', textContent: 'Let the room follow', click: () => send({ do: 'begin' }) });
+    const second = blocked ? make('a', { className: 'button', href: new URL(address, location.href).href, target: WINDOW,
+      textContent: "Open the lecturer's window", click: () => { blocked = false; } }) :
+      make('button', { textContent: "Lecturer's window", title: "Notes, the next step and a clock, on the lecturer's own screen (W)",
+        click: () => send({ do: 'window' }) });
+    section.replaceChildren(head, ...(problem ? [make('p', { className: 'bad', textContent: problem })] : []), body,
+      make('footer', {}, act, second));
+  };
+  model.on('content', draw);
+  draw();
+  return make('div', {}, section, chip);
+}

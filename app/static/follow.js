@@ -1,0 +1,80 @@
+// A follower's page: the lecturer's picture and words, a way to the same lab, and a way out.
+import { paragraphs, socketAddress, text, view } from './viewer.js';
+
+const ALOUD = 8000;                                         // ms between two descriptions for a screen reader
+const PARTS = ['lab', 'follow', 'ask', 'code', 'said', 'shown', 'picture', 'headline', 'sentence', 'story', 'values', 'try', 'aloud'];
+const parts = Object.fromEntries(PARTS.map((id) => [id, document.getElementById(id)]));
+const code = location.pathname.split('/').at(-1).toUpperCase();
+
+const say = (words) => { parts.said.textContent = words; parts.said.hidden = !words; };
+
+let described = '', spokenAt = -ALOUD, speaking = null;
+const speak = () => {                                       // seldom, and only what is new
+  if (speaking !== null || described == parts.aloud.textContent) return;
+  speaking = setTimeout(() => {
+    speaking = null;
+    spokenAt = performance.now();
+    parts.aloud.textContent = described;
+  }, Math.max(0, spokenAt + ALOUD - performance.now()));
+};
+
+let told = '';                                              // the story's step that is shown
+const shown = ({ lab, phase, headline, sentence, values, facts, story, link, away }) => {
+  parts.lab.textContent = lab ?? '';
+  parts.headline.textContent = headline ?? '';
+  parts.sentence.textContent = sentence ?? '';
+  const pairs = [...(values ?? []), ...(facts ?? [])];
+  parts.values.replaceChildren(...pairs.map(([name, words]) => {
+    const pair = document.createElement('div');
+    pair.append(text('dt', name), text('dd', words));
+    return pair;
+  }));
+  parts.story.hidden = !story;
+  const key = story ? JSON.stringify(story) : '';
+  if (key != told) {
+    told = key;
+    parts.story.replaceChildren(...(story ? [text('p', `${story.title} · ${story.number} of ${story.of}`, 'step'), ...paragraphs(story.text)] : []));
+  }
+  parts.try.hidden = !link;
+  if (link) parts.try.href = `../app?${link}`;
+  say(away ? "The lecturer's page has lost its connection. This page waits for it." : '');
+  described = `${lab}, ${phase}. ${headline} ${pairs.map(([name, words]) => `${name} ${words}`).join(', ')}`;
+  parts.picture.setAttribute('aria-label', `The lecturer's picture: ${described}`);
+  speak();
+};
+
+const connection = view(socketAddress(), parts.picture, {
+  shown,
+  painted: () => { parts.shown.hidden = false; },
+  told: ({ words, lost, final }) => {
+    document.body.classList.toggle('lost', lost);
+    if (words) say(words);
+    if (final) ended();
+  },
+});
+
+const ended = () => {
+  parts.follow.textContent = 'Follow';
+  parts.ask.hidden = false;
+};
+const start = () => {
+  parts.follow.hidden = false;
+  parts.follow.textContent = 'Leave';
+  parts.ask.hidden = true;
+  connection.start();
+};
+const leave = () => {
+  connection.stop();
+  document.body.classList.add('lost');
+  parts.follow.textContent = 'Follow';
+  say('You have left. The lecture goes on; Follow brings you back.');
+};
+parts.follow.addEventListener('click', () => (connection.wanted ? leave() : start()));
+parts.ask.addEventListener('submit', (event) => {
+  event.preventDefault();
+  const wanted = parts.code.value.replace(/[^A-Za-z]/g, '').toUpperCase();
+  if (wanted) location.assign(wanted);
+});
+
+if (code) start();
+else parts.ask.hidden = false;

@@ -1,0 +1,114 @@
+// A viewer's connection: the newest picture and words come, what was painted is confirmed, and a lost connection comes
+// back by itself. app/audience/broadcast.py has the format of a message.
+const FINAL = [4404, 4410, 4400];                           // closed for good; app/audience/broadcast.py says why
+const FIRST = 500, LONGEST = 15000;                         // ms until another try
+const utf8 = new TextDecoder();
+
+// told({words, lost, final}): how the connection is; shown(state), painted(width, height) as they come.
+export function view(address, canvas, { told, shown, painted = () => {} }) {
+  const pen = canvas.getContext('2d');
+  let socket = null, wait = FIRST, timer = null, wanted = false, newest = 0;
+
+  const paint = async (bytes) => {
+    const bitmap = await createImageBitmap(new Blob([bytes], { type: bytes[0] == 0x89 ? 'image/png' : 'image/webp' }));
+    if (canvas.width != bitmap.width || canvas.height != bitmap.height)
+      Object.assign(canvas, { width: bitmap.width, height: bitmap.height });
+    pen.drawImage(bitmap, 0, 0);
+    bitmap.close();
+    painted(canvas.width, canvas.height);
+  };
+
+  const take = async (own, data) => {
+    const length = new DataView(data).getUint32(0, true);
+    const head = JSON.parse(utf8.decode(new Uint8Array(data, 4, length)));
+    if (head.state) shown(head.state);
+    const bytes = new Uint8Array(data, 4 + length);
+    if (bytes.length) {
+      try {
+        await paint(bytes);
+      } catch (error) {
+        console.warn(error);                                // the next one may be whole
+      }
+    }
+    newest = head.number;
+    canvas.dataset.number = newest;
+    if (own.readyState == WebSocket.OPEN) own.send(`ok ${newest}`);
+  };
+
+  const connect = () => {
+    clearTimeout(timer);
+    timer = null;
+    const own = socket = new WebSocket(address);
+    own.binaryType = 'arraybuffer';
+    own.onmessage = ({ data }) => {
+      wait = FIRST;
+      told({ words: '', lost: false, final: false });
+      take(own, data);
+    };
+    own.onclose = ({ code, reason }) => {
+      if (own !== socket) return;
+      socket = null;
+      if (!wanted) return;
+      const final = FINAL.includes(code);
+      told({ words: reason || 'The connection is lost. It comes back by itself as soon as it can.', lost: true, final });
+      if (final) {
+        wanted = false;
+        return;
+      }
+      timer = setTimeout(connect, wait * (0.75 + Math.random() / 2));      // 200 phones do not come back at once
+      wait = Math.min(2 * wait, LONGEST);
+    };
+  };
+
+  const back = () => {                                      // a phone that was asleep, or has a network again
+    if (wanted && timer !== null && !document.hidden) {
+      wait = FIRST;
+      connect();
+    }
+  };
+  addEventListener('online', back);
+  document.addEventListener('visibilitychange', back);
+
+  return {
+    get wanted() { return wanted; },
+    start() {
+      wanted = true;
+      wait = FIRST;
+      told({ words: 'Connecting …', lost: false, final: false });
+      connect();
+    },
+    stop() {
+      wanted = false;
+      clearTimeout(timer);
+      timer = null;
+      socket?.close();
+      socket = null;
+    },
+    send(text) { if (socket?.readyState == WebSocket.OPEN) socket.send(text); },
+  };
+}
+
+// The address of this page's WebSocket.
+export function socketAddress() {
+  const { protocol, host, pathname } = location;
+  return `${protocol == 'https:' ? 'wss' : 'ws'}://${host}${pathname}/ws`;
+}
+
+// An element with its text: words from the server are text, never markup.
+export function text(tag, words, className = '') {
+  return Object.assign(document.createElement(tag), { textContent: words, className });
+}
+
+// Paragraphs of a story as elements; consecutive points of a list belong together.
+export function paragraphs(all) {
+  const found = [];
+  for (const [kind, words] of all) {
+    if (kind == 'li') {
+      if (found.at(-1)?.tagName != 'UL') found.push(document.createElement('ul'));
+      found.at(-1).append(text('li', words));
+    } else {
+      found.push(text(kind == 'h' ? 'h3' : 'p', words));
+    }
+  }
+  return found;
+}

@@ -1,0 +1,207 @@
+"""A page is looked at only while somebody views it, and encoded once for all."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from app.audience import feed as feeds
+from app.audience.broadcast import Counts
+from app.audience.feed import PageFeed
+from app.audience.pictures import MOST_SIDE, Picture, coloured_image
+from compute.export.scene import APART, Style, coloured
+from compute.labs.diffusion import Diffusion
+from tests.app.audience.test_broadcast import Onlooker
+from tests.app.audience.test_handlers import PATIENCE, until
+
+
+@pytest.fixture(scope="module")
+def frames():
+    """Two frames of a small lab, one step apart."""
+    lab = Diffusion(backend="cpu_numpy", ny=32, nx=48)
+    before = lab.frame()
+    lab.advance(steps=1)
+    yield before, lab.frame()
+    lab.close()
+
+
+class Shown:
+    """A page that shows a frame and says something; `looks` counts who asked."""
+
+    def __init__(self, frame):
+        self.frame, self.looks, self.said, self.done = frame, 0, {"lab": "Diffusion"}, []
+
+    def picture(self):
+        self.looks += 1
+        return Picture.of(Diffusion, self.frame, Style())
+
+    def words(self):
+        return self.said
+
+    def notes(self):
+        return {"next": None}
+
+    def acts(self):
+        return {name: lambda name=name: self.done.append(name) for name in feeds.ACTS}
+
+
+class Painter(Onlooker):
+    """A viewer that paints at once, `wait` turns of the loop later."""
+
+    def __init__(self, viewers):
+        super().__init__()
+        self.viewers = viewers
+
+    def deliver(self, message):
+        super().deliver(message)
+        asyncio.get_running_loop().call_soon(self.paint, self.viewers)
+
+
+def run(test):
+    """Run a coroutine in a test's patience."""
+
+    async def bounded():
+        await asyncio.wait_for(test(), PATIENCE)
+
+    asyncio.run(bounded())
+
+
+def test_a_picture_is_encoded_once_for_all_who_look(frames, monkeypatch):
+    monkeypatch.setattr(feeds, "INTERVAL", 0.001)
+    page = Shown(frames[0])
+
+    async def test():
+        feed = PageFeed(page, Counts())
+        crowd = [Painter(feed.followers) for _ in range(20)]
+        window = Painter(feed.windows)
+        for one in crowd:
+            feed.followers.join(one)
+            feed.wake()
+        feed.windows.join(window)
+        await until(lambda: all(any(one.pictures) for one in [*crowd, window]))
+        looks = page.looks
+        await until(lambda: page.looks > looks + 5)  # a picture that is shown is not encoded again
+        assert feed.encoded == 1
+        page.frame = frames[1]
+        await until(lambda: feed.encoded == 2 and all(len(list(filter(None, one.pictures))) == 2 for one in crowd))
+        assert feed.followers.counts.sent == 40
+        assert [head["state"] for head in window.heads if "state" in head][-1] == {"lab": "Diffusion", "next": None}
+        assert [head["state"] for head in crowd[0].heads if "state" in head] == [{"lab": "Diffusion"}]
+        feed.followers.end(4410, "over")
+        feed.windows.end(4410, "over")
+
+    run(test)
+
+
+def test_nobody_looks_at_a_page_that_nobody_views(frames, monkeypatch):
+    monkeypatch.setattr(feeds, "INTERVAL", 0.001)
+    page = Shown(frames[0])
+
+    async def test():
+        feed = PageFeed(page, Counts())
+        one = Painter(feed.followers)
+        feed.followers.join(one)
+        feed.wake()
+        feed.wake()
+        await until(lambda: any(one.pictures))
+        feed.followers.leave(one)
+        await until(feed._task.done)
+        looks = page.looks
+        await asyncio.sleep(0.05)
+        assert page.looks == looks
+        feed.followers.join(one)
+        feed.wake()
+        await until(lambda: page.looks > looks)
+        feed.followers.leave(one)
+        await until(feed._task.done)
+
+    run(test)
+
+
+def test_nothing_is_encoded_while_nobody_can_take_it(frames, monkeypatch):
+    monkeypatch.setattr(feeds, "INTERVAL", 0.001)
+    page = Shown(frames[0])
+
+    async def test():
+        feed = PageFeed(page, Counts())
+        slow = Onlooker()
+        feed.followers.join(slow)
+        feed.wake()
+        await until(lambda: slow.heads)
+        page.frame = frames[1]
+        looks = page.looks
+        await until(lambda: page.looks > looks + 5)
+        assert feed.encoded <= 1
+        slow.paint(feed.followers)
+        await until(lambda: any(slow.pictures))
+        feed.followers.leave(slow)
+
+    run(test)
+
+
+def test_a_page_that_cannot_be_looked_at_is_logged_once(frames, monkeypatch, caplog):
+    monkeypatch.setattr(feeds, "INTERVAL", 0.001)
+    page = Shown(frames[0])
+    failed = []
+
+    def picture():
+        failed.append(1)
+        raise LookupError("planted")
+
+    page.picture = picture
+
+    async def test():
+        feed = PageFeed(page, Counts())
+        one = Painter(feed.followers)
+        feed.followers.join(one)
+        feed.wake()
+        await until(lambda: len(failed) > 3)
+        feed.followers.leave(one)
+
+    run(test)
+    assert len([record for record in caplog.records if "cannot be sent" in record.message]) == 1
+    caplog.clear()
+
+
+def test_an_act_is_done(frames):
+    page = Shown(frames[0])
+    PageFeed(page, Counts()).act("freeze")
+    assert page.done == ["freeze"]
+
+
+@pytest.mark.parametrize("style", [Style(), Style("Inferno", reverse=True), Style("Cool–warm", offset=0.3)])
+def test_colours_are_those_of_files(style):
+    levels = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    image = coloured_image(levels, style, APART)
+    np.testing.assert_array_equal(np.asarray(image.convert("RGB")), coloured(levels, style))
+
+
+def test_a_picture_is_the_main_raster_exact_where_that_is_small_and_bounded(frames):
+    picture = Picture.of(Diffusion, frames[0], Style())
+    assert picture.part == next(iter(frames[0].rasters))
+    data, took = picture.encode()
+    image = Image.open(io.BytesIO(data))
+    levels = frames[0].rasters[picture.part].levels
+    assert (image.format, image.size) == ("PNG", levels.shape[::-1])
+    np.testing.assert_array_equal(np.asarray(image.convert("RGB")), coloured(levels, Style()))
+    assert took > 0
+    noise = np.random.default_rng(1).integers(0, 256, (400, 500), np.uint8)
+    noisy = SimpleNamespace(rasters={"a": SimpleNamespace(levels=noise)})
+    data, _ = Picture.of(Diffusion, noisy, Style()).encode()
+    image = Image.open(io.BytesIO(data))
+    assert (image.format, image.size) == ("WEBP", (500, 400))
+    assert len(data) < noise.size  # PNG could not be smaller than that
+    wide = SimpleNamespace(rasters={"a": SimpleNamespace(levels=np.zeros((100, 4000), np.uint8))})
+    data, _ = Picture.of(Diffusion, wide, Style()).encode()
+    assert Image.open(io.BytesIO(data)).size == (MOST_SIDE, 20)
+
+
+def test_equal_frames_in_other_colours_are_other_pictures(frames):
+    assert Picture.of(Diffusion, frames[0], Style()) == Picture.of(Diffusion, frames[0], Style())
+    assert Picture.of(Diffusion, frames[0], Style()) != Picture.of(Diffusion, frames[0], Style("Grey"))
+    assert Picture.of(Diffusion, frames[0], Style()) != Picture.of(Diffusion, frames[1], Style())

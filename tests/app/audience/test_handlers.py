@@ -1,0 +1,255 @@
+"""Followers and lecturer's windows over real WebSockets: under a prefix, hostile ones, slow ones, ended rooms."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application
+from tornado.websocket import WebSocketClientConnection, websocket_connect
+
+from app.audience import handlers
+from app.audience.broadcast import BROKEN, ENDED, UNKNOWN
+from app.audience.rooms import Rooms
+from tests.app.audience.test_rooms import Fed
+from tests.app.test_access import SERVED
+
+PREFIX = "/lectures/fieldlab"
+PATIENCE = 60.0  # seconds
+
+
+class Served(Application):
+    """A server with these addresses alone."""
+
+    prefix = PREFIX
+
+    def find_handler(self, request: Any, **options: Any) -> Any:
+        return handlers.delegate(self, request) or super().find_handler(request, **options)
+
+
+@pytest.fixture
+def rooms(monkeypatch: pytest.MonkeyPatch) -> Rooms:
+    rooms = Rooms()
+    monkeypatch.setattr(handlers, "rooms", lambda: rooms)
+    return rooms
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[str]:
+    """host:port and prefix of a server."""
+    sockets = bind_sockets(0, "127.0.0.1")
+    server = HTTPServer(Served())
+    server.add_sockets(sockets)
+    yield f"127.0.0.1:{sockets[0].getsockname()[1]}{PREFIX}"
+    server.stop()
+    await server.close_all_connections()
+
+
+def served(test: Callable[[str], Awaitable[None]]) -> None:
+    """Run `test(address)` beside a server."""
+
+    async def run() -> None:
+        async with serving() as address:
+            await asyncio.wait_for(test(address), PATIENCE)
+
+    asyncio.run(run())
+
+
+@asynccontextmanager
+async def connected(address: str) -> AsyncIterator[WebSocketClientConnection]:
+    """A viewer's WebSocket."""
+    socket = await websocket_connect(f"ws://{address}/ws")
+    try:
+        yield socket
+    finally:
+        socket.close()
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Wait for it; the test's patience bounds that."""
+    while not condition():  # noqa: ASYNC110 what is waited for tells nobody
+        await asyncio.sleep(0.005)
+
+
+async def message(socket: WebSocketClientConnection) -> tuple[dict[str, Any], bytes]:
+    """The head and the picture of the next message."""
+    data = await socket.read_message()
+    assert isinstance(data, bytes)
+    length = int.from_bytes(data[:4], "little")
+    return json.loads(data[4 : 4 + length]), data[4 + length :]
+
+
+async def closed(socket: WebSocketClientConnection) -> tuple[int | None, str | None]:
+    """(code, why) with which the server closed."""
+    while await socket.read_message() is not None:
+        pass
+    return socket.close_code, socket.close_reason
+
+
+def test_a_follower_gets_words_and_pictures_and_a_slow_one_the_newest(rooms):
+    feed = Fed()
+    code = rooms.open(feed)
+
+    async def test(address: str) -> None:
+        async with connected(f"{address}/follow/{code.lower()}") as socket:
+            await until(lambda: len(feed.followers))
+            feed.followers.show_state({"lab": "Diffusion"})
+            head, picture = await message(socket)
+            assert (head["state"], picture) == ({"lab": "Diffusion"}, b"")
+            for number in range(100):
+                feed.followers.show_picture(b"%d" % number, 1.0)
+            await socket.write_message(f"ok {head['number']}")
+            head, picture = await message(socket)
+            assert picture == b"99"
+            assert feed.followers.counts.dropped == 99
+        await until(lambda: not len(feed.followers))
+
+    served(test)
+
+
+@pytest.mark.parametrize(
+    "sent", ["", "ok", "ok 7", "ok -1", "ok ٣", "do next", "{}", "ok 1 ", b"ok 1", "x" * 32, "ok " + "1" * 20]
+)
+def test_who_sends_anything_else_than_a_confirmation_is_out(rooms, sent):
+    """ "do next" is a message of the lecturer's window; 7 was never sent."""
+    feed = Fed()
+    code = rooms.open(feed)
+
+    async def test(address: str) -> None:
+        async with connected(f"{address}/follow/{code}") as socket:
+            await until(lambda: len(feed.followers))
+            feed.followers.show_state({"lab": "Diffusion"})
+            await socket.write_message(sent, binary=isinstance(sent, bytes))
+            found, _ = await closed(socket)
+            assert found == BROKEN
+            assert not len(feed.followers)
+            assert feed.acts == []
+
+    served(test)
+
+
+def test_a_long_message_is_not_even_read(rooms):
+    feed = Fed()
+    code = rooms.open(feed)
+
+    async def test(address: str) -> None:
+        async with connected(f"{address}/follow/{code}") as socket:
+            await until(lambda: len(feed.followers))
+            await socket.write_message("x" * 1000)
+            await closed(socket)
+            await until(lambda: not len(feed.followers))
+
+    served(test)
+
+
+def test_wrong_codes_are_answered_alike_and_an_ended_room_says_so(rooms):
+    feed = Fed()
+    code = rooms.open(feed)
+
+    async def test(address: str) -> None:
+        async with connected(f"{address}/follow/{code}") as socket:
+            await until(lambda: len(feed.followers))
+            rooms.end(code)
+            assert await closed(socket) == (ENDED, "The lecturer has ended the room. Thank you for following.")
+        for one in (code, "QQQQQQ"):
+            async with connected(f"{address}/follow/{one}") as socket:
+                assert await closed(socket) == (UNKNOWN, "There is no room with this code, or it is over.")
+
+    served(test)
+
+
+def test_a_page_is_the_same_for_every_code_and_runs_no_script_but_ours(rooms):
+    code = rooms.open(Fed())
+
+    async def test(address: str) -> None:
+        client = AsyncHTTPClient()
+        pages = [await client.fetch(f"http://{address}/follow/{one}") for one in (code, "QQQQQQ", "")]
+        assert len({page.body for page in pages}) == 1
+        policy = pages[0].headers["Content-Security-Policy"]
+        assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
+        assert f"ws://{address.removesuffix(PREFIX)}" in policy
+        assert b"<script>" not in pages[0].body
+        for kind in ("follow", "lecturer"):
+            page = (await client.fetch(f"http://{address}/{kind}/x")).body.decode()
+            for name in handlers.FILES:
+                if name in page:
+                    found = await client.fetch(f"http://{address}/{kind}/{name}")
+                    assert found.headers["Content-Type"] == f"{handlers.FILES[name]}; charset=utf-8"
+            assert page.count("http") == 0  # nothing comes from elsewhere
+
+    served(test)
+
+
+@pytest.mark.parametrize(
+    "path", ["/follow/passwd.js", "/follow/follow.html", "/follow/../app.js", "/follow/A-B", "/follow/" + "A" * 13,
+             "/lecturer/" + "a" * 65, "/lecturer/", "/follow/ABC/ws/x"]
+)  # fmt: skip
+def test_nothing_else_is_answered(rooms, path):
+    async def test(address: str) -> None:
+        with pytest.raises(HTTPClientError) as refused:
+            await AsyncHTTPClient().fetch(f"http://{address}{path}")
+        assert refused.value.code == 404
+
+    served(test)
+
+
+def test_without_the_prefix_nothing_is_there(rooms):
+    async def test(address: str) -> None:
+        with pytest.raises(HTTPClientError) as refused:
+            await AsyncHTTPClient().fetch(f"http://{address.removesuffix(PREFIX)}/follow/QQQQQQ")
+        assert refused.value.code == 404
+
+    served(test)
+
+
+def test_a_lecturers_window_may_ask_for_its_acts_alone(rooms):
+    feed = Fed()
+    token = rooms.window(feed)
+
+    async def test(address: str) -> None:
+        async with connected(f"{address}/lecturer/{token}") as socket:
+            await until(lambda: len(feed.windows))
+            for act in handlers.ACTS:
+                await socket.write_message(f"do {act}")
+            await until(lambda: len(feed.acts) == 3)
+            assert feed.acts == ["next", "previous", "freeze"]
+            await socket.write_message("do end")
+            assert (await closed(socket))[0] == BROKEN
+        async with connected(f"{address}/lecturer/{token[:-1]}") as socket:
+            assert (await closed(socket))[0] == UNKNOWN
+
+    served(test)
+
+
+def test_foreign_hosts_and_origins_are_refused_here_too():
+    """With everything installed in a server of its own, as app_hooks does."""
+    ours = "from app.audience import handlers; handlers.install(); handlers.install()"
+    served_here = SERVED.replace("operations.install(); operations.install()", ours)
+    assert served_here != SERVED
+    own = "http://localhost:PORT"
+    asked = [
+        {"kind": "http", "path": "/follow/QQQQQQ", "host": "localhost", "origin": None},
+        {"kind": "http", "path": "/follow/QQQQQQ", "host": "evil.example", "origin": None},
+        {"kind": "http", "path": "/follow/follow.js", "host": "evil.example", "origin": None},
+        {"kind": "ws", "path": "/follow/QQQQQQ/ws", "host": "localhost:PORT", "origin": own},
+        {"kind": "ws", "path": "/follow/QQQQQQ/ws", "host": "localhost:PORT", "origin": "http://evil.example"},
+        {"kind": "ws", "path": "/lecturer/x/ws", "host": "evil.example", "origin": own},
+    ]
+    done = subprocess.run([sys.executable, "-c", served_here], input=json.dumps([[], asked]), capture_output=True,
+                          text=True, timeout=300, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout)
+    assert [status for status, *_ in found] == [200, 403, 403, 101, 403, 403]
+    headers = found[0][1]
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert "frame-ancestors 'self'" in headers["Content-Security-Policy"]

@@ -1,0 +1,139 @@
+"""A page's audience mode: the room's card, the link and its QR code, what followers read, and what ends it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from bokeh.document import Document
+from PIL import Image
+
+from app.audience import mode as modes
+from app.audience.mode import AudienceMode, is_base, qr
+from app.audience.rooms import MOST_ROOMS, Rooms
+from app.audience.words import line, paragraphs
+from tests.app.audience.test_broadcast import Onlooker
+from tests.app.audience.test_rooms import Fed
+
+BASE = "http://192.168.1.20:5006/follow/"
+
+
+@pytest.fixture
+def rooms(monkeypatch):
+    rooms = Rooms()
+    monkeypatch.setattr(modes, "rooms", lambda: rooms)
+    return rooms
+
+
+@pytest.fixture
+def audience(rooms, monkeypatch):
+    """Audience mode of a page that shows nothing; no loop runs, so nothing is fed."""
+    teller = SimpleNamespace(open=False, story=None, number=0)
+    bar = SimpleNamespace(frozen=False, presenting=True, freeze=lambda: None)
+    page = SimpleNamespace(document=Document(), current=None, stories=teller, bar=bar)
+    audience = AudienceMode(page)
+    monkeypatch.setattr(audience._feed, "wake", lambda: None)
+    return audience
+
+
+def test_it_is_off_until_a_room_is_asked_for(audience, rooms):
+    audience.toggle()
+    assert (audience.card.content, rooms.open_rooms) == ({"open": True, "code": ""}, 0)
+    audience._told({"do": "begin"})
+    audience._told({"do": "begin"})
+    assert rooms.open_rooms == 1
+    assert len(audience.code) == 6
+    assert audience.card.content["followers"] == 0
+    rooms.follow(audience.code, Onlooker())
+    audience._show()
+    assert audience.card.content["followers"] == 1
+    audience._told({"do": "end"})
+    assert (audience.card.content["code"], rooms.open_rooms) == ("", 0)
+    assert not audience._page.document.session_callbacks
+
+
+def test_the_link_is_the_page_s_own_address_and_localhost_has_no_qr_code(audience):
+    audience.begin()
+    audience._told({"base": BASE})
+    content = audience.card.content
+    assert content["link"] == BASE + audience.code
+    assert not content["local"]
+    assert content["qr"] == qr(content["link"])
+    for host in ("localhost", "127.0.0.1", "[::1]"):
+        audience._told({"base": f"http://{host}:5006/follow/"})
+        assert audience.card.content["local"]
+        assert "qr" not in audience.card.content
+
+
+@pytest.mark.parametrize(
+    "text", ["", "javascript:alert(1)//follow/", "http:///follow/", "http://a/b", "ftp://a/follow/", "http://[/follow/",
+             "http://a/?x=/follow/", "http://a\n/follow/", "http://" + "a" * 300 + "/follow/", 7, None]
+)  # fmt: skip
+def test_what_is_no_address_of_rooms_is_not_linked(audience, text):
+    audience.begin()
+    audience._told({"base": text})
+    assert "link" not in audience.card.content
+    assert not isinstance(text, str) or not is_base(text)
+
+
+def test_the_qr_code_reads_as_the_link():
+    """Its modules are those that segno's own drawing has, with the quiet zone of the standard."""
+    import segno
+
+    code = qr(BASE + "QQQQQQ")
+    matrix = segno.make(BASE + "QQQQQQ", error="m", micro=False)
+    drawn = Image.new("1", (code["side"], code["side"]), 1)
+    for dark in code["path"].removeprefix("M").split("M"):
+        x, y = dark.removesuffix("h1v1h-1z").split(" ")
+        drawn.putpixel((int(x), int(y)), 0)
+    expected = [bool(not cell) for row in matrix.matrix_iter(border=4) for cell in row]
+    assert np.asarray(drawn).ravel().tolist() == expected
+
+
+def test_a_closed_page_takes_its_room_and_windows_along(audience, rooms):
+    follower, window = Onlooker(), Onlooker()
+    audience.begin()
+    audience._told({"do": "window"})
+    assert audience.card.content["windows"] == 1
+    token = audience.card.content["window"].removeprefix("lecturer/")
+    rooms.follow(audience.code, follower)
+    rooms.look_on(token, window)
+    audience.close()
+    audience.close()
+    assert follower.dismissed
+    assert window.dismissed
+    assert rooms.open_rooms == 0
+
+
+def test_a_room_too_many_is_said(audience, rooms):
+    for _ in range(MOST_ROOMS):
+        rooms.open(Fed())
+    audience.begin()
+    assert f"{MOST_ROOMS} rooms" in audience.card.content["problem"]
+
+
+def test_frozen_pictures_stand_still_for_followers_too(audience):
+    def shows(frame):
+        controls = SimpleNamespace(style=lambda part: None)
+        session = SimpleNamespace(latest=frame, lab=object)
+        audience._page.current = SimpleNamespace(session=session, controls=controls)
+
+    first, later = SimpleNamespace(rasters={"u": 1}), SimpleNamespace(rasters={"u": 2})
+    assert audience.picture() is None
+    shows(first)
+    assert audience.picture().frame is first
+    audience._page.bar.frozen = True
+    shows(later)
+    assert audience.picture().frame is first
+    audience._page.bar.frozen = False
+    assert audience.picture().frame is later
+
+
+def test_html_of_ours_leaves_as_text():
+    html = "<h3>It <i>never</i> fades</h3><p>Every&nbsp;step &lt;b&gt;\n turns</p><ul><li>a</li><li>b</li></ul>end"
+    assert paragraphs(html) == [
+        ["h", "It never fades"], ["p", "Every step <b> turns"], ["li", "a"], ["li", "b"], ["p", "end"],
+    ]  # fmt: skip
+    assert line("<b>29×</b><span class='x'>as fast</span>") == "29× as fast"
+    assert paragraphs("") == []
