@@ -24,6 +24,7 @@ def on_server_loaded(server_context: Any) -> None:
         bokeh_messages,
         collecting,
         frame_channel,
+        lean_bookkeeping,
         log_bounds,
         loop_watch,
         message_bounds,
@@ -54,6 +55,7 @@ def on_server_loaded(server_context: Any) -> None:
     panel_workarounds.share_stylesheets()
     panel_workarounds.leave_webgl_out()
     panel_workarounds.write_html_alone()
+    lean_bookkeeping.install()
     collecting.collector().install(server_context.application_context.application)
     system_card.find_machine()
     admission.session_limiter().warm()  # the first visitor needs it as soon as the page

@@ -188,4 +188,5 @@ def keep_type(plot: figure) -> None:
 
 
 def _with_text(plot: figure) -> list[Any]:
-    return [*plot.axis, *(part for kind in WITH_TEXT for part in plot.select({"type": kind}))]
+    around = (*plot.left, *plot.right, *plot.above, *plot.below, *plot.center)
+    return [*plot.axis, *(part for part in around if isinstance(part, WITH_TEXT))]
