@@ -1,0 +1,156 @@
+"""A lecturer's page and a phone that follows it; the second window; a connection that breaks."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from app.audience.rooms import LENGTH, LETTERS
+from compute.export.link import asked_in, unpacked
+from tests.browser.lab_page import PATIENCE, LabPage
+
+PHONE = {"width": 390, "height": 844}
+NUMBER = "() => Number(document.getElementById('picture').dataset.number ?? 0)"
+PICTURE = "() => document.getElementById('picture').toDataURL()"
+# Keeps hold of a page's WebSockets, so that a test can break them.
+HOLD = """() => { const sockets = window.held = []; window.WebSocket = class extends WebSocket {
+  constructor(...all) { super(...all); sockets.push(this); } }; }"""
+SMALLEST = """() => Math.min(...Array.from(document.querySelectorAll('body *'))
+  .filter((node) => node.checkVisibility() && [...node.childNodes].some((one) => one.nodeType == 3 && one.data.trim()))
+  .map((node) => parseFloat(getComputedStyle(node).fontSize)))"""
+
+
+def until(page, condition):
+    """The condition's value as soon as it is true. The pages of followers allow no test to poll from within."""
+    end = time.monotonic() + PATIENCE
+    while not (value := condition()):
+        assert time.monotonic() < end, f"not true within {PATIENCE:g} s; the page says: {page.inner_text('body')}"
+        page.wait_for_timeout(50)
+    return value
+
+
+def linked(phone):
+    """The values of the state that "Try it yourself" leads to, those at their default apart."""
+    text, _ = asked_in((phone.locator("#try").get_attribute("href") or "").partition("?")[2])
+    return unpacked(text).values if text else {}
+
+
+@pytest.fixture
+def room(page, server):
+    """(the lecturer's tab, the code of its room); the card is closed."""
+    lab = LabPage(page, server)
+    lab.key("q")
+    page.get_by_role("button", name="Let the room follow").click()
+    code = page.locator(".audience .code").inner_text()
+    assert re.fullmatch(rf"[{LETTERS}]{{{LENGTH}}}", code)
+    return lab, code
+
+
+@pytest.fixture
+def phone(new_page):
+    """An empty tab of a phone's size, in a context of its own."""
+    phone = new_page()
+    phone.set_viewport_size(PHONE)
+    phone.add_init_script(f"({HOLD})()")
+    return phone
+
+
+def follow(phone, lab, code):
+    phone.goto(f"{lab.server.url.rpartition('/')[0]}/follow/{code}")
+    until(phone, lambda: phone.locator("#picture").is_visible() and phone.evaluate(NUMBER))
+
+
+def test_a_page_that_was_opened_as_localhost_says_that_no_phone_reaches_it(room):
+    lab, code = room
+    card = lab.page.locator(".audience")
+    lab.until(lambda: "localhost, an address that no phone can reach" in card.inner_text())
+    assert card.locator("svg").count() == 0
+    assert card.locator("a.link").get_attribute("href").endswith(f"/follow/{code}")
+
+
+def test_a_phone_follows_through_labs_and_steps_and_leaves(room, phone, new_page):
+    lab, code = room
+    lab.key("q")
+    follow(phone, lab, code)
+    chip = lab.page.get_by_role("button", name=f"{code} · 1 follows")
+    chip.wait_for()
+    until(phone, lambda: phone.locator("#lab").inner_text() == "Diffusion")
+    until(phone, lambda: "r = D" in phone.locator("#values").inner_text())
+
+    # the lecturer moves on: picture and words follow
+    lab.key(" ")
+    lab.until(lambda: "Paused" in lab.status())
+    until(phone, lambda: "Paused" in (phone.locator("#picture").get_attribute("aria-label") or ""))
+    before = phone.evaluate(PICTURE)
+    lab.key("t")
+    lab.page.locator(".story button", has_text="The chequerboard").click()
+    until(phone, lambda: "A bump with a chequerboard" in phone.locator("#story").inner_text())
+    until(phone, lambda: phone.evaluate(PICTURE) != before)
+    lab.until(lambda: "Paused" in lab.status())
+    lab.key("ArrowRight")
+    until(phone, lambda: "it never fades" in phone.locator("#story").inner_text())
+    assert phone.evaluate(SMALLEST) >= 14
+    assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+    # the same lab for oneself, in the same state
+    until(phone, lambda: linked(phone).get("r") == 0.25)
+    own = new_page()
+    own.goto(phone.evaluate("document.getElementById('try').href"))
+    until(own, lambda: own.locator(".status").count() and "0.250" in own.locator(".status").first.inner_text())
+
+    # out, and in again
+    phone.get_by_role("button", name="Leave").click()
+    lab.page.get_by_role("button", name=f"{code} · 0 follow").wait_for()
+    phone.get_by_role("button", name="Follow").click()
+    chip.wait_for()
+
+    # the end
+    lab.page.get_by_role("button", name=f"{code} · 1 follows").click()
+    lab.page.get_by_role("button", name="End the room").click()
+    until(phone, lambda: "The lecturer has ended the room" in phone.locator("#said").inner_text())
+    phone.goto(f"{lab.server.url.rpartition('/')[0]}/follow/{code}")
+    until(phone, lambda: "There is no room with this code" in phone.locator("#said").inner_text())
+
+
+def test_a_broken_connection_comes_back_by_itself(room, phone):
+    lab, code = room
+    follow(phone, lab, code)
+    until(phone, lambda: phone.evaluate("held.length") == 1)
+    phone.evaluate("held[0].close()")  # for the page it is a close that it did not ask for
+    until(phone, lambda: phone.evaluate("held.length") >= 2)
+    seen = phone.evaluate(NUMBER)
+    lab.key("r")
+    until(phone, lambda: phone.evaluate(NUMBER) > seen)
+    until(phone, lambda: not phone.locator("#said").is_visible())
+
+
+def test_the_second_window_reads_notes_and_turns_the_pages(page, server):
+    lab = LabPage(page, server)
+    lab.key("t")
+    page.locator(".story button", has_text="The chequerboard").click()
+    page.locator(".story .text").wait_for()
+    with page.context.expect_page() as opening:
+        lab.key("w")
+    window = opening.value
+    window.set_default_timeout(1000 * PATIENCE)
+    until(window, lambda: "Ask before you press" in window.locator("#step").inner_text())
+    assert "it never fades" in window.locator("#next").inner_text()
+    until(window, lambda: window.evaluate(NUMBER) > 0)
+    assert re.search(r"\d\d:\d\d +\d+:\d\d", window.locator("#clock").inner_text())
+    assert "Ask before you press" not in page.locator(".story").inner_text()  # the room does not read it
+    assert window.get_by_role("button", name="Freeze").is_disabled()
+
+    window.get_by_role("button", name="Next").click()
+    lab.until(lambda: "it never fades" in page.locator(".story h3").inner_text())
+    until(window, lambda: "2 of 4" in window.locator("#step").inner_text())
+    window.keyboard.press("PageUp")
+    until(window, lambda: "1 of 4" in window.locator("#step").inner_text())
+
+    lab.key("p")
+    page.get_by_role("toolbar").wait_for()
+    until(window, lambda: window.get_by_role("button", name="Freeze").is_enabled())
+    window.get_by_role("button", name="Freeze").click()
+    until(window, lambda: window.get_by_role("button", name="Freeze").get_attribute("aria-pressed") == "true")
+    lab.until(lambda: page.locator(".ice canvas").count() > 0)
