@@ -21,7 +21,31 @@ from compute.own.code_tasks import run_small
 from compute.own.gpu_numba_code import noted_launches
 file = next(each for each in files_of_workload(workload("add_one")) if each.made == "numba.cuda")
 for one in noted_launches(partial(run_small, file, "float32"), lambda part, words="": None):
-    print(one.module.rpartition(".")[2], one.threads, *one.types, sep="|")
+    print(one.kernel.module.rpartition(".")[2], one.threads, *one.types, sep="|")
+"""
+FOUND = """
+import pickle
+import warnings
+warnings.simplefilter("ignore")  # Numba's own, of its generators of random numbers
+from functools import partial
+from importlib import import_module
+from compute.labs import lab_class
+from compute.labs.crossover.workload import workload
+from compute.own.code_files import files_of_lab, files_of_workload
+from compute.own.code_tasks import run_small
+from compute.labs.mandelbrot import gpu_numba
+from compute.own.gpu_numba_code import NotedFunction, code_noted, function_noted, noted_launches
+for files in (files_of_lab(lab_class("diffusion")), files_of_lab(lab_class("mandelbrot")),
+              files_of_workload(workload("monte_carlo_pi"))):
+    file = next(each for each in files if each.made == "numba.cuda")
+    for one in noted_launches(partial(run_small, file, "float32"), lambda part, words="": None):
+        noted = pickle.loads(pickle.dumps(one.kernel))
+        code = code_noted(noted)
+        assert set(code.co_freevars) <= dict(noted.bound).keys(), noted
+        print(code.co_name)
+gpu_numba._link()
+(called,) = [value for _, value in function_noted(gpu_numba._perturbed).bound if isinstance(value, NotedFunction)]
+print("called", called.module, code_noted(called).co_name)
 """
 
 
@@ -35,6 +59,12 @@ def test_launches_are_noted_with_types_and_threads():
     assert module == "gpu_numba"
     assert int(threads) % 32 == 0
     assert array == "array(float32, 1d, C)"
+
+
+def test_kernels_that_a_lab_makes_when_it_runs_are_found_with_what_their_names_stand_for():
+    *found, called = simulate(FOUND).splitlines()
+    assert {*found} >= {"_tile_step", "pixels", "throw", "_finish"}
+    assert called == "called compute.labs.mandelbrot.deep perturb"
 
 
 def test_what_is_missing_is_named_with_the_line_that_installs_it(monkeypatch):
