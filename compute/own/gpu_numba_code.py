@@ -1,9 +1,9 @@
 """PTX and machine code of Numba-CUDA's kernels, on machines without a GPU too.
 
-For which types a kernel is compiled is known once it is launched, and a kernel may be made within a function, of others.
-So what launches it runs in Numba's simulator first, in a process of its own at a small size, and each launch is noted,
-with what the names in it stand for; then numba-cuda compiles for the architecture that is
-asked for, which needs no driver, ptxas makes machine code of it, and nvdisasm prints that.
+For which types a kernel is compiled is known once it is launched, and a kernel may be made within a function, of
+others. So what launches it runs in Numba's simulator first, in a process of its own at a small size, and each launch is
+noted, with what the names in it stand for; then numba-cuda compiles for the architecture that is asked for, which needs
+no driver, ptxas makes machine code of it, and nvdisasm prints that.
 """
 
 from __future__ import annotations
