@@ -38,6 +38,23 @@ def test_a_curve_as_svg_has_its_bounds_and_says_how_it_was_made(tmp_path):
     assert again.read_bytes() == path.read_bytes()
 
 
+def test_a_legend_names_what_has_a_label_and_no_other_panel_has_one():
+    scene = Scene("l_curve", {"problem": "shaw", "n": 32}, (300, 400))
+    named = {}
+    with closing(scene.open()) as lab:
+        lab.advance(60)
+        frame = lab.frame()
+        for part, panel in lab.panels(frame).items():
+            made = figures.drawn(lab, frame, structs.replace(scene, part=part))
+            legends = [legend for legend in (made.axes[0].get_legend(), *made.legends) if legend]
+            named[part] = sorted(text.get_text() for legend in legends for text in legend.get_texts())
+            lines = [line.label for line in panel.lines if line.label and line.curve in frame.curves]
+            assert named[part] == sorted(lines + [mark.label for mark in panel.marks])
+            assert len(legends) == bool(named[part])
+    assert [] in named.values()
+    assert any(len(names) > 1 for names in named.values())
+
+
 def test_a_pdf_is_one(tmp_path):
     path = tmp_path / "picard.pdf"
     scene = Scene("l_curve", {"problem": "shaw", "n": 32}, (300, 400), part="picard")
