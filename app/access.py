@@ -36,6 +36,7 @@ from bokeh.settings import settings
 from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, HTTPServerRequest, ResponseStartLine
 from tornado.web import OutputTransform
 
+from app.log_lines import log_request
 from app.message_bounds import bounded_zlib
 from compute.settings import current
 
@@ -189,6 +190,7 @@ def install() -> None:
         """Bokeh's find_handler for what may be served, a refusal for what may not."""
         if SecurityHeaders not in server.transforms:
             server.add_transform(SecurityHeaders)
+            server.settings["log_function"] = log_request  # Tornado's own names the visitor's address
         refused = refusal(request, settings.allowed_ws_origin() or server.websocket_origins, server.prefix)
         if refused is None:
             return find(server, request, **options)

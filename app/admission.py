@@ -13,6 +13,7 @@ fifth of the loop. What it can do is to keep newcomers waiting; who has a page k
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -95,6 +96,7 @@ def session_limiter() -> SessionLimiter:
 WAITING = 24  # pages that are built and whose browser has not yet said that it is ready
 AGAIN = 4  # s after which a browser tries again by itself
 MARK = "fieldlab_admission"
+log = logging.getLogger(__name__)
 REFUSED: Counter[str] = Counter()  # pages that were not built, by "full" or "busy", since the start
 BUSY = "Many pages are being opened just now", "This one tries again by itself in a few seconds."
 PAGE = """<!DOCTYPE html>
@@ -136,12 +138,14 @@ class Admission:
         """Count the session `name` as waiting; NotAdmitted if there may be no other. alive: ids of all sessions."""
         if self._pages.full:
             REFUSED["full"] += 1
+            log.warning("a page was refused: %d of %d are open", len(self._pages.pages), self._pages.limit)
             raise NotAdmitted(*server_full(self._pages.limit), again=False)
         there = alive - self._pages.ready
         self._waiting = {known: whose for known, whose in self._waiting.items() if known in there}
         most = min(WAITING, self._pages.limit - len(self._pages.pages))
         if len(self._waiting) >= most or list(self._waiting.values()).count(address) >= WAITING // 2:
             REFUSED["busy"] += 1
+            log.warning("a page was refused: %d wait for their browsers", len(self._waiting))
             raise NotAdmitted(*BUSY, again=True)
         self._waiting[name] = address
 

@@ -9,6 +9,7 @@ BURST times, then once in PAUSE seconds, with the number of those that were left
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 import traceback
@@ -17,9 +18,12 @@ from collections.abc import Callable
 
 from bokeh.util.warnings import BokehUserWarning
 
+from app import log_lines
+
 MOST_CHARACTERS = 1500  # of a message: Bokeh puts tracebacks of ours into some
 MOST_TRACEBACK = 3000  # characters, the last ones
 BURST, PAUSE = 10, 5.0  # records of one place at once; seconds between two of them afterwards
+VISITOR = re.compile(r"\b([A-Z]+ [^\s?]{1,200})(?:\?\S*)? \([0-9A-Fa-f.:]+\)")  # of its summary of a request
 MOST_PLACES = 500  # in the code that are remembered
 
 
@@ -63,12 +67,19 @@ class BoundedLog(logging.Filter):
             words = record.getMessage()
         except (TypeError, ValueError, KeyError):  # what it was given does not fit its template
             words = str(record.msg)
+        if record.name.startswith("tornado"):
+            words = _without_visitor(words)
         if record.exc_info and record.exc_info[0] is not None:
             text = "".join(traceback.format_exception(*record.exc_info, limit=-8)).rstrip()
             record.exc_text, record.exc_info = f"  {_shown(text, MOST_TRACEBACK, last=True)}", None
         more = getattr(record, "left_out", 0)
         record.msg = _shown(words, MOST_CHARACTERS) + (f" [{more} more like this were left out]" if more else "")
         record.args = ()
+
+
+def _without_visitor(words: str) -> str:
+    """What Tornado says of a request, without the visitor's address and what follows a "?"."""
+    return VISITOR.sub(r"\1", words.partition("\nHTTPServerRequest(")[0])
 
 
 def _shown(text: str, most: int, last: bool = False) -> str:
@@ -82,8 +93,9 @@ def install() -> None:
     logging.captureWarnings(True)
     # its text holds an id of the client's choice, and Python remembers every text that it has warned of
     warnings.filterwarnings("ignore", "reference already known", BokehUserWarning)
-    bounded = BoundedLog()
-    for handler in _handlers():
+    bounded, handlers = BoundedLog(), _handlers()
+    log_lines.install(handlers)
+    for handler in handlers:
         if not any(isinstance(one, BoundedLog) for one in handler.filters):
             handler.addFilter(bounded)
 

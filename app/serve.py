@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import secrets
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, TextIO
 
+from app import log_lines
 from compute import kernel_cache, serve_options, settings, stories
 
 SESSIONS = "FIELDLAB_MAX_SESSIONS"  # see app/admission.py
@@ -28,6 +30,8 @@ METRICS = "FIELDLAB_METRICS"  # see app/operations.py
 ADDRESS = "FIELDLAB_ADDRESS"  # in the environment: what the server prints once it answers
 COMMAND = (sys.executable, "-m", "app.first_screens")
 BROWSER = "FIELDLAB_BROWSER"  # in the environment: whether the user's browser opens it then
+COOKIES = "PANEL_COOKIE_SECRET"  # in the environment: what signs who has logged in
+LOGIN = Path(__file__).with_name("static") / "login.html"
 MOST_SECONDS = 900.0  # for all parts; a machine that is slower than that compiles beside the page
 LOOK = 0.25  # seconds between two looks at the clock while nothing is heard
 INTERRUPTED = 130
@@ -53,6 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ[SESSIONS] = str(chosen.sessions)
     if chosen.metrics:
         os.environ[METRICS] = "1"
+    if chosen.log:
+        os.environ[log_lines.VARIABLE] = chosen.log
     if chosen.browser:
         os.environ[BROWSER] = "1"
     # naming an origin replaces the server's default
@@ -61,6 +67,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     own += [part for origin in origins for part in ("--allow-websocket-origin", origin)]
     own += ["--prefix", chosen.prefix] if chosen.prefix else []
     own += ["--use-xheaders"] if chosen.behind_proxy else []
+    if chosen.auth:
+        os.environ.setdefault(COOKIES, secrets.token_urlsafe(32))  # not among the arguments, which everybody sees
+        own += ["--basic-auth", str(chosen.auth), "--basic-login-template", str(LOGIN)]
     command = [sys.executable, "-m", "panel", "serve", str(Path(__file__).resolve().parent), *own]
     return os.execv(sys.executable, command)  # noqa: S606 - no shell is meant
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
 from msgspec import structs
 
 from compute import settings
@@ -23,6 +24,7 @@ from compute.settings import PRESETS, Settings, SettingsError
 MOST_PORT = 65535
 NUMBER = re.compile("0|[1-9][0-9]{0,9}")
 LARGEST_FILE = 2**16  # bytes
+SHORTEST_PASSWORD = 8  # characters
 FLAGS = ("behind_proxy", "metrics")  # options without a value
 
 
@@ -42,6 +44,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--stories", action="append", type=Path, default=[], metavar="FOLDER", help="a folder with stories of one's own"
     )
     parser.add_argument("--metrics", action="store_true", help="answer /metrics, for Prometheus")
+    parser.add_argument("--log", choices=("text", "json"), help="json: one object a line (default text)")
+    parser.add_argument(
+        "--auth", type=_passwords, metavar="FILE", help='ask for a password: JSON, {"name": "password"}, yours alone'
+    )
+    parser.add_argument("--num-procs", type=_one_process, metavar="1", help="one process serves all: no other number")
     _add_settings(parser)
 
 
@@ -136,6 +143,32 @@ def _as_options(path: Path, name: str, value: object) -> list[str]:
 
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
+
+
+def _one_process(text: str) -> int:
+    """Several are refused: they would share neither the engines' turns nor the cap on tabs."""
+    if text != "1":
+        why = "each process would start engines of its own, and count tabs and turns by itself"
+        raise argparse.ArgumentTypeError(f"must be 1, not {text[:40]!r}: {why}")
+    return 1
+
+
+def _passwords(text: str) -> Path:
+    """A file of names with their passwords, which nobody else may read."""
+    path = Path(text)
+    try:
+        mode = path.stat().st_mode
+        with path.open("rb") as file:
+            found = msgspec.json.decode(file.read(LARGEST_FILE), type=dict[str, str])
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text[:200]} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f'{text[:200]} must be JSON, {{"name": "password"}}: {error}') from error
+    if mode & 0o077:
+        raise argparse.ArgumentTypeError(f"{text[:200]} can be read by others: chmod 600 it")
+    if not found or not all(name and len(word) >= SHORTEST_PASSWORD for name, word in found.items()):
+        raise argparse.ArgumentTypeError(f"passwords must have at least {SHORTEST_PASSWORD} characters, names one")
+    return path.resolve()
 
 
 def _whole(limit: settings.Limit) -> Callable[[str], int]:

@@ -12,8 +12,11 @@ import time
 import tomllib
 import zipfile
 from contextlib import closing, suppress
+from http.cookiejar import CookieJar
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import HTTPCookieProcessor, build_opener, urlopen
 
 import psutil
 import pytest
@@ -132,7 +135,7 @@ def names(wheel):
 
 
 def test_wheel_has_every_source_that_the_tree_has(names):
-    kinds = {".py", ".cu", ".cuh", ".md", ".css", ".js", ".svg", ".json"}
+    kinds = {".py", ".cu", ".cuh", ".md", ".css", ".js", ".svg", ".json", ".html"}
     tree = [path for package in ("app", "compute") for path in (ROOT / package).rglob("*") if path.suffix in kinds]
     ours = [path for path in tree if "__pycache__" not in path.parts]  # the caches of kernels
     assert {path.relative_to(ROOT).as_posix() for path in ours} - names == set()
@@ -156,13 +159,17 @@ SERVE = "from app import serve; serve.compile_first = lambda: None; serve.main()
 
 
 def test_what_the_wheel_installs_serves_from_an_empty_folder(wheel, tmp_path):
-    """With a settings file; it answers, and SIGTERM ends it with all its processes."""
+    """With a settings file, passwords and a log as JSON; SIGTERM ends it with all its processes, and frees its port."""
     for name in ("installed", "empty"):
         (tmp_path / name).mkdir()
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "installed")
     port = free_port()
-    (tmp_path / "course.toml").write_text(f'preset = "public"\nport = {port}\nsessions = 3\n', encoding="utf-8")
+    passwords = tmp_path / "passwords.json"
+    passwords.write_text('{"ada": "lovelace1815"}', encoding="utf-8")
+    passwords.chmod(0o600)
+    options = f'preset = "public"\nport = {port}\nsessions = 3\nlog = "json"\nauth = "{passwords}"\n'
+    (tmp_path / "course.toml").write_text(options, encoding="utf-8")
     command = [sys.executable, "-c", SERVE, "--settings", str(tmp_path / "course.toml")]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
     with (tmp_path / "log").open("wb") as log:
@@ -178,8 +185,11 @@ def test_what_the_wheel_installs_serves_from_an_empty_folder(wheel, tmp_path):
         with urlopen(f"{address}/health", timeout=60) as answer:
             found = json.load(answer)
         assert (found["status"], found["pages"]["limit"]) == ("ok", 3)
-        with urlopen(f"{address}/app", timeout=60) as answer:
-            assert b"Fieldlab" in answer.read()
+        visit_with_a_password(address)
+        lines = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
+        told = [json.loads(line) for line in lines if line.startswith("{")]
+        assert "404 GET /nowhere" in {line["message"] for line in told}
+        assert not [line for line in lines if "?who=" in line or "127.0.0.1" in line]
         family = server.children(recursive=True)
         assert family
         assert list((tmp_path / "empty").iterdir()) == []
@@ -192,6 +202,24 @@ def test_what_the_wheel_installs_serves_from_an_empty_folder(wheel, tmp_path):
         for process in [server, *family]:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
+
+
+def visit_with_a_password(address):
+    """Nothing of the page comes before one has logged in; a wrong password leads back, the right one to the page."""
+    visitor = build_opener(HTTPCookieProcessor(CookieJar()))
+    with visitor.open(f"{address}/app", timeout=60) as answer:
+        form = answer.read().decode()
+        assert urlsplit(answer.url).path == "/login"
+    assert "http" not in form.replace("http-equiv", "")  # it asks no other server for anything
+    for password, path in (("wrong", "/login"), ("lovelace1815", "/app")):
+        with visitor.open(f"{address}/login?next=/app", timeout=60):
+            pass
+        given = urlencode({"username": "ada", "password": password}).encode()
+        with visitor.open(f"{address}/login", given, timeout=60) as answer:
+            assert urlsplit(answer.url).path == path
+            assert ("do not go together" in answer.read().decode()) is (password == "wrong")
+    with pytest.raises(HTTPError, match="404"):
+        visitor.open(f"{address}/nowhere?who=ada", timeout=60)
 
 
 def test_installed_app_finds_its_assets(wheel, tmp_path):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import re
+import tomllib
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
+from app import jupyter
+from app.access import is_allowed
 from compute import serve_options, settings, stories
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
@@ -18,7 +21,8 @@ from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
 from compute.settings import PRESETS, Settings, SettingsError
 
-GUIDE = Path(__file__).parent.parent / "docs" / "deploy.md"
+ROOT = Path(__file__).parent.parent
+GUIDE = ROOT / "docs" / "deploy.md"
 
 
 def chosen(*argv: str) -> argparse.Namespace:
@@ -119,6 +123,47 @@ def test_what_is_wrong_with_an_option_is_said(argv, capsys):
     with pytest.raises(SystemExit):
         chosen(*argv)
     assert argv[0] in capsys.readouterr().err
+
+
+PASSWORDS = {
+    '{"ada": "lovelace1815"}': "",
+    '{"ada": "short"}': "at least 8 characters",
+    '{"": "lovelace1815"}': "at least 8 characters",
+    "{}": "at least 8 characters",
+    '{"ada": 18151815}': "must be JSON",
+    "ada:lovelace1815": "must be JSON",
+}
+
+
+@pytest.mark.parametrize("text", PASSWORDS)
+def test_passwords_are_names_with_texts_that_nobody_else_reads(text, tmp_path, capsys):
+    path = tmp_path / "passwords.json"
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o600)
+    if not PASSWORDS[text]:
+        assert chosen("--auth", str(path)).auth == path.resolve()
+        path.chmod(0o640)
+    with pytest.raises(SystemExit):
+        chosen("--auth", str(path))
+    assert (PASSWORDS[text] or "chmod 600 it") in capsys.readouterr().err
+
+
+def test_several_processes_are_refused_with_the_reason(capsys):
+    assert chosen("--num-procs", "1").num_procs == 1
+    with pytest.raises(SystemExit):
+        chosen("--num-procs", "4")
+    assert "must be 1, not '4': each process would start engines of its own" in capsys.readouterr().err
+
+
+def test_what_a_jupyter_server_starts_is_a_command_that_is_taken():
+    found = jupyter.server()
+    assert found["command"][:2] == ["fieldlab", "serve"]
+    there = chosen(*(word.format(port=7000) for word in found["command"][2:]))
+    assert (there.address, there.port, there.preset) == ("127.0.0.1", 7000, "laptop")
+    assert is_allowed(found["request_headers_override"]["Host"].format(port=7000), [])
+    assert Path(found["launcher_entry"]["icon_path"]).is_file()
+    entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    assert entry["jupyter_serverproxy_servers"] == {"fieldlab": "app.jupyter:server"}
 
 
 def test_presets_are_within_their_own_bounds_and_each_is_stricter_than_the_one_before():
