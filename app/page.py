@@ -51,6 +51,7 @@ IN_NARROW = f"@media (max-width: {SIDE_ROOM - 1}px)"
 HEADER_SCROLLS = """
 :host { min-width: 0; }
 @media (max-width: 700px) { :host { overflow-x: auto; overflow-y: hidden; scrollbar-width: none; } }
+@media (max-width: 899px) { * { margin-left: 0 !important; margin-right: 0 !important; } }
 """
 HEADER_TABS = {
     "flexShrink": 0,

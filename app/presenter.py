@@ -40,6 +40,7 @@ class PresenterBar(JSComponent):
     frozen = param.Boolean(default=False, doc="Whether the pictures stand still on the screen.")
     spotlight = param.Boolean(default=False, doc="Whether all is dark but what the pointer is at.")
     pen = param.Boolean(default=False, doc="Whether the pointer draws.")
+    room = param.String(default="", doc="The code of the room and how many follow, if there is one.")
     wiped = param.Integer(default=0, doc="How often the pen's strokes were taken away.")
 
     _esm = (STATIC / "presenter.js").read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
 """Feeds the viewers of one page: looks at what it shows some times a second, and encodes it once for all of them.
 
 Nothing is looked at or encoded while nobody views. Pictures are encoded in a thread, at most one at a time a process;
-a slow one is waited for, so that no more than a quarter of a processor goes into them.
+after one that is costly comes a rest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from app.audience.pictures import Picture
 
 INTERVAL = 0.12  # seconds between two pictures: 8 a second, with a little to spare
 WORDS_INTERVAL = 0.4  # seconds between two looks at the words
-SHARE = 4.0  # times the seconds that a picture took, from one to the next
 ACTS = ("next", "previous", "freeze")  # what a lecturer's window may ask for
 log = logging.getLogger(__name__)
 
@@ -77,16 +76,16 @@ class PageFeed:
         due = time.monotonic()
         self._words_at = 0.0
         while self._viewed:
-            took = 0.0
+            rest = 0.0
             try:
                 self._tell_words()
-                took = await self._show_picture()
+                rest = await self._show_picture()
             except Exception:
                 if not self._complained:  # it would be said some times a second
                     self._complained = True
                     log.exception("what a page shows cannot be sent to its followers")
             now = time.monotonic()
-            due = max(due + max(INTERVAL, SHARE * took), now)
+            due = max(due + max(INTERVAL, rest), now)
             await asyncio.sleep(due - now)
 
     def _tell_words(self) -> None:
@@ -101,14 +100,14 @@ class PageFeed:
             self.windows.show_state({**words, **self._subject.notes()})
 
     async def _show_picture(self) -> float:
-        """Show the newest picture, if somebody can take it; returns the seconds that it took to encode."""
+        """Show the newest picture, if somebody can take it; returns the seconds until the next."""
         picture = self._subject.picture()
         if picture is None or picture == self._shown or not (self.followers.ready or self.windows.ready):
             return 0.0
         at = time.monotonic()
-        data, took = await asyncio.get_running_loop().run_in_executor(encoder(), picture.encode)
+        data, rest = await asyncio.get_running_loop().run_in_executor(encoder(), picture.encode)
         self._shown = picture
         self.encoded += 1
         for viewers in (self.followers, self.windows):
             viewers.show_picture(data, at)
-        return took
+        return rest

@@ -126,7 +126,10 @@ class AudienceMode:
         elif not self.code and self._ticking is not None:
             self._page.document.remove_periodic_callback(self._ticking)
             self._ticking = None
-        content = self._content()
+        content, bar = self._content(), self._page.bar
+        room = f"{self.code} · {content['followers']}" if self.code else ""
+        if room != bar.room:
+            bar.room = room
         if content != self.card.content:
             self.card.content = content
 
@@ -137,7 +140,7 @@ class AudienceMode:
         if self._problem:
             content["problem"] = self._problem
         if self.code:
-            content |= {"followers": len(self._feed.followers), "presenting": self._page.bar.presenting}
+            content["followers"] = len(self._feed.followers)
             content |= self._link() if self._base else {}
         return content
 
@@ -164,7 +167,8 @@ class AudienceMode:
         tab, teller = self._page.current, self._page.stories
         if tab is None:
             return {"lab": "", "away": self.away}
-        words = {**lab_words(tab), "link": tab.address.query, "away": self.away}
+        waits = tab.session.latest is None  # the picture is still that of another lab
+        words = {**lab_words(tab), "link": tab.address.query, "away": self.away, "waits": waits}
         step = step_words(teller, teller.number)
         return words | ({"story": step} if step else {})
 

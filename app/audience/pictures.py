@@ -1,6 +1,6 @@
 """The picture that followers get: the lecturer's main picture, encoded once for all of them.
 
-PNG with its palette where that is small, as its colours are exact: up to MOST_PNG bytes. Else WebP at quality 75 and
+PNG with its palette where the picture is small, as its colours are exact. Else WebP at quality 75 and
 method 0. Of 512 x 512 levels on two cores WebP takes 4 kB and 11 ms for a diffused field, 37 kB and 24 ms for a
 Mandelbrot view, 49 kB and 20 ms for noise; PNG 40, 110 and 227 kB in 1 to 10 ms. Noise for 200 phones at 8 frames/s
 would be 2.9 Gbit/s as PNG: a lecture hall's network is the narrowest place. Pillow encodes without the interpreter's
@@ -24,10 +24,11 @@ from compute.export.scene import Scene, Style
 from compute.frames import NOT_FINITE, Frame
 from compute.lab import Lab
 
-MOST_PNG = 30_000  # bytes
+MOST_EXACT = 300 * 300  # pixels of a picture that is sent as PNG: 20 kB, noise 80 kB
 QUALITY, METHOD = 75, 0  # of WebP: see above
 MOST_SIDE = 800  # px
 DRAWING = (600, 800)  # (height, width) in px of lines, to be read on a phone
+REST, DRAWING_REST = 2.0, 6.0  # times the seconds that a picture took, to the next: a drawing keeps the loop waiting
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Picture:
         return cls(lab, frame, next(iter(frame.rasters), ""), style)
 
     def encode(self) -> tuple[bytes, float]:
-        """Return the picture as PNG or WebP, and the seconds of this thread's processor that it took."""
+        """Return the picture as PNG or WebP, and the seconds until the next one may be encoded."""
         start = time.thread_time()
         if self.part:
             image = coloured_image(self.frame.rasters[self.part].levels, self.style, self.lab.APART)
@@ -60,10 +61,11 @@ class Picture:
         if max(image.size) > MOST_SIDE:
             image = image.convert("RGB")
             image.thumbnail((MOST_SIDE, MOST_SIDE), Image.Resampling.BOX)
-        data = saved(image, "PNG", compress_level=1) if image.mode == "P" else b""
-        if not 0 < len(data) <= MOST_PNG:
+        if image.mode == "P" and image.width * image.height <= MOST_EXACT:
+            data = saved(image, "PNG", compress_level=1)
+        else:
             data = saved(image.convert("RGB"), "WEBP", quality=QUALITY, method=METHOD)
-        return data, time.thread_time() - start
+        return data, (REST if self.part else DRAWING_REST) * (time.thread_time() - start)
 
     def _drawn(self) -> Image.Image:
         """Return the drawing of the lab's first panel."""

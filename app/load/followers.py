@@ -41,6 +41,7 @@ class Audience:
     frames, slowest: pictures a second of the median and of the last one; latency, latency_p95: seconds; answer,
     answer_p95, alone, alone_p95: seconds from a lecturer's key to what it changes, with followers and before they came;
     memory, memory_before: bytes of the server's process, now and before they came; server, clients: processors busy;
+    shown: frames a second of the lecturer's own page, more than which nobody can get;
     bytes: of a picture with its head; width, height: of it, in pixels; nan where it is not known.
     """
 
@@ -54,6 +55,7 @@ class Audience:
     answer_p95: float
     alone: float
     alone_p95: float
+    shown: float
     memory: float
     memory_before: float
     server: float
@@ -198,9 +200,12 @@ async def audience(server: Server, page: str, count: int, seconds: float) -> Aud
         process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
         if process.stdout is None or await process.stdout.readline() != b"there\n":
             raise ClientError(f"the followers could not come in; their process ended with {await process.wait()}")
+        lecturer.arrivals.clear()
+        start = time.perf_counter()
         during, (busy, found) = await asyncio.gather(
             _answers(lecturer, seconds), _watched(server, process.stdout.read())
         )
+        shown = len(lecturer.arrivals) / (time.perf_counter() - start)
         if await process.wait():
             raise ClientError("a follower lost its connection")
     finally:
@@ -210,7 +215,7 @@ async def audience(server: Server, page: str, count: int, seconds: float) -> Aud
         followers=count, answer=_quantile(during, 0.5), answer_p95=_quantile(during, 0.95),
         alone=_quantile(alone, 0.5), alone_p95=_quantile(alone, 0.95),
         memory=after.memory if after else nan, memory_before=before.memory if before else nan,
-        server=busy, **json.loads(found),
+        server=busy, shown=shown, **json.loads(found),
     )  # fmt: skip
 
 
@@ -253,6 +258,7 @@ ROWS = (  # field of Audience, its words, what a value is multiplied by, unit
     ("seconds", "measured for", 1, "s"),
     ("frames", "pictures each, median", 1, "a second"),
     ("slowest", "slowest follower", 1, "a second"),
+    ("shown", "the lecturer's own page", 1, "a second"),
     ("width", "a picture's width", 1, "px"),
     ("height", "its height", 1, "px"),
     ("bytes", "its size", 1e-3, "kB"),

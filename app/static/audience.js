@@ -53,7 +53,6 @@ export function render({ model }) {
       blocked = window.open(new URL(address, location.href), WINDOW, FEATURES) === null;
     }
     chip.hidden = !code || open;
-    chip.classList.toggle('presenting', Boolean(content.presenting));
     section.classList.toggle('asking', !code);
     chip.textContent = code ? `${code} · ${follows(followers)}` : '';
     chip.title = 'The room that follows this page (Q)';

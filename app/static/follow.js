@@ -19,7 +19,7 @@ const speak = () => {                                       // seldom, and only 
 };
 
 let told = '';                                              // the story's step that is shown
-const shown = ({ lab, phase, headline, sentence, values, facts, story, link, away }) => {
+const shown = ({ lab, phase, headline, sentence, values, facts, story, link, away, waits }) => {
   parts.lab.textContent = lab ?? '';
   parts.headline.textContent = headline ?? '';
   parts.sentence.textContent = sentence ?? '';
@@ -37,7 +37,9 @@ const shown = ({ lab, phase, headline, sentence, values, facts, story, link, awa
   }
   parts.try.hidden = !link;
   if (link) parts.try.href = `../app?${link}`;
-  say(away ? "The lecturer's page has lost its connection. This page waits for it." : '');
+  document.body.classList.toggle('old', Boolean(waits));
+  say(away ? "The lecturer's page has lost its connection. This page waits for it." :
+    waits ? `${lab} begins: its picture comes as soon as there is one.` : '');
   described = `${lab}, ${phase}. ${headline} ${pairs.map(([name, words]) => `${name} ${words}`).join(', ')}`;
   parts.picture.setAttribute('aria-label', `The lecturer's picture: ${described}`);
   speak();

@@ -53,6 +53,7 @@ export function render({ model }) {
   const dial = make('div', { className: 'dial' }, name, chooser, slider, value);
   const headline = make('div', { className: 'said' }), sentence = make('div', { className: 'because' });
   const clock = make('time', { className: 'clock', title: 'Time of day, and since presenter mode began' });
+  const room = make('span', { className: 'room', title: 'The code of the room, and how many follow' });
   bar.setAttribute('role', 'toolbar');
   bar.setAttribute('aria-label', 'Controls of the lab');
   bar.append(sentence, acts, dial, headline, tools);
@@ -60,6 +61,7 @@ export function render({ model }) {
     const made = button(key, words, `${words}: ${about}`, tools);
     made.setAttribute('aria-label', words);
     made.innerHTML = symbol(lines);
+    if (key == 'q') tools.append(room);
   }
   tools.append(clock);
 
@@ -189,7 +191,7 @@ export function render({ model }) {
   const measure = () => {
     const height = bar.hidden ? 0 : Math.ceil(bar.getBoundingClientRect().height);
     whole.style.setProperty('--bar', `${height}px`);
-    document.documentElement.style.setProperty('--below', `${height || 40}px`);     // what lies above it: app/static/audience.js
+    document.documentElement.style.setProperty('--chip', bar.hidden ? 'visible' : 'hidden');     // app/static/audience.js
     document.documentElement.style.setProperty('--status', bar.hidden && !presenting() ? 'flex' : 'none');
     if (height != told) {
       told = height;
@@ -220,7 +222,8 @@ export function render({ model }) {
   };
   const wipe = () => { strokes = []; ink(); };
 
-  const watched = { acts: drawActs, dials: drawDials, dial: drawDial, place: drawPlace, headline: drawWords,
+  const drawRoom = () => { room.textContent = model.room; };
+  const watched = { room: drawRoom, acts: drawActs, dials: drawDials, dial: drawDial, place: drawPlace, headline: drawWords,
                     sentence: drawWords, mode: present, hidden: show, pen: layers,
                     spotlight: layers, wiped: wipe };
   for (const [property, draw] of Object.entries(watched)) model.on(property, draw);
@@ -238,6 +241,7 @@ export function render({ model }) {
   drawActs();
   drawDials();
   drawWords();
+  drawRoom();
   show();
   return whole;                                         // what is put into `el` otherwise is taken out again
 }

@@ -13,9 +13,10 @@ from PIL import Image
 from app.audience import feed as feeds
 from app.audience.broadcast import Counts
 from app.audience.feed import PageFeed
-from app.audience.pictures import MOST_SIDE, Picture, coloured_image
+from app.audience.pictures import DRAWING, MOST_SIDE, Picture, coloured_image
 from compute.export.scene import APART, Style, coloured
 from compute.labs.diffusion import Diffusion
+from compute.labs.l_curve import LCurve
 from tests.app.audience.test_broadcast import Onlooker
 from tests.app.audience.test_handlers import PATIENCE, until
 
@@ -184,12 +185,12 @@ def test_colours_are_those_of_files(style):
 def test_a_picture_is_the_main_raster_exact_where_that_is_small_and_bounded(frames):
     picture = Picture.of(Diffusion, frames[0], Style())
     assert picture.part == next(iter(frames[0].rasters))
-    data, took = picture.encode()
+    data, rest = picture.encode()
     image = Image.open(io.BytesIO(data))
     levels = frames[0].rasters[picture.part].levels
     assert (image.format, image.size) == ("PNG", levels.shape[::-1])
     np.testing.assert_array_equal(np.asarray(image.convert("RGB")), coloured(levels, Style()))
-    assert took > 0
+    assert rest > 0
     noise = np.random.default_rng(1).integers(0, 256, (400, 500), np.uint8)
     noisy = SimpleNamespace(rasters={"a": SimpleNamespace(levels=noise)})
     data, _ = Picture.of(Diffusion, noisy, Style()).encode()
@@ -199,6 +200,16 @@ def test_a_picture_is_the_main_raster_exact_where_that_is_small_and_bounded(fram
     wide = SimpleNamespace(rasters={"a": SimpleNamespace(levels=np.zeros((100, 4000), np.uint8))})
     data, _ = Picture.of(Diffusion, wide, Style()).encode()
     assert Image.open(io.BytesIO(data)).size == (MOST_SIDE, 20)
+
+
+def test_lines_are_drawn():
+    lab = LCurve(backend="cpu_numpy", problem="shaw", n=32)
+    lab.solve()
+    data, _ = Picture.of(LCurve, lab.frame(), Style()).encode()
+    lab.close()
+    image = Image.open(io.BytesIO(data))
+    assert (image.format, image.size) == ("WEBP", DRAWING[::-1])
+    assert len(np.unique(np.asarray(image.convert("L")))) > 10  # something is on it
 
 
 def test_equal_frames_in_other_colours_are_other_pictures(frames):

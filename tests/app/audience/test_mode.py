@@ -30,7 +30,7 @@ def rooms(monkeypatch):
 def audience(rooms, monkeypatch):
     """Audience mode of a page that shows nothing; no loop runs, so nothing is fed."""
     teller = SimpleNamespace(open=False, story=None, number=0)
-    bar = SimpleNamespace(frozen=False, presenting=True, freeze=lambda: None)
+    bar = SimpleNamespace(frozen=False, presenting=True, freeze=lambda: None, room="")
     page = SimpleNamespace(document=Document(), current=None, stories=teller, bar=bar)
     audience = AudienceMode(page)
     monkeypatch.setattr(audience._feed, "wake", lambda: None)
@@ -48,8 +48,9 @@ def test_it_is_off_until_a_room_is_asked_for(audience, rooms):
     rooms.follow(audience.code, Onlooker())
     audience._show()
     assert audience.card.content["followers"] == 1
+    assert audience._page.bar.room == f"{audience.code} · 1"
     audience._told({"do": "end"})
-    assert (audience.card.content["code"], rooms.open_rooms) == ("", 0)
+    assert (audience.card.content["code"], audience._page.bar.room, rooms.open_rooms) == ("", "", 0)
     assert not audience._page.document.session_callbacks
 
 
