@@ -11,7 +11,7 @@ from typing import Any
 
 import holoviews as hv
 import numpy as np
-from bokeh.models import BasicTicker, ColumnDataSource, CustomJSTickFormatter, FixedTicker
+from bokeh.models import BasicTicker, ColumnDataSource, CustomJSTickFormatter, FixedTicker, NoOverlap
 from bokeh.plotting import figure
 from numpy.typing import NDArray
 
@@ -65,6 +65,7 @@ class CurvePlot:
         self.figure.outline_line_color = None
         self.figure.xaxis.ticker = BasicTicker(desired_num_ticks=4)
         self.figure.yaxis.ticker = BasicTicker(desired_num_ticks=4)
+        self.figure.xaxis.major_label_policy = NoOverlap(min_distance=8)
         self.figure.axis.formatter = CustomJSTickFormatter(code=SHORT_NUMBER)
         self.figure.axis.axis_label_text_font_style = "normal"
         lay_legends_flat(self.figure)

@@ -28,6 +28,7 @@ from bokeh.models import (
     LinearScale,
     LogScale,
     LogTicker,
+    NoOverlap,
     PolySelectTool,
     ResetTool,
     SaveTool,
@@ -38,7 +39,7 @@ from bokeh.plotting import figure
 
 ALIKE = (  # none of them has a state, and nobody here changes one that a plot has
     *(AllIndices, AllLabels, BasicTicker, CustomJS, CustomJSTickFormatter, LinearScale, LogScale, LogTicker),
-    UnionRenderers,
+    *(NoOverlap, UnionRenderers),
 )
 _LABELS = ("ticker", "formatter", "major_label_policy")
 PLACES: dict[type[Model], tuple[str, ...]] = {  # where a plot has them

@@ -170,10 +170,9 @@ class TimePlot(LogPlot):
         )  # fmt: skip
         draw.segment("x", "y", "x1", "y1", source=self.leaders, line_color="hue", line_width=1)
         type_: dict[str, Any] = {"text_color": "hue", "text_baseline": "middle", "text_font": {"value": FAMILY}}
-        self._texts = [
-            draw.text("x", "y", "text", source=self.names, **type_),
-            draw.text("x", "y", "text", source=self.cited, text_align="right", x_offset=-14, **type_),
-        ]
+        apart: dict[str, Any] = {"text_align": "right", "x_offset": -14, "background_fill_alpha": 0.85}
+        self._cited_names = draw.text("x", "y", "text", source=self.cited, **apart, **type_)
+        self._texts = [draw.text("x", "y", "text", source=self.names, **type_), self._cited_names]
         self._react(curves, points, others)
 
     @staticmethod
@@ -203,6 +202,7 @@ class TimePlot(LogPlot):
         """Follow the page's scheme and type size."""
         scheme = colours(dark)
         self.span.line_color = scheme["ink"]
+        self._cited_names.glyph.background_fill_color = scheme["paper"]
         self.band.update(fill_color=scheme["muted"], fill_alpha=0.13, line_color=None)
         super().set_theme(dark, presenter)
 

@@ -67,6 +67,7 @@ class CurvePath:
         return float(10 ** (self.lam[best] + parts[best] * (self.lam[best + 1] - self.lam[best])))
 
 
+WORDS_WIDE = 11  # type sizes that the second of these is wide
 NOISE, SMOOTHING = "small λ: noise rules", "large λ: smoothing rules"  # written at the two ends of the curve
 X_LABEL, Y_LABEL = "residual norm  ‖Ax − b‖", "solution norm  ‖x‖"
 BADGE = {False: 24, True: 32}  # px; in presenter mode
@@ -224,8 +225,12 @@ class LCurvePlot:
             steep = abs(place[1] - other[1]) > abs(place[0] - other[0])
             if label is self.noise:  # right of a steep end and its badges, below a flat one
                 offset = (2.6 * BADGE[self._presenter] if steep else high, -1.4 * high if steep else -2.2 * high)
-            else:  # lower than the end, to which the curve falls, and left of a steep one
+            elif place[1] > 1.6 * high or steep:  # lower than the end, to which the curve falls; left of a steep one
                 offset = -2.8 * high if steep else -0.4 * high, -1.1 * high
+            else:  # no room there: above the curve
+                drawn = np.array([self._px(*point) for point in points])
+                over = drawn[drawn[:, 0] >= place[0] - WORDS_WIDE * high, 1].max()
+                offset = 0.0, over - place[1] + 0.4 * high
             known = label.x, label.y, label.x_offset, label.y_offset, label.visible
             x, y = float(self.x.clipped(np.array([x]))[0]), float(self.y.clipped(np.array([y]))[0])
             if known != (x, y, *offset, True):
