@@ -78,8 +78,7 @@ class PageFeed:
         while self._viewed:
             rest = 0.0
             try:
-                self._tell_words()
-                rest = await self._show_picture()
+                rest = await self._turn()
             except Exception:
                 if not self._complained:  # it would be said some times a second
                     self._complained = True
@@ -87,6 +86,12 @@ class PageFeed:
             now = time.monotonic()
             due = max(due + max(INTERVAL, rest), now)
             await asyncio.sleep(due - now)
+
+    async def _turn(self) -> float:
+        """Look once; returns the seconds until the next picture. Words that were under way would have that one wait."""
+        rest = await self._show_picture()
+        self._tell_words()
+        return rest
 
     def _tell_words(self) -> None:
         now = time.monotonic()

@@ -169,6 +169,36 @@ def test_a_page_that_cannot_be_looked_at_is_logged_once(frames, monkeypatch, cap
     caplog.clear()
 
 
+def test_words_that_change_at_every_look_cost_no_picture(frames, monkeypatch):
+    """A viewer who confirms between two looks gets a new picture at each, whatever is said meanwhile."""
+    monkeypatch.setattr(feeds, "INTERVAL", 0.0)
+    monkeypatch.setattr(feeds, "WORDS_INTERVAL", 0.0)
+    page = Shown(frames[0])
+    turns = []
+
+    def picture():
+        turns.append(1)
+        return Picture.of(Diffusion, frames[len(turns) % 2], Style())
+
+    def words():
+        return {"lab": str(len(turns))}
+
+    page.picture, page.words = picture, words
+
+    async def test():
+        feed = PageFeed(page, Counts())
+        one = Onlooker()
+        feed.followers.join(one)
+        for turn in range(1, 6):
+            await feed._turn()
+            assert feed.encoded == turn
+            one.paint(feed.followers)  # the picture; its words come then
+            one.paint(feed.followers)
+        feed.followers.leave(one)
+
+    run(test)
+
+
 def test_an_act_is_done(frames):
     page = Shown(frames[0])
     PageFeed(page, Counts()).act("freeze")
