@@ -35,7 +35,8 @@ PLACE = {**CARD, "z-index": "1245", "width": NARROW, "height": "calc(100vh - 121
 HEAD = {"position": "sticky", "top": "0", "z-index": "2", "background": "var(--paper)", "padding-bottom": "4px"}
 FIELD = {"size": "small", "margin": (8, 4), "sizing_mode": "stretch_width"}
 PLAIN = {"& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 10px", "lineHeight": 1.3}}
-GREY = {"& .MuiToggleButton-root:nth-of-type(n+2)": {"opacity": 0.55}}  # all but the source
+QUIET = {"color": "var(--muted)", "fontStyle": "italic"}
+GREY = {"& .MuiToggleButton-root:nth-of-type(n+2)": QUIET}  # all but the source
 MOST = 8  # jobs that a panel remembers; others are in the store, or made again
 RENDERING = ThreadPoolExecutor(1, thread_name_prefix="code")
 

@@ -20,6 +20,7 @@ from app.lab_view import ReadoutPanel, Size, StatusFact, first_values, parts_of
 from app.lean_plots import lighten
 from app.markup import filled
 from app.notices import Notices
+from app.plot_words import PlotWords, name_plots
 from app.readout import Readout
 from app.session import Session
 from app.stream import Delivered, ignore
@@ -114,10 +115,12 @@ class LabTab:
         self.status = StatusBar(session, parts.facts)
         self.readout: ReadoutPanel = parts.readout(session, self.lab_view) if parts.readout else Readout(session)
         panels = self.lab_view.panel, self.readout.panel
-        lighten(pane.object for panel in panels for pane in panel.select(pn.pane.Bokeh))
-        self.main = pn.Column(
-            self.lab_view.panel, self.status.panel, self.notices.panel, margin=0, sizing_mode="stretch_both"
-        )
+        plots = [pane.object for panel in panels for pane in panel.select(pn.pane.Bokeh)]
+        lighten(plots)
+        name_plots(plots)
+        self.words = PlotWords(session)
+        below = self.status.panel, self.notices.panel, self.words.panel
+        self.main = pn.Column(self.lab_view.panel, *below, margin=0, sizing_mode="stretch_both")
         session.on_delivered = self._delivered
         session.on_event = self._event
         session.on_values = self.controls.show_values
@@ -206,6 +209,7 @@ class LabTab:
         with changed_together(self.session.document):
             for part in (self.lab_view, self.controls, self.status, self.readout, self.restorer, self.address):
                 part.tick()
+            self.words.tick()
             self.on_tick()
             self._warn()
 

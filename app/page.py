@@ -26,6 +26,7 @@ from app.lab_view import Size, labs_with_tabs
 from app.markup import filled
 from app.notices import Notices
 from app.panel_workarounds import load_early, never_busy
+from app.plot_words import numbers_html
 from app.presenter import NARROW, PRESENTING, PresenterBar
 from app.race import RaceTrack
 from app.stories import StoryTeller
@@ -85,6 +86,7 @@ HELP = """
 | **Z**, **V**, **D**, **X**, **.** | in presenter mode: freeze, spotlight, pen, wipe what it drew, hide the bar |
 | **E** | take it along: link, picture, film, recording, numbers |
 | **U** | use of the machine: processor, GPUs, memory |
+| **Shift+N** | the numbers behind the plots, as tables |
 | **Shift+R** | a race: the same steps on NumPy, Numba and a GPU, side by side |
 | **T** | stories; then **←** **→** or a remote's keys: the steps, **B**: back to the step |
 | **K** | the code that runs: source, PTX, machine code |
@@ -127,7 +129,7 @@ class Page:
         toggles = {"e": self.export.toggle, "h": self.toggle_help, "p": self.present, "u": self.system.toggle}
         self._keys: dict[str, Callable[[], None]] = toggles  # those of every lab
         self._keys |= {"t": self.stories.toggle, "shift+r": self.race.toggle, "k": self.code.toggle}
-        self._keys |= {"q": self.audience.toggle, "w": self.audience.open_window}
+        self._keys |= {"q": self.audience.toggle, "w": self.audience.open_window, "shift+n": self.toggle_numbers}
         self.browser.wanted = list(self._keys)
         self.template = self._shell()
         pn.state.onload(self._start)
@@ -475,6 +477,12 @@ class Page:
         if self.current is not None:
             lab = self.current.session.lab
             self._toggle(f"About {lab.TITLE}", lab.about().partition("\n")[2])  # the title stands above it
+
+    def toggle_numbers(self) -> None:
+        """Show or hide the numbers behind the plots of the lab that is shown, as they are now."""
+        if self.current is not None:
+            session = self.current.session
+            self._toggle(f"Numbers: {session.lab.TITLE}", numbers_html(session.lab, session.latest))
 
     def _toggle(self, title: str, words: str) -> None:
         shown = self._dialog.open and self._dialog.title == title

@@ -65,6 +65,14 @@ NOT_FINITE_COLOUR = "#ff00c8"  # in no palette, so that a NaN cannot pass for a 
 # above a field, in the gap of its outline; a list's own is smaller
 LABEL = {"transform": "translate(14px, -10px) scale(0.875)", "fontSize": "1rem !important"}
 
+# whoever asks the system for less motion gets none; the library sets its own as styles of the elements
+STILL = {
+    "@media (prefers-reduced-motion: reduce)": {
+        "&, & *": {"transition": "none !important", "animation": "none !important"}
+    }
+}
+MOVING = {"MuiDialog": "root", "MuiCollapse": "root", "MuiSwitch": "root", "MuiSlider": "root", "MuiTabs": "root"}
+
 
 def _scheme(colours: dict[str, str]) -> dict[str, Any]:
     return {
@@ -91,17 +99,23 @@ def _scheme(colours: dict[str, str]) -> dict[str, Any]:
 
 def _components(colours: dict[str, str]) -> dict[str, Any]:
     bar = {"backgroundColor": colours["paper"], "color": colours["ink"], "boxShadow": "none", "backgroundImage": "none"}
+    focus = {"&.Mui-focusVisible": {"outline": f"3px solid {colours['accent']}", "outlineOffset": "-3px"}}
+    still = {name: {"styleOverrides": {part: STILL}} for name, part in MOVING.items()}
     flat = {"boxShadow": "none", "backgroundImage": "none", "border": "none"}
     return {
         "MuiAppBar": {"styleOverrides": {"root": {**bar, "borderBottom": f"1px solid {colours['line']}"}}},
-        "MuiDrawer": {"styleOverrides": {"paper": {"paddingBottom": "48px"}}},
+        "MuiDrawer": {"styleOverrides": {"paper": {"paddingBottom": "48px", **STILL}}},
+        **still,
+        "MuiButtonBase": {"styleOverrides": {"root": {**focus, **STILL}}},
+        "MuiDialogContent": {"defaultProps": {"tabIndex": 0}},  # it scrolls, also by the keyboard
+        "MuiLinearProgress": {"defaultProps": {"aria-label": "Progress"}},
         "MuiButton": {"styleOverrides": {"sizeSmall": {"fontSize": "0.875rem"}}},
         "MuiToolbar": {"styleOverrides": {"root": {"minHeight": "56px !important"}}},
         "MuiInputLabel": {"styleOverrides": {"shrink": LABEL}},
         "MuiOutlinedInput": {"styleOverrides": {"notchedOutline": {"& legend": {"fontSize": "0.875em"}}}},
         "MuiTooltip": {"styleOverrides": {"tooltip": {"fontSize": "0.875rem", "backgroundColor": "#14202b"}}},
         "MuiFormHelperText": {"styleOverrides": {"root": {"fontSize": "0.875rem", "marginLeft": 0}}},
-        "MuiAccordion": {"styleOverrides": {"root": {**flat, "backgroundColor": "transparent"}}},
+        "MuiAccordion": {"styleOverrides": {"root": {**flat, "backgroundColor": "transparent", **STILL}}},
         "MuiToggleButton": {
             "styleOverrides": {"root": {"textTransform": "none", "fontSize": "0.875rem", "color": colours["ink"]}}
         },

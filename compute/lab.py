@@ -97,6 +97,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     RESTORES: ClassVar[bool] = True  # whether a snapshot holds all that is shown, not just how far the lab was
     GRIDS: ClassVar[int] = 4  # arrays of ny x nx cells that `predicted_bytes` counts
     APART: ClassVar[tuple[int, int, int]] = (255, 0, 200)  # colour in exports of what is no number
+    APART_WORDS: ClassVar[str] = "not finite"  # what such a pixel is
 
     backend = param.Selector(
         default="cpu_numba", objects=[b.name for b in BACKENDS], label="Backend", doc="How the kernels are written."

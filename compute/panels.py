@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from compute.frames import Frame
 
 
@@ -25,6 +28,13 @@ class Line:
     only: float | None = None
     bars: tuple[str, str] | None = None
     device: str = ""
+
+    def points(self, frame: Frame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """x and y of what is drawn of it, each (n,)."""
+        curve = frame.curves[self.curve]
+        x = frame.curves[self.against].y if self.against else curve.x
+        kept = slice(None) if self.only is None else curve.x == self.only
+        return x[kept], curve.y[kept]
 
 
 @dataclass(frozen=True)

@@ -99,10 +99,9 @@ def _lines(figure: Figure, axes: Axes, panel: Panel, frame: Frame) -> None:
             if line.device:
                 look = {**look, **_hue(line, number[line.device])}
                 number[line.device] += "marker" in look
-            x = frame.curves[line.against].y if line.against else curve.x
-            kept = slice(None) if line.only is None else curve.x == line.only
-            (drawn,) = axes.plot(x[kept], curve.y[kept], label=line.label or None, **look)
+            (drawn,) = axes.plot(*line.points(frame), label=line.label or None, **look)
             if line.bars:
+                x = frame.curves[line.against].y if line.against else curve.x
                 low, high = (frame.curves[name].y for name in line.bars)
                 axes.vlines(x, low, high, drawn.get_color(), linewidth=4, alpha=0.4)
     _foreign(axes, panel, number)

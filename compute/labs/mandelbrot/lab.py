@@ -55,6 +55,7 @@ class Mandelbrot(Lab):
     RESTORES: ClassVar[bool] = False
     HISTORY_NAMES: ClassVar[tuple[str, ...]] = ()
     APART: ClassVar[tuple[int, int, int]] = (0, 0, 0)  # the set
+    APART_WORDS: ClassVar[str] = "inside the set"
     VIEW: ClassVar[tuple[str, ...]] = (
         *("center", "zoom", "max_iterations", "precision", "fidelity", "shortcuts", "variant"),
     )

@@ -1,0 +1,154 @@
+"""The plots of a frame without a picture: in sentences, and as tables of numbers, for those who cannot see them.
+
+A lab says by its panels (compute/panels.py) what its plots show; files are drawn from the same ones. A value of a
+picture is known to a level: a 254th of what its colours span.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.frames import NOT_FINITE, TOP_LEVEL, Frame, Raster
+from compute.lab import Lab
+from compute.panels import Line, Panel
+
+SIDE = 7  # rows and columns of a picture's table at most
+ROWS = 33  # of a table of curves at most
+LINES = 3  # of a plot that are put into sentences; a table has all of them
+
+Extent = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class NumberTable:
+    """A table: columns and rows as texts, the first entry of each row is its heading; note: what it leaves out."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+def number(value: float) -> str:
+    """Four digits of it, or that it is none."""
+    return f"{value:.4g}" if np.isfinite(value) else "not finite"
+
+
+def sentences(lab: type[Lab], frame: Frame) -> tuple[str, ...]:
+    """Return a sentence or more for each plot of a frame of `lab`."""
+    said = []
+    for panel in lab.panels(frame).values():
+        if panel.image:
+            said.append(picture_sentence(panel, frame.rasters[panel.image], lab.APART_WORDS))
+        elif lines := drawn_lines(panel, frame):
+            said += [line_sentence(panel, line, frame) for line in lines[:LINES]]
+            if len(lines) > LINES:
+                said.append(f"{panel.title}: {len(lines) - LINES} more lines.")
+    return tuple(said)
+
+
+def tables(lab: type[Lab], frame: Frame) -> tuple[NumberTable, ...]:
+    """Return the tables of each plot of a frame of `lab`: one of a picture, one for all lines over the same places."""
+    found = []
+    for panel in lab.panels(frame).values():
+        if panel.image:
+            found.append(picture_table(panel, frame.rasters[panel.image], lab.APART_WORDS))
+        else:
+            found += line_tables(panel, frame)
+    return tuple(found)
+
+
+# -- pictures
+
+
+def picture_sentence(panel: Panel, raster: Raster, apart: str) -> str:
+    """What values a picture has, and where the largest is. apart: what a pixel is that has none."""
+    rows, columns = raster.levels.shape
+    count = np.bincount(raster.levels.ravel(), minlength=NOT_FINITE + 1)
+    head = f"{panel.title}: a picture of {columns} × {rows} pixels"
+    without = f"; {count[NOT_FINITE] / raster.levels.size:.0%} {apart}" if count[NOT_FINITE] else ""
+    known = np.flatnonzero(count[: TOP_LEVEL + 1])
+    if not known.size:
+        return f"{head}{without}."
+    mean = float(count[: TOP_LEVEL + 1] @ np.arange(TOP_LEVEL + 1)) / count[: TOP_LEVEL + 1].sum()
+    least, most, middle = (number(value_of(raster, level)) for level in (known[0], known[-1], mean))
+    row, column = divmod(int(np.argmax(raster.levels == known[-1])), columns)
+    x, y = (number(float(place)) for place in pixel_centre(panel.extent or raster.extent, (rows, columns), row, column))
+    label = f"{raster.label} " if raster.label and raster.label != panel.title else ""
+    return f"{head}; {label}from {least} to {most}, mean {middle}, largest at x = {x}, y = {y}{without}."
+
+
+def picture_table(panel: Panel, raster: Raster, apart: str) -> NumberTable:
+    """Some pixels of a picture, evenly apart; the uppermost row first, as it is seen."""
+    rows, columns = raster.levels.shape
+    ups = np.unique(np.linspace(0, rows - 1, min(rows, SIDE)).round().astype(int))[::-1]
+    rights = np.unique(np.linspace(0, columns - 1, min(columns, SIDE)).round().astype(int))
+    extent = panel.extent or raster.extent
+    heads = [number(pixel_centre(extent, (rows, columns), 0, int(column))[0]) for column in rights]
+    body = []
+    for row in ups:
+        y = number(pixel_centre(extent, (rows, columns), int(row), 0)[1])
+        levels = raster.levels[row, rights]
+        body.append((y, *(apart if one == NOT_FINITE else number(value_of(raster, float(one))) for one in levels)))
+    what = f"{raster.label} {f'[{raster.unit}]' if raster.unit else ''}".strip() or panel.title
+    note = f"{len(ups)} × {len(rights)} of {rows} × {columns} pixels, each to a 254th of the colours' span."
+    return NumberTable(f"{panel.title}: {what}", (f"{panel.y or 'y'} \\ {panel.x or 'x'}", *heads), tuple(body), note)
+
+
+def value_of(raster: Raster, level: float) -> float:
+    """The value that a level stands for."""
+    return raster.low + level / TOP_LEVEL * (raster.high - raster.low)
+
+
+def pixel_centre(extent: Extent, shape: tuple[int, int], row: int, column: int) -> tuple[float, float]:
+    """(x, y) of a pixel of a picture of that shape; row 0 is the lowest."""
+    x0, y0, x1, y1 = extent
+    return x0 + (column + 0.5) / shape[1] * (x1 - x0), y0 + (row + 0.5) / shape[0] * (y1 - y0)
+
+
+# -- lines
+
+
+def drawn_lines(panel: Panel, frame: Frame) -> list[Line]:
+    """Those of a panel that the frame has points of."""
+    return [line for line in panel.lines if line.curve in frame.curves and line.points(frame)[0].size]
+
+
+def line_sentence(panel: Panel, line: Line, frame: Frame) -> str:
+    """Where a line begins and ends, and between what it lies; of a single point where that is."""
+    x, y = line.points(frame)
+    name = f"{panel.title}, {line.label}" if line.label else panel.title
+    across, up = panel.x or "x", panel.y or "y"
+    if x.size == 1:
+        return f"{name}: one point, {across} {number(x[0])}, {up} {number(y[0])}."
+    known = y[np.isfinite(y)]
+    if not known.size:
+        return f"{name}: {x.size} points, none finite."
+    ends = f"{across} from {number(x[0])} to {number(x[-1])}"
+    peak = number(x[int(np.nanargmax(np.where(np.isfinite(y), y, -np.inf)))])
+    span = f"{up} from {number(known.min())} to {number(known.max())}"
+    return f"{name}: {x.size} points, {ends}; {span}, largest at {peak}."
+
+
+def line_tables(panel: Panel, frame: Frame) -> list[NumberTable]:
+    """The lines of a panel, those over the same places side by side."""
+    found = []
+    points = [(line, *line.points(frame)) for line in drawn_lines(panel, frame)]
+    for _, same in groupby(points, key=lambda each: each[1].tobytes()):
+        group = list(same)
+        x = group[0][1]
+        picked = evenly(x.size, ROWS)
+        names = [line.label or panel.y or line.curve for line, _, _ in group]
+        rows = tuple((number(x[i]), *(number(y[i]) for _, _, y in group)) for i in picked)
+        note = "" if len(picked) == x.size else f"{len(picked)} of {x.size} points."
+        found.append(NumberTable(panel.title, (panel.x or "x", *names), rows, note))
+    return found
+
+
+def evenly(size: int, most: int) -> NDArray[np.intp]:
+    """Return at most `most` of the places 0 … size - 1, evenly apart, with both ends."""
+    return np.unique(np.linspace(0, size - 1, min(size, most)).round().astype(np.intp))

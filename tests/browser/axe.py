@@ -1,0 +1,24 @@
+"""What axe-core finds wrong with a page. It lies in the package axe-playwright-python: nothing is fetched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+SERIOUS = ("serious", "critical")
+
+
+def faults(page: Page, *rules: str) -> list[str]:
+    """What axe-core finds serious or critical on a page, in words; rules: only these."""
+    options: dict[str, Any] = {"resultTypes": ["violations"]}
+    if rules:
+        options["runOnly"] = {"type": "rule", "values": list(rules)}
+    found = Axe().run(page, options=options).response["violations"]
+    return [
+        f"{fault['id']}: {node['target']} {node['html'][:200]} {node.get('failureSummary', '')}"
+        for fault in found
+        if fault["impact"] in SERIOUS
+        for node in fault["nodes"]
+    ]

@@ -1,0 +1,106 @@
+"""Plots in words and tables: against numbers that are counted here by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from compute.frames import NOT_FINITE, Curve, Frame, Raster
+from compute.labs import LABS
+from compute.labs.diffusion import Diffusion
+from compute.measure.timing import Timing
+from compute.panels import Line, Panel
+from compute.plot_text import ROWS, SIDE, sentences, tables
+
+LEVELS = np.array([[0, 127, 254], [254, 127, NOT_FINITE]], np.uint8)  # of values from 10 to 18
+IMAGE = Panel("Heat", "x [m]", "y [m]", image="heat", extent=(0, 0, 30, 20))
+
+
+def lab_with(*panels: Panel):
+    """What a lab says of its plots."""
+    return SimpleNamespace(APART_WORDS="unknown", panels=lambda frame: {panel.title: panel for panel in panels})
+
+
+def frame_of(**parts) -> Frame:
+    """A frame of these parts."""
+    return Frame(parts, {}, Timing("cpu_numpy", "", 0, 0))
+
+
+def test_a_picture_in_words_has_its_values_and_the_place_of_the_largest():
+    frame = frame_of(heat=Raster(LEVELS, 10.0, 18.0, (0, 0, 3, 2)))
+    (said,) = sentences(lab_with(IMAGE), frame)
+    # (10 + 14 + 18 + 18 + 14) / 5; the first pixel of the largest value is the third of the lowest row
+    assert said == (
+        "Heat: a picture of 3 × 2 pixels; from 10 to 18, mean 14.8, largest at x = 25, y = 5; 17% unknown."
+    )
+
+
+def test_a_picture_without_a_finite_value_has_words_too():
+    blank = np.full((2, 2), NOT_FINITE, np.uint8)
+    frame = frame_of(heat=Raster(blank, 0.0, 1.0, (0, 0, 2, 2)))
+    assert sentences(lab_with(IMAGE), frame) == ("Heat: a picture of 2 × 2 pixels; 100% unknown.",)
+
+
+def test_a_pictures_table_begins_with_the_uppermost_row():
+    (table,) = tables(lab_with(IMAGE), frame_of(heat=Raster(LEVELS, 10.0, 18.0, (0, 0, 3, 2))))
+    assert table.columns == ("y [m] \\ x [m]", "5", "15", "25")
+    assert table.rows == (("15", "18", "14", "unknown"), ("5", "10", "14", "18"))
+
+
+def test_a_large_picture_and_a_long_curve_have_short_tables_with_their_ends():
+    levels = np.zeros((500, 400), np.uint8)
+    x = np.arange(1000.0)
+    panels = IMAGE, Panel("Line", "t", "u", lines=(Line("line"),))
+    frame = frame_of(heat=Raster(levels, 0.0, 1.0, (0, 0, 1, 1)), line=Curve(x, x**2))
+    picture, line = tables(lab_with(*panels), frame)
+    assert (len(picture.rows), len(picture.columns)) == (SIDE, SIDE + 1)
+    assert len(line.rows) == ROWS
+    assert (line.rows[0], line.rows[-1]) == (("0", "0"), ("999", "9.98e+05"))
+    assert line.note == f"{ROWS} of 1000 points."
+
+
+def test_lines_over_the_same_places_share_a_table_and_others_have_their_own():
+    x, nan = np.array([1.0, 2.0]), np.nan
+    parts = {"a": Curve(x, x), "b": Curve(x, np.array([nan, 5.0])), "c": Curve(2 * x, x), "empty": Curve(x[:0], x[:0])}
+    panel = Panel("Lines", "λ", "κ", lines=(Line("a", "A"), Line("b", "B"), Line("c"), Line("absent"), Line("empty")))
+    both, own = tables(lab_with(panel), frame_of(**parts))
+    assert both.columns == ("λ", "A", "B")
+    assert both.rows == (("1", "1", "not finite"), ("2", "2", "5"))
+    assert own.columns == ("λ", "κ")
+    said = sentences(lab_with(panel), frame_of(**parts))
+    assert said[:2] == (
+        "Lines, A: 2 points, λ from 1 to 2; κ from 1 to 2, largest at 2.",
+        "Lines, B: 2 points, λ from 1 to 2; κ from 5 to 5, largest at 2.",
+    )
+
+
+def test_a_line_against_another_has_the_others_values_as_its_places():
+    x = np.array([1.0, 2.0, 3.0])
+    parts = {"flops": Curve(x, 10 * x), "intensity": Curve(x, x / 2)}
+    panel = Panel("Roofline", "I", "P", lines=(Line("flops", "way", against="intensity", only=2.0),))
+    assert sentences(lab_with(panel), frame_of(**parts)) == ("Roofline, way: one point, I 1, P 20.",)
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.LAB)
+def test_every_lab_can_say_what_its_first_frame_shows(lab):
+    sides = {name: 16 for name in ("ny", "nx") if name in lab.param}
+    one = lab(backend="cpu_numpy", **sides)
+    try:
+        frame = one.frame()
+        assert all(words.endswith(".") for words in sentences(lab, frame))
+        assert all(len(row) == len(table.columns) for table in tables(lab, frame) for row in table.rows)
+    finally:
+        one.close()
+
+
+def test_the_words_of_a_field_are_those_of_its_array():
+    lab = Diffusion(backend="cpu_numpy", ny=8, nx=8, dtype="float64")
+    field = np.zeros((8, 8))
+    field[2, 5] = 1.0
+    lab.load(field)
+    said = sentences(Diffusion, lab.frame())[0]
+    lab.close()
+    assert "from 0 to 1, mean 0.01562" in said  # 1 / 64
+    assert "largest at x = 5.5, y = 2.5" in said
