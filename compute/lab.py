@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import param
@@ -109,9 +109,11 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     steps: int  # since the beginning
     spent: Timing | None  # since the last frame
     camera: Camera
+    canvas: Any  # of a notebook that shows it; None before
 
     def __init__(self, **values: Any) -> None:
         self._ready = False
+        self.canvas = None
         self.number = self.steps = self._nonfinite = 0
         self.arrays, self.spent = {}, None
         self._require_known(values)
@@ -353,6 +355,41 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         self._ready = False
         self._release()
         self.device.close()
+
+    # -- in a notebook: compute/notebook.py
+
+    def play(self, steps: int = 0) -> Self:
+        """Let it run in the canvas of a notebook, `steps` a frame, 0 for as many as take some 40 ms; returns the lab,
+        so that a cell that ends with it shows it. SceneError, with the line that installs it, without the extra.
+        """
+        from compute.notebook import canvas_of  # it loads what pictures in files need
+
+        canvas_of(self).stream.play(steps)
+        return self
+
+    def pause(self) -> Self:
+        """Stop what `play` began; what is shown stays."""
+        if self.canvas is not None:
+            self.canvas.stream.pause()
+        return self
+
+    def _repr_png_(self) -> bytes:
+        """A still picture of it; asked for by notebooks that show no canvas."""
+        from compute.notebook import still
+
+        return still(self)
+
+    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, Any]:
+        """Return what Jupyter and VS Code show: a canvas, or a still picture without the extra `notebook`."""
+        from compute.notebook import mimebundle
+
+        return mimebundle(self)
+
+    def _display_(self) -> Any:
+        """Return what marimo shows."""
+        from compute.notebook import displayed
+
+        return displayed(self)
 
     # -- pictures and films that are made of parameters alone
 

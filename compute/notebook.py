@@ -1,0 +1,177 @@
+"""A lab in a notebook: a still picture, or, with the extra `notebook`, a canvas in which it plays.
+
+There is no engine process and no thread. A lab plays as its browser asks for more: frame n is sent, the browser says
+that it has painted it, and only then the lab goes on to frame n + 1. So there is one frame under way, a slow browser
+has fewer of them instead of a queue, a notebook that nobody looks at computes nothing, and between two frames the
+notebook's own cells run: they may change the lab's parameters, load a field, or read one.
+
+`NotebookStream` is that protocol, and knows no notebook. Messages to the browser: {"frame": n, "kind", "width",
+"height", "words", "playing"} with the picture as bytes, either levels (one byte a pixel, row 0 the lowest, the colours
+once before) or a PNG of what is no picture. From it: {"ready": true} of a canvas that was just drawn, {"painted": n},
+{"do": "play" | "pause" | "step" | "reset"}. What a lab shows besides is drawn by `fieldlab serve`.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from compute.display.palettes import table
+from compute.export.figures import pixels
+from compute.export.packages import Package
+from compute.export.scene import Scene, Style
+from compute.frames import Frame
+from compute.lab import Lab
+from compute.plot_text import sentences
+
+ANYWIDGET = Package("anywidget", "notebook", "a lab that plays in a notebook needs")
+FRAME = 0.04  # s of computing between two frames, where nobody names a number of steps
+MOST_STEPS = 100_000  # between two frames
+GROWTH = 4  # times as many steps as before the last frame at most
+SIZE = (480, 640)  # of a drawing, (height, width) in pixels
+PICTURE = (512, 512)  # of a picture at most
+
+Send = Callable[[dict[str, Any], list[bytes]], object]
+
+
+def still(lab: Lab) -> bytes:
+    """What the lab shows first, drawn with its axes, as a PNG."""
+    return png(pixels(lab, lab.frame(None, PICTURE), Scene(lab.LAB, {}, size=SIZE)))
+
+
+def png(colours: np.ndarray[Any, Any]) -> bytes:
+    """A picture (height, width, 3) as a PNG."""
+    file = io.BytesIO()
+    Image.fromarray(colours).save(file, "PNG")
+    return file.getvalue()
+
+
+def mimebundle(lab: Lab) -> dict[str, Any]:
+    """What a notebook shows for a lab: its canvas if the extra is there, else a still picture."""
+    if ANYWIDGET.installed:
+        bundle = canvas_of(lab)._repr_mimebundle_()
+        return dict(bundle[0] if isinstance(bundle, tuple) else bundle or {})
+    return {"image/png": still(lab), "text/plain": repr(lab)}
+
+
+def displayed(lab: Lab) -> Any:
+    """What marimo shows for a lab, an object that it can show by itself: its canvas, or a still picture."""
+    return canvas_of(lab) if ANYWIDGET.installed else Image.open(io.BytesIO(still(lab)))
+
+
+class NotebookStream:
+    """Lets `lab` play for browsers that are reached by `send(message, buffers)`, which must not block.
+
+    playing: whether it goes on as soon as a frame is painted; sent, painted: numbers of the last frames.
+    """
+
+    def __init__(self, lab: Lab, send: Send, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.lab, self._send, self._clock = lab, send, clock
+        self.playing = False
+        self.sent = self.painted = 0
+        self._asked = 0  # steps a frame; 0: as many as take FRAME
+        self._fitting = 1
+
+    def play(self, steps: int = 0) -> None:
+        """Go on, with so many steps a frame; 0: as many as take some 40 ms. ValueError for a number out of bounds."""
+        if not 0 <= steps <= MOST_STEPS:
+            raise ValueError(f"steps must be from 0 to {MOST_STEPS}, not {steps}")
+        self._asked, self.playing = steps, True
+        if self.painted == self.sent:
+            self._go_on()
+
+    def pause(self) -> None:
+        """Stop; what is shown stays."""
+        self.playing = False
+        self.show()
+
+    def hear(self, message: object) -> None:
+        """Take a message of a browser; one that is none of those above is left aside."""
+        match message:
+            case {"ready": True}:
+                self._send({"colours": True}, [table(Style().palette).tobytes() + bytes(self.lab.APART)])
+                self.show()
+            case {"painted": int(number)} if self.painted < number == self.sent:
+                self.painted = number
+                if self.playing:
+                    self._go_on()
+            case {"do": "play"}:
+                self.play(self._asked)
+            case {"do": "pause"}:
+                self.pause()
+            case {"do": "step"}:
+                self.playing = False
+                self._advance(max(self._asked, 1))
+                self.show()
+            case {"do": "reset"}:
+                self.lab.act("reset")
+                self.show()
+
+    def show(self) -> None:
+        """Send the present state as the newest frame: those before it need not be painted any more."""
+        frame = self.lab.frame(None, PICTURE)
+        self.sent += 1
+        head, picture = drawing(self.lab, frame)
+        words = " ".join(sentences(type(self.lab), frame)[:1])
+        about = {"frame": self.sent, "words": words, "playing": self.playing, "step": frame.facts.get("step")}
+        self._send({**head, **about}, [picture])
+
+    def _go_on(self) -> None:
+        if self.lab.resting:
+            self.playing = False
+        else:
+            self._advance(self._asked or self._fitting)
+        self.show()
+
+    def _advance(self, steps: int) -> None:
+        """Do the steps, and find out how many fit between two frames."""
+        begun = self._clock()
+        self.lab.advance(steps)
+        took = self._clock() - begun
+        if steps == self._fitting and took > 0:
+            self._fitting = int(min(max(1, steps * min(FRAME / took, GROWTH)), MOST_STEPS))
+
+
+def drawing(lab: Lab, frame: Frame) -> tuple[dict[str, Any], bytes]:
+    """The first panel of a frame, and what the browser must know to paint it: levels of a picture, a PNG of lines."""
+    panel = next(iter(lab.panels(frame).values()))
+    if panel.image:
+        levels = np.ascontiguousarray(frame.rasters[panel.image].levels)
+        return {"kind": "levels", "width": levels.shape[1], "height": levels.shape[0]}, levels.tobytes()
+    return {"kind": "png", "width": SIZE[1], "height": SIZE[0]}, png(pixels(lab, frame, Scene(lab.LAB, {}, size=SIZE)))
+
+
+def canvas_of(lab: Lab) -> Any:
+    """The canvas of a lab, the same in every cell; SceneError, with the line that installs it, without the extra."""
+    if lab.canvas is None:
+        lab.canvas = canvas_class()(lab)
+    return lab.canvas
+
+
+@cache
+def canvas_class() -> Any:
+    """The widget; its class is made when it is first needed, as what it derives from is an extra."""
+    anywidget = ANYWIDGET.load()
+
+    class LabCanvas(anywidget.AnyWidget):  # type: ignore[misc, name-defined]
+        """A canvas with a lab in it, and buttons to run, step and reset it. `stream` is what it shows."""
+
+        _esm = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
+
+        def __init__(self, lab: Lab) -> None:
+            super().__init__()
+            self.stream = NotebookStream(lab, self.send)
+            self.on_msg(self._heard)
+
+        def _heard(self, _widget: object, content: Mapping[str, Any], _buffers: object) -> None:
+            """A message of a browser."""
+            self.stream.hear(content)
+
+    return LabCanvas

@@ -1,0 +1,79 @@
+"""A lab's canvas of a notebook in a real Chromium, without a notebook: what it paints, and that it says so."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import compute
+from compute.display.palettes import table
+from compute.labs.diffusion import Diffusion
+from compute.notebook import NotebookStream
+
+CODE = Path(compute.__file__).with_name("notebook.js").read_text(encoding="utf-8")
+# The part of a notebook that the canvas needs: `out` is what it sends, `say` gives it a message with bytes.
+NOTEBOOK = """async (code) => {
+  const { default: { render } } = await import(`data:text/javascript;base64,${code}`);
+  const heard = [];
+  window.out = [];
+  const on = (name, listener) => heard.push(listener), send = (message) => window.out.push(message);
+  window.say = ([message, bytes]) => {
+    const buffers = [new DataView(new Uint8Array(bytes).buffer)];
+    for (const listener of heard) listener(message, buffers);
+  };
+  render({ model: { on, send, off: () => {} }, el: document.body });
+}"""
+PIXEL = "([x, y]) => Array.from(document.querySelector('canvas').getContext('2d').getImageData(x, y, 1, 1).data)"
+
+
+@pytest.fixture
+def lab():
+    """A field of 6 × 8 cells that is hot in one, and a stream that a test carries to the browser."""
+    lab = Diffusion(backend="cpu_numpy", ny=6, nx=8)
+    field = np.zeros((6, 8), np.float32)
+    field[1, 3] = 1.0
+    lab.load(field)
+    yield lab
+    lab.close()
+
+
+def carry(page, stream, sent) -> None:
+    """Bring what either side has said to the other, until both have nothing more to say, or a lab would play on."""
+    for message in page.evaluate("window.out.splice(0)"):
+        stream.hear(message)
+    while sent:
+        message, buffers = sent.pop(0)
+        page.evaluate("window.say", [message, list(buffers[0])])
+
+
+def test_a_canvas_paints_the_field_with_the_lowest_row_at_the_bottom_and_plays(page, lab):
+    page.set_content("<html><body></body></html>")
+    page.evaluate(NOTEBOOK, base64.b64encode(CODE.encode()).decode())
+    sent: list = []
+    stream = NotebookStream(lab, lambda message, buffers: sent.append((message, buffers)))
+    carry(page, stream, sent)  # it is ready: colours and the first frame
+    page.wait_for_function("window.out.length > 0")
+    colours = table("Viridis")
+    assert page.evaluate(PIXEL, [3, 4]) == [*colours[254], 255]  # row 1 of 6, from below
+    assert page.evaluate(PIXEL, [3, 1]) == [*colours[0], 255]
+    assert "a picture of 8 × 6 pixels" in page.get_by_role("img").get_attribute("aria-label")
+    carry(page, stream, sent)
+
+    page.get_by_role("button", name="Run").click()
+    carry(page, stream, sent)
+    for _ in range(3):
+        page.wait_for_function("window.out.length > 0")
+        carry(page, stream, sent)
+    assert lab.steps >= 3
+    page.get_by_role("button", name="Pause").click()
+    page.wait_for_function("window.out.some((message) => message.do == 'pause')")
+    carry(page, stream, sent)
+    assert not stream.playing
+    page.get_by_role("button", name="Run").wait_for()
+    page.get_by_role("button", name="Reset").click()
+    carry(page, stream, sent)
+    page.get_by_text("step 0", exact=True).wait_for()
+    assert lab.steps == 0

@@ -1,0 +1,197 @@
+"""The notebooks in docs/notebooks run from top to bottom, and find what they say; a lab shows itself in one.
+
+A notebook is run as Jupyter does, a cell after the other in one namespace, without Jupyter: what the last line of a
+cell gives is asked for its picture. Cells that need the canvas are left out without the extra `notebook`.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from PIL import Image
+
+from compute.export.scene import SceneError
+from compute.labs.diffusion import Diffusion
+from compute.labs.l_curve import LCurve
+from compute.notebook import ANYWIDGET, NotebookStream, mimebundle
+
+NOTEBOOKS = Path(__file__).parent.parent / "docs" / "notebooks"
+
+
+def shown(value: object) -> bool:
+    """Whether a notebook has a picture of a value, and that is one."""
+    if hasattr(value, "_repr_mimebundle_"):
+        bundle = value._repr_mimebundle_()
+        if "image/png" in bundle:
+            Image.open(io.BytesIO(bundle["image/png"])).verify()
+        return "image/png" in bundle or "application/vnd.jupyter.widget-view+json" in bundle
+    return False
+
+
+def run(name: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], int, str]:
+    """Run a notebook: what its names hold in the end, how many pictures of labs it showed, what it printed."""
+    notebook = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))
+    assert notebook["nbformat"] == 4
+    names: dict[str, Any] = {}
+    pictures = 0
+    for number, cell in enumerate(notebook["cells"]):
+        if cell["cell_type"] != "code" or ("canvas" in cell["metadata"].get("tags", ()) and not ANYWIDGET.installed):
+            continue
+        assert not cell["outputs"]  # those of one machine do not belong into the repository
+        tree = ast.parse("".join(cell["source"]), f"{name}, cell {number}")
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, f"{name}, cell {number}", "exec"), names)
+        if isinstance(last, ast.Expr):
+            value = eval(compile(ast.Expression(last.value), f"{name}, cell {number}", "eval"), names)
+            pictures += shown(value)
+    return names, pictures, capsys.readouterr().out
+
+
+@pytest.fixture(autouse=True)
+def no_window(monkeypatch):
+    """matplotlib draws into memory."""
+    monkeypatch.setitem(mpl.rcParams, "backend", "agg")
+
+
+def test_the_notebook_on_diffusion_finds_what_it_says(capsys):
+    names, pictures, out = run("diffusion", capsys)
+    assert pictures >= 2
+    assert abs(names["after"] / names["before"] - 1) < 1e-3  # zero-flux edges keep the heat; float32 rounds
+    stable, beyond = (float(line.rpartition(" ")[2]) for line in out.splitlines() if line.startswith("r = "))
+    assert stable < 10 < beyond
+    assert {"cpu_numpy", "cpu_numba"} <= names["fields"].keys()
+    assert all(np.allclose(field, names["fields"]["cpu_numpy"], atol=1e-4) for field in names["fields"].values())
+
+
+def test_the_notebook_on_the_l_curve_finds_what_it_says(capsys):
+    names, pictures, out = run("l_curve", capsys)
+    assert pictures >= 1
+    too_little, right, too_much = names["errors"].values()
+    assert right < too_little
+    assert right < too_much
+    assert "curvature" in out
+    # the curve's own definition: a larger λ leaves a larger residual and a smaller solution
+    assert (np.diff(names["curve"].residual_norms) > 0).all()
+    assert (np.diff(names["curve"].solution_norms) < 0).all()
+
+
+@pytest.fixture
+def small():
+    """A lab of 8 × 6 cells."""
+    lab = Diffusion(backend="cpu_numpy", ny=6, nx=8)
+    yield lab
+    lab.close()
+
+
+class Browser:
+    """Hears a stream. frames: what it was sent; `paint()` says that the newest is painted."""
+
+    def __init__(self, lab) -> None:
+        self.frames, self.others = [], []
+        self.stream = NotebookStream(lab, self.take)
+
+    def take(self, message, buffers) -> None:
+        (self.frames if "frame" in message else self.others).append((message, buffers))
+
+    def paint(self) -> None:
+        self.stream.hear({"painted": self.frames[-1][0]["frame"]})
+
+
+def test_a_lab_plays_no_further_than_its_browser_has_painted(small):
+    browser = Browser(small)
+    browser.stream.hear({"ready": True})
+    browser.stream.play(5)
+    browser.paint()
+    assert small.steps == 5
+    for _ in range(3):  # of a browser that says the same again, or what is long past
+        browser.stream.hear({"painted": browser.frames[-2][0]["frame"]})
+    assert small.steps == 5
+    browser.paint()
+    assert small.steps == 10
+    browser.stream.pause()
+    browser.paint()
+    assert small.steps == 10
+    assert [frame["playing"] for frame, _ in browser.frames[-2:]] == [True, False]
+
+
+def test_a_second_canvas_has_the_newest_frame_and_its_colours_at_once(small):
+    browser = Browser(small)
+    browser.stream.hear({"ready": True})
+    browser.stream.play(1)
+    browser.paint()
+    seen = small.steps
+    browser.stream.hear({"ready": True})
+    assert len(browser.others) == 2
+    assert len(browser.others[-1][1][0]) == 3 * 256
+    assert small.steps == seen
+    browser.paint()  # and it goes on for the new one
+    assert small.steps == seen + 1
+
+
+def test_a_frame_holds_the_levels_of_the_field(small):
+    field = np.zeros((6, 8), np.float32)
+    field[0, 3] = 1.0
+    small.load(field)
+    browser = Browser(small)
+    browser.stream.show()
+    (frame, (levels,)) = browser.frames[0]
+    assert (frame["kind"], frame["width"], frame["height"]) == ("levels", 8, 6)
+    assert levels[3] == 254
+    assert sum(levels) == 254
+    assert frame["words"].startswith("Field u: a picture of 8 × 6 pixels")
+
+
+def test_buttons_step_reset_and_stop_it_and_foreign_messages_do_nothing(small):
+    browser = Browser(small)
+    browser.stream.hear({"do": "step"})
+    assert small.steps == 1
+    for message in ({"do": "close"}, {"painted": "1"}, {"painted": 99}, None, [], {"ready": 0}):
+        browser.stream.hear(message)
+    assert (small.steps, len(browser.frames)) == (1, 1)
+    browser.stream.hear({"do": "reset"})
+    assert small.steps == 0
+    with pytest.raises(ValueError, match=r"steps must be from 0 to 100000, not -1"):
+        browser.stream.play(-1)
+
+
+def test_a_lab_that_has_come_to_its_end_plays_no_longer():
+    lab = LCurve(backend="cpu_numpy", problem="shaw", n=16, tolerance=1e-2)
+    browser = Browser(lab)
+    browser.stream.play(100)
+    for _ in range(50):
+        if not browser.stream.playing:
+            break
+        browser.paint()
+    assert lab.resting
+    assert not browser.stream.playing
+    (frame, (picture,)) = browser.frames[-1]
+    assert frame["kind"] == "png"
+    assert Image.open(io.BytesIO(picture)).size == (frame["width"], frame["height"])
+    lab.close()
+
+
+@pytest.mark.skipif(ANYWIDGET.installed, reason="the extra `notebook` is here")
+def test_without_the_extra_there_is_a_still_picture_and_the_line_that_installs_it(small):
+    bundle = mimebundle(small)
+    assert Image.open(io.BytesIO(bundle["image/png"])).size == (640, 480)
+    assert "Diffusion" in bundle["text/plain"]
+    assert small._display_().size == (640, 480)
+    with pytest.raises(SceneError, match=r"pip install 'fieldlab\[notebook\]'"):
+        small.play()
+
+
+@pytest.mark.skipif(not ANYWIDGET.installed, reason="needs the extra `notebook`")
+def test_with_the_extra_a_lab_is_the_same_canvas_in_every_cell(small):
+    first, second = mimebundle(small), mimebundle(small)
+    name = "application/vnd.jupyter.widget-view+json"
+    assert first[name]["model_id"] == second[name]["model_id"]
+    assert small.play() is small
+    assert small._display_().stream.playing
+    assert not small.pause()._display_().stream.playing
