@@ -73,7 +73,7 @@ def _progress_bar(model: SweepViewModel, running: bool) -> str:
     done = model.frame.facts.get("progress", 0.0) if model.frame else 0.0
     shown = 0.0 if done >= 1 and not running else done
     part = f"<u style='width:{100 * shown:.1f}%'></u>"
-    return f"<div class='bar' role='progressbar' aria-valuenow='{100 * done:.0f}'>{part}</div>"
+    return f"<div class='bar' role='progressbar' aria-label='Done' aria-valuenow='{100 * done:.0f}'>{part}</div>"
 
 
 def _status_line(model: SweepViewModel, running: bool) -> str:
