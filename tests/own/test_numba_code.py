@@ -73,6 +73,7 @@ def test_what_is_missing_is_named_with_the_line_that_installs_it(monkeypatch):
         code_of(quiet, "sm_90", quiet)
 
 
+@pytest.mark.gpu
 @pytest.mark.skipif(find_spec("numba_cuda") is None or find_ptxas() is None, reason="numba-cuda or ptxas is absent")
 def test_a_kernel_of_numba_has_ptx_machine_code_and_lines():
     file = next(each for each in files_of_workload(workload("add_one")) if each.made == "numba.cuda")
