@@ -6,7 +6,8 @@ file over it and its own options over those (serve_options.py), and hands the re
 the environment. Without that, in a notebook, on the command line and under `panel serve app`, the laptop's hold, which
 leave everything that the labs' own bounds allow.
 
-What is beyond a limit is refused in words that name the setting, the value and the limit; nothing is made smaller.
+What is beyond a limit is refused in words that name the setting, the value and the limit; nothing is made smaller. Of
+a lab's size the largest value of the table is no limit: memory and the lab's own bounds say what can be.
 """
 
 from __future__ import annotations
@@ -113,9 +114,9 @@ def embed_words() -> str:
 
 
 def require(name: str, value: int) -> None:
-    """Raise ValueError if `value` is beyond this server's limit `name`."""
+    """Raise ValueError if `value` is beyond this server's limit `name`; the table's largest is none."""
     most: int = msgspec.structs.asdict(current())[name]
-    if value > most:
+    if most < limits()[name].most and value > most:
         raise ValueError(f"{name} must be at most {most:,} on this server, not {value:,} ({limits()[name].words})")
 
 

@@ -189,6 +189,14 @@ def test_what_the_environment_holds_is_checked(monkeypatch):
 class TestLabs:
     """A lab of a server, in its engine, in a job or elsewhere, refuses in words, and nothing changes."""
 
+    def test_the_largest_of_the_table_is_no_limit(self, limited):
+        limited()
+        for name, size in (("grid", 65536**2), ("unknowns", 10**12), ("iterations", 10**9)):
+            settings.require(name, size)
+        limited(grid=2**28 - 1)
+        with pytest.raises(ValueError, match="grid must be at most 268,435,455 on this server"):
+            settings.require("grid", 65536**2)
+
     def test_a_grid_that_is_too_large_is_refused_at_once_and_later(self, limited):
         limited(grid=2**20)
         with pytest.raises(ValueError, match=r"grid must be at most 1,048,576 on this server, not 4,194,304"):

@@ -365,7 +365,7 @@ class TestMeasuring:
         for backend in ("cpu_numpy", "cpu_numba"):
             client = Client(engine, "diffusion", backend=backend, **values)
             client.handle.solve(20, seed=5)
-            fields.append(client.wait(Solved, seconds=60).field)
+            fields.append(client.wait(Solved).field)
             client.handle.close()
             client.wait(LabClosed)
         lab = Diffusion(backend="cpu_numpy", **values)
@@ -378,7 +378,7 @@ class TestMeasuring:
 def test_diffusion_runs_and_its_snapshot_is_its_own(engine):
     client = Client(engine, "diffusion", eager=True, ny=40, nx=30, preset="noise")
     client.handle.run()
-    frame = client.wait(FrameReady, 12, seconds=60).frame
+    frame = client.wait(FrameReady, 12).frame
     client.handle.pause()
     client.handle.snapshot()
     taken = client.wait(SnapshotTaken).snapshot
@@ -495,14 +495,14 @@ def test_a_lab_pauses_when_it_has_had_what_the_server_allows_and_the_others_go_o
     for engine in running():
         greedy, modest = (Client(engine, eager=True, cost=cost) for cost in (0.02, 0.0))
         greedy.handle.run()
-        assert words in greedy.wait(Paused, seconds=60).reason
+        assert words in greedy.wait(Paused).reason
         modest.handle.run()
-        modest.wait_frame(lambda frame: frame.facts["step"] > 3, seconds=60)
+        modest.wait_frame(lambda frame: frame.facts["step"] > 3)
         for again in (greedy.handle.run, greedy.handle.step):
             n = len(greedy.of(Refused))
             again()
-            assert words in greedy.wait(Refused, n + 1, seconds=60).text
+            assert words in greedy.wait(Refused, n + 1).text
         stood = count_of(greedy)
         greedy.handle.update(level=0.25)
-        greedy.wait_frame(lambda frame: frame.facts["level"] == 0.25, seconds=60)  # it still shows what it has
+        greedy.wait_frame(lambda frame: frame.facts["level"] == 0.25)  # it still shows what it has
         assert count_of(greedy) == stood

@@ -251,16 +251,16 @@ def test_a_device_that_comes_back_is_found_without_being_asked_for(engine, monke
     client = Client(engine, eager=True)
     client.handle.run()
     client.handle.update(trap="kill")
-    client.wait(EngineBroken, seconds=60)
+    client.wait(EngineBroken)
     restarts = engine.restarts
     time.sleep(1.0)
     assert (engine.state, engine.restarts) == ("broken", restarts)  # while somebody is there, they decide
     client.handle.close()
-    client.wait(LabClosed, seconds=60)
+    client.wait(LabClosed)
     wait_until(lambda: engine.state == "ready", 60)
     back = Client(engine, eager=True)
     back.handle.run()
-    back.wait(FrameReady, 3, seconds=60)
+    back.wait(FrameReady, 3)
     assert not back.of(EngineBroken)
 
 

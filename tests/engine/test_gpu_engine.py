@@ -57,7 +57,7 @@ def test_both_gpu_backends_solve_the_same(engine):
     for name in ("gpu_cupy", "gpu_numba"):
         client = Client(engine, "diffusion", **GOOD | {"backend": name})
         client.handle.solve(50, 3)
-        fields.append(client.wait(Solved, seconds=60).field)
+        fields.append(client.wait(Solved).field)
         client.handle.close()
     assert np.linalg.norm(fields[0] - fields[1]) <= 1e-6 * np.linalg.norm(fields[0])
 
@@ -139,7 +139,7 @@ def test_memory_that_another_process_takes_stops_nobody_who_has_his(engine):
             number = client.frames[-1].number
             client.wait_frame(lambda frame: frame.number > number + 20, 60)
             large = Client(engine, "diffusion", **GOOD | {"ny": 8192, "nx": 8192})
-            text = large.wait(Refused, seconds=60).text
+            text = large.wait(Refused).text
             assert "GiB" in text
             assert not client.of(EngineRestarted)
         finally:

@@ -70,5 +70,5 @@ def test_a_file_is_taken_and_a_bad_one_leaves_everything(client):
 
 def test_a_picture_comes_through(client):
     client.handle.update(problem="paralleltomo", n=15)
-    frame = client.wait_frame(lambda frame: "truth" in frame.rasters and done(frame), seconds=60)
+    frame = client.wait_frame(lambda frame: "truth" in frame.rasters and done(frame))
     assert frame.rasters["solution"].levels.shape == (8, 8)
