@@ -13,7 +13,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help serve test lint types bench soak thumbnails constraints clean
+.PHONY: help serve test lint types docs bench soak thumbnails constraints clean
 
 bin := $(VENV)/bin
 comma := ,
@@ -49,6 +49,10 @@ lint: $(VENV)/installed-dev$(EXTRAS)  ## ruff
 types: $(VENV)/installed-dev$(EXTRAS)  ## mypy
 	@echo "== types"
 	@$(bin)/mypy
+
+docs: $(VENV)/installed-dev$(EXTRAS)  ## build the documentation's site in build/site, without a network
+	@$(bin)/python -m sphinx -W --keep-going -q -b html docs build/site
+	@echo "build/site/index.html"
 
 bench: $(VENV)/installed$(EXTRAS)  ## time the diffusion lab's backends on this machine
 	@$(bin)/fieldlab bench diffusion
