@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from compute import serve_options
 
@@ -92,3 +94,30 @@ def test_numbers_are_bounded(wrong: list[str], capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit):
         parsed(wrong)
     assert repr(wrong[1]) in capsys.readouterr().err
+
+
+CONDA = {"matplotlib": "matplotlib-base", "prometheus-client": "prometheus_client"}  # names that differ there
+
+
+def test_the_conda_package_needs_what_the_wheel_needs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    recipe = yaml.safe_load((DEPLOY / "conda" / "recipe.yaml").read_text())
+    assert recipe["context"]["version"] == project["version"]
+    wanted = [Requirement(one) for one in project["dependencies"]]
+    wanted = {CONDA.get(one.name, one.name): one.specifier for one in wanted} | {
+        "python": SpecifierSet(project["requires-python"])
+    }
+    given = dict(one.split(" ", 1) for one in recipe["requirements"]["run"])
+    assert {name: SpecifierSet(bounds) for name, bounds in given.items()} == wanted
+    assert recipe["build"]["python"]["entry_points"] == [
+        f"{name} = {target}" for name, target in project["scripts"].items()
+    ]
+
+
+def test_a_release_is_tested_and_published_without_a_password():
+    release = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    build, publish = release["jobs"]["build"], release["jobs"]["publish"]
+    assert "bash .ci/run" in [step.get("run") for step in build["steps"]]
+    assert (publish["needs"], publish["permissions"]) == ("build", {"id-token": "write"})
+    assert release["permissions"] == {"contents": "read"}
+    assert "secrets." not in (ROOT / ".github" / "workflows" / "release.yml").read_text()
