@@ -7,7 +7,7 @@ ADDRESS ?= localhost
 ORIGIN ?=
 EXTRAS ?=
 ARGS ?=
-JOBS ?= 3
+JOBS ?= 2
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c

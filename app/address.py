@@ -88,6 +88,10 @@ class LabAddress:
         """Another address is in the bar now."""
         self._query = ""
 
+    def forget(self) -> None:
+        """Another state is on its way, so that no link that was written holds what is shown."""
+        self.text = ""
+
     # -- inside
 
     def _state(self) -> tuple[Any, ...]:

@@ -195,7 +195,9 @@ class Transport:
         self.undo.act, self.redo.act = lambda: session.act("undo"), lambda: session.act("redo")
         if "undo" in known and "redo" in known:
             buttons += [self.undo.button, self.redo.button]
-            self.keys |= {UNDO: self.undo.press, REDO: self.redo.press}
+            # Not the buttons' own: these say a moment later what there is, and a quick hand would press in vain. The
+            # lab refuses in words what cannot be.
+            self.keys |= {UNDO: self.undo.act, REDO: self.redo.act}
         self.speed = pmui.DiscreteSlider(
             label="Steps a frame", options=SPEEDS, value=session.steps_per_frame, size="small", **FULL
         )

@@ -1,6 +1,6 @@
 """Runs both halves of the tests at a time: those in a browser, and beside them all that need none.
 
-`python tests/halves.py --jobs 2 [more for pytest]`. The browser's tests are run by three processes, each with a
+`python tests/halves.py --jobs 2 [more for pytest]`. The browser's tests are run by two processes, each with a
 browser and servers of its own, which wait as long as they compute. The others get what these leave of the processors;
 the browser's are reported when both are done. `--apart` runs one half after the other. The status is 0 if both are
 green. Each half lists its slowest 20.
@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Sequence
 
 BROWSER = "tests/browser"
-STREAMS = 3  # browsers at a time, each with servers of its own
+STREAMS = 2  # browsers at a time, each with servers of its own
 ASIDE = 5  # niceness of the others: a quarter of a core that a browser wants, too, so that none starves
 SLOWEST = ("--durations", "20", "--durations-min", "1")
 

@@ -109,6 +109,7 @@ class Restorer:
         else:
             self._job = Job(partial(tasks.pose, scene), STATE, client=self)
         self._job.start()
+        self._tab.address.forget()
 
     def tick(self) -> None:
         """Show the state once it is computed; called a few times a second."""

@@ -29,7 +29,11 @@ def tab(waits):
         change=nothing, on_values=nothing, later=nothing,
     )  # fmt: skip
     parts = SimpleNamespace(plays=True)
-    return SimpleNamespace(session=session, parts=parts, waits=waits, controls=None, wait_no_longer=nothing)
+    forgotten = []
+    address = SimpleNamespace(forget=lambda: forgotten.append(True), forgotten=forgotten)
+    return SimpleNamespace(
+        session=session, parts=parts, waits=waits, controls=None, wait_no_longer=nothing, address=address
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,6 +47,7 @@ def test_whether_the_lab_runs_then(monkeypatch, waits, asked, pressed, runs):
     shown = tab(waits)
     restorer = restore.Restorer(shown, lambda kind, words: None)
     restorer.restore(Scene("diffusion", VALUES), asked)
+    assert shown.address.forgotten == [True]  # Forward right after Back would find its link at a tab that has left it
     restorer.tick()
     shown.session.play(pressed)
     job.over = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
@@ -15,8 +16,19 @@ FOREIGN = (
 )
 
 
+PATIENCE = 60.0  # s that a busy machine may take to fade colours and dialogs in
+
+
 def faults(page: Page, *rules: str) -> list[str]:
-    """What axe-core finds serious or critical on a page, in words; rules: only these."""
+    """What axe-core goes on finding serious or critical on a page, in words; rules: only these."""
+    end = time.monotonic() + PATIENCE
+    while (found := faults_now(page, *rules)) and time.monotonic() < end:
+        page.wait_for_timeout(1000)
+    return found
+
+
+def faults_now(page: Page, *rules: str) -> list[str]:
+    """What it finds at this moment."""
     options: dict[str, Any] = {"resultTypes": ["violations"]}
     if rules:
         options["runOnly"] = {"type": "rule", "values": list(rules)}
