@@ -113,7 +113,10 @@ def _components(colours: dict[str, str]) -> dict[str, Any]:
         "MuiToolbar": {"styleOverrides": {"root": {"minHeight": "56px !important"}}},
         "MuiInputLabel": {"styleOverrides": {"shrink": LABEL}},
         "MuiOutlinedInput": {"styleOverrides": {"notchedOutline": {"& legend": {"fontSize": "0.875em"}}}},
-        "MuiTooltip": {"styleOverrides": {"tooltip": {"fontSize": "0.875rem", "backgroundColor": "#14202b"}}},
+        "MuiTooltip": {
+            "defaultProps": {"disableInteractive": True},  # a tip may lie over the next button: a press goes through it
+            "styleOverrides": {"tooltip": {"fontSize": "0.875rem", "backgroundColor": "#14202b"}},
+        },
         "MuiFormHelperText": {"styleOverrides": {"root": {"fontSize": "0.875rem", "marginLeft": 0}}},
         "MuiAccordion": {"styleOverrides": {"root": {**flat, "backgroundColor": "transparent", **STILL}}},
         "MuiToggleButton": {
