@@ -130,6 +130,7 @@ class Tab:
 
     def __init__(self, scene: Scene) -> None:
         self.session = SimpleNamespace(lab=scene.kind)
+        self.address = SimpleNamespace(forget=lambda: None)
 
 
 @settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -25,11 +25,14 @@ def lines(monkeypatch):
 
     def write(name, *arguments, level=logging.WARNING, **options):
         logger = logging.getLogger(name)
+        known = logger.level
         logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG)  # Dask, which other tests import, silences Tornado
         try:
             logger.log(level, *arguments, **options)
         finally:
             logger.removeHandler(handler)
+            logger.setLevel(known)
         return [json.loads(line) for line in out.getvalue().splitlines()]
 
     return write

@@ -289,5 +289,7 @@ def test_nothing_is_left_of_labs_that_are_opened_refused_killed_and_closed(engin
     before = held()
     for i in range(2):
         cycle(i + 2)
-    assert held() == before
+    after, here = held(), "descriptors here"
+    assert after.pop(here) <= before.pop(here)  # what an earlier test has left may go meanwhile
+    assert after == before
     assert before["engines"] == 2  # it and its spare
