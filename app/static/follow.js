@@ -1,5 +1,5 @@
 // A follower's page: the lecturer's picture and words, a way to the same lab, and a way out.
-import { paragraphs, socketAddress, text, view } from './viewer.js';
+import { definitions, heading, paragraphs, socketAddress, view } from './viewer.js';
 
 const ALOUD = 8000;                                         // ms between two descriptions for a screen reader
 const PARTS = ['lab', 'follow', 'ask', 'code', 'said', 'shown', 'picture', 'headline', 'sentence', 'story', 'values', 'try', 'aloud'];
@@ -24,16 +24,12 @@ const shown = ({ lab, phase, headline, sentence, values, facts, story, link, awa
   parts.headline.textContent = headline ?? '';
   parts.sentence.textContent = sentence ?? '';
   const pairs = [...(values ?? []), ...(facts ?? [])];
-  parts.values.replaceChildren(...pairs.map(([name, words]) => {
-    const pair = document.createElement('div');
-    pair.append(text('dt', name), text('dd', words));
-    return pair;
-  }));
+  parts.values.replaceChildren(...definitions(pairs));
   parts.story.hidden = !story;
   const key = story ? JSON.stringify(story) : '';
   if (key != told) {
     told = key;
-    parts.story.replaceChildren(...(story ? [text('p', `${story.title} · ${story.number} of ${story.of}`, 'step'), ...paragraphs(story.text)] : []));
+    parts.story.replaceChildren(...(story ? [heading(story), ...paragraphs(story.text)] : []));
   }
   parts.try.hidden = !link;
   if (link) parts.try.href = `../app?${link}`;

@@ -1,5 +1,5 @@
 // The lecturer's second window: notes of the step, the next step, a clock, the picture, and the buttons of a remote.
-import { paragraphs, socketAddress, text, view } from './viewer.js';
+import { definitions, heading, paragraphs, socketAddress, text, view } from './viewer.js';
 
 const PARTS = ['lab', 'followers', 'clock', 'said', 'step', 'next', 'picture', 'headline', 'values', 'previous', 'forward', 'freeze'];
 const parts = Object.fromEntries(PARTS.map((id) => [id, document.getElementById(id)]));
@@ -12,16 +12,12 @@ const shown = ({ lab, phase, headline, values, facts, story, next, notes, follow
   parts.followers.textContent = code ? `${code}: ${followers == 1 ? '1 follower' : `${followers} followers`}` : '';
   parts.headline.textContent = headline ?? '';
   parts.step.replaceChildren(
-    ...(story ? [text('p', `${story.title} · ${story.number} of ${story.of}`, 'step')] : []),
+    ...(story ? [heading(story)] : []),
     ...(notes?.length ? [...paragraphs(notes), text('h4', 'The room reads')] : []),
     ...paragraphs(story?.text ?? NO_STORY));
   parts.next.replaceChildren(...(story ? [text('p', next ? `Next: ${next.number} of ${next.of}` : 'This is the last step', 'step'), ...paragraphs(next?.text ?? [])] : []));
   parts.next.hidden = !story;
-  parts.values.replaceChildren(...[...(values ?? []), ...(facts ?? [])].map(([name, words]) => {
-    const pair = document.createElement('div');
-    pair.append(text('dt', name), text('dd', words));
-    return pair;
-  }));
+  parts.values.replaceChildren(...definitions([...(values ?? []), ...(facts ?? [])]));
   parts.previous.disabled = !story || story.number == 1;
   parts.forward.disabled = !next;
   parts.freeze.disabled = !presenting;

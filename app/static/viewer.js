@@ -99,6 +99,16 @@ export function text(tag, words, className = '') {
   return Object.assign(document.createElement(tag), { textContent: words, className });
 }
 
+// [name, words] pairs as those of a <dl>.
+export const definitions = (pairs) => pairs.map(([name, words]) => {
+  const pair = document.createElement('div');
+  pair.append(text('dt', name), text('dd', words));
+  return pair;
+});
+
+// Which step of a story is told.
+export const heading = (story) => text('p', `${story.title} · ${story.number} of ${story.of}`, 'step');
+
 // Paragraphs of a story as elements; consecutive points of a list belong together.
 export function paragraphs(all) {
   const found = [];
