@@ -1,5 +1,7 @@
 """The race of one page: the lab that is shown, on two to four lanes, computed in a process of its own, then replayed.
 
+It is over a number of steps, or for a whole result in a lab whose work ends: the picture of the view, the curve.
+
 The lab rests meanwhile, so that the racers have the computer for themselves. Who races, and whose clock counts, is said
 in compute/race.py; static/race.js replays the lanes at their true relative speed.
 """
@@ -8,12 +10,14 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 from bokeh.document import Document
+from numpy.typing import NDArray
 from PIL import Image
 
 from app.card import Card, card_script
@@ -22,21 +26,32 @@ from app.theme import ASSETS
 from app.widgets import icon
 from compute.export.jobs import STATE, Job
 from compute.export.scene import Style, coloured
+from compute.lab import Lab
 from compute.measure.records import library
 from compute.race import Lane, Race, RaceResult, default_racers, run_race
 
 if TYPE_CHECKING:
     from app.lab_tab import LabTab
 
+Box = tuple[float, float, float, float]
+
 TICK = 250  # ms between two looks at how far the race is
-WORDS = "Race: the same steps, side by side (Shift+R)"
+WORDS = "Race: the same work, side by side (Shift+R)"
 PLACED = ("backend", "variant", "device_index", "devices")  # values that say where a lab computes: the racers' own
 STEPS = (0, 100, 1000, 10_000)  # that the card offers; 0: as many as take a few seconds
+LIVE = "what is shown"  # the work of a lab that ends, unless other is asked for
 NOTE = (
     "The lanes of this computer took turns, leg by leg, and raced against their own clocks: the compute time of their "
     "steps. What is shown now is a replay at their true relative speed."
 )
+WHOLE = (
+    "The lanes of this computer took turns. A time is the median of whole runs, taken as `fieldlab bench` takes it: "
+    "{timed}. Between start and finish a lane is drawn at an even pace. What is shown now is a replay."
+)
+ELSEWHERE = "No record is of just this work; {machine}, {date}, took {seconds} for other work: {words}."
 RECORDED = "The hatched lane was run on {machine} on {date}; its pictures were computed here ahead of time."
+SIDE, MARGIN = 256, 16  # px of a drawn curve, and around it
+CURVE = "#1493a0"  # its colour, seen on white and on dark ground
 STYLE = (ASSETS / "race.css").read_text(encoding="utf-8")
 
 
@@ -62,6 +77,7 @@ class Run:
 
     tab: LabTab
     race: Race
+    work: str
     job: Job
     ticking: Any
 
@@ -87,14 +103,17 @@ class RaceTrack:
         else:
             self.begin(0)
 
-    def begin(self, steps: int) -> None:
-        """Race over so many steps, 0 for as many as take a few seconds. What cannot race is told."""
+    def begin(self, steps: int, work: str = LIVE) -> None:
+        """Race over so many steps, 0 for as many as take a few seconds; or for a whole result of `work`, of a lab that
+        ends. What cannot race is told.
+        """
         tab = self._page.current
         if tab is None or not tab.drawn:
             return
         self.close()
         values = {name: value for name, value in tab.session.values.items() if name not in PLACED}
         lab = tab.session.lab
+        values |= works(lab).get(work, {})
         try:
             race = Race(lab, values, default_racers(lab, values, library()[0]), steps)
         except ValueError as error:
@@ -102,7 +121,7 @@ class RaceTrack:
             return
         tab.show(False)
         job = Job(partial(run_race, race), STATE, client=self)
-        self._run = Run(tab, race, job, self._page.document.add_periodic_callback(self._tick, TICK))
+        self._run = Run(tab, race, work, job, self._page.document.add_periodic_callback(self._tick, TICK))
         job.start()
         self._tick()
 
@@ -130,8 +149,10 @@ class RaceTrack:
     def _told(self, data: dict[str, Any]) -> None:
         """A message of the browser, which may be anybody's."""
         match data:
-            case {"steps": int(steps)} if steps in STEPS and self.open:
+            case {"steps": int(steps)} if steps in STEPS and self._run and not self._run.race.lab.ENDS:
                 self.begin(steps)
+            case {"work": str(work)} if self._run and work in works(self._run.race.lab):
+                self.begin(0, work)
             case {"do": "close"}:
                 self.close()
 
@@ -145,44 +166,89 @@ class RaceTrack:
             said = {"part": job.part, "doing": job.words or "starting"}
         elif job.state == "done":
             self._stop(run)
-            said = result_content(job.result, run.tab)
+            said = result_content(job.result, run)
         else:
             self._stop(run)
             said = {"failed": job.text or "it was ended"}
-        asked = {"title": f"{run.race.lab.TITLE}: {run.race.words}", "choices": list(STEPS), "asked": run.race.steps}
-        self.card.content = {**asked, **said}
+        title = f"{run.race.lab.TITLE}: {run.race.words}"
+        self.card.content = {"title": title, "choices": choices(run), **said}
 
 
-def result_content(result: RaceResult, tab: LabTab) -> dict[str, Any]:
+def works(lab: type[Lab]) -> dict[str, dict[str, Any]]:
+    """Return what a race may be about in a lab that ends, by its name: values of the lab; {} of others."""
+    return {LIVE: {}} | {name: dict(values) for name, values in lab.benchmark().raced.items()} if lab.ENDS else {}
+
+
+def choices(run: Run) -> list[dict[str, Any]]:
+    """Return the buttons that begin another race: words, the message, and whether it is the present one."""
+    offered = works(run.race.lab)
+    words: list[tuple[str, dict[str, Any], bool]]
+    if offered:
+        words = [(name, {"work": name}, name == run.work) for name in offered if len(offered) > 1]
+    else:
+        words = [
+            (f"{steps:,} steps".replace(",", "\N{NARROW NO-BREAK SPACE}") if steps else "a few seconds",
+             {"steps": steps}, steps == run.race.steps)
+            for steps in STEPS
+        ]  # fmt: skip
+    return [{"words": each, "message": message, "on": on} for each, message, on in words]
+
+
+def result_content(result: RaceResult, run: Run) -> dict[str, Any]:
     """Return what the browser needs of a result to replay it."""
+    tab = run.tab
     part = next(iter(tab.session.latest.rasters), "") if tab.session.latest else ""
-    style = tab.controls.style(part)
-    records = [lane.racer.record for lane in result.lanes if lane.racer.record]
-    notes = [NOTE, *(RECORDED.format(machine=record.machine, date=record.date) for record in records)]
+    style, apart = tab.controls.style(part), run.race.lab.APART
+    box = curve_box(result.curves[-1]) if result.curves else None
     return {
         "steps": result.steps,
+        "unit": result.unit,
         "marks": list(result.marks),
-        "pictures": [png(levels, style) for levels in result.pictures],
+        "pictures": [*(png(levels, style, apart) for levels in result.pictures),
+                     *(curve_svg(curve, box) for curve in result.curves if box)],
         "lanes": [lane_content(lane, result) for lane in result.lanes],
-        "note": " ".join(notes),
+        "note": " ".join(notes(result, run.race)),
     }
+
+
+def notes(result: RaceResult, race: Race) -> Iterator[str]:
+    """Yield what is to be known of a result: what was timed, who was left out, what is recorded."""
+    yield WHOLE.format(timed=result.timed) if result.timed else NOTE
+    if result.left_out:
+        yield f"Left out: {'; '.join(result.left_out)}."
+    records = [lane.racer.record for lane in result.lanes if lane.racer.record]
+    for record in records:
+        yield RECORDED.format(machine=record.machine, date=record.date)
+    rules = race.lab.benchmark().rules
+    pair = rules.recorded_pair(race.given, library()[0]) if rules and result.timed and not records else None
+    if pair is not None:
+        gpu = pair.gpu
+        yield ELSEWHERE.format(machine=gpu.machine, date=gpu.date, seconds=seconds(gpu.step), words=pair.words)
 
 
 def lane_content(lane: Lane, result: RaceResult) -> dict[str, Any]:
     """Return one lane as the browser shows it."""
     record, step, typical = lane.racer.record, lane.step, result.speed_up(lane)
     place = result.ranks.index(lane) + 1 if lane.right else 0
-    details = [f"{seconds(step.median)} a step, {seconds(step.q1)} to {seconds(step.q3)}"]
-    if place > 1:
+    if result.timed:
+        runs = f"median of {step.n} runs, " if step.n else ""
+        details = [f"{runs}{seconds(step.q1)} to {seconds(step.q3)}"]
+    else:
+        details = [f"{seconds(step.median)} a step, {seconds(step.q1)} to {seconds(step.q3)}"]
+    if place > 1 and result.timed:
+        low, high = times(typical.low), times(typical.high)
+        details.append(f"{times(result.behind(lane))} × the winner's time, {low} to {high}")
+    elif place > 1:
         details += [
             f"{times(result.behind(lane))} × the winner's time",
             f"a typical step {times(typical.ratio)} ×, {times(typical.low)} to {times(typical.high)}",
         ]
     if lane is result.compared_with:
-        details.append("the others are compared with its picture")
+        details.append(f"the others are compared with its {'curve' if result.curves else 'picture'}")
     if lane.agreement:
+        what = "curve" if result.curves else "picture"
         details.append(
-            f"picture agrees, {lane.agreement.said}" if lane.right else f"not right, {lane.agreement.said}: out"
+            f"{what} agrees, {lane.agreement.said}" if lane.right else f"not right, {lane.agreement.said}: out"
         )
     return {
         "name": f"{record.machine}, {lane.racer.name}" if record else lane.racer.name,
@@ -202,8 +268,34 @@ def seconds(value: float) -> str:
     return f"{value * factor:.3g} {unit}"
 
 
-def png(levels: Any, style: Style) -> str:
-    """Return a picture of levels as an address that holds it."""
+def png(levels: NDArray[np.uint8], style: Style, apart: tuple[int, int, int]) -> str:
+    """Return a picture of levels as an address that holds it; those of no number in the colour `apart`."""
     file = io.BytesIO()
-    Image.fromarray(coloured(levels, style)).save(file, "PNG")
+    Image.fromarray(coloured(levels, style, apart)).save(file, "PNG")
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def curve_box(curve: NDArray[np.float64]) -> Box:
+    """Return (left, width, bottom, height) in decades of both norms of a whole curve."""
+    decades = np.log10(np.maximum(curve, np.finfo(np.float64).tiny))
+    low, high = decades.min(axis=(0, 2)), decades.max(axis=(0, 2))
+    room = np.maximum(high - low, 1e-3)
+    return float(low[0]), float(room[0]), float(low[1]), float(room[1])
+
+
+def curve_svg(curve: NDArray[np.float64], box: Box) -> str:
+    """Return a drawing of an L-curve's ribbon, (lower, upper) of both norms, as an address that holds it."""
+    left, width, bottom, height = box
+    lines = ""
+    if np.isfinite(curve).all():
+        decades = np.log10(np.maximum(curve, np.finfo(np.float64).tiny))
+        x = MARGIN + (SIDE - 2 * MARGIN) * (decades[:, 0] - left) / width
+        y = SIDE - MARGIN - (SIDE - 2 * MARGIN) * (decades[:, 1] - bottom) / height
+        x, y = np.clip(x, -SIDE, 2 * SIDE), np.clip(y, -SIDE, 2 * SIDE)  # bounds that are still far apart
+        around = [*zip(x[0], y[0], strict=True), *reversed([*zip(x[1], y[1], strict=True)])]
+        ribbon = " ".join(f"{a:.1f},{b:.1f}" for a, b in around)
+        known = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x[1], y[0], strict=True))
+        lines = f"<polygon points='{ribbon}' fill='{CURVE}' opacity='0.3'/>"
+        lines += f"<polyline points='{known}' fill='none' stroke='{CURVE}' stroke-width='5' stroke-linejoin='round'/>"
+    text = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {SIDE} {SIDE}'>{lines}</svg>"
+    return f"data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}"

@@ -1,4 +1,4 @@
-"""The command line: `fieldlab serve | info | bench | render | sweep | try | learn`, the same as `python -m compute`.
+"""The command line: `fieldlab serve | info | bench | race | render | sweep | try | learn`, or `python -m compute`.
 
 Every command takes `--lab FOLDER`, once or more often: a lab from outside this repository (plugins.py).
 
@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
-from compute import info, plugins, serve_options, stories
+from compute import info, plugins, race_command, serve_options, stories
 from compute.backends import BackendUnavailable
 from compute.export import benchmark as export_benchmark
 from compute.export import commands as export_commands
@@ -128,7 +128,8 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fieldlab", description="Live GPU computing for lectures.", parents=[_lab_option()], allow_abbrev=False
     )
-    commands = parser.add_subparsers(required=True, metavar="serve | info | bench | render | sweep | try | learn")
+    names = "serve | info | bench | race | render | sweep | try | learn"
+    commands = parser.add_subparsers(required=True, metavar=names)
     serve = commands.add_parser(
         "serve", help="the page, with the labs of --lab; it compiles at its first start", allow_abbrev=False
     )
@@ -143,6 +144,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         _add_load(commands)
     else:
         measure_commands.add_bench(commands, arguments)
+    race_command.add_race(commands)
     export_commands.add_render(commands)
     export_commands.add_sweep(commands)
     own_commands.add_try(commands)

@@ -1,4 +1,8 @@
-"""A race: the same steps of one lab on two to four lanes, each as fast as it goes, to a finish line.
+"""A race: the same work of one lab on two to four lanes, each as fast as it goes, to a finish line.
+
+Of a lab whose work ends the finish line is its whole result, a picture or a curve: each lane computes it again and
+again, checked and timed as `fieldlab bench` times a case (measure/course.py), and its clock is the median of its runs,
+even between start and finish. Of others it is a number of steps, as follows.
 
 Lanes of one host share its cores. So they take turns, leg by leg, in an order that moves on, and each races against its
 own clock: the sum of its legs' compute times, as the lab's stopwatch has them and as `fieldlab bench` counts them. A
@@ -26,6 +30,9 @@ from compute.backends import backend, preferred
 from compute.frames import Raster
 from compute.lab import Lab
 from compute.measure.agreement import Agreement, relative_l2
+from compute.measure.benchmark import CaseBenchmark
+from compute.measure.case import Row
+from compute.measure.course import Course, run_course
 from compute.measure.records import Recorded
 from compute.measure.rules import FieldRules
 from compute.measure.statistics import SpeedUp, Spread
@@ -89,8 +96,10 @@ class Lane:
 class RaceResult:
     """lanes: in the order of the start; steps: to the finish line; marks: steps at each moment of the lanes' clocks.
 
-    pictures: at these moments, computed by the first lane of this computer, as levels (one byte a pixel, row 0 the
-    lowest); words: the work.
+    pictures: at these moments, computed by one lane of this computer, as levels (one byte a pixel, row 0 the lowest),
+    or curves (measure/course.py); words: the work; unit: what a step is; made_by: the backend of that lane, with which
+    the others are compared; left_out: who was to race and did not, with the reason; timed: what is in a time, where
+    lanes race for a whole result.
     """
 
     lanes: tuple[Lane, ...]
@@ -98,6 +107,11 @@ class RaceResult:
     marks: tuple[int, ...]
     pictures: tuple[NDArray[np.uint8], ...]
     words: str
+    unit: str = "step"
+    made_by: str = ""
+    curves: tuple[NDArray[np.float64], ...] = ()
+    left_out: tuple[str, ...] = ()
+    timed: str = ""
 
     @property
     def ranks(self) -> tuple[Lane, ...]:
@@ -106,8 +120,9 @@ class RaceResult:
 
     @property
     def compared_with(self) -> Lane:
-        """The first lane of this computer."""
-        return next(lane for lane in self.lanes if lane.racer.record is None)
+        """The lane of this computer that made the pictures: the first, unless `made_by` names another."""
+        own = [lane for lane in self.lanes if lane.racer.record is None]
+        return next((lane for lane in own if lane.racer.backend == self.made_by), own[0])
 
     def behind(self, lane: Lane) -> float:
         """How many times as long as the winner `lane` took to the finish line."""
@@ -166,8 +181,12 @@ class Race:
         work = self.steps * cells(self.lab, self.values)
         if work > MOST_WORK:
             raise RaceError(f"{work:.1e} steps times cells are more than the {MOST_WORK:.0e} of a race")
-        if self.lab.ENDS:
-            raise RaceError(f"{self.lab.LAB} cannot race: its pictures are complete after steps of their own")
+        if self.lab.ENDS and self.steps:
+            raise RaceError(f"steps must be 0 in {self.lab.LAB}, whose race is for a whole result, not {self.steps}")
+        _ = self.words  # ValueError where there is no whole result to race for
+        own = [racer.backend for racer in self.racers if racer.record is None]
+        if self.lab.ENDS and len(set(own)) < len(own):
+            raise RaceError(f"lanes of {self.lab.LAB} must be of different backends, not {', '.join(own)}")
         if all(racer.record for racer in self.racers):
             raise RaceError("one lane at least must be of this computer, which computes the pictures")
         for racer in self.racers:
@@ -176,6 +195,8 @@ class Race:
 
     def run(self, progress: OnProgress) -> RaceResult:
         """Run it; `progress` hears how far it is. ValueError for values that the lab refuses."""
+        if self.lab.ENDS:
+            return self._run_course(progress)
         with ExitStack() as stack:
             lanes = [RunningLane(racer, self._open(racer, stack)) for racer in self.racers if racer.record is None]
             progress(0.0, "warming up")
@@ -194,11 +215,39 @@ class Race:
             all_lanes = (recorded(racer, marks) if racer.record else next(found) for racer in self.racers)
             return RaceResult(tuple(all_lanes), steps, marks, tuple(pictures), self.words)
 
+    def _run_course(self, progress: OnProgress) -> RaceResult:
+        """Run it to a whole result; RaceError if fewer than two lanes can be timed."""
+        progress(0.0, "warming up")
+        backends = [backend(racer.backend) for racer in self.racers if racer.record is None]
+        benchmark, made_by = self.lab.benchmark(), preferred(backends)
+        if not isinstance(benchmark, CaseBenchmark):
+            raise RaceError(f"{self.lab.LAB} cannot race: its bench has no cases")
+        course = benchmark.course(self.given, made_by, PICTURE)
+        rows = {row.backend: row for row in run_course(benchmark, course, backends, progress)}
+        left_out = [f"{backend(name).label}: {row.reason}" for name, row in rows.items() if row.measurement is None]
+        running = [racer for racer in self.racers if racer.record or rows[racer.backend].measurement]
+        if len(running) < FEWEST_LANES:
+            raise RaceError(f"fewer than {FEWEST_LANES} lanes can be timed: {'; '.join(left_out)}")
+        lanes = tuple(
+            recorded(racer, course.marks, 1 / course.marks[-1]) if racer.record
+            else timed(racer, rows[racer.backend], course, made_by.name)
+            for racer in running
+        )  # fmt: skip
+        shown = course.marks, course.pictures, self.words, course.unit, made_by.name, course.curves
+        return RaceResult(lanes, course.marks[-1], *shown, tuple(left_out), course.timed)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """All values of the lab but where it computes."""
+        placed = ("name", "backend", "device_index")
+        return {name: self.lab.param[name].default for name in self.lab.param if name not in placed} | dict(self.values)
+
     @property
     def words(self) -> str:
         """The work, in words."""
-        lab = self.lab
-        given = {name: self.values.get(name, lab.param[name].default) for name in lab.param}
+        lab, given = self.lab, self.given
+        if lab.ENDS:
+            return lab.benchmark().course_words(given)
         sides = [f"{given['nx']} × {given['ny']} cells"] if {"nx", "ny"} <= given.keys() else []
         return ", ".join([*sides, *(str(given[name]) for name in ("dtype", "edges") if name in given)])
 
@@ -256,11 +305,23 @@ def compared(lab: Lab, first: Lab, steps: int) -> Agreement:
     return Agreement(difference, allowed, said, about)
 
 
-def recorded(racer: Racer, marks: Sequence[int]) -> Lane:
-    """What a record makes of a lane: a step takes as long as it took there."""
+def recorded(racer: Racer, marks: Sequence[int], part: float = 1.0) -> Lane:
+    """What a record makes of a lane: a step takes as long as it took there. part: of such a step, that a mark is."""
     assert racer.record is not None  # noqa: S101 - as `run` asks
     figure = racer.record
-    return Lane(racer, Spread(figure.step, figure.q1, figure.q3, 0), tuple(figure.step * mark for mark in marks))
+    return Lane(racer, Spread(figure.step, figure.q1, figure.q3, 0), tuple(figure.step * mark * part for mark in marks))
+
+
+def timed(racer: Racer, row: Row, course: Course, made_by: str) -> Lane:
+    """What the bench's row makes of a lane that raced for a whole result, one of whose runs is a step of the row."""
+    assert row.measurement is not None  # noqa: S101 - as `_run_course` asks
+    step = row.measurement.step
+    clock = tuple(step.median * mark / course.marks[-1] for mark in course.marks)
+    if racer.backend == made_by:
+        return Lane(racer, step, clock)
+    difference, allowed = row.difference or 0.0, course.case.tolerance
+    about = f"against {backend(made_by).label}'s result; up to {allowed:.1e} counts as right"
+    return Lane(racer, step, clock, Agreement(difference, allowed, course.said(difference), about))
 
 
 def run_race(race: Race, tell: OnProgress) -> RaceResult:
@@ -275,7 +336,7 @@ def default_racers(lab: type[Lab], values: Mapping[str, Any], figures: Sequence[
     """
     given = {name: lab.param[name].default for name in lab.param} | dict(values)
     known = [one for one in lab.backends() if one.ready]
-    small = cells(lab, values) <= NUMPY_CELLS
+    small = lab.ENDS or cells(lab, values) <= NUMPY_CELLS  # of a whole result the first call tells how long it takes
     own = [one for one in known if one.device == "host" and (small or one.name != REFERENCE)]
     gpus = [one for one in known if one.device != "host"]
     racers = [Racer(one.name) for one in (*own, *([preferred(gpus)] if gpus else []))]

@@ -16,7 +16,7 @@ from compute.measure.statistics import Spread
 from compute.race import LEGS, MOST_STEPS, Race, RaceError, Racer, cut, default_racers, run_race
 
 VALUES = {"ny": 24, "nx": 24, "preset": "noise", "hold_limits": True, "dtype": "float32", "edges": "zero-flux"}
-HOST = Racer("cpu_numpy")
+HOST, NUMBA = Racer("cpu_numpy"), Racer("cpu_numba")
 RECORD = Recorded("diffusion", "NVIDIA H200", "2026-11-21", "gpu_cupy", "T-step", 24, 24, "float32", "zero-flux", 1e-5,
                   5.76e7, 0.9e-5, 1.2e-5)  # fmt: skip
 ELSEWHERE = Racer("gpu_cupy", "T-step", RECORD)
@@ -147,7 +147,8 @@ def test_the_legs_are_all_steps(steps):
         ((HOST,) * 5, 0, Diffusion, "2 to 4 lanes, not 5"),
         ((HOST, HOST), MOST_STEPS + 1, Diffusion, f"from 0 to {MOST_STEPS}, not {MOST_STEPS + 1}"),
         ((HOST, HOST), -1, Diffusion, "not -1"),
-        ((HOST, HOST), 0, Mandelbrot, "mandelbrot cannot race"),
+        ((HOST, NUMBA), 7, Mandelbrot, "steps must be 0 in mandelbrot, whose race is for a whole result, not 7"),
+        ((HOST, HOST), 0, Mandelbrot, "lanes of mandelbrot must be of different backends, not cpu_numpy, cpu_numpy"),
         ((ELSEWHERE, ELSEWHERE), 0, Diffusion, "one lane at least must be of this computer"),
     ],
 )

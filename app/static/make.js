@@ -6,3 +6,31 @@ function make(tag, options = {}, ...children) {
   node.append(...children);
   return node;
 }
+
+// What lies over the page takes the focus as it appears, goes at Escape, and gives the focus back to who had it.
+// Returns a function to be told whether it is shown, and one to be called when it is removed.
+// within: whether Escape must be pressed within it.
+function overPage(section, close, within = false) {
+  let before = null, open = false;
+  const focused = () => {
+    let node = document.activeElement;
+    while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
+    return node;
+  };
+  const escape = (event) => {
+    const elsewhere = (node) => node !== section && ['dialog', 'listbox', 'menu'].includes(node.getAttribute?.('role'));
+    if (within && !event.composedPath().includes(section)) return;
+    if (!open || event.key != 'Escape' || event.defaultPrevented || event.composedPath().some(elsewhere)) return;
+    event.preventDefault();
+    close();
+  };
+  section.tabIndex = -1;
+  document.addEventListener('keydown', escape);
+  const show = (now) => {
+    if (now == open) return;
+    open = now;
+    if (now) before = focused();
+    (now ? section : before)?.focus({ preventScroll: true });
+  };
+  return [show, () => document.removeEventListener('keydown', escape)];
+}

@@ -17,9 +17,10 @@ export function render({ model }) {
   const section = make('section', { className: 'race', label: 'Race' });
   const send = (message) => () => model.send_msg(message);
   let frame = 0, slow = false;
+  const [shown, forget] = overPage(section, send({ do: 'close' }));
 
   const lane = ({ name, kind, recorded }, pictures) => {
-    const picture = make('img', { src: pictures[0], alt: `The field of ${name}`, draggable: false });
+    const picture = make('img', { src: pictures[0], alt: `What ${name} has computed`, draggable: false });
     const bar = make('i'), count = make('span'), badge = make('b', { className: 'badge' }), time = make('div', { className: 'time' });
     const detail = make('div', { className: 'detail' });
     const node = make('article', { className: `${kind}${recorded ? ' recorded' : ''}` },
@@ -36,7 +37,7 @@ export function render({ model }) {
     parts.detail.replaceChildren(...details.map((words) => make('p', { textContent: words })));
   };
 
-  const play = ({ lanes, marks, pictures, steps }, all, caption) => {
+  const play = ({ lanes, marks, pictures, steps, unit }, all, caption) => {
     cancelAnimationFrame(frame);
     const ends = lanes.map(({ clock }) => clock[clock.length - 1]), longest = Math.max(...ends);
     const total = Math.min(Math.max(longest, SHORTEST), LONGEST);
@@ -61,7 +62,7 @@ export function render({ model }) {
           parts.picture.src = pictures[shown];
         }
         parts.bar.style.width = `${100 * at / steps}%`;
-        parts.count.textContent = `step ${spaced(at)} of ${spaced(steps)}`;
+        parts.count.textContent = `${unit} ${spaced(at)} of ${spaced(steps)}`;
         if (at >= steps && !over.has(i)) {
           over.add(i);
           finish(parts, one);
@@ -72,19 +73,34 @@ export function render({ model }) {
     frame = requestAnimationFrame(draw);
   };
 
+  // The same elements as long as they say the same: one that has the focus keeps it while the race is run.
+  let said = '', kept = null;
+  const header = (title, choices) => {
+    const now = JSON.stringify([title, choices]);
+    if (now == said) return kept;
+    said = now;
+    const picked = make('span', { className: 'choices' }, ...choices.map(({ words, message, on }) => {
+      const button = make('button', { className: on ? 'on' : '', textContent: words, click: send(message) });
+      button.setAttribute('aria-pressed', String(on));
+      return button;
+    }));
+    kept = make('header', {}, make('h2', { textContent: title }), picked, make('button', {
+      className: 'small', label: 'Close the race', title: 'Close (Shift+R, Escape)', textContent: '✕', click: send({ do: 'close' }) }));
+    return kept;
+  };
+
   const draw = () => {
     cancelAnimationFrame(frame);
-    const { title, lanes, part, doing, failed, choices, asked, note, pictures } = model.content;
+    const { title, lanes, part, doing, failed, choices, note, pictures } = model.content;
     section.hidden = !title;
     if (!title) {
       section.replaceChildren();
+      said = '';
+      shown(false);
       return;
     }
-    const picked = make('span', { className: 'choices' }, ...choices.map((steps) => make('button', {
-      className: steps == asked ? 'on' : '', textContent: steps ? `${spaced(steps)} steps` : 'a few seconds',
-      click: send({ steps }) })));
-    const head = make('header', {}, make('h2', { textContent: title }), picked, make('button', {
-      className: 'small', label: 'Close the race', title: 'Close (Shift+R)', textContent: '✕', click: send({ do: 'close' }) }));
+    requestAnimationFrame(() => shown(!section.hidden));    // once it is part of the page
+    const head = header(title, choices);
     if (!lanes) {
       const words = failed ? `The race was not run: ${failed}` : `The lanes take turns, each against its own clock: ${doing}`;
       const body = make('p', { className: failed ? 'bad' : 'waiting', textContent: words });
@@ -103,7 +119,7 @@ export function render({ model }) {
     play(model.content, all, caption);
   };
   model.on('content', draw);
-  model.on('remove', () => cancelAnimationFrame(frame));
+  model.on('remove', () => { cancelAnimationFrame(frame); forget(); });
   draw();
   return section;
 }

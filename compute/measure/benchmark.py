@@ -24,6 +24,7 @@ from compute.devices import Device
 from compute.measure import report
 from compute.measure.agreement import largest_difference, relative_l2
 from compute.measure.case import BenchmarkFixture, BenchPlan, Checked, Implementation, Option, Results, Row
+from compute.measure.course import Course
 from compute.measure.rates import Rate
 from compute.measure.rules import ComparisonRules, FieldRules
 from compute.measure.run import BenchProgress, BenchRun, silent
@@ -44,7 +45,7 @@ class Benchmark(ABC):
 
     package: where the kernels lie; rate: what the work is counted in; included: what is in a time; parameters: further
     values for the record; options: the lab's own, of the command line; rules: of the live comparison, None where there
-    is none.
+    is none. raced: further work that a race may be about, by what it is called: values of the lab.
     """
 
     package: str
@@ -54,6 +55,7 @@ class Benchmark(ABC):
     parameters: ClassVar[Mapping[str, Any]] = {}
     options: tuple[Option, ...] = ()
     rules: ComparisonRules | None = None
+    raced: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     @abstractmethod
     def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> Sequence[Any]:
@@ -73,6 +75,10 @@ class Benchmark(ABC):
     def show(self, results: Results, console: Console) -> None:
         """Print the results as tables."""
         report.show(results, self, console)
+
+    def course_words(self, values: Mapping[str, Any]) -> str:  # noqa: ARG002
+        """Return in words the whole result that is raced for at these values; ValueError where there can be none."""
+        raise ValueError(f"{self.package.rpartition('.')[2]} has no whole result to race for")
 
     def target(self, lab: Any) -> BenchmarkTarget:
         """Return a lab of this kind as the engine measures it; it is closed with the target."""
@@ -109,6 +115,14 @@ class CaseBenchmark(Benchmark):
     def run(self, plan: BenchPlan, progress: BenchProgress = silent) -> Results:
         """Check and time every case."""
         return BenchRun(self, plan, progress).run()
+
+    def course(self, values: Mapping[str, Any], made_by: Backend, picture: tuple[int, int]) -> Course:  # noqa: ARG002
+        """Return the whole result that lanes race for at these values, all of the lab's; of a lab that ends.
+
+        made_by: the backend that makes what the lanes are compared with; picture: (height, width) of its pictures at
+        most. ValueError where there can be no such race.
+        """
+        raise ValueError(f"{self.package.rpartition('.')[2]} has no whole result to race for")
 
 
 def benchmark_of(lab: type[Lab]) -> Benchmark:

@@ -44,8 +44,9 @@ def test_a_race_is_run_replayed_and_closed(lab):
 
 def test_where_no_race_can_be_that_is_told(lab):
     page = lab.page
-    page.get_by_role("tab", name="L-curve").click()
-    lab.until(lambda: "ribbon" in lab.status() or "Not run" in lab.status())
+    page.get_by_role("tab", name="Crossover").click()
+    page.locator("[role=tab][aria-selected=true]:has-text('Crossover')").wait_for()
+    lab.until(lambda: "Crossover" in " ".join(page.locator(".plot-words").all_text_contents()))  # it is drawn
     lab.key("Shift+R")
     page.get_by_text("No race here").first.wait_for()
     assert page.locator(".race article").count() == 0

@@ -13,6 +13,7 @@ from compute.backends import Backend, backend
 from compute.devices import Device
 from compute.labs.l_curve.comparison import RATE as LIVE_RATE
 from compute.labs.l_curve.comparison import RULES, CurveTarget
+from compute.labs.l_curve.course import CurveCase, LaneCurve, course_of, words_of
 from compute.labs.l_curve.fixtures import (
     ACCURACY,
     COUNTS,
@@ -29,6 +30,7 @@ from compute.labs.l_curve.gpu_onepass import pays_for
 from compute.labs.l_curve.problems import PROBLEMS
 from compute.measure.benchmark import CaseBenchmark
 from compute.measure.case import BenchmarkFixture, Option, Row
+from compute.measure.course import Course
 
 N = 15_000  # the tutorial's
 CPU_N = 3000  # where there is no GPU: its norms take a second
@@ -184,8 +186,12 @@ class LCurveBenchmark(CaseBenchmark):
         """Return the right curve."""
         return CurveReference(case.n)
 
-    def fixture(self, device: Device, case: LCurveCase, right: CurveReference) -> BenchmarkFixture:
-        """Return what computes the case."""
+    def fixture(
+        self, device: Device, case: LCurveCase | CurveCase, right: CurveReference | LaneCurve
+    ) -> BenchmarkFixture:
+        """Return what computes the case, or runs in a race."""
+        if isinstance(case, CurveCase) or isinstance(right, LaneCurve):
+            return CurveFixture(device, case.dtype, right, 0)
         match case.kind:
             case "product":
                 return ProductFixture(device, case.dtype, right)
@@ -201,6 +207,14 @@ class LCurveBenchmark(CaseBenchmark):
     def differs(self, difference: float, tolerance: float) -> str:
         """Say a disagreement in words."""
         return f"differs by {difference:.1e} (relative); the tolerance is {tolerance:.0e}"
+
+    def course(self, values: Mapping[str, Any], made_by: Backend, picture: tuple[int, int]) -> Course:  # noqa: ARG002
+        """Return the race for the problem's whole curve."""
+        return course_of(values, made_by)
+
+    def course_words(self, values: Mapping[str, Any]) -> str:
+        """Return the curve in words."""
+        return words_of(values)
 
     def target(self, lab: Any) -> CurveTarget:
         """Return the lab as a maker of whole curves."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -113,10 +113,35 @@ def truncated(small: Small, k: int) -> Small:
 # -- what is run under the clock
 
 
-_held: dict[str, tuple[CurveReference, str, Bidiagonalisation]] = {}  # by backend, for the next case of the same matrix
+class RightCurve(Protocol):
+    """What a fixture asks of the right curve: see CurveReference, and course.py for that of a race."""
+
+    A: sp.csr_matrix
+    b: NDArray[np.float64]
+    n: int
+
+    @property
+    def small(self) -> Small:
+        """The small system of the curve."""
+
+    @property
+    def steps(self) -> int:
+        """How many a run does."""
+
+    def lambdas(self, count: int) -> NDArray[np.float64]:
+        """λ at which norms are worked out."""
+
+    def matrix(self, dtype: str) -> sp.csr_matrix:
+        """A in this type."""
+
+    def distance(self, residual: NDArray[np.float64], solution: NDArray[np.float64]) -> tuple[float, float]:
+        """(largest relative, largest absolute) error of both norms."""
 
 
-def held(way: Implementation, device: Device, right: CurveReference, dtype: str) -> Bidiagonalisation:
+_held: dict[str, tuple[RightCurve, str, Bidiagonalisation]] = {}  # by backend, for the next case of the same matrix
+
+
+def held(way: Implementation, device: Device, right: RightCurve, dtype: str) -> Bidiagonalisation:
     """A bidiagonalisation of the right problem on this way's backend; one of each backend is kept."""
     name = way.backend.name
     if name not in _held or _held[name][:2] != (right, dtype):
@@ -134,7 +159,7 @@ def forget() -> None:
 class CurveBenchFixture:
     """What the three rigs share."""
 
-    def __init__(self, device: Device, dtype: str, right: CurveReference) -> None:
+    def __init__(self, device: Device, dtype: str, right: RightCurve) -> None:
         self.device, self.dtype, self.right = device, dtype, right
 
     def problem(self, way: Implementation) -> Bidiagonalisation:
@@ -224,7 +249,7 @@ class StepFixture(CurveBenchFixture):
 class CurveFixture(CurveBenchFixture):
     """The norms at `count` λ, from b on the host to norms on the host, by the wall clock."""
 
-    def __init__(self, device: Device, dtype: str, right: CurveReference, count: int) -> None:
+    def __init__(self, device: Device, dtype: str, right: RightCurve, count: int) -> None:
         super().__init__(device, dtype, right)
         self.lambdas = right.lambdas(count)
 

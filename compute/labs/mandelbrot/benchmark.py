@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from compute.backends import Backend
 from compute.devices import Device
 from compute.labs.mandelbrot.comparison import COUNTS_ONLY, RATE, RULES, PictureTarget
+from compute.labs.mandelbrot.course import RACED, LanePicture, course_of, scene_of, words_of
 from compute.labs.mandelbrot.lab import Mandelbrot
 from compute.labs.mandelbrot.painting import ALL
 from compute.labs.mandelbrot.scenes import (
@@ -29,6 +30,7 @@ from compute.labs.mandelbrot.scenes import (
 from compute.labs.mandelbrot.state import FRESH
 from compute.measure.benchmark import CaseBenchmark
 from compute.measure.case import Checked, Implementation, Option
+from compute.measure.course import Course
 from compute.measure.timing import Timing
 
 LEAD = 3  # pictures of a sample of several that are not counted
@@ -155,6 +157,7 @@ class MandelbrotBenchmark(CaseBenchmark):
     most_steps = MOST_STEPS
     options = (Option("scenes", _scene, f"some of {'; '.join(SCENES)} (default: all)"),)
     rules = RULES
+    raced = RACED
 
     def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[Scene]:
         """Return the scenes, in each dtype that they have."""
@@ -183,6 +186,16 @@ class MandelbrotBenchmark(CaseBenchmark):
     def differs(self, difference: float, tolerance: float) -> str:
         """Say a disagreement in words."""
         return f"{100 * difference:.2g} % of the pixels differ by more than 1; {100 * tolerance:g} % may"
+
+    def course(self, values: Mapping[str, Any], made_by: Backend, picture: tuple[int, int]) -> Course:
+        """Return the race for the view's picture."""
+        scene = scene_of(values)
+        right = LanePicture(scene, made_by, values, picture)
+        return course_of(scene, right, lambda of: next(iter(self.variants(of, scene).values())))
+
+    def course_words(self, values: Mapping[str, Any]) -> str:
+        """Return the picture in words."""
+        return words_of(scene_of(values))
 
     def target(self, lab: Any) -> PictureTarget:
         """Return the lab as a maker of whole pictures."""

@@ -1,0 +1,120 @@
+"""The race for a curve: from b on the host to both norms at every λ, as `fieldlab bench l_curve` times "as in the lab".
+
+One run of the live problem says how many steps close its ribbons; every lane does just as many. What is drawn on the
+way are the bounds of both norms that were known after so many steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from compute.backends import Backend
+from compute.labs.l_curve.comparison import ROUNDING, RULES
+from compute.labs.l_curve.fixtures import BEFORE, PACKAGE, CurveFixture, InTheLab
+from compute.labs.l_curve.lab import LCurve
+from compute.labs.l_curve.small_system import Points, points
+from compute.labs.l_curve.system import OWN
+from compute.measure.case import Implementation
+from compute.measure.course import Course, turns
+from compute.measure.timing import Timing
+
+TIMED = "wall time from b on the host to both norms at every λ, the matrix on the device before"
+FEW = 5 * BEFORE  # steps of a curve up to which the first call is the whole of it
+
+
+class LaneCurve:
+    """The right curve of a race: that of one of its lanes. What a CurveFixture asks of its reference.
+
+    A: (m, n) csr; b: (m,) float64 with its noise; steps: after which the ribbons are closed; n: columns.
+    """
+
+    def __init__(self, values: Mapping[str, Any], made_by: Backend) -> None:
+        self._values = {**values, "reorthogonalise": True}
+        with closing(LCurve(**self._values, backend=made_by.name)) as lab:
+            while not lab.done:
+                lab.advance(lab.chunk)
+            self.A, self.b, self.grid = lab.system.A, lab.b, lab.grid
+            self.small, self.steps = lab.bidiagonal.small, lab.bidiagonal.k
+        self.n, self.name = int(self.A.shape[1]), made_by.label
+        self._right = points(self.small, self.grid)
+
+    def lambdas(self, count: int) -> NDArray[np.float64]:  # noqa: ARG002 as many as the curve has
+        """λ of the curve, ascending."""
+        return self.grid
+
+    def matrix(self, dtype: str) -> sp.csr_matrix:
+        """A in this type."""
+        return self.A.astype(dtype, copy=False)
+
+    def distance(self, residual: NDArray[np.float64], solution: NDArray[np.float64]) -> tuple[float, float]:
+        """(largest relative, largest absolute) difference of both norms from the right ones, as the readout has it."""
+        right, got = np.stack([self._right.residual, self._right.solution]), np.stack([residual, solution])
+        return RULES.agreement(right, got, self._values, 1).difference, float(np.abs(got - right).max())
+
+
+@dataclass(frozen=True)
+class CurveCase:
+    """The live problem as a case of the bench: see TimedCase. Up to `tolerance` norms count as the same."""
+
+    title: str
+    dtype: str
+    tolerance: float
+    cells: int  # non-zeros of two products
+    needed_bytes: int
+    plain = False
+
+    @property
+    def shared(self) -> str:
+        """Its own reference."""
+        return self.title
+
+    @property
+    def pace(self) -> str:
+        """Tells nothing of another's."""
+        return self.title
+
+    def facts(self) -> dict[str, Any]:
+        """For the record."""
+        return {"title": self.title, "dtype": self.dtype}
+
+
+class WholeCurve(InTheLab):
+    """As in the lab; a short curve's first call is the whole of it, since the bench's steps may be more than it has."""
+
+    def first(self, rig: CurveFixture, way: Implementation) -> tuple[Timing, float]:
+        """The first call, and what a curve takes."""
+        if rig.right.steps > FEW:
+            return super().first(rig, way)
+        return rig.run(way, 1), rig.run(way, 1).step_seconds
+
+
+def course_of(values: Mapping[str, Any], made_by: Backend) -> Course:
+    """Return the race for the curve of a lab with these values."""
+    right, dtype = LaneCurve(values, made_by), str(values["dtype"])
+    entries, real = int(right.A.nnz), np.dtype(dtype).itemsize
+    needed = 4 * entries * (real + 4) + (right.steps + 2 * BEFORE) * right.n * real
+    case = CurveCase(words_of(values), dtype, values["tolerance"] + ROUNDING[dtype], 2 * entries, needed)
+    marks = turns(right.steps)
+    unknown = np.full((2, 2, right.grid.size), np.nan)
+    curves = unknown, *(bounds(points(right.small.part(k), right.grid)) for k in marks[1:])
+    kernel, said = lambda of: WholeCurve(of.kernels(PACKAGE).steps), "norms within {:.1e}".format
+    return Course(case, right, kernel, TIMED, said, "step", marks, curves=curves)
+
+
+def bounds(at: Points) -> NDArray[np.float64]:
+    """(2, 2, λ): lower and upper, of |A x - b| and of |x|."""
+    return np.stack([at.residual_bounds, at.solution_bounds], axis=1)
+
+
+def words_of(values: Mapping[str, Any]) -> str:
+    """Return the work in words."""
+    name = "one's own A and b" if values["problem"] == OWN else values["problem"].replace("_", " ")
+    size = "" if values["problem"] == OWN else f", n = {values['n']}"
+    return f"one whole curve of {name}{size}, {values['dtype']}, until its ribbons are {values['tolerance']:g} wide"

@@ -1,0 +1,83 @@
+"""The race for a picture: the whole view in one launch on fresh pixels, as `fieldlab bench mandelbrot` times a scene.
+
+The work is that of the live readout (PictureRules.sampled): the same view in few enough pixels for NumPy, the lesson's
+scene at its own size. Pictures on the way hold the lower rows of the finished one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.backends import Backend
+from compute.labs.mandelbrot.comparison import RULES, arithmetic
+from compute.labs.mandelbrot.scenes import Scene, apart, lab_of
+from compute.labs.mandelbrot.views import VIEWS, Landmark
+from compute.measure.course import Course, turns
+
+LESSON = VIEWS["lesson"]
+RACED: Mapping[str, Mapping[str, Any]] = {
+    "the lesson's scene": {
+        "center": LESSON.center, "zoom": LESSON.zoom, "max_iterations": LESSON.max_iterations, "precision": "float64",
+    }
+}  # fmt: skip
+COLOURED = ("colouring", "scale", "limits")  # values of the lab that its picture depends on beside the view
+TIMED = "the kernels of the whole picture in one launch on fresh pixels, without the reference orbit of a deep view"
+NOT_YET = 255  # level of a pixel that is not computed: as in the set
+
+
+class LanePicture:
+    """The right counts of a race: those of one of its lanes, and the picture of them. `error` as in CountsReference."""
+
+    def __init__(self, scene: Scene, made_by: Backend, values: Mapping[str, Any], picture: tuple[int, int]) -> None:
+        look = {name: values[name] for name in COLOURED}
+        with closing(lab_of(scene, made_by.name, **look)) as lab:
+            self.counts = lab.counts()
+            self.levels = np.array(lab.frame(None, picture).rasters["escape"].levels)
+        self.name = made_by.label
+
+    def error(self, counts: NDArray[np.int32]) -> tuple[float, float]:
+        """(share of pixels that differ by more than 1, largest difference) of the counts of a whole picture."""
+        return apart(self.counts, counts)
+
+
+def scene_of(values: Mapping[str, Any]) -> Scene:
+    """Return the picture of these values as the bench knows pictures; ValueError for an arithmetic it has not."""
+    given = {**values, **RULES.sampled(values)}
+    view = Landmark(given["center"], given["zoom"], given["max_iterations"])
+    asked = arithmetic(given)
+    dtype = "float64" if asked.deep else asked.name
+    scene = Scene("race", view, (given["ny"], given["nx"]), dtype, given["shortcuts"])
+    if scene.arithmetic.deep != asked.deep:
+        raise ValueError(f"precision must be what this view needs, {scene.arithmetic.name}, not {asked.name}")
+    return scene
+
+
+def course_of(scene: Scene, right: LanePicture, kernel: Callable[[Backend], Any]) -> Course:
+    """Return the race for a picture. kernel: that of a backend for it."""
+    marks = turns(scene.shape[0])
+    pictures = tuple(rows_done(right.levels, mark / marks[-1]) for mark in marks)
+    return Course(scene, right, kernel, TIMED, differs, "row", marks, pictures)
+
+
+def differs(share: float) -> str:
+    """Say a difference in words."""
+    return f"{100 * share:.2g} % of pixels differ"
+
+
+def rows_done(levels: NDArray[np.uint8], part: float) -> NDArray[np.uint8]:
+    """Return the picture with only its lowest rows, `part` of all, done."""
+    shown = levels.copy()
+    shown[round(part * levels.shape[0]) :] = NOT_YET
+    return shown
+
+
+def words_of(scene: Scene) -> str:
+    """Return the work in words."""
+    (ny, nx), switched = scene.shape, "on" if scene.shortcuts else "off"
+    most = f"{scene.view.max_iterations} iterations at most"
+    return f"one picture, {nx} × {ny} pixels, {most}, {scene.arithmetic.name}, shortcuts {switched}"

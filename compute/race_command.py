@@ -1,0 +1,123 @@
+"""`fieldlab race LAB`: a race without the page, as a table or as JSON with machine, versions and conditions."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from compute.backends import BACKENDS, backend
+from compute.export.parameter_texts import values_of
+from compute.labs import lab_class, labs
+from compute.measure.provenance import provenance
+from compute.measure.records import library
+from compute.race import MOST_STEPS, Lane, Race, Racer, RaceResult, default_racers, run_race
+
+OK, DISAGREED = 0, 1  # exit codes
+SCHEMA = "fieldlab-race/1"
+
+
+def add_race(commands: Any) -> None:
+    """Add the command to the command line's."""
+    parser = commands.add_parser("race", help="the same work on several backends, checked, each by its own clock")
+    parser.add_argument("lab", metavar="LAB", help=f"one of {', '.join(lab.LAB for lab in labs())}")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the lab")
+    parser.add_argument("--work", default="", help="work of a lab that has a name, such as \"the lesson's scene\"")
+    parser.add_argument(
+        "--steps", type=int, default=0, help=f"to the finish line, up to {MOST_STEPS}; 0: a few seconds"
+    )
+    parser.add_argument("--backends", default="", help=f"some of {','.join(b.name for b in BACKENDS)} (default: ready)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
+    parser.set_defaults(run=run_command)
+
+
+def run_command(chosen: argparse.Namespace, command: str) -> int:
+    """Run the race that was asked for; ValueError says what is wrong with the request."""
+    race = race_of(chosen)
+    terminal = Console(stderr=True, soft_wrap=True)
+    with terminal.status("warming up") as status:
+        result = run_race(race, lambda part, words: status.update(f"{words}, {part:.0%}"))
+    if chosen.json:
+        made = {"schema": SCHEMA, **as_document(race, result), **provenance(command, samples_of(result))}
+        sys.stdout.write(json.dumps(made, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    else:
+        show(race, result, Console())
+    return OK if all(lane.right for lane in result.lanes) and not result.left_out else DISAGREED
+
+
+def race_of(chosen: argparse.Namespace) -> Race:
+    """Return the race of these arguments."""
+    lab = lab_class(chosen.lab)
+    raced: Mapping[str, Mapping[str, Any]] = lab.benchmark().raced
+    if chosen.work and chosen.work not in raced:
+        known = ", ".join(raced) or "none in this lab"
+        raise ValueError(f"--work must be one of {known}, not {chosen.work!r}")
+    values = dict(raced.get(chosen.work, {})) | values_of(lab, chosen.set)
+    racers = default_racers(lab, values, library()[0])
+    if chosen.backends:
+        names = [name.strip() for name in chosen.backends.split(",")]
+        racers = tuple(Racer(backend(name).name) for name in names)
+    return Race(lab, values, racers, chosen.steps)
+
+
+def samples_of(result: RaceResult) -> int:
+    """Return how many timings are in it."""
+    return sum(lane.step.n for lane in result.lanes)
+
+
+def as_document(race: Race, result: RaceResult) -> dict[str, Any]:
+    """Return a result as plain values. Seconds throughout; `step` has the median and the quartiles of a step, or of a
+    whole run.
+    """
+    return {
+        "lab": race.lab.LAB,
+        "words": result.words,
+        "steps": result.steps,
+        "unit": result.unit,
+        "timed": result.timed or "the kernels of the steps",
+        "compared_with": result.compared_with.racer.backend,
+        "lanes": [lane_document(lane, result) for lane in result.lanes],
+        "left_out": list(result.left_out),
+    }
+
+
+def lane_document(lane: Lane, result: RaceResult) -> dict[str, Any]:
+    """Return one lane as plain values."""
+    record, agreement, ratio = lane.racer.record, lane.agreement, result.speed_up(lane)
+    return {
+        "backend": lane.racer.backend,
+        "variant": lane.racer.variant,
+        "recorded": {"machine": record.machine, "date": record.date} if record else None,
+        "place": result.ranks.index(lane) + 1 if lane.right else None,
+        "seconds": lane.seconds,
+        "step": {"median": lane.step.median, "q1": lane.step.q1, "q3": lane.step.q3, "n": lane.step.n},
+        "times_the_winner": {"ratio": ratio.ratio, "low": ratio.low, "high": ratio.high},
+        "agreement": agreement and {"difference": agreement.difference, "tolerance": agreement.tolerance},
+    }
+
+
+def show(race: Race, result: RaceResult, out: Console) -> None:
+    """Print a result as a table."""
+    table = Table(title=f"{race.lab.TITLE}: {result.words}", title_justify="left")
+    whole = "whole run" if result.timed else result.unit
+    for name in ("place", "lane", "seconds", f"seconds a {whole}", "quartiles", "times the winner", "agreement"):
+        table.add_column(name)
+    for lane in (*result.ranks, *(lane for lane in result.lanes if not lane.right)):
+        record, step, ratio = lane.racer.record, lane.step, result.speed_up(lane)
+        table.add_row(
+            str(result.ranks.index(lane) + 1) if lane.right else "out",
+            f"{record.machine}, {lane.racer.name}, recorded {record.date}" if record else lane.racer.name,
+            f"{lane.seconds:.4g}",
+            f"{step.median:.4g}",
+            f"{step.q1:.4g} … {step.q3:.4g}",
+            f"{ratio.ratio:.3g} ({ratio.low:.3g} … {ratio.high:.3g})",
+            lane.agreement.said if lane.agreement else "",
+        )
+    out.print(table)
+    for words in result.left_out:
+        out.print(f"left out: {words}", highlight=False)

@@ -1,0 +1,67 @@
+"""Races for a whole result in a real Chromium: the picture of the Mandelbrot lab, the curve of the L-curve lab."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.lab_page import OPENING, LabPage
+
+
+@pytest.fixture(scope="module")
+def opened(lasting, server):
+    return LabPage(lasting(), server)
+
+
+@pytest.fixture
+def lab(opened, lasting, allowed_errors):
+    yield opened
+    lasting.complain(allowed_errors)
+
+
+def show(lab, name):
+    """Show that lab and wait until it has computed something."""
+    page = lab.page
+    page.get_by_role("tab", name=name).click()
+    page.locator(f"[role=tab][aria-selected=true]:has-text('{name}')").wait_for()
+    lab.until(lambda: name in " ".join(page.locator(".plot-words").all_text_contents()), OPENING)
+
+
+def finished(lab):
+    """Wait for the replay's end; return the lanes' names."""
+    page = lab.page
+    page.locator(".race article").first.wait_for(timeout=1000 * OPENING)
+    names = page.locator(".race h3").all_inner_texts()
+    lab.until(lambda: page.locator(".race .badge.shown").count() == len(names))
+    return names
+
+
+@pytest.mark.parametrize(("name", "unit", "what"), [("Mandelbrot", "row ", "picture"), ("L-curve", "step ", "curve")])
+def test_lanes_race_for_a_whole_result(lab, name, unit, what):
+    page = lab.page
+    show(lab, name)
+    page.get_by_role("button", name="Race:").click()
+    names = finished(lab)
+    assert {"NumPy", "Numba"} <= set(names)
+    said = page.locator(".race").inner_text()
+    assert f"{what} agrees" in said
+    assert "median of" in said
+    assert "as `fieldlab bench` takes it" in said
+    assert page.locator(".race .count").first.inner_text().startswith(unit)
+    assert page.locator(".race img").first.evaluate("image => image.naturalWidth") > 0
+    page.keyboard.press("Escape")
+    page.locator(".race article").first.wait_for(state="detached")
+    assert page.evaluate("document.activeElement.shadowRoot !== undefined")
+
+
+def test_the_lessons_scene_brings_the_recorded_gpu(lab):
+    page = lab.page
+    show(lab, "Mandelbrot")
+    page.get_by_role("button", name="Race:").click()
+    page.get_by_role("button", name="the lesson's scene").click()
+    page.locator(".race article.recorded").wait_for(timeout=1000 * OPENING)
+    finished(lab)
+    recorded = page.locator(".race article.recorded")
+    assert "H200" in recorded.locator("h3").inner_text()
+    assert recorded.locator(".badge").inner_text() == "1"
+    page.get_by_role("button", name="Close the race").click()
+    page.locator(".race article").first.wait_for(state="detached")

@@ -1,0 +1,253 @@
+"""A race for a whole result: its times are the bench's, lanes agree or are out, work is the same for all."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from compute.__main__ import main
+from compute.backends import backend
+from compute.labs.crossover import Crossover
+from compute.labs.l_curve import LCurve
+from compute.labs.l_curve import cpu_numpy as curve_kernels
+from compute.labs.l_curve.fixtures import CurveFixture
+from compute.labs.mandelbrot import Mandelbrot
+from compute.labs.mandelbrot import cpu_numpy as picture_kernels
+from compute.labs.mandelbrot.benchmark import BENCHMARK, SceneFixture
+from compute.labs.mandelbrot.course import scene_of
+from compute.labs.mandelbrot.scenes import CountsReference
+from compute.measure import course
+from compute.measure.case import Implementation
+from compute.measure.course import turns
+from compute.measure.deadline import Deadline
+from compute.measure.records import Recorded
+from compute.measure.run import CaseRun, Pace
+from compute.race import Race, RaceError, Racer, default_racers, run_race
+
+SMALL = {"ny": 30, "nx": 40, "max_iterations": 60}
+NUMPY, NUMBA = Racer("cpu_numpy"), Racer("cpu_numba")
+LESSON = dict(BENCHMARK.raced["the lesson's scene"])
+
+
+def quiet(part, words):
+    """Hear nothing."""
+
+
+def given(values):
+    """All values of a Mandelbrot lab."""
+    return {name: Mandelbrot.param[name].default for name in Mandelbrot.param} | values
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    """As few samples as a bench takes."""
+    monkeypatch.setattr(course, "SHARE", 1e-3)
+    monkeypatch.setattr("compute.measure.run.PATIENCE", 1e6)  # of a share this small nobody is too slow
+
+
+@pytest.fixture
+def seconds(monkeypatch):
+    """What a run takes on each backend, in place of the clock's: fake seconds, the same for race and bench."""
+    taken = {"cpu_numpy": iter(()), "cpu_numba": iter(())}
+
+    def fake(fixture):
+        run = fixture.run
+
+        def timed(self, way, steps):
+            return replace(run(self, way, steps), compute=steps * next(taken[way.backend.name]))
+
+        monkeypatch.setattr(fixture, "run", timed)
+
+    fake(SceneFixture)
+    fake(CurveFixture)
+    return taken
+
+
+def test_a_time_is_the_benchs_own_by_the_same_clock(seconds):
+    def start():
+        seconds["cpu_numpy"] = iter(0.2 + 0.01 * (number % 5) for number in range(100))
+        seconds["cpu_numba"] = iter(0.1 + 0.002 * (number % 3) for number in range(100))
+
+    start()
+    raced = run_race(Race(Mandelbrot, SMALL, (NUMPY, NUMBA)), quiet)
+    start()
+    scene = scene_of(given(SMALL))
+    bench = CaseRun(BENCHMARK, scene, CountsReference(scene), course.SHARE, Pace(), Deadline(0))
+    for name in ("cpu_numpy", "cpu_numba"):
+        bench.check(Implementation(backend(name), "block", backend(name).kernels(BENCHMARK.package).direct))
+    bench.sample()
+    bench.close()
+    benched = {row.backend: row.measurement.step for row in bench.rows}
+    assert {lane.racer.backend: lane.step for lane in raced.lanes} == benched
+    assert [lane.seconds for lane in raced.ranks] == [benched["cpu_numba"].median, benched["cpu_numpy"].median]
+
+
+def test_the_clock_is_even_from_start_to_finish(seconds):
+    seconds["cpu_numpy"], seconds["cpu_numba"] = iter([0.3] * 100), iter([0.1] * 100)
+    result = run_race(Race(Mandelbrot, SMALL, (NUMPY, NUMBA)), quiet)
+    slow, fast = result.lanes
+    assert result.marks == turns(30)
+    assert slow.clock == pytest.approx([0.3 * mark / 30 for mark in result.marks])
+    assert result.behind(slow) == pytest.approx(3)
+    assert result.compared_with is fast  # the quicker way made what the other is compared with
+    assert result.unit == "row"
+    assert result.timed.startswith("the kernels of the whole picture in one launch")
+
+
+def test_pictures_fill_row_by_row_until_they_are_the_labs():
+    result = run_race(Race(Mandelbrot, SMALL, (NUMPY, NUMBA)), quiet)
+    lab = Mandelbrot(**SMALL, backend="cpu_numba")
+    lab.counts()
+    levels = next(iter(lab.frame(None, (30, 40)).rasters.values())).levels
+    for mark, shown in zip(result.marks, result.pictures, strict=True):
+        assert np.array_equal(shown[:mark], levels[:mark])
+        assert (shown[mark:] == 255).all()
+
+
+def test_a_picture_that_is_wrong_is_not_timed_and_a_race_of_one_is_none(monkeypatch):
+    right = picture_kernels.direct
+
+    def wrong(state, part):
+        right(state, part)
+        state.count[...] += 5
+
+    monkeypatch.setitem(picture_kernels.VARIANTS, next(iter(picture_kernels.VARIANTS)), wrong)
+    with pytest.raises(RaceError, match=r"fewer than 2 lanes can be timed: NumPy: .* % of the pixels differ by more"):
+        run_race(Race(Mandelbrot, SMALL, (NUMPY, NUMBA)), quiet)
+
+
+def test_a_record_joins_only_the_race_for_the_same_work():
+    record = Recorded("mandelbrot", "NVIDIA H200", "2026-11-21", "gpu_cupy", "block", 2000, 3000, "float64", "lesson",
+                      6e-5, 1e12, 5e-5, 7e-5)  # fmt: skip
+    assert default_racers(Mandelbrot, LESSON, [record])[-1].record is record
+    assert all(racer.record is None for racer in default_racers(Mandelbrot, {}, [record]))
+    coarser = {**LESSON, "precision": "float32"}
+    assert all(racer.record is None for racer in default_racers(Mandelbrot, coarser, [record]))
+    scene = scene_of(given(LESSON))
+    assert (scene.shape, scene.shortcuts, scene.dtype) == ((2000, 3000), False, "float64")
+
+
+def test_a_recorded_lane_takes_the_recorded_time_of_a_whole_picture(monkeypatch):
+    record = Recorded("mandelbrot", "NVIDIA H200", "2026-11-21", "gpu_cupy", "block", 30, 40, "float64", "small",
+                      6e-5, 1e12, 5e-5, 7e-5)  # fmt: skip
+    result = run_race(Race(Mandelbrot, SMALL, (NUMPY, NUMBA, Racer("gpu_cupy", "block", record))), quiet)
+    lane = result.ranks[0]
+    assert lane.racer.record is record
+    assert lane.seconds == pytest.approx(6e-5)
+    assert lane.clock == pytest.approx([6e-5 * mark / 30 for mark in result.marks])
+    assert lane.agreement is None
+
+
+def test_a_forced_precision_that_the_bench_does_not_know_is_told():
+    with pytest.raises(ValueError, match="precision must be what this view needs, float64, not perturbation"):
+        Race(Mandelbrot, {**SMALL, "precision": "perturbation"}, (NUMPY, NUMBA))
+
+
+def test_a_lab_without_a_whole_result_cannot_race():
+    with pytest.raises(ValueError, match="crossover has no whole result to race for"):
+        Race(Crossover, {}, (NUMPY, NUMBA))
+
+
+@pytest.mark.parametrize("values", [{"n": 60}, {"problem": "shaw", "n": 40}, {"n": 60, "dtype": "float32"}])
+def test_all_lanes_of_a_curve_do_the_steps_that_close_its_ribbons(values, monkeypatch):
+    done = []
+    steps = curve_kernels.steps
+
+    def noted(work, first, count, *more):
+        done.append(first + count)
+        steps(work, first, count, *more)
+
+    monkeypatch.setattr(curve_kernels, "steps", noted)
+    result = run_race(Race(LCurve, values, (NUMPY, NUMBA)), quiet)
+    with_lab = LCurve(**values, backend="cpu_numba")
+    while not with_lab.done:
+        with_lab.advance(with_lab.chunk)
+    assert result.steps == with_lab.bidiagonal.k == max(done)
+    assert [lane.right for lane in result.lanes] == [True, True]
+    assert result.lanes[0].agreement.difference <= result.lanes[0].agreement.tolerance
+    low, high = result.curves[-1]
+    assert (low <= high * (1 + 1e-12)).all()
+    assert (high / low - 1).max() <= with_lab.tolerance * 2
+    assert np.isnan(result.curves[0]).all()
+
+
+def test_a_curve_that_is_wrong_is_out(monkeypatch):
+    steps = curve_kernels.steps
+
+    def wrong(work, *arguments):
+        steps(work, *arguments)
+        work.alpha *= 1.01
+
+    monkeypatch.setattr(curve_kernels, "steps", wrong)
+    with pytest.raises(RaceError, match="fewer than 2 lanes can be timed: NumPy"):
+        run_race(Race(LCurve, {"n": 40}, (NUMPY, NUMBA)), quiet)
+
+
+def test_a_lane_that_would_take_minutes_is_left_out_and_named(monkeypatch):
+    monkeypatch.setattr("compute.measure.run.PATIENCE", 2.0)
+    monkeypatch.setattr(course, "SHARE", 1.0)
+    first = SceneFixture.first
+
+    def slow(self, way):
+        timing, taken = first(self, way)
+        return timing, 95.0 if way.backend.name == "cpu_numpy" else taken
+
+    monkeypatch.setattr(SceneFixture, "first", slow)
+    record = Recorded("mandelbrot", "a GPU", "2026-11-21", "gpu_cupy", "block", 30, 40, "float64", "small", 6e-5, 1e12)
+    result = run_race(Race(Mandelbrot, SMALL, (NUMPY, NUMBA, Racer("gpu_cupy", "block", record))), quiet)
+    assert [lane.racer.name for lane in result.ranks] == [Racer("gpu_cupy").name, "Numba"]
+    (words,) = result.left_out
+    assert words.startswith("NumPy: would take about 570 s (95 s a picture)")
+
+
+@pytest.mark.parametrize(("whole", "wanted"), [(1, (0, 1)), (3, (0, 1, 2, 3)), (40, tuple(range(0, 41, 2)))])
+def test_the_moments_are_whole_and_end_at_the_finish_line(whole, wanted):
+    assert turns(whole) == wanted
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("lab", "values"), [(Mandelbrot, LESSON), (LCurve, {"n": 3000})])
+def test_a_gpu_races_for_a_whole_result_and_agrees(lab, values):
+    racers = [racer for racer in default_racers(lab, values, []) if racer.backend != "cpu_numpy"]
+    if not racers[-1].backend.startswith("gpu_"):
+        pytest.skip(str(backend("gpu_cupy").missing))
+    result = run_race(Race(lab, values, tuple(racers)), quiet)
+    assert not result.left_out
+    assert all(lane.right for lane in result.lanes)
+
+
+def test_the_command_prints_the_race_as_json_with_where_it_was_run(capsys):
+    sizes = ("--set", "ny=12", "--set", "nx=16", "--set", "max_iterations=30")
+    assert main(["race", "mandelbrot", *sizes, "--backends", "cpu_numpy,cpu_numba", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert {"lab", "words", "lanes", "date", "machine", "versions", "conditions"} <= made.keys()
+    assert [lane["backend"] for lane in made["lanes"]] == ["cpu_numpy", "cpu_numba"]
+    assert sorted(lane["place"] for lane in made["lanes"]) == [1, 2]
+    for lane in made["lanes"]:
+        assert lane["step"]["q1"] <= lane["seconds"] == lane["step"]["median"] <= lane["step"]["q3"]
+
+
+def test_the_command_prints_a_table(capsys):
+    assert main(["race", "diffusion", "--set", "ny=16", "--set", "nx=16", "--steps", "20"]) == 0
+    said = capsys.readouterr().out
+    assert "NumPy" in said
+    assert "Numba" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["race", "mandelbrot", "--work", "moon"], "--work must be one of the lesson's scene, not 'moon'"),
+        (["race", "diffusion", "--work", "moon"], "--work must be one of none in this lab, not 'moon'"),
+        (["race", "mandelbrot", "--steps", "5"], "steps must be 0 in mandelbrot"),
+        (["race", "crossover"], "crossover has no whole result to race for"),
+        (["race", "diffusion", "--backends", "cpu_numpy"], "a race has 2 to 4 lanes, not 1"),
+        (["race", "diffusion", "--backends", "abacus"], "abacus"),
+    ],
+)
+def test_what_the_command_cannot_do_is_told(arguments, words, capsys):
+    assert main(arguments) == 2
+    assert words in capsys.readouterr().err
