@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -26,13 +28,16 @@ APP = Path(__file__).resolve().parent.parent
 class Use:
     """What the processes of a server have used so far: CPU seconds, and bytes and descriptors that they hold now.
 
-    The server's process and its engines apart; memory is what only the server's process has (its USS).
+    The server's process and its engines apart, where engines are all processes that it began; memory and
+    engines_memory are what only those processes have (their USS), kinds are the server's descriptors by what they are.
     """
 
     server: float
     engines: float
     memory: int
     descriptors: int
+    engines_memory: int = 0
+    kinds: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -47,15 +52,26 @@ class Server:
         if self.process is None:
             return None
         own = self.process.cpu_times()
-        engines = 0.0
+        engines, engines_memory = 0.0, 0
         for child in self.process.children(recursive=True):
             try:
-                times = child.cpu_times()
+                times, held = child.cpu_times(), int(child.memory_full_info().uss)
             except psutil.NoSuchProcess:
                 continue
             engines += times.user + times.system
-        memory = self.process.memory_full_info().uss
-        return Use(own.user + own.system, engines, int(memory), self.process.num_fds())
+            engines_memory += held
+        memory, kinds = int(self.process.memory_full_info().uss), kinds_of(self.process.pid)
+        return Use(own.user + own.system, engines, memory, self.process.num_fds(), engines_memory, kinds)
+
+
+def kinds_of(process: int) -> dict[str, int]:
+    """Return how many descriptors the process of that id has by kind: socket, pipe, files by name; {} where unknown."""
+    kinds: Counter[str] = Counter()
+    with suppress(OSError):
+        for descriptor in Path(f"/proc/{process}/fd").iterdir():
+            with suppress(OSError):  # it was closed meanwhile
+                kinds[re.sub(r":?\[\d+\]|\d+", "", str(descriptor.readlink()))] += 1
+    return dict(sorted(kinds.items()))
 
 
 @contextmanager
@@ -64,9 +80,7 @@ def serving(environment: Mapping[str, str] | None = None) -> Iterator[Server]:
     port = _free_port()
     command = [sys.executable, "-m", "panel", "serve", str(APP), "--address", HOST, "--port", str(port)]
     with tempfile.TemporaryFile() as log:
-        process = psutil.Popen(
-            command, env={**os.environ, **(environment or {})}, stdout=log, stderr=subprocess.STDOUT
-        )
+        process = psutil.Popen(command, env={**os.environ, **(environment or {})}, stdout=log, stderr=subprocess.STDOUT)
         try:
             _wait(process, port, log)
             yield Server(f"http://{HOST}:{port}/app", psutil.Process(process.pid))

@@ -1,8 +1,11 @@
 """`make soak`: tabs that are opened, used and closed at random, for half an hour; what the server holds must stay flat.
 
-After each round there are as many tabs as in every other, so that what the server's process holds can be compared: its
-own memory and its descriptors. The first third is not counted: libraries fill their tables, and memory that was freed
-is used again. The curve is written to a file after each round, so that a soak that is ended early keeps it.
+A tab that stays longer has visited more labs, so what is held while tabs are open says little. After every few rounds
+all of them are closed, and once their sessions are gone it is looked what the server holds: memory and descriptors of
+its own process, and the memory of its engines. The first third is not counted: libraries fill their tables, and memory
+that was freed is used again. A line goes through the rest, and its slope is judged with its interval: "flat" where the
+slope is surely below what is allowed, "grows" where it is surely above, "undecided" where the soak was too short to
+say. The record is written after each round, so that a soak that is ended early keeps its curves.
 """
 
 from __future__ import annotations
@@ -15,61 +18,97 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from math import inf, isfinite
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from app.load.client import Client, ClientError
 from app.load.server import Server, Use, serving
+from app.load.trend import Trend
 from compute.files import whole
 from compute.measure.provenance import provenance
 
-SCHEMA = "fieldlab-soak/1"
+SCHEMA = "fieldlab-soak/2"
 RECORD = Path("build/soak.json")
 KEYS = (" ", "s", "r", "h", "e", "u", "p", "l")
 USED, REST = 10.0, 2.0  # seconds of a round in which tabs are used, and after which it is looked what the server holds
+ROUNDS = 3  # after which all tabs are closed
+GONE = 45.0  # seconds after which their sessions are: Bokeh keeps them for up to 32, Panel collects 5 later
+LEAST = 3  # times that it is looked without tabs
 PATIENCE = 300.0  # seconds for a tab: what is looked at is what is held, also on a machine that is busy otherwise
-GROWTH = 0.03  # part of its memory that the server may grow by in the last two thirds
-DESCRIPTORS = 4  # that it may have more
+HALF_AN_HOUR = 30.0  # minutes, in which
+GROWTH = 0.03  # part of its memory the server may grow by, and each of its engines
+DESCRIPTORS = 4.0  # and so many descriptors more it may have
+FLAT, UNDECIDED = "flat", "undecided"
+SHOWN = {  # what is judged: in words, and in which unit
+    "memory": ("memory, MB", 2**20),
+    "descriptors": ("descriptors", 1),
+    "engines_memory": ("memory of the engines, MB", 2**20),
+}
 
 
 @dataclass(frozen=True)
 class Held:
-    """What the server held `minutes` after the start."""
+    """What the server held `minutes` after the start, while `tabs` were open."""
 
     minutes: float
+    tabs: int
     use: Use
 
 
 async def soak(server: Server, tabs: int, minutes: float, told: Callable[[Sequence[Held]], object]) -> list[Held]:
-    """Return what `server` held after each round; told(all so far) is called after each.
+    """Return what `server` held after each round, and after every ROUNDS without tabs; told(all so far) is called then.
 
     ClientError if it refuses a tab or loses one.
     """
     end, start = time.monotonic() + 60 * minutes, time.monotonic()
     there: list[Client] = []
     found: list[Held] = []
+
+    def look() -> None:
+        """See what the server holds now."""
+        if use := server.use():
+            found.append(Held((time.monotonic() - start) / 60, len(there), use))
+            told(found)
+
     try:
-        while time.monotonic() < end or len(found) < 3:
-            while len(there) < tabs:
-                tab = Client(server.address, PATIENCE)
-                there.append(tab)
-                await tab.open()
-            await asyncio.gather(*(_use(tab) for tab in there))
-            await asyncio.sleep(REST)
-            if use := server.use():
-                found.append(Held((time.monotonic() - start) / 60, use))
-                told(found)
-            for tab in random.sample(there, max(1, tabs // 2)):
-                there.remove(tab)
-                await tab.close()
+        while time.monotonic() < end or len(alone(found)) < LEAST:
+            for _ in range(ROUNDS):
+                await _round(server, there, tabs)
+                look()
+                await _leave(there, max(1, tabs // 2))
+            await _leave(there, len(there))
+            await asyncio.sleep(GONE)
+            look()
     finally:
-        for tab in there:
-            await tab.close()
+        await _leave(there, len(there))
     return found
+
+
+def alone(found: Sequence[Held]) -> list[Held]:
+    """Return what was held without tabs."""
+    return [held for held in found if not held.tabs]
+
+
+async def _round(server: Server, there: list[Client], tabs: int) -> None:
+    """Open tabs until there are so many, and use them."""
+    while len(there) < tabs:
+        tab = Client(server.address, PATIENCE)
+        there.append(tab)
+        await tab.open()
+    await asyncio.gather(*(_use(tab) for tab in there))
+    await asyncio.sleep(REST)
+
+
+async def _leave(there: list[Client], count: int) -> None:
+    """Close `count` of the tabs."""
+    for tab in random.sample(there, count):
+        there.remove(tab)
+        await tab.close()
 
 
 async def _use(tab: Client) -> None:
@@ -86,46 +125,69 @@ async def _use(tab: Client) -> None:
 
 def _tell(held: Held) -> None:
     use = held.use
-    sys.stderr.write(f"{held.minutes:5.1f} min  {use.memory / 2**20:7.1f} MB  {use.descriptors} descriptors\n")
+    parts = f"{use.memory / 2**20:7.1f} MB  {use.descriptors} descriptors  engines {use.engines_memory / 2**20:.1f} MB"
+    sys.stderr.write(f"{held.minutes:5.1f} min  {held.tabs:3} tabs  {parts}\n")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One thing that a server holds without tabs: its trend in half an hour, and how much is allowed."""
+
+    trend: Trend
+    allowed: float
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is flat, grows, or whether that is undecided."""
+        return self.trend.verdict(self.allowed)
+
+
+def judged(found: Sequence[Held]) -> dict[str, Judged]:
+    """Return what is judged of a server, by name: memory and engines_memory in bytes, descriptors."""
+    counted = alone(found)
+    counted = counted[len(counted) // 3 :]
+    minutes = [held.minutes for held in counted]
+    memory = [float(held.use.memory) for held in counted]
+    descriptors = [float(held.use.descriptors) for held in counted]
+    engines = [float(held.use.engines_memory) for held in counted]
+
+    def judge(values: Sequence[float], allowed: float) -> Judged:
+        """The trend of these."""
+        return Judged(Trend.of(minutes, values).times(HALF_AN_HOUR), allowed)
+
+    return {
+        "memory": judge(memory, GROWTH * fmean(memory or [0.0])),
+        "descriptors": judge(descriptors, DESCRIPTORS),
+        "engines_memory": judge(engines, GROWTH * fmean(engines or [0.0])),
+    }
+
+
+def verdict(found: Sequence[Held]) -> str:
+    """Return "flat" if everything is, "grows" if one thing does, or "undecided"."""
+    verdicts = {each.verdict for each in judged(found).values()}
+    return FLAT if verdicts == {FLAT} else "grows" if "grows" in verdicts else UNDECIDED
 
 
 def record_of(found: Sequence[Held], tabs: int) -> dict[str, Any]:
     """Return the record of a soak, or of its first rounds: what the server held after each, and what came of it."""
-    grown, more = flat(found)
-    rounds = [{"minutes": held.minutes, **asdict(held.use)} for held in found]
-    outcome = {"tabs": tabs, "grown": grown, "more_descriptors": more, "flat": is_flat(found), "rounds": rounds}
+    rounds = [{"minutes": held.minutes, "tabs": held.tabs, **asdict(held.use)} for held in found]
+    trends = {
+        name: {key: value if isfinite(value) else None for key, value in asdict(each.trend).items()}
+        | {"allowed": each.allowed, "verdict": each.verdict}
+        for name, each in judged(found).items()
+    }
+    outcome = {"tabs": tabs, "verdict": verdict(found), "in_half_an_hour": trends, "rounds": rounds}
     return {"schema": SCHEMA, **provenance("make soak", len(found))} | outcome
 
 
-def flat(found: Sequence[Held]) -> tuple[float, int]:
-    """Return what the server has grown by in the last two thirds: bytes, by a line through them, and descriptors."""
-    counted = found[len(found) // 3 :]
-    minutes = np.array([held.minutes for held in counted])
-    memory = np.array([held.use.memory for held in counted], float)
-    slope = float(np.polyfit(minutes, memory, 1)[0]) if len(counted) > 1 else 0.0
-    return slope * float(np.ptp(minutes)), counted[-1].use.descriptors - counted[0].use.descriptors
-
-
-def is_flat(found: Sequence[Held]) -> bool:
-    """Whether the server has not grown."""
-    grown, more = flat(found)
-    return grown <= GROWTH * found[-1].use.memory and more <= DESCRIPTORS
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Soak, show what came of it, and return 1 if the server has grown."""
-    parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
-    parser.add_argument("--tabs", type=int, default=20, help="at the end of each round (default 20)")
-    parser.add_argument("--minutes", type=float, default=30.0, help="in all (default 30)")
-    parser.add_argument("--save", type=Path, default=RECORD, metavar="FILE", help=f"the record (default {RECORD})")
-    chosen = parser.parse_args(arguments)
-    if chosen.tabs < 1 or not chosen.minutes > 0:
-        parser.error(f"tabs and minutes must be above 0, not {chosen.tabs} and {chosen.minutes}")
+    """Soak, show what came of it, and return 0 if the server is flat."""
+    chosen = _options().parse_args(arguments)
 
     def told(found: Sequence[Held]) -> None:
         """Say and write down what the server holds after one round more."""
         _tell(found[-1])
-        with whole(chosen.save) as out:
+        with whole(chosen.out) as out:
             json.dump(record_of(found, chosen.tabs), out, indent=1, ensure_ascii=False)
 
     try:
@@ -134,16 +196,54 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ClientError, OSError) as error:
         sys.stderr.write(f"fieldlab: {error}\n")
         return 2
-    grown, more = flat(found)
-    table = Table(title=f"{chosen.tabs} tabs, {found[-1].minutes:.0f} min, {len(found)} rounds", title_justify="left")
-    for column in ("", "first", "last", "grown in the last two thirds"):
+    _show(found, chosen.tabs)
+    Console().print(f"{verdict(found)}; the curves are in {chosen.out}")
+    return 0 if verdict(found) == FLAT else 1
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="make soak",
+        description="Open, use and close tabs of a server that is begun for it, at random, and judge whether it holds "
+        "more and more. Exit code 0: flat; 1: it grows, or the soak was too short to say; 2: it failed.",
+    )
+    parser.add_argument("--tabs", type=_tabs, default=20, help="at the end of each round (default 20)")
+    parser.add_argument("--minutes", type=_minutes, default=30.0, help="in all (default 30)")
+    parser.add_argument(
+        "--out", "--save", type=Path, default=RECORD, metavar="FILE",
+        help=f"the record, JSON: machine, versions, every round, the trends and the verdict (default {RECORD})",
+    )  # fmt: skip
+    return parser
+
+
+def _tabs(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"tabs must be a whole number of at least 1, not {text!r}")
+    return int(text)
+
+
+def _minutes(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = 0.0
+    if not 0 < minutes < inf:
+        raise argparse.ArgumentTypeError(f"minutes must be a number above 0, not {text!r}")
+    return minutes
+
+
+def _show(found: Sequence[Held], tabs: int) -> None:
+    table = Table(title=f"after up to {tabs} tabs were closed, in {found[-1].minutes:.0f} min", title_justify="left")
+    for column in ("", "first", "last", "in half an hour", "interval", "allowed", ""):
         table.add_column(column, justify="right")
-    first, last = found[0].use, found[-1].use
-    table.add_row("memory, MB", *(f"{value / 2**20:.1f}" for value in (first.memory, last.memory, grown)))
-    table.add_row("descriptors", str(first.descriptors), str(last.descriptors), str(more))
+    seen = alone(found)
+    first, last = asdict(seen[0].use), asdict(seen[-1].use)
+    for name, each in judged(found).items():
+        words, unit = SHOWN[name]
+        numbers = first[name], last[name], each.trend.slope, each.trend.low, each.trend.high, each.allowed
+        one, two, slope, low, high, allowed = (f"{value / unit:.1f}" for value in numbers)
+        table.add_row(words, one, two, slope, f"{low} to {high}", allowed, each.verdict)
     Console().print(table)
-    Console().print(f"{'flat' if is_flat(found) else 'not flat'}; the curve is in {chosen.save}")
-    return 0 if is_flat(found) else 1
 
 
 if __name__ == "__main__":

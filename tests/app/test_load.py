@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
+import socket
 import subprocess
 import sys
+from collections import Counter
 from math import nan
 
 import pytest
@@ -14,7 +17,7 @@ import pytest
 from app.load import run, soak
 from app.load.__main__ import main
 from app.load.client import models
-from app.load.server import Server, Use, serving
+from app.load.server import Server, Use, kinds_of, serving
 
 
 @pytest.fixture(scope="module")
@@ -50,38 +53,80 @@ def test_an_engine_alone_has_its_limit():
 
 
 def test_a_soak_goes_through_its_rounds(server, monkeypatch):
-    """Tabs come and go, and to labs beside the first; each round ends with as many tabs as the others."""
-    monkeypatch.setattr(soak, "USED", 3.0)
+    """Tabs come and go, and to labs beside the first; after some rounds there is none."""
+    for name, value in (("USED", 2.0), ("ROUNDS", 2), ("GONE", 0.5), ("LEAST", 2)):
+        monkeypatch.setattr(soak, name, value)
     random.seed(3)
     told = []
     found = asyncio.run(soak.soak(server, 2, 0.01, lambda rounds: told.append(len(rounds))))
-    assert told == [1, 2, 3]
-    assert len(found) == 3
+    assert told == [1, 2, 3, 4, 5, 6]
+    assert [held.tabs for held in found] == [2, 2, 0, 2, 2, 0]
+    assert soak.alone(found) == [found[2], found[5]]
     assert all(held.use.memory > 2**20 for held in found)
+    assert all(held.use.engines_memory > 2**20 for held in found)
 
 
 def held(megabytes, descriptors):
-    return [soak.Held(float(at), Use(0.0, 0.0, int(each * 2**20), many)) for at, (each, many) in
-            enumerate(zip(megabytes, descriptors, strict=True))]  # fmt: skip
+    """What was held minute after minute: half a minute later, with tabs, twice as much."""
+    found = []
+    for at, (each, many) in enumerate(zip(megabytes, descriptors, strict=True)):
+        found += [soak.Held(at + part, 3 * (factor - 1), Use(0, 0, factor * each * 2**20, factor * many, 100 * 2**20))
+                  for part, factor in ((0.0, 1), (0.5, 2))]  # fmt: skip
+    return found
 
 
 def test_growth_is_that_of_the_last_two_thirds():
-    grown, more = soak.flat(held([50, 80, 100, 100, 101, 99, 100, 100, 100], [10, 30, 40, 40, 42, 40, 40, 41, 40]))
-    assert abs(grown) < 2**20
-    assert more == 0
-    grown, more = soak.flat(held([100, 100, 100, 110, 120, 130, 140, 150, 160], [40] * 8 + [49]))
-    assert grown == pytest.approx(50 * 2**20)
-    assert more == 9
+    """In half an hour: a MB in a minute is 30."""
+    still = soak.judged(held([50, 80, 100, *[100] * 6], [10, 30, 40, *[40] * 6]))
+    assert (still["memory"].trend.slope, still["descriptors"].trend.slope) == (0, 0)
+    growing = soak.judged(held([100, 100, 100, 110, 111, 112, 113, 114, 115], [40, 40, 40, 40, 40, 41, 41, 42, 42]))
+    assert growing["memory"].trend.slope == pytest.approx(30 * 2**20)
+    assert growing["descriptors"].trend.slope == pytest.approx(30 * 8 / 17.5)  # by hand
+    assert growing["engines_memory"].trend.slope == 0
+    assert {each.verdict for each in still.values()} == {"flat"}
+
+
+@pytest.mark.parametrize(
+    ("memory", "descriptors", "said"),
+    [([100] * 9, [40] * 9, "flat"), ([100 + at for at in range(9)], [40] * 9, "grows"),
+     ([100] * 9, [40 + at for at in range(9)], "grows"), ([100] * 3, [40] * 3, "undecided"),
+     ([100] * 9, [40, 40, 40, 40, 47, 40, 40, 40, 40], "undecided")],
+)  # fmt: skip
+def test_a_soak_is_judged_by_all_that_is_held(memory, descriptors, said):
+    assert soak.verdict(held(memory, descriptors)) == said
 
 
 def test_a_soak_is_written_down():
-    """The curve as a whole, and what came of it; json has no numbers of NumPy's."""
-    record = json.loads(json.dumps(soak.record_of(held([100, 100, 100, 110, 120, 130], [40] * 5 + [49]), tabs=2)))
-    assert [each["memory"] / 2**20 for each in record["rounds"]] == [100, 100, 100, 110, 120, 130]
-    assert [each["descriptors"] for each in record["rounds"]] == [40] * 5 + [49]
-    assert (record["tabs"], record["flat"]) == (2, False)
-    assert record["grown"] == pytest.approx(30 * 2**20)
-    assert json.loads(json.dumps(soak.record_of(held([100] * 6, [40] * 6), tabs=2)))["flat"] is True
+    """The curves as a whole, and what came of it; json has no numbers of NumPy's, and none that is infinite."""
+    found = held([100, 100, 100, 110, 120, 130], [40] * 5 + [49])
+    record = json.loads(json.dumps(soak.record_of(found, tabs=2), allow_nan=False))
+    assert [each["memory"] / 2**20 for each in record["rounds"] if not each["tabs"]] == [100, 100, 100, 110, 120, 130]
+    assert [each["descriptors"] for each in record["rounds"][::2]] == [40] * 5 + [49]
+    assert (record["tabs"], record["verdict"]) == (2, "grows")
+    assert record["in_half_an_hour"]["memory"]["slope"] == pytest.approx(300 * 2**20)
+    assert json.loads(json.dumps(soak.record_of(held([100] * 9, [40] * 9), tabs=2)))["verdict"] == "flat"
+    first = json.loads(json.dumps(soak.record_of(found[:1], tabs=2), allow_nan=False))
+    assert (first["verdict"], first["in_half_an_hour"]["memory"]["high"]) == ("undecided", None)
+
+
+def test_a_soak_says_what_it_was_asked_wrongly(capsys):
+    for arguments, said in ((["--tabs", "0"], "'0'"), (["--minutes", "nan"], "'nan'"), (["--minutes", "-1"], "'-1'")):
+        with pytest.raises(SystemExit):
+            soak.main(arguments)
+        assert said in capsys.readouterr().err
+
+
+def test_descriptors_are_told_apart():
+    """Another socket and another pipe are counted as such."""
+    kinds = kinds_of(os.getpid())
+    if not kinds:
+        pytest.skip("this system does not say which descriptors a process has")
+    ends = os.pipe()
+    with socket.socket():
+        more = Counter(kinds_of(os.getpid())) - Counter(kinds)
+    for end in ends:
+        os.close(end)
+    assert more == {"pipe": 2, "socket": 1}
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def tabs():
 
 
 def soaked():
-    return soak.record_of([soak.Held(float(minute), Use(1.0, 1.0, 2**30, 40)) for minute in range(6)], 2), 6
+    return soak.record_of([soak.Held(float(minute), 0, Use(1.0, 1.0, 2**30, 40)) for minute in range(6)], 2), 6
 
 
 WRITERS = {

@@ -1,0 +1,53 @@
+"""Whether a series grows is said with an interval: that of the textbook, wider where a value is much like the last."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from app.load.trend import Trend
+
+TIMES = np.arange(60.0)
+
+
+def test_the_slope_and_its_interval_are_those_of_independent_values():
+    """Values whose residuals are no more alike than chance has it: scipy's line, Student's interval."""
+    values = 3.0 + 0.5 * TIMES + np.random.default_rng(1).permutation(np.linspace(-2, 2, 60))
+    line = stats.linregress(TIMES, values)
+    residuals = values - line.intercept - line.slope * TIMES
+    assert residuals[:-1] @ residuals[1:] <= 0  # or the interval would be a little wider
+    trend, half = Trend.of(TIMES, values), stats.t.ppf(0.975, 58) * line.stderr
+    assert trend.slope == pytest.approx(line.slope)
+    assert (trend.low, trend.high) == (pytest.approx(line.slope - half), pytest.approx(line.slope + half))
+
+
+def test_values_that_wander_say_less():
+    """Nineteen of twenty walks that lead nowhere are not told to grow or fall, by an interval for independent values
+    hardly any."""
+    generator, missed, naive = np.random.default_rng(2), 0, 0
+    for _ in range(200):
+        values = np.zeros(240)
+        for at, shock in enumerate(generator.normal(size=239)):
+            values[at + 1] = 0.8 * values[at] + shock
+        trend, line = Trend.of(np.arange(240.0), values), stats.linregress(np.arange(240.0), values)
+        missed += not trend.low <= 0 <= trend.high
+        naive += abs(line.slope) > 1.97 * line.stderr
+    assert missed <= 0.1 * 200
+    assert naive >= 0.3 * 200
+
+
+def test_what_does_not_change_is_flat_and_what_rises_steadily_grows():
+    assert Trend.of(TIMES, np.full(60, 7.0)) == Trend(0.0, 0.0, 0.0)
+    rising = Trend.of(TIMES, 2.0 * TIMES).times(30)
+    assert rising.slope == pytest.approx(60)
+    assert (rising.verdict(59), rising.verdict(61)) == ("grows", "flat")
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_too_few_values_say_nothing(count):
+    trend = Trend.of(TIMES[:count], TIMES[:count])
+    assert (trend.low, trend.high) == (-inf, inf)
+    assert trend.verdict(1.0) == "undecided"
