@@ -16,6 +16,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from math import inf
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -113,10 +114,24 @@ def embed_words() -> str:
     return str(field.type.extra_json_schema["description"])
 
 
-def require(name: str, value: int) -> None:
-    """Raise ValueError if `value` is beyond this server's limit `name`; the table's largest is none."""
+def bound(name: str) -> int | None:
+    """Return this server's limit `name`; None if it is the table's largest, which is none."""
     most: int = msgspec.structs.asdict(current())[name]
-    if most < limits()[name].most and value > most:
+    return most if most < limits()[name].most else None
+
+
+def bound_words(name: str, own: float = inf) -> str:
+    """Say it, for a control that offers no more; "" if there is none below the control's own bound."""
+    most = bound(name)
+    if most is None or most >= own:
+        return ""
+    return f"At most {most:,} on this server: {limits()[name].words} (its setting {name})."
+
+
+def require(name: str, value: int) -> None:
+    """Raise ValueError if `value` is beyond this server's limit `name`."""
+    most = bound(name)
+    if most is not None and value > most:
         raise ValueError(f"{name} must be at most {most:,} on this server, not {value:,} ({limits()[name].words})")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from typing import Any, ClassVar
 
 import panel as pn
@@ -11,6 +12,7 @@ import panel_material_ui as pmui
 
 from app.export.source import ExportSource, slide
 from app.widgets import FULL, NumberField
+from compute import settings
 from compute.export.formats import FILMS, FileFormat
 from compute.export.packages import AV
 from compute.lab import Lab
@@ -37,10 +39,19 @@ class ExportSection:
         """End what is under way: the lab is gone."""
 
 
-def heights(value: int, most: int = 4320) -> Any:
-    """Return a field for the height in pixels; the width follows from what is shown."""
-    options = {words: height for words, height in HEIGHTS.items() if height <= most}
-    return pmui.Select(label="Height [pixels]", options={"360": 360, **options}, value=value, size="small", **FULL)
+def heights(value: int, lab: type[Lab], most: int = 4320) -> Any:
+    """Return a field for the height in pixels; the width follows from what is shown.
+
+    Where a pixel is one of the lab's own grid, it offers what this server's limit of that allows.
+    """
+    options = {"360": 360} | {words: height for words, height in HEIGHTS.items() if height <= most}
+    bound = settings.bound("grid") if lab.sized() else None
+    refused = [height for height in options.values() if bound is not None and prod(slide(height)) > bound]
+    return pmui.Select(
+        label="Height [pixels]", options=options, disabled_options=refused,
+        value=max(height for height in options.values() if height <= value and height not in refused),
+        helper_text=settings.bound_words("grid") if refused else "", size="small", **FULL,
+    )  # fmt: skip
 
 
 def format_field(label: str, formats: Sequence[FileFormat], hint: str) -> Any:

@@ -49,7 +49,7 @@ class FilmSection(ExportSection):
         self.what = PartSelect(source)
         self.frames = IntegerField("Frames", 150, 1, MOST_FRAMES)
         self.rate = IntegerField("Frames a second", 30, int(RATES[0]), int(RATES[1]))
-        self.height, self.form = heights(720), film_formats()
+        self.height, self.form = heights(720, source.lab), film_formats()
         self.easing = pmui.Select(label="Pace", options=list(EASINGS), value=EASINGS[0], size="small", **FULL)
         self.estimate = button("Estimate", "timer", self._estimate, filled=False)
         self.make = button("Make the film", "movie", self._make)

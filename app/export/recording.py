@@ -37,7 +37,7 @@ class RecordSection(ExportSection):
         ends = source.lab.ENDS
         hint = "0: complete pictures only" if ends else ""
         self.every = IntegerField("Every k-th step", 0 if ends else 20, 0 if ends else 1, 10**6, hint)
-        self.height = heights(720, most=1080)
+        self.height = heights(720, source.lab, most=1080)
         self.rate = IntegerField("Frames a second", 30, int(RATES[0]), int(RATES[1]))
         self.form, self.what = film_formats(), PartSelect(source)
         self.button = button("Record", "fiber_manual_record", self.toggle)

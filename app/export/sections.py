@@ -105,7 +105,7 @@ class PictureSection(ExportSection):
         self.what.param.watch(lambda event: self._offer(), "value")
         self.form = pmui.Select(label="Format", options=list(self._formats), value=PNG.name, size="small", **FULL)
         self.form.param.watch(lambda event: self._suit(), "value")
-        self.height = heights(1080)
+        self.height = heights(1080, source.lab)
         self.transparent = pmui.Switch(label="Nothing behind the drawing", value=False, visible=False, **FULL)
         self.save = button("Save the picture", "download", self._save)
         self.panel = column(self.what, row(self.form, self.height), self.transparent, self.save)

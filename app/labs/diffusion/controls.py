@@ -18,6 +18,7 @@ from app.notices import Notices
 from app.plots import AMOUNTS, SIGNED
 from app.session import Session
 from app.widgets import FULL, ValueWidgets, icon
+from compute import settings
 from compute.device_list import devices_name
 from compute.engine import messages
 from compute.export.scene import Style
@@ -129,7 +130,12 @@ class DiffusionControls(Controls):
 
     def _compute(self) -> pn.Column:
         self.compute = ComputeControls(self.session, kernel_words)
-        size = pmui.Select(label="Grid [cells]", options=SIZES, value=self.session.values["ny"], size="small", **FULL)
+        most = settings.bound("grid")
+        refused = [n for n in SIZES.values() if most is not None and n * n > most]
+        size = pmui.Select(
+            label="Grid [cells]", options=SIZES, value=self.session.values["ny"], disabled_options=refused,
+            helper_text=settings.bound_words("grid") if refused else "", size="small", **FULL,
+        )  # fmt: skip
         size.param.watch(lambda event: self._resize(event.new), "value")
         self.size = size
         return column(*self.compute.items, *self._together(cuda_count()), size, self.choice("dtype"))

@@ -29,6 +29,7 @@ from app.labs.l_curve.view import LCurveView
 from app.notices import Notices
 from app.session import Session
 from app.widgets import FULL, NumberField, ValueWidgets, icon, show_refusal
+from compute import settings
 from compute.engine import messages
 from compute.frames import Frame
 from compute.labs.l_curve.lab import require_lambda, require_range
@@ -158,7 +159,10 @@ class LambdaControls(ValueWidgets):
         )  # fmt: skip
         self._showing = False
         self.tolerance.param.watch(lambda event: self._reach(event.new), "value")
-        self.most = NumberField("Steps at most", session.values["steps_at_most"], self._limit, whole=True)
+        hint = settings.bound_words("iterations", self.parameter("steps_at_most").bounds[1])
+        self.most = NumberField(
+            "Steps at most", session.values["steps_at_most"], self._limit, whole=True, helper_text=hint
+        )
         self.panel = column(
             self.rule, self.slide, self.keep, self.lam.panel, self.squared, *self._range(), self.tolerance,
             self.most.panel,
@@ -254,6 +258,7 @@ class LambdaControls(ValueWidgets):
         low, high = self.parameter("steps_at_most").bounds
         if not low <= steps <= high:
             raise ValueError(f"steps_at_most must be from {low} to {high}, not {steps}")
+        settings.require("iterations", steps)
         self.session.change(steps_at_most=steps)
 
     def _reach(self, tolerance: float) -> None:

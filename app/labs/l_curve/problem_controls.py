@@ -16,6 +16,7 @@ from app.labs.l_curve.labels import short
 from app.session import Session
 from app.upload import Upload
 from app.widgets import FULL, NumberField, ValueWidgets, icon
+from compute import settings
 from compute.frames import Frame
 from compute.labs.l_curve.problems import PROBLEMS
 from compute.labs.l_curve.system import OWN, files_of, settled, typical
@@ -176,7 +177,9 @@ class ProblemControls(ValueWidgets):
         self.uploads = ProblemFiles(session, self._load, self._picture)
         self.problem = pmui.Select(label="Problem", groups=titles(), value=values["problem"], size="small", **FULL)
         self.problem.param.watch(lambda event: self._choose(event.new), "value")
-        self.fields = {"n": NumberField(LABELS[False], values["n"], partial(self._set, "n"), whole=True)}
+        hint = settings.bound_words("unknowns")
+        of_n = NumberField(LABELS[False], values["n"], partial(self._set, "n"), whole=True, helper_text=hint)
+        self.fields = {"n": of_n}
         for name in ("density", "depth", "kappa", "band", "sigma", "rays", "angles", "seed"):
             label, take = str(self.parameter(name).label), partial(self._set, name)
             self.fields[name] = NumberField(label, values[name], take, whole=name in WHOLE, optional=name == "rays")
@@ -275,6 +278,7 @@ class ProblemControls(ValueWidgets):
         values = self.session.values
         if values["problem"] != OWN:
             settled({**values, name: value})
+            settings.require("unknowns", self.session.lab.sizes({**values, name: value})["unknowns"])
         self._grow()
         self.session.change(**{name: value}, lam=None)
         self._forgot({"lam": self.session.values["lam"]})

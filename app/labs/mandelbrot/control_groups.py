@@ -21,6 +21,7 @@ from app.plots import AMOUNTS, SIGNED
 from app.session import Session
 from app.theme import html_pane
 from app.widgets import FULL, ValueWidgets
+from compute import settings
 from compute.export.scene import Style
 from compute.frames import Frame
 
@@ -56,7 +57,7 @@ class IterationGroup(ValueWidgets):
         self.slider_most = pmui.FloatSlider(
             label=label,
             start=FEWEST,
-            end=MOST,
+            end=slider_end(),
             step=0.05,
             value=self._position,
             value_label=thousands(most),
@@ -64,7 +65,10 @@ class IterationGroup(ValueWidgets):
             **FULL,
         )
         self.slider_most.param.watch(lambda event: self._slide(event.new), "value")
-        self.typed = pmui.TextInput(label=f"{label}, typed", value=thousands(most), size="small", **FULL)
+        self._hint = settings.bound_words("iterations")
+        self.typed = pmui.TextInput(
+            label=f"{label}, typed", value=thousands(most), helper_text=self._hint, size="small", **FULL
+        )
         self.typed.param.watch(lambda event: self._type(event.new), "value")
         self.precision = self.choice("precision")
         self.samples = self.choice("samples", SAMPLES, description=self.parameter("samples").doc)
@@ -92,7 +96,7 @@ class IterationGroup(ValueWidgets):
         """Let both widgets show the session's value; the slider stops at its end."""
         most = self.session.values["max_iterations"]
         self._position, self._shown = slider_position(most), most
-        self.typed.param.update(value=thousands(most), error_state=False, helper_text="")
+        self.typed.param.update(value=thousands(most), error_state=False, helper_text=self._hint)
         self.slider_most.param.update(value=self._position, value_label=thousands(most))
 
     def show_values(self, values: Mapping[str, Any]) -> None:
@@ -109,9 +113,15 @@ class IterationGroup(ValueWidgets):
             self.precision.helper_text = reason
 
 
+def slider_end() -> float:
+    """Where the slider ends: at MOST, or at what this server allows."""
+    most = settings.bound("iterations")
+    return MOST if most is None else min(MOST, log10(most))
+
+
 def slider_position(count: int) -> float:
     """Where the slider stands for so many; at its end for those beyond."""
-    return min(max(log10(max(count, 1)), FEWEST), MOST)
+    return min(max(log10(max(count, 1)), FEWEST), slider_end())
 
 
 def thousands(count: int) -> str:

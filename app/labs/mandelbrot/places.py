@@ -21,6 +21,7 @@ from app.plots import palette
 from app.session import Session
 from app.theme import stylesheet
 from app.widgets import FULL
+from compute import settings
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.place import short
 from compute.labs.mandelbrot.views import Landmark
@@ -248,6 +249,9 @@ def iterations(text: str) -> int:
         value = float("nan")
     if not low <= value <= high or value != int(value):
         raise ValueError(f"max_iterations must be a whole number from {low} to {high}, not {short(text)!r}")
+    most = settings.bound("iterations")
+    if most is not None and value > most:
+        raise ValueError(f"max_iterations must be at most {most:,} on this server, not {int(value):,}")
     return int(value)
 
 
