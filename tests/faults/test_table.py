@@ -1,4 +1,4 @@
-"""README.md beside this names tests that are there, for each fault one at least; and no clock of ours can be set."""
+"""README.md and defects.md beside this name tests that are there; and no clock of ours can be set."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ import ast
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
-ROWS = re.findall(r"^\| (\d+) \|.*\| (`tests/.*) \|$", Path(__file__).with_name("README.md").read_text(), re.MULTILINE)
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
 
 
-def test_every_fault_has_a_test_that_is_there():
-    assert [int(number) for number, _ in ROWS] == list(range(1, 26))
-    for _, cell in ROWS:
+def rows(name: str) -> list[tuple[str, str]]:
+    """(number, cell of tests) of each row of a table beside this."""
+    return re.findall(r"^\| ([\dAB][\d, ]*) \|.*\| (`tests/.*) \|$", (HERE / name).read_text(), re.MULTILINE)
+
+
+def test_every_fault_and_every_defect_has_a_test_that_is_there():
+    faults, defects = rows("README.md"), rows("defects.md")
+    assert [int(number) for number, _ in faults] == list(range(1, 26))
+    table = (HERE / "defects.md").read_text()
+    assert len(defects) == table.count("\n| ") - 2 >= 40  # but for the heads of both tables
+    for _, cell in faults + defects:
         for named in re.findall(r"`(tests/[^`]+)`", cell):
             path, _, name = named.partition("::")
             tree = ast.walk(ast.parse((ROOT / path).read_text()))
