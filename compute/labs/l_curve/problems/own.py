@@ -19,9 +19,10 @@ from math import prod
 from typing import IO, Any
 
 import numpy as np
-import scipy.io
 import scipy.sparse as sp
 from numpy.typing import NDArray
+
+from compute.labs.l_curve.problems.matrix_market import FIRST, read_body, read_head
 
 MAX_BYTES = 256 * 2**20  # of arrays once unpacked: 5792 x 5792 numbers of float64
 MOST_SIDE = 2_000_000  # rows, and columns, of a matrix in a file: a vector of 16 MB
@@ -33,7 +34,6 @@ BROKEN = (  # what the readers raise for damaged files
     OSError, EOFError, LookupError, TypeError, ValueError, ArithmeticError, MemoryError, RuntimeError, SyntaxError,
     struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-MARKET = b"%%MatrixMarket"
 PARTS = {"csr": sp.csr_matrix, "csc": sp.csc_matrix}
 FILES = "an .npz file (NumPy arrays A and b, or scipy.sparse.save_npz) or a Matrix Market file"
 Made = tuple[Any, NDArray[np.float64], "NDArray[np.float64] | None"]
@@ -91,7 +91,7 @@ def _open(given: Any, name: str) -> Mapping[str, Any]:
         return {"A": given if sp.issparse(given) else np.asarray(given)}
     data = bytes(given)
     try:
-        if data.startswith(MARKET):
+        if data.startswith(FIRST):
             return {"A": _market(data)}
         if data.startswith(MAGIC):
             return {"A": _array(io.BytesIO(data), len(data))}
@@ -105,17 +105,14 @@ def _open(given: Any, name: str) -> Mapping[str, Any]:
 
 def _market(data: bytes) -> Any:
     """A matrix or array; its head is held against the bounds, and against the length of the file, before it is read."""
-    rows, columns, entries, layout, field, symmetry = scipy.io.mminfo(io.BytesIO(data))
-    if field not in ("real", "double", "integer", "unsigned-integer", "pattern"):
-        raise ValueError(f"its field must be real, integer or pattern, not {field}")
-    _require_sides(rows, columns)
-    if layout == "array":
-        entries = rows * columns if symmetry == "general" else rows * (columns - 1) // 2
-    least = 2 if layout == "array" else 4 if field == "pattern" else 6  # characters of an entry, its end of line too
-    if entries > (len(data) + 1) // least:
-        raise ValueError(f"it says that it holds {entries} entries, and has {len(data)} bytes, too few for them")
-    _require_bytes(8 * rows * columns if layout == "array" else 24 * entries)
-    return scipy.io.mmread(io.BytesIO(data))
+    head = read_head(data)
+    _require_sides(head.rows, head.columns)
+    full = head.layout == "array"
+    least = 2 if full else 4 if head.field == "pattern" else 6  # characters of an entry, its end of line too
+    if head.entries > (len(data) + 1) // least:
+        raise ValueError(f"it says that it holds {head.entries} entries, and has {len(data)} bytes, too few for them")
+    _require_bytes(8 * head.rows * head.columns if full else 24 * head.entries)
+    return read_body(data, head)
 
 
 def _archive(data: bytes) -> Mapping[str, Any]:
