@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"fieldlab: {error}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt as stop:
-        print(f"fieldlab: interrupted; {stop or 'nothing was saved'}", file=sys.stderr)
+        print(f"fieldlab: interrupted; {str(stop) or 'nothing was saved'}", file=sys.stderr)
         return ENDED if isinstance(stop, Terminated) else INTERRUPTED
 
 

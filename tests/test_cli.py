@@ -194,6 +194,15 @@ def test_an_interrupted_bench_keeps_and_prints_what_it_has(monkeypatch, capsys, 
     assert ("cpu_numpy", "float64") not in statuses
 
 
+def test_who_interrupts_a_command_that_keeps_nothing_is_told_so(monkeypatch, capsys):
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("compute.__main__._info", interrupted)
+    assert main(["info"]) == 130
+    assert capsys.readouterr().err == "fieldlab: interrupted; nothing was saved\n"
+
+
 def test_a_budget_holds_for_the_whole_run(monkeypatch):
     monkeypatch.setattr(deadline, "LEAST_RUN", 0.0)
     rows = benchmark.BENCHMARK.run(plan(sizes=(24, 48), budget=1e-9)).rows
