@@ -1,0 +1,262 @@
+"""Everything here that reads what somebody else wrote: good samples of it, its reader, what that may refuse with.
+
+`PARSERS` is the list; test_parsers.py damages the samples, and `python -m tests.fuzz files` does so for longer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import scipy.sparse as sp
+from bokeh.protocol.exceptions import ProtocolError
+from PIL import Image
+from tornado.httputil import HTTPHeaders, HTTPInputError, HTTPServerRequest, RequestStartLine
+
+from app import access, frame_channel
+from app.audience import handlers
+from app.export.restore import scene_in
+from app.message_bounds import BoundedProtocol
+from compute import serve_options
+from compute.engine.recording import FrameRecorder
+from compute.export.link import asked_in, packed, unpacked
+from compute.export.recordings import recorded
+from compute.export.scene import Scene
+from compute.images import read_image
+from compute.labs.crossover.recorded import of_record
+from compute.labs.diffusion import Diffusion
+from compute.labs.l_curve.problems.own import own
+from compute.measure import records
+from compute.own import learning
+from compute.settings import SettingsError
+from compute.stories import read_story
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@dataclass(frozen=True)
+class Parser:
+    """samples() are read without a complaint; read(bytes) returns, or raises one of `refusals`, in words."""
+
+    samples: Callable[[], list[bytes]]
+    read: Callable[[bytes], object]
+    refusals: tuple[type[Exception], ...] = (ValueError,)
+
+
+@cache
+def scratch() -> Path:
+    """A folder for files under way; it goes when the process ends."""
+    held = tempfile.TemporaryDirectory()
+    folder = Path(held.name)
+    _HELD.append(held)
+    return folder
+
+
+_HELD: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def as_file(read: Callable[[Path], object], name: str = "given") -> Callable[[bytes], object]:
+    """Return `read` for the bytes of a file."""
+
+    def of(data: bytes) -> object:
+        """Write them, and read the file."""
+        path = scratch() / name
+        path.write_bytes(data)
+        path.chmod(0o600)
+        return read(path)
+
+    return of
+
+
+def as_text(read: Callable[[str], object]) -> Callable[[bytes], object]:
+    """Return `read` for bytes of UTF-8; what is none comes as half characters, as from a browser."""
+    return lambda data: read(data.decode("utf-8", "surrogateescape"))
+
+
+def files(*patterns: str) -> Callable[[], list[bytes]]:
+    """Return what gives the files of this repository of those names."""
+    return lambda: [path.read_bytes() for pattern in patterns for path in sorted(ROOT.glob(pattern))][:6]
+
+
+def saved(save: Callable[..., Any], *given: Any, **options: Any) -> bytes:
+    """Return what `save` writes into a file."""
+    held = io.BytesIO()
+    save(held, *given, **options)
+    return held.getvalue()
+
+
+# -- samples
+
+
+def scenes() -> list[bytes]:
+    """As files of a state."""
+    from tests.app.test_hostile_state import GOOD
+
+    return [json.dumps(one).encode() for one in GOOD]
+
+
+def links() -> list[bytes]:
+    """As links."""
+    known = (Scene("diffusion", {"ny": 64, "nx": 64}), Scene("mandelbrot", {"zoom": "1e3"}, steps=0))
+    return [packed(scene).encode() for scene in known]
+
+
+def matrices() -> list[bytes]:
+    """As one's own problem comes."""
+    market = b"%%MatrixMarket matrix coordinate real general\n3 3 3\n1 1 1\n2 2 1\n3 3 1\n"
+    return [market, saved(np.save, np.eye(3)), saved(np.savez_compressed, A=np.eye(3), b=np.ones(3)),
+            saved(sp.save_npz, sp.csr_matrix(np.eye(3)))]  # fmt: skip
+
+
+def pictures() -> list[bytes]:
+    """As an initial field comes."""
+    picture = Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16))
+    return [saved(picture.save, format=kind) for kind in ("PNG", "JPEG")]
+
+
+def frames() -> list[bytes]:
+    """The last frame of a recording of two."""
+    folder = scratch() / "recording"
+    if not folder.exists():
+        lab = Diffusion(backend="cpu_numpy", ny=8, nx=9)
+        recorder = FrameRecorder(lab, str(folder), 1, (8, 9), 2)
+        for _ in range(2):
+            recorder.take(lab.frame(None, (8, 9)), lab.values(), resting=False)
+            lab.advance(1)
+            recorder.advanced(1)
+        recorder.finish()
+        lab.close()
+    return [max(folder.glob("*.frame")).read_bytes()]
+
+
+def abouts() -> list[bytes]:
+    """What a recording says of itself."""
+    frames()
+    return [(scratch() / "recording" / "recording.json").read_bytes()]
+
+
+RESULT = {"passed": True, "tries": 2, "text": "right", "date": "2026-01-01T00:00:00+00:00", "digest": "0" * 64}
+RESULTS = {"schema": learning.SCHEMA, "student": "Ada", "exercises": {learning.EXERCISES[0].name: RESULT}}
+TOKEN = {"session_id": "abc", "session_expiry": 2_000_000_000, "headers": {}, "cookies": {}, "arguments": {}}
+HEAD, CONTENT = {"msgid": "1", "msgtype": "PATCH-DOC"}, {"events": [{"kind": "TitleChanged", "title": "x"}]}
+MESSAGE = "\n".join(json.dumps(part) for part in (HEAD, {}, CONTENT))
+REQUEST = (
+    "GET /app?bokeh-session-id=abc HTTP/1.1\nHost: localhost:5006\nOrigin: http://localhost:5006\nUpgrade: websocket"
+)
+
+
+# -- readers
+
+
+class Refusing(argparse.ArgumentParser):
+    """A parser of options that raises what it would print."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise it."""
+        raise SettingsError(message)
+
+
+def options(*given: str) -> argparse.Namespace:
+    """Read the options of `fieldlab serve`."""
+    parser = Refusing()
+    serve_options.add(parser)
+    return serve_options.parse(parser, given)
+
+
+def settings_file(path: Path) -> object:
+    """Read a settings file, and the limits that come of it."""
+    return serve_options.settings_of(options("--settings", str(path)))
+
+
+def token(text: str) -> None:
+    """Look at a session's token, and at the page's address."""
+    access._token_is_sound(text)
+    asked_in(text)
+
+
+def request(text: str) -> None:
+    """Look at the head of a request, as far as Tornado would hand it on."""
+    first, *lines = text.split("\n")
+    target = first.split(" ")[1] if first.count(" ") > 1 else "/"
+    head = HTTPHeaders()
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if name and name.isidentifier() and value.isprintable():
+            head.add(name, value)
+    if len(head.get_list("Host")) != 1:
+        return  # Tornado refuses it
+    try:
+        asked = HTTPServerRequest(headers=head, start_line=RequestStartLine("GET", target, "HTTP/1.1"))
+    except HTTPInputError:  # so does Tornado
+        return
+    access.refusal(asked, ["localhost:5006", "*.uni.example"])
+    for pattern in (handlers.FOLLOW, handlers.LECTURER, handlers.FILE):
+        pattern.fullmatch(asked.path)
+
+
+def message(text: str) -> None:
+    """Put a message of Bokeh's together from three lines."""
+    head, metadata, content = (*text.split("\n"), "", "", "")[:3]
+    BoundedProtocol().assemble(head, metadata, content)
+
+
+def word(text: str) -> None:
+    """Look at what viewers and browsers confirm frames with."""
+    if found := frame_channel.CONFIRMATION.fullmatch(text):
+        int(found[2]), float(found[3])
+    for pattern in (handlers.CONFIRMED, handlers.ACT):
+        pattern.fullmatch(text)
+
+
+def frame_file(data: bytes) -> None:
+    """Read a recording of which one frame was damaged."""
+    max((scratch() / "recording").glob("*.frame")).write_bytes(data)
+    recorded(scratch() / "recording")
+
+
+def about_file(data: bytes) -> None:
+    """Read a recording of which the words about it were damaged."""
+    (scratch() / "recording" / "recording.json").write_bytes(data)
+    recorded(scratch() / "recording")
+
+
+def record(path: Path) -> None:
+    """Read a record, and the figures in it that are shown."""
+    found = records.load(path)
+    records.recorded(found)
+    if found["lab"] == "crossover":
+        list(of_record(found))
+
+
+PARSERS = {
+    "state as JSON, dropped or within a PNG": Parser(scenes, as_text(scene_in)),
+    "link": Parser(links, as_text(unpacked)),
+    "matrix: Matrix Market, NPY, NPZ": Parser(matrices, lambda data: own(None, data, np.ones(3))),
+    "picture: PNG, JPEG": Parser(pictures, read_image),
+    "settings file, TOML": Parser(
+        lambda: [b'preset = "classroom"\nsessions = 30\nembed = ["https://a.example"]\nmetrics = true\n'],
+        as_file(settings_file),
+    ),
+    "passwords, JSON": Parser(lambda: [b'{"ada": "lovelace1815"}'], as_file(lambda path: options("--auth", str(path)))),
+    "story, Markdown, with notes": Parser(files("assets/stories/*.md"), as_file(read_story, "story.md")),
+    "results of a student, JSON": Parser(lambda: [json.dumps(RESULTS).encode()], as_file(learning.load_results)),
+    "record of a bench, JSON": Parser(files("assets/timings/*.json"), as_file(record)),
+    "recording: a frame": Parser(frames, frame_file),
+    "recording: what it is of": Parser(abouts, about_file),
+    "session token, and an address's query": Parser(
+        lambda: [access.bokeh_token._base64_encode(json.dumps(TOKEN)).encode(), b"scene=1.abc&run=1"], as_text(token)
+    ),
+    "head of a request, audience's codes": Parser(
+        lambda: [REQUEST.encode(), b"GET /follow/BCDFGH/ws HTTP/1.1\nHost: localhost"], as_text(request)
+    ),
+    "message of Bokeh's": Parser(lambda: [MESSAGE.encode()], as_text(message), (ProtocolError,)),
+    "word of a viewer, or of a frame": Parser(lambda: [b"frame p1 12 0.001", b"ok 12", b"do next"], as_text(word)),
+}

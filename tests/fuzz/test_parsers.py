@@ -1,0 +1,109 @@
+"""Whoever reads what somebody else wrote takes it, or refuses it in words: whatever byte is another, wherever it ends.
+
+FIELDLAB_FUZZ_SECONDS lets each reader be tried for that long, as `make fuzz` does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.parsers import PARSERS, Parser
+
+SECONDS = float(os.environ.get("FIELDLAB_FUZZ_SECONDS", "0"))
+SEED = int(os.environ.get("FIELDLAB_FUZZ_SEED", "1"))
+LONGEST_REFUSAL = 2000  # characters; a path may be in it
+PIECES = [b"", b"\0", b"\xff", b"{", b"}", b"[" * 300, b'"', b"\n", b"\r", b"---\n", b":", b"=", b",", b"-", b"1e999",
+          b"NaN", b"Infinity", b"null", b"true", b"9" * 5000, b"0", b"-1", b"\\ud800", b"\xed\xa0\x80", b"\xe2\x80\xae",
+          b"<script>", b"../", b"%00", b"\xf0\x9f\x92\xa9", b"[](?scene=1.x)", b"<!--", b"```", b"inf"]  # fmt: skip
+LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=9),
+                   st.sampled_from([10**30, 1e308, "nan", "\ud800", {}, [], [[]], {"a": 1}, "x" * 3000]))  # fmt: skip
+
+
+@st.composite
+def damaged(draw: Any, sample: bytes) -> bytes:
+    """`sample` with bytes changed, cut out, doubled or put in; or, if it is JSON, with values replaced."""
+    data = bytearray(sample)
+    if sample[:1] == b"{" and draw(st.booleans()):
+        return _replaced(draw, sample)
+    for _ in range(draw(st.integers(1, 5))):
+        place = draw(st.integers(0, len(data)))
+        length = draw(st.sampled_from([0, 0, 1, 1, 2, 8, 50, 10**6]))
+        piece = draw(st.sampled_from(PIECES) | st.binary(max_size=6))
+        if draw(st.integers(0, 9)) == 0:
+            other = draw(st.integers(0, len(data)))
+            piece = bytes(data[other : other + 40])
+        data[place : place + length] = piece
+    return bytes(data)
+
+
+def _replaced(draw: Any, sample: bytes) -> bytes:
+    """`sample` with values replaced in its JSON: all of it, a line of three, or what stands before bytes."""
+    parts = [sample] if _is_json(sample) else sample.split(b"\n")
+    chosen = draw(st.sampled_from([number for number, part in enumerate(parts) if _is_json(part)]))
+    document = json.loads(parts[chosen])
+    for _ in range(draw(st.integers(1, 3))):
+        place = document
+        while isinstance(place, dict | list) and place:
+            key = draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+            if isinstance(place[key], dict | list) and place[key] and draw(st.integers(0, 3)):
+                place = place[key]
+                continue
+            if isinstance(place, dict) and draw(st.integers(0, 3)) == 0:
+                del place[key]
+            else:
+                place[key] = draw(LEAVES)
+            break
+    parts[chosen] = json.dumps(document).encode("utf-8", "surrogatepass")
+    return b"\n".join(parts)
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        return isinstance(json.loads(data), dict)
+    except ValueError:
+        return False
+
+
+def taken_or_refused(parser: Parser, data: bytes) -> None:
+    """Read; anything raised that is no refusal goes on."""
+    try:
+        parser.read(data)
+    except parser.refusals as refused:
+        words = str(refused)
+        assert words, "a refusal without words"
+        assert len(words) < LONGEST_REFUSAL, words
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_what_is_good_is_taken(name: str) -> None:
+    for sample in PARSERS[name].samples():
+        PARSERS[name].read(sample)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_what_is_damaged_is_taken_or_refused_in_words(name: str) -> None:
+    parser = PARSERS[name]
+    end, number = time.monotonic() + SECONDS, SEED
+    samples = st.sampled_from(parser.samples())
+
+    @settings(
+        max_examples=1000 if SECONDS else 60, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+    )
+    @given(samples.flatmap(damaged))
+    def look(data: bytes) -> None:
+        """Read one."""
+        taken_or_refused(parser, data)
+
+    while True:
+        seed(number)(look)()
+        number += 1
+        if time.monotonic() >= end:
+            break
+    print(f"{name}: {number - SEED} times {1000 if SECONDS else 60}")
