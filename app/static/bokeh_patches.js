@@ -8,6 +8,18 @@
   // the plot's element for each of them, whenever it draws: a tenth of what a page costs to open. No CSS here sets one.
   Bokeh.require('core/visuals/visual').VisualProperties.prototype._get_css_value = () => '';
 
+  // Material's theme sets the lines and the type of each part of each plot, and a callback of ours puts its type right
+  // (app/theme.py). All of that is this browser's own: the server heard of it in some hundred messages, one after the
+  // other, whenever a lab was opened, and took it for its own values.
+  const PARTS = {
+    Axis: 'axes/axis', BaseColorBar: 'annotations/base_color_bar', Grid: 'grids/grid', Legend: 'annotations/legend',
+    Title: 'annotations/title',
+  };
+  for (const [name, path] of Object.entries(PARTS)) {
+    const part = Bokeh.require(`models/${path}`)[name].prototype, set = part.setv;
+    part.setv = function (values, options) { set.call(this, values, { ...options, sync: false }); };
+  }
+
   // Panel 1.9 keeps a copy of each value of a model in React, listens to the model only a moment after it has drawn it,
   // and writes the copy back after each drawing. On a busy machine what the server says in such a moment is lost, or
   // even taken back: a button stays grey that could be pressed. Here React reads the model itself, as its manual asks

@@ -1,0 +1,48 @@
+"""What a browser tells the server of by itself when a lab is opened: each message holds the loop of all tabs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.browser.lab_page import LabPage
+
+# Parts of plots are set as a theme does, and read; then a word that the server does hear, as messages come in order.
+SET = """() => {
+  const document = Bokeh.documents[0], kinds = /(Axis|ColorBar|Grid)$/, set = [];
+  for (const part of document._all_models.values()) {
+    if (!kinds.test(part.type)) continue;
+    const name = part.type.endsWith('Grid') ? 'grid_line_alpha' : 'major_tick_line_alpha';
+    part.setv({ [name]: 0.125 });
+    part[name] = 0.25;
+    set.push(part[name]);
+  }
+  document.roots()[0].tags = ['said'];
+  return set;
+}"""
+THEMED = ("_alpha", "_color", "_font", "_font_size", "_font_style", "_standoff")  # ends of what a theme sets
+
+
+@pytest.fixture
+def told(new_page, server):
+    """(lab, the properties that the browser has told the server of)."""
+    page, told = new_page(), []
+
+    def hear(text):
+        if isinstance(text, str) and text.startswith('{"events"'):
+            told.extend(event["attr"] for event in json.loads(text)["events"] if event["kind"] == "ModelChanged")
+
+    page.on("websocket", lambda socket: socket.on("framesent", hear))
+    return LabPage(page, server), told
+
+
+def test_what_a_theme_does_to_plots_is_told_to_no_server(told):
+    lab, names = told
+    lab.page.get_by_text("CSV", exact=True).wait_for()
+    lab.until(lambda: "inner_width" in names)  # a plot was drawn
+    values = lab.page.evaluate(SET)
+    assert len(values) > 5
+    assert set(values) == {0.25}
+    lab.until(lambda: "tags" in names)
+    assert [name for name in names if name.endswith(THEMED)] == []
