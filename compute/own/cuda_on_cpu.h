@@ -2,6 +2,7 @@
 // CUDA C for a C++ compiler: what a kernel may name, so that it runs on the CPU, watched (cuda_on_cpu.cpp).
 // Put before the kernels; FIELDLAB_KERNEL(name), after them, makes one callable.
 
+#include <link.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,9 +19,9 @@
 #define __noinline__ __attribute__((noinline))
 #define __forceinline__ inline
 #define __inline__ inline
-#define __shared__ static __attribute__((section("shared_memory")))
+#define __shared__ static thread_local
 #define __launch_bounds__(...)
-#define __align__(bytes) alignas(bytes)
+#define __align__(bytes) __attribute__((aligned(bytes)))  // which may stand behind __shared__ too
 #define UNWATCHED __attribute__((no_sanitize("thread"))) inline
 
 struct uint3 { unsigned x, y, z; };
@@ -192,8 +193,21 @@ inline int __mul24(int a, int b) { return a * b; }
 
 // -- how a kernel is called: arguments by their addresses, as the driver takes them
 
-extern "C" char __start_shared_memory[] __attribute__((weak, visibility("hidden")));
-extern "C" char __stop_shared_memory[] __attribute__((weak, visibility("hidden")));
+// All shared memory of a library is one piece, its thread-local storage. In a section of its own it would not be: GCC 12
+// leaves the variables of templates out of it.
+static thread_local char fieldlab_anchor;
+struct FieldlabShared { char *begin, *end; };
+UNWATCHED int fieldlab_find_shared(dl_phdr_info* library, size_t, void* found)
+{
+    char* const begin = (char*)library->dlpi_tls_data;
+    for (int i = 0; begin && i < library->dlpi_phnum; i++) {
+        char* const end = begin + library->dlpi_phdr[i].p_memsz;
+        if (library->dlpi_phdr[i].p_type != PT_TLS || &fieldlab_anchor < begin || &fieldlab_anchor >= end) continue;
+        *(FieldlabShared*)found = {begin, end};
+        return 1;
+    }
+    return 0;
+}
 
 // Of a parameter: bytes, 100 more for a real number, 1000 for a pointer to such, 2000 for a pointer to const, 9000 else.
 template <class T> constexpr int fieldlab_kind()
@@ -221,7 +235,9 @@ UNWATCHED void fieldlab_call(void (*kernel)(P...), void** arguments, std::index_
 template <class... P> void fieldlab_start(void (*kernel)(P...), const FieldlabLaunch* sizes, void** arguments)
 {
     struct Closure { void (*kernel)(P...); void** arguments; } closure{kernel, arguments};
-    fieldlab_launch(sizes, __start_shared_memory, __stop_shared_memory,
+    FieldlabShared shared = {&fieldlab_anchor, &fieldlab_anchor + 1};
+    dl_iterate_phdr(fieldlab_find_shared, &shared);
+    fieldlab_launch(sizes, shared.begin, shared.end,
                     [](void* c) { fieldlab_call(((Closure*)c)->kernel, ((Closure*)c)->arguments,
                                                 std::index_sequence_for<P...>()); }, &closure);
 }

@@ -1,4 +1,4 @@
-"""The three files: what is right passes, the planted race and the missing tail guard are found, all without a GPU."""
+"""Files of users: what is right passes, planted races and missing tail guards are found, all without a GPU."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def stand_ins():
             sys.modules[name] = module
 
 
-@pytest.mark.parametrize(("name", "most"), [("blur", 40), ("nbody", 130), ("particles", 300)])
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("blur", 40), ("nbody", 130), ("particles", 300), ("smoothing", 200), ("leapfrog", 70), ("detector", 300)],
+)
 def test_the_cuda_c_of_the_files(name, most, stand_ins):
     file = load(FILES / f"{name}.py")
     found = {}
@@ -87,7 +90,7 @@ gpu_stand_in.install()
 from compute.own.declaring import load
 from tests.own.test_checks import checked
 found = {}
-for name, most in (("blur", 20), ("nbody", 70), ("particles", 260)):
+for name, most in (("blur", 20), ("nbody", 70), ("particles", 260), ("leapfrog", 40), ("detector", 260)):
     file = load(Path(sys.argv[1]) / f"{name}.py")
     for way in file.ways.values():
         if way.backend.name == "gpu_numba":
@@ -99,7 +102,7 @@ print(json.dumps(found))
 def test_numba_s_kernels_of_the_files():
     # tests/simulator.py installs threads of its own first; those watched here take their place
     found = json.loads(simulate(PROGRAM, FILES))
-    assert len(found) == 5
+    assert len(found) == 8
     for way, (kind, said) in found.items():
         assert kind == PLANTED.get(way.rpartition("_")[2], ""), (way, said)
 

@@ -1,4 +1,4 @@
-"""On a GPU: the three files' ways are right and timed, planted faults are found; machine code is as cuobjdump says."""
+"""On a GPU: the files' ways are right and timed, planted faults are found; machine code is as cuobjdump says."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ needs_gpu = pytest.mark.skipif(not CUPY.ready, reason=f"gpu_cupy: {CUPY.missing 
 
 @pytest.mark.gpu
 @needs_gpu
-@pytest.mark.parametrize("name", ["blur", "nbody", "particles"])
+@pytest.mark.parametrize("name", ["blur", "nbody", "particles", "smoothing", "leapfrog", "detector"])
 def test_the_files_on_a_gpu(name):
     report = try_file(Options(FILES / f"{name}.py", budget=4.0, check_seconds=3.0, per_decade=1))
     assert report.refused == ""

@@ -14,6 +14,9 @@ from compute.own.watch import AccessWatch, Order
 
 SOURCE = r"""
 #include <cstdint>
+template <bool waits> __device__ float mirrored(float x)
+{ __shared__ __align__(16) float kept[64]; kept[threadIdx.x] = x; if (waits) __syncthreads();
+  return kept[63 - threadIdx.x]; }
 extern "C" {
 __global__ void plain(const float* x, float* out, int n)
 { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = 2 * x[i]; }
@@ -38,6 +41,8 @@ __global__ void turned(float* x)
 { __shared__ float tile[64]; int i = threadIdx.x; tile[i] = x[i]; __syncthreads(); x[i] = tile[63 - i]; }
 __global__ void turned_early(float* x)
 { __shared__ float tile[64]; int i = threadIdx.x; tile[i] = x[i]; x[i] = tile[63 - i]; }
+__global__ void in_template(float* x) { x[threadIdx.x] = mirrored<true>(x[threadIdx.x]); }
+__global__ void in_template_early(float* x) { x[threadIdx.x] = mirrored<false>(x[threadIdx.x]); }
 __device__ __forceinline__ float first(float x)
 { __shared__ float kept; if (threadIdx.x == 0) kept = x; __syncthreads(); return kept; }
 __global__ void from_first(float* x)
@@ -111,6 +116,14 @@ class TestEachOrder:
     def test_a_missing_barrier_and_reading_a_neighbour_in_place_are_races(self, module, x, order):
         assert launch(module, "turned_early", 1, 64, x[:64].copy(), order=order).fault[0] == "race"
         assert launch(module, "in_place", 3, 128, x, N, order=order).fault[0] == "race"
+
+    def test_shared_memory_of_a_template_is_watched(self, module, x, order):
+        some = x[:64].copy()
+        assert launch(module, "in_template", 1, 64, some, order=order).fault is None
+        np.testing.assert_array_equal(some, x[63::-1])
+        kind, text = launch(module, "in_template_early", 1, 64, some, order=order).fault
+        assert kind == "race"
+        assert "shared memory" in text
 
     def test_blocks_are_never_ordered(self, module, order):
         found = np.full(1, -1, np.int32)
