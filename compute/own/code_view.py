@@ -21,7 +21,7 @@ from compute.cuda_source import Binary, Defines, Resources, check_cuda
 
 INSTALL = "pip install 'fieldlab[code]'"
 DISTRIBUTIONS = ("nvidia-cuda-nvdisasm", "nvidia-cuda-nvdisasm-cu12")
-LISTING_SECONDS = 60.0  # for nvdisasm
+TOOL_SECONDS = 60.0  # for nvdisasm, and for ptxas
 INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+ )?([A-Z][\w.]*)([^;]*);")
 LINE = re.compile(r'//## File "([^"]*)", line (\d+)')
 SECTION = re.compile(r"^\.text\.(\S+):")
@@ -160,14 +160,25 @@ def listing_of(cubin: Path) -> str:
     program = find_nvdisasm()
     if program is None:
         raise CodeUnavailable(f"nvdisasm is not installed; {INSTALL}")
-    command = [str(program), "-g", "-c", str(cubin)]
+    return run_tool(program, ("-g", "-c", str(cubin)), CodeUnavailable).stdout
+
+
+def run_tool(
+    program: Path, arguments: Sequence[str], unavailable: type[Exception]
+) -> subprocess.CompletedProcess[str]:
+    """Run a program of NVIDIA's and return what it printed.
+
+    Raises `unavailable` if it cannot be run, has not ended after TOOL_SECONDS, or refuses what it got.
+    """
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LISTING_SECONDS, check=False)
+        done = subprocess.run(
+            [str(program), *arguments], capture_output=True, text=True, timeout=TOOL_SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise CodeUnavailable(f"nvdisasm cannot be run: {error}") from error
+        raise unavailable(f"{program.stem} cannot be run: {error}") from error
     if done.returncode:
-        raise CodeUnavailable(f"nvdisasm refuses the machine code: {done.stderr.strip()[:300]}")
-    return done.stdout
+        raise unavailable(f"{program.stem} refuses it: {done.stderr.strip()[:300]}")
+    return done
 
 
 def kernels_of_listing(text: str, resources: Mapping[str, Resources]) -> Iterator[tuple[str, KernelCode]]:

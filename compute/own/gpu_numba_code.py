@@ -9,7 +9,6 @@ no driver, ptxas makes machine code of it, and nvdisasm prints that.
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -24,11 +23,10 @@ from typing import Any
 from compute import scratch
 from compute.cuda_source import Resources, resources_in
 from compute.export.child_process import ChildProcess, Failure, Result, Tell, exchange
-from compute.own.code_view import KernelCode, find_program, kernels_of_listing, listing_of
+from compute.own.code_view import KernelCode, find_program, kernels_of_listing, listing_of, run_tool
 
 INSTALL = "pip install 'numba-cuda[cu13]' nvidia-cuda-nvcc"
 COMPILERS = ("nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu12")
-SECONDS = 60.0  # for ptxas
 TICK = 0.2  # s between looks at the simulator's process
 SIMULATED = {"NUMBA_ENABLE_CUDASIM": "1"}
 REPLACED = re.compile(r"\.entry (\S+?)\(")
@@ -220,17 +218,12 @@ def code_noted(noted: NotedFunction) -> CodeType:
 
 def _machine_code(ptx: str, name: str, architecture: str) -> KernelCode:
     program = find_ptxas()
+    if program is None:
+        raise NumbaCodeUnavailable(f"ptxas is not installed; {INSTALL}")
     with scratch.lent("code") as folder:
         source, cubin = folder / "kernel.ptx", folder / "kernel.cubin"
         source.write_text(ptx, encoding="utf-8")
-        command = [str(program), f"-arch={architecture}", "-lineinfo", "-v", str(source), "-o", str(cubin)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise NumbaCodeUnavailable(f"ptxas cannot be run: {error}") from error
-        if done.returncode:
-            raise NumbaCodeUnavailable(f"ptxas refuses it: {done.stderr.strip()[:300]}")
+        options = f"-arch={architecture}", "-lineinfo", "-v", str(source), "-o", str(cubin)
+        done = run_tool(program, options, NumbaCodeUnavailable)
         resources: dict[str, Resources] = resources_in(done.stdout + done.stderr)
         return dict(kernels_of_listing(listing_of(cubin), resources))[name]
-
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,21 @@ def test_without_the_disassembler_it_says_what_to_install(monkeypatch):
     assert re.search(r"not installed; pip install 'fieldlab\[code\]'", code.missing())
     with pytest.raises(CodeUnavailable, match="nvdisasm is not installed"):
         code.code_view(BLUR, defines={"REAL": "float"})
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("import sys; sys.exit('no such option')", "refuses it: no such option"),
+        ("import time; time.sleep(600)", "cannot be run: .*timed out"),
+        (None, "cannot be run: .*No such file"),
+    ],
+)
+def test_a_program_that_fails_is_told_in_the_caller_s_words(program, said, tmp_path, monkeypatch):
+    monkeypatch.setattr(code, "TOOL_SECONDS", 0.5 if program and "sleep" in program else 60.0)
+    python = Path(sys.executable) if program else tmp_path / "absent"
+    with pytest.raises(CodeUnavailable, match=f"{python.stem} {said}"):
+        code.run_tool(python, ("-c", program or ""), CodeUnavailable)
 
 
 def test_line_numbers_change_no_instruction_and_ptx_is_there():
