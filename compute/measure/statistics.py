@@ -112,14 +112,6 @@ class Measurement:
         """Cell updates a second of compute time."""
         return self.cells / self.step.median
 
-    def bytes_per_second(self, cell_bytes: int) -> float:
-        """Bytes a second if each step moved `cell_bytes` a cell: the least an algorithm without reuse must move."""
-        return cell_bytes * self.cells_per_second
-
-    def percent_of(self, bandwidth: float, cell_bytes: int) -> float:
-        """That rate in percent of `bandwidth` (bytes/s); above 100 when steps share one pass through memory."""
-        return 100.0 * self.bytes_per_second(cell_bytes) / bandwidth
-
 
 class Window:
     """The newest timings of one way, and its first call for as long as it is the same way."""

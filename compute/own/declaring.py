@@ -26,7 +26,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.backends import BACKENDS, Backend
+from compute.backends import BACKENDS
 from compute.cuda_source import compile_cuda, source_text
 from compute.labs.crossover.ecosystems import ECOSYSTEMS, ecosystem_of
 from compute.labs.crossover.workload import DTYPES, Way, Work, Workload
@@ -293,11 +293,6 @@ def cuda_kernel(file: str, name: str, **defines: int | str | float) -> CudaKerne
     if _loading:
         _loading[-1].kernels.append(kernel)
     return kernel
-
-
-def backend_of(own: OwnWay, stand_in: Mapping[str, Backend]) -> OwnWay:
-    """The way on the backend that stands for its own, if there is one."""
-    return replace(own, backend=stand_in[own.backend.name]) if own.backend.name in stand_in else own
 
 
 def read_text(path: Path) -> str:

@@ -66,12 +66,10 @@ def test_a_first_call_alone_gives_no_rate():
     assert math.isnan(measurement.cells_per_second)
 
 
-def test_rates_count_cells_steps_and_bytes():
+def test_rates_count_cells_and_steps():
     measurement = Measurement.of([timing(0.5, steps=10), timing(0.5, steps=10)])
     assert measurement.steps_per_second == 20
     assert measurement.cells_per_second == 2000
-    assert measurement.bytes_per_second(cell_bytes=8) == 16000
-    assert measurement.percent_of(bandwidth=32000, cell_bytes=8) == 50
 
 
 def test_parts_are_medians_of_frames_and_absent_ones_are_nan():
