@@ -161,7 +161,7 @@ class Page:
         self._bars = [pn.Column(margin=margin, sizing_mode="stretch_width") for margin in (0, (8, 16))]
         # there from the start: what is added to a page later has it laid out anew, which takes a second
         self._words = pn.pane.Markdown("", stylesheets=[stylesheet()])
-        self._dialog = pmui.Dialog(self._words, close_on_click=True, show_close_button=True)
+        self._dialog = pmui.Dialog(self._words, close_on_click=True, show_close_button=True, width_option="md")
         cards = self.race.card, self.code.card, self.audience.card, self.bar
         page = pmui.Page(
             main=[self._main, self.browser, self._dialog, self.system.card, *self.export.parts, *cards],

@@ -58,7 +58,6 @@ CARD = {  # over the page, in its upper right corner
     "max-width": "calc(100vw - 32px)", "background": "var(--paper)", "border": "1px solid var(--line)",
     "box-shadow": "0 8px 24px rgb(0 0 0 / 25%)",
 }  # fmt: skip
-PLOT_TYPE = {"font-size": "var(--small, 14px)"}  # of what lies around a plot
 NOT_FINITE_COLOUR = "#ff00c8"  # in no palette, so that a NaN cannot pass for a value
 
 
@@ -160,12 +159,14 @@ SIZES = (
 )
 WITH_TEXT = (ColorBar, Legend, Label)  # beside the axes
 DIGIT = 0.58  # of the type's size: the width of a digit
-# 0.0004, not 4.000e-4; as many digits as tell a tick from its neighbour, three where it has none.
+# 0.0004, not 4.000e-4, but 4e-5 where all are so small, as zeros take room and are counted by nobody; as many digits as
+# tell a tick from its neighbour, three where it has none.
 SHORT_NUMBER = """
 const place = (x) => Math.floor(Math.log10(Math.abs(x)));
 const step = ticks.length > 1 ? ticks[1] - ticks[0] : 0;
 const digits = step && tick ? place(tick) - place(step) + 1 : 3;
-return String(Number(tick.toPrecision(Math.min(Math.max(digits, 3), 15))));
+const short = Number(tick.toPrecision(Math.min(Math.max(digits, 3), 15)));
+return short && Math.max(...ticks.map(Math.abs)) < 1e-4 ? short.toExponential() : String(short);
 """
 RESTORE = f"""
 for (const name of {list(SIZES)})

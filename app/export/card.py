@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 
 PLACE = CARD | {"z-index": "1250"}  # over the other card
 TITLE = "<h2 class='along'>Take it along</h2>"
-LIST = {  # always in sight, however long the fields above it are
-    "position": "sticky", "bottom": "0", "z-index": "1", "max-height": "216px", "overflow-y": "auto",
-    "padding": "0 8px 8px", "background": "var(--paper)", "border-top": "1px solid var(--line)",
-}  # fmt: skip
 WORDS = "Take it along: link, picture, film, numbers (E)"
 RECORDING = "Recording; stop it here (E)"
 TICK = 250  # ms
@@ -69,8 +65,7 @@ class ExportCard:
         close = icon("close", "Close (E)", self.toggle, color="default", align="center")
         gap = pn.Spacer(sizing_mode="stretch_width", margin=0)
         head = pn.Row(title, gap, close, margin=(4, 8, 0, 0), sizing_mode="stretch_width")
-        below = pn.Column(self.exports.panel, margin=0, styles=LIST, sizing_mode="stretch_width")
-        return [head, self._body, below]
+        return [head, self._body, self.exports.panel]
 
     def show(self, tab: LabTab) -> None:
         """Export from this tab from now on: the page shows it."""

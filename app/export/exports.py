@@ -26,6 +26,10 @@ from compute.export.jobs import OVER, Job, internal_error
 from compute.files import size
 from compute.settings import MIB, current
 
+LIST = {  # always in sight, however long the fields above it are
+    "position": "sticky", "bottom": "0", "z-index": "1", "max-height": "216px", "overflow-y": "auto",
+    "padding": "0 8px 8px", "background": "var(--paper)", "border-top": "1px solid var(--line)",
+}  # fmt: skip
 TICK = 250  # ms
 PATIENCE = 15  # s that a process which was killed may take to be gone
 MOST = 6  # exports that are listed once they are over; the oldest gives way
@@ -227,7 +231,7 @@ class Exports:
 
     def __init__(self, document: Document, download: FileDownload, notices: Callable[[], Notices]) -> None:
         self._document, self.download, self._notices = document, download, notices
-        self.panel = pn.Column(margin=0, sizing_mode="stretch_width")
+        self.panel = pn.Column(margin=0, styles=LIST, sizing_mode="stretch_width", visible=False)
         self._exports: list[Export] = []
         self._ticking: Any = None
         self._ticks = 0
@@ -269,7 +273,7 @@ class Exports:
         self._exports.clear()
 
     def _arrange(self) -> None:
-        self.panel.objects = [export.panel for export in self._exports]
+        self.panel.param.update(objects=[one.panel for one in self._exports], visible=bool(self._exports))
 
     @property
     def _full(self) -> str:

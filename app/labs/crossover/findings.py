@@ -6,11 +6,12 @@ are explained.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from html import escape
 
-from app.labs.crossover.labels import count, duration
+from app.labs.crossover.labels import THIN, count, duration
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from compute.labs.crossover.claims import Conclusion
 from compute.labs.crossover.finding import Finding
@@ -27,10 +28,12 @@ def finding_html(finding: Finding) -> str:
 SENTENCE_STYLE = """
 .sentence { padding: 0 8px 0 24px; color: var(--ink); height: 100%; display: flex; flex-direction: column; gap: 4px; }
 .sentence .cpu { --hue: var(--cpu); } .sentence .gpu { --hue: var(--gpu); }
-.sentence .says { font-size: var(--title, 20px); line-height: 1.25; margin: 0; }
+.sentence .says { font-size: var(--title, 20px); line-height: 1.25; margin: 0; flex: none; }
+.sentence.brief .says { font-size: var(--body, 16px); }
 .sentence .says b { color: var(--hue, inherit); }
-.sentence .how { color: var(--muted); font-size: var(--small, 14px); line-height: 1.4; display: flex; flex-wrap: wrap;
-  gap: 2px 16px; margin: 0; }
+.sentence .how { color: var(--muted); font-size: var(--small, 14px); line-height: 1.4; margin: 0; flex: 1 1 0;
+  min-height: 0; overflow: hidden auto; scrollbar-width: thin; }
+.sentence .how span { margin-right: 12px; } .sentence .how span:has(i) { white-space: nowrap; }
 .sentence .how .bad { color: var(--bad); font-weight: 700; }
 .sentence i { display: inline-block; width: 12px; height: 12px; margin-right: 6px; box-sizing: border-box;
   border-radius: 50%; vertical-align: -1px; background: var(--muted); }
@@ -52,7 +55,8 @@ def sentence_html(model: SweepViewModel, running: bool, brief: bool = False) -> 
     """
     says = f"<p class='says'>{_finding(model, running)}</p>"
     how = "" if brief else f"<p class='how'>{_status_line(model, running)}</p>"
-    return f"<div class='sentence'>{_progress_bar(model, running)}{says}{how}</div>"
+    kind = "sentence brief" if brief else "sentence"
+    return f"<div class='{kind}'>{_progress_bar(model, running)}{says}{how}</div>"
 
 
 def _finding(model: SweepViewModel, running: bool) -> str:
@@ -77,13 +81,19 @@ def _progress_bar(model: SweepViewModel, running: bool) -> str:
 
 
 def _status_line(model: SweepViewModel, running: bool) -> str:
-    """What is being done; then the marks that are on the screen; then the ways that have no time, and why."""
+    """The marks on the screen; what is being done; how sure the finding is; the ways without a time, and why."""
+    items = _marks(model)
     doing = model.frame.notes.get("doing", "") if model.frame and running else ""
-    items = [f"<span>{escape(doing)}</span>"] if doing else []
-    if said := model.finding.uncertainty(count):
-        items.append(f"<span>{escape(said)}</span>")
+    said = model.finding.uncertainty(count)
+    items += [f"<span>{_thousands(words)}</span>" for words in (doing, said) if words]
+    items += [why for line in model.measured.values() if (why := _without_time(line))]
+    return " ".join(items)
+
+
+def _marks(model: SweepViewModel) -> list[str]:
+    """What the marks on the screen mean."""
     here = [line for line in model.lines if line.series and not line.machine]
-    items += ["<span><i></i>measured here</span>"] if here else []
+    items = ["<span><i></i>measured here</span>"] if here else []
     items += ["<span><i class='noisy'></i>noisy</span>"] if any(line.noisy for line in here) else []
     places = dict.fromkeys(line.place for line in model.lines if line.place)
     items += [f"<span><i class='recorded'></i>{escape(place)}</span>" for place in places]
@@ -91,8 +101,7 @@ def _status_line(model: SweepViewModel, running: bool) -> str:
         items.append(f"<span>recorded curves are of {escape(' and '.join(other))}</span>")
     if model.cited:
         items.append("<span><i class='cited'></i>cited</span>")
-    items += [said for line in model.measured.values() if (said := _without_time(line))]
-    return "".join(items)
+    return items
 
 
 def _without_time(line: ShownWay) -> str:
@@ -105,6 +114,11 @@ def _without_time(line: ShownWay) -> str:
         return ""
     said = f"{escape(line.label)} {gone[0].status} at n = {count(gone[0].n)}{' and more' if len(gone) > 1 else ''}"
     return f"<span title='{escape(gone[0].reason)}'>{said}</span>"
+
+
+def _thousands(words: str) -> str:
+    """The words as HTML, thousands apart as on the rest of the page: those for a command line have commas."""
+    return re.sub(r"(?<=\d),(?=\d{3})", THIN, escape(words))
 
 
 VERDICT_STYLE = """
@@ -137,6 +151,7 @@ def _verdict(conclusion: Conclusion) -> str:
     machine, date = conclusion.where
     place = f"<div class='place'>recorded on {escape(machine)}, {escape(date)}</div>" if machine else ""
     cited = f"<dt><i class='cited'></i>cited</dt><dd>{escape(conclusion.cited)}</dd>"
-    ours = f"<dt><i class='recorded'></i>ours</dt><dd>{escape(conclusion.ours)}{place}</dd>" if conclusion.ours else ""
+    said = _thousands(conclusion.ours)
+    ours = f"<dt><i class='recorded'></i>ours</dt><dd>{said}{place}</dd>" if said else ""
     claim = f"<p class='claim'>{escape(conclusion.claim)}</p>"
     return f"<article><header>{head}</header>{claim}<dl>{cited}{ours}</dl></article>"

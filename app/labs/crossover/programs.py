@@ -27,9 +27,9 @@ CODE_STYLE = """
   border-top: 4px solid var(--hue, var(--line)); }
 .program.cpu { --hue: var(--cpu); } .program.gpu { --hue: var(--gpu); }
 .program.wrong { --hue: var(--bad); } .program.right { --hue: var(--good); }
-.program header { padding: 4px 16px; border-bottom: 1px solid var(--line); display: flex; gap: 16px;
-  align-items: baseline; justify-content: space-between; }
-.program h3 { margin: 0; font-size: var(--body, 16px); color: var(--ink); }
+.program header { padding: 4px 12px 4px 16px; border-bottom: 1px solid var(--line); display: flex; flex-wrap: wrap;
+  gap: 0 8px; align-items: baseline; justify-content: space-between; }
+.program h3 { margin: 0; font-size: var(--body, 16px); color: var(--ink); white-space: nowrap; }
 .program header code { color: var(--muted); font-size: var(--small, 14px); }
 .program pre { margin: 0; padding: 8px 16px 16px; font: var(--small, 14px)/1.45 'Roboto Mono', 'Liberation Mono',
   Menlo, Consolas, monospace; color: var(--ink); overflow-x: auto; tab-size: 4; white-space: pre-wrap;

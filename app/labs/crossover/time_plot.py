@@ -26,7 +26,7 @@ from compute.measure.statistics import Spread
 LINES = ("xs", "ys", "hue", "dash", "width", "key")
 BARS = ("x", "q1", "q3", "hue")
 DOTS = ("x", "y", "marker", "hue", "fill", "size", "alpha", "key", "name", "words")
-CITED = ("x", "y", "hue", "name", "words", "text")
+CITED = ("x", "y", "hue", "name", "words")
 LEADERS = ("x", "y", "x1", "y1", "hue")
 NAMES = ("x", "y", "text", "hue")
 DOT, HOLLOW = 9, 11  # px
@@ -55,6 +55,11 @@ class TimePlotContent:
     def drawn(self) -> list[TimeCurve]:
         """The lines that have a point."""
         return [line for line in self.lines if line.series]
+
+    @property
+    def cited_inside(self) -> list[Cited]:
+        """The figures of others that lie on the axis."""
+        return [figure for figure in self.cited if self.sizes[0] <= figure.n <= self.sizes[1]]
 
 
 def line_name(line: TimeCurve) -> str:
@@ -99,14 +104,30 @@ def point_columns(picture: TimePlotContent, scheme: Mapping[str, str]) -> Column
 def cited_columns(picture: TimePlotContent, scheme: Mapping[str, str]) -> Columns:
     """A row for each figure of others that lies on the axis."""
     columns = empty_columns(CITED)
-    least, most = picture.sizes
-    for figure in picture.cited:
-        if least <= figure.n <= most:
-            words = f"n = {count(figure.n)}: {duration(figure.seconds)}, {escape(figure.machine)}"
-            words += f"<br>cited from {escape(figure.source)}"
-            name_ = figure.name
-            append_row(columns, figure.n, figure.seconds, scheme["muted"], name_, words, f"{name_}, cited")
+    for figure in picture.cited_inside:
+        words = f"n = {count(figure.n)}: {duration(figure.seconds)}, {escape(figure.machine)}"
+        words += f"<br>cited from {escape(figure.source)}"
+        append_row(columns, figure.n, figure.seconds, scheme["muted"], figure.name, words)
     return columns
+
+
+@dataclass(frozen=True)
+class NamedEnd:
+    """Where a line ends, or a cited figure lies, and what is written for it in which colour."""
+
+    n: int
+    seconds: float
+    text: str
+    hue: str
+
+
+def named_ends(picture: TimePlotContent, scheme: Mapping[str, str]) -> list[NamedEnd]:
+    """What gets a name in the plot: lines in their order, then the figures of others that lie on the axis."""
+    ends = []
+    for line in picture.drawn:
+        n = max(line.series)
+        ends.append(NamedEnd(n, line.series[n].median, line_name(line), scheme[line.kind]))
+    return ends + [NamedEnd(one.n, one.seconds, f"{one.name}, cited", scheme["muted"]) for one in picture.cited_inside]
 
 
 def point_text(line: TimeCurve, n: int, spread: Spread) -> str:
@@ -170,9 +191,7 @@ class TimePlot(LogPlot):
         )  # fmt: skip
         draw.segment("x", "y", "x1", "y1", source=self.leaders, line_color="hue", line_width=1)
         type_: dict[str, Any] = {"text_color": "hue", "text_baseline": "middle", "text_font": {"value": FAMILY}}
-        apart: dict[str, Any] = {"text_align": "right", "x_offset": -14, "background_fill_alpha": 0.85}
-        self._cited_names = draw.text("x", "y", "text", source=self.cited, **apart, **type_)
-        self._texts = [draw.text("x", "y", "text", source=self.names, **type_), self._cited_names]
+        self._texts = [draw.text("x", "y", "text", source=self.names, **type_)]
         self._react(curves, points, others)
 
     @staticmethod
@@ -202,7 +221,6 @@ class TimePlot(LogPlot):
         """Follow the page's scheme and type size."""
         scheme = colours(dark)
         self.span.line_color = scheme["ink"]
-        self._cited_names.glyph.background_fill_color = scheme["paper"]
         self.band.update(fill_color=scheme["muted"], fill_alpha=0.13, line_color=None)
         super().set_theme(dark, presenter)
 
@@ -224,11 +242,11 @@ class TimePlot(LogPlot):
         scheme = colours(self._theme[0])
         self.lines.data, self.bars.data = line_columns(picture, scheme), quartile_columns(picture, scheme)
         self.dots.data, self.cited.data = point_columns(picture, scheme), cited_columns(picture, scheme)
-        self._draw_names([line for line in picture.lines if line.series])
+        self._draw_names(named_ends(picture, scheme))
         self._draw_crossing(picture.finding)
 
     def _fit(self, picture: TimePlotContent) -> None:
-        longest = max((len(line_name(line)) for line in picture.lines if line.series), default=0)
+        longest = max((len(end.text) for end in named_ends(picture, colours(self._theme[0]))), default=0)
         room = min(0.4, (longest * letter(self._theme[1]) + 3 * GAP) / self.inner[0])
         least, most = picture.sizes
         if (room, least, most) != self._axis:
@@ -238,29 +256,24 @@ class TimePlot(LogPlot):
             self._count_ticks()
             self.x.fit(np.array([least, most], np.float64))
         times = [t for line in picture.lines for time in line.series.values() for t in (time.q1, time.q3)]
-        times += [figure.seconds for figure in picture.cited if least <= figure.n <= most]
+        times += [figure.seconds for figure in picture.cited_inside]
         if len(times) < 2:
             self.y.forget()
         self.y.fit(np.array(times or EMPTY))
 
-    def _draw_names(self, drawn: Sequence[TimeCurve]) -> None:
-        """Each line's name at its end, apart from each other."""
-        scheme = colours(self._theme[0])
+    def _draw_names(self, ends: Sequence[NamedEnd]) -> None:
+        """The name of each line and cited figure beside the last of them, apart from each other."""
         width, height = self.inner
-        ends = [(n := max(line.series), line.series[n].median) for line in drawn]
-        order = sorted(range(len(drawn)), key=lambda i: ends[i][1])
-        wanted = [self.y.part(ends[i][1]) * height for i in order]
+        ends = sorted(ends, key=lambda end: end.seconds)
         gap = 1.25 * type_size(self._theme[1])
-        highest = height - gap / 2
-        placed = separate_labels(wanted, gap)
-        lack = min(0.0, highest - placed[-1]) if placed else 0.0  # shift the pile into the plot
-        start = self.x.value(self.x.part(max((n for n, _ in ends), default=10)) + GAP / width)
+        placed = separate_labels([self.y.part(end.seconds) * height for end in ends], gap)
+        lack = min(0.0, height - gap / 2 - placed[-1]) if placed else 0.0  # shift the pile into the plot
+        x = self.x.value(self.x.part(max((end.n for end in ends), default=10)) + 2 * GAP / width)
         names, leaders = empty_columns(NAMES), empty_columns(LEADERS)
-        for i, place in zip(order, placed, strict=True):
-            y, hue = self.y.value((place + lack) / height), scheme[drawn[i].kind]
-            x = self.x.value(self.x.part(start) + GAP / width)
-            append_row(names, x, y, line_name(drawn[i]), hue)
-            append_row(leaders, *ends[i], x, y, hue)
+        for end, place in zip(ends, placed, strict=True):
+            y = self.y.value((place + lack) / height)
+            append_row(names, x, y, end.text, end.hue)
+            append_row(leaders, end.n, end.seconds, x, y, end.hue)
         self.names.data, self.leaders.data = names, leaders
 
     def _draw_crossing(self, finding: Finding | None) -> None:

@@ -89,10 +89,10 @@ class CrossoverView(LabView):
             for text in (self._verdicts, self._about)
         )
         self.views = {
-            "Crossover": Subview(show=self._show_plot, sentence={False: 92, True: 136}, plot=1.0),
+            "Crossover": Subview(show=self._show_plot, sentence={False: 124, True: 152}, plot=1.0),
             "Programs": Subview(
                 self.programs.panel, self.programs.show, self._show_plot, self.programs.resize,
-                sentence={False: 40, True: 56}, plot=0.42,
+                sentence={False: 52, True: 68}, plot=0.42,
             ),
             "Parts of the time": Subview(
                 self.time_parts.panel, show=self.time_parts.show, resize=self.time_parts.resize

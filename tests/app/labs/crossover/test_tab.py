@@ -23,7 +23,14 @@ from app.labs.crossover.readout import SavedSweep, _headline, as_csv, as_json, a
 from app.labs.crossover.roofline import shares_html
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.labs.crossover.time_parts import SizeChoice, time_parts, time_parts_html
-from app.labs.crossover.time_plot import TimePlotContent, cited_columns, line_columns, point_columns, quartile_columns
+from app.labs.crossover.time_plot import (
+    TimePlotContent,
+    cited_columns,
+    line_columns,
+    named_ends,
+    point_columns,
+    quartile_columns,
+)
 from app.labs.crossover.way_list import list_items, state
 from app.theme import LIGHT
 from compute.labs.crossover import Crossover, roofline
@@ -113,7 +120,9 @@ def test_full_marks_are_measured_hollow_ones_recorded_and_pale_ones_noisy():
     assert drawn["key"] == ["cpu_numpy", "gpu_cupy @ NVIDIA H200"]  # a way without a time has no line
     assert drawn["width"][0] > drawn["width"][1]
     assert quartile_columns(picture, LIGHT)["q1"][0] == pytest.approx(1.8e-6)
-    assert cited_columns(picture, LIGHT)["text"] == ["NumPy, cited"]  # the other lies outside
+    assert cited_columns(picture, LIGHT)["name"] == ["NumPy"]  # the other lies outside
+    texts = [end.text for end in named_ends(picture, LIGHT)]
+    assert texts == [mine.label, f"{recorded.label}, recorded", "NumPy, cited"]
 
 
 def test_a_way_that_disagrees_has_no_line_and_says_so():
