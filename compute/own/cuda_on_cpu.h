@@ -19,13 +19,17 @@
 #define __noinline__ __attribute__((noinline))
 #define __forceinline__ inline
 #define __inline__ inline
-#define __shared__ static thread_local
+#define __shared__ thread_local  // and so static in a function, as "static __shared__" is too
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))  // which may stand behind __shared__ too
 #define UNWATCHED __attribute__((no_sanitize("thread"))) inline
 
 struct uint3 { unsigned x, y, z; };
-struct dim3 { unsigned x, y, z; };
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+    constexpr dim3(uint3 from) : x(from.x), y(from.y), z(from.z) {}
+};
 
 struct FieldlabPlace { uint3 thread, block, block_size, grid_size; };
 extern "C" {
@@ -88,6 +92,18 @@ template <class T> UNWATCHED T __shfl_xor_sync(unsigned, T value, int mask, int 
 UNWATCHED unsigned __ballot_sync(unsigned, int p) { return fieldlab_ballot(p); }
 UNWATCHED int __any_sync(unsigned, int p) { return fieldlab_ballot(p) != 0; }
 UNWATCHED int __all_sync(unsigned, int p) { return fieldlab_ballot(!p) == 0; }
+#define FIELDLAB_REDUCE(name, expression)                                                               \
+    template <class T> UNWATCHED T __reduce_##name##_sync(unsigned, T a)                                \
+    {                                                                                                   \
+        for (int k = 16; k; k /= 2) { const T b = fieldlab_from(a, fieldlab_lane() ^ k); a = expression; } \
+        return a;                                                                                       \
+    }
+FIELDLAB_REDUCE(add, a + b)
+FIELDLAB_REDUCE(min, b < a ? b : a)
+FIELDLAB_REDUCE(max, a < b ? b : a)
+FIELDLAB_REDUCE(and, a & b)
+FIELDLAB_REDUCE(or, a | b)
+FIELDLAB_REDUCE(xor, a ^ b)
 UNWATCHED unsigned __activemask() { return 0xffffffff; }
 
 // -- atomics
@@ -137,7 +153,10 @@ FIELDLAB_VECTORS(double, double)
 FIELDLAB_VECTORS(int, int)
 FIELDLAB_VECTORS(unsigned char, uchar)
 struct uint2 { unsigned x, y; };
-struct uint4 { unsigned x, y, z, w; };
+struct alignas(16) uint4 { unsigned x, y, z, w; };
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+inline uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 
 template <class T, class F> inline T fieldlab_bits(F from)
 {
@@ -180,7 +199,30 @@ inline double __hiloint2double(int high, int low)
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __clz(int x) { return x ? __builtin_clz(unsigned(x)) : 32; }
 inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
+inline int __ffsll(long long x) { return __builtin_ffsll(x); }
 inline int __mul24(int a, int b) { return a * b; }
+inline int __mulhi(int a, int b) { return int((long long)a * b >> 32); }
+inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)a * b >> 32); }
+inline unsigned __brev(unsigned x)
+{
+    unsigned turned = 0;
+    for (int bit = 0; bit < 32; bit++) turned |= (x >> bit & 1) << (31 - bit);
+    return turned;
+}
+inline double sinpi(double x) { return x == rint(x) ? 0 * x : sin(M_PI * remainder(x, 2.0)); }
+inline double cospi(double x) { return sinpi(0.5 - fabs(remainder(x, 2.0))); }
+inline float sinpif(float x) { return float(sinpi(double(x))); }
+inline float cospif(float x) { return float(cospi(double(x))); }
+inline void sincospi(double x, double* s, double* c) { *s = sinpi(x), *c = cospi(x); }
+inline void sincospif(float x, float* s, float* c) { *s = sinpif(x), *c = cospif(x); }
+inline double rcbrt(double x) { return 1.0 / cbrt(x); }
+inline float rcbrtf(float x) { return 1.0f / cbrtf(x); }
+inline double norm3d(double x, double y, double z) { return sqrt(x * x + y * y + z * z); }
+inline float norm3df(float x, float y, float z) { return float(norm3d(x, y, z)); }
+inline float __frcp_rn(float x) { return 1.0f / x; }
+UNWATCHED long long clock64() { static long long reads = 0; return reads += 1; }  // time goes on, and means nothing here
 #define __expf(x) expf(x)
 #define __exp10f(x) exp10f(x)
 #define __logf(x) logf(x)

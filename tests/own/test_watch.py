@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 
@@ -210,6 +211,44 @@ def test_arguments_that_do_not_fit_are_named(module, x, arguments, said):
     with pytest.raises(KernelRefused) as refused:
         launch(module, "plain", 3, 128, *arguments(x))
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("__popcll(0xF0F0ULL << 32)", 8),
+        ("__clzll(1LL << 40)", 23),
+        ("__ffsll(1LL << 40)", 41),
+        ("__brev(6u) >> 28", 6),  # 0110 turned round is 0110
+        ("__umulhi(3000000000u, 3000000000u)", 3_000_000_000**2 >> 32),
+        ("__mulhi(-2000000000, 2000000000)", -(2_000_000_000**2) >> 32),
+        ("sinpi(0.25)", math.sqrt(0.5)),
+        ("sinpi(1e15)", 0.0),
+        ("cospi(-1.75)", math.sqrt(0.5)),
+        ("cospi(7.0)", -1.0),
+        ("cospif(0.5f)", 0.0),
+        ("rcbrt(8.0)", 0.5),
+        ("norm3d(2.0, 3.0, 6.0)", 7.0),
+        ("__reduce_add_sync(~0u, int(threadIdx.x))", 496),
+        ("__reduce_min_sync(~0u, 7 - int(threadIdx.x))", -24),
+        ("make_uint4(1, 2, 3, 4).w + dim3(blockDim).x + dim3(5).y", 37),
+        ("clock64() != clock64()", 1),
+    ],
+)
+def test_built_in_functions(expression, value):
+    code = f'extern "C" __global__ void k(double* out) {{ double got = {expression}; if (!threadIdx.x) *out = got; }}'
+    out = np.zeros(1)
+    CudaOnCpu(code, "built_in.cu").get_function("k")((1,), (32,), (out,))
+    np.testing.assert_allclose(out, [value], rtol=1e-15, atol=1e-15)
+
+
+@pytest.mark.parametrize("declared", ["static __shared__ int t[32]", "volatile __shared__ int t[32]"])
+def test_words_before_shared(declared):
+    code = f"{{ {declared}; t[threadIdx.x] = threadIdx.x; __syncthreads(); out[threadIdx.x] = t[31 - threadIdx.x]; }}"
+    out = np.zeros(32, np.int32)
+    kernel = CudaOnCpu(f'extern "C" __global__ void k(int* out) {code}', "words.cu").get_function("k")
+    kernel((1,), (32,), (out,))
+    np.testing.assert_array_equal(out, np.arange(31, -1, -1))
 
 
 def test_sources_that_cannot_be_compiled_are_told(module):
