@@ -310,5 +310,5 @@ class PictureTarget:
         """All pixels fresh, in one pass."""
         lab = self._lab
         lab.reset()
-        lab.painting.schedule = Schedule(lab.ny, lab.nx, lab.max_iterations, lab.shortcuts, (1,))
+        lab.painting.schedule = Schedule(lab.ny, lab.nx, lab.max_iterations, lab.shortcuts, (1,), fresh=True)
         self._launch, self._iterations = 0.0, 0

@@ -5,9 +5,10 @@
 // The lesson's scene, 3000 x 2000 pixels and 20 iterations, on an H200, in us, float32 / float64:
 //   as it is                                                   53 / 62
 //   without smooth counts                                      46 / 54   the lesson's own kernels have none either
-//   the same by tiles, `few_counts`                            42 / 51   its steps unrolled 46 / 57, predicated 51 / 58
-//   tiles that write no smooth count of a point that stays     40 / 50   tiles of 4 or 16 rows are slower
-//   with smooth counts by tiles of 8, of 4                  54 52 / 67 63
+//   by tiles, each pixel from a count of its own               42 / 51   its steps unrolled 46 / 57, predicated 51 / 58
+//   with smooth counts likewise, tiles of 8, of 4           54 52 / 67 63
+//   by tiles of fresh pixels: `few`, with smooth counts        41 / 56   rounds unrolled, a case each: 44 / 54
+//   `few_counts`, without                                      32 / 40   c_im tested for every row: 32 / 45
 //   without smooth counts and totals                           43 / 50
 //   its 46 875 blocks, empty                                   31 / 31   but blocks of 256 gain nothing any more
 //   tests of |z|^2 as integers, off the FP64 pipe              58 / 63   with totals added up a block: 58 / 62 without
@@ -224,47 +225,90 @@ counts_only(const REAL* re, const REAL* im, REAL* z, int* count, float* smooth, 
 // -- few iterations
 
 // Rows of a warp's tile, 32 pixels wide. Where a pixel has some ten iterations, launching blocks is most of the work: the
-// lesson's scene has 46 875 of THREADS pixels, which take 31 us empty, and 5 900 of tiles.
-#define TALL 8
-constexpr int TOGETHER = sizeof(REAL) == 4 ? 16 : 12;  // blocks on an SM
-
+// lesson's scene has 46 875 of THREADS pixels, which take 31 us empty, and 11 750 of tiles.
+#define TALL 4
 #define TEST 5  // steps from one escape test to the next: the lesson's 20 are four of them
+constexpr int TOGETHER = sizeof(REAL) == 4 ? 12 : 10;  // blocks on an SM
 
-// As `slice` without smooth counts, for a part that takes every pixel of its rows to the end.
-__device__ __forceinline__ void tile(const REAL* re, const REAL* im, const REAL* z, int* count, float* smooth,
+// `rounds` times TEST steps from z = 0, as long as they stay. False if some leave: a + ib is z after them, x + iy before.
+__device__ __forceinline__ bool rounds_of(REAL& x, REAL& y, REAL& a, REAL& b, REAL cr, REAL ci, int rounds, int& n)
+{
+    bool in = true;
+    #pragma unroll 1
+    for (int k = 0; k < rounds; k++) {
+        x = a;
+        y = b;
+        #pragma unroll
+        for (int i = 0; i < TEST; i++) step(Quick(), a, b, cr, ci);
+        in = bounded(a, b);
+        n = k * TEST;
+        if (!in) break;
+    }
+    return in;
+}
+
+// As `slice` for fresh pixels of which each is taken to the last iteration: nothing is read but c, and nothing is written
+// of what a fresh pixel has already. All threads do the same number of rounds, which the compiler turns into less than
+// where each goes on from a count of its own. Quick may be used for any ci: where it takes 0 for 2e-308, as on the real
+// axis, 64 steps bring that to 1e-269 at most, whose square is 0.
+template <bool SMOOTH>
+__device__ __forceinline__ void tile(const REAL* re, const REAL* im, int* count, float* smooth,
                                      unsigned long long* totals, const Part& part)
 {
     const int j = blockIdx.x * blockDim.x + threadIdx.x;
     const int begin = part.first + (blockIdx.y * blockDim.y + threadIdx.y) * TALL, end = min(part.last, begin + TALL);
+    const int rounds = part.top / TEST, rest = part.top - rounds * TEST;
     const REAL cr = j < part.nx ? re[j] : 0;
     int sum = 0;
     #pragma unroll 1
     for (int i = begin; i < end; i++) {
-        const int at = i * part.nx + j, done = j < part.nx ? -1 - count[at] : -1;
-        if (done < 0 || done >= part.limit) continue;
+        if (j >= part.nx) continue;
+        const int at = i * part.nx + j;
         const REAL ci = im[i];
-        REAL x = done ? z[at] : 0, y = done ? z[at + part.ny * part.nx] : 0;
-        int n = done, m = n, found = ESCAPED;
-        const bool in = usual(ci) ? blocks<Quick, TEST>(x, y, cr, ci, n, part.limit)
-                                  : blocks<Plain, TEST>(x, y, cr, ci, n, part.limit);
+        REAL a = 0, b = 0, x = 0, y = 0;
+        int n = 0;
+        bool in = rounds_of(x, y, a, b, cr, ci, rounds, n);
+        int m = n + TEST;
         if (in) {
-            found = singles(x, y, cr, ci, n, m, part.limit);
+            n = rounds * TEST;
+            #pragma unroll 1
+            for (int k = 0; k < rest && in; k++) {
+                step(Plain(), a, b, cr, ci);
+                in = bounded(a, b);
+                n++;
+            }
+            m = n;
         } else {
-            leave<TEST>(x, y, cr, ci, n);
+            n++;
+            #pragma unroll
+            for (int k = 1; k < TEST; k++) {
+                step(Quick(), x, y, cr, ci);
+                n += bounded(x, y);
+            }
         }
-        settle(part, at, n, found, count, smooth);
-        sum += n - done;
+        count[at] = n;
+        if (SMOOTH && !in) smooth[at] = smooth_count<REAL>(a, b, cr, ci, m);
+        sum += n;
     }
     add_up(totals, sum, 0);
 }
 
-// As `counts_only`. With smooth counts tiles gain nothing.
+// As `direct`, for a part that is `few` (state.py).
+extern "C" __global__ void __launch_bounds__(THREADS, TOGETHER)
+few(const REAL* re, const REAL* im, REAL* z, int* count, float* smooth, unsigned long long* totals, REAL margin,
+    int ny, int nx, int first, int last, int stride, int iterations, int limit, int top, int shortcuts)
+{
+    const Part part = {ny, nx, first, last, stride, iterations, limit, top, shortcuts};
+    tile<true>(re, im, count, smooth, totals, part);
+}
+
+// As `counts_only`, likewise.
 extern "C" __global__ void __launch_bounds__(THREADS, TOGETHER)
 few_counts(const REAL* re, const REAL* im, REAL* z, int* count, float* smooth, unsigned long long* totals, REAL margin,
            int ny, int nx, int first, int last, int stride, int iterations, int limit, int top, int shortcuts)
 {
     const Part part = {ny, nx, first, last, stride, iterations, limit, top, shortcuts};
-    tile(re, im, z, count, smooth, totals, part);
+    tile<false>(re, im, count, smooth, totals, part);
 }
 
 // out (py, px) = every stride-th value of values (ny, nx), from (0, 0) on.

@@ -22,7 +22,7 @@ from compute.labs.mandelbrot.state import BLOCK, MARGIN, LaunchPart, PixelArrays
 SOURCE = Path(__file__).with_suffix(".cu")
 SLOW_SOURCE = SOURCE.with_name("gpu_slow.cu")
 REAL = {"float32": "float", "float64": "double"}
-TILES, TALL = (32, 4), 8  # threads of a block with few iterations, in x and y; rows of each: as in gpu_cupy.cu
+TILES, TALL = (32, 4), 4  # threads of a block with few iterations, in x and y; rows of each: as in gpu_cupy.cu
 PICK_THREADS = 256  # a block of `pick`
 DEEP_SOURCE = SOURCE.with_name("gpu_deep.cu")
 TABLE_SOURCE = SOURCE.with_name("gpu_table.cu")
@@ -35,7 +35,10 @@ def direct(state: PixelArrays, part: LaunchPart) -> None:
 
     Reads re and im; reads and writes z and count; writes smooth where a pixel finishes; adds to totals.
     """
-    _launch_direct(SOURCE, "direct_shortcuts" if part.shortcuts else "direct", state, part)
+    if part.few:
+        _launch(SOURCE, "few", tiles(state, part), TILES, state, part)
+    else:
+        _launch_direct(SOURCE, "direct_shortcuts" if part.shortcuts else "direct", state, part)
 
 
 def counts_only(state: PixelArrays, part: LaunchPart) -> None:

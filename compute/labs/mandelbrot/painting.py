@@ -18,7 +18,7 @@ from compute.devices import Array, Device
 from compute.labs.mandelbrot.place import Place, Precision
 from compute.labs.mandelbrot.reference_orbit import ReferenceBuilder
 from compute.labs.mandelbrot.schedule import STRIDES, Overlap, Schedule
-from compute.labs.mandelbrot.state import FRESH, LaunchPart, PixelArrays
+from compute.labs.mandelbrot.state import FEW, FRESH, LaunchPart, PixelArrays
 from compute.measure.timing import Timing
 
 ALL = 2**62  # a budget that no picture exceeds
@@ -66,19 +66,21 @@ class Painting:
         """Start on a task; with `builder` for perturbation. `shared`: what it has in common with the present one."""
         if shared is not None and task.key == self._key and builder_point(builder) == builder_point(self.builder):
             self._take_over(shared)
-            strides, self.reused = shared.strides, shared.share
+            strides, self.reused, fresh = shared.strides, shared.share, False
         else:
             self._allocate(task)
             self._clear(FRESH)
-            self.reused = 0.0
-        self._start(task, builder, strides)
+            self.reused, fresh = 0.0, True
+            if self._device.kind == "gpu" and task.max_iterations <= FEW:
+                strides = (1,)  # the whole picture is sooner there than its passes are launched
+        self._start(task, builder, strides, fresh=fresh)
 
     def begin_at(self, task: Task, parts: tuple[float, float], start: tuple[Array, Array]) -> None:
         """Start on z_1 = start (real, imaginary parts, (ny, nx)) with c = `parts` for all pixels: a Julia set."""
         self._allocate(task)
         self._clear(FRESH - 1)
         self._device.write(np.stack(start).astype(task.arithmetic.dtype), self.state.z)
-        self._start(task, None, STRIDES)
+        self._start(task, None, STRIDES, fresh=False)
         for part, array in zip(parts, (self.state.re, self.state.im), strict=True):
             self._device.write(np.full(array.shape, part, task.arithmetic.dtype), array)
         self.reused = 0.0
@@ -91,13 +93,13 @@ class Painting:
         while not self.finished:
             self.schedule.did(self.schedule.part(ALL), 0)
 
-    def _start(self, task: Task, builder: ReferenceBuilder | None, strides: tuple[int, ...]) -> None:
+    def _start(self, task: Task, builder: ReferenceBuilder | None, strides: tuple[int, ...], *, fresh: bool) -> None:
         self.task, self.builder = task, builder
         place = task.place
         axes = place.offsets(*builder.point) if builder else place.axes()
         for host, array in zip(axes, (self.state.re, self.state.im), strict=True):
             self._device.write(host.astype(task.arithmetic.dtype), array)
-        self.schedule = Schedule(place.ny, place.nx, task.max_iterations, task.shortcuts, strides)
+        self.schedule = Schedule(place.ny, place.nx, task.max_iterations, task.shortcuts, strides, fresh=fresh)
         self.iterations, self.seconds = 0, 0.0
 
     def _allocate(self, task: Task) -> None:

@@ -191,10 +191,10 @@ def scenes(names: tuple[str, ...], dtypes: tuple[str, ...], gpu: bool) -> list[S
 
 
 class OneLaunch(Schedule):
-    """Every stride-th pixel up to the last iteration, all in one launch."""
+    """Every stride-th pixel of a fresh picture up to the last iteration, all in one launch."""
 
     def __init__(self, task: Task, stride: int = 1) -> None:
-        super().__init__(task.place.ny, task.place.nx, task.max_iterations, task.shortcuts)
+        super().__init__(task.place.ny, task.place.nx, task.max_iterations, task.shortcuts, fresh=True)
         self._passes = [Pass(stride, task.max_iterations)]
 
 

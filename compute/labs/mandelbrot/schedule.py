@@ -33,14 +33,22 @@ class Pass:
 class Schedule:
     """Deals out the parts of one picture of ny x nx pixels.
 
-    strides: of the passes up to the first limit. stride: of the finest pass that is complete up to it, 0 before the
-    first; finished: nothing is left.
+    strides: of the passes up to the first limit. fresh: whether no pixel has begun. stride: of the finest pass that is
+    complete up to the first limit, 0 before the first; finished: nothing is left.
     """
 
     def __init__(
-        self, ny: int, nx: int, max_iterations: int, shortcuts: bool, strides: tuple[int, ...] = STRIDES
+        self,
+        ny: int,
+        nx: int,
+        max_iterations: int,
+        shortcuts: bool,
+        strides: tuple[int, ...] = STRIDES,
+        *,
+        fresh: bool = False,
     ) -> None:
         self._ny, self._nx, self._top, self._shortcuts = ny, nx, max_iterations, shortcuts
+        self._fresh = fresh
         self._passes = passes(max_iterations, strides)
         self._at = 0
         self._row = self._left = self._depth = self._sweep = 0
@@ -72,7 +80,8 @@ class Schedule:
         iterations = min(max(SHORTEST, budget // (rows * columns)), now.limit)
         count = max(1, budget // (columns * iterations))
         last = min(rows, self._row + count)
-        return LaunchPart(self._row, last, now.stride, iterations, now.limit, self._top, self._shortcuts)
+        fresh = self._fresh and self._at == 0 and self._depth == 0  # the first sweep of the first pass
+        return LaunchPart(self._row, last, now.stride, iterations, now.limit, self._top, self._shortcuts, fresh)
 
     def did(self, part: LaunchPart, left: int) -> None:
         """Note that `part` was done and left that many pixels below its limit."""

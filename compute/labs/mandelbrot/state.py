@@ -64,7 +64,8 @@ class LaunchPart:
     """What one launch does: pixels (stride i, stride j) with first <= i < last, all j.
 
     Each of them that is unfinished gets up to `iterations` more, up to `limit` in all; at max_iterations it is finished
-    as not escaped. shortcuts: cardioid, disc and periodicity may end a pixel early (its count is the same).
+    as not escaped. shortcuts: cardioid, disc and periodicity may end a pixel early (its count is the same). fresh: none
+    of them has begun; their counts are FRESH and their smooth counts NaN.
     """
 
     first: int
@@ -74,6 +75,7 @@ class LaunchPart:
     limit: int
     max_iterations: int
     shortcuts: bool
+    fresh: bool = False
 
     @property
     def rows(self) -> int:
@@ -82,8 +84,9 @@ class LaunchPart:
 
     @property
     def few(self) -> bool:
-        """Whether it finishes all pixels of its rows, in so few iterations that launching is much of a GPU's work."""
-        return self.stride == 1 and self.iterations >= self.limit >= self.max_iterations <= FEW
+        """Whether it finishes fresh pixels, all of its rows, in so few iterations that launching counts."""
+        whole = self.stride == 1 and self.iterations >= self.limit >= self.max_iterations
+        return self.fresh and whole and self.max_iterations <= FEW and not self.shortcuts
 
 
 # -- how the GPU kernels are launched: a thread a pixel, a warp 8 x 4 pixels

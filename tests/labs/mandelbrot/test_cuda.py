@@ -8,7 +8,8 @@ import pytest
 from compute.display import cpu_numpy as raster
 from compute.labs.mandelbrot import Mandelbrot, cpu_numba, gpu_cupy
 from compute.labs.mandelbrot.painting import Painting
-from compute.labs.mandelbrot.state import LaunchPart
+from compute.labs.mandelbrot.schedule import Schedule
+from compute.labs.mandelbrot.state import FEW, LaunchPart
 from tests.cuda_on_cpu import FakeGpu, Library, upload
 from tests.simulator import simulate
 
@@ -89,32 +90,39 @@ def test_counts_without_smooth_ones_are_the_same(on_cpu):
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("top", [1, 4, 20, 23, 64])
-def test_few_iterations_by_tiles_give_every_bit_of_the_general_kernel(on_cpu, monkeypatch, top, precision):
-    """Odd sizes, rows that a tile does not fill, a row with c real, fresh pixels and such that have begun."""
+def test_few_iterations_by_tiles_give_every_bit_of_the_general_kernel(on_cpu, top, precision):
+    """Odd sizes, rows that a tile does not fill, a row with c real; counts, smooth counts and totals."""
     sizes = {"ny": 21, "nx": 45, "max_iterations": top, "precision": precision}
     lab = on_cpu(**sizes, center=("-0.5", "0"), zoom="1", shortcuts=False)
     assert 0 in lab.state.im
-    found = []
-    for few in (True, False):
-        if not few:
-            monkeypatch.setattr(LaunchPart, "few", False)
-        for begun in {0, top // 3}:
+    for kernel in (gpu_cupy.direct, gpu_cupy.counts_only):
+        found = []
+        for fresh in (True, False):
             lab.reset()
-            lab.state.smooth[:] = 7
             lab.state.forget_totals(lab.device)
-            if begun:
-                gpu_cupy.counts_only(lab.state, LaunchPart(0, 21, 1, begun, top, top, shortcuts=False))
-            whole = LaunchPart(2, 21, 1, top, top, top, shortcuts=False)
-            assert whole.few is few
-            gpu_cupy.counts_only(lab.state, whole)
+            part = LaunchPart(2, 21, 1, top, top, top, shortcuts=False, fresh=fresh)
+            assert part.few is fresh
+            kernel(lab.state, part)
             found.append((lab.state.count.copy(), lab.state.smooth.copy(), lab.state.sums(lab.device)))
-    half = len(found) // 2
-    for tiles, general in zip(found[:half], found[half:], strict=True):
+        tiles, general = found
         np.testing.assert_array_equal(tiles[0], general[0])
-        np.testing.assert_array_equal(tiles[1], general[1])
+        np.testing.assert_allclose(tiles[1], general[1], rtol=2e-6, atol=4e-6)  # read off another few steps later
+        assert np.isnan(tiles[1]).all() == (kernel is gpu_cupy.counts_only)
         assert tiles[2] == general[2]
-    assert (found[0][0][2:] >= 0).all()
-    assert (found[0][0][:2] < 0).all()  # no row of another part
+        assert (tiles[0][2:] >= 0).all()
+        assert (tiles[0][:2] < 0).all()  # no row of another part
+
+
+def test_a_part_is_fresh_in_the_first_sweep_of_a_new_picture_alone():
+    schedule = Schedule(16, 9, 5000, shortcuts=False, fresh=True)
+    first = schedule.part(10**9)
+    assert (first.fresh, first.stride, first.few) == (True, 8, False)
+    schedule.did(first, 3)  # pixels are left: they are swept again, and have begun
+    assert not schedule.part(10**9).fresh
+    assert not Schedule(16, 9, 20, shortcuts=False).part(10**9).fresh
+    assert Schedule(16, 9, 20, False, (1,), fresh=True).part(10**9).few
+    assert not Schedule(16, 9, 20, True, (1,), fresh=True).part(10**9).few
+    assert not Schedule(16, 9, FEW + 1, False, (1,), fresh=True).part(10**9).few
 
 
 @pytest.mark.parametrize("view", VIEWS)
