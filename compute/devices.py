@@ -7,7 +7,7 @@ import platform
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -81,6 +81,14 @@ class Device(ABC):
     @abstractmethod
     def download(self, array: Array) -> NDArray[Any]:
         """A host copy of `array`."""
+
+    def fetch(self, array: Array) -> Callable[[], NDArray[Any]]:
+        """A host copy of `array` as it is after what was launched so far; calling what is returned waits for it alone.
+
+        Of a device that copies at once it is there at once.
+        """
+        host = self.download(array)
+        return lambda: host
 
     @abstractmethod
     def synchronise(self) -> None:

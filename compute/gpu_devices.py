@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -115,6 +115,23 @@ class Cuda(Gpu):
             out = np.frombuffer(pinned, source.dtype, source.size).reshape(source.shape)
             source.get(out=out)
             return np.array(out)
+
+    def fetch(self, array: Array) -> Callable[[], NDArray[Any]]:
+        """Queue a copy into pinned memory; more can be launched before it is asked for."""
+        with self._device:
+            source = self._cupy.ascontiguousarray(array)
+            pinned = self._cupy.cuda.alloc_pinned_memory(max(source.nbytes, 1))
+            out = np.frombuffer(pinned, source.dtype, source.size).reshape(source.shape)
+            source.get(out=out, blocking=False)
+            copied = self._cupy.cuda.Event(disable_timing=True)
+            copied.record()
+
+        def wait() -> NDArray[Any]:
+            """Return the copy once it is made."""
+            copied.synchronize()
+            return np.array(out)
+
+        return wait
 
     def synchronise(self) -> None:
         """Wait for the device."""

@@ -73,7 +73,7 @@ def builds() -> Iterator[Build]:
 def of_the_mandelbrot_lab() -> Iterator[Build]:
     few = {"spilled": 16, "stacked": 16}
     for real in ("float", "double"):
-        direct = ("counts_only", "direct", "direct_shortcuts", "few_counts", "pick")
+        direct = ("counts_only", "direct", "direct_shortcuts", "few", "few_counts", "pick")
         yield Build(mandelbrot.SOURCE, {"REAL": real}, dict.fromkeys(direct, 128), **few)
         yield Build(mandelbrot.SLOW_SOURCE, {"REAL": real}, dict.fromkeys(("each_step", "additions"), 128), **few)
     yield Build(mandelbrot.DEEP_SOURCE, {}, dict.fromkeys(("perturbed", "far"), 128), **few)
@@ -93,10 +93,10 @@ def of_the_l_curve_lab() -> Iterator[Build]:
     for dtype in DTYPES:
         vectors = {"squares": 128, "finish": 128, "project": 128, "subtract": 64, "combine": 64, "merge": 64}
         yield Build(gpu_launch.VECTORS_SOURCE, {"REAL": gpu_launch.REAL[dtype], "LINES": gpu_launch.LINES}, vectors)
-        warps, rows, depth = gpu_onepass.SHAPES[dtype]
-        defines = {"REAL": gpu_launch.REAL[dtype], "WARPS": warps, "ROWS": rows, "DEPTH": depth}
-        # none is spilled where it pays most: sm_90, sm_100
-        yield Build(gpu_onepass.SOURCE, defines, {"sweep": 255}, 24, 24, gpu_launch.STATIC_SHARED)
+        for form in gpu_onepass.SHAPES[dtype]:
+            most = {"sweep": min(255, 65536 // (form[0] * form[1] * gpu_launch.WARP))}
+            # none is spilled where it pays most: sm_90, sm_100
+            yield Build(gpu_onepass.SOURCE, gpu_onepass.defines(dtype, form), most, 24, 24, gpu_launch.STATIC_SHARED)
 
 
 BUILDS = list(builds())

@@ -102,8 +102,8 @@ def _of_l_curve(path: Path, dtype: str, real: Defines) -> Build | None:
     if path == gpu_launch.VECTORS_SOURCE:
         return Build({**real, "LINES": gpu_launch.LINES})
     if path == gpu_onepass.SOURCE:
-        warps, rows, depth = gpu_onepass.SHAPES[dtype]
-        return Build({**real, "WARPS": warps, "ROWS": rows, "DEPTH": depth}, gpu_launch.WARP * warps)
+        groups, warps, _, _ = form = gpu_onepass.SHAPES[dtype][0]
+        return Build(gpu_onepass.defines(dtype, form), gpu_launch.WARP * warps * groups)
     return None
 
 

@@ -5,6 +5,8 @@ BidiagonalArrays is what lies on the device meanwhile, and what the kernels of e
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -13,12 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from compute.devices import Array, Device
+from compute.devices import Array, Device, Stopwatch
 from compute.labs.l_curve.small_system import Small, coefficients
 
 TINY = 8  # machine epsilons of the largest coefficient: what rounding leaves where there is nothing
 LOST = 0.01  # scalar product of two columns of V from which a step is made of rounding errors alone
 LOOK = 16  # steps between two looks at V: errors that feed on themselves grow by less than a factor of 16 a step
+AHEAD = {"cpu": 0, "gpu": 1}  # looks for which a device does not wait: its next steps are launched before
 SPARE = 8  # steps beyond min(m, n) that rounding may ask for before the matrix is used up
 INDEX_BYTES = 8  # of one stored entry's column and, shared by a row, of where it begins; at most
 VECTORS = 6  # u, w, c and what the products of a backend allocate
@@ -131,6 +134,27 @@ class Spent:
     compute: float
 
 
+@dataclass(frozen=True)
+class _Look:
+    """Steps from `old` to `k` under way. On call: their alpha, beta (k - old,), and what v_k has of those before it."""
+
+    old: int
+    k: int
+    watch: Stopwatch
+    alpha: Callable[[], NDArray[np.float64]]
+    beta: Callable[[], NDArray[np.float64]]
+    newest: Callable[[], float] | None
+
+
+@dataclass(frozen=True)
+class _Doubt:
+    """Whether one of V's rows from old + 1 to `last` is made of rounding errors: its overlap is under way."""
+
+    old: int
+    last: int
+    overlap: Callable[[], float]
+
+
 class Bidiagonalisation:
     """Golub-Kahan bidiagonalisation of A (m, n), csr, for one b at a time; its type is that of all vectors.
 
@@ -146,6 +170,7 @@ class Bidiagonalisation:
 
     def _reset(self) -> None:
         self.k, self.products, self.seconds, self.exhausted = 0, 0, 0.0, False
+        self._doubt: _Doubt | None = None
         self._alpha, self._beta = np.zeros(1), np.zeros(1)
 
     @property
@@ -172,65 +197,98 @@ class Bidiagonalisation:
         with self.device.lock, self.device.stopwatch() as watch:
             self.kernels.start(self.work)
         self.products, self.seconds = 1, watch.seconds()
-        self._read(0)
+        self._read(0, *(self.device.download(array[:1]) for array in (self.work.alpha, self.work.beta)))
         if self._alpha[0] == 0:
             raise ValueError(f"b must not be orthogonal to every column of A; in {self.dtype} it is")
         return Spent(watch.launch, self.seconds)
 
-    def advance(self, count: int) -> Spent:
-        """`count` >= 1 more steps, or as many as there is room for; none once it is finished."""
-        before, launch = self.seconds, 0.0
-        goal = min(self.k + count, self.most)
-        while self.k < goal and not self.exhausted:
-            launch += self._some(min(goal - self.k, LOOK))
+    def advance(self, count: int, enough: Callable[[], bool] = lambda: False, every: int = LOOK) -> Spent:
+        """`count` >= 1 more steps, or as many as there is room for; none once it is finished.
+
+        `enough` is asked after every `every` steps whether to end. Steps that the device has been given by then are
+        done and count: those of AHEAD looks.
+        """
+        before, launch, queued, asked = self.seconds, 0.0, self.k, self.k
+        goal, ahead = min(self.k + count, self.most), AHEAD[self.device.kind]
+        looks: deque[_Look] = deque()
+        while (queued < goal or looks) and not self.exhausted:
+            if queued < goal:
+                looks.append(self._launch(queued, min(goal, queued + every, (queued // LOOK + 1) * LOOK)))
+                queued, launch = looks[-1].k, launch + looks[-1].watch.launch
+                if len(looks) <= ahead and queued < goal:
+                    continue
+            self._take(looks.popleft())
+            if not looks:
+                self._settle()
+            if self.k - asked >= every and not self.exhausted:
+                asked, goal = self.k, queued if enough() else goal
+        self._settle()
+        self.seconds += sum(look.watch.seconds() for look in looks)  # of steps in vain
         return Spent(launch, self.seconds - before)
 
-    def _some(self, count: int) -> float:
-        """`count` steps and a look at what they gave; returns the launch seconds."""
-        old = self.k
+    def _launch(self, old: int, k: int) -> _Look:
+        """Launch the steps from `old` to `k`, and the copies of what they give."""
+        work = self.work
         tiny = TINY * float(np.finfo(self.dtype).eps) * max(self._alpha.max(), self._beta[1:].max(initial=0.0))
         with self.device.lock, self.device.stopwatch() as watch:
-            self.kernels.steps(self.work, old, count, self.orthogonal, tiny)
-        self.products += 2 * count
-        self.seconds += watch.seconds()
-        self._read(old + count)
-        if self.orthogonal:
-            self._require_orthogonal(old)
-        return watch.launch
+            self.kernels.steps(work, old, k - old, self.orthogonal, tiny)
+        self.products += 2 * (k - old)
+        newest = self._overlap(k) if self.orthogonal else None
+        alpha, beta = (self.device.fetch(array[old + 1 : k + 1]) for array in (work.alpha, work.beta))
+        return _Look(old, k, watch, alpha, beta, newest)
 
-    def _read(self, k: int) -> None:
-        """Fetch what there is after step k, up to the first alpha that is 0."""
-        alpha, beta = self.device.download(self.work.alpha[: k + 1]), self.device.download(self.work.beta[: k + 1])
+    def _take(self, look: _Look) -> None:
+        """Wait for what some steps gave.
+
+        A new v that is not orthogonal to those before it holds nothing but rounding errors: A is used up there. Steps
+        beyond would be made of them too, so the newest v and the one with the smallest alpha tell whether to look at
+        all of them.
+        """
+        self.seconds += look.watch.seconds()
+        self._settle()
+        if self.exhausted:
+            return
+        self._read(look.old + 1, look.alpha(), look.beta())
+        last = self.k - self.exhausted  # after the end V holds zeros
+        if look.newest is None or last == look.old:
+            return
+        newest = look.newest if last == look.k else self._overlap(last)
+        suspect = look.old + 1 + int(np.argmin(self._alpha[look.old + 1 : last + 1]))
+        if newest() > LOST:
+            self._lose(look.old, last)
+        elif suspect != last:
+            self._doubt = _Doubt(look.old, last, self._overlap(suspect))
+
+    def _settle(self) -> None:
+        """Hear of the doubt that is left, if there is one."""
+        doubt, self._doubt = self._doubt, None
+        if doubt and doubt.overlap() > LOST:
+            self._lose(doubt.old, doubt.last)
+
+    def _lose(self, old: int, last: int) -> None:
+        """End before the first v from old + 1 to `last` that is made of rounding errors."""
+        k = next(j for j in range(old + 1, last + 1) if self._overlap(j)() > LOST)
+        self._end(k, self._alpha, self._beta)
+        self._alpha[k], self.exhausted = 0.0, True
+
+    def _overlap(self, j: int) -> Callable[[], float]:
+        """The largest scalar product of v_j with those before it, once it is asked for."""
+        products = self.device.allocate((j,), self.dtype)
+        self.kernels.project(self.work.V, self.work.V[j], products)
+        found = self.device.fetch(products)
+        return lambda: float(np.abs(found()).max())
+
+    def _read(self, first: int, alpha: NDArray[np.float64], beta: NDArray[np.float64]) -> None:
+        """Note alpha and beta from number `first` on, up to the first alpha that is 0."""
         if not (np.isfinite(alpha).all() and np.isfinite(beta).all()):
             raise ValueError(f"A and b must be small enough for {self.dtype}: their products overflow")
-        ends = np.flatnonzero(alpha[1:] == 0) + 1
-        self._end(int(ends[0]) if ends.size else k, alpha, beta)
+        ends = np.flatnonzero(alpha == 0) if first else np.empty(0)
+        last = first + (int(ends[0]) if ends.size else alpha.size - 1)
+        self._end(last, np.append(self._alpha[:first], alpha), np.append(self._beta[:first], beta))
         self.exhausted = bool(ends.size)
 
     def _end(self, k: int, alpha: NDArray[np.float64], beta: NDArray[np.float64]) -> None:
         self.k, self._alpha, self._beta = k, alpha[: k + 1].copy(), beta[: k + 1].copy()
-
-    def _require_orthogonal(self, old: int) -> None:
-        """A new v that is not orthogonal to those before it holds nothing but rounding errors: A is used up there.
-
-        Steps beyond would be made of them too, so the newest v and the one with the smallest alpha tell whether to
-        look at all of them.
-        """
-        last = self.k - self.exhausted  # after the end V holds zeros
-        if last == old:
-            return
-        suspect = old + 1 + int(np.argmin(self._alpha[old + 1 : last + 1]))
-        if max(self._overlap(last), self._overlap(suspect)) <= LOST:
-            return
-        k = next(j for j in range(old + 1, last + 1) if self._overlap(j) > LOST)
-        self._end(k, self._alpha, self._beta)
-        self._alpha[k], self.exhausted = 0.0, True
-
-    def _overlap(self, j: int) -> float:
-        """Largest scalar product of v_j with those before it."""
-        products = self.device.allocate((j,), self.dtype)
-        self.kernels.project(self.work.V, self.work.V[j], products)
-        return float(np.abs(self.device.download(products)).max())
 
     @property
     def small(self) -> Small:

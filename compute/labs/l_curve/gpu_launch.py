@@ -66,7 +66,7 @@ class Product:
         """out = matrix x less a multiple of `how.old`, with x = source over its norm; see gpu_products.cu."""
         (rows, width), arrays = matrix.shape, (matrix.starts, matrix.columns, matrix.values)
         scaling = how.squares, np.int32(how.counted), how.norm, how.stored
-        left = how.old, how.divisor, out, how.made, np.float64(how.tiny)
+        left = how.old, how.divisor, out, how.made, how.tiny
         arguments = (*arrays, np.int32(rows), np.int32(width), source, *scaling, *left)
         self.kernel((self.blocks,), (self.threads,), arguments, shared_mem=self.shared)
 
@@ -82,7 +82,7 @@ class Recurrence:
     old: Array = NULL
     divisor: Array = NULL
     made: Array = NULL
-    tiny: float = 0.0
+    tiny: Array = NULL
 
 
 PLAIN = Recurrence()
@@ -159,23 +159,23 @@ class Vectors:
         self._kernels["combine"]((_blocks(x.nbytes, LINE),), (LINES * WARP,), arguments)
 
     def merge(
-        self, sums: tuple[Array, int], w: Array, beta: Array, old: Array, squares: tuple[Array, Array], tiny: float
+        self, sums: tuple[Array, int], w: Array, beta: Array, old: Array, squares: tuple[Array, Array], tiny: Array
     ) -> int:
         """w = (the sum of the rows of sums[0]) / beta - beta old; squares: those beta is made of, and those of w.
 
         sums: the rows, and how many; there are as many sums of squares that beta is the root of.
         """
         blocks, rows = _blocks(w.nbytes, LINE), np.int32(sums[1])
-        arguments = sums[0], rows, np.int32(w.size), squares[0], rows, beta, old, w, squares[1], np.float64(tiny)
+        arguments = sums[0], rows, np.int32(w.size), squares[0], rows, beta, old, w, squares[1], tiny
         self._kernels["merge"]((blocks,), (LINES * WARP,), arguments)
         return blocks
 
     def finish(
-        self, w: Array, v: Array, u: Array, squares: tuple[Array, int], norms: tuple[Array, Array], tiny: float
+        self, w: Array, v: Array, u: Array, squares: tuple[Array, int], norms: tuple[Array, Array], tiny: Array
     ) -> None:
         """norms[0] = |w| from its squares, v = w over that, u /= norms[1]."""
         sizes = np.int32(w.size), u, np.int32(u.size)
-        arguments = w, v, *sizes, squares[0], np.int32(squares[1]), *norms, np.float64(tiny)
+        arguments = w, v, *sizes, squares[0], np.int32(squares[1]), *norms, tiny
         self._kernels["finish"]((_blocks(max(w.size, u.size), 256),), (256,), arguments)
 
 

@@ -21,10 +21,17 @@ from compute.labs.l_curve.bidiagonal import Rows
 from compute.labs.l_curve.gpu_launch import PACK, REAL, STATIC_SHARED, WARP, Recurrence, facts
 
 SOURCE = Path(__file__).with_suffix(".cu")
-SHAPES = {"float32": (8, 4, 2), "float64": (8, 2, 4)}  # warps of a block, rows of a turn, turns in registers
+# Groups of a block, warps of a group, rows of a turn, turns in registers: the first whose sums fit into shared memory.
+# All of a type have as many warps. gpu_tune.py tries others.
+Form = tuple[int, int, int, int]
+SHAPES: dict[str, tuple[Form, ...]] = {
+    "float32": ((2, 8, 2, 2), (1, 8, 4, 2)),
+    "float64": ((1, 8, 2, 4),),
+}
 SEGMENT = PACK * WARP  # entries of a row that a warp has, at most
 BUSY = 8  # lanes of a warp that have entries, at least, on average
 BANK_BYTES = 128  # of shared memory that can be read at once
+VECTOR_BYTES = 16  # that a lane loads at once
 LAYING_OUT = 80  # bytes an entry that laying it out takes for a moment
 ODD = 2  # bytes of a column
 
@@ -33,8 +40,9 @@ ODD = 2  # bytes of a column
 class Tiles:
     """A matrix as gpu_onepass.cu reads it, each row cut into one segment for each warp.
 
-    starts: (rows * warps + 1,) int32, of the segments in packs of 8 entries; columns: uint16, `width` where there is no
-    entry, values: 0 there.
+    starts: (rows * warps + 1,) int32, of the segments in packs of 8 entries, a pack a lane. columns: uint16, 8 of a
+    lane one after the other, beyond the width where there is no entry. values: 0 there; within a segment the first 16
+    bytes of each lane, then the second 16 bytes of each, and so on.
     """
 
     shape: tuple[int, int]
@@ -63,20 +71,35 @@ def _pays(matrix: Rows) -> bool:
 def pays_for(shape: tuple[int, int], entries: int, real: str, device: int) -> bool:
     """Whether a matrix of so many entries fits a GPU's shared memory, and has rows that are long enough."""
     rows, width = shape
-    fits = _shared_bytes(width, real) + STATIC_SHARED <= facts(device).shared
-    return fits and entries >= BUSY * PACK * SHAPES[real][0] * rows
+    return _form(width, real, device) is not None and entries >= BUSY * PACK * _warps(real) * rows
+
+
+def _form(width: int, real: str, device: int) -> Form | None:
+    """The first form that this GPU has shared memory for."""
+    room = facts(device).shared - STATIC_SHARED
+    return next((form for form in SHAPES[real] if _shared_bytes(width, real, form[0]) <= room), None)
+
+
+def defines(real: str, form: Form) -> dict[str, int | str | float]:
+    """What gpu_onepass.cu is compiled with."""
+    groups, warps, rows, depth = form
+    return {"REAL": REAL[real], "GROUPS": groups, "WARPS": warps, "ROWS": rows, "DEPTH": depth}
+
+
+def _warps(real: str) -> int:
+    return SHAPES[real][0][1]
 
 
 def _laid_out(matrix: Rows) -> Tiles | None:
     arrays = matrix.starts, matrix.columns, matrix.values
-    return lay_out(_library(), *arrays, matrix.shape, SHAPES[matrix.values.dtype.name][0])
+    return lay_out(_library(), *arrays, matrix.shape, _warps(matrix.values.dtype.name))
 
 
 def lay_out(xp: Any, starts: Array, columns: Array, values: Array, shape: tuple[int, int], warps: int) -> Tiles | None:
     """The matrix laid out, by `xp`: NumPy or CuPy. None if a row has too many entries for one of its segments.
 
-    Within a segment the entries take turns between the banks of shared memory that their columns lie in. The lanes
-    read 8 entries each, but use their first ones together, then their second ones, and so on.
+    The lanes of a warp have up to 8 entries of a segment each, and use their first ones together, then their second
+    ones, and so on: these are the turns. `_turns` says which entry is for which of them.
     """
     (rows, width), count = shape, int(values.size)
     banks = BANK_BYTES // values.dtype.itemsize
@@ -85,18 +108,48 @@ def lay_out(xp: Any, starts: Array, columns: Array, values: Array, shape: tuple[
     lengths = xp.bincount(segment, minlength=rows * warps)
     if int(lengths.max()) > SEGMENT:
         return None
-    rank = _ranks(xp, segment * banks + column % banks, column, rows * warps * banks)
-    order = xp.argsort((segment * SEGMENT + rank) * banks + column % banks)  # no two entries have the same
     begins, lanes = xp.cumsum(lengths) - lengths, -(-lengths // PACK)
+    turn = _turns(xp, segment, column, lengths, banks)
+    order = xp.argsort(((segment * PACK + turn) << 16) | column)  # no two entries have the same
     packs = xp.zeros(rows * warps + 1, np.int32)
     packs[1:] = xp.cumsum(lanes)
     of = segment[order]
     place = xp.arange(count) - begins[of]
-    target = (packs[of].astype(np.int64) + place % lanes[of]) * PACK + place // lanes[of]
-    total = int(packs[-1]) * PACK
-    placed = xp.full(total, width, np.uint16), xp.zeros(total, values.dtype)
-    placed[0][target], placed[1][target] = columns[order], values[order]
+    lane, turn, first = place % lanes[of], place // lanes[of], packs[of].astype(np.int64) * PACK
+    total, vector = int(packs[-1]) * PACK, VECTOR_BYTES // values.dtype.itemsize
+    idle = width + xp.repeat(xp.arange(rows * warps) % warps * WARP - packs[:-1], lanes) + xp.arange(total // PACK)
+    placed = xp.repeat(idle.astype(np.uint16), PACK), xp.zeros(total, values.dtype)  # a column for each lane
+    placed[0][first + lane * PACK + turn] = columns[order]
+    placed[1][first + (turn // vector * lanes[of] + lane) * vector + turn % vector] = values[order]
     return Tiles(shape, warps, packs, *placed)
+
+
+def _turns(xp: Any, segment: Array, column: Array, lengths: Array, banks: int) -> Array:
+    """(entries,) 0 ... 7: the turn of each entry, such that few entries of a turn lie in the same bank.
+
+    A turn takes as many reads as its fullest bank has entries, and there are 1.38 a turn at the least for the
+    tutorial's matrix: some bank of a segment has 11. So all banks give each turn the same number, as far as it goes.
+    What is over of banks that have more than 8 is put into the same turns, since these take longer anyhow; what is
+    over of the others goes where there is most room. 1.40 reads a turn; entries dealt out bank by bank: 1.63.
+    """
+    key = segment * banks + column % banks
+    held = xp.bincount(key, minlength=lengths.size * banks).reshape(lengths.size, banks)
+    over, full = held % PACK, held >= PACK
+    lanes = -(-lengths // PACK)
+    room = xp.clip(lengths[:, None] - lanes[:, None] * xp.arange(PACK), 0, lanes[:, None])
+    room = room - (held // PACK).sum(1)[:, None]
+    by_size = xp.argsort(-(over + PACK * full), axis=1)  # full banks first, then those with most over
+    dealt = xp.zeros((*held.shape, PACK), np.int8)
+    each, turns = xp.arange(lengths.size), xp.arange(PACK)
+    for number in range(banks):
+        bank = by_size[:, number]
+        wish = xp.where(full[each, bank][:, None], (room <= 0) * PACK, -room * PACK) + turns
+        chosen = xp.argsort(wish, axis=1)
+        dealt[each, bank] = chosen
+        taken = (turns < over[each, bank][:, None]).astype(room.dtype)
+        room[each[:, None], chosen] -= taken
+    rank = _ranks(xp, key, column, lengths.size * banks)
+    return dealt.reshape(-1, PACK)[key, rank % PACK].astype(np.int64)
 
 
 def _ranks(xp: Any, group: Array, column: Array, groups: int) -> Array:
@@ -122,29 +175,34 @@ class Sweep:
         """u = A v - norm u, and sums (blocks, n): parts of transpose(A) u; `how` as for a product, but for `old`."""
         (rows, width), arrays = tiles.shape, (tiles.starts, tiles.columns, tiles.values)
         scaling = how.squares, np.int32(how.counted), how.norm, how.stored
-        left = u, how.divisor, sums, how.made, np.float64(how.tiny)
+        left = u, how.divisor, sums, how.made, how.tiny
         arguments = (*arrays, np.int32(rows), np.int32(width), source, *scaling, *left)
         self.kernel((self.blocks,), (self.threads,), arguments, shared_mem=self.shared)
 
 
 def sweep(tiles: Tiles) -> Sweep:
     """The kernel for this matrix, compiled for the current GPU."""
-    return _sweep(tiles.shape, tiles.values.dtype.name, tiles.values.device.id, SHAPES[tiles.values.dtype.name])
+    (_, width), real, device = tiles.shape, tiles.values.dtype.name, tiles.values.device.id
+    form = _form(width, real, device)
+    if form is None:
+        raise ValueError(f"a matrix of {width} columns in {real} does not fit this GPU's shared memory")
+    return _sweep(tiles.shape, real, device, form)
 
 
 @cache
-def _sweep(shape: tuple[int, int], real: str, device: int, form: tuple[int, int, int]) -> Sweep:
-    warps, rows, depth = form
-    defines: dict[str, int | str | float] = {"REAL": REAL[real], "WARPS": warps, "ROWS": rows, "DEPTH": depth}
-    kernel = compile_cuda(SOURCE, defines=defines).get_function("sweep")
+def _sweep(shape: tuple[int, int], real: str, device: int, form: Form) -> Sweep:
+    groups, warps, _, _ = form
+    kernel = compile_cuda(SOURCE, defines=defines(real, form)).get_function("sweep")
     gpu = facts(device)  # matrices of several widths share the compiled kernel: none may lower what another needs
     kernel.max_dynamic_shared_size_bytes = gpu.shared - STATIC_SHARED
-    return Sweep(kernel, max(1, min(gpu.multiprocessors, shape[0])), warps * WARP, _shared_bytes(shape[1], real))
+    shared = _shared_bytes(shape[1], real, groups)
+    return Sweep(kernel, max(1, min(gpu.multiprocessors, shape[0])), groups * warps * WARP, shared)
 
 
-def _shared_bytes(width: int, real: str) -> int:
-    """Two arrays with room for column `width`, each a multiple of 16 bytes."""
-    return 2 * 16 * ((width * np.dtype(real).itemsize + 16) // 16)
+def _shared_bytes(width: int, real: str, groups: int) -> int:
+    """v and a sum a group, each with a column for every lane beyond the width, and a multiple of 16 bytes."""
+    width += _warps(real) * WARP
+    return (1 + groups) * 16 * ((width * np.dtype(real).itemsize + 16) // 16)
 
 
 def _library() -> Any:

@@ -79,7 +79,7 @@ __device__ __forceinline__ REAL rest(const Matrix& matrix, const Row& row, const
 extern "C" __global__ void __launch_bounds__(THREADS)
 recur(const long long* __restrict__ starts, const COLUMN* __restrict__ columns, const REAL* __restrict__ values, int rows,
       int width, const REAL* __restrict__ source, const double* squares, int counted, double* norm, REAL* stored,
-      const REAL* old, const double* divisor, REAL* out, double* made, double tiny)
+      const REAL* old, const double* divisor, REAL* out, double* made, const double* tiny)
 {
     const int lane = threadIdx.x % LANES, share = (rows + gridDim.x - 1) / gridDim.x;
     const int last = min(rows, int(blockIdx.x + 1) * share);

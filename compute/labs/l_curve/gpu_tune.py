@@ -20,7 +20,7 @@ from compute.labs.l_curve.problems import make
 
 N, REAL = 15_000, "float32"
 THREADS = (512, 640, 768, 896, 1024)
-FORMS = ((8, 4, 4), (8, 2, 4), (8, 2, 6), (8, 4, 2), (16, 2, 2), (16, 1, 4), (16, 2, 4))
+FORMS = ((2, 8, 4, 2), (2, 8, 2, 2), (2, 8, 2, 4), (2, 8, 1, 4), (2, 8, 1, 6), (1, 8, 4, 2), (1, 16, 1, 4))
 LAUNCHES, ROUNDS = 20, 5
 STEPS = (100, 290, 580)  # a curve at the tutorial's accuracy takes 580
 
@@ -68,11 +68,11 @@ class Tuning:
             gpu_cupy.multiply(*turn)
 
     def passes(self) -> Iterator[str]:
-        """Forms of the pass: warps, rows of a turn, turns in registers."""
+        """Forms of the pass: groups, warps of one, rows of a turn, turns in registers."""
         work, kept = self.work, dict(gpu_onepass.SHAPES)
         truth = self.coefficients(gpu_cupy.two_products)
         for form in FORMS:
-            gpu_onepass.SHAPES[REAL] = form
+            gpu_onepass.SHAPES[REAL] = (form,)
             gpu_onepass._tiles.clear()  # noqa: SLF001
             start = perf_counter()
             tiles = gpu_onepass.tiles_of(work.A)
@@ -111,7 +111,8 @@ class Tuning:
             yield f"k = {k}: project {1e6 * one:.1f} us, subtract {1e6 * two:.1f} us; {rates}"
         blocks = gpu_launch.facts(0).multiprocessors
         sums, squares = self.device.allocate((blocks * work.w.size,), REAL), (made, made)
-        merge = self.seconds(lambda: kernels.merge((sums, blocks), work.w, work.beta, work.V[0], squares, 0.0))
+        left = work.w, work.beta, work.V[0], squares, gpu_launch.NULL
+        merge = self.seconds(lambda: kernels.merge((sums, blocks), *left))
         yield f"merge of {blocks} sums: {1e6 * merge:.1f} us"
 
     def curves(self) -> Iterator[str]:

@@ -22,7 +22,7 @@ squares(const REAL* __restrict__ x, int count, double* made)
 // Ends a run of steps: *alpha = |w| from its partial sums, v = w / alpha (width,), and u (height,) divided by *beta.
 extern "C" __global__ void __launch_bounds__(256)
 finish(const REAL* __restrict__ w, REAL* v, int width, REAL* u, int height, const double* squares, int counted,
-       double* alpha, const double* beta, double tiny)
+       double* alpha, const double* beta, const double* tiny)
 {
     const double size = root_of(squares, counted, tiny);
     const REAL factor = inverse(size), left = inverse(*beta);
@@ -90,10 +90,10 @@ static_assert(LINES * WARP >= TILE, "LINES");
 #define CHUNK (LINES * WARP)                // weights held at once
 
 // Calls take(column, sum of weight_i M[i, column]) once for each column that the block has, in threads that differ.
-// weight_i = the sum of slices parts, or 1 where slices is 0.
-template <class Take>
+// weight_i = the sum of slices parts, or 1 where slices is 0. prepare() is called by all threads, before any take.
+template <class Prepare, class Take>
 __device__ __forceinline__ void sum_rows(const REAL* __restrict__ M, int rows, int width, const REAL* __restrict__ parts,
-                                         int slices, Take take)
+                                         int slices, Prepare prepare, Take take)
 {
     __shared__ REAL weights[CHUNK];
     __shared__ REAL sums[LINES][TILE];
@@ -131,6 +131,7 @@ __device__ __forceinline__ void sum_rows(const REAL* __restrict__ M, int rows, i
         }
         #pragma unroll
         for (int k = 0; k < VECTOR; k++) sums[y][x + k] = total[k];
+        prepare();
         __syncthreads();
         const int column = left + threadIdx.x;
         if (threadIdx.x < TILE && column < width) {
@@ -147,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(LINES * WARP, 1)
 subtract(const REAL* __restrict__ M, int rows, int width, const REAL* __restrict__ parts, int slices, REAL* w, double* made)
 {
     double square = 0;
-    sum_rows(M, rows, width, parts, slices, [&](int column, REAL sum) {
+    sum_rows(M, rows, width, parts, slices, [] {}, [&](int column, REAL sum) {
         const REAL value = w[column] - sum;
         w[column] = value;
         square += double(value) * double(value);
@@ -159,20 +160,24 @@ subtract(const REAL* __restrict__ M, int rows, int width, const REAL* __restrict
 extern "C" __global__ void __launch_bounds__(LINES * WARP, 1)
 combine(const REAL* __restrict__ M, int rows, int width, const REAL* __restrict__ y, REAL* x)
 {
-    sum_rows(M, rows, width, y, 1, [&](int column, REAL sum) { x[column] = sum; });
+    sum_rows(M, rows, width, y, 1, [] {}, [&](int column, REAL sum) { x[column] = sum; });
 }
 
 // w = (the sum of all rows of M) / beta - beta v, where beta is the root of the sum of `squares`, and is written; v may
 // be null. made: sums of squares of w, one a block.
 extern "C" __global__ void __launch_bounds__(LINES * WARP, 1)
 merge(const REAL* __restrict__ M, int rows, int width, const double* squares, int counted, double* beta,
-      const REAL* __restrict__ v, REAL* w, double* made, double tiny)
+      const REAL* __restrict__ v, REAL* w, double* made, const double* tiny)
 {
-    const double size = root_of(squares, counted, tiny);
-    const REAL factor = inverse(size), shift = REAL(size);
-    if (blockIdx.x == 0 && threadIdx.x == 0) *beta = size;
+    const double part = root_part(squares, counted);  // under way while the rows are read
+    REAL factor = 0, shift = 0;
+    const auto norm = [&] {
+        const double size = root_from(part, tiny);
+        factor = inverse(size), shift = REAL(size);
+        if (blockIdx.x == 0 && threadIdx.x == 0) *beta = size;
+    };
     double square = 0;
-    sum_rows(M, rows, width, nullptr, 0, [&](int column, REAL sum) {
+    sum_rows(M, rows, width, nullptr, 0, norm, [&](int column, REAL sum) {
         const REAL value = sum * factor - (v ? shift * v[column] : REAL(0));
         w[column] = value;
         square += double(value) * double(value);

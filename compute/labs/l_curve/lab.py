@@ -271,17 +271,19 @@ class LCurve(Lab):
             if not (self.survey.probe(steps) or self.survey.listen(steps)):
                 self.survey.look()
             return self._timing(steps, 0.0, 0.0, first_call=True)
-        launch = compute = 0.0
         before = self.bidiagonal.k
         with watching() as builds:
-            while self.bidiagonal.k < before + steps and not self.done:
-                ahead = before + steps - self.bidiagonal.k
-                spent = self.bidiagonal.advance(min(ahead, self.chunk, self.limit - self.bidiagonal.k))
-                launch, compute, self._done = launch + spent.launch, compute + spent.compute, None
+            spent = self.bidiagonal.advance(min(steps, self.limit - before), self._look, self.chunk)
+            self._done = None
         first = self.first_call(self.dtype) or builds.count > 0
-        timing = self._timing(max(self.bidiagonal.k - before, 1), launch, compute, first)
+        timing = self._timing(max(self.bidiagonal.k - before, 1), spent.launch, spent.compute, first)
         self.spent = timing if self.spent is None else self.spent.then(timing)
         return timing
+
+    def _look(self) -> bool:
+        """Whether the ribbons are closed by now."""
+        self._done = None
+        return self.done
 
     def _timing(self, steps: int, launch: float, compute: float, first_call: bool = False) -> Timing:
         entries = 2 * int(self.system.A.nnz)

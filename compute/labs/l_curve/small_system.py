@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+from numba import njit, prange
 from numpy.typing import NDArray
 from scipy.linalg import eigvalsh_tridiagonal
 
@@ -280,12 +280,12 @@ def _details(r, theta, mu, source, work):  # type: ignore[no-untyped-def]
     return cubes, np.sqrt(squares), trace, abs(y)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, parallel=True)
 def _points(lambdas, beta0, diagonal, below, r, theta, out):  # type: ignore[no-untyped-def]
     """Rows of out: the bounds, then curvature, gradient, free, slope, change."""
     k = diagonal.size - 1
-    work = np.empty((4, k))
-    for index in range(lambdas.size):
+    for index in prange(lambdas.size):  # 200 λ after 580 steps take one core 6 ms
+        work = np.empty((4, k))
         lam = lambdas[index]
         mu = lam * lam
         low, high, less, more = _bounds(lam, beta0, diagonal, below, r, theta)

@@ -27,19 +27,31 @@ __device__ __forceinline__ void block_total(double value, double* made)
     }
 }
 
-// The root of the sum of squares[0 ... counted - 1], 0 if it is at most tiny; the same bits in every block. All threads
-// of the block must call it; it is a barrier.
-__device__ __forceinline__ double root_of(const double* squares, int counted, double tiny)
+// A part of the sum of squares[0 ... counted - 1], in the threads of the block's first warp: loads that others may follow.
+__device__ __forceinline__ double root_part(const double* squares, int counted)
+{
+    double sum = 0;
+    if (threadIdx.x < WARP)
+        for (int i = threadIdx.x; i < counted; i += WARP) sum += squares[i];
+    return sum;
+}
+
+// The root of the sum of these parts, 0 if it is at most *tiny (0 for null); the same bits in every block. All threads of
+// the block must call it; it is a barrier. tiny lies in memory since a CUDA graph keeps its arguments.
+__device__ __forceinline__ double root_from(double part, const double* tiny)
 {
     __shared__ double root;
     if (threadIdx.x < WARP) {
-        double sum = 0;
-        for (int i = threadIdx.x; i < counted; i += WARP) sum += squares[i];
-        sum = sqrt(group_sum<WARP>(sum));
-        if (threadIdx.x == 0) root = sum <= tiny ? 0.0 : sum;
+        const double sum = sqrt(group_sum<WARP>(part));
+        if (threadIdx.x == 0) root = sum <= (tiny ? *tiny : 0.0) ? 0.0 : sum;
     }
     __syncthreads();
     return root;
+}
+
+__device__ __forceinline__ double root_of(const double* squares, int counted, const double* tiny)
+{
+    return root_from(root_part(squares, counted), tiny);
 }
 
 // What a vector of this norm is multiplied by to normalise it; 0 for a norm of 0.

@@ -7,12 +7,19 @@ import pytest
 import scipy.sparse as sp
 
 from compute.devices import Host
-from compute.labs.l_curve import cpu_numba, cpu_numpy
+from compute.labs.l_curve import bidiagonal, cpu_numba, cpu_numpy
 from compute.labs.l_curve.bidiagonal import Bidiagonalisation, footprint, nbytes, room_for
 from compute.labs.l_curve.problems import make
 from compute.labs.l_curve.small_system import coefficients, points
 
 KERNELS = [cpu_numpy, cpu_numba]
+
+
+@pytest.fixture(autouse=True, params=[0, 1], ids=["looks at once", "looks later"])
+def ahead(request, monkeypatch):
+    """As on the host, and as on a GPU, whose next steps are launched before the last ones are looked at."""
+    monkeypatch.setitem(bidiagonal.AHEAD, "cpu", request.param)
+    return request.param
 
 
 def begun(A, b, room, kernels=cpu_numpy, orthogonal=True):
