@@ -33,6 +33,7 @@ from bokeh.server.tornado import BokehTornado
 from bokeh.server.util import match_host
 from bokeh.server.views.doc_handler import DocHandler
 from bokeh.settings import settings
+from panel.auth import BasicLoginHandler
 from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, HTTPServerRequest, ResponseStartLine
 from tornado.web import OutputTransform
 
@@ -209,8 +210,25 @@ def install() -> None:
     BokehTornado.find_handler = find_handler
     DocHandler.write = write_page
     DocHandler.prepare = _straight(DocHandler.prepare)
+    BasicLoginHandler.get = _remembering(BasicLoginHandler.get)
     bokeh_token.zlib = bounded_zlib(MOST_PAYLOAD)
     setattr(BokehTornado, MARK, True)
+
+
+def _remembering(get: Callable[[BasicLoginHandler], None]) -> Callable[[BasicLoginHandler], None]:
+    """`get` of the page for logging in; after a wrong password it still knows which page was asked for.
+
+    Panel keeps that in a cookie, and forgets it with its redirect to the page that says that the password was wrong.
+    """
+
+    def remembering(handler: BasicLoginHandler) -> None:
+        """Show the page."""
+        asked = handler.get_cookie("next_url") if handler.get_argument("error", "") else None
+        get(handler)
+        if asked:
+            handler.set_cookie("next_url", asked)  # Panel looks again whether it is an address of ours
+
+    return remembering
 
 
 def _straight(prepare: Callable[[DocHandler], Any]) -> Callable[[DocHandler], Any]:

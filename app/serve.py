@@ -70,6 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if chosen.auth:
         os.environ.setdefault(COOKIES, secrets.token_urlsafe(32))  # not among the arguments, which everybody sees
         own += ["--basic-auth", str(chosen.auth), "--basic-login-template", str(LOGIN)]
+        # where a log-in leads that no page asked for; by itself Panel knows of no prefix there
+        own += ["--root-path", f"{chosen.prefix}/"] if chosen.prefix else []
     command = [sys.executable, "-m", "panel", "serve", str(Path(__file__).resolve().parent), *own]
     return os.execv(sys.executable, command)  # noqa: S606 - no shell is meant
 
