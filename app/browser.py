@@ -9,7 +9,9 @@ from typing import Any
 import param
 from panel.custom import JSComponent
 
-EXPLAIN = (Path(__file__).parent / "static" / "explain.js").read_text(encoding="utf-8")
+STATIC = Path(__file__).parent / "static"
+SCRIPTS = "".join((STATIC / name).read_text(encoding="utf-8") for name in ("explain.js", "less_motion.js"))
+ESCAPE = "escape"  # the key that closes `Browser.card`
 
 
 class Browser(JSComponent):
@@ -31,13 +33,16 @@ class Browser(JSComponent):
     wanted = param.List(default=[], item_type=str, doc="Keys that mean something now.")
     presenter = param.Boolean(default=False, doc="Whether type is scaled up for the back row.")
     address = param.Dict(default={}, doc="What follows the page's address, and whether that is a new entry.")
+    card = param.String(default="", doc="CSS class of the card that was opened last, with the focus; empty: none.")
+    ui = param.String(default="", doc="How much of the page is shown, as the address has it; empty: all.")
     dark = param.Boolean(default=False, doc="Whether the dark scheme is shown.")
 
     _esm = (
-        EXPLAIN
+        SCRIPTS
         + """
     export function render({ model, el }) {
       const forget_words = explainWords();
+      lessMotion();
       const UNTYPED = ['range', 'checkbox', 'radio', 'file', 'button', 'submit', 'reset', 'color', 'image'];
       const some = (event, test) => event.composedPath().some((node) => node instanceof Element && test(node));
       const within = (event, ...roles) => some(event, (node) => roles.includes(node.getAttribute('role')));
@@ -71,8 +76,45 @@ class Browser(JSComponent):
         list.click();
         return true;
       };
+      // A card that opens gets the focus, and whoever had it gets it back; Escape closes it.
+      const seen = (root, name) => {
+        for (const node of root.querySelectorAll('*')) {
+          if (node.classList.contains(name) && node.checkVisibility()) return node;
+          const found = node.shadowRoot && seen(node.shadowRoot, name);
+          if (found) return found;
+        }
+        return null;
+      };
+      const focused = () => {
+        let node = document.activeElement;
+        while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
+        return node;
+      };
+      let before = null, waiting = null;
+      const followCard = () => {
+        clearInterval(waiting);
+        if (!model.card) {
+          before?.focus?.({ preventScroll: true });
+          before = null;
+          return;
+        }
+        before ??= focused();
+        let looks = 0;
+        waiting = setInterval(() => {         // it is filled when it is opened first
+          const card = seen(document, model.card);
+          if (!card && ++looks < 100) return;
+          clearInterval(waiting);
+          if (!card || card.contains(focused())) return;
+          card.tabIndex = -1;
+          card.style.outline = 'none';
+          card.focus({ preventScroll: true });
+        }, 100);
+      };
+      const opened = (event) => some(event, (node) => node.getAttribute('aria-expanded') == 'true') || listing(event) ||
+        within(event, 'dialog', 'alertdialog');
       const keydown = (event) => {
         if (event.key == 'Tab') tabbed = true;
+        if (event.key == 'Escape' && model.card && !opened(event)) model.send_msg({ key: 'escape' });
         if (event.key == ' ') taken = false;
         if (unfold(event)) {
           take(event);
@@ -95,8 +137,8 @@ class Browser(JSComponent):
       const measure = () => model.send_msg({ width: innerWidth, height: innerHeight });
       const travel = () => model.send_msg({ query: location.search.slice(0, 10000) });
       const write = () => {
-        const { query, push } = model.address;
-        if (!query || location.search == `?${query}`) return;
+        const { push } = model.address, query = `${model.ui ? `ui=${model.ui}&` : ''}${model.address.query}`;
+        if (!model.address.query || location.search == `?${query}`) return;
         const address = `${location.pathname}?${query}`;
         try {
           if (push) history.pushState(null, '', address); else history.replaceState(history.state, '', address);
@@ -110,8 +152,10 @@ class Browser(JSComponent):
       addEventListener('resize', resize);
       addEventListener('popstate', travel);
       model.on('address', write);
+      model.on('card', followCard);
       document.addEventListener('visibilitychange', look);
       model.on('remove', () => {
+        clearInterval(waiting);
         for (const [name, listener] of Object.entries(listeners)) document.removeEventListener(name, listener, true);
         removeEventListener('resize', resize);
         removeEventListener('popstate', travel);
@@ -153,7 +197,7 @@ class Browser(JSComponent):
         data = getattr(message, "data", message)
         if not isinstance(data, dict):
             return
-        if data.get("key") in self.wanted:
+        if data.get("key") in self.wanted or (self.card and data.get("key") == ESCAPE):
             self._pressed(data["key"])
         if isinstance(data.get("visible"), bool):
             self._looked(data["visible"])

@@ -104,11 +104,13 @@ class LabTab:
     listeners: called with each engine event; on_tick: a few times a second, while it is shown.
     """
 
-    def __init__(self, lab: type[Lab], document: Document, window: Size) -> None:
+    def __init__(self, lab: type[Lab], document: Document, window: Size, alone: bool = False) -> None:
+        """alone: whether only the main picture is shown."""
         self.parts = parts = parts_of(lab)
         self.session = session = Session(lab, document, first_values(lab, parts), parts.pace)
         self.lab_view = parts.view(session, view_size(window))
         self.lab_view.on_ready = self._stream
+        self.lab_view.alone = alone
         self.notices = Notices(document)
         session.playing = parts.plays  # a button that changes while a browser still makes it would show what it was
         self.controls = parts.controls(session, self.lab_view, self.notices)
@@ -249,7 +251,9 @@ def changed_together(document: Document) -> Iterator[None]:
         document.unhold()
 
 
-def view_size(window: Size, sidebar: bool = True, readout: bool = True, below: int = STATUS) -> Size:
-    """(width, height) in px that a window of that size leaves to the view; below: px of the bar at the bottom."""
+def view_size(
+    window: Size, sidebar: bool = True, readout: bool = True, below: int = STATUS, above: int = HEADER
+) -> Size:
+    """(width, height) in px that a window of that size leaves to the view; above, below: px of the bars there."""
     width = window[0] - SIDEBAR * sidebar - READOUT * readout - PADDING
-    return width, window[1] - HEADER - below - PADDING
+    return width, window[1] - above - below - PADDING

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import panel as pn
 import panel_material_ui as pmui
@@ -17,11 +17,11 @@ import panel_material_ui as pmui
 from app.address import asked_to_run
 from app.admission import server_full, session_limiter
 from app.audience.mode import AudienceMode
-from app.browser import Browser
+from app.browser import ESCAPE, Browser
 from app.code_panel import CodePanel
 from app.export.card import ExportCard
 from app.export.restore import asked_for, scene_in
-from app.lab_tab import ACROSS, READOUT, SIDEBAR, STATUS, LabTab, view_size
+from app.lab_tab import ACROSS, HEADER, READOUT, SIDEBAR, STATUS, LabTab, view_size
 from app.lab_view import Size, labs_with_tabs
 from app.markup import filled
 from app.notices import Notices
@@ -32,6 +32,7 @@ from app.race import RaceTrack
 from app.stories import StoryTeller
 from app.system_card import SystemCard
 from app.theme import ASSETS, THEME, html_pane, stylesheet
+from app.ui_level import CSS, FULL, asked_level
 from app.widgets import icon
 from compute.export.link import asked_in, unpacked
 from compute.export.scene import Scene, SceneError
@@ -47,6 +48,8 @@ BOKEH_PATCHES = "app/static/bokeh_patches.js?"
 HEAD = '{% block preamble %}{{ super() }}<link rel="modulepreload" href="{{ components }}">{% endblock %}'
 DRAWN = 5000  # ms that a lab has to be drawn before another may take its place
 SIDE_ROOM, READOUT_ROOM = 900, 1180  # px of window width from which the side bar, and the readout too, are open
+DIALOG = "MuiDialog-root"  # CSS class of a dialog, which closes at Escape by itself
+LOW = 480  # px of window height below which presenter mode keeps its type small, as in assets/style.css
 IN_NARROW = f"@media (max-width: {SIDE_ROOM - 1}px)"
 # the header of a phone is scrolled, labs first; elsewhere it fits, and what scrolls would cut its tips
 HEADER_SCROLLS = """
@@ -69,7 +72,9 @@ OVER_PICTURE = {  # bars that are opened in a narrow window lie over the picture
         "& > header .MuiToolbar-root > .MuiBox-root": {"minWidth": 0},
         "& > nav": {"position": "fixed", "left": 0, "top": 0, "zIndex": 1200, "pointerEvents": "none"},
         "& > nav:last-of-type": {"left": "auto", "right": 0},
-        "& > nav .MuiDrawer-paper": {"pointerEvents": "auto"},
+        "& > nav .MuiDrawer-paper": {
+            "pointerEvents": "auto", "boxSizing": "border-box", "paddingBottom": "var(--bar-high, 0px)"
+        },
         "& > main": {"marginLeft": "0 !important", "marginRight": "0 !important", "width": "100%"},
     },
     "@media (max-width: 1099px)": {"& > header a:has(img.logo)": HIDDEN},
@@ -78,6 +83,7 @@ OVER_PICTURE = {  # bars that are opened in a narrow window lie over the picture
         "& > header .MuiToolbar-root > .MuiIconButton-root:not(.MuiIconButton-edgeStart)": HIDDEN
     },
 }
+WITHOUT_HEADER = {"& > header": HIDDEN, "& > main > div > .MuiToolbar-root": HIDDEN}  # nor the room below it
 HELP = """
 | Key | does |
 | --- | --- |
@@ -87,7 +93,7 @@ HELP = """
 | **E** | take it along: link, picture, film, recording, numbers |
 | **U** | use of the machine: processor, GPUs, memory |
 | **Shift+N** | the numbers behind the plots, as tables |
-| **Shift+R** | a race: the same steps on NumPy, Numba and a GPU, side by side |
+| **Shift+R** | a race: the same work on NumPy, Numba and a GPU, side by side |
 | **T** | stories; then **←** **→** or a remote's keys: the steps, **B**: back to the step |
 | **K** | the code that runs: source, PTX, machine code |
 | **Q** | audience: a room that phones follow, by a QR code |
@@ -105,6 +111,16 @@ def server_full_page() -> pn.Column:
     return pn.Column(pn.pane.HTML(words, stylesheets=[stylesheet()]), margin=0, sizing_mode="stretch_both")
 
 
+class OpenedCard(Protocol):
+    """A card in the page's corner, which a key opens and closes."""
+
+    card: pn.Column
+    open: bool
+
+    def toggle(self) -> None:
+        """Open or close it."""
+
+
 class Page:
     """The shell of one tab, and the labs that were opened in it."""
 
@@ -113,11 +129,18 @@ class Page:
             raise RuntimeError("a page belongs to a served document; run `panel serve app`")
         self.document = pn.state.curdoc
         self.labs, self._problems = labs_with_tabs()
+        try:
+            self.level = asked_level(self.document)
+        except ValueError as error:
+            self.level = FULL
+            self._problems = [*self._problems, f"All of the page is shown: {error}."]
         self.lab_tabs: dict[str, LabTab] = {}
         self.current: LabTab | None = None
-        self.browser = Browser(self._pressed, self._resized, self._looked, self._travelled)
+        kept = "" if self.level == FULL else self.level
+        self.browser = Browser(self._pressed, self._resized, self._looked, self._travelled, ui=kept)
         self._window = (1280, 720)
-        self._bars_open = (True, True)  # side bar and readout, when presenter mode is left
+        whole = self.level == FULL
+        self._bars_open = (whole, whole)  # side bar and readout, when presenter mode is left
         self.bar = PresenterBar(self._pressed, self._arrange)
         self.visible = True  # whether the browser's tab can be seen
         self._waiting = False  # for the browser to draw a lab, before another is shown
@@ -129,6 +152,11 @@ class Page:
         toggles = {"e": self.export.toggle, "h": self.toggle_help, "p": self.present, "u": self.system.toggle}
         self._keys: dict[str, Callable[[], None]] = toggles  # those of every lab
         self._keys |= {"t": self.stories.toggle, "shift+r": self.race.toggle, "k": self.code.toggle}
+        self._cards: dict[str, OpenedCard] = {"system-card": self.system, "export-card": self.export}
+        self._cards["code-card"] = self.code
+        for name, card in self._cards.items():
+            card.card.css_classes = [name]
+            card.card.param.watch(partial(self._card_toggled, name), "visible")
         self._keys |= {"q": self.audience.toggle, "w": self.audience.open_window, "shift+n": self.toggle_numbers}
         self.browser.wanted = list(self._keys)
         self.template = self._shell()
@@ -162,6 +190,7 @@ class Page:
         # there from the start: what is added to a page later has it laid out anew, which takes a second
         self._words = pn.pane.Markdown("", stylesheets=[stylesheet()])
         self._dialog = pmui.Dialog(self._words, close_on_click=True, show_close_button=True, width_option="md")
+        self._dialog.param.watch(partial(self._card_toggled, DIALOG), "open")
         cards = self.race.card, self.code.card, self.audience.card, self.bar
         page = pmui.Page(
             main=[self._main, self.browser, self._dialog, self.system.card, *self.export.parts, *cards],
@@ -172,7 +201,8 @@ class Page:
             sidebar_resizable=False,
             sidebar_variant="persistent",
             contextbar_width=READOUT,
-            contextbar_open=True,
+            sidebar_open=self.level == FULL,
+            contextbar_open=self.level == FULL,
             contextbar_variant="persistent",
             theme_config=THEME,
             busy_indicator=None,
@@ -180,8 +210,8 @@ class Page:
             favicon=str(ASSETS / "favicon.svg"),
             meta_title="Fieldlab",
             meta_description="Live simulations for lectures, on CPU and GPU.",
-            raw_css=[stylesheet()],
-            sx=OVER_PICTURE,
+            raw_css=[stylesheet(), CSS[self.level]],
+            sx=OVER_PICTURE if self.level == FULL else OVER_PICTURE | WITHOUT_HEADER,
             js_modules={"bokeh_patches": BOKEH_PATCHES},
         )
         never_busy(page)
@@ -206,21 +236,35 @@ class Page:
 
     def _resized(self, width: int, height: int) -> None:
         """The window has another size; bars are opened or closed where that makes or takes their room."""
-        before, now = bars_with_room(self._window[0]), bars_with_room(width)
+        large = self._large
+        before, now = self._roomy, bars_with_room(width) if self.level == FULL else (False, False)
         self._window = (width, height)
         if now != before and self.browser.presenter:
             self._bars_open = now
         elif now != before:
             self.template.param.update(sidebar_open=now[0], contextbar_open=now[1])
-            self.bar.show("" if now[0] else NARROW)
+            self.bar.show(self._bar_mode)
+        if self._large != large:
+            self._set_theme()
         self._arrange()
+
+    @property
+    def _roomy(self) -> tuple[bool, bool]:
+        """Whether the window has room for the side bar, and for the readout too, and the page has them."""
+        return bars_with_room(self._window[0]) if self.level == FULL else (False, False)
+
+    @property
+    def _bar_mode(self) -> str:
+        """Why the bar at the bottom is shown outside of presenter mode; "": it is not."""
+        return {"none": "", "minimal": NARROW, FULL: "" if self._roomy[0] else NARROW}[self.level]
 
     @property
     def _room(self) -> Size:
         """(width, height) in px of the main area."""
         page, overlaid = self.template, self._window[0] < SIDE_ROOM
-        below = self.bar.height_px if self.bar.mode else STATUS
-        return view_size(self._window, page.sidebar_open and not overlaid, page.contextbar_open and not overlaid, below)
+        below = self.bar.height_px if self.bar.mode else 0 if self.level == "none" else STATUS
+        bars = page.sidebar_open and not overlaid, page.contextbar_open and not overlaid
+        return view_size(self._window, *bars, below, HEADER if self.level == FULL else 0)
 
     def _looked(self, visible: bool) -> None:
         """The browser's tab was hidden, or is seen again: nothing is written for nobody."""
@@ -237,7 +281,12 @@ class Page:
         """The scheme or the type size has changed."""
         self.browser.dark = self.template.dark_theme
         if self.current is not None:
-            self.current.set_theme(self.template.dark_theme, self.browser.presenter)
+            self.current.set_theme(self.template.dark_theme, self._large)
+
+    @property
+    def _large(self) -> bool:
+        """Whether type is scaled up: in presenter mode, unless the window is so low that the picture had no room."""
+        return self.browser.presenter and self._window[1] >= LOW
 
     # -- labs
 
@@ -248,6 +297,7 @@ class Page:
             self._turn_away()
         else:
             session_limiter().add(self, self.document.session_context.id)
+            self.bar.show(self._bar_mode)
             self._open()
             for problem in self._problems:
                 self._notices().tell("warning", problem)
@@ -320,7 +370,7 @@ class Page:
     def make_room(self) -> None:
         """A story is told, or no longer: its place is the right column, and its keys win over those of a lab."""
         self._list_keys()
-        roomy = not self.browser.presenter and bars_with_room(self._window[0])[1]
+        roomy = not self.browser.presenter and self._roomy[1]
         self.template.contextbar_open = self.stories.open or roomy
 
     def _list_keys(self) -> None:
@@ -394,7 +444,7 @@ class Page:
     def _put(self, tab: LabTab) -> None:
         """Let the page show `tab`."""
         self.current = self.lab_tabs[tab.session.lab.LAB] = tab
-        tab.prepare(self._room, self.template.dark_theme, self.browser.presenter)
+        tab.prepare(self._room, self.template.dark_theme, self._large)
         self._main.objects = list(tab.main)
         self._bars[0].objects = [tab.controls.panel]
         self._bars[1].objects = list(tab.readout.panel)
@@ -414,7 +464,7 @@ class Page:
     def _made(self, lab: type[Lab]) -> LabTab | None:
         """Its tab; None if it is one from outside whose tab cannot be made: then the lab that is shown stays."""
         try:
-            return LabTab(lab, self.document, self._window)
+            return LabTab(lab, self.document, self._window, alone=self.level != FULL)
         except Exception as error:
             if lab in LABS:
                 raise
@@ -455,9 +505,16 @@ class Page:
 
     # -- keys and buttons
 
+    def _card_toggled(self, name: str, event: Any) -> None:
+        """A card was opened, which gets the focus, or closed."""
+        left = [other for other, card in self._cards.items() if card.open and other != name]
+        self.browser.card = name if event.new else left[-1] if left else ""
+
     def _pressed(self, key: str) -> None:
         keys = self._keys | self.stories.keys
-        if key in keys:
+        if key == ESCAPE and self.browser.card in self._cards:
+            self._cards[self.browser.card].toggle()
+        elif key in keys:
             keys[key]()
         elif self.browser.presenter and key in self.bar.tool_keys:
             self.bar.tool_keys[key]()
@@ -489,6 +546,7 @@ class Page:
         if not shown:
             self._words.object = words
             self._dialog.title = title
+            self.browser.card = DIALOG  # before it takes the focus, which is given back
         self._dialog.open = not shown
 
     def present(self) -> None:
@@ -500,7 +558,7 @@ class Page:
         self._list_keys()
         sidebar, readout = (False, False) if on else self._bars_open
         page.param.update(sidebar_open=sidebar, contextbar_open=readout or self.stories.open)
-        self.bar.show(PRESENTING if on else "" if self._window[0] >= SIDE_ROOM else NARROW)
+        self.bar.show(PRESENTING if on else self._bar_mode)
         self.system.present(on)
         self._arrange()
         self._set_theme()

@@ -53,7 +53,8 @@ DARK = {
     "bad": "#ff8a80",
 }
 CARD = {  # over the page, in its upper right corner
-    "position": "fixed", "right": "16px", "top": "65px", "z-index": "1240", "max-height": "calc(100vh - 121px)",
+    "position": "fixed", "right": "16px", "top": "65px", "z-index": "1240",
+    "max-height": "calc(100vh - 81px - max(40px, var(--bar-high, 0px)))",  # above the bar at the bottom
     "overflow-y": "auto", "overflow-x": "hidden", "border-radius": "6px", "width": "calc(29 * var(--small, 14px))",
     "max-width": "calc(100vw - 32px)", "background": "var(--paper)", "border": "1px solid var(--line)",
     "box-shadow": "0 8px 24px rgb(0 0 0 / 25%)",

@@ -20,6 +20,8 @@ export function render({ model }) {
   const chip = make('button', { className: 'audience-chip', click: () => send({ do: 'toggle' }) });
   const send = (message) => model.send_msg(message);
   let opened = model.content.windows ?? 0, blocked = false;
+  const shut = () => { blocked = false; if (model.content.open) send({ do: 'toggle' }); else draw(); };
+  const [over, forget] = overPage(section, shut);
 
   const follows = (count) => (count == 1 ? '1 follows' : `${count} follow`);
 
@@ -57,13 +59,14 @@ export function render({ model }) {
     chip.textContent = code ? `${code} · ${follows(followers)}` : '';
     chip.title = 'The room that follows this page (Q)';
     section.hidden = !open && !blocked;
+    requestAnimationFrame(() => over(!section.hidden));
     if (section.hidden) {
       section.replaceChildren();
       return;
     }
     const head = make('header', {}, make('h2', { textContent: 'Audience' }),
       make('button', { className: 'small', label: 'Close the card', title: 'Close (Q); the room goes on', textContent: '✕',
-        click: () => { blocked = false; if (open) send({ do: 'toggle' }); else draw(); } }));
+        click: shut }));
     const body = code ? room(content) : make('p', { textContent: 'Up to some hundred phones see the picture, the values and the ' +
       "story's text, live, and open the same lab for themselves. Nothing of them is kept but how many they are." });
     const act = code ? make('button', { textContent: 'End the room', click: () => send({ do: 'end' }) }) :
@@ -76,6 +79,7 @@ export function render({ model }) {
       make('footer', {}, act, second));
   };
   model.on('content', draw);
+  model.on('remove', forget);
   draw();
   return make('div', {}, section, chip);
 }

@@ -191,6 +191,7 @@ export function render({ model }) {
   const measure = () => {
     const height = bar.hidden ? 0 : Math.ceil(bar.getBoundingClientRect().height);
     whole.style.setProperty('--bar', `${height}px`);
+    document.documentElement.style.setProperty('--bar-high', `${height}px`);      // what lies over the page ends above it
     document.documentElement.style.setProperty('--chip', bar.hidden ? 'visible' : 'hidden');     // app/static/audience.js
     document.documentElement.style.setProperty('--status', bar.hidden && !presenting() ? 'flex' : 'none');
     if (height != told) {

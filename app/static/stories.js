@@ -94,10 +94,12 @@ export function render({ model, el }) {
     if (key != shown) section.scrollIntoView({ block: 'start' });     // the column may have been scrolled
     shown = key;
     follow();
+    requestAnimationFrame(() => over(!section.hidden));
   };
+  const [over, forget] = overPage(section, send({ do: 'close' }), true);     // a lecturer who leaves the full screen stays in it
   const timer = setInterval(() => { if (model.content.html) follow(); }, 500);
   model.on('content', draw);
-  model.on('remove', () => { clearInterval(timer); ring.remove(); });
+  model.on('remove', () => { clearInterval(timer); ring.remove(); forget(); });
   draw();
   return section;
 }

@@ -130,7 +130,6 @@ class CrossoverView(LabView):
         if self.chooser.value != title:
             self.chooser.value = title
         self.shown.opened()
-        self._sentence.visible = bool(self.shown.sentence)
         self._pane.visible = self.shown.plot > 0
         for view in self.views.values():
             if view.panel is not None:
@@ -166,15 +165,16 @@ class CrossoverView(LabView):
         self.panel.param.update(width=width, height=height)
         rows = -(-LINE * (1.4 if self.presenter else 1.0) // max(1, width))
         high = round(CHOOSER[self.presenter] * rows)
-        self.chooser.param.update(width=width - 4 * GRID, height=high - 4)
-        height -= high + GRID
-        if self.shown.sentence:
+        self.chooser.param.update(width=width - 4 * GRID, height=high - 4, visible=not self.alone)
+        height -= (high + GRID) * (not self.alone)
+        self._sentence.visible = bool(self.shown.sentence) and not self.alone
+        if self._sentence.visible:
             self._sentence.height = round(
                 self.shown.sentence[self.presenter] * max(1.0, SENTENCE / max(1, width)) ** 1.6
             )
             height -= self._sentence.height
         if self.shown.plot:
-            plot = round(self.shown.plot * height)
+            plot = height if self.alone else round(self.shown.plot * height)
             self.plot.resize(width, plot)
             self._pane.param.update(width=width, height=plot)
             height -= plot

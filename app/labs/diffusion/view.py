@@ -144,9 +144,10 @@ class DiffusionView(LabView):
         The curves stand below the pictures, or beside them where those are larger so, as in a low window. Where two
         pictures would be too small to be read, and one alone is larger, the first stands alone.
         """
-        places = [self._placed(self._shown, beside) for beside in (False, True)]
-        if len(self._shown) > 1 and max(min(one.size) for one in places) < LEGIBLE:
-            places += [self._placed(self._shown[:1], beside) for beside in (False, True)]
+        wanted = self._shown[:1] if self.alone else self._shown
+        places = [self._placed(wanted, beside) for beside in (False, True)]
+        if len(wanted) > 1 and max(min(one.size) for one in places) < LEGIBLE:
+            places += [self._placed(wanted[:1], beside) for beside in (False, True)]
         best = max(places, key=lambda one: min(one.size) * (WORTH if one.curve_height else 1.0))
         for name, column in self._columns.items():
             column.visible = self.pictures.plots[name].figure.visible = name in best.shown
@@ -182,7 +183,7 @@ class DiffusionView(LabView):
         width, height = self.size
         more_x, more_y = around(self.presenter)
         curves_x, curves_y = (BESIDE, 0) if beside else (0, CURVE_HEIGHT + HEADING)
-        curves = self._with_curves and width >= PHONE
+        curves = self._with_curves and not self.alone and width >= PHONE
         if not curves or min(height - more_y - HEADING - curves_y, width - curves_x) < SMALLEST:
             curves, curves_x, curves_y = False, 0, 0
         room_x = max(SMALLEST, (width - curves_x) // len(shown) - more_x - GRID)

@@ -86,7 +86,7 @@ class LCurveView(LabView):
         A narrow window has no room for the list of rules, a low one none for a choice of views.
         """
         width, height = self.size
-        presenter, low, narrow = self.presenter, self._low, width < NARROW
+        presenter, low, narrow = self.presenter, self._low, self.alone or width < NARROW
         title = TITLE_HIGH[presenter] * next(
             n for n, least in TITLE_LINES.items() if width >= least * (1 + 0.4 * presenter)
         )
@@ -107,14 +107,14 @@ class LCurveView(LabView):
         else:
             self.rules.visible = not narrow
             high = max(LEAST, round(SHARE * height))
-            if height - high < LEAST_BELOW:
+            if self.alone or height - high < LEAST_BELOW:
                 high = max(LEAST, height)
             curve, below = (width - (side + GRID) * (not narrow), high), (width, height - high)
             rules = side, high
         self.plot.resize(*curve)
         self._pane.param.update(width=curve[0], height=curve[1])
         self.rules.param.update(width=rules[0], height=rules[1])
-        self.linked_plots.row.visible = roomy = below[1] >= LEAST_BELOW
+        self.linked_plots.row.visible = roomy = below[1] >= LEAST_BELOW and not self.alone
         if not roomy:
             below = (below[0], LEAST_BELOW)
         self.linked_plots.row.param.update(width=below[0], height=below[1])
@@ -127,7 +127,7 @@ class LCurveView(LabView):
     @property
     def _low(self) -> bool:
         """Whether the window is too low for plots below the curve, and has room beside it."""
-        return self.size[1] < LOW[self.presenter] and self.size[0] >= NARROW
+        return not self.alone and self.size[1] < LOW[self.presenter] and self.size[0] >= NARROW
 
     def apply_theme(self) -> None:
         """Colour all plots, and set their type."""

@@ -150,7 +150,7 @@ class MandelbrotView(LabView):
     @property
     def _low(self) -> bool:
         """Whether there is room for the picture alone."""
-        return self.size[1] < LOW[self.presenter]
+        return self.alone or self.size[1] < LOW[self.presenter]
 
     def _under(self, histogram: bool) -> int:
         """Height in px of what lies below the picture, with or without the histogram."""

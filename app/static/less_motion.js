@@ -1,0 +1,30 @@
+// Who asks the system for less motion sees no transition and no animation. A rule of the page does not reach into the
+// shadow trees of its components, so every one of them gets it, those that are there and those that come.
+const WALKS = [0, 1000, 4000, 15000];           // ms: components that are made before this become part of the page later
+
+function lessMotion() {
+  const rule = 'animation-duration: 0s !important; transition-duration: 0s !important;';
+  const still = new CSSStyleSheet();
+  still.replaceSync(`@media (prefers-reduced-motion: reduce) { *, *::before, *::after { ${rule} } }`);
+  const known = new WeakSet();
+  const take = (root) => {
+    if (known.has(root)) return;
+    known.add(root);
+    root.adoptedStyleSheets = [...root.adoptedStyleSheets, still];
+  };
+  const walk = (root) => {
+    for (const { shadowRoot } of root.querySelectorAll('*')) {
+      if (!shadowRoot) continue;
+      take(shadowRoot);
+      walk(shadowRoot);
+    }
+  };
+  const attach = Element.prototype.attachShadow;
+  Element.prototype.attachShadow = function (options) {
+    const root = attach.call(this, options);
+    take(root);
+    return root;
+  };
+  take(document);
+  for (const wait of WALKS) setTimeout(walk, wait, document);
+}

@@ -1,0 +1,159 @@
+"""Cards, race, story and dialogs by the keyboard and as axe-core sees them; every control of every lab by Tab.
+
+What opens takes the focus, Tab goes on within it and out of it, Escape closes it and gives the focus back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from tests.browser.axe import faults
+from tests.browser.lab_page import OPENING
+
+# Every node of the page, also within shadow trees, and which of them has the focus.
+DEEP = """
+  const all = [], walk = (root) => { for (const node of root.querySelectorAll('*')) {
+    all.push(node); if (node.shadowRoot) walk(node.shadowRoot); } };
+  walk(document);
+  let focused = document.activeElement;
+  while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
+"""
+WITHIN = f"""(selector) => {{ {DEEP}
+  const up = (node) => node.assignedSlot ?? node.parentElement ?? node.getRootNode().host ?? null;
+  for (let node = focused; node; node = up(node)) if (node.matches?.(selector)) return true;
+  return false;
+}}"""
+FOCUSED = f"""() => {{ {DEEP}
+  if (!focused || focused === document.body) return null;
+  const {{x, y, width, height}} = focused.getBoundingClientRect();
+  const name = focused.getAttribute('aria-label') || focused.textContent.trim() || focused.id || focused.tagName;
+  const marked = (node) => {{ const style = getComputedStyle(node);
+    return style.outlineStyle != 'none' && parseFloat(style.outlineWidth) > 0 || style.boxShadow != 'none' ||
+      /focus-?visible|Mui-focused/i.test(node.className); }};
+  const around = [focused, focused.parentElement, focused.parentElement?.parentElement,
+                  focused.parentElement?.parentElement?.parentElement].filter(Boolean);
+  return {{name: name.slice(0, 60), tag: focused.tagName, number: all.indexOf(focused), x, y, width, height,
+           seen: focused.checkVisibility(), marked: around.some(marked)}};
+}}"""
+REACHABLE = f"""() => {{ {DEEP}
+  const usual = 'button, input, select, textarea, a[href], [tabindex="0"]';
+  return all.filter((node) => node.matches(usual) && node.tabIndex >= 0 && !node.disabled && node.checkVisibility() &&
+    !node.closest('[inert], [aria-hidden=true]') && node.getBoundingClientRect().width > 0 &&
+    !node.matches('[data-focus-trap], .MuiTrapFocus')).map((node) => [all.indexOf(node),
+      (node.getAttribute('aria-label') || node.textContent.trim() || node.id || node.tagName).slice(0, 60),
+      node.type == 'radio' ? node.name : '']);
+}}"""
+DIALOG = ".MuiDialog-root"
+HEADER = 57  # px
+MOST = 160  # Tabs through a page
+
+
+@dataclass(frozen=True)
+class Over:
+    """Something over the page. key: opens it; seen: what then is there; around: what holds the focus."""
+
+    key: str
+    seen: str
+    around: str
+
+
+OVER = {
+    "export": Over("e", ".along", ".export-card"),
+    "system": Over("u", ".system", ".system-card"),
+    "code": Over("k", ".code article", ".code-card"),
+    "race": Over("Shift+R", ".race article", ".race"),
+    "stories": Over("t", ".story li", ".story"),
+    "audience": Over("q", ".audience", ".audience"),
+    "keys": Over("h", "[role=dialog]", DIALOG),
+    "numbers": Over("Shift+N", "[role=dialog] table", DIALOG),
+}
+
+
+@pytest.mark.parametrize("name", OVER)
+def test_what_is_over_the_page_has_the_focus_ends_at_escape_and_has_no_serious_fault(lab, name):
+    page, over = lab.page, OVER[name]
+    opener = page.get_by_role("button", name="About this lab")
+    opener.focus()
+    page.keyboard.press(over.key)
+    page.locator(over.seen).first.wait_for(timeout=1000 * OPENING)
+    lab.until(lambda: page.evaluate(WITHIN, over.around))
+    page.keyboard.press("Tab")
+    lab.until(lambda: (page.evaluate(FOCUSED) or {"seen": False})["seen"])
+    found = faults(page)
+    if over.around != DIALOG:  # which lets nobody press a button of the page
+        for wanted in ("dark", "light"):
+            page.get_by_role("button", name="Toggle theme").click()
+            page.wait_for_function(f"document.documentElement.dataset.theme == '{wanted}'")
+            found += faults(page, "color-contrast")
+        page.locator(over.around).first.focus()
+    page.keyboard.press("Escape")
+    page.locator(over.seen).first.wait_for(state="hidden")
+    lab.until(lambda: (page.evaluate(FOCUSED) or {"name": ""})["name"] == "About this lab")
+    assert found == []
+
+
+@pytest.mark.parametrize("name", ["Diffusion", "Mandelbrot", "L-curve", "Crossover"])
+def test_tab_comes_to_every_control_seen_and_in_order_and_leaves_again(opened, name):
+    page = opened.page
+    page.get_by_role("tab", name=name).click()
+    opened.until(lambda: name in " ".join(page.locator(".plot-words").all_text_contents()), OPENING)
+    if "Running" in opened.status():
+        opened.key(" ")
+        opened.until(lambda: "Running" not in opened.status())
+    wanted = page.evaluate(REACHABLE)
+    page.evaluate("document.activeElement?.blur?.()")
+    met = []
+    for _ in range(MOST):
+        page.keyboard.press("Tab")
+        now = page.evaluate(FOCUSED)
+        if now is None:  # the end of the page: the next one is the first
+            continue
+        if met and now["number"] == met[0]["number"]:
+            break
+        met.append(now)
+    else:
+        pytest.fail(f"Tab leads nowhere else than {[one['name'] for one in met[-5:]]}")
+    numbers = {one["number"] for one in met}
+    names = {one["name"] for one in met}
+    groups = {group for number, _, group in wanted if group and number in numbers}  # of radio buttons one has the focus
+    missed = [label for number, label, group in wanted if number not in numbers and label not in names
+              and group not in groups]  # fmt: skip
+    assert missed == []
+    assert [one["name"] for one in met if not one["marked"]] == []
+    header = [one["y"] < HEADER for one in met]
+    assert sum(a and not b for a, b in zip(header, [*header[1:], header[0]], strict=True)) == 1  # one after the other
+
+
+MOVING = f"""() => {{ {DEEP}
+  return all.filter((node) => node.checkVisibility()).flatMap((node) => {{
+    const {{transitionDuration, animationDuration, animationName}} = getComputedStyle(node);
+    const long = (durations) => Math.max(...durations.split(',').map(parseFloat)) > 0.01;
+    return long(transitionDuration) || animationName != 'none' && long(animationDuration)
+      ? [`${{node.tagName}}.${{String(node.className.baseVal ?? node.className).slice(0, 50)}}`] : [];
+  }});
+}}"""
+
+
+def test_who_wants_less_motion_sees_none_but_the_simulation(lab):
+    page = lab.page
+    page.emulate_media(reduced_motion="reduce")
+    try:
+        lab.until(lambda: page.evaluate(MOVING) == [])
+        page.keyboard.press("h")
+        page.get_by_role("dialog").wait_for()
+        assert page.evaluate(MOVING) == []
+        page.keyboard.press("Escape")
+        page.get_by_role("dialog").wait_for(state="detached")
+        before = lab.step()
+        lab.until(lambda: lab.step() > before)  # which goes on
+        page.keyboard.press("Shift+R")
+        page.locator(".race article").first.wait_for(timeout=1000 * OPENING)
+        lanes = page.locator(".race article").count()
+        assert page.locator(".race .badge.shown").count() in (0, lanes)  # all at once, with the next picture
+        lab.until(lambda: page.locator(".race .badge.shown").count() == lanes)
+        page.keyboard.press("Escape")
+        page.locator(".race article").first.wait_for(state="detached")
+    finally:
+        page.emulate_media(reduced_motion="no-preference")
