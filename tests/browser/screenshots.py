@@ -1,0 +1,344 @@
+"""Screenshots of every page and mode for the documentation: `python -m tests.browser.screenshots`, in a checkout.
+
+A server and a Chromium are started as the browser tests do it. One page is walked through the states of STATES, in the
+light scheme and then in the dark one; each picture is written into docs/images as a WebP of some ten kilobytes.
+`--only`, `--size` and `--scheme` take a part of them, `--out` another folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.browser.chromium import ADVICE, find
+from tests.browser.serving import ROOT, Server, serve
+
+IMAGES = ROOT / "docs" / "images"
+SIZE, PHONE, LOW = (1280, 720), (390, 844), (800, 600)
+SCHEMES = ("light", "dark")
+PATIENCE = 240.0  # s: the first time all kernels are compiled
+CALM = 1500  # ms before a picture: themes fade, curves grow, a headline tightens
+MOST_BYTES = 100_000  # of a picture
+QUALITIES = (82, 70, 55, 40)  # of WebP, of which the first that is small enough is taken
+LABS = {"diffusion": "Diffusion", "mandelbrot": "Mandelbrot", "l_curve": "L-curve", "crossover": "Crossover"}
+
+
+@dataclass
+class Walk:
+    """A page on its way through the states. pages: those that are looked at instead, while a state lasts."""
+
+    browser: Browser
+    page: Page
+    server: Server
+    scheme: str
+
+    def until(self, condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+        """Wait for it; TimeoutError with what the page says."""
+        end = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > end:
+                said = self.page.inner_text("body")[:500]
+                raise TimeoutError(f"not true within {seconds:g} s; the page says: {said}")
+            self.page.wait_for_timeout(100)
+
+    def key(self, key: str) -> None:
+        """Press a key while nothing has the focus."""
+        self.page.evaluate("document.activeElement?.blur?.()")
+        self.page.keyboard.press(key)
+
+    def lab(self, name: str) -> None:
+        """Show a lab, and wait until it has something to show."""
+        title = LABS[name]
+        self.page.get_by_role("tab", name=title).click()
+        self.page.locator(f"[role=tab][aria-selected=true]:has-text('{title}')").wait_for()
+        self.until(lambda: title in " ".join(self.page.locator(".plot-words").all_text_contents()))
+
+    def other(self, address: str, size: tuple[int, int]) -> Page:
+        """Open another page of the server, in a context of its own: a phone, a second window, a frame."""
+        page = self.browser.new_page(
+            viewport={"width": size[0], "height": size[1]}, color_scheme="dark" if self.scheme == "dark" else "light"
+        )
+        page.goto(self.server.url.removesuffix("/app") + address)
+        return page
+
+
+State = Callable[[Walk], AbstractContextManager[Page]]
+
+
+def of_lab(name: str) -> State:
+    """Return the state in which that lab is shown."""
+
+    @contextmanager
+    def shown(walk: Walk) -> Iterator[Page]:
+        walk.lab(name)
+        walk.page.wait_for_timeout(4 * CALM)
+        yield walk.page
+
+    return shown
+
+
+def by_key(key: str, seen: str, lab: str = "diffusion") -> State:
+    """Return the state that a key opens and ends; seen: a selector of what it shows."""
+
+    @contextmanager
+    def shown(walk: Walk) -> Iterator[Page]:
+        walk.lab(lab)
+        walk.key(key)
+        walk.page.locator(seen).first.wait_for(timeout=1000 * PATIENCE)
+        yield walk.page
+        walk.key(key)
+        walk.page.locator(seen).first.wait_for(state="hidden")
+
+    return shown
+
+
+def race(lab: str, work: str = "") -> State:
+    """Return a finished race; work: the button of other work."""
+
+    @contextmanager
+    def shown(walk: Walk) -> Iterator[Page]:
+        page = walk.page
+        walk.lab(lab)
+        walk.key("Shift+R")
+        if work:
+            page.get_by_role("button", name=work).click()
+            page.locator(".race article.recorded").wait_for(timeout=1000 * PATIENCE)
+        page.locator(".race article").first.wait_for(timeout=1000 * PATIENCE)
+        lanes = page.locator(".race article").count()
+        walk.until(lambda: page.locator(".race .badge.shown").count() == lanes)
+        yield page
+        page.keyboard.press("Escape")
+        page.locator(".race article").first.wait_for(state="detached")
+
+    return shown
+
+
+@contextmanager
+def story(walk: Walk) -> Iterator[Page]:
+    """The step of a story."""
+    page = walk.page
+    walk.lab("diffusion")
+    walk.key("t")
+    page.locator(".story button", has_text="The chequerboard").click()
+    page.locator(".story .text").wait_for()
+    page.wait_for_timeout(CALM)
+    walk.key("PageDown")
+    yield page
+    page.get_by_role("button", name="Close the story").click()
+    page.locator(".story").wait_for(state="hidden")
+
+
+@contextmanager
+def dialog(walk: Walk) -> Iterator[Page]:
+    """About the lab."""
+    page = walk.page
+    page.get_by_role("button", name="About this lab").click()
+    page.get_by_role("dialog").wait_for()
+    yield page
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="detached")
+
+
+@contextmanager
+def room(walk: Walk) -> Iterator[str]:
+    """The code of a room that follows the page."""
+    page = walk.page
+    walk.lab("diffusion")
+    walk.key("q")
+    page.get_by_role("button", name="Let the room follow").click()
+    code = page.locator(".audience .code").inner_text()
+    yield code
+    if not page.locator(".audience .code").is_visible():
+        walk.key("q")
+    page.get_by_role("button", name=re.compile("^End the room")).first.click()
+    walk.key("q")
+
+
+@contextmanager
+def audience(walk: Walk) -> Iterator[Page]:
+    """The card with the room's code."""
+    with room(walk):
+        yield walk.page
+
+
+def follower(size: tuple[int, int]) -> State:
+    """Return the page of one who follows."""
+
+    @contextmanager
+    def shown(walk: Walk) -> Iterator[Page]:
+        with room(walk) as code:
+            phone = walk.other(f"/follow/{code}", size)
+            phone.locator("#picture").wait_for()
+            phone.wait_for_timeout(CALM)
+            yield phone
+            phone.close()
+
+    return shown
+
+
+@contextmanager
+def lecturer(walk: Walk) -> Iterator[Page]:
+    """The lecturer's second window, with a story's notes."""
+    walk.lab("diffusion")
+    walk.key("t")
+    walk.page.locator(".story button", has_text="The chequerboard").click()
+    walk.page.locator(".story .text").wait_for()
+    with walk.page.context.expect_page() as opened:
+        walk.key("w")
+    window = opened.value
+    window.set_viewport_size({"width": SIZE[0], "height": SIZE[1]})
+    window.emulate_media(color_scheme="dark" if walk.scheme == "dark" else "light")
+    window.wait_for_timeout(CALM)
+    yield window
+    window.close()
+    walk.page.get_by_role("button", name="Close the story").click()
+    walk.page.locator(".story").wait_for(state="hidden")
+
+
+def embedded(level: str, size: tuple[int, int]) -> State:
+    """Return the page as a frame shows it."""
+
+    @contextmanager
+    def shown(walk: Walk) -> Iterator[Page]:
+        page = walk.other(f"/app?ui={level}", size)
+        page.locator(".plot-words").first.wait_for(state="attached", timeout=1000 * PATIENCE)
+        page.wait_for_timeout(2 * CALM)
+        yield page
+        page.close()
+
+    return shown
+
+
+def sized(state: State, size: tuple[int, int]) -> State:
+    """Return that state in a window of another size."""
+
+    @contextmanager
+    def shown(walk: Walk) -> Iterator[Page]:
+        with state(walk) as page:
+            page.set_viewport_size({"width": size[0], "height": size[1]})
+            page.wait_for_timeout(CALM)
+            yield page
+            page.set_viewport_size({"width": SIZE[0], "height": SIZE[1]})
+            page.wait_for_timeout(1000)
+
+    return shown
+
+
+STATES: dict[str, State] = {
+    **{name: of_lab(name) for name in LABS},
+    "presenter": by_key("p", ".bar.presenting"),
+    "race": race("diffusion"),
+    "race_mandelbrot": race("mandelbrot", "the lesson's scene"),
+    "race_l_curve": race("l_curve"),
+    "stories": by_key("t", ".story li"),
+    "story": story,
+    "code": by_key("k", ".code article"),
+    "export": by_key("e", ".along"),
+    "system": by_key("u", ".system"),
+    "keys": by_key("h", "[role=dialog]"),
+    "about": dialog,
+    "audience": audience,
+    "follower": follower(PHONE),
+    "lecturer": lecturer,
+    "ui_minimal": embedded("minimal", (640, 480)),
+    "ui_none": embedded("none", (640, 480)),
+    "phone": sized(of_lab("diffusion"), PHONE),
+    "low": sized(of_lab("l_curve"), LOW),
+}
+
+
+def save(page: Page, path: Path) -> int:
+    """Write a picture of the page; return its bytes."""
+    shot = Image.open(BytesIO(page.screenshot())).convert("RGB")
+    for quality in QUALITIES:
+        made = BytesIO()
+        shot.save(made, "WEBP", quality=quality, method=6)
+        if made.tell() <= MOST_BYTES:
+            break
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(made.getvalue())
+    return made.tell()
+
+
+def set_scheme(page: Page, dark: bool) -> None:
+    """Choose the scheme of the page."""
+    wanted = "dark" if dark else "light"
+    if page.evaluate("document.documentElement.dataset.theme") != wanted:
+        page.get_by_role("button", name="Toggle theme").click()
+        page.wait_for_function(f"document.documentElement.dataset.theme == '{wanted}'")
+
+
+def take(
+    names: Sequence[str],
+    schemes: Sequence[str],
+    size: tuple[int, int],
+    look: Callable[[str, str, Page], object],
+) -> list[str]:
+    """Walk one page through these states in these schemes; look(name, scheme, page) is called in each.
+
+    Returns in words what could not be shown.
+    """
+    path = find()
+    if path is None:
+        raise SystemExit(ADVICE)
+    problems = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serve(Path(folder)) as server,
+        sync_playwright() as playwright,
+        playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"]) as browser,
+    ):
+        page = browser.new_page(viewport={"width": size[0], "height": size[1]})
+        page.set_default_timeout(60_000)
+        for scheme in schemes:
+            page.goto(server.url)
+            page.locator(".plot-words").first.wait_for(state="attached", timeout=1000 * PATIENCE)
+            set_scheme(page, scheme == "dark")
+            walk = Walk(browser, page, server, scheme)
+            for name in names:
+                try:
+                    with STATES[name](walk) as shown:
+                        shown.wait_for_timeout(CALM)
+                        look(name, scheme, shown)
+                except Exception as error:  # noqa: BLE001 - one state that fails must not cost the others
+                    problems.append(f"{name}, {scheme}: {type(error).__name__}: {str(error)[:600]}")
+                    page.goto(server.url)
+                    page.locator(".plot-words").first.wait_for(state="attached", timeout=1000 * PATIENCE)
+                    set_scheme(page, scheme == "dark")
+        page.close()
+    return problems
+
+
+def main() -> int:
+    """Take the pictures that are asked for; 1 if some could not be taken."""
+    parser = argparse.ArgumentParser(prog="python -m tests.browser.screenshots", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=list(STATES), default=list(STATES))
+    parser.add_argument("--scheme", nargs="+", choices=SCHEMES, default=list(SCHEMES))
+    parser.add_argument("--size", type=lambda text: tuple(int(side) for side in text.split("x")), default=SIZE)
+    parser.add_argument("--out", type=Path, default=IMAGES)
+    chosen = parser.parse_args()
+
+    def look(name: str, scheme: str, page: Page) -> None:
+        """Write the picture."""
+        file = chosen.out / f"{name}{'-dark' * (scheme == 'dark')}.webp"
+        sys.stdout.write(f"{file} {save(page, file)}\n")
+        sys.stdout.flush()
+
+    problems = take(chosen.only, chosen.scheme, chosen.size, look)
+    sys.stdout.write("".join(f"{problem}\n" for problem in problems))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
