@@ -21,11 +21,13 @@ export function render({ model }) {
 
   const lane = ({ name, kind, recorded }, pictures) => {
     const picture = make('img', { src: pictures[0], alt: `What ${name} has computed`, draggable: false });
-    const bar = make('i'), count = make('span'), badge = make('b', { className: 'badge' }), time = make('div', { className: 'time' });
+    const badge = make('b', { className: 'badge' }), framed = make('div', { className: 'frame' }, picture, badge);
+    picture.onload = () => framed.style.setProperty('--aspect', picture.naturalWidth / picture.naturalHeight);
+    const bar = make('i'), count = make('span'), time = make('div', { className: 'time' });
     const detail = make('div', { className: 'detail' });
     const node = make('article', { className: `${kind}${recorded ? ' recorded' : ''}` },
       make('h3', { textContent: name }), make('p', { className: 'tag', textContent: recorded ? 'recorded' : 'this computer' }),
-      make('div', { className: 'frame' }, picture, badge), make('div', { className: 'track' }, bar),
+      framed, make('div', { className: 'track' }, bar),
       make('p', { className: 'count' }, count), time, detail);
     return { node, picture, bar, count, badge, time, detail };
   };

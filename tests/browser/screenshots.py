@@ -124,14 +124,23 @@ def race(lab: str, work: str = "") -> State:
     return shown
 
 
+def tell(walk: Walk) -> None:
+    """Begin a story; one that was told before is shown at once."""
+    page = walk.page
+    walk.lab("diffusion")
+    walk.key("t")
+    page.locator(".story header").wait_for()
+    if not page.locator(".story li").count():
+        page.get_by_role("button", name="All stories").click()
+    page.locator(".story button", has_text="The chequerboard").click()
+    page.locator(".story .text").wait_for()
+
+
 @contextmanager
 def story(walk: Walk) -> Iterator[Page]:
     """The step of a story."""
     page = walk.page
-    walk.lab("diffusion")
-    walk.key("t")
-    page.locator(".story button", has_text="The chequerboard").click()
-    page.locator(".story .text").wait_for()
+    tell(walk)
     page.wait_for_timeout(CALM)
     walk.key("PageDown")
     yield page
@@ -190,10 +199,7 @@ def follower(size: tuple[int, int]) -> State:
 @contextmanager
 def lecturer(walk: Walk) -> Iterator[Page]:
     """The lecturer's second window, with a story's notes."""
-    walk.lab("diffusion")
-    walk.key("t")
-    walk.page.locator(".story button", has_text="The chequerboard").click()
-    walk.page.locator(".story .text").wait_for()
+    tell(walk)
     with walk.page.context.expect_page() as opened:
         walk.key("w")
     window = opened.value
