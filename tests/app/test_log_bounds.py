@@ -99,7 +99,7 @@ def test_places_that_are_remembered_are_bounded(bounded):
 
 
 FUZZED = """
-import asyncio, json, logging, sys, tornado.websocket
+import asyncio, json, logging, sys, tornado.iostream, tornado.websocket
 from bokeh.models import ColumnDataSource
 from bokeh.server.server import Server
 from bokeh.util.token import generate_jwt_token, generate_session_id
@@ -109,6 +109,8 @@ from app import log_bounds, message_bounds
 logging.basicConfig(level=logging.INFO)
 message_bounds.install()
 log_bounds.install(); log_bounds.install()
+delay = tornado.iostream.IOStream.set_nodelay
+tornado.iostream.IOStream.set_nodelay = lambda stream, never: delay(stream, True)  # each small answer would wait 40 ms
 LONG = "stranger" * 12_500
 
 async def main():

@@ -338,7 +338,8 @@ def test_a_deadline_is_kept_and_a_pause_does_not_count():
 def test_one_that_works_without_a_word_is_not_given_up(monkeypatch):
     """Its processor time is its pulse; so is that of what it has started."""
     monkeypatch.setattr(child_process, "QUIET", 0.0)
-    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass'])"
+    works = "import time; end = time.monotonic() + 300\nwhile time.monotonic() < end: pass"  # should this run be killed
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {works!r}])"
     busy = subprocess.Popen([sys.executable, "-c", code], process_group=0)
     try:
         until(lambda: psutil.Process(busy.pid).children())
