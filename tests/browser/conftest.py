@@ -188,9 +188,7 @@ def lasting(context: BrowserContext, calm: bool) -> Iterator[Tabs]:
 @pytest.fixture(scope="module")
 def opened(lasting: Tabs, server: Server) -> LabPage:
     """The page that all tests of a file share; a file may open another one than the diffusion lab."""
-    lab = LabPage(lasting(), server)
-    lab.remember()
-    return lab
+    return LabPage(lasting(), server)
 
 
 @pytest.fixture
@@ -217,8 +215,9 @@ def screenshot(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., 
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{name}.png"
         page.screenshot(path=path, animations="disabled")
-        # not as 256 colours, which are smaller, but draw bands into smooth fields
-        Image.open(path).convert("RGB").save(path, optimize=True)
+        if os.environ.get("UPDATE_SCREENSHOTS"):  # to be kept: small, which takes seconds
+            # not as 256 colours, which are smaller, but draw bands into smooth fields
+            Image.open(path).convert("RGB").save(path, optimize=True)
         return path
 
     return take

@@ -53,7 +53,7 @@ class SideBar:
             if value:
                 return value
             assert time.monotonic() < end, f"not true within {seconds:g} s; the page says: {self.told()}"
-            self.page.wait_for_timeout(50)
+            self.page.wait_for_timeout(100)
 
     def still(self, read: Callable[[], Any], seconds: float = 1.5) -> Any:
         """The value of `read`, once it has been the same for `seconds`; fails if it goes on changing."""
@@ -110,6 +110,7 @@ class LabPage(SideBar):
 
     def __init__(self, page: Page, server: Server) -> None:
         self.page, self.server = page, server
+        self.first: dict[str, object] = {}
         self.load()
 
     def load(self) -> None:
@@ -139,8 +140,11 @@ class LabPage(SideBar):
         """The initial field, running, without loading the page, which takes ten seconds of a processor.
 
         If a control is not as it was at first, its address leads back to that, as the browser's Back does; the page is
-        loaded if that fails. What no address holds, like the theme, a test puts back by itself.
+        loaded if that fails. What no address holds, like the theme, a test puts back by itself. The first call finds
+        out what there is to go back to.
         """
+        if not self.first:
+            self.remember()
         try:
             self.page.mouse.move(0, 0)
             self.page.keyboard.press("Escape")

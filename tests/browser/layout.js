@@ -1,5 +1,6 @@
-// What is wrong with how a page is laid out now: text too small, cut, covered, or over other text; and its plots.
-() => {
+// What is wrong with how a page is laid out now: text too small, cut, covered, or over other text; and its plots, or
+// these alone.
+(plotsAlone) => {
   const SMALLEST = 13.5;                                // px: 14, less what an accordion's animation leaves
   const HEADER = 72;                                    // px of the header, and half a line of text
   const STATUS = 60;                                    // px of the line at the bottom, and half a line of text
@@ -20,7 +21,7 @@
     return node;
   };
   const SILENT = ['STYLE', 'SCRIPT', 'NOSCRIPT', 'TITLE', 'OPTION'];
-  const texts = all.flatMap((node) => {
+  const texts = plotsAlone ? [] : all.flatMap((node) => {
     const own = SILENT.includes(node.tagName) || /material-icons|MuiIcon-root/.test(node.className) ? [] : [...node.childNodes].filter((one) => one.nodeType == 3 && one.data.trim());
     if (!own.length || !shown(node)) return [];
     const range = document.createRange();
@@ -62,10 +63,10 @@
   });
   const over = [];
   seen.forEach((one, index) => seen.slice(index + 1).forEach((other) => {
-    if (within(one.node, other.node) || within(other.node, one.node)) return;
     const crossed = one.lines.some((a) => other.lines.some((b) =>
       Math.min(a.right, b.right) - Math.max(a.left, b.left) > 3 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 6));
-    if (crossed) over.push(`${one.words} / ${other.words}`);
+    if (!crossed || within(one.node, other.node) || within(other.node, one.node)) return;
+    over.push(`${one.words} / ${other.words}`);
   }));
   const bar = all.find((node) => node.classList.contains('bar') && node.getAttribute('role') == 'toolbar' && shown(node));
   const ground = bar ? bar.getBoundingClientRect().top : innerHeight;

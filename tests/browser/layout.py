@@ -48,4 +48,4 @@ def faults_now(page: Page) -> list[str]:
 
 def plots(page: Page) -> list[tuple[float, float]]:
     """(width, height) in px of each plot that is seen in the main area, in the order of the page."""
-    return [(plot["width"], plot["height"]) for plot in page.evaluate(LAYOUT)["plots"]]
+    return [(plot["width"], plot["height"]) for plot in page.evaluate(LAYOUT, True)["plots"]]

@@ -38,14 +38,24 @@ def linked(phone):
 
 
 @pytest.fixture
-def room(page, server):
-    """(the lecturer's tab, the code of its room); the card is closed."""
-    lab = LabPage(page, server)
+def room(opened, lasting, allowed_errors):
+    """(the lecturer's tab, which all tests of a room share, the code of its room); the card is open."""
+    lab, card = opened, opened.page.locator(".audience")
+    begin = lab.page.get_by_role("button", name="Let the room follow")
     lab.key("q")
-    page.get_by_role("button", name="Let the room follow").click()
-    code = page.locator(".audience .code").inner_text()
+    begin.click()
+    code = card.locator(".code").inner_text()
     assert re.fullmatch(rf"[{LETTERS}]{{{LENGTH}}}", code)
-    return lab, code
+    yield lab, code
+    if not card.is_visible():
+        lab.key("q")
+    card.get_by_role("button", name="End the room").or_(begin).wait_for()
+    if not begin.is_visible():
+        card.get_by_role("button", name="End the room").click()
+        begin.wait_for()
+    lab.key("q")
+    card.wait_for(state="hidden")
+    lasting.complain(allowed_errors)
 
 
 @pytest.fixture
@@ -68,6 +78,18 @@ def test_a_page_that_was_opened_as_localhost_says_that_no_phone_reaches_it(room)
     lab.until(lambda: "localhost, an address that no phone can reach" in card.inner_text())
     assert card.locator("svg").count() == 0
     assert card.locator("a.link").get_attribute("href").endswith(f"/follow/{code}")
+
+
+def test_a_broken_connection_comes_back_by_itself(room, phone):
+    lab, code = room
+    follow(phone, lab, code)
+    until(phone, lambda: phone.evaluate("held.length") == 1)
+    phone.evaluate("held[0].close()")  # for the page it is a close that it did not ask for
+    until(phone, lambda: phone.evaluate("held.length") >= 2)
+    seen = phone.evaluate(NUMBER)
+    lab.key("r")
+    until(phone, lambda: phone.evaluate(NUMBER) > seen)
+    until(phone, lambda: not phone.locator("#said").is_visible())
 
 
 def test_a_phone_follows_through_labs_and_steps_and_leaves(room, phone, new_page):
@@ -112,18 +134,6 @@ def test_a_phone_follows_through_labs_and_steps_and_leaves(room, phone, new_page
     until(phone, lambda: "The lecturer has ended the room" in phone.locator("#said").inner_text())
     phone.goto(f"{lab.server.url.rpartition('/')[0]}/follow/{code}")
     until(phone, lambda: "There is no room with this code" in phone.locator("#said").inner_text())
-
-
-def test_a_broken_connection_comes_back_by_itself(room, phone):
-    lab, code = room
-    follow(phone, lab, code)
-    until(phone, lambda: phone.evaluate("held.length") == 1)
-    phone.evaluate("held[0].close()")  # for the page it is a close that it did not ask for
-    until(phone, lambda: phone.evaluate("held.length") >= 2)
-    seen = phone.evaluate(NUMBER)
-    lab.key("r")
-    until(phone, lambda: phone.evaluate(NUMBER) > seen)
-    until(phone, lambda: not phone.locator("#said").is_visible())
 
 
 def test_the_second_window_reads_notes_and_turns_the_pages(page, server):

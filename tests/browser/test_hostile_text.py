@@ -115,13 +115,12 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("where", ["missing", "the lab", "a value"])  # files go the same way from there
-def test_a_link(new_page, server, where):
-    page = new_page()
-    page.goto(f"{server.url}?{address(HOSTILE[where])}")
+def test_a_link(page, server):
     linked = Hostile.__new__(Hostile)
     linked.page = page
-    linked.shows()
+    for where in ("missing", "the lab", "a value"):  # files go the same way from there
+        page.goto(f"{server.url}?{address(HOSTILE[where])}")
+        linked.shows()
 
 
 @pytest.mark.parametrize("where", HOSTILE)
@@ -158,34 +157,34 @@ def test_what_is_typed_into_a_field(lab):
     lab.shows()
 
 
-def test_files_of_an_own_problem(new_page, server, tmp_path):
+def test_files_of_an_own_problem(lab):
     """The names of the files, and of the arrays in them, which a refusal of the engine quotes."""
-    page = new_page()
-    page.goto(server.url)
+    page = lab.page
+    card = page.get_by_text("Take it along").first
+    if card.is_visible():  # from the test before
+        lab.key("e")
+        card.wait_for(state="hidden")
     page.get_by_role("tab", name="L-curve").click()
     page.locator(".chosen").wait_for()
-    curve = Hostile.__new__(Hostile)
-    curve.page = page
-    curve.group("Problem")
-    curve.choose("Problem", "Own A and b")
+    lab.group("Problem")
+    lab.choose("Problem", "Own A and b")
     held = io.BytesIO()
     np.savez(held, **{MARKUP.replace("/", " "): np.eye(3)})
     name = f"{SEEN}.npz"
     field = page.locator("nav input[type=file]").first
     field.set_input_files({"name": name, "mimeType": "", "buffer": held.getvalue()})
-    curve.shows(f"it holds {SEEN}")
-    curve.until(lambda: name in page.evaluate(TEXT))
+    lab.shows(f"it holds {SEEN}")
+    lab.until(lambda: name in page.evaluate(TEXT))
 
 
-@pytest.mark.parametrize("wrong", ['"view": [0, 0, 0, 1e400]', f'"steps": {"9" * 5000}'])  # more in test_hostile_state
-def test_a_link_that_cannot_be_read_leaves_the_page_as_it_always_begins(new_page, server, wrong):
-    page = new_page()
-    text = f'{{"lab": "diffusion", "values": {{}}, {wrong}}}'
-    page.goto(f"{server.url}?{address(text)}")
+def test_a_link_that_cannot_be_read_leaves_the_page_as_it_always_begins(page, server):
     linked = Hostile.__new__(Hostile)
     linked.page = page
-    linked.until(lambda: "The link cannot be shown" in linked.notes(), OPENING)
-    linked.until(lambda: linked.step() > 0, OPENING)
+    for wrong in ('"view": [0, 0, 0, 1e400]', f'"steps": {"9" * 5000}'):  # more in test_hostile_state
+        text = f'{{"lab": "diffusion", "values": {{}}, {wrong}}}'
+        page.goto(f"{server.url}?{address(text)}")
+        linked.until(lambda: "The link cannot be shown" in linked.notes(), OPENING)
+        linked.until(lambda: linked.step() > 0, OPENING)
 
 
 def test_names_of_ways_workloads_and_machines(new_page, tmp_path):
@@ -211,12 +210,11 @@ def test_names_of_ways_workloads_and_machines(new_page, tmp_path):
         new_page.close()
 
 
-def test_markup_that_got_in_runs_nothing(page, server, allowed_errors):
+def test_markup_that_got_in_runs_nothing(lab, allowed_errors):
     """The second line, by itself: the page's policy."""
     allowed_errors += ["Content Security Policy", "404"]
-    page.goto(server.url)
-    page.locator(".status").first.wait_for()
-    page.evaluate(
+    page = lab.page
+    place = page.evaluate_handle(
         """(markup) => {
           const place = document.body.appendChild(document.createElement('div'));
           place.innerHTML = markup;
@@ -229,8 +227,10 @@ def test_markup_that_got_in_runs_nothing(page, server, allowed_errors):
           const other = document.createElement('script');
           other.src = 'https://127.0.0.1:1/evil.js';
           place.append(other);
+          return place;
         }""",
         MARKUP + OTHERS,
     )
     page.wait_for_timeout(1500)
     assert page.evaluate("window.ran") is None
+    place.evaluate("(place) => place.remove()")

@@ -48,10 +48,26 @@ def opened(lasting, server):
     return MandelbrotPage(lasting(), server)
 
 
-@pytest.fixture
-def new_lab(page, server):
-    """In a tab of its own, of any size, where nothing has happened yet."""
-    return MandelbrotPage(page, server)
+def test_steps_back_and_forward_again(opened, lasting, allowed_errors):
+    """First of all in this tab, where nothing has happened yet."""
+    lab = opened
+    back, forward = (lab.page.get_by_role("button", name=name) for name in ("Back to the last view", "Forward again"))
+    assert back.is_disabled()
+    zooms = ["1.5"]
+    for title, zoom in (("Elephant valley", "200"), ("Triple spirals", "600")):
+        lab.pick(title)
+        lab.until(lambda zoom=zoom: lab.fact("zoom") == zoom)
+        zooms.append(zoom)
+    lab.key("Backspace")
+    lab.until(lambda: lab.fact("zoom") == zooms[1])
+    back.click()
+    lab.until(lambda: lab.fact("zoom") == zooms[0])
+    lab.until(back.is_disabled)
+    lab.key("Shift+Backspace")
+    lab.until(lambda: lab.fact("zoom") == zooms[1])
+    forward.click()
+    lab.until(lambda: lab.fact("zoom") == zooms[2])
+    lasting.complain(allowed_errors)
 
 
 def test_the_whole_set_is_there_at_once(lab):
@@ -158,26 +174,6 @@ def test_typed_iterations_that_cannot_be_are_refused_below_the_field(lab):
     lab.until(lambda: lab.complete() and "iterations 3 000" in lab.status())
     lab.until(lambda: lab.page.get_by_text("must be a whole number").count() == 0)
     lab.until(lambda: lab.page.get_by_label("Iterations at most, typed").input_value() == f"3{THIN}000")
-
-
-def test_steps_back_and_forward_again(new_lab):
-    lab = new_lab
-    back, forward = (lab.page.get_by_role("button", name=name) for name in ("Back to the last view", "Forward again"))
-    assert back.is_disabled()
-    zooms = ["1.5"]
-    for title, zoom in (("Elephant valley", "200"), ("Triple spirals", "600")):
-        lab.pick(title)
-        lab.until(lambda zoom=zoom: lab.fact("zoom") == zoom)
-        zooms.append(zoom)
-    lab.key("Backspace")
-    lab.until(lambda: lab.fact("zoom") == zooms[1])
-    back.click()
-    lab.until(lambda: lab.fact("zoom") == zooms[0])
-    lab.until(back.is_disabled)
-    lab.key("Shift+Backspace")
-    lab.until(lambda: lab.fact("zoom") == zooms[1])
-    forward.click()
-    lab.until(lambda: lab.fact("zoom") == zooms[2])
 
 
 def test_arrows_move_the_view_but_stay_a_sliders(lab):

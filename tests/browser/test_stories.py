@@ -8,11 +8,24 @@ from tests.browser.lab_page import LabPage
 
 
 @pytest.fixture
-def teller(page, server):
-    lab = LabPage(page, server)
+def teller(opened: LabPage, lasting, allowed_errors):
+    """The list of stories in the tab that all tests of this file share, beside the diffusion lab, which runs."""
+    lab, story = opened, opened.page.locator(".story")
+    lab.page.get_by_role("tab", name="Diffusion").click()
+    lab.until(lambda: lab.step() >= 0)
+    if "Paused" in lab.status():
+        lab.key(" ")
+    lab.until(lambda: "Running" in lab.status() and lab.step() > 0)  # no story's first step
     lab.key("t")
-    page.locator(".story li").first.wait_for()
-    return lab
+    story.locator("li, .text").first.wait_for()
+    if story.locator(".text").count():  # that of the test before
+        story.get_by_role("button", name="All stories").click()
+    story.locator("li").first.wait_for()
+    yield lab
+    if story.is_visible():
+        lab.key("t")
+        story.wait_for(state="hidden")
+    lasting.complain(allowed_errors)
 
 
 def begin(lab, title):
