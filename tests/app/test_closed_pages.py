@@ -1,0 +1,174 @@
+"""What a server still holds of pages that were closed: nothing, counted in objects and in descriptors.
+
+Twenty pages are opened and used by clients without a browser. What there was before, after a few pages like them, is
+what there must be once their sessions are gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+
+from app.load.client import Client
+from app.load.server import APP, kinds_of
+from app.serve import ADDRESS
+
+# A server that answers each line of its input with what it holds: objects by class, after a collection. Sessions that
+# nobody uses end soon, and the next visitor's page is ready soon; both stay long enough for a slow machine.
+SERVE = """
+import asyncio, gc, json, sys, threading
+from collections import Counter
+from bokeh.model import Model
+from panel.command import main
+from panel.viewable import Viewable
+from tornado.ioloop import IOLoop
+from app import ready_page
+ready_page.PAUSE = 0.5
+
+def held():
+    gc.collect()
+    kinds = Counter()
+    for thing in gc.get_objects():
+        kind = type(thing)
+        if issubclass(kind, Model):
+            kinds["Bokeh's models"] += 1
+        elif issubclass(kind, Viewable):
+            kinds["Panel's components"] += 1
+        elif kind.__name__ in NAMES:
+            kinds[kind.__name__] += 1
+    ready = ready_page.ready_page().document is not None
+    print("HELD " + json.dumps({"ready": ready, "objects": kinds}), flush=True)
+
+def answer(loop):
+    for line in sys.stdin:
+        loop.add_callback(held)
+
+async def build(page, context, given=ready_page.ReadyPage.build, begun=[]):
+    if not begun:
+        begun.append(threading.Thread(target=answer, args=[IOLoop.current()], daemon=True))
+        begun[0].start()
+    await given(page, context)
+
+NAMES = set(sys.argv.pop(1).split(","))
+ready_page.ReadyPage.build = build
+main()
+"""
+NAMES = (
+    "Document", "ServerSession", "ServerConnection", "WSHandler", "Page", "LabTab", "Session", "FrameGate",
+    "FrameSource", "LabHandle", "LabState", "Comparison", "TabRecording", "LabAddress", "Restorer", "AudienceMode",
+    "PageFeed", "RaceTrack", "StoryTeller", "CodePanel", "ExportCard", "SystemCard", "Outbox",
+)  # fmt: skip
+LIVES = ("--unused-session-lifetime", "10000", "--check-unused-sessions", "200")  # ms
+PATIENCE = 240.0  # s until the server is ready, or has given everything back
+FEW, PAGES = 6, 20  # the few go to every lab and press every key
+KEYS = "eukqt"  # each opens or closes something: export, system, code, audience, stories
+
+
+class Server:
+    """A server that says what it holds."""
+
+    def __init__(self, folder: Path) -> None:
+        self.said, self.log = folder / "said", folder / "log"
+        command = [sys.executable, "-c", SERVE, ",".join(NAMES), "serve", str(APP), "--address", "localhost"]
+        with self.said.open("wb") as said, self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*command, "--port", "0", *LIVES], env=os.environ | {ADDRESS: "ready"}, stdin=subprocess.PIPE,
+                stdout=said, stderr=log, text=True,
+            )  # fmt: skip
+
+    def until(self, condition):
+        """The condition's value as soon as it is true; fails after PATIENCE, with the end of the log."""
+        end = time.monotonic() + PATIENCE
+        while not (value := condition()):
+            text = self.log.read_text(errors="replace")[-2000:]
+            assert self.process.poll() is None, text
+            assert time.monotonic() < end, text
+            time.sleep(0.1)
+        return value
+
+    def address(self):
+        """Its address, once it is ready."""
+        self.until(lambda: "Fieldlab: ready" in self.log.read_text() + self.said.read_text())
+        text = self.log.read_text()
+        return next(word for word in text.split() if word.startswith("http") and word.endswith("/app"))
+
+    def held(self):
+        """Return what it holds once a page is ready, objects by class."""
+
+        def answer():
+            """What it says to one question more."""
+            known = len(self._answers())
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
+            self.until(lambda: len(self._answers()) > known)
+            return self._answers()[-1]
+
+        return Counter(self.until(lambda: found["objects"] if (found := answer())["ready"] else None))
+
+    def settled(self, wanted):
+        """Return what it holds as soon as wanted(that) is true, or after PATIENCE."""
+        end = time.monotonic() + PATIENCE
+        while not wanted(held := self.held()) and time.monotonic() < end:
+            time.sleep(0.5)
+        return held
+
+    def _answers(self):
+        whole_lines = self.said.read_text().split("\n")[:-1]
+        return [json.loads(line[5:]) for line in whole_lines if line.startswith("HELD ")]
+
+    def descriptors(self):
+        """Return how many descriptors it has, and how many of shared memory it and its engines have."""
+        engines = psutil.Process(self.process.pid).children(recursive=True)
+        kinds = [kinds_of(process) for process in (self.process.pid, *(engine.pid for engine in engines))]
+        shared = sum(count for each in kinds for kind, count in each.items() if "memfd" in kind)
+        return sum(kinds[0].values()), shared
+
+
+async def visit(address, number):
+    """Open a page, go to another lab with every second, open what a key opens, and close it."""
+    page = Client(address, PATIENCE)
+    await page.open()
+    if number % 2:
+        page.choose(1 + number // 2 % 3)
+    page.press(KEYS[number % len(KEYS)])
+    page.ask()
+    async with asyncio.timeout(PATIENCE):
+        while not page.answers:  # noqa: ASYNC110 the client tells nobody
+            await asyncio.sleep(0.02)
+    await page.close()
+
+
+def visits(address, count):
+    async def all_of_them():
+        for number in range(count):
+            await visit(address, number)
+
+    asyncio.run(all_of_them())
+
+
+def test_nothing_is_held_of_twenty_pages_that_were_closed(tmp_path):
+    """Objects are no more than before. A descriptor or two may be another job's; of each page's there is none."""
+    server = Server(tmp_path)
+    try:
+        address = server.address()
+        visits(address, FEW)  # what is made once: engines, tables of libraries
+        before = server.settled(lambda held: held["Page"] == 1)
+        assert before["Page"] == 1, before  # the one that is ready for the next visitor
+        descriptors = server.descriptors()[0]
+        visits(address, PAGES)
+        more = server.settled(lambda held: not held - before) - before
+        assert not more
+        if kinds_of(os.getpid()):  # or this system does not say it
+            server.until(lambda: server.descriptors()[1] == 0)
+            assert server.descriptors()[0] < descriptors + PAGES / 2
+    finally:
+        server.process.terminate()
+        server.process.communicate(timeout=120)
