@@ -205,4 +205,9 @@ class Browser(JSComponent):
             self._travelled(data["query"])
         width, height = data.get("width"), data.get("height")
         if isinstance(width, (int, float)) and isinstance(height, (int, float)):
-            self._resized(int(min(max(width, 320), 8192)), int(min(max(height, 240), 8192)))
+            self._resized(_within(width, 320, 8192), _within(height, 240, 8192))
+
+
+def _within(side: float, least: int, most: int) -> int:
+    """Return `side` within these bounds, the lower one for what is no number."""
+    return int(min(side, most)) if side >= least else least

@@ -1,0 +1,29 @@
+"""What a browser says of itself, as a stranger may say it."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+import pytest
+
+from app.browser import Browser
+
+
+@pytest.mark.parametrize(
+    ("said", "size"),
+    [
+        ({"width": 1280, "height": 720}, (1280, 720)),
+        ({"width": 1280.9, "height": 720.5}, (1280, 720)),
+        ({"width": nan, "height": nan}, (320, 240)),
+        ({"width": inf, "height": -inf}, (8192, 240)),
+        ({"width": 10**400, "height": -(10**400)}, (8192, 240)),
+        ({"width": "wide", "height": 9}, None),
+        ({"width": 9}, None),
+        ([], None),
+    ],
+)
+def test_a_window_has_a_size_within_bounds_whatever_is_said(said, size):
+    heard = []
+    browser = Browser(heard.append, lambda *told: heard.append(told), heard.append, heard.append)
+    browser._on_message(said)
+    assert heard == ([] if size is None else [size])
