@@ -1,5 +1,5 @@
 # Fieldlab. `make serve` and `make test` set up everything they need in .venv; a second call is quick.
-# Variables: PYTHON, VENV, PORT, ADDRESS, ORIGIN (a host:port that browsers may use besides localhost), EXTRAS (cuda12 or cuda13), ARGS (for pytest), JOBS (processes for all tests but the browser's).
+# Variables: PYTHON, VENV, PORT, ADDRESS, ORIGIN (a host:port that browsers may use besides localhost), EXTRAS (cuda12 or cuda13), ARGS (for pytest), JOBS (processes for all tests but the browser's), FUZZ_SECONDS.
 PYTHON ?= python3
 VENV ?= .venv
 PORT ?= 5006
@@ -8,12 +8,13 @@ ORIGIN ?=
 EXTRAS ?=
 ARGS ?=
 JOBS ?= 2
+FUZZ_SECONDS ?= 600
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help serve test lint types docs bench soak thumbnails constraints clean
+.PHONY: help serve test lint types docs bench soak fuzz thumbnails constraints clean
 
 bin := $(VENV)/bin
 comma := ,
@@ -59,6 +60,11 @@ bench: $(VENV)/installed$(EXTRAS)  ## time the diffusion lab's backends on this 
 
 soak: $(VENV)/installed$(EXTRAS)  ## open, use and close 20 tabs for half an hour; the server must stay flat
 	@$(bin)/python -m app.load.soak
+
+fuzz: $(VENV)/installed-dev$(EXTRAS)  ## try what strangers may send: each parser for FUZZ_SECONDS=600, 100000 messages, 10000 sequences of values
+	@FIELDLAB_FUZZ_SECONDS=$(FUZZ_SECONDS) $(bin)/python -m pytest -q -o timeout=0 tests/fuzz/test_parsers.py
+	@$(bin)/python -m tests.fuzz messages --count 100000
+	@$(bin)/python -m tests.fuzz sequences --count 10000
 
 thumbnails: $(VENV)/installed$(EXTRAS)  ## draw the pictures of the Mandelbrot lab's places anew
 	@$(bin)/python -m app.labs.mandelbrot.bookmarks

@@ -44,6 +44,7 @@ class Client:
         self.arrivals: list[float] = []
         self.answers: list[float] = []
         self.received = 0  # bytes
+        self._token = ""
         self._socket: WebSocketClientConnection | None = None
         self._reader: asyncio.Task[None] | None = None
         self._sent = 0  # messages, which have a number each
@@ -58,18 +59,24 @@ class Client:
         found = TOKEN.search(answer.body)
         if found is None:
             raise ClientError(f"the page at {self.address} names no session")
+        self._token = found[1].decode()
+        await self.connect()
+        self._send("PULL-DOC-REQ", {})
+        await self._wait(self._pulled, "its document")
+        self._event("document_ready")
+        await self._wait(self._first, "its first frame")
+
+    async def connect(self) -> None:
+        """Open the page's WebSocket, again if it was closed: the server keeps a page for a while."""
         address = re.sub(r"^http", "ws", self.address.partition("?")[0]) + "/ws"
+        self._ready.clear()
         self._socket = await websocket_connect(
-            address, subprotocols=["bokeh", found[1].decode()], max_message_size=LONGEST_MESSAGE
+            address, subprotocols=["bokeh", self._token], max_message_size=LONGEST_MESSAGE
         )
         protocol: Any = self._socket.protocol
         protocol.stream.set_nodelay(True)  # as browsers do; tornado's clients wait for each answer
         self._reader = asyncio.create_task(self._read())
         await self._wait(self._ready, "that it is ready")
-        self._send("PULL-DOC-REQ", {})
-        await self._wait(self._pulled, "its document")
-        self._event("document_ready")
-        await self._wait(self._first, "its first frame")
 
     async def run(self) -> None:
         """Wait until the lab runs, which begins once a link's scene is there; ClientError if it does not."""
@@ -105,7 +112,7 @@ class Client:
 
     def choose(self, lab: int) -> None:
         """Go to another lab's tab, by its number in the header."""
-        self._set(self._document["tabs"], "active", lab)
+        self.set(self._document["tabs"], "active", lab)
 
     def ask(self) -> None:
         """Press KEY, which the server answers, unless it has not answered the last one."""
@@ -160,7 +167,7 @@ class Client:
             case {"kind": "ColumnDataChanged", "model": {"id": model}, "data": data} if (
                 model == self._document.get("frames")
             ):
-                self._set(self._document["answer"], "transport", FAST)
+                self.set(self._document["answer"], "transport", FAST)
                 self._confirm(number_of(data))
             case {"kind": "ModelChanged", "model": {"id": model}, "attr": "value", "new": [number, _]} if (
                 model == self._document.get("ticket")
@@ -182,8 +189,8 @@ class Client:
         for model in models(part):
             name, own, attributes = model["name"], model["id"], model.get("attributes", {})
             if name == "Figure":
-                self._set(own, "inner_width", PLOT)
-                self._set(own, "inner_height", PLOT)
+                self.set(own, "inner_width", PLOT)
+                self.set(own, "inner_height", PLOT)
             elif name == "ColumnDataSource" and attributes.get("name") == "frames":
                 self._document["frames"] = own
             elif name == "app.stream.Acknowledgement":
@@ -199,7 +206,7 @@ class Client:
 
     def _confirm(self, number: int) -> None:
         self.arrivals.append(time.perf_counter())
-        self._set(self._document["answer"], "value", [number, 0.001])
+        self.set(self._document["answer"], "value", [number, 0.001])
         self._first.set()
 
     def _confirm_directly(self, message: bytes) -> None:
@@ -212,7 +219,8 @@ class Client:
 
     # -- what is sent
 
-    def _set(self, model: str, attribute: str, value: object) -> None:
+    def set(self, model: str, attribute: str, value: object) -> None:
+        """Tell the server that a model has this value now, as a browser does once somebody has moved a slider."""
         change = {"kind": "ModelChanged", "model": {"id": model}, "attr": attribute, "new": value}
         self._send("PATCH-DOC", {"events": [change]})
 

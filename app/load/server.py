@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,11 +75,16 @@ def kinds_of(process: int) -> dict[str, int]:
 
 
 @contextmanager
-def serving(environment: Mapping[str, str] | None = None) -> Iterator[Server]:
-    """Run `panel serve app` on a free port, and stop it in the end. OSError if it does not answer."""
+def serving(
+    environment: Mapping[str, str] | None = None, start: Sequence[str] = ("panel", "serve"), said: Path | None = None
+) -> Iterator[Server]:
+    """Run `panel serve app` on a free port, and stop it in the end. OSError if it does not answer.
+
+    start: the module, and its first arguments, that serve instead; said: the file that gets what the server says.
+    """
     port = _free_port()
-    command = [sys.executable, "-m", "panel", "serve", str(APP), "--address", HOST, "--port", str(port)]
-    with tempfile.TemporaryFile() as log:
+    command = [sys.executable, "-m", *start, str(APP), "--address", HOST, "--port", str(port)]
+    with said.open("w+b") if said else tempfile.TemporaryFile() as log:
         process = psutil.Popen(command, env={**os.environ, **(environment or {})}, stdout=log, stderr=subprocess.STDOUT)
         try:
             _wait(process, port, log)
@@ -112,9 +117,11 @@ def _end_of(log: IO[bytes]) -> str:
 
 
 def _stop(process: psutil.Popen) -> None:
-    process.terminate()
     try:
+        process.terminate()
         process.wait(STOP)
+    except psutil.NoSuchProcess:
+        return
     except psutil.TimeoutExpired:
         process.kill()
         process.wait()

@@ -36,6 +36,7 @@ from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve.problems.own import own
 from compute.measure import records
 from compute.own import learning
+from compute.own.exercises import EXERCISES
 from compute.settings import SettingsError
 from compute.stories import read_story
 
@@ -144,7 +145,7 @@ def abouts() -> list[bytes]:
 
 
 RESULT = {"passed": True, "tries": 2, "text": "right", "date": "2026-01-01T00:00:00+00:00", "digest": "0" * 64}
-RESULTS = {"schema": learning.SCHEMA, "student": "Ada", "exercises": {learning.EXERCISES[0].name: RESULT}}
+RESULTS = {"schema": learning.SCHEMA, "student": "Ada", "exercises": {EXERCISES[0].name: RESULT}}
 TOKEN = {"session_id": "abc", "session_expiry": 2_000_000_000, "headers": {}, "cookies": {}, "arguments": {}}
 HEAD, CONTENT = {"msgid": "1", "msgtype": "PATCH-DOC"}, {"events": [{"kind": "TitleChanged", "title": "x"}]}
 MESSAGE = "\n".join(json.dumps(part) for part in (HEAD, {}, CONTENT))

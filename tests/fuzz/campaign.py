@@ -1,0 +1,296 @@
+"""Nonsense sent to a served app, batch by batch; after each it must be as well as before.
+
+What is looked at: a neighbour's page goes on, with the values that it had; /health says ok; of each page its widgets,
+its session, its engine and its link say the same; the server's memory and descriptors; and no exception came from our
+code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from app.load.client import models
+from app.load.server import Server, Use, serving
+from compute import settings
+from tests.fuzz.messages import Hostile
+from tests.fuzz.users import User, disagreement
+from tests.fuzz.visitors import ClientError, FuzzError, Guest, Neighbour, Visitor, fetch
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ROOM = {"FIELDLAB_MAX_SESSIONS": "500"}  # closed pages stay for half a minute
+LABS = 4  # tabs of the page
+TOGETHER = 6  # pages that send nonsense at a time
+PLANTED = re.compile(r"\(id='new\d*'")  # a model that a message put into its own page, which may break that page
+AT_ONCE = 0.7  # part of the harmless messages after which the next one follows before the server has answered
+CLOSING = ("garbage", "wrong_head", "wrong_order", "wrong_content", "too_much", "wrong_blocks", "frame", "confirmation")
+PAGE = 2000  # messages that a page gets before another is opened
+TOKEN = 200.0  # seconds that a page's WebSocket can be opened again; Bokeh's tokens hold for 300
+GONE = 240.0  # seconds until a closed page must be given up; Bokeh looks every 17 s for those of the last 15
+LOOK = 0.1  # seconds between two looks at what should come about
+PULL = 25  # sequences between two looks at the whole document, and at the link
+CALM = 180.0  # seconds until all that belongs together must agree
+
+
+@contextmanager
+def fuzzed_server(said: Path) -> Iterator[Server]:
+    """Serve the app with the limits for strangers; what it says goes to the file `said`."""
+    chosen = msgspec.json.encode(settings.PRESETS["public"]).decode()
+    environment = {settings.VARIABLE: chosen, "PYTHONPATH": str(ROOT), "FIELDLAB_METRICS": "1"} | ROOM
+    with serving(environment, ("tests.fuzz.served",), said) as server:
+        yield server
+
+
+@dataclass
+class Found:
+    """What a campaign did and saw. use: what the server held after each batch."""
+
+    sent: Counter[str] = field(default_factory=Counter)
+    refused: int = 0  # by an error reply
+    closed: int = 0  # connections, by the server
+    pages: int = 0
+    slowest: float = 0.0  # seconds for the neighbour's next frame and answer
+    use: list[Use] = field(default_factory=list)
+    raised: Counter[str] = field(default_factory=Counter)
+    longest: dict[str, float] = field(default_factory=dict)  # seconds until a message of each kind was taken
+    restarts: int = 0
+
+    @property
+    def ours(self) -> list[str]:
+        """Exceptions that came from our code, but for those about a model that a message had planted in its page."""
+        return [what for what in self.raised if "/" in what.partition(" ")[0] and not PLANTED.search(what)]
+
+    def words(self) -> str:
+        """Say it in lines."""
+        first, last = (self.use[0], self.use[-1]) if self.use else (None, None)
+        lines = [
+            f"{self.sent.total()} sent: {', '.join(f'{kind} {n}' for kind, n in self.sent.most_common())}",
+            f"{self.refused} refused, {self.closed} connections closed, {self.pages} pages",
+            f"{self.restarts} engine restarts, the neighbour waited {self.slowest:.1f} s at most",
+        ]
+        longest = sorted(self.longest.items(), key=lambda one: one[1], reverse=True)
+        lines.append("longest: " + ", ".join(f"{kind} {seconds:.2f} s" for kind, seconds in longest[:5]))
+        if first and last:
+            memory = [one.memory / 2**20 for one in self.use]
+            lines.append(f"memory {memory[0]:.0f} -> {memory[-1]:.0f} MB (most {max(memory):.0f})")
+            lines.append(f"descriptors {first.descriptors} -> {last.descriptors}")
+        lines += [f"{times:6d} {what}" for what, times in self.raised.most_common()]
+        return "\n".join(lines)
+
+
+class Attacker:
+    """Sends nonsense from one page after the other, as its random numbers say; what comes of it is counted in `found`.
+
+    foreign: ids of somebody else's models.
+    """
+
+    def __init__(self, address: str, found: Found, seed: str, foreign: Sequence[str]) -> None:
+        self._address, self._found, self._foreign = address, found, foreign
+        self._random = random.Random(seed)
+        self._visitor: Visitor | None = None
+        self._sent = 0
+
+    async def send(self, count: int) -> None:
+        """Send so many messages."""
+        for _ in range(count):
+            visitor = self._visitor
+            if visitor is None or self._sent % PAGE == 0 or time.monotonic() - visitor.since > TOKEN:
+                visitor = await self._open()
+            self._sent += 1
+            await self._send(visitor)
+
+    async def leave(self) -> None:
+        """Close the page, if there is one."""
+        visitor, self._visitor = self._visitor, None
+        if visitor is not None:
+            self._found.refused += visitor.refused
+            self._found.closed += visitor.reopened
+            await visitor.close()
+
+    async def _open(self) -> Visitor:
+        """Open a page, at any of its labs."""
+        await self.leave()
+        visitor = self._visitor = Visitor(self._address)
+        await visitor.open()
+        if lab := self._random.randrange(LABS):
+            visitor.choose(lab)
+            await asyncio.sleep(1)
+        await visitor.pull()
+        visitor.learn(self._foreign)
+        self._found.pages += 1
+        return visitor
+
+    async def _send(self, visitor: Visitor) -> None:
+        """Send a message, and mostly wait until it is taken; where the server hangs up, come back."""
+        kind, fragments = Hostile(self._random, visitor.known).message()
+        self._found.sent[kind] += 1
+        began = time.monotonic()
+        await visitor.send(fragments)
+        if kind not in CLOSING and self._random.random() < AT_ONCE and not visitor.reading.done():
+            return
+        there = await visitor.settled()
+        self._found.longest[kind] = max(self._found.longest.get(kind, 0.0), time.monotonic() - began)
+        if not there:
+            try:
+                await visitor.return_()
+            except ClientError:  # what was sent has closed the page, as a browser may
+                await self.leave()
+
+
+class Campaign:
+    """One run against `server`; random numbers begin with `seed`."""
+
+    def __init__(self, server: Server, seed: int) -> None:
+        self.server, self.seed, self.random, self.found = server, seed, random.Random(seed), Found()
+        self._root = server.address.rpartition("/")[0]
+        self._neighbour_values: Mapping[str, Any] = {}
+
+    @asynccontextmanager
+    async def neighbour(self) -> AsyncIterator[Neighbour]:
+        """Somebody whose page must not notice."""
+        one = Neighbour(self.server.address)
+        try:
+            await one.open()
+            await one.lives()
+            yield one
+        finally:
+            await one.close()
+
+    async def truth(self, query: str = "collect=1") -> Any:
+        """What the server knows of its pages."""
+        return await fetch(f"{self._root}/truth?{query}")
+
+    async def look(self, neighbour: Neighbour) -> None:
+        """Look whether all is well; FuzzError if not."""
+        self.found.slowest = max(self.found.slowest, await neighbour.lives())
+        health, truth = await fetch(f"{self._root}/health"), await self.truth()
+        if health["status"] != "ok":
+            raise FuzzError(f"/health says {health}")
+        self.found.restarts = sum(one["restarts"] for one in health["engines"].values())
+        self.found.raised = Counter(truth["raised"])
+        values = next(iter(truth["pages"][neighbour.session]["labs"].values()))["values"]
+        if values != (self._neighbour_values or values):
+            raise FuzzError(f"the neighbour's values are {values}, not {self._neighbour_values}")
+        self._neighbour_values = values
+        if use := self.server.use():
+            self.found.use.append(use)
+
+    # -- messages
+
+    async def messages(self, count: int, batch: int, pages: int = TOGETHER) -> Found:
+        """Send `count` messages, from `pages` pages at a time, and look after each `batch`."""
+        async with self.neighbour() as neighbour:
+            await self.look(neighbour)
+            foreign = [one["id"] for one in models(neighbour.document)]
+            attackers = [Attacker(self.server.address, self.found, f"{self.seed} {n}", foreign) for n in range(pages)]
+            try:
+                while (sent := self.found.sent.total()) < count:
+                    share = min(batch, count - sent)
+                    await asyncio.gather(
+                        *(one.send(share // pages + (share % pages > n)) for n, one in enumerate(attackers))
+                    )
+                    await self.look(neighbour)
+                    sys.stderr.write(f"{self.found.sent.total()} messages\n")
+            finally:
+                for one in attackers:
+                    await one.leave()
+            await self.look(neighbour)
+        return self.found
+
+    # -- pages
+
+    async def cycles(self, count: int, batch: int) -> Found:
+        """Open `count` pages in turn, each until its first frame; after each `batch` wait until they are gone."""
+        async with self.neighbour() as neighbour:
+            await self.look(neighbour)
+            for number in range(count):
+                guest = Guest(self.server.address)
+                try:
+                    await guest.open()
+                    if lab := self.random.randrange(LABS):
+                        guest.choose(lab)
+                    guest.press(" ")
+                finally:
+                    await guest.close()
+                self.found.sent["page"] += 1
+                if (number + 1) % batch == 0 or number + 1 == count:
+                    await self._alone()
+                    await self.look(neighbour)
+                    sys.stderr.write(f"{number + 1} pages, {self.found.use[-1].memory / 2**20:.0f} MB\n")
+        return self.found
+
+    async def _alone(self) -> None:
+        """Wait until the server has given up every page but the neighbour's."""
+        end = time.monotonic() + GONE
+        while (pages := (await self.truth())["pages"]) and len(pages) > 1:
+            if time.monotonic() > end:
+                raise FuzzError(f"{len(pages) - 1} closed pages are still there after {GONE:.0f} s")
+            await asyncio.sleep(1)
+
+    # -- values
+
+    async def sequences(self, count: int, batch: int) -> Found:
+        """Do `count` short sequences of what users do, on a page of each lab; after each, all must tell the same."""
+        async with self.neighbour() as neighbour:
+            guests = [Guest(self.server.address) for _ in range(LABS)]
+            try:
+                users = [await self._user(guest, lab) for lab, guest in enumerate(guests)]
+                await self.look(neighbour)
+                while (done := self.found.sent.total()) < count:
+                    share = min(batch, count - done)
+                    await asyncio.gather(
+                        *(self._use(user, share // LABS + (share % LABS > n)) for n, user in enumerate(users))
+                    )
+                    await self.look(neighbour)
+                    sys.stderr.write(f"{self.found.sent.total()} sequences\n")
+            finally:
+                for guest in guests:
+                    await guest.close()
+        return self.found
+
+    async def _user(self, guest: Guest, lab: int) -> User:
+        """Somebody at the tab of that lab."""
+        await guest.open()
+        if lab:
+            guest.choose(lab)
+            await asyncio.sleep(1)
+        self.found.pages += 1
+        return User(guest, random.Random(self.random.random()))
+
+    async def _use(self, user: User, count: int) -> None:
+        for number in range(count):
+            if number % PULL == 0:
+                await self._agree(user, whole=True)
+                user.look_around(await user.guest.pull())
+            user.act(user.random.randrange(1, 7))
+            await self._agree(user)
+            self.found.sent[user.lab] += 1
+        await self._agree(user, whole=True)
+
+    async def _agree(self, user: User, whole: bool = False) -> None:
+        """Wait until widgets, session and engine, and if `whole` link and document, tell the same."""
+        end = time.monotonic() + CALM
+        while True:
+            if user.guest.reading.done():
+                raise FuzzError(f"the page of {user.lab} was closed after {user.done}")
+            page = (await self.truth(f"page={user.guest.session}"))["pages"][user.guest.session]
+            user.lab, told = page["shown"], page["labs"][page["shown"]]
+            wrong = disagreement(told, whole)
+            if not wrong and whole:
+                wrong = user.unlike(await user.guest.pull(), told)
+            if not wrong:
+                return
+            if time.monotonic() > end:
+                raise FuzzError(f"{user.lab} after {user.done}: {wrong}")
+            await asyncio.sleep(LOOK)

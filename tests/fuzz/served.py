@@ -1,0 +1,121 @@
+"""`python -m tests.fuzz.served`: `panel serve` as it is, which also tells at /truth what it knows of each page.
+
+So it can be compared from outside what a page shows, what its session holds and what its engine has applied; and it is
+known where exceptions came from, of which the log, which is bounded, has a few.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import sys
+import threading
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bokeh.server.tornado import BokehTornado
+from panel.command import main
+from tornado.httputil import HTTPServerRequest
+from tornado.web import RequestHandler
+
+from app.admission import session_limiter
+from app.lab_tab import LabTab
+from app.widgets import ValueWidgets
+from compute.export.link import unpacked
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PASSING = ("app/bokeh_messages.py", "app/message_bounds.py", "app/frame_channel.py")  # what a message goes through
+RAISED: Counter[str] = Counter()  # exceptions that were logged, by what was said and where in our code
+
+
+def plain(value: Any) -> Any:
+    """Return `value` as JSON has it."""
+    return json.loads(json.dumps(value, default=repr))
+
+
+def groups(controls: ValueWidgets) -> Iterator[ValueWidgets]:
+    """Yield `controls` and the groups of widgets within."""
+    yield controls
+    for inner in vars(controls).values():
+        if isinstance(inner, ValueWidgets):
+            yield from groups(inner)
+
+
+def told(tab: LabTab) -> dict[str, Any]:
+    """Return what is known of a lab's tab: its session's values, its engine's, its widgets', its link's."""
+    session = tab.session
+    handle = session._handle
+    state = handle._lab if handle is not None else None
+    widgets = {}
+    for group in groups(tab.controls):
+        for name, widget in group._widgets.items():
+            models = [model.data.id for model, _ in widget._models.values() if hasattr(model, "data")]
+            widgets[f"{type(group).__name__}.{name}"] = [widget.value, session.values[name], models]
+    return {
+        "phase": session.phase, "playing": session.playing, "values": dict(session.values), "widgets": widgets,
+        "applied": dict(state.values) if state else {}, "pending": state.pending if state else {},
+        "running": state.running if state else None,
+        "link": unpacked(tab.address.text).values if tab.address.text else None,
+    }  # fmt: skip
+
+
+class Truth(RequestHandler):
+    """GET /truth."""
+
+    def get(self) -> None:
+        """Tell it; with ?collect=1 once all garbage is collected, with ?page=ID of that page alone."""
+        if self.get_argument("collect", ""):
+            gc.collect()
+        wanted = self.get_argument("page", "")
+        pages = {
+            name: {"shown": page.current and page.current.session.lab.LAB, "labs": {
+                lab: told(tab) for lab, tab in page.lab_tabs.items() if tab.started}}
+            for page, name in session_limiter().pages.items() if wanted in {"", name}
+        }  # fmt: skip
+        self.finish(plain({"pages": pages, "raised": RAISED, "threads": threading.active_count()}))
+
+
+class NotedRecord(logging.LogRecord):
+    """A record of the log; exceptions of it are counted by where in our code they were raised."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        if self.exc_info and self.exc_info[1] is not None:
+            RAISED[where(self.exc_info[1])] += 1
+
+
+def where(error: BaseException) -> str:
+    """Return the error's kind, and the last place in our code that it went through, "" if it is no code of ours."""
+    places = traceback.extract_tb(error.__traceback__)
+    own = [one for one in places if Path(one.filename).is_relative_to(ROOT) and ".venv" not in one.filename]
+    ours = [one for one in own if not one.filename.endswith(PASSING)]
+    if ours:
+        return (
+            f"{Path(ours[-1].filename).relative_to(ROOT)}:{ours[-1].lineno} {type(error).__name__}: {str(error)[:80]}"
+        )
+    last = f", {Path(places[-1].filename).name}:{places[-1].lineno}" if places else ""
+    return f"{type(error).__name__}{last}"
+
+
+def install() -> None:
+    """Answer /truth, and note exceptions."""
+    logging.setLogRecordFactory(NotedRecord)
+    find = BokehTornado.find_handler
+
+    def find_handler(server: BokehTornado, request: HTTPServerRequest, **options: Any) -> Any:
+        """Bokeh's find_handler, but for /truth."""
+        if request.path == "/truth":
+            return server.get_handler_delegate(request, Truth)
+        return find(server, request, **options)
+
+    BokehTornado.find_handler = find_handler  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    install()
+    sys.argv[1:1] = ["serve"]
+    main()

@@ -1,0 +1,61 @@
+"""A short fuzz of the served app: `make fuzz` sends a hundred thousand messages, this some hundred."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from app.load.server import Server
+from tests.fuzz.campaign import Campaign, fuzzed_server
+from tests.fuzz.messages import Hostile, Known
+from tests.fuzz.users import disagreement
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The app, served with the limits for strangers."""
+    with fuzzed_server(tmp_path_factory.mktemp("fuzz") / "log") as found:
+        yield found
+
+
+def test_hostile_messages_harm_neither_the_server_nor_its_other_page(server: Server) -> None:
+    found = asyncio.run(Campaign(server, seed=1).messages(300, batch=150, pages=2))
+    assert found.sent.total() == 300
+    assert found.closed > 10  # what no page sends costs the connection
+    assert found.refused > 10  # what no model takes is answered
+    assert found.restarts == 0
+
+
+def test_widgets_session_engine_and_link_tell_the_same_after_any_sequence(server: Server) -> None:
+    found = asyncio.run(Campaign(server, seed=1).sequences(16, batch=16))
+    assert found.sent.total() == 16
+    assert len(found.sent) == 4  # labs
+
+
+def test_the_same_seed_makes_the_same_messages() -> None:
+    known = Known(models={"p1": ("Slider", ("value",)), "p2": ("Figure", ())}, browser="p1", sources=("p2",))
+    once, again = (Hostile(random.Random(7), known) for _ in range(2))
+    made = [once.message() for _ in range(200)]
+    assert repr(made) == repr([again.message() for _ in range(200)])
+    assert {kind for kind, _ in made} == {maker.__name__ for _, maker in once._kinds}
+
+
+GOOD = {
+    "phase": "paused", "pending": {}, "running": False, "values": {"r": 0.2}, "applied": {"r": 0.2},
+    "widgets": {"Controls.r": [0.2, 0.2, ["p1"]]}, "link": {"r": 0.2},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"phase": "moving"}, {"pending": {"r": 0.1}}, {"running": True}, {"applied": {"r": 0.1}}, {"link": {"r": 0.1}},
+        {"widgets": {"Controls.r": [0.1, 0.2, ["p1"]]}},
+    ],
+)  # fmt: skip
+def test_a_lie_is_seen(lie: dict[str, object]) -> None:
+    assert disagreement(GOOD, whole=True) == ""
+    assert disagreement(GOOD | lie, whole=True)

@@ -1,0 +1,106 @@
+"""Somebody who moves sliders, chooses, types and presses keys, at random; and whether all then tell the same."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.load.client import models
+from tests.fuzz.messages import TEXTS
+from tests.fuzz.visitors import Guest
+
+KEYS = (" ", "s", "r", "h", "l", "ctrl+z", "ctrl+shift+z", "+", "-", "arrowleft", "m", "n", "a", "v", "backspace")
+TYPED = ("1", "64", "1e3", "-0.5", "0.25", "200", "1e-3", "nan", "1e400", "٣", *TEXTS)
+# What is slow shows no more than what is quick.
+SLOW = ("Problem", "Workload", "n  [samples]", "Grid [cells]", "Steps at most", "Iterations at most")
+
+
+@dataclass
+class User:
+    """Uses the page of `guest`; done: what was done since the last look around."""
+
+    guest: Guest
+    random: random.Random
+    lab: str = ""
+    done: list[tuple[str, Any]] = field(default_factory=list)
+    widgets: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def look_around(self, document: Any) -> None:
+        """Note which widgets the page has."""
+        parts = [one.get("attributes", {}) for one in models(document)]
+        self.widgets = [one for one in parts if isinstance(one.get("data"), dict) and "attributes" in one["data"]]
+        self.done = []
+
+    def act(self, times: int) -> None:
+        """Do something so many times, without waiting for what comes of it."""
+        for _ in range(times):
+            if self.random.random() < 0.3:
+                key = self.random.choice(KEYS)
+                self.done.append(("key", key))
+                self.guest.press(key)
+                continue
+            widget = self.random.choice(self.widgets)
+            name, data = widget.get("class_name"), widget["data"]
+            change = self._change(str(name), data["attributes"])
+            if change is not None and not data["attributes"].get("disabled"):
+                self.done.append((data["attributes"].get("label", name), change[1]))
+                self.guest.set(data["id"], *change)
+
+    def _change(self, name: str, now: Mapping[str, Any]) -> tuple[str, Any] | None:
+        """Return a property of a widget and what a user could make of it; None for a widget that is left alone."""
+        options, pick = now.get("options", ()), self.random
+        found: tuple[str, Any] | None = None
+        match name:
+            case _ if now.get("label") in SLOW:
+                pass
+            case "IntSlider":
+                found = "value", pick.randint(now.get("start", 0), now.get("end", 1))
+            case "FloatSlider":
+                found = "value", pick.uniform(now.get("start", 0.0), now.get("end", 1.0))
+            case "DiscreteSlider" if options:
+                found = "value", pick.randrange(len(options))
+            case "Select" if isinstance(options, list) and options:
+                found = "value", pick.choice([one for one in options if one not in now.get("disabled_options", ())])
+            case "RadioButtonGroup" if options:
+                found = "active", pick.randrange(len(options))
+            case "Switch":
+                found = "value", pick.random() < 0.5
+            case "TextInput":
+                found = "value", pick.choice(TYPED)
+        return found
+
+    def unlike(self, document: Any, told: Mapping[str, Any]) -> str:
+        """Return what a widget of the document shows otherwise than the server's widget; "" if nothing."""
+        shown = {one["id"]: one.get("attributes", {}) for one in models(document)}
+        for name, (value, _, its) in told["widgets"].items():
+            for there in (shown[model] for model in its if model in shown and "options" not in shown[model]):
+                if "value" in there and type(there["value"]) is type(value) and not same(there["value"], value):
+                    return f"{name} shows {there['value']}, and is {value}"
+        return ""
+
+
+def disagreement(told: Mapping[str, Any], whole: bool) -> str:
+    """Return which of widgets, session, engine and (if `whole`) link tell something else; "" if none does."""
+    if told["phase"] not in {"running", "paused"} or told["pending"]:
+        return f"it is {told['phase']}, pending {told['pending']}"
+    if told["running"] is not (told["phase"] == "running"):
+        return f"it says {told['phase']}, and its engine was told to run: {told['running']}"
+    for name, value in told["values"].items():
+        if not same(told["applied"].get(name, value), value):
+            return f"{name} is {value}, and the engine has {told['applied'][name]}"
+    for name, (shown, held, _) in told["widgets"].items():
+        if type(shown) is type(held) and not same(shown, held):
+            return f"{name} shows {shown}, and is {held}"
+    if whole and told["link"] is not None:
+        for name, value in told["link"].items():
+            if name in told["values"] and not same(told["values"][name], value):
+                return f"the link says {name} {value}, which is {told['values'][name]}"
+    return ""
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two values of JSON are the same; NaN is itself here."""
+    return json.dumps(one) == json.dumps(other)
