@@ -24,6 +24,8 @@ CROWD = 4  # labs that are waited for, from which on a core of the host is left 
 BETWEEN = 0.2  # part of the time for what is due without being waited for, where those that are waited for leave none
 SAVED = 0.005  # seconds of that part that are saved up before it comes between the others: about one turn
 CLAIM = 0.01  # seconds that somebody who comes back after a pause may be behind the others
+UNUSUAL = 4.0  # times the usual turn, up to which a turn counts: Python may have tidied up in it, or CUDA made room
+NEWEST = 0.2  # weight of the newest turn in the usual one: whose steps are that long pays for them a few turns later
 LONGEST = 1.0  # seconds that a turn counts for at most: the machine may have slept in it
 
 
@@ -55,13 +57,14 @@ class TurnTaker(Protocol):
 @dataclass(eq=False)
 class Share:
     """What `who` has had. used: seconds in turns that were waited for, of which the last began `awaited_at`; left_over:
-    seconds in others.
+    seconds in others; usual: what a turn takes, a moving mean, 0 before the first.
     """
 
     who: TurnTaker
     used: float = 0.0
     left_over: float = 0.0
     awaited_at: float = -inf
+    usual: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +137,11 @@ class Turns:
         return Turn(share, max(ROUND / max(1, labs), SHORTEST), awaited, between, crowded=labs >= CROWD)
 
     def done(self, turn: Turn, seconds: float) -> None:
-        """Count the `seconds` that a turn has taken."""
-        seconds, share = min(seconds, LONGEST), turn.share
+        """Count the `seconds` that a turn has taken; of one that took far longer than usual, what is usual."""
+        share = turn.share
+        usual = share.usual or turn.seconds
+        share.usual = usual + NEWEST * (seconds - usual)
+        seconds = min(seconds, LONGEST, UNUSUAL * usual)
         if turn.awaited:
             share.used += seconds
             self._saved += seconds * BETWEEN / (1 - BETWEEN)
