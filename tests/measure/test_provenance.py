@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+from argparse import Namespace
+from contextlib import redirect_stdout
+from io import StringIO
 from math import nan
 
 import pytest
@@ -12,7 +15,7 @@ from app.load import __main__ as load
 from app.load import soak
 from app.load.run import Load
 from app.load.server import Use
-from compute import machine
+from compute import machine, race_command
 from compute.export import benchmark as export
 from compute.labs.diffusion import benchmark as diffusion
 from compute.measure import provenance
@@ -53,8 +56,17 @@ def soaked():
     return soak.record_of([soak.Held(float(minute), 0, Use(1.0, 1.0, 2**30, 40)) for minute in range(6)], 2), 6
 
 
+def raced():
+    chosen = {"set": ["ny=20", "nx=24"], "work": "", "steps": 3, "backends": "cpu_numpy,cpu_numba", "json": True}
+    with redirect_stdout(StringIO()) as said:
+        race_command.run_command(Namespace(lab="diffusion", **chosen), "race")
+    record = json.loads(said.getvalue())
+    return record, sum(lane["step"]["n"] for lane in record["lanes"])
+
+
 WRITERS = {
     "report.py": bench, "live_record.py": live, "benchmark.py": films, "__main__.py": tabs, "soak.py": soaked,
+    "race_command.py": raced,
 }  # fmt: skip
 
 
