@@ -137,13 +137,16 @@ class Turns:
         return Turn(share, max(ROUND / max(1, labs), SHORTEST), awaited, between, crowded=labs >= CROWD)
 
     def done(self, turn: Turn, seconds: float) -> None:
-        """Count the `seconds` that a turn has taken; of one that took far longer than usual, what is usual."""
-        share = turn.share
-        usual = share.usual or turn.seconds
-        share.usual = usual + NEWEST * (seconds - usual)
-        seconds = min(seconds, LONGEST, UNUSUAL * usual)
+        """Count the `seconds` that a turn has taken.
+
+        Of one that is waited for and took far longer than usual only what is usual counts. Measurements, whose turns
+        differ by what they measure, pay for all of it.
+        """
+        seconds, share = min(seconds, LONGEST), turn.share
         if turn.awaited:
-            share.used += seconds
+            usual = share.usual or turn.seconds
+            share.usual = usual + NEWEST * (seconds - usual)
+            share.used += min(seconds, UNUSUAL * usual)
             self._saved += seconds * BETWEEN / (1 - BETWEEN)
         else:
             share.left_over += seconds
