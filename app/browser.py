@@ -197,8 +197,9 @@ class Browser(JSComponent):
         data = getattr(message, "data", message)
         if not isinstance(data, dict):
             return
-        if data.get("key") in self.wanted or (self.card and data.get("key") == ESCAPE):
-            self._pressed(data["key"])
+        key = data.get("key")
+        if isinstance(key, str) and (key in self.wanted or (self.card and key == ESCAPE)):
+            self._pressed(key)
         if isinstance(data.get("visible"), bool):
             self._looked(data["visible"])
         if isinstance(data.get("query"), str):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf, nan
 
+import numpy as np
 import pytest
 
 from app.browser import Browser
@@ -20,10 +21,13 @@ from app.browser import Browser
         ({"width": "wide", "height": 9}, None),
         ({"width": 9}, None),
         ([], None),
+        ({"key": np.array(["a", "b"])}, None),
+        ({"key": ["a"]}, None),
     ],
 )
 def test_a_window_has_a_size_within_bounds_whatever_is_said(said, size):
     heard = []
     browser = Browser(heard.append, lambda *told: heard.append(told), heard.append, heard.append)
+    browser.wanted = ["a"]
     browser._on_message(said)
     assert heard == ([] if size is None else [size])

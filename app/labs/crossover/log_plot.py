@@ -77,8 +77,8 @@ class LogPlot:
         self._redraw()
 
     def resize(self, width: int, height: int) -> None:
-        """Take that many px in all."""
-        self.figure.update(width=width, height=height)
+        """Take that many px in all; 1 where a low window leaves none."""
+        self.figure.update(width=max(1, width), height=max(1, height))
         self._count_ticks()
         self._redraw()
 
