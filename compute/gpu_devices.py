@@ -111,17 +111,20 @@ class Cuda(Gpu):
         """Device to host through pinned memory; blocks."""
         with self._device:
             source = self._cupy.ascontiguousarray(array)
-            pinned = self._cupy.cuda.alloc_pinned_memory(max(source.nbytes, 1))
-            out = np.frombuffer(pinned, source.dtype, source.size).reshape(source.shape)
+            out = self._pinned(source)
             source.get(out=out)
             return np.array(out)
+
+    def _pinned(self, like: Array) -> NDArray[Any]:
+        """A host array of this shape and dtype in pinned memory."""
+        pinned = self._cupy.cuda.alloc_pinned_memory(max(like.nbytes, 1))
+        return np.frombuffer(pinned, like.dtype, like.size).reshape(like.shape)
 
     def fetch(self, array: Array) -> Callable[[], NDArray[Any]]:
         """Queue a copy into pinned memory; more can be launched before it is asked for."""
         with self._device:
             source = self._cupy.ascontiguousarray(array)
-            pinned = self._cupy.cuda.alloc_pinned_memory(max(source.nbytes, 1))
-            out = np.frombuffer(pinned, source.dtype, source.size).reshape(source.shape)
+            out = self._pinned(source)
             source.get(out=out, blocking=False)
             copied = self._cupy.cuda.Event(disable_timing=True)
             copied.record()

@@ -13,9 +13,10 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,16 @@ class Campaign:
         if use := self.server.use():
             self.found.use.append(use)
 
+    async def _together(
+        self, count: int, batch: int, doing: Sequence[Callable[[int], Awaitable[None]]], neighbour: Neighbour, what: str
+    ) -> None:
+        """Do `count` in all, shared among those who do it at a time, and look after each `batch`."""
+        while (done := self.found.sent.total()) < count:
+            share, many = min(batch, count - done), len(doing)
+            await asyncio.gather(*(do(share // many + (share % many > n)) for n, do in enumerate(doing)))
+            await self.look(neighbour)
+            sys.stderr.write(f"{self.found.sent.total()} {what}\n")
+
     # -- messages
 
     async def messages(self, count: int, batch: int, pages: int = TOGETHER) -> Found:
@@ -195,13 +206,7 @@ class Campaign:
             foreign = [one["id"] for one in models(neighbour.document)]
             attackers = [Attacker(self.server.address, self.found, f"{self.seed} {n}", foreign) for n in range(pages)]
             try:
-                while (sent := self.found.sent.total()) < count:
-                    share = min(batch, count - sent)
-                    await asyncio.gather(
-                        *(one.send(share // pages + (share % pages > n)) for n, one in enumerate(attackers))
-                    )
-                    await self.look(neighbour)
-                    sys.stderr.write(f"{self.found.sent.total()} messages\n")
+                await self._together(count, batch, [one.send for one in attackers], neighbour, "messages")
             finally:
                 for one in attackers:
                     await one.leave()
@@ -247,13 +252,7 @@ class Campaign:
             try:
                 users = [await self._user(guest, lab) for lab, guest in enumerate(guests)]
                 await self.look(neighbour)
-                while (done := self.found.sent.total()) < count:
-                    share = min(batch, count - done)
-                    await asyncio.gather(
-                        *(self._use(user, share // LABS + (share % LABS > n)) for n, user in enumerate(users))
-                    )
-                    await self.look(neighbour)
-                    sys.stderr.write(f"{self.found.sent.total()} sequences\n")
+                await self._together(count, batch, [partial(self._use, user) for user in users], neighbour, "sequences")
             finally:
                 for guest in guests:
                     await guest.close()

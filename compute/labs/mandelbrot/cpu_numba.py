@@ -313,6 +313,7 @@ def _slow(iterate: Any) -> Any:
 
     @njit(nogil=True)
     def pixel(arrays, i, j, numbers, four):  # type: ignore[no-untyped-def]
+        """Take one pixel on; return the iterations done, and 1 if it stays below the limit."""
         re, im, z, count, smooth = arrays
         _, _, _, iterations, limit, top = numbers
         done = np.int64(-1 - count[i, j])
@@ -334,6 +335,7 @@ def _slow(iterate: Any) -> Any:
 
     @njit(nogil=True, parallel=True)
     def kernel(arrays, totals, numbers, four):  # type: ignore[no-untyped-def]
+        """Take all pixels of the part on, rows in parallel, and add to the totals."""
         first, last, stride = numbers[0], numbers[1], numbers[2]
         work = 0
         left = 0

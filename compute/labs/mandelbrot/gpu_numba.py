@@ -201,6 +201,7 @@ def _pixel_kernel(advance: Any) -> Any:
     """
 
     def pixels(re, im, z, count, smooth, totals, numbers, constants):  # type: ignore[no-untyped-def]
+        """Take a thread's own pixel on, and add to the totals."""
         first, last, stride, iterations, limit, top, shortcuts = numbers
         column, row = cuda.grid(2)
         i, j = (row + first) * stride, column * stride
