@@ -77,7 +77,10 @@ def found(taken: Sequence[str]) -> FoundLabs:
 def _found(taken: tuple[str, ...], folders: tuple[Path, ...]) -> FoundLabs:
     labs: dict[str, type[Lab]] = {}
     problems: list[PluginProblem] = []
-    for source in (*folders, *entry_points(group=GROUP)):
+    sources = (*folders, *entry_points(group=GROUP))
+    if sources:
+        import_module("compute.numba_extensions").load()  # their kernels may use them
+    for source in sources:
         try:
             lab = _from_folder(source) if isinstance(source, Path) else _installed(source)
             if lab.LAB in (*taken, *labs):

@@ -37,7 +37,7 @@ from compute.plugins import GROUP, VARIABLE
 from tests.comparing import LiveComparison
 from tests.conftest import WAVE
 from tests.direct import DirectSession
-from tests.engine.faulty import Client, running
+from tests.engine.faulty import Client, has_extensions, running
 
 SMALL = {"ny": 24, "nx": 36, "dtype": "float64"}
 MINIMAL = """
@@ -123,8 +123,10 @@ def test_its_tab_has_sliders_of_its_parameters_and_shows_its_frames(wave):
 
 def test_an_engine_a_process_of_its_own_runs_it(wave):
     lives = running()
-    client = Client(next(lives), "wave", eager=True, **SMALL)
+    engine = next(lives)
+    client = Client(engine, "wave", eager=True, **SMALL)
     first = client.wait_frame(lambda frame: True)
+    assert has_extensions(engine)  # its kernels may use them
     client.handle.step(5)
     later = client.wait_frame(lambda frame: frame.facts["step"] == 5)
     assert later.facts["energy"] == pytest.approx(first.facts["energy"], rel=1e-12)

@@ -23,7 +23,7 @@ from typing import assert_never
 
 import numpy as np
 
-from compute import kernel_cache
+from compute import kernel_cache, numba_extensions
 from compute.builds import Builds, watching
 from compute.engine import messages
 from compute.engine.benchmark_target import BenchmarkQueue
@@ -228,6 +228,7 @@ def main(descriptor: int, device: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's business; it ends this process
     die_with_parent()
     die_quickly()
+    numba_extensions.put_off()
     status = 0
     channel = Channel(Connection(descriptor))
     try:

@@ -8,7 +8,10 @@ import re
 import subprocess
 import sys
 import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
@@ -115,25 +118,51 @@ async def answer(port, kind, path, host, origin, method="GET", body=None, token=
         return error.code, {}, ""
 
 async def main():
-    allowed, asked = json.load(sys.stdin)
     operations.install(); operations.install()
     access.install(); access.install()
     own = {"address": "127.0.0.1", "static_dirs": {"/own": "."}}
-    server = get_server({"/app": lambda: "page"}, websocket_origin=allowed, **own)
+    server = get_server({"/app": lambda: "page"}, websocket_origin=sys.argv[1:], **own)
     server._tornado._websocket_origins.add(f"localhost:{server.port}")
     server.start()
-    print(json.dumps([await answer(server.port, **one) for one in asked]))
+    for line in sys.stdin:
+        print(json.dumps([await answer(server.port, **one) for one in json.loads(line)]), flush=True)
 
 asyncio.run(main())
 """
 
 
-def answers(allowed: list[str], asked: list[dict[str, Any]]) -> list[tuple[int, dict[str, str], str]]:
-    """(status, headers, text) of each request; in a process of its own, since installing changes bokeh's handlers."""
-    command, given = [sys.executable, "-c", SERVED], json.dumps([allowed, asked])
-    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return [(status, headers, words) for status, headers, words in json.loads(done.stdout)]
+Answers = Callable[[list[dict[str, Any]]], list[tuple[int, dict[str, str], str]]]
+
+
+@contextmanager
+def serving(*allowed: str) -> Iterator[Answers]:
+    """A server in a process of its own, since installing changes Bokeh's handlers: the function that it gives returns
+    (status, headers, text) of each request.
+    """
+    command = [sys.executable, "-c", SERVED, *allowed]
+    with (
+        TemporaryFile("w+") as said,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True) as process,
+    ):
+
+        def answers(asked: list[dict[str, Any]]) -> list[tuple[int, dict[str, str], str]]:
+            """Ask it."""
+            assert process.stdin
+            assert process.stdout
+            print(json.dumps(asked), file=process.stdin, flush=True)
+            line = process.stdout.readline()
+            if not line:
+                said.seek(0)
+                pytest.fail(said.read()[-3000:])
+            return [(status, headers, words) for status, headers, words in json.loads(line)]
+
+        yield answers
+
+
+@pytest.fixture(scope="module")
+def answers() -> Iterator[Answers]:
+    with serving("*.uni.example:5006", "lab.example:80") as server:
+        yield server
 
 
 HOSTS = {"localhost:PORT": True, "127.0.0.1:PORT": True, "lab.uni.example:5006": True, "lab.uni.example": True,
@@ -144,13 +173,13 @@ PATHS = ("/app", "/app/autoload.js?bokeh-autoload-element=1", "/app/metadata", "
          "/favicon.ico")  # fmt: skip
 
 
-def test_every_address_is_for_allowed_hosts_only() -> None:
+def test_every_address_is_for_allowed_hosts_only(answers: Answers) -> None:
     """The matrix of Host and Origin: a foreign Host gets 403 wherever it asks; a WebSocket needs its Origin, too."""
     pages = [(path, host) for path in PATHS for host in HOSTS]
     sockets = [(host, origin) for host in HOSTS for origin in ORIGINS]
     asked = [{"kind": "http", "path": path, "host": host, "origin": None} for path, host in pages]
     asked += [{"kind": "ws", "path": "/app/ws", "host": host, "origin": origin} for host, origin in sockets]
-    found = [status for status, *_ in answers(["*.uni.example:5006"], asked)]
+    found = [status for status, *_ in answers(asked)]
     wrong = []
     for (path, host), status in zip(pages, found, strict=False):
         if (status != 403) is not HOSTS[host]:
@@ -161,10 +190,10 @@ def test_every_address_is_for_allowed_hosts_only() -> None:
     assert not wrong
 
 
-def test_every_answer_has_careful_headers() -> None:
+def test_every_answer_has_careful_headers(answers: Answers) -> None:
     asked = [{"kind": "http", "path": path, "host": "localhost", "origin": None} for path in (*PATHS, "/nowhere")]
     asked += [{"kind": "http", "path": "/app", "host": "evil.example", "origin": None}]
-    for status, headers, words in answers([], asked):
+    for status, headers, words in answers(asked):
         assert headers["X-Content-Type-Options"] == "nosniff", (status, words[:100])
         assert headers["X-Frame-Options"] == "SAMEORIGIN"
         assert headers["Referrer-Policy"] == "same-origin"
@@ -175,17 +204,19 @@ def test_who_may_show_a_page_in_a_frame_is_a_setting(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv(settings.VARIABLE, "")
     settings.hand_on(settings.Settings(embed=("https://course.example", "https://*.uni.example:8443")))
     ask = [{"kind": "http", "path": path, "host": "localhost", "origin": None} for path in ("/app", "/favicon.ico")]
-    for _, headers, _ in answers([], ask):
+    with serving() as server:
+        found = server(ask)
+    for _, headers, _ in found:
         (rule,) = (one for one in headers["Content-Security-Policy"].split(";") if "frame-ancestors" in one)
         assert rule.split() == ["frame-ancestors", "'self'", "https://course.example", "https://*.uni.example:8443"]
         assert "X-Frame-Options" not in headers  # it would forbid them
 
 
-def test_only_the_servers_own_scripts_run_on_a_page() -> None:
+def test_only_the_servers_own_scripts_run_on_a_page(answers: Answers) -> None:
     """Every script carries the nonce of its page's policy, and no two pages have the same one."""
     ask = {"kind": "http", "path": "/app", "host": "lab.example:80", "origin": None}
     nonces = []
-    for status, headers, page in answers(["lab.example:80"], [ask, ask]):
+    for status, headers, page in answers([ask, ask]):
         assert status == 200
         rules = dict(rule.strip().split(" ", 1) for rule in headers["Content-Security-Policy"].split(";"))
         nonce = re.search(r"'nonce-([\w-]{20,})'", rules["script-src"])
@@ -218,7 +249,7 @@ FORGED = [
 ]
 
 
-def test_addresses_that_no_page_has_are_the_browsers_mistake() -> None:
+def test_addresses_that_no_page_has_are_the_browsers_mistake(answers: Answers) -> None:
     """4xx, never 500, and no module is imported because an address names it."""
     paths = ["/app/static/%00", "/app/static/..%2f..%2fetc%2fpasswd", "/components/../../etc/passwd", "/app/%0a",
              "/components/this/Is/_css/poem", "/components/antigravity/x/_css/y", "/components//x/_css/y",
@@ -229,7 +260,7 @@ def test_addresses_that_no_page_has_are_the_browsers_mistake() -> None:
     asked += [{"kind": "ws", "path": "/app/ws", "host": "localhost", "origin": None, "token": one} for one in FORGED]
     asked += [{"kind": "http", "path": "/app", "host": "localhost", "origin": None, "method": "POST",
                "body": "x" * 70_000}]  # fmt: skip
-    found = answers([], asked)
+    found = answers(asked)
     wrong = [(one["path"][:60], one.get("token", "")[:20], status, words[:80]) for one, (status, _, words)
              in zip(asked, found, strict=True) if not 400 <= status < 500]  # fmt: skip
     assert not wrong

@@ -29,12 +29,13 @@ def server():
 def test_tabs_get_frames_and_answers(server, monkeypatch):
     """Two tabs of a link's lab, which a link brings paused: both run, both are answered."""
 
-    monkeypatch.setattr(run, "BETWEEN", 0.5)
+    monkeypatch.setattr(run, "BETWEEN", 0.3)
+    monkeypatch.setattr(run, "SETTLE", 0.3)
 
     async def measured():
         opened = []
         page = run.address(server.address, "diffusion", {"ny": 64, "nx": 64})
-        return [load async for load in run.loads(server, page, (2, 1), 2.0, opened.append)], opened
+        return [load async for load in run.loads(server, page, (2, 1), 1.5, opened.append)], opened
 
     (one, two), opened = asyncio.run(measured())
     assert opened == [1, 2]
@@ -54,7 +55,7 @@ def test_an_engine_alone_has_its_limit():
 
 def test_a_soak_goes_through_its_rounds(server, monkeypatch):
     """Tabs come and go, and to labs beside the first; after some rounds there is none."""
-    for name, value in (("USED", 2.0), ("ROUNDS", 2), ("GONE", 0.5), ("LEAST", 2)):
+    for name, value in (("USED", 1.0), ("REST", 0.2), ("ROUNDS", 2), ("GONE", 0.5), ("LEAST", 2)):
         monkeypatch.setattr(soak, name, value)
     random.seed(3)
     told = []

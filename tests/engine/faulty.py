@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from math import nan
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -185,6 +186,11 @@ class Client:
             n = len(self.of(SnapshotTaken))
             self.handle.snapshot()
             self.wait(SnapshotTaken, n + 1)
+
+
+def has_extensions(engine: Supervisor) -> bool:
+    """Whether its process has loaded Awkward, which is one of Numba's extensions."""
+    return "libawkward" in Path(f"/proc/{engine.pid}/maps").read_text()
 
 
 def running(name: str = "host", **options: Any) -> Iterator[Supervisor]:

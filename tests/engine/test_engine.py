@@ -32,7 +32,7 @@ from compute.engine import (
 )
 from compute.engine.process import WorkerProcess
 from compute.labs.diffusion import Diffusion
-from tests.engine.faulty import LABS, Client, running
+from tests.engine.faulty import LABS, Client, has_extensions, running
 
 
 @pytest.fixture(scope="module")
@@ -397,6 +397,7 @@ def test_diffusion_runs_and_its_snapshot_is_its_own(engine):
     lab.advance(taken["steps"])
     np.testing.assert_allclose(taken["field"], lab.field(), atol=1e-5)
     assert {"field", "laplacian"} <= set(frame.rasters)
+    assert not has_extensions(engine)  # Numba's, which these kernels have no use for
     client.handle.close()
     client.wait(LabClosed)
 
