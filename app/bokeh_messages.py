@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet
 
@@ -171,6 +172,23 @@ def one_message_a_turn() -> None:
                 writes[-1].add(event, connection)
 
     ServerSession._document_patched = patched  # noqa: SLF001 bokeh has no other place for it
+
+
+@contextmanager
+def changed_together(document: Document) -> Iterator[None]:
+    """Let what is changed in the block reach the browser as one message.
+
+    A turn's one message is not enough: unless the document is held, Panel writes what each of
+    its components changes at once, in a message of its own.
+    """
+    if document.callbacks.hold_value:
+        yield
+        return
+    document.hold("combine")
+    try:
+        yield
+    finally:
+        document.unhold()
 
 
 def remember_what_is_unsent() -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import isfinite
 from typing import Any
@@ -14,6 +13,7 @@ from bokeh.document import Document
 
 from app.address import LabAddress
 from app.admission import session_limiter
+from app.bokeh_messages import changed_together
 from app.explain import explained
 from app.export.restore import Restorer
 from app.lab_view import ReadoutPanel, Size, StatusFact, first_values, parts_of
@@ -232,23 +232,6 @@ class LabTab:
         self.readout.on_event(event)
         for listener in self.listeners:
             listener(event)
-
-
-@contextmanager
-def changed_together(document: Document) -> Iterator[None]:
-    """Let what is changed in the block reach the browser as one message.
-
-    A turn's one message (app/bokeh_messages.py) is not enough: unless the document is held, Panel writes what each of
-    its components changes at once, in a message of its own.
-    """
-    if document.callbacks.hold_value:
-        yield
-        return
-    document.hold("combine")
-    try:
-        yield
-    finally:
-        document.unhold()
 
 
 def view_size(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,7 @@ from bokeh.server.views import ws
 from bokeh.util.token import get_token_payload
 from panel.io.resources import LOCAL_DIST
 from panel.models.browser import BrowserInfo
-from panel.reactive import Reactive
+from panel.reactive import Reactive, Syncable
 from panel.util import edit_readonly
 from panel_material_ui.base import MaterialComponent
 from tornado.ioloop import IOLoop
@@ -62,6 +63,28 @@ def serve_own_files(document: Document) -> None:
     """
     folder = pn.state.rel_path
     document.template_variables["dist_url"] = f"{folder}/{LOCAL_DIST}" if folder else LOCAL_DIST
+
+
+FIRST, NEXT = 5, 50  # ms that what a browser changes is collected: after a pause, and while it goes on changing
+
+
+def hear_at_once() -> None:
+    """Have what a browser changes count after FIRST, if its component was at rest, and else after NEXT.
+
+    Panel waits 50 ms in either case, to take a slider that is dragged, or a field that is typed in, for less than each
+    of its values: half of what it took until a press of a key on a slider was seen. FIRST joins the two messages of
+    such a press, the value and the value that it rests at.
+    """
+    last = "_fieldlab_heard"  # when what came last was to count, by time.monotonic
+
+    def wait(component: Syncable) -> int:
+        """Milliseconds until what has come now counts."""
+        now = time.monotonic()
+        milliseconds = max(FIRST, min(NEXT, round(1000 * (getattr(component, last, 0.0) - now) + NEXT)))
+        setattr(component, last, now + milliseconds / 1000)
+        return milliseconds
+
+    Syncable._debounce = property(wait)  # type: ignore[assignment] # noqa: SLF001 Panel has one number for all
 
 
 def _nothing() -> None:

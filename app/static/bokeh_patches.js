@@ -8,6 +8,11 @@
   // the plot's element for each of them, whenever it draws: a tenth of what a page costs to open. No CSS here sets one.
   Bokeh.require('core/visuals/visual').VisualProperties.prototype._get_css_value = () => '';
 
+  // Bokeh forgets models that a page no longer has 30 s after the last message that changed something: never, as long as
+  // a lab runs. Each change of tab left some hundred behind. Here it is 30 s after the first such message.
+  const { Document } = Bokeh.require('document/document'), forget = Document.prototype._schedule_recompute_all_models;
+  Document.prototype._schedule_recompute_all_models = function () { if (this._recompute_timer == null) forget.call(this); };
+
   // Material's theme sets the lines and the type of each part of each plot, and a callback of ours puts its type right
   // (app/theme.py). All of that is this browser's own: the server heard of it in some hundred messages, one after the
   // other, whenever a lab was opened, and took it for its own values.

@@ -6,10 +6,12 @@ import json
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import panel as pn
 from bokeh.document import Document
 from panel.io.state import set_curdoc
+from panel.reactive import Syncable
 
 from app import panel_workarounds
 
@@ -139,6 +141,25 @@ def test_html_that_changes_writes_its_text_and_nothing_else(monkeypatch):
     with set_curdoc(document):
         pane.styles = {"color": "green"}
     assert model.styles == {"color": "green"}
+
+
+def test_a_press_counts_at_once_and_a_drag_twenty_times_a_second(monkeypatch):
+    """Milliseconds that Panel waits after a message of a browser: each component has its own pauses."""
+    monkeypatch.setattr(Syncable, "_debounce", Syncable._debounce)
+    now = [100.0]
+    monkeypatch.setattr(panel_workarounds, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    panel_workarounds.hear_at_once()
+    slider, other = pn.widgets.FloatSlider(), pn.widgets.FloatSlider()
+
+    def waits(seconds, component=slider):
+        """Of a message that comes so much later."""
+        now[0] += seconds
+        return component._debounce
+
+    assert waits(0) == 5
+    assert [waits(0.016), waits(0.050), waits(0.049)] == [39, 39, 40]  # each is due 50 ms after the one before
+    assert waits(0.001, other) == 5
+    assert waits(0.2) == 5
 
 
 # A page whose browser says what it is, but never that it has drawn the page. What changes before that word goes into

@@ -37,6 +37,13 @@ SHOWN = {  # what the browser has once a lab has something to show; of the cross
     "l_curve": f"{MODEL}('l-curve')?.data?.x?.length > 1",
     "crossover": "Array.from(document.querySelectorAll('.bk-Figure, .bk-panel-models-layout-Column')).length > 0",
 }
+# Whether the plot that shows the source of that name, made anew when its tab is shown again, is drawn.
+DRAWN = f"""(name) => {{
+  const source = {MODEL}(name), shows = (part) => part.data_source && part.data_source == source;
+  const view = source && [...Bokeh.index.query((one) => one.model.renderers?.some?.(shows))][0];
+  return Boolean(view?.el.checkVisibility() && view.frame.bbox.width > 0 && view.has_finished());
+}}"""
+SOURCES = {"diffusion": "frames", "mandelbrot": "mandelbrot frames", "l_curve": "l-curve"}  # of each lab's first plot
 PARTS = (*(f"open-{lab}" for lab in LABS), "tabs", "wheel", "slider")
 REST = 400  # ms between two acts
 
@@ -92,11 +99,9 @@ def tabs(browser: Browser, server: Server, count: int) -> dict[str, list[float]]
     order = ["mandelbrot", "l_curve", "diffusion"]
     for number in range(count + 2 * len(order)):
         lab = order[number % len(order)]
-        gone = "mandelbrot" if lab != "mandelbrot" else "l_curve"
         began = time.perf_counter()
         page.get_by_role("tab", name=LABS[lab]).click()
-        names = {"diffusion": "frames", "mandelbrot": "mandelbrot frames", "l_curve": "l-curve"}
-        page.wait_for_function(f"{SHOWN[lab]} && !{MODEL}('{names[gone]}')", polling=10)
+        page.wait_for_function(DRAWN, arg=SOURCES[lab], polling=10)
         if number >= 2 * len(order):
             found.append(time.perf_counter() - began)
         page.wait_for_timeout(3 * REST)

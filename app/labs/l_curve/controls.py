@@ -9,6 +9,7 @@ import numpy as np
 import panel as pn
 import panel_material_ui as pmui
 
+from app.bokeh_messages import changed_together
 from app.controls import (
     REDO,
     UNDO,
@@ -182,8 +183,9 @@ class LambdaControls(ValueWidgets):
         if position != self._position:
             self._position = position
             lam = 10.0**position
-            self.slide.value_label = self.lab_view.notation.words(lam)
-            self.lab_view.pick(lam)
+            with changed_together(self.session.document):
+                self.lab_view.pick(lam)
+                self.slide.value_label = self.lab_view.notation.words(lam)
 
     def tick(self, frame: Frame) -> None:
         """Put the slider at the λ that is shown, between the ends of the newest curve."""

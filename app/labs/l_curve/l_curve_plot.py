@@ -13,7 +13,7 @@ from bokeh.document import Document
 from bokeh.models import ColumnDataSource, Label, Span
 from numpy.typing import NDArray
 
-from app.curve_plots import LogWindow
+from app.curve_plots import LogWindow, rewrite
 from app.labs.l_curve.labels import RULE_NUMBERS, rule_hue
 from app.labs.l_curve.linked_view import PlotPointer, draw_linked
 from app.labs.l_curve.rule_markers import Place, beside
@@ -94,6 +94,7 @@ class LCurvePlot:
         self._rules: dict[str, float] = {}
         self._marks: tuple[Any, ...] = ()
         self._lam: float | None = None
+        self._edge = np.empty((2, 0))  # of the ribbon that is drawn
         self._finish()
         self.set_theme(dark=False, presenter=False)
 
@@ -150,7 +151,7 @@ class LCurvePlot:
         """Put `columns` into a renderer's source in the order of its columns; [] empties it."""
         source: ColumnDataSource = renderer.data_source
         names = list(source.data)
-        source.data = dict(zip(names, columns or [[] for _ in names], strict=True))
+        rewrite(source, dict(zip(names, columns or [[] for _ in names], strict=True)))
 
     # -- looks
 
@@ -203,7 +204,7 @@ class LCurvePlot:
         curve = frame.curves["l-curve"]
         moved = [self.x.fit(curve.x), self.y.fit(curve.y)]
         x, y = self.x.clipped(curve.x), self.y.clipped(curve.y)
-        self._write(self.ribbon, self._ribbon(frame))
+        self._draw_ribbon(frame)
         self._write(self.line, [x, y])
         self.line.visible = True
         few = len(x) <= FEW
@@ -236,12 +237,16 @@ class LCurvePlot:
             if known != (x, y, *offset, True):
                 label.update(x=x, y=y, x_offset=offset[0], y_offset=offset[1], visible=True)
 
-    def _ribbon(self, frame: Frame) -> list[Any]:
-        """Return the area between the lower and the upper bounds of both norms: the true curve lies within."""
+    def _draw_ribbon(self, frame: Frame) -> None:
+        """Fill the area between the lower and the upper bounds of both norms: the true curve lies within."""
         low, high = frame.curves["ribbon-lower"], frame.curves["ribbon-upper"]
         xs = self.x.clipped(np.concatenate([low.x, high.x[::-1]]))
         ys = self.y.clipped(np.concatenate([low.y, high.y[::-1]]))
-        return [[[[xs]]], [[[ys]]]]
+        edge = np.stack([xs, ys])
+        if not np.array_equal(edge, self._edge):
+            self._edge = edge
+            source = self.ribbon.data_source
+            source.data = dict(zip(list(source.data), ([[[[xs]]], [[[ys]]]]), strict=True))
 
     def mark_rules(self, lambdas: Mapping[str, float]) -> None:
         """Put each rule's number beside the curve at its λ; nan for none."""

@@ -20,7 +20,7 @@ from bokeh.plotting import figure
 from holoviews.streams import Draw, SingleTap, Stream
 from numpy.typing import NDArray
 
-from app.curve_plots import LogWindow, lay_legends_flat
+from app.curve_plots import LogWindow, lay_legends_flat, rewrite
 from app.labs.l_curve.labels import LambdaNotation, rule_hue
 from app.theme import SHORT_NUMBER, colours, keep_type, set_type
 from compute.frames import Frame
@@ -243,7 +243,7 @@ class LinkedPlot:
         self._fit(drawn)
         for key, (x, y) in drawn.items():
             renderer = self.lines[key]
-            renderer.data_source.data = {renderer.glyph.x: x, renderer.glyph.y: y}
+            rewrite(renderer.data_source, {renderer.glyph.x: x, renderer.glyph.y: y})
         return True
 
     def _usable(self, x: Vector, y: Vector) -> tuple[Vector, Vector]:
@@ -282,7 +282,7 @@ class LinkedPlot:
         column = next(iter(self._rules.data_source.data))
         places = [self.notation.of(lambdas[rule]) for rule in known] if self._by_lambda else []
         hues = [rule_hue(rule, self._dark) for rule in known] if self._by_lambda else []
-        self._rules.data_source.data = {column: places, "hue": hues}
+        rewrite(self._rules.data_source, {column: places, "hue": hues})
         self._rules.glyph.line_color = "hue"
         self._rules.visible = True
 

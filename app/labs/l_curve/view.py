@@ -13,6 +13,7 @@ from typing import Any
 
 import panel as pn
 
+from app.bokeh_messages import changed_together
 from app.lab_view import LabView, Size
 from app.labs.l_curve.l_curve_plot import LCurvePlot
 from app.labs.l_curve.labels import RULE_NUMBERS, LambdaNotation, short
@@ -57,7 +58,7 @@ class LCurveView(LabView):
         self.linked_plots = LinkedPlots(session.document, self.pick)
         self.rules = RuleList(self.take_rule, sizing_mode="fixed", styles={"grid-area": "rules"})
         self.plot.frames.serve(session)
-        for subscriber in (self.plot.mark, self.linked_plots.mark, self._ask):
+        for subscriber in (self._ask, self.plot.mark, self.linked_plots.mark):  # the engine works while others mark it
             self.picked.add_subscriber(lambda lam, subscriber=subscriber: subscriber(lam))
         session.on_frame = self._show
         self._build()
@@ -152,7 +153,8 @@ class LCurveView(LabView):
 
     def pick(self, lam: float) -> None:
         """Mark λ in all views and ask for its solution."""
-        self.picked.event(lam=lam)
+        with changed_together(self.session.document):
+            self.picked.event(lam=lam)
 
     def _ask(self, lam: float | None) -> None:
         self.session.change(lam=lam)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from app.curve_plots import LogWindow, decades, separate_labels
 from app.labs.l_curve.l_curve_plot import CurvePath, LCurvePlot
 from app.labs.l_curve.labels import RULE_HUES, RULE_NAMES, RULE_NUMBERS, LambdaNotation, short, short_reason
+from app.labs.l_curve.linked_plots import SolutionPlots
 from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
 from app.labs.l_curve.parts import facts
 from app.labs.l_curve.problem_controls import GROUPS, nearest, noises, titles
@@ -243,6 +244,36 @@ def test_the_views_and_the_status_bar_read_what_a_frame_holds():
     said = {label: text for label, text, _ in facts(frame)}
     assert said["λ"] == short(frame.facts["lam"])
     assert "of 0.001" in said["ribbon"] or said["ribbon"] == "exact"
+    lab.close()
+
+
+def test_another_lambda_draws_no_curve_anew_that_stays_as_it_was():
+    """A curve that is done is the same for every λ: of all plots one shows another line, and the ring is elsewhere."""
+    lab = LCurve(problem="heat", n=40, noise=1e-2, backend="cpu_numpy", tolerance=1e-3)
+    while not lab.resting:
+        lab.advance(8)
+    document, solution = Document(), SolutionPlots()
+    curve, error = LCurvePlot(document, print), LinkedPlot("error", VIEWS["error"], document, print)
+    for plot in (curve.figure, error.figure, solution.line.figure):
+        document.add_root(plot)
+    changed = []
+
+    def show():
+        """Names of what the newest frame has changed."""
+        frame = lab.frame()
+        changed.clear()
+        curve.show(frame)
+        error.show(frame)
+        error.mark_rules({"curvature": 0.1})
+        solution.show(frame, ["line"])
+        curve.mark(frame.facts["lam"])
+        return {event.model.name for event in changed if event.attr == "data"}
+
+    document.on_change(changed.append)
+    assert show() >= {"l-curve", "ribbon", "picked", "error error", "l-curve solution line", "l-curve truth line"}
+    assert show() == set()
+    lab.update(lam=2 * lab.frame().facts["lam"])
+    assert show() == {"picked", "l-curve solution line"}
     lab.close()
 
 
