@@ -48,6 +48,7 @@ class LabAddress:
         self._seen: Any = None  # the state at the last look, and since when it has been like that
         self._since = self._asked = -PERIOD
         self._asking: Any = None  # the state whose address is being made
+        self._question = 0  # number of the last one: the answer to an older one may come late, and tell an older state
         self._held: Any = None  # the state that the address holds
         self._query = self._missing = ""  # what is in the bar; what the last link did not hold
 
@@ -77,11 +78,14 @@ class LabAddress:
             if session.lab.ENDS:  # its values are its state
                 self._follow({})
             else:
-                session.tell_history()
+                self._question += 1
+                session.tell_history(self._question)
 
     def on_event(self, event: Any) -> None:
         """Take the engine's answer."""
-        if isinstance(event, messages.HistoryTold) and self._asking is not None and not self._tab.restorer.busy:
+        if not isinstance(event, messages.HistoryTold) or event.number != self._question:
+            return
+        if self._asking is not None and not self._tab.restorer.busy:
             self._follow(event.origin)
 
     def left(self) -> None:

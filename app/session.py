@@ -392,13 +392,13 @@ class Session(param.Parameterized):
         else:
             self._handle.snapshot()
 
-    def tell_history(self) -> None:
+    def tell_history(self, number: int = 0) -> None:
         """Ask how the lab came to its state, without the state: a HistoryTold follows, unless the engine dies before.
 
-        Not during a move, nor of an engine that is not there: nothing follows then.
+        Not during a move, nor of an engine that is not there: nothing follows then. number: which the answer carries.
         """
         if self._handle is not None and isinstance(self.state, Live):
-            self._handle.tell_history()
+            self._handle.tell_history(number)
 
     def _request(self, request: LabRequest) -> None:
         """Ask the lab for something; during a move, whoever goes on."""

@@ -110,9 +110,12 @@ class LabHandle:
         """Ask for the lab's whole state; answered by SnapshotTaken."""
         self._ask(messages.TakeSnapshot(self._number))
 
-    def tell_history(self) -> None:
-        """Ask how the lab came to its state, without the state; answered by HistoryTold unless the engine dies."""
-        self._send(messages.TellHistory(self._number))
+    def tell_history(self, number: int = 0) -> None:
+        """Ask how the lab came to its state, without the state; answered by HistoryTold unless the engine dies.
+
+        number: by which the answer is known.
+        """
+        self._send(messages.TellHistory(self._number, number))
 
     def take_checkpoint(self) -> None:
         """Ask for the lab's whole state in a file that another engine can go on from; answered by CheckpointTaken."""

@@ -84,9 +84,9 @@ class LabHost:
                 self._record(request)
             case messages.StopRecording():
                 self.recorder.end()
-            case messages.TellHistory():
+            case messages.TellHistory(number=number):
                 self.apply_updates()
-                self._sender.send_event(self.number, messages.HistoryTold(self.lab.origin()))
+                self._sender.send_event(self.number, messages.HistoryTold(self.lab.origin(), number))
             case _:
                 assert_never(request)
 

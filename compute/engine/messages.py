@@ -153,9 +153,10 @@ class SnapshotTaken(Event):
 
 @dataclass(frozen=True, eq=False)
 class HistoryTold(Event):
-    """The answer to `tell_history`: what Lab.origin returned."""
+    """The answer to `tell_history`: what Lab.origin returned. number: that of the question."""
 
     origin: Mapping[str, Any]
+    number: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,8 +311,14 @@ class StopRecording(Request):
     """End the recording; answered by the last Recorded."""
 
 
+@dataclass(frozen=True)
 class TellHistory(Request):
-    """Tell how the lab came to its state, without the state; answered by HistoryTold unless the process ends first."""
+    """Tell how the lab came to its state, without the state; answered by HistoryTold unless the process ends first.
+
+    number: of the question, which its answer carries.
+    """
+
+    number: int
 
 
 @dataclass(frozen=True)

@@ -39,11 +39,11 @@ class Tab:
         self.address = LabAddress(self, lambda: self.now)  # type: ignore[arg-type]
         self.address.on_written = lambda query, push: self.written.append((query, push))
 
-    def ask(self) -> None:
-        self.questions += 1
+    def ask(self, number: int) -> None:
+        self.questions = number
 
     def answer(self) -> None:
-        self.address.on_event(HistoryTold(self.lab.origin()))
+        self.address.on_event(HistoryTold(self.lab.origin(), self.questions))
 
     def look(self, seconds: float = CALM) -> None:
         """A frame arrives if there is a new one, and the page looks at once and after a while."""
@@ -109,6 +109,18 @@ def test_an_answer_that_does_not_come_is_asked_for_again(tab):
     tab.look()
     tab.look(PERIOD)
     assert tab.questions == 2
+
+
+def test_an_answer_that_comes_late_is_not_taken_for_a_newer_one(tab):
+    tab.look()
+    late = HistoryTold(tab.lab.origin(), tab.questions)
+    tab.lab.advance(5)
+    tab.look(PERIOD)
+    assert tab.questions == 2
+    tab.address.on_event(late)
+    assert tab.written == []
+    tab.answer()
+    assert unpacked(asked_in(f"?{tab.written[-1][0]}")[0]).steps == 5
 
 
 def test_an_act_has_an_entry_of_its_own_and_a_slider_has_none(tab):

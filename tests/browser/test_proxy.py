@@ -16,12 +16,15 @@ import psutil
 import pytest
 from playwright.sync_api import Browser
 
+from app.audience.mode import qr
 from tests.browser.conftest import WAIT
-from tests.browser.lab_page import OPENING
+from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.serving import ROOT, Server, answers, bound, free_port, serve
+from tests.browser.test_audience import NUMBER
 
 DEPLOY = ROOT / "deploy"
 START = 120.0  # s until nginx must answer
+PUBLIC = "lectures.localhost"
 BARE = """
 pid {folder}/nginx.pid;
 error_log {folder}/error.log;
@@ -50,6 +53,11 @@ class Proxied:
     @property
     def url(self) -> str:
         return f"https://localhost:{self.port}/fieldlab"
+
+    @property
+    def public(self) -> str:
+        """The same under a name by which others could come; browsers take what ends so for this machine."""
+        return f"https://{PUBLIC}:{self.port}/fieldlab"
 
 
 def options() -> list[str]:
@@ -94,7 +102,8 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
     assert given[given.index("--origin") + 1] == "lectures.example"
     port = free_port()
     named = f"localhost:{port}"  # a browser names no port where it is that of https
-    own = ["--allow-websocket-origin", named, "--prefix", given[given.index("--prefix") + 1], "--use-xheaders"]
+    origins = ["--allow-websocket-origin", named, "--allow-websocket-origin", f"{PUBLIC}:{port}"]
+    own = [*origins, "--prefix", given[given.index("--prefix") + 1], "--use-xheaders"]
     with serve(folder, own, {"FIELDLAB_METRICS": "1"}) as server:
         settings = written(folder, port, free_port(), server.port)
         subprocess.run([program, "-t", "-c", str(settings)], check=True, capture_output=True)
@@ -130,6 +139,42 @@ def test_a_lab_runs_behind_it(browser: Browser, proxied: Proxied) -> None:
     own = f"{proxied.url}/", f"wss{proxied.url.removeprefix('https')}/", "data:", "blob:"
     assert not [url for url in asked if not url.startswith(own)]
     assert not said
+
+
+def test_a_phone_follows_by_the_public_address(browser: Browser, proxied: Proxied) -> None:
+    """Link and QR code carry it, pictures come, and nothing is asked for outside the path."""
+    context = browser.new_context(ignore_https_errors=True)
+    context.set_default_timeout(WAIT)
+    page, asked, said = context.new_page(), [], []
+    lab = LabPage.__new__(LabPage)
+    lab.page = page
+    page.goto(f"{proxied.public}/app")
+    lab.until(lambda: lab.step() > 0, OPENING)
+    lab.key("q")
+    card = page.locator(".audience")
+    card.get_by_role("button", name="Let the room follow").click()
+    code = card.locator(".code").inner_text()
+    link = card.locator("a.link").get_attribute("href") or ""
+    assert link == f"{proxied.public}/follow/{code}"
+    assert card.locator("svg path").get_attribute("d") == qr(link)["path"]
+
+    phone = browser.new_context(ignore_https_errors=True, viewport={"width": 390, "height": 844}).new_page()
+    phone.set_default_timeout(WAIT)
+    phone.on("request", lambda request: asked.append(request.url))
+    phone.on("websocket", lambda socket: asked.append(socket.url))
+    phone.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    phone.on("pageerror", lambda error: said.append(str(error)))
+    phone.goto(link)
+    lab.until(lambda: phone.locator("#picture").is_visible() and phone.evaluate(NUMBER) > 0)
+    seen = phone.evaluate(NUMBER)
+    lab.until(lambda: phone.evaluate(NUMBER) > seen)
+    card.get_by_text("1 follows").wait_for()
+    assert phone.evaluate("document.getElementById('try').href").startswith(f"{proxied.public}/app?")
+    own = f"{proxied.public}/", f"wss{proxied.public.removeprefix('https')}/", "data:", "blob:"
+    assert not [url for url in asked if not url.startswith(own)]
+    assert not said
+    phone.context.close()
+    context.close()
 
 
 def test_the_address_without_the_last_slash_and_the_health(browser: Browser, proxied: Proxied) -> None:
