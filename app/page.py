@@ -49,7 +49,7 @@ HEAD = '{% block preamble %}{{ super() }}<link rel="modulepreload" href="{{ comp
 DRAWN = 5000  # ms that a lab has to be drawn before another may take its place
 SIDE_ROOM, READOUT_ROOM = 900, 1180  # px of window width from which the side bar, and the readout too, are open
 DIALOG = "MuiDialog-root"  # CSS class of a dialog, which closes at Escape by itself
-LOW = 480  # px of window height below which presenter mode keeps its type small, as in assets/style.css
+LOW = 560  # px of window height below which presenter mode keeps its type small, as in assets/style.css
 IN_NARROW = f"@media (max-width: {SIDE_ROOM - 1}px)"
 # the header of a phone is scrolled, labs first; elsewhere it fits, and what scrolls would cut its tips
 HEADER_SCROLLS = """
@@ -64,6 +64,8 @@ HEADER_TABS = {
     "& .MuiTab-root.Mui-selected": {"color": "var(--accent)"},
     "& .MuiTabs-indicator": {"backgroundColor": "var(--accent)", "height": "3px"},
 }
+# presenter mode makes these larger, too, for which a narrow window has no room
+HEADER_ICONS = {IN_NARROW: {"& .material-icons": {"fontSize": "22px"}}}
 HIDDEN = {"display": "none !important"}
 OVER_PICTURE = {  # bars that are opened in a narrow window lie over the picture, which keeps its place
     IN_NARROW: {
@@ -231,7 +233,10 @@ class Page:
         name = html_pane(words, align="center", sizing_mode=None)
         gap = pn.Spacer(sizing_mode="stretch_width", margin=0)
         cards = self.system.button, self.race.button, self.stories.button, self.code.button, self.export.button
-        shown = (name, self.tabs, gap, *cards, self.audience.button, present, about, helping)
+        buttons = *cards, self.audience.button, present, about, helping
+        for button in buttons:
+            button.sx = {**(button.sx or {}), **HEADER_ICONS}
+        shown = name, self.tabs, gap, *buttons
         return pn.Row(*shown, sizing_mode="stretch_width", margin=0, stylesheets=[HEADER_SCROLLS])
 
     def _resized(self, width: int, height: int) -> None:
@@ -242,7 +247,7 @@ class Page:
         if now != before and self.browser.presenter:
             self._bars_open = now
         elif now != before:
-            self.template.param.update(sidebar_open=now[0], contextbar_open=now[1])
+            self.template.param.update(sidebar_open=now[0], contextbar_open=now[1] or self.stories.open)
             self.bar.show(self._bar_mode)
         if self._large != large:
             self._set_theme()

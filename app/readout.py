@@ -100,6 +100,16 @@ class Readout:
             self.history.rest(now)
         self._fresh.clear()
         self.history.draw(now, self._kind)
+        self._write(now)
+
+    def _go_on(self) -> None:
+        """An answer that the first number waits for has come: take it, and ask the next question at once."""
+        if self._comparison and self._session.phase in AT_WORK:
+            self._comparison.tick()
+            self._write(time.monotonic())
+
+    def _write(self, now: float) -> None:
+        """Write the text if the verdict is another one, or if REDRAW has passed."""
         verdict = self._comparison.verdict() if self._comparison else None
         state = verdict.state if verdict else ""
         if state != self._state or now - self._drawn_at >= REDRAW:
@@ -125,7 +135,15 @@ class Readout:
         return "cpu" if backend(self._session.values["backend"]).device == "host" else "gpu"
 
     def _open(self, engine: str, values: dict[str, Any], on_event: Any) -> LabHandle:
-        return session_limiter().engines.get(engine).open(self._session.lab.LAB, values, on_event)
+        session = self._session
+
+        def heard(event: Any) -> None:
+            """An event of the lab that is measured, on its engine's thread."""
+            on_event(event)
+            if self._comparison is not None and self._comparison.hurried:
+                session.later(self._go_on)
+
+        return session_limiter().engines.get(engine).open(session.lab.LAB, values, heard)
 
     def _follow(self) -> None:
         """Start the history and the window afresh when they are about something else."""

@@ -5,6 +5,7 @@ const AREAS = {
 };
 
 const HEADER = 57, STATUS = 40;               // px of the bars over the page
+const AIR = 6;                                // px between a control and the ring round it
 
 // Through every shadow root: the first node that the test likes.
 function find(root, test) {
@@ -83,8 +84,10 @@ export function render({ model, el }) {
     if (!node) return;
     const { left, top, width, bottom } = box(node);
     const above = area == 'readout' ? box(section).bottom : area == 'labs' ? top : HEADER;       // what lies over it
-    const from = Math.max(top, above), to = area == 'status' ? bottom : Math.min(bottom, innerHeight - STATUS);
-    Object.assign(ring.style, { left: `${left}px`, top: `${from}px`, width: `${width}px`, height: `${Math.max(0, to - from)}px` });
+    const air = label ? AIR : 0;
+    const from = Math.max(top - air, above), to = area == 'status' ? bottom : Math.min(bottom + air, innerHeight - STATUS);
+    const side = Math.max(left - air, 0), wide = left + width + air - side;
+    Object.assign(ring.style, { left: `${side}px`, top: `${from}px`, width: `${wide}px`, height: `${Math.max(0, to - from)}px` });
   };
   let shown = '';                           // the step that was drawn last
   const draw = () => {

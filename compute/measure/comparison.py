@@ -204,6 +204,11 @@ class Comparison:
         return verdict
 
     @property
+    def hurried(self) -> bool:
+        """Whether the job under way is for the first estimate, so that its answer is waited for. Any thread."""
+        return self._hurried and self._job is not None
+
+    @property
     def _shared(self) -> Key:
         """What is claimed beside a job's own key: sessions with the same parameters have one job at a time."""
         return self._setting("job", self.rules.checked, self.rules.reference)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from math import inf
 from types import SimpleNamespace
 
 import numpy as np
@@ -100,6 +101,25 @@ def test_nothing_is_asked_before_the_first_frame(monkeypatch):
     made = Readout(SimpleNamespace(**(vars(session(Mandelbrot)) | {"latest": None})))
     made.tick()
     assert "Starting" in made._text.object
+
+
+def test_an_answer_for_the_first_number_is_taken_at_once(monkeypatch):
+    """Others wait for the next tick, which comes four times a second."""
+    opened, soon = [], []
+    engines = SimpleNamespace(get=lambda name: SimpleNamespace(open=lambda kind, values, heard: opened.append(heard)))
+    monkeypatch.setattr("app.readout.session_limiter", lambda: SimpleNamespace(engines=engines))
+    made = Readout(SimpleNamespace(**(vars(session(Mandelbrot)) | {"later": soon.append})))
+    ticks, heard = [], []
+    made._comparison = SimpleNamespace(hurried=True, tick=lambda: ticks.append(len(heard)), verdict=lambda: None)
+    made._drawn_at = inf  # nothing is to be written
+    made._open("host", {}, heard.append)
+    opened[0]("an answer")
+    (go_on,) = soon
+    go_on()
+    assert ticks == [1]
+    made._comparison.hurried = False
+    opened[0]("another")
+    assert (heard, len(soon)) == (["an answer", "another"], 1)
 
 
 def test_a_first_call_is_in_no_history():
