@@ -87,7 +87,7 @@ def test_apt_asks_for_no_password(monkeypatch, user, prefix):
 def test_a_machine_without_either_is_told_what_to_do(monkeypatch):
     monkeypatch.setattr(chromium.shutil, "which", lambda _name: None)
     machine = Machine("", None)
-    with pytest.raises(chromium.NoChromiumError, match="apt-get install chromium"):
+    with pytest.raises(chromium.NoChromiumError, match="apt-get install chromium-headless-shell"):
         chromium.install(machine.run, machine.look)
 
 

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, exp
 
 from tests.browser.chromium import ADVICE, find
 from tests.browser.console import ConsoleErrors
-from tests.browser.lab_page import LabPage
+from tests.browser.lab_page import LabPage, SideBar
 from tests.browser.serving import Server, running, serve
 
 HERE = Path(__file__).parent
@@ -32,11 +32,12 @@ FIRST = (  # the longest
     "test_hostile_text", "test_mandelbrot_stage", "test_keys", "test_transport", "test_engine_faults",
 )  # fmt: skip
 # A page paints as often as it can. Painted without a GPU that takes a whole processor, for which what a test does would
-# wait; most tests look at a picture a few times a second.
+# wait; most tests look at a picture a few times a second. Where each counts: `with lab.painting_freely():`.
 CALM = """(() => {
-  const paint = window.requestAnimationFrame.bind(window), interval = 120;     // ms
+  const paint = window.requestAnimationFrame.bind(window);
+  window.paintEvery = 120;     // ms
   const waiting = new Map();
-  let last = -interval, number = 0;
+  let last = -1000, number = 0;
   const run = (now) => {
     last = performance.now();
     const callbacks = [...waiting.values()];
@@ -46,7 +47,7 @@ CALM = """(() => {
     }
   };
   window.requestAnimationFrame = (callback) => {
-    if (!waiting.size) setTimeout(() => paint(run), Math.max(0, last + interval - performance.now()));
+    if (!waiting.size) setTimeout(() => paint(run), Math.max(0, last + window.paintEvery - performance.now()));
     waiting.set(++number, callback);
     return number;
   };
@@ -114,8 +115,8 @@ def context(browser: Browser) -> BrowserContext:
 class Tabs:
     """Opens tabs, and remembers what went wrong in them."""
 
-    def __init__(self, context: BrowserContext, viewport: tuple[int, int], calm: bool) -> None:
-        self.context, self.calm = context, calm
+    def __init__(self, context: BrowserContext, viewport: tuple[int, int]) -> None:
+        self.context = context
         self.size = ViewportSize(width=viewport[0], height=viewport[1])
         self.errors = ConsoleErrors()
         self.pages: list[Page] = []
@@ -125,8 +126,7 @@ class Tabs:
         page = self.context.new_page()
         page.set_viewport_size(self.size)
         page.set_default_timeout(WAIT)
-        if self.calm:
-            page.add_init_script(CALM)
+        page.add_init_script(CALM)
         self.errors.watch(page)
         self.pages.append(page)
         return page
@@ -160,27 +160,19 @@ def pytest_runtest_teardown(item: pytest.Function) -> None:
         tabs.close()
 
 
-@pytest.fixture(scope="module")
-def calm() -> bool:
-    """Whether tabs paint only some times a second; a file in which something is computed frame by frame says False."""
-    return True
-
-
 @pytest.fixture
-def new_page(
-    context: BrowserContext, viewport: tuple[int, int], calm: bool, allowed_errors: list[str]
-) -> Iterator[Tabs]:
+def new_page(context: BrowserContext, viewport: tuple[int, int], allowed_errors: list[str]) -> Iterator[Tabs]:
     """`new_page()` opens another tab. After the test every tab is closed and its errors are counted."""
-    tabs = Tabs(context, viewport, calm)
+    tabs = Tabs(context, viewport)
     yield tabs
     tabs.close()
     tabs.complain(allowed_errors)
 
 
 @pytest.fixture(scope="module")
-def lasting(context: BrowserContext, calm: bool) -> Iterator[Tabs]:
+def lasting(context: BrowserContext) -> Iterator[Tabs]:
     """Tabs of laptop size that all tests of a file share; a fixture tidies up between them, and calls `complain`."""
-    tabs = Tabs(context, LAPTOP, calm)
+    tabs = Tabs(context, LAPTOP)
     yield tabs
     tabs.close()
 
@@ -197,6 +189,13 @@ def lab(opened: LabPage, lasting: Tabs, allowed_errors: list[str]) -> Iterator[L
     opened.fresh()
     yield opened
     lasting.complain(allowed_errors)
+
+
+@pytest.fixture
+def freely(lab: SideBar) -> Iterator[None]:
+    """That page paints as often as it can, as it does for people."""
+    with lab.painting_freely():
+        yield
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from playwright.sync_api import Error, Page
@@ -98,6 +99,16 @@ class SideBar:
         self.page.get_by_role("menuitem", name=option, exact=True).click()
         self.page.locator("ul[role=listbox]").wait_for(state="detached")  # it fades, and has the same label
         self.page.get_by_role("menuitem").first.wait_for(state="detached")
+
+    @contextmanager
+    def painting_freely(self) -> Iterator[None]:
+        """Have the page paint as often as it can, as it does for people."""
+        every = self.page.evaluate("window.paintEvery")
+        self.page.evaluate("window.paintEvery = 0")
+        try:
+            yield
+        finally:
+            self.page.evaluate("(every) => { window.paintEvery = every; }", every)
 
     def key(self, key: str) -> None:
         """Press a key while nothing has the focus."""

@@ -23,11 +23,6 @@ B_FILE, PICTURE = re.compile(r"b \[.npy|b: \S+"), re.compile(r"Picture \[.png|Pi
 
 
 @pytest.fixture(scope="module")
-def calm():
-    return False
-
-
-@pytest.fixture(scope="module")
 def opened(lasting, server):
     return CurvePage(lasting(), server)
 
@@ -38,6 +33,7 @@ def npz(**arrays):
     return file.getvalue()
 
 
+@pytest.mark.usefixtures("freely")
 def test_the_curve_moves_while_it_is_solved(lab):
     for tempo in ("2 steps a frame", "1 step a frame", "1 step a frame"):  # a browser that stalls sees little of it
         lab.grow(tempo)
@@ -76,6 +72,7 @@ def test_a_click_on_the_curve_picks_lambda_and_shows_its_solution(lab):
     print(f"painted {lab.painted()[0]:.0f} ms after the press, n = 200")
 
 
+@pytest.mark.usefixtures("freely")
 def test_dragging_along_the_curve_changes_the_solution_all_the_while(lab):
     for pause in (30, 200, 1000):  # ms between two moves: a slow machine draws less meanwhile
         lab.page.mouse.move(*lab.at(0.2))

@@ -39,11 +39,6 @@ class MandelbrotPage(SetPage):
 
 
 @pytest.fixture(scope="module")
-def calm():
-    return False
-
-
-@pytest.fixture(scope="module")
 def opened(lasting, server):
     return MandelbrotPage(lasting(), server)
 

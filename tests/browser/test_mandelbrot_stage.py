@@ -32,11 +32,6 @@ TURNS, FRAMES = 180, 5  # three seconds; more frames than that
 
 
 @pytest.fixture(scope="module")
-def calm():
-    return False
-
-
-@pytest.fixture(scope="module")
 def opened(lasting, server):
     return SetPage(lasting(), server)
 
@@ -109,6 +104,7 @@ def test_square_pixels_stay_square(lab):
     lab.until(computed)  # what the screen shows, once the status bar's "Complete" is that of this size
 
 
+@pytest.mark.usefixtures("freely")
 def test_a_first_coarse_picture_follows_a_zoom_step_quickly(lab):
     lab.page.set_viewport_size({"width": 1280, "height": 890})
     lab.until(lambda: lab.state()["height"] > 450)
@@ -131,6 +127,7 @@ def test_a_first_coarse_picture_follows_a_zoom_step_quickly(lab):
     assert statistics.median(times) < 2.5 * 100 * slack()  # ms; the aim is 100 on a machine with nothing else to do
 
 
+@pytest.mark.usefixtures("freely")
 def test_a_continuous_wheel_never_queues(lab):
     deep = VIEWS["e14"]
     lab.go(*deep.center, deep.zoom, deep.max_iterations)  # compiles what the wheel may lead to

@@ -144,19 +144,19 @@ def duration(seconds):
 
 def test_the_timings_that_are_shown_can_be_saved(lab):
     lab.until(lambda: "NumPy" in words(lab) and "a step" in words(lab))
-    seen = [words(lab)]
-    name, text = saved(lab, "CSV")
-    assert re.fullmatch(r"fieldlab-diffusion-\d{8}T\d{6}\.csv", name)
-    *ways, live = csv.DictReader(io.StringIO(text))
-    assert ways
-    told = [f"compute {duration(live['compute_per_frame_s'])}"]
-    told += [f"{duration(row['median_s_per_step'])} a step" for row in ways] + [f"n {row['n']}" for row in ways]
 
-    def shown_together():
-        seen.append(words(lab))  # the readout is written anew every second, perhaps just when the button was pressed
-        return any(all(number in text for number in told) for text in seen)
+    def as_shown():
+        """The readout is written anew every second, perhaps just when the button is pressed: then the next file is."""
+        before = words(lab)
+        name, text = saved(lab, "CSV")
+        assert re.fullmatch(r"fieldlab-diffusion-\d{8}T\d{6}\.csv", name)
+        *ways, live = csv.DictReader(io.StringIO(text))
+        assert ways
+        told = [f"compute {duration(live['compute_per_frame_s'])}"]
+        told += [f"{duration(row['median_s_per_step'])} a step" for row in ways] + [f"n {row['n']}" for row in ways]
+        return any(all(number in shown for number in told) for shown in (before, words(lab)))
 
-    lab.until(shown_together)
+    lab.until(as_shown)
     files = {}
     for label, ending, holds in (
         ("JSON", ".json", "results"), ("pyperf", ".pyperf.json", "benchmarks"), ("Trace", ".trace.json", "traceEvents"),
