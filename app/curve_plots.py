@@ -15,6 +15,7 @@ from bokeh.models import BasicTicker, ColumnDataSource, CustomJSTickFormatter, F
 from bokeh.plotting import figure
 from numpy.typing import NDArray
 
+from app.lean_plots import rewrite
 from app.theme import SHORT_NUMBER, colours, keep_type
 
 hv.extension("bokeh")

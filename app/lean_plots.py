@@ -1,7 +1,8 @@
 """Plots of as few models as their pictures need: what a document costs grows with the number of its models.
 
 Bokeh and HoloViews give each axis, line and source helpers of its own that are all alike and hold no state, and each
-line copies for when something is selected. `lighten` lets the plots of a tab share the former and drops the latter.
+line copies for when something is selected. `lighten` lets the plots of a tab share the former and drops the latter. `rewrite`
+sends a source's columns when they are others than before: a browser paints a plot anew for whatever is sent.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 from bokeh.model import Model
 from bokeh.models import (
     AllIndices,
@@ -60,6 +62,21 @@ def lighten(plots: Iterable[figure]) -> None:
     for plot in plots:
         _strip(plot)
         _share(plot, kept)
+
+
+def rewrite(source: ColumnDataSource, columns: Mapping[str, Any]) -> None:
+    """Give `source` copies of these columns if any of them is another one than it has."""
+    before = source.data
+    if before.keys() == columns.keys() and all(_equal(before[name], column) for name, column in columns.items()):
+        return
+    source.data = {name: np.array(column) if isinstance(column, np.ndarray) else column for name, column in columns.items()}
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two columns hold the same; a gap, NaN, is like another."""
+    a, b = np.asarray(one), np.asarray(other)
+    gaps = a.dtype.kind == b.dtype.kind == "f"
+    return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=gaps)
 
 
 def _strip(plot: figure) -> None:

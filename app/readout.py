@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from html import escape
-from math import isfinite, nan
+from math import inf, isfinite, nan
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from app.admission import session_limiter
 from app.curve_plots import bokeh_figure
 from app.explain import explained
 from app.first_sentence import Fastest, sentence
+from app.lean_plots import rewrite
 from app.theme import ASSETS, LIGHT, colours, html_pane, keep_type, stylesheet
 from compute.backends import backend
 from compute.frames import Frame
@@ -246,6 +247,7 @@ class ComputeTimePlot:
     def __init__(self, label: str = "µs/step", unit: float = 1e-6) -> None:
         self._unit = unit
         self._points: deque[tuple[float, float]] = deque(maxlen=MOST)
+        self._drawn_at, self._new = -inf, False  # seconds, and whether there is more than then
         curve = hv.Curve(([-SPAN, 0.0], [0.0, 1.0]), "live, seconds ago", label).opts(
             color=LIGHT["cpu"], line_width=2, toolbar=None, default_tools=[], show_grid=False
         )
@@ -276,21 +278,27 @@ class ComputeTimePlot:
         """One point: the median time (seconds) of the frames since the last one, at `moment` (seconds)."""
         if isfinite(seconds):
             self._points.append((moment, seconds / self._unit))
+            self._new = True
 
     def rest(self, moment: float) -> None:
         """Nothing is computed: the line ends here, and the next point begins another one."""
         if self._points and isfinite(self._points[-1][1]):
             self._points.append((moment, nan))
+            self._new = True
 
     def clear(self) -> None:
         """Another backend or grid: what was before does not belong to it."""
         self._points.clear()
+        self._new = True
 
     def draw(self, moment: float, kind: str) -> None:
-        """Write the line as of `moment`, in the hue of `kind` ("cpu" or "gpu")."""
+        """Write the line as of `moment`, in the hue of `kind` ("cpu" or "gpu"); once a second if nothing is new."""
+        if not self._new and moment - self._drawn_at < REDRAW:
+            return
+        self._drawn_at, self._new = moment, False
         points = [(then - moment, value) for then, value in self._points if moment - then <= SPAN]
         x, y = np.array(points).reshape(-1, 2).T
-        self._source.data = {self._columns[0]: x, self._columns[1]: y}
+        rewrite(self._source, {self._columns[0]: x, self._columns[1]: y})
         self._renderer.glyph.line_color = self._scheme[kind]
         known = y[np.isfinite(y)]
         if known.size:

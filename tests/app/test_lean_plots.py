@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import panel as pn
 import pytest
 from bokeh.document import Document
-from bokeh.models import BoxZoomTool, CustomJS, Grid, PanTool, TapTool
+from bokeh.models import BoxZoomTool, ColumnDataSource, CustomJS, Grid, PanTool, TapTool
 from bokeh.plotting import figure
 
 from app.lab_tab import LabTab
-from app.lean_plots import lighten
+from app.lean_plots import lighten, rewrite
 from compute.labs import LABS
 
 # Of one lab's tab as it opens, without the page around it: some 10 % above what it takes now. A model more costs each
@@ -72,3 +73,19 @@ def test_what_can_be_used_stays():
     assert len(plot.toolbar.tools) == 2
     assert line.nonselection_glyph is not None
     assert line.muted_glyph is not None
+
+
+@pytest.mark.parametrize("other", [{"x": [0.0, 2.0]}, {"x": [0.0]}, {"z": [0.0, np.nan]}, {"x": [0.0, "1"]}])
+def test_columns_are_sent_if_they_are_others(other):
+    """In a source that nobody sees, as in a document."""
+    source, changes = ColumnDataSource({}), []
+    source.on_change("data", lambda _attr, _old, new: changes.append(new))
+    column = np.array([0.0, np.nan])
+    rewrite(source, {"x": column})
+    rewrite(source, {"x": column.copy()})
+    assert len(changes) == 1
+    column[0] = 5.0  # the buffer of a frame, which is used again
+    rewrite(source, {"x": column})
+    assert len(changes) == 2
+    rewrite(source, other)
+    assert len(changes) == 3

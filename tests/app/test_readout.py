@@ -130,6 +130,19 @@ def test_a_first_call_is_in_no_history():
     assert made._fresh == [4e-3]
 
 
+def test_a_history_with_nothing_new_moves_once_a_second():
+    plot, drawn = readout.ComputeTimePlot(), []
+    plot._source.on_change("data", lambda _attr, _old, new: drawn.append(min(new[plot._columns[0]], default=None)))
+    plot.add(0.0, 1e-6)
+    for quarter in range(1, 13):
+        plot.draw(quarter / 4, "cpu")
+    assert drawn == [-0.25, -1.25, -2.25]
+    for quarter in range(4):
+        plot.add(3.0 + quarter / 4, 1e-6)
+        plot.draw(3.0 + quarter / 4, "cpu")
+    assert len(drawn) == 3 + 4
+
+
 def test_a_pause_is_a_gap_in_the_history():
     """The line does not lead from the last frame before a pause to the first one after it."""
     tab = session(Mandelbrot)

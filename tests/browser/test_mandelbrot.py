@@ -99,6 +99,19 @@ def test_a_long_picture_is_cancelled_by_the_next_move(lab, precision):
     lab.choose("Precision", "auto")
 
 
+PAINTS = """() => new Promise((done) => {
+  const { PlotView } = Bokeh.require('models/plots/plot_canvas'), { paint } = PlotView.prototype, painted = [];
+  PlotView.prototype.paint = function () { painted.push(this.model.name); return paint.call(this); };
+  setTimeout(() => { PlotView.prototype.paint = paint; done(painted); }, 2500);
+})"""
+
+
+def test_what_is_complete_is_painted_no_more(lab):
+    """But for the line of times, which goes on to the left."""
+    lab.until(lambda: set(lab.page.evaluate(PAINTS)) <= {None})
+
+
+
 def test_an_exhausted_precision_says_so(lab):
     lab.group("Iteration")
     lab.choose("Precision", "float32")

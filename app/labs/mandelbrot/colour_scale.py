@@ -17,6 +17,7 @@ from bokeh.models import ColumnDataSource, CustomJS, FixedTicker, LinearColorMap
 from bokeh.plotting import figure
 from numpy.typing import NDArray
 
+from app.lean_plots import rewrite
 from app.plots import levels_mapper, line_colour, palette
 from app.theme import colours, keep_type, letter, set_type
 from compute.frames import TOP_LEVEL, Curve, Frame, Raster
@@ -200,8 +201,9 @@ class Histogram:
         before = np.concatenate([[0.0], share.y[:-1]])
         equal = colouring == "histogram"
         level = TOP_LEVEL * ((before + share.y) / 2 if equal else (edges[1:] + edges[:-1]) / 2)
-        self.source.data = {"left": edges[:-1], "right": edges[1:], "top": histogram.y / most, "level": level}
-        self.shares.data = {"x": edges, "y": np.concatenate([[0.0], share.y])}
+        bars = {"left": edges[:-1], "right": edges[1:], "top": histogram.y / most, "level": level}
+        rewrite(self.source, bars)
+        rewrite(self.shares, {"x": edges, "y": np.concatenate([[0.0], share.y])})
         if (colouring in ("histogram", "smooth")) != self._coloured:
             self._paint(not self._coloured)
         marks = count_ticks(histogram, np.linspace(0, 1, count))
@@ -209,7 +211,7 @@ class Histogram:
 
     def _clear(self) -> None:
         for source in (self.source, self.shares):
-            source.data = {name: [] for name in source.data}
+            rewrite(source, {name: [] for name in source.data})
         self._mark({})
 
     def _mark(self, chosen: dict[float, str]) -> None:
