@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import panel as pn
@@ -46,6 +47,7 @@ log = logging.getLogger(__name__)
 BOKEH_PATCHES = "app/static/bokeh_patches.js?"
 # Beside what Panel puts into the head: the module of all components, which it would ask for when it has the document.
 HEAD = '{% block preamble %}{{ super() }}<link rel="modulepreload" href="{{ components }}">{% endblock %}'
+LOADING = (Path(__file__).parent / "static" / "loading.html").read_text(encoding="utf-8")
 DRAWN = 5000  # ms that a lab has to be drawn before another may take its place
 SIDE_ROOM, READOUT_ROOM = 900, 1180  # px of window width from which the side bar, and the readout too, are open
 DIALOG = "MuiDialog-root"  # CSS class of a dialog, which closes at Escape by itself
@@ -177,7 +179,7 @@ class Page:
         self.template.servable(title="Fieldlab")
         page = self.document.roots[0]
         self.document.template_variables["components"] = page.esm
-        self.document.template = HEAD
+        self.document.template = HEAD + LOADING
         load_early(self.document)
 
     # -- layout

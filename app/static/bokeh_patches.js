@@ -39,20 +39,76 @@
     return code.replace(state, '$& if (fieldlab.plain(target, prop)) return fieldlab.shared(React, target, prop);');
   };
 
-  // Panel 1.9 lays all that is within a component out anew as soon as its children are there: a page of components in
-  // components does so at each of its levels. Here those that are there at the same time are laid out together, once.
-  const mounted = new Set();
-  const within = (view) => view != null && (mounted.has(view) || within(view.parent));
+  // Bokeh lays all of a page out anew, its plots too, whenever any part of it has got a size, and Panel once more for each
+  // part of a component that it has drawn: a page of components in components did so some seventy times while it was
+  // opened, half of all that a browser has to do for it. Here what has changed at the same time is laid out together, once.
+  const { LayoutDOMView } = Bokeh.require('models/layouts/layout_dom');
+  const { PlotView } = Bokeh.require('models/plots/plot_canvas');
+  const due = new Map();                       // a view, and whether its styles are new, too
+  const outermost = (view) => (view.is_managed ? outermost(view.parent) : view);
+  const within = (view, views) => view != null && (views.has(view) || within(view.parent, views));
   const layOut = () => {
-    const outermost = [...mounted].filter((view) => !within(view.parent) && view.el.isConnected);
-    mounted.clear();
-    for (const view of outermost) view.invalidate_layout();
+    const there = Array.from(due).filter(([view]) => view.el.isConnected);
+    due.clear();
+    const styled = new Set(there.filter(([, styles]) => styles).map(([view]) => view));
+    for (const view of styled) if (!within(view.parent, styled)) view.update_layout();
+    const views = new Set(there.map(([view]) => outermost(view)));
+    for (const view of views) if (!within(view.parent, views)) view.compute_layout();
   };
-  Component.prototype.default_view.prototype._on_mounted = function () {
-    if (!mounted.size) setTimeout(layOut);
-    mounted.add(this);
+  const layOutSoon = (view, styles) => {
+    if (!due.size) setTimeout(layOut);
+    due.set(view, styles || due.get(view));
+  };
+  const resized = LayoutDOMView.prototype._after_resize;
+  LayoutDOMView.prototype._after_resize = function () {
+    if (this.is_layout_root && !this._was_built) resized.call(this);
+    else layOutSoon(this, false);
+  };
+  const drawn = Component.prototype.default_view.prototype;
+  drawn._on_mounted = function () {
+    layOutSoon(this, true);
     this.mounted = true;
   };
+  const drawAgain = drawn.rerender_;
+  drawn.rerender_ = function (view) {
+    if (!(view instanceof LayoutDOMView)) return drawAgain.call(this, view);
+    view.render();
+    view.update_layout();
+    view.r_after_render();
+    layOutSoon(view, false);
+  };
+
+  // A plot whose labels need more room asks for that, too, as often as its numbers grow a digit. What it shares its room
+  // with are those in the same rows and columns.
+  const makeRoom = PlotView.prototype._invalidate_layout_if_needed;
+  PlotView.prototype._invalidate_layout_if_needed = function () {
+    this.compute_layout = () => {
+      let all = this;
+      while (all.parent instanceof LayoutDOMView && all.parent.layout != null) all = all.parent;
+      all.measure_layout();
+      all.update_bbox();
+      all._compute_layout();
+      all.after_layout();
+    };
+    try {
+      makeRoom.call(this);
+    } finally {
+      delete this.compute_layout;
+    }
+  };
+
+  // Each label of each axis asks for its plot's type size, for which the browser has to bring all styles up to date. It is
+  // the same for as long as one script runs.
+  const { get: typeSize } = Object.getOwnPropertyDescriptor(PlotView.prototype, 'base_font_size');
+  const sizes = new Map();
+  Object.defineProperty(PlotView.prototype, 'base_font_size', {
+    configurable: true,
+    get() {
+      if (!sizes.size) queueMicrotask(() => sizes.clear());
+      if (!sizes.has(this)) sizes.set(this, typeSize.call(this));
+      return sizes.get(this);
+    },
+  });
 
   // Frames come on Bokeh's WebSocket, but past Bokeh (app/frame_channel.py has the format): they are taken out of its
   // messages before it hears of them.

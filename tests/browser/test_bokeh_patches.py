@@ -50,18 +50,71 @@ AT_BIRTH = f"""async () => {{
   view.model.data.label = 'CSV';
   return told;
 }}"""
-# A component within another, and both are there at the same time.
+# A component within another: both are there, are drawn again and have another size at the same time.
 TOGETHER = f"""async () => {{
   {VIEW}
-  const laidOut = [], outer = view.parent, mount = view._on_mounted;
-  view.invalidate_layout = () => laidOut.push('inner');
-  outer.invalidate_layout = () => laidOut.push('outer');
+  let page = view;
+  while (page.parent) page = page.parent;
+  const done = [], outer = view.parent, mount = view._on_mounted;
+  view.update_layout = () => done.push('inner styled');
+  outer.update_layout = () => done.push('outer styled');
+  page.compute_layout = () => done.push('page laid out');
   for (const one of [view, outer, view]) mount.call(one);
-  for (let i = 0; i < 600 && !laidOut.length; i++) await new Promise((done) => setTimeout(done, 100));
-  await new Promise((done) => setTimeout(done, 300));
-  delete view.invalidate_layout;
-  delete outer.invalidate_layout;
-  return laidOut;
+  for (const one of [view, outer, page]) one._after_resize();
+  const now = done.length;
+  for (let i = 0; i < 600 && !done.includes('page laid out'); i++) await new Promise((next) => setTimeout(next, 100));
+  await new Promise((next) => setTimeout(next, 300));
+  for (const one of [view, outer]) delete one.update_layout;
+  delete page.compute_layout;
+  return [now, done];
+}}"""
+# A plot whose labels grow, then shrink: [times that the page was laid out, px by which the plot's left edge has moved].
+WIDER = f"""async () => {{
+  {VIEW}
+  let page = view, times = 0;
+  while (page.parent) page = page.parent;
+  const plots = [];
+  const walk = (view) => {{
+    if (view.model.type == 'Figure') plots.push(view);
+    for (const child of view.children_views()) walk(child);
+  }};
+  Bokeh.index.roots.forEach(walk);
+  const plot = plots.find((plot) => plot.axis_views.length && plot.is_displayed);
+  const axis = plot.axis_views.find((axis) => axis.panel.side == 'left'), standoff = axis.model.major_label_standoff;
+  const left = () => plot.frame.bbox.left;
+  page.compute_layout = () => times++;
+  const before = left();
+  const wait = async (moved) => {{
+    for (let i = 0; i < 600 && left() != before + moved; i++) await new Promise((next) => setTimeout(next, 100));
+    return left() - before;
+  }};
+  axis.model.major_label_standoff = standoff + 40;
+  const there = await wait(40);
+  axis.model.major_label_standoff = standoff;
+  const back = await wait(0);
+  delete page.compute_layout;
+  return [times, there, back];
+}}"""
+# [times that styles were asked for by a plot's axes in one script, times in the next].
+TYPE_SIZE = f"""async () => {{
+  {VIEW}
+  const plots = [];
+  const walk = (view) => {{
+    if (view.model.type == 'Figure') plots.push(view);
+    for (const child of view.children_views()) walk(child);
+  }};
+  Bokeh.index.roots.forEach(walk);
+  const css = window.getComputedStyle, counts = [];
+  let asked = 0;
+  window.getComputedStyle = (...given) => {{ asked += 1; return css(...given); }};
+  for (let script = 0; script < 2; script++) {{
+    await new Promise((next) => setTimeout(next));
+    asked = 0;
+    const sizes = Array.from({{ length: 10 }}, () => plots[0].base_font_size);
+    counts.push(asked, new Set(sizes).size, sizes[0] > 0);
+  }}
+  window.getComputedStyle = css;
+  return counts;
 }}"""
 ASKED = """() => {
   const { VisualProperties } = Bokeh.require('core/visuals/visual'), css = window.getComputedStyle;
@@ -96,7 +149,15 @@ def test_a_value_that_changes_while_it_is_drawn_first_is_shown_as_it_is(lab):
 
 
 def test_components_within_each_other_are_laid_out_together_once(lab):
-    assert lab.page.evaluate(TOGETHER) == ["outer"]
+    assert lab.page.evaluate(TOGETHER) == [0, ["outer styled", "page laid out"]]
+
+
+def test_a_plot_that_needs_room_for_its_labels_takes_it_without_the_page(lab):
+    assert lab.page.evaluate(WIDER) == [0, 40, 0]
+
+
+def test_the_type_size_of_a_plot_is_asked_for_once_a_script(lab):
+    assert lab.page.evaluate(TYPE_SIZE) == [1, 1, True] * 2
 
 
 def test_plots_do_not_ask_for_styles_that_no_sheet_of_the_page_sets(lab):

@@ -1,0 +1,42 @@
+"""What is seen while the page comes: a word, at rest, gone once the page is drawn; and why, if it does not come."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.lab_page import LabPage
+
+# What moves by itself in the page's own document, and what lies over it.
+MOVING = "document.getAnimations().map((one) => one.animationName ?? one.transitionProperty)"
+COVERED = """() => {
+  const over = document.elementFromPoint(innerWidth / 2, innerHeight / 2);
+  return over?.id == 'loader' || getComputedStyle(document.body).pointerEvents == 'none';
+}"""
+
+
+@pytest.fixture
+def page(new_page):
+    return new_page()
+
+
+def test_a_word_stands_still_until_the_page_is_drawn_and_covers_nothing(page, server):
+    page.route("**/panel-material-ui.bundle.js*", lambda route: None)  # never answered: the page is not drawn
+    page.goto(server.url, wait_until="commit")
+    expect(page.get_by_role("status").filter(has_text="Loading")).to_be_visible()
+    page.wait_for_function("window.Bokeh?.documents?.length")
+    expect(page.locator("#loader")).to_have_text("Loading")
+    assert page.evaluate(MOVING) == []
+    assert page.evaluate(COVERED) is False
+
+
+def test_it_is_gone_once_the_page_is_drawn(page, server):
+    LabPage(page, server)
+    expect(page.locator("#loader")).to_have_count(0)
+
+
+def test_a_page_without_its_server_says_so(page, server, allowed_errors):
+    allowed_errors.append(".*")
+    page.route_web_socket("**/ws*", lambda socket: socket.close(code=1011))
+    page.goto(server.url, wait_until="commit")
+    expect(page.locator("#loader")).to_have_text("The server does not answer.")
