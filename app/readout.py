@@ -199,7 +199,9 @@ class Readout:
         names = {"cpu": "host", "gpu": f"cuda:{values.get('device_index', 0)}"}
         rates = {kind: self._roof(name, dtype) for kind, name in names.items()}
         caches = {kind: machine_roofs().caches(name) for kind, name in names.items()}
-        roofs = html.Roofs(rates, caches, rules.held(values))
+        beside = {kind: isfinite(self._comparison.roof(name, dtype)) for kind, name in names.items()}
+        kept = {kind: "" if beside[kind] else machine_roofs().kept for kind in names}
+        roofs = html.Roofs(rates, caches, rules.held(values), kept)
         told = rules.facts(values, latest, rates[self._kind]) if latest else ()
         facts = html.facts(told, rules.rate, roofs, self._kind)
         drawing = rules.chart(values, recorded_figures())

@@ -99,17 +99,24 @@ def allowed(speed: SpeedUp) -> str:
 class Roofs:
     """What rates are compared with, each by "cpu" and "gpu": `rates`, and the caches that explain what exceeds them.
 
-    held: bytes that are read over and over.
+    held: bytes that are read over and over; kept: the day on which a rate was measured, where that was not now.
     """
 
     rates: Mapping[str, float] = field(default_factory=dict)
     caches: Mapping[str, tuple[Cache, ...]] = field(default_factory=dict)
     held: float = nan
+    kept: Mapping[str, str] = field(default_factory=dict)
 
     def share(self, percent_: float, kind: str, rate: Rate) -> str:
-        """`percent_` in words, with the reason beside it where it is more than 100; as HTML."""
+        """`percent_` in words, and what is to be said beside it; as HTML."""
+        return f"{percent(percent_)} of {ROOFS[rate.roof]}{self.note(percent_, kind, rate)}"
+
+    def note(self, percent_: float, kind: str, rate: Rate) -> str:
+        """What is to be said beside `percent_`: why it is more than 100, and the roof's day if it is a kept one."""
         why = why_above_roof(percent_, self.held, self.caches.get(kind, ()), rate.saves)
-        return f"{percent(percent_)} of {ROOFS[rate.roof]}" + (f" ({escape(why)})" if why else "")
+        since = f"roof measured {self.kept[kind]}" if self.kept.get(kind) else ""
+        words = "; ".join(filter(None, (why, since)))
+        return f" ({escape(words)})" if words else ""
 
 
 def ways(standings: Iterable[Standing], rate: Rate, dtype: str, roofs: Roofs) -> str:
@@ -164,11 +171,10 @@ def facts(lines: Iterable[Fact], rate: Rate, roofs: Roofs | None = None, kind: s
 
 
 def _why(fact: Fact, rate: Rate, roofs: Roofs, kind: str) -> str:
-    """Beside a share of a roof that is more than 100 %: the reason."""
+    """Beside a share of a roof: why it is more than 100 %, and since when the roof is known."""
     if fact.kind != "percent" or isinstance(fact.value, str):
         return ""
-    why = why_above_roof(fact.value, roofs.held, roofs.caches.get(kind, ()), rate.saves)
-    return f" ({escape(why)})" if why else ""
+    return roofs.note(fact.value, kind, rate)
 
 
 def parts(measurement: Measurement | None, kind: str, frames_per_second: float) -> str:

@@ -137,6 +137,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     serve.set_defaults(run=lambda _chosen, _: _serve(serve, arguments[1:]))
     about = commands.add_parser("info", help="machine, driver, versions, and why a backend is absent")
     about.add_argument("--json", action="store_true", help="as JSON")
+    about.add_argument("--roofs", action="store_true", help="measure copies and multiply-adds anew, and keep that")
     about.set_defaults(run=_info)
     if arguments[:2] == ["bench", export_benchmark.NAME]:
         export_benchmark.add(commands)
@@ -178,6 +179,13 @@ def _serve(parser: argparse.ArgumentParser, options: Sequence[str]) -> NoReturn:
 
 
 def _info(chosen: argparse.Namespace, _command: str) -> int:
+    if chosen.roofs:
+        from compute.measure import machine_roofs  # which loads Numba
+
+        measured = machine_roofs.measure_and_keep()
+        if not measured.worth_keeping:
+            part = f"{measured.others:.0%} of the processors"
+            print(f"fieldlab: the roofs are too low, and not kept: others had {part} meanwhile", file=sys.stderr)
     found = info.facts()
     if chosen.json:
         print(json.dumps(found, indent=1, ensure_ascii=False))

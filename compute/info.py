@@ -11,6 +11,7 @@ from rich.text import Text
 from compute import machine
 from compute.backends import BACKENDS
 from compute.labs import labs, outside
+from compute.measure import kept_roofs
 
 
 def facts() -> dict[str, Any]:
@@ -24,6 +25,7 @@ def facts() -> dict[str, Any]:
         "versions": machine.versions(),
         "commit": machine.commit(),
         "date": machine.now(),
+        "roofs": _roofs(),
         "backends": backends,
         "labs": [
             {"name": lab.LAB, "title": lab.TITLE, "package": lab.PACKAGE, "backends": [b.name for b in lab.backends()]}
@@ -31,6 +33,14 @@ def facts() -> dict[str, Any]:
         ],
         "problems": [str(problem) for problem in outside().problems],
     }
+
+
+def _roofs() -> dict[str, Any] | None:
+    """Those that are kept: rates by device, their date, and what part of the processors others had; None without."""
+    kept = kept_roofs.read()
+    if kept is None:
+        return None
+    return {"date": kept.date.isoformat(timespec="seconds"), "others": kept.others, "rates": kept.rates}
 
 
 def show(found: dict[str, Any], console: Console) -> None:
@@ -48,11 +58,25 @@ def show(found: dict[str, Any], console: Console) -> None:
     versions = [f"{name} {number}" for name, number in found["versions"].items() if name != "fieldlab"]
     table.add_row("Versions", ", ".join(versions))
     table.add_row("Labs", ", ".join(lab["name"] for lab in found["labs"]))
+    table.add_row("Roofs", _said(found["roofs"]))
     for problem in found["problems"]:
         table.add_row("", Text(f"not there: {problem}", style="yellow"))
     console.print(table)
     console.print()
     console.print(_backends(found["backends"]))
+
+
+def _said(roofs: dict[str, Any] | None) -> str:
+    """The roofs in words, a line a device."""
+    if roofs is None:
+        return "not measured yet, or not on this machine as it is now: the next server does, or `fieldlab info --roofs`"
+    lines = []
+    for device, rates in roofs["rates"].items():
+        fma = {kind.removeprefix("fma "): rate for kind, rate in rates.items() if kind.startswith("fma ")}
+        said = [f"{rate / 1e9:.3g} G {dtype} FMA/s" for dtype, rate in fma.items()]
+        lines.append(", ".join([f"{device}: copies {rates['copy'] / 1e9:.3g} GB/s", *said]))
+    beside = f", while others had {roofs['others']:.0%} of the processors" if roofs["others"] > kept_roofs.CALM else ""
+    return "\n".join([*lines, f"measured {roofs['date']}{beside}; anew: fieldlab info --roofs"])
 
 
 def _backends(backends: list[dict[str, Any]]) -> Table:

@@ -51,7 +51,7 @@ def parts(first_values: Mapping[type[Lab], Mapping[str, Any]]) -> tuple[Part, ..
     """What the first screens need: what measures the machine, and each lab with the values that its tab begins with."""
     screens = first_values.items()
     labs = [Part(f"the {lab.TITLE} kernels", partial(first_screen, lab, values)) for lab, values in screens]
-    return (*labs, Part("what measures this machine", machine_roofs.measure))
+    return (*labs, Part("what measures this machine", machine_roofs.measure_and_keep))
 
 
 def first_screen(lab: type[Lab], values: Mapping[str, Any]) -> None:

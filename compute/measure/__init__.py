@@ -6,6 +6,7 @@ Many calls     sampling.py           how long a sample is, shuffled rounds, the 
 The machine    rates.py              Rate: what a lab counts; caches: why a rate lies above its roof
                roofs.py              copy bandwidth and multiply-adds, measured in turn with the rest (RoofMeter)
                machine_roofs.py      the same in a child process, for a server
+               kept_roofs.py         what it found, kept for a week
                conditions.py         Watch: who else used the machine during a bench; Sampler: for the page
                provenance.py         what every record says of where, with what and under which conditions
 Right or not   agreement.py          relative L2 and its like; Agreement

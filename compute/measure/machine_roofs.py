@@ -1,7 +1,8 @@
-"""The roofs of this machine for a server that itself never touches a device: a child measures them once.
+"""The roofs of this machine for a server that itself never touches a device: a child measures them.
 
 `python -m compute.measure.machine_roofs` is that child; it prints JSON {device: {copy: bytes/s, "fma float32": 1/s, …}}
-and ends; beside the roofs what explains the figures: "waking" in seconds on the host, "l2" in bytes of a GPU.
+and ends; beside the roofs what explains the figures: "waking" in seconds on the host, "l2" in bytes of a GPU. What it
+found is kept (compute/measure/kept_roofs.py), so that the next server need not measure.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from compute.devices import Device, cpu_count
 from compute.engine.worker import die_with_parent
 from compute.gpu_devices import cuda_count
 from compute.machine import ROOT
+from compute.measure import kept_roofs
 from compute.measure.rates import Cache, RoofKind, gpu_caches, host_caches
 from compute.measure.roofs import DTYPES, copy_bandwidth, fma_rate
 from compute.measure.statistics import Spread
@@ -42,10 +44,13 @@ class MachineRoofs:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._started = False
-        self._rates: dict[str, dict[str, float]] = {}
+        self._rates: kept_roofs.Rates = {}
+        self.kept = ""  # the date on which they were measured, where that was for another process
 
     def start(self) -> None:
-        """Start measuring, once a process; returns at once. Best before anything else loads the machine."""
+        """Start measuring, unless what is kept holds, once a process; returns at once. Best before anything else loads
+        the machine.
+        """
         with self._lock:
             started, self._started = self._started, True
         if not started:
@@ -67,6 +72,9 @@ class MachineRoofs:
         return self._rates.get("host", {}).get("waking", nan)
 
     def _measure(self) -> None:
+        if kept := kept_roofs.read():
+            self._rates, self.kept = kept.rates, f"{kept.date:%Y-%m-%d}"
+            return
         command = [sys.executable, "-m", "compute.measure.machine_roofs"]
         try:
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=True)
@@ -82,9 +90,14 @@ def machine_roofs() -> MachineRoofs:
     return MachineRoofs()
 
 
-def measure() -> dict[str, dict[str, float]]:
-    """Measure every device that a backend of this machine can use, in this process."""
-    found: dict[str, dict[str, float]] = {}
+def measure_and_keep() -> kept_roofs.KeptRoofs:
+    """Measure every device that a backend of this machine can use, in this process; keep it if it is worth that."""
+    return kept_roofs.measured(measure)
+
+
+def measure() -> kept_roofs.Rates:
+    """Measure them, and keep nothing."""
+    found: kept_roofs.Rates = {}
     for backend in BACKENDS:
         count = 0 if backend.missing else 1 if backend.device == "host" else cuda_count()
         for index in range(count):
@@ -126,4 +139,4 @@ def _empty(seen: Any) -> None:
 
 if __name__ == "__main__":
     die_with_parent()
-    sys.stdout.write(json.dumps(measure()))
+    sys.stdout.write(json.dumps(measure_and_keep().rates))

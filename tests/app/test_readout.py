@@ -33,6 +33,7 @@ class Roof:
         return ()
 
     waking = 1e-6
+    kept = ""
 
 
 @pytest.fixture(autouse=True)
