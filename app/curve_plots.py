@@ -6,7 +6,7 @@ follow without twitching: a range grows with its curve, and tightens when much o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import holoviews as hv
@@ -43,19 +43,6 @@ def lay_legends_flat(plot: figure) -> None:
             orientation="horizontal", border_line_alpha=0, background_fill_alpha=0, padding=0, margin=0, spacing=12,
             glyph_width=18, label_standoff=4,
         )  # fmt: skip
-
-
-def rewrite(source: ColumnDataSource, columns: Mapping[str, Any]) -> None:
-    """Put `columns` (arrays, or lists of plain values) there, unless they are there: then no plot is drawn anew."""
-    held = source.data
-    if held.keys() != columns.keys() or not all(_same(held[name], values) for name, values in columns.items()):
-        source.data = dict(columns)
-
-
-def _same(held: Any, values: Any) -> bool:
-    if isinstance(held, np.ndarray) and isinstance(values, np.ndarray):
-        return held.dtype == values.dtype and np.array_equal(held, values, equal_nan=held.dtype.kind == "f")
-    return not (isinstance(held, np.ndarray) or isinstance(values, np.ndarray)) and bool(held == values)
 
 
 class CurvePlot:

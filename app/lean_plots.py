@@ -1,8 +1,8 @@
 """Plots of as few models as their pictures need: what a document costs grows with the number of its models.
 
 Bokeh and HoloViews give each axis, line and source helpers of its own that are all alike and hold no state, and each
-line copies for when something is selected. `lighten` lets the plots of a tab share the former and drops the latter. `rewrite`
-sends a source's columns when they are others than before: a browser paints a plot anew for whatever is sent.
+line copies for when something is selected. `lighten` lets the plots of a tab share the former and drops the latter.
+`rewrite` sends a source's columns when they are others than before: a browser paints a plot anew for whatever is sent.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def rewrite(source: ColumnDataSource, columns: Mapping[str, Any]) -> None:
     before = source.data
     if before.keys() == columns.keys() and all(_equal(before[name], column) for name, column in columns.items()):
         return
-    source.data = {name: np.array(column) if isinstance(column, np.ndarray) else column for name, column in columns.items()}
+    source.data = {name: np.array(one) if isinstance(one, np.ndarray) else one for name, one in columns.items()}
 
 
 def _equal(one: Any, other: Any) -> bool:

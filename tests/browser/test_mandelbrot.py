@@ -111,7 +111,6 @@ def test_what_is_complete_is_painted_no_more(lab):
     lab.until(lambda: set(lab.page.evaluate(PAINTS)) <= {None})
 
 
-
 def test_an_exhausted_precision_says_so(lab):
     lab.group("Iteration")
     lab.choose("Precision", "float32")

@@ -13,10 +13,11 @@ from bokeh.document import Document
 from bokeh.models import ColumnDataSource, Label, Span
 from numpy.typing import NDArray
 
-from app.curve_plots import LogWindow, rewrite
+from app.curve_plots import LogWindow
 from app.labs.l_curve.labels import RULE_NUMBERS, rule_hue
 from app.labs.l_curve.linked_view import PlotPointer, draw_linked
 from app.labs.l_curve.rule_markers import Place, beside
+from app.lean_plots import rewrite
 from app.stream import FrameSource
 from app.theme import FAMILY, colours, set_type, type_size
 from compute.frames import Frame
