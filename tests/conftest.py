@@ -35,9 +35,10 @@ def pytest_configure() -> None:
 
 
 # The files that take longest, so that none of them is begun when the rest is done: seconds of CPU in a fresh clone.
-LONGEST = ("test_cuda_sources.py", "test_precompile.py", "test_load.py", "test_jobs.py", "test_learn.py", "test_try.py",
-           "test_cuda.py", "test_ways.py", "test_benchmark.py", "test_gpu_slabs.py", "test_log_bounds.py",
-           "test_free_loop.py", "test_survey.py", "test_film.py", "test_session_machine.py")  # fmt: skip
+LONGEST = ("test_faults.py", "test_closed_pages.py", "test_load.py", "test_cuda_sources.py", "test_process.py",
+           "test_film.py", "test_ways.py", "test_engine.py", "test_cuda.py", "test_survey.py", "test_jobs.py",
+           "test_own_data.py", "test_free_loop.py", "test_session_real.py", "test_benchmark.py", "test_learn.py",
+           "test_precompile.py", "test_session_machine.py")  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

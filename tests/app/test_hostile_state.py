@@ -19,6 +19,7 @@ from compute.documents import MOST_DEPTH, MOST_DIGITS
 from compute.export.link import CHECK, WORDS, unpacked
 from compute.export.scene import Scene, SceneError
 from compute.labs import LABS, lab_class
+from tests.examples import examples
 
 SCENE = "fieldlab-scene/1"
 GOOD: list[dict[str, Any]] = [
@@ -133,7 +134,7 @@ class Tab:
         self.address = SimpleNamespace(forget=lambda: None)
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(600), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(changed())
 def test_any_document_is_a_scene_or_is_refused_in_words(document):
     """As a dropped file and as a link; what is a scene is taken over by the page, or refused by it in words."""
@@ -153,7 +154,10 @@ def test_any_document_is_a_scene_or_is_refused_in_words(document):
                 str(refused).encode()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(
+    max_examples=examples(150), deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)  # fmt: skip
 @given(changed())
 def test_what_is_a_scene_can_be_checked(document):
     """By the process that would compute it: a ValueError names what is wrong."""
@@ -174,7 +178,7 @@ def test_options_that_are_none_are_refused_in_words(options):
         Scene("l_curve", {"problem": "blur" if "image" in options else "own", "n": 4, "options": options}).check()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.text(max_size=200) | st.binary(max_size=200).map(lambda data: data.decode("latin-1")))
 def test_any_text_is_refused_in_words(text):
     for read in (scene_in, unpacked, lambda text: unpacked(f"1.{text}"), asked):

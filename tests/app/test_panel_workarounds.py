@@ -9,6 +9,7 @@ import sys
 from types import SimpleNamespace
 
 import panel as pn
+import pytest
 from bokeh.document import Document
 from panel.io.state import set_curdoc
 from panel.reactive import Syncable
@@ -63,7 +64,6 @@ def test_a_page_that_began_with_a_websocket_has_its_files_here() -> None:
 
 
 HELD = """
-import json
 from bokeh.document import Document
 from app import panel_workarounds
 panel_workarounds.share_stylesheets()
@@ -76,11 +76,6 @@ whole = [sheet for sheet in held if getattr(sheet, "css", "") == stylesheet()]
 other = html_pane("<p></p>").get_root(Document()).stylesheets
 print(len(whole), any(sheet in held for sheet in other if not isinstance(sheet, str)))
 """
-
-
-def test_a_document_holds_its_stylesheet_once_and_shares_it_with_no_other() -> None:
-    done = subprocess.run([sys.executable, "-c", HELD], capture_output=True, text=True, timeout=300, check=False)
-    assert done.stdout.split() == ["1", "False"], done.stderr[-3000:]
 
 
 SHORTENED = """
@@ -100,11 +95,6 @@ print(button["bundle"], len(button["importmap"]["imports"]), "react" in own["imp
 """
 
 
-def test_what_comes_from_material_s_bundle_names_no_libraries() -> None:
-    done = subprocess.run([sys.executable, "-c", SHORTENED], capture_output=True, text=True, timeout=300, check=False)
-    assert done.stdout.split() == ["url", "1", "True"], done.stderr[-3000:]
-
-
 WEBGL = """
 from bokeh.server.tornado import BokehTornado
 from app.panel_workarounds import leave_webgl_out
@@ -115,10 +105,25 @@ print([part for part in before if part not in server.resources().components])
 """
 
 
-def test_no_page_loads_the_part_for_webgl():
-    """In a process of its own: it is a change of Bokeh's class."""
-    done = subprocess.run([sys.executable, "-c", WEBGL], capture_output=True, text=True, timeout=300, check=False)
-    assert done.stdout.splitlines() == ["['bokeh-gl']"], done.stderr[-2000:]
+@pytest.fixture(scope="module")
+def told() -> list[str]:
+    """What the three say, in a process of their own: they change classes of Panel's and Bokeh's."""
+    command = [sys.executable, "-c", HELD + SHORTENED + WEBGL]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.splitlines()
+
+
+def test_a_document_holds_its_stylesheet_once_and_shares_it_with_no_other(told: list[str]) -> None:
+    assert told[0] == "1 False"
+
+
+def test_what_comes_from_material_s_bundle_names_no_libraries(told: list[str]) -> None:
+    assert told[1] == "url 1 True"
+
+
+def test_no_page_loads_the_part_for_webgl(told: list[str]) -> None:
+    assert told[2] == "['bokeh-gl']"
 
 
 def test_html_that_changes_writes_its_text_and_nothing_else(monkeypatch):

@@ -19,7 +19,7 @@ from compute.engine import Refused, SnapshotTaken, Supervisor
 from tests.app.test_session_machine import Elsewhere
 from tests.engine.faulty import Faulty, running
 
-EXAMPLES = int(os.environ.get("FIELDLAB_REAL_EXAMPLES", "12"))  # of random sequences; 200 for a thorough look
+EXAMPLES = int(os.environ.get("FIELDLAB_REAL_EXAMPLES", "8"))  # of random sequences; 200 for a thorough look
 ACTS = 12  # of a sequence
 
 

@@ -24,6 +24,7 @@ from compute.export.film_renderer import FilmRenderer
 from compute.export.render_pool import LocalPool
 from compute.export.scene import Scene
 from compute.files import DiskFull, size, whole, whole_file
+from tests.export import chores
 from tests.in_process import InProcess
 
 FILM = Film(Scene("diffusion", {"ny": 120, "nx": 160}, (120, 160)), 8)
@@ -150,7 +151,7 @@ BACKGROUND = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh"]  # as nohup and a 
 
 
 @pytest.mark.parametrize(
-    ("before", "sign", "code"), [([], signal.SIGINT, 130), ([], signal.SIGTERM, 143), (BACKGROUND, signal.SIGTERM, 143)]
+    ("before", "sign", "code"), [([], signal.SIGINT, 130), (BACKGROUND, signal.SIGTERM, 143)]
 )
 def test_a_film_that_is_stopped_ends_at_once_and_goes_on_later(before, sign, code, path):
     """Each frame takes seconds; it is stopped as soon as one is there, and does not wait for the next."""
@@ -173,15 +174,10 @@ def test_a_film_that_is_stopped_ends_at_once_and_goes_on_later(before, sign, cod
     assert nothing_half_done(path.parent)
 
 
-def large(_plain, number):
-    """One part."""
-    return number, bytes(2**25)
-
-
 class Large:
     """Parts of 32 MB: sending one takes so long that a worker is ended in the middle of it."""
 
-    count, sequential, task = 40, False, staticmethod(large)
+    count, sequential, task = 40, False, staticmethod(chores.large)
 
     def plain(self):
         return {}
@@ -196,16 +192,10 @@ def test_workers_that_are_ended_while_they_send_keep_nobody_waiting():
     assert not closing.is_alive()
 
 
-def endless(plain, number):
-    """One part."""
-    Path(plain["folder"], str(os.getpid())).touch()
-    time.sleep(600)
-
-
 class Endless:
     """Parts that never come; who makes them writes down who that is."""
 
-    count, sequential, task = 2, False, staticmethod(endless)
+    count, sequential, task = 2, False, staticmethod(chores.endless)
 
     def __init__(self, folder):
         self.folder = folder

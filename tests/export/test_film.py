@@ -24,6 +24,7 @@ from compute.export.render_pool import Cluster, LocalPool, WorkerLost
 from compute.export.scene import Scene, SceneError
 from compute.labs.diffusion import Diffusion
 from compute.labs.mandelbrot import Mandelbrot
+from tests.export import chores
 from tests.in_process import InProcess
 
 SCENE = Scene("mandelbrot", {"colouring": "smooth", "max_iterations": 200}, (36, 64))
@@ -221,14 +222,10 @@ def test_workers_that_die_are_replaced_and_the_frames_are_the_same(frames):
     assert [made[number] for number in range(FILM.frames)] == frames
 
 
-def _die(_plain, _number):
-    os._exit(1)
-
-
 class Deadly:
     """Parts that end whoever makes them."""
 
-    count, sequential, task = 2, False, staticmethod(_die)
+    count, sequential, task = 2, False, staticmethod(chores.die)
 
     def plain(self):
         return {}
@@ -239,14 +236,10 @@ def test_frames_that_kill_every_worker_are_given_up():
         list(LocalPool(1).make(Deadly(), [0, 1]))
 
 
-def _refuse(_plain, number):
-    raise SceneError(f"there is no frame {number}")
-
-
 class Odd:
     """Parts that cannot be made."""
 
-    count, sequential, task = 2, False, staticmethod(_refuse)
+    count, sequential, task = 2, False, staticmethod(chores.refuse_part)
 
     def plain(self):
         return {}

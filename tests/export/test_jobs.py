@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from functools import partial
-from pathlib import Path
 
 import psutil
 import pytest
@@ -18,72 +17,7 @@ import pytest
 from compute.export import child_process
 from compute.export.child_process import ChildProcess, Liveness, exchange
 from compute.export.jobs import FILE, FILM, QUICK, STATE, Job, JobQueue, Lane
-
-# -- tasks, run in the child
-
-
-def count(to, pause, tell):
-    """Counts, slowly; the last number, and the child's priority."""
-    for number in range(to):
-        tell(number / to, f"at {number}")
-        time.sleep(pause)
-    print("what a library prints must not disturb the answers")
-    return to, os.nice(0), os.sched_getscheduler(0)
-
-
-def refuse(tell):
-    """A request that is wrong."""
-    raise ValueError("size must be at most 7, not 8")
-
-
-def stumble(tell):
-    """An error of the program."""
-    raise KeyError("unheard of")
-
-
-def full(tell):
-    """A disk without room."""
-    raise OSError(28, "No space left on device", "film.mp4")
-
-
-def vanish(tell):
-    """Ends without a word, as for lack of memory."""
-    os._exit(9)
-
-
-def parent(folder, tell):
-    """Has a child of its own, and waits for ever."""
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    Path(folder, "half").write_text(f"{os.getpid()} {child.pid}")
-    Path(folder, "half").rename(Path(folder, "pids"))
-    while True:
-        tell(0.5, "waiting")
-        time.sleep(0.01)
-
-
-def deaf(tell):
-    """Tells where it is, and nothing more."""
-    tell(0.5, str(os.getpid()))
-    time.sleep(600)
-
-
-def heavy(ballast, tell):
-    """Has much to be sent to it, and much to send back."""
-    return ballast
-
-
-def babble(tell):
-    """Says far more than anybody wants to hear."""
-    for number in range(200_000):
-        tell(number / 200_000, "x" * 1000)
-        print("y" * 1000, file=sys.stdout)
-    return "done"
-
-
-def unsendable(tell):
-    """A result that no pickle takes."""
-    return threading.Lock()
-
+from tests.export.chores import babble, count, deaf, full, heavy, parent, refuse, stumble, unsendable, vanish
 
 # -- what tests use
 
@@ -249,7 +183,7 @@ def test_a_job_that_is_over_never_ends_another_process(monkeypatch):
 
 def test_no_click_waits_for_a_child_that_does_not_read():
     """What is on its way to it is larger than any pipe; it is stopped, and nothing of what is clicked blocks."""
-    made = started(heavy, bytes(2**26), queue=JobQueue())
+    made = started(heavy, bytes(2**24), queue=JobQueue())
     until(lambda: made._process is not None)
     os.kill(made._process.pid, signal.SIGSTOP)
     clicks = threading.Thread(target=lambda: [made.pause(), made.resume(), made.pause(), made.cancel()], daemon=True)
@@ -261,7 +195,7 @@ def test_no_click_waits_for_a_child_that_does_not_read():
 
 
 def test_a_pause_does_not_break_what_is_on_its_way():
-    ballast = bytes(2**26)
+    ballast = bytes(2**24)
     made = started(heavy, ballast, queue=JobQueue())
     until(lambda: made._process is not None)
     for _ in range(20):
@@ -305,7 +239,7 @@ def test_a_process_that_is_stopped_is_given_up(monkeypatch):
 def test_a_process_that_is_stopped_before_it_reads_is_given_up(monkeypatch):
     monkeypatch.setattr(child_process, "QUIET", 0.0)
     monkeypatch.setattr(child_process, "STOPPED", 1.0)
-    made = started(heavy, bytes(2**26), queue=JobQueue())
+    made = started(heavy, bytes(2**24), queue=JobQueue())
     until(lambda: made._process is not None)
     os.kill(made._process.pid, signal.SIGSTOP)
     assert made.join(240)

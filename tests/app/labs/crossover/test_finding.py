@@ -18,6 +18,7 @@ from compute.labs.crossover import Crossover, panels
 from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compare, sides
 from compute.labs.crossover.workload import workload
 from compute.measure.statistics import Spread
+from tests.examples import examples
 
 ADD = workload("add_one")
 WAYS = {way.name: way for way in ADD.ways()}
@@ -125,7 +126,7 @@ def check(said, lines, slow_lines, fast_lines, rivals):
         assert tail == ""
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(plots())
 def test_the_sentence_agrees_with_the_points(lines):
     """Best against best: the pair is the fastest of each at the largest n that one of each side was measured at."""
@@ -145,7 +146,7 @@ def test_the_sentence_agrees_with_the_points(lines):
     assert found.ratio.ratio == at(slow, most) / at(fast, most)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(plots(), st.data())
 def test_a_chosen_pair_is_the_pair_that_is_named(lines, data):
     slow, fast = (data.draw(st.sampled_from(lines)) for _ in range(2))
@@ -155,7 +156,7 @@ def test_a_chosen_pair_is_the_pair_that_is_named(lines, data):
         assert found.slow.lines + found.fast.lines == (slow, fast)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(plots())
 def test_page_and_drawing_say_the_same_and_mark_it_where_both_were_measured(lines):
     found = compare(*sides(lines))
