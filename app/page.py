@@ -7,7 +7,7 @@ A bare request, which never says so, costs a shell and starts nothing. A page th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -172,7 +172,7 @@ class Page:
     def prepare(self) -> None:
         """Put the first lab there, which begins once a browser is ready for it."""
         if tab := self._made(self.labs[0]):
-            self._put(tab)
+            self._put(tab, whole=True)
 
     def servable(self) -> None:
         """Put the page into the document that is being served."""
@@ -448,13 +448,20 @@ class Page:
             tab.start(waits=back)
         tab.address.enter(push=chosen)
 
-    def _put(self, tab: LabTab) -> None:
-        """Let the page show `tab`."""
+    def _put(self, tab: LabTab, whole: bool = False) -> None:
+        """Let the page show `tab`: its view now, the bars beside it in turns of the loop of their own, unless `whole`.
+
+        Each takes as long to make as the view does, for which all other tabs wait; the view is drawn meanwhile.
+        """
         self.current = self.lab_tabs[tab.session.lab.LAB] = tab
         tab.prepare(self._room, self.template.dark_theme, self._large)
         self._main.objects = list(tab.main)
-        self._bars[0].objects = [tab.controls.panel]
-        self._bars[1].objects = list(tab.readout.panel)
+        fills = partial(self._fill, tab, 0, [tab.controls.panel]), partial(self._fill, tab, 1, list(tab.readout.panel))
+        if whole:
+            for fill in fills:
+                fill()
+        else:
+            self._one_by_one(fills)
         self._list_keys()
         self.bar.follow(tab)
         tab.on_tick = self.bar.refresh
@@ -462,6 +469,22 @@ class Page:
         self.export.show(tab)
         self.code.show(tab)
         tab.address.on_written = partial(self._write_address, tab)
+
+    def _fill(self, tab: LabTab, bar: int, parts: list[Any]) -> None:
+        """Show `parts` in a bar beside the view, unless another tab is shown by now."""
+        if tab is self.current:
+            self._bars[bar].objects = parts
+
+    def _one_by_one(self, calls: Sequence[Callable[[], None]]) -> None:
+        """Make each call in a turn of the loop of its own, in order."""
+
+        def call() -> None:
+            """Make the first, then let others in."""
+            calls[0]()
+            self._one_by_one(calls[1:])
+
+        if calls:
+            self.document.add_next_tick_callback(call)
 
     def _write_address(self, tab: LabTab, query: str, push: bool) -> None:
         """The state of a tab's lab is this."""
