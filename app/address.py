@@ -49,7 +49,7 @@ class LabAddress:
         self._since = self._asked = -PERIOD
         self._asking: Any = None  # the state whose address is being made
         self._question = 0  # number of the last one: the answer to an older one may come late, and tell an older state
-        self._held: Any = None  # the state that the address holds
+        self._held: Any = None  # the state that the address holds, None if no state that was seen
         self._query = self._missing = ""  # what is in the bar; what the last link did not hold
 
     def enter(self, push: bool) -> None:
@@ -109,8 +109,12 @@ class LabAddress:
         return next(iter(frame.rasters), "") if frame is not None else ""
 
     def _follow(self, origin: Mapping[str, Any]) -> None:
-        """Write the address of the lab as it is, which came about as `origin` says."""
-        self._held, self._asking = self._asking, None
+        """Write the address of the lab as it is, which came about as `origin` says.
+
+        Where it has changed since that was asked for, the address holds neither this state nor that one.
+        """
+        asked, self._asking = self._asking, None
+        self._held = asked if asked == self._state() else None
         session, part = self._tab.session, self._part()
         style = self._tab.controls.style(part)
         scene = scene_of_lab(session.lab, dict(session.values), origin, part, style, session.view)

@@ -56,6 +56,7 @@ def on_server_loaded(server_context: Any) -> None:
     panel_workarounds.leave_webgl_out()
     panel_workarounds.write_html_alone()
     panel_workarounds.hear_at_once()
+    panel_workarounds.hold_documents_for_events()
     lean_bookkeeping.install()
     collecting.collector().install(server_context.application_context.application)
     system_card.find_machine()

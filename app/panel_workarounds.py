@@ -203,3 +203,14 @@ def on_websocket_error(protocol: Callable[[Any, str], None], internal: Callable[
     """Call protocol(handler, words) where a browser broke the protocol, internal(...) where a message failed here."""
     ws.WSHandler._protocol_error = protocol  # noqa: SLF001 bokeh has no other place for it
     ws.WSHandler._internal_error = internal  # noqa: SLF001 as above
+
+
+def hold_documents_for_events() -> None:
+    """Have what a browser's events set off hold the document, as what its changes of values set off does.
+
+    Panel runs the handlers of an event without the document's lock, and before them those of all changes that still
+    wait, 5 to 50 ms each. What such a handler changes of a plot raised an exception then, and the rest was left undone:
+    a slider was moved, a key pressed at once, and the slider's value was never asked for.
+    """
+    for coroutine in (Syncable._event_coroutine, Syncable._change_coroutine):  # noqa: SLF001
+        coroutine.lock = True  # type: ignore[attr-defined] # as pn.io.with_lock says it of a function

@@ -64,7 +64,7 @@ class StoryError(ValueError):
     """A story that cannot be told; the text names the file, the step and the bound."""
 
 
-class Header(Struct, frozen=True, forbid_unknown_fields=True):
+class Header(Struct, frozen=True):
     """The front matter. minutes: that the story takes; lab: with which it begins."""
 
     title: Annotated[str, Meta(min_length=1, max_length=80)]
@@ -212,10 +212,11 @@ def _parts(name: str, lines: list[str]) -> tuple[Header, list[str]]:
         raise StoryError(f"{name}: must begin with {RULE}, title, minutes, lab, {RULE}: {MOST_HEADER} lines at most")
     entries: dict[str, str] = {}
     for line in lines[1 : rules[1]]:
-        key, colon, value = line.partition(":")
-        if not colon or not line.isprintable() or key.strip() in entries:
+        key, colon, value = (part.strip() for part in line.partition(":"))
+        known = key in Header.__struct_fields__ and key not in entries
+        if not colon or not line.isprintable() or not known:
             raise StoryError(f"{name}: {short(line)} is no line of the front matter, as in title: …, each once")
-        entries[key.strip()] = value.strip()
+        entries[key] = value
     try:
         header = convert(entries, Header, strict=False)
         lab_class(header.lab)

@@ -109,6 +109,7 @@ def test_a_link_that_leads_away_opens_a_page_of_its_own(told):
         (HEAD.replace("3", "many") + STEP, "minutes"),
         (HEAD.replace("lab:", "labs:") + STEP, "labs"),
         (HEAD.replace("A story", "x" * 81) + STEP, "80.*title"),
+        (HEAD.replace("minutes: 3", "9" * 5000 + ": 3") + STEP, "one.md: '9{40,60}… is no line of the front matter"),
         (HEAD.replace("minutes: 3", "title: B") + STEP, "title: B' is no line of the front matter.*once"),
         (HEAD.replace("lab: diffusion", "lab: fusion") + STEP, "one.md: .*fusion"),
         (HEAD.replace("lab: diffusion", "lab: l_curve") + STEP, "lab must be that of step 1, diffusion, not l_curve"),

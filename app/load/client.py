@@ -10,10 +10,11 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Awaitable, Iterator, Mapping
+from typing import Any, TypeVar
 
-from tornado.httpclient import AsyncHTTPClient
+from tornado.httpclient import AsyncHTTPClient, HTTPRequest
+from tornado.simple_httpclient import HTTPTimeoutError
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from app import frame_channel
@@ -26,6 +27,7 @@ PLOT = 400  # px: the inside of every plot, as far as the server is told
 LOOK = 0.1  # seconds between two looks whether the lab runs
 STATE = re.compile(r"class=(?:&#x27;|.)state (\w+)")  # what the status bar says, with its marks escaped
 KEY = "h"  # opens and closes the list of keys: the server answers with a change of the dialog
+Answer = TypeVar("Answer")
 
 
 class ClientError(RuntimeError):
@@ -55,7 +57,9 @@ class Client:
 
     async def open(self) -> None:
         """Open the page and wait for its first frame; ClientError if none comes in time."""
-        answer = await AsyncHTTPClient().fetch(self.address, request_timeout=self._patience)
+        answer = await self._asked(
+            AsyncHTTPClient().fetch(self.address, connect_timeout=self._patience, request_timeout=self._patience)
+        )
         found = TOKEN.search(answer.body)
         if found is None:
             raise ClientError(f"the page at {self.address} names no session")
@@ -70,13 +74,22 @@ class Client:
         """Open the page's WebSocket, again if it was closed: the server keeps a page for a while."""
         address = re.sub(r"^http", "ws", self.address.partition("?")[0]) + "/ws"
         self._ready.clear()
-        self._socket = await websocket_connect(
-            address, subprotocols=["bokeh", self._token], max_message_size=LONGEST_MESSAGE
-        )
+        protocols = ["bokeh", self._token]
+        self._socket = await self._asked(websocket_connect(
+            HTTPRequest(address, connect_timeout=self._patience, request_timeout=self._patience),
+            subprotocols=protocols, max_message_size=LONGEST_MESSAGE,
+        ))  # fmt: skip
         protocol: Any = self._socket.protocol
         protocol.stream.set_nodelay(True)  # as browsers do; tornado's clients wait for each answer
         self._reader = asyncio.create_task(self._read())
         await self._wait(self._ready, "that it is ready")
+
+    async def _asked(self, answer: Awaitable[Answer]) -> Answer:
+        """Return the answer to a request; ClientError if none comes in time, which Tornado says in a way of its own."""
+        try:
+            return await answer
+        except HTTPTimeoutError:
+            raise ClientError(f"the page at {self.address} did not answer within {self._patience:.0f} s") from None
 
     async def run(self) -> None:
         """Wait until the lab runs, which begins once a link's scene is there; ClientError if it does not."""
@@ -164,8 +177,8 @@ class Client:
     def _change(self, event: Mapping[str, Any]) -> None:
         """One change of the document."""
         match event:
-            case {"kind": "ColumnDataChanged", "model": {"id": model}, "data": data} if (
-                model == self._document.get("frames")
+            case {"kind": "ColumnDataChanged", "model": {"id": model}, "data": data} if model == self._document.get(
+                "frames"
             ):
                 self.set(self._document["answer"], "transport", FAST)
                 self._confirm(number_of(data))
@@ -173,8 +186,8 @@ class Client:
                 model == self._document.get("ticket")
             ):
                 self._confirm(number)
-            case {"kind": "ModelChanged", "model": {"id": model}, "attr": "open"} if (
-                model == self._document.get("dialog")
+            case {"kind": "ModelChanged", "model": {"id": model}, "attr": "open"} if model == self._document.get(
+                "dialog"
             ):
                 if self._pressed:
                     self.answers.append(time.perf_counter() - self._pressed)

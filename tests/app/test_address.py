@@ -123,6 +123,18 @@ def test_an_answer_that_comes_late_is_not_taken_for_a_newer_one(tab):
     assert unpacked(asked_in(f"?{tab.written[-1][0]}")[0]).steps == 5
 
 
+def test_a_change_that_is_taken_back_while_the_engine_is_asked_leaves_no_link_to_it(tab):
+    """Found by `make fuzz`: the address held values that had been taken back, until something else was changed."""
+    tab.settle()
+    tab.lab.update(edges="periodic")
+    tab.look(PERIOD)
+    chosen = tab.session.values
+    tab.session.values = chosen | {"edges": "zero-dirichlet"}  # taken back before the answer comes, and chosen again
+    tab.answer()
+    tab.session.values = chosen
+    assert unpacked(asked_in(f"?{tab.settle()}")[0]).values["edges"] == "periodic"
+
+
 def test_an_act_has_an_entry_of_its_own_and_a_slider_has_none(tab):
     tab.settle()
     tab.lab.update(r=0.1)

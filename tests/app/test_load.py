@@ -16,7 +16,7 @@ import pytest
 
 from app.load import run, soak
 from app.load.__main__ import main
-from app.load.client import models
+from app.load.client import Client, ClientError, models
 from app.load.server import Server, Use, kinds_of, serving
 
 
@@ -47,6 +47,15 @@ def test_tabs_get_frames_and_answers(server, monkeypatch):
     assert two.server > 0
     assert two.engines > 0
     assert two.received > 64 * 64  # bytes/s: a picture's, once a second at least
+
+
+@pytest.mark.parametrize("act", ["open", "connect"])
+def test_a_server_that_does_not_answer_is_told_in_words(act):
+    """And it has as long for a WebSocket as for a page: what a tab allows, not what Tornado does."""
+    with socket.create_server(("localhost", 0)) as deaf:
+        tab = Client(f"http://localhost:{deaf.getsockname()[1]}/app", patience=1.0)
+        with pytest.raises(ClientError, match="did not answer within 1 s"):
+            asyncio.run(getattr(tab, act)())
 
 
 def test_an_engine_alone_has_its_limit():

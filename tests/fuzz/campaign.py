@@ -38,10 +38,10 @@ AT_ONCE = 0.7  # part of the harmless messages after which the next one follows 
 CLOSING = ("garbage", "wrong_head", "wrong_order", "wrong_content", "too_much", "wrong_blocks", "frame", "confirmation")
 PAGE = 2000  # messages that a page gets before another is opened
 TOKEN = 200.0  # seconds that a page's WebSocket can be opened again; Bokeh's tokens hold for 300
-GONE = 240.0  # seconds until a closed page must be given up; Bokeh looks every 17 s for those of the last 15
+GONE = 400.0  # seconds until a closed page must be given up; Bokeh looks every 17 s for those of the last 15
 LOOK = 0.1  # seconds between two looks at what should come about
 PULL = 25  # sequences between two looks at the whole document, and at the link
-CALM = 180.0  # seconds until all that belongs together must agree
+CALM = 300.0  # seconds until all that belongs together must agree
 
 
 @contextmanager

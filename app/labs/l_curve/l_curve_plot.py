@@ -140,6 +140,10 @@ class LCurvePlot:
                                ("badges", self.badges)):  # fmt: skip
             renderer.data_source.name = name
         self.numbers.glyph.update(text_align="center", text_baseline="middle", text_font={"value": FAMILY})
+        # As HoloViews names them; what a source has later, a browser may have written.
+        written = self.dots, self.numbers, self.ring, self.leaders, self.ribbon, self.line
+        self._columns: dict[Any, list[str]] = {renderer: list(renderer.data_source.data) for renderer in written}
+        self._dotted = False
         for renderer in (self.dots, self.numbers, self.ring, self.leaders):
             self._write(renderer, [])
         self._write(self.ribbon, [])
@@ -147,11 +151,10 @@ class LCurvePlot:
         self.badges.data_source.data = {"x": [], "y": [], "hue": []}
         self.badges.glyph.fill_color = "hue"
 
-    @staticmethod
-    def _write(renderer: Any, columns: list[Any]) -> None:
+    def _write(self, renderer: Any, columns: list[Any]) -> None:
         """Put `columns` into a renderer's source in the order of its columns; [] empties it."""
         source: ColumnDataSource = renderer.data_source
-        names = list(source.data)
+        names = self._columns[renderer]
         rewrite(source, dict(zip(names, columns or [[] for _ in names], strict=True)))
 
     # -- looks
@@ -209,7 +212,8 @@ class LCurvePlot:
         self._write(self.line, [x, y])
         self.line.visible = True
         few = len(x) <= FEW
-        if few or len(self.dots.data_source.data["x"]):
+        if few or self._dotted:
+            self._dotted = few
             self._write(self.dots, [x, y] if few else [])
         if any(moved):
             self._marks = ()

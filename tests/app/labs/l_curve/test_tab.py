@@ -157,6 +157,24 @@ def test_a_session_that_ends_takes_its_plots_with_it():
     assert len(Callback._callbacks) == before
 
 
+@pytest.mark.parametrize("columns", [{}, {"x": [1.0]}, {"image": [0], "x": [1.0], "y": [2.0]}])
+def test_columns_that_a_browser_has_written_are_written_over(columns):
+    """Found by `make fuzz`: it keeps its page's curve from nobody, and the log from an exception a frame."""
+    plot, lab = LCurvePlot(Document(), print), LCurve(backend="cpu_numpy")
+    frame = lab.frame()
+    plot.show(frame)
+    right = [renderer.data_source.data for renderer in plot.figure.renderers]
+    for renderer in plot.figure.renderers:
+        renderer.data_source.data = columns
+    plot.forget()
+    plot.show(frame)
+    plot.mark(None)
+    for renderer, its in zip(plot.figure.renderers, right, strict=True):
+        if renderer in {plot.line, plot.dots, plot.ring}:  # the ribbon is written when another one comes
+            assert list(renderer.data_source.data) == list(its)
+    lab.close()
+
+
 # -- words
 
 
