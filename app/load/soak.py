@@ -25,6 +25,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from tornado.httpclient import AsyncHTTPClient
 
 from app.load.client import Client, ClientError
 from app.load.server import Server, Use, serving
@@ -38,6 +39,7 @@ KEYS = (" ", "s", "r", "h", "e", "u", "p", "l")
 USED, REST = 10.0, 2.0  # seconds of a round in which tabs are used, and after which it is looked what the server holds
 ROUNDS = 3  # after which all tabs are closed
 GONE = 45.0  # seconds after which their sessions are: Bokeh keeps them for up to 32, Panel collects 5 later
+GONE_AT_LAST = 600.0  # seconds within which they must be, on a machine that is busy otherwise
 LEAST = 3  # times that it is looked without tabs
 PATIENCE = 300.0  # seconds for a tab: what is looked at is what is held, also on a machine that is busy otherwise
 HALF_AN_HOUR = 30.0  # minutes, in which
@@ -82,11 +84,22 @@ async def soak(server: Server, tabs: int, minutes: float, told: Callable[[Sequen
                 look()
                 await _leave(there, max(1, tabs // 2))
             await _leave(there, len(there))
-            await asyncio.sleep(GONE)
+            await _gone(server)
             look()
     finally:
         await _leave(there, len(there))
     return found
+
+
+async def _gone(server: Server) -> None:
+    """Wait until the server has no page of a tab that was closed; ClientError if it keeps one."""
+    health, end = f"{server.address.rpartition('/')[0]}/health", time.monotonic() + GONE_AT_LAST
+    await asyncio.sleep(GONE)
+    while kept := json.loads((await AsyncHTTPClient().fetch(health, request_timeout=PATIENCE)).body)["pages"]["open"]:
+        if time.monotonic() > end:
+            raise ClientError(f"the server keeps {kept} pages of tabs that were closed {GONE_AT_LAST:.0f} s ago")
+        await asyncio.sleep(REST)
+    await asyncio.sleep(REST)  # its engines give up a lab when they are told
 
 
 def alone(found: Sequence[Held]) -> list[Held]:
