@@ -74,7 +74,10 @@ def rewrite(source: ColumnDataSource, columns: Mapping[str, Any]) -> None:
 
 def _equal(one: Any, other: Any) -> bool:
     """Whether two columns hold the same; a gap, NaN, is like another."""
-    a, b = np.asarray(one), np.asarray(other)
+    try:
+        a, b = np.asarray(one), np.asarray(other)
+    except ValueError:  # lists of different lengths, which no plot of ours has, but a browser may have written
+        return False
     gaps = a.dtype.kind == b.dtype.kind == "f"
     return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=gaps)
 

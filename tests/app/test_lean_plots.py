@@ -89,3 +89,10 @@ def test_columns_are_sent_if_they_are_others(other):
     assert len(changes) == 2
     rewrite(source, other)
     assert len(changes) == 3
+
+
+def test_what_no_plot_has_is_written_over():
+    """A browser may write columns of its own page; an exception with each frame was the answer."""
+    source = ColumnDataSource({"x": [[1.0], [2.0, 3.0]]})
+    rewrite(source, {"x": np.array([1.0])})
+    assert source.data["x"].tolist() == [1.0]
