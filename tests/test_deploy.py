@@ -54,8 +54,9 @@ def test_the_image_gets_what_is_installed_and_starts_with_options_that_are_taken
 
 def test_the_image_does_not_run_as_root():
     users = re.findall(r"^(USER|RUN|ENTRYPOINT) ?(\S*)", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
-    assert [name for what, name in users if what == "USER"] == ["fieldlab"]
-    assert users.index(("USER", "fieldlab")) < len(users) - 1
+    assert [name for what, name in users if what == "USER"] == ["10001"]  # a number: Kubernetes looks no name up
+    assert users.index(("USER", "10001")) < len(users) - 1
+    assert "useradd --create-home --uid 10001 fieldlab" in (DEPLOY / "Dockerfile").read_text()
 
 
 def test_versions_agree():
