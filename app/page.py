@@ -50,6 +50,7 @@ HEAD = '{% block preamble %}{{ super() }}<link rel="modulepreload" href="{{ comp
 LOADING = (Path(__file__).parent / "static" / "loading.html").read_text(encoding="utf-8")
 DRAWN = 5000  # ms that a lab has to be drawn before another may take its place
 SIDE_ROOM, READOUT_ROOM = 900, 1180  # px of window width from which the side bar, and the readout too, are open
+STORY_ROOM = 700  # px of it from which the picture stands beside a story; in a narrower one the story lies over it
 DIALOG = "MuiDialog-root"  # CSS class of a dialog, which closes at Escape by itself
 LOW = 560  # px of window height below which presenter mode keeps its type small, as in assets/style.css
 IN_NARROW = f"@media (max-width: {SIDE_ROOM - 1}px)"
@@ -269,8 +270,9 @@ class Page:
     def _room(self) -> Size:
         """(width, height) in px of the main area."""
         page, overlaid = self.template, self._window[0] < SIDE_ROOM
+        told = self.stories.open and self._window[0] >= STORY_ROOM
         below = self.bar.height_px if self.bar.mode else 0 if self.level == "none" else STATUS
-        bars = page.sidebar_open and not overlaid, page.contextbar_open and not overlaid
+        bars = page.sidebar_open and not overlaid, page.contextbar_open and (told or not overlaid)
         return view_size(self._window, *bars, below, HEADER if self.level == FULL else 0)
 
     def _looked(self, visible: bool) -> None:

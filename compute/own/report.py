@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from math import isfinite, log10
+from math import inf, isfinite, log10
 from typing import Any
 
 from compute.labs.crossover.finding import commas
@@ -19,7 +19,16 @@ from compute.own.trial import TrialReport, WayReport
 from compute.own.verdict import in_words
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 760, 420, 70, 46, 16, 180  # of the drawing, in its own units
-COLOURS = {"cpu": ("#1f6fb4", "#5aa9e6", "#0b3c5d", "#8ab6d6"), "gpu": ("#c8501e", "#f08a5d", "#7d2a08", "#e6b49a")}
+COLOURS = {  # of the page and of its lines, by the names of CSS variables: on white, and on a dark ground
+    "ink": ("#1c2733", "#e6edf3"), "paper": ("#ffffff", "#0f1720"), "line": ("#c5ced6", "#3b4956"),
+    "grid": ("#dde3e8", "#2a3641"), "bad": ("#a01818", "#ff9a94"), "muted": ("#5b6770", "#a3b1bd"),
+    "ground": ("#f3f5f7", "#1a2530"),
+    "cpu0": ("#1f6fb4", "#5aa9e6"), "cpu1": ("#5aa9e6", "#2f7fc4"), "cpu2": ("#0b3c5d", "#b7d8f2"),
+    "cpu3": ("#8ab6d6", "#7c93a8"),
+    "gpu0": ("#c8501e", "#f08a5d"), "gpu1": ("#f08a5d", "#d0592a"), "gpu2": ("#7d2a08", "#ffd0b8"),
+    "gpu3": ("#e6b49a", "#a88475"),
+}  # fmt: skip
+NAME = 16  # of the drawing's units: the height of a way's name at the end of its line
 
 
 def lines(report: TrialReport) -> Iterator[str]:
@@ -83,10 +92,15 @@ def _number(value: float) -> float | None:
 
 # -- one HTML file
 
-STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1c2733}
-table{border-collapse:collapse}td,th{border:1px solid #c5ced6;padding:.25rem .6rem;text-align:right}
-td:first-child,th:first-child{text-align:left}.wrong,.failed{color:#a01818}.missing{color:#5b6770}
-svg text{font:12px system-ui,sans-serif;fill:#1c2733}pre{overflow:auto;background:#f3f5f7;padding:1rem}"""
+LIGHT, DARK = ("".join(f"--{name}:{both[i]};" for name, both in COLOURS.items()) for i in (0, 1))
+STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:var(--ink);
+background:var(--paper)}
+table{border-collapse:collapse;display:block;overflow-x:auto}
+td,th{border:1px solid var(--line);padding:.25rem .6rem;text-align:right}
+td:first-child,th:first-child{text-align:left}.wrong,.failed{color:var(--bad)}.missing{color:var(--muted)}
+svg{max-width:100%;height:auto}svg text{font:14px system-ui,sans-serif;fill:var(--ink)}
+pre{overflow:auto;background:var(--ground);padding:1rem}"""
+SCHEMES = f":root{{color-scheme:light dark;{LIGHT}}}@media(prefers-color-scheme:dark){{:root{{{DARK}}}}}\n"
 Timed = Sequence[tuple[WayReport, Mapping[int, Spread]]]
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -114,7 +128,7 @@ def as_html(report: TrialReport, source: str) -> str:
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        f"<title>{name}</title><style>{STYLE}</style></head>\n<body><h1>{name}</h1>\n"
+        f"<title>{name}</title><style>{SCHEMES}{STYLE}</style></head>\n<body><h1>{name}</h1>\n"
         + "\n".join(parts)
         + "</body></html>\n"
     )
@@ -150,17 +164,17 @@ def _drawing(series: Timed) -> str:
     for power in range(-10, 4):
         if low <= power <= high:
             at = y(10.0**power)
-            drawn.append(f'<path d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}" stroke="#dde3e8"/>')
+            drawn.append(f'<path d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}" stroke="var(--grid)"/>')
             drawn.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{time_in_words(10.0**power)}</text>')
     for power in range(10):
         if left <= power <= right:
-            drawn.append(f'<path d="M{x(10**power):.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#dde3e8"/>')
+            drawn.append(f'<path d="M{x(10**power):.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="var(--grid)"/>')
             drawn.append(
                 f'<text x="{x(10**power):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">1e{power}</text>'
             )
-    used = {"cpu": 0, "gpu": 0}
+    used, names = {"cpu": 0, "gpu": 0}, []
     for one, points in series:
-        colour = COLOURS[one.way.kind][used[one.way.kind] % 4]
+        colour = f"var(--{one.way.kind}{used[one.way.kind] % 4})"
         used[one.way.kind] += 1
         places = [(x(n), points[n]) for n in sorted(points)]
         path = " ".join(f"{at:.1f},{y(s.median):.1f}" for at, s in places)
@@ -169,7 +183,12 @@ def _drawing(series: Timed) -> str:
             f'<path d="M{at:.1f} {y(s.q1):.1f}V{y(s.q3):.1f}" stroke="{colour}" stroke-width="4"/>' for at, s in places
         ]
         last, spread = places[-1]
-        drawn.append(f'<text x="{last + 8:.1f}" y="{y(spread.median) + 4:.1f}">{escape(one.way.name)}</text>')
+        names.append((y(spread.median) + 4, last + 8, one.way.name))
+    lowest = HEIGHT - BOTTOM - NAME * (len(names) - 1)
+    beside = -inf
+    for number, (wanted, at, name) in enumerate(sorted(names)):  # one below the other, where lines end close together
+        beside = max(min(wanted, lowest + NAME * number), beside + NAME)
+        drawn.append(f'<text x="{at:.1f}" y="{beside:.1f}">{escape(name)}</text>')
     middle = (LEFT + WIDTH - RIGHT) / 2
     drawn.append(f'<text x="{middle}" y="{HEIGHT - 8}" text-anchor="middle">n</text>')
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" role="img">{"".join(drawn)}</svg>'

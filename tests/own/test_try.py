@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from compute.measure.statistics import Spread
 from compute.own import commands
 from compute.own.declaring import OwnWay
 from compute.own.faults import KINDS
-from compute.own.report import as_html, as_json, lines
+from compute.own.report import BOTTOM, HEIGHT, as_html, as_json, lines
 from compute.own.trial import Options, TrialReport, WayReport, try_file
 from compute.own.verdict import AskedWork, verdict_of
 
@@ -87,6 +88,18 @@ def test_the_page_is_whole_offline_and_escapes_everything(report):
     assert page.count("<polyline") == 2
     assert "x &lt; y" in page
     assert "://" not in page
+
+
+def test_names_of_lines_that_end_at_the_same_place_stand_below_each_other(report):
+    """At least the 14 px that they are high, and within the drawing."""
+    one = Spread.of([1e-3])
+    ways = [replace(report.ways[0], series={"float32": {10: one, 1000: one}}) for _ in range(5)]
+    page = as_html(replace(report, ways=ways), "")
+    places = [float(y) for y in re.findall(r'<text x="[\d.]+" y="([\d.]+)">', page)]
+    assert len(places) == 5
+    assert all(low - high >= 14 for high, low in pairwise(places))
+    assert places[-1] <= HEIGHT - BOTTOM
+    assert "font:14px" in page
 
 
 def test_a_file_that_cannot_be_opened_is_one_sentence(tmp_path, capsys):

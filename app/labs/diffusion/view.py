@@ -61,6 +61,7 @@ class DiffusionView(LabView):
         self.pictures = RasterPlots(tuple(TITLES), PALETTES, UNITS)
         self.profile = CurvePlot("place [cells]", "u", ("profile", "exact"))
         self.series = CurvePlot("time [steps]", "u", ("probe",))
+        self.series.figure.xaxis[0].ticker.min_interval = 1.0  # after a restore there is one step: none are between
         self._series: deque[tuple[float, float]] = deque(maxlen=SERIES)
         self._series_of: tuple[Any, ...] = ()  # run and cell of the probe that the samples belong to
         self._view_timer: Any = None
