@@ -90,11 +90,11 @@ def test_the_page_is_whole_offline_and_escapes_everything(report):
     assert "://" not in page
 
 
-def test_names_of_lines_that_end_at_the_same_place_stand_below_each_other(report):
+def test_names_of_lines_that_end_at_the_same_place_stand_below_each_other():
     """At least the 14 px that they are high, and within the drawing."""
-    one = Spread.of([1e-3])
-    ways = [replace(report.ways[0], series={"float32": {10: one, 1000: one}}) for _ in range(5)]
-    page = as_html(replace(report, ways=ways), "")
+    way, one = OwnWay("blur", ecosystem_of("cpu_numpy"), ""), Spread.of([1e-3])
+    ways = [WayReport(way, series={"float32": {10: one, 1000: one}}) for _ in range(5)]
+    page = as_html(TrialReport(Path("blur.py"), "now", ways, verdict={"float32": []}), "")
     places = [float(y) for y in re.findall(r'<text x="[\d.]+" y="([\d.]+)">', page)]
     assert len(places) == 5
     assert all(low - high >= 14 for high, low in pairwise(places))
