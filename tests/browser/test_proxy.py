@@ -148,7 +148,7 @@ def test_a_phone_follows_by_the_public_address(browser: Browser, proxied: Proxie
     page, asked, said = context.new_page(), [], []
     lab = LabPage.__new__(LabPage)
     lab.page = page
-    page.goto(f"{proxied.public}/app")
+    page.goto(f"{proxied.public}/app", wait_until="commit")
     lab.until(lambda: lab.step() > 0, OPENING)
     lab.key("q")
     card = page.locator(".audience")
