@@ -18,7 +18,11 @@ function find(root, test) {
 }
 
 const box = (node) => node.getBoundingClientRect();
-const seen = (node) => { const { width, height } = box(node); return width > 0 && height > 0; };
+// Whether it has a place, and is not in a side bar that is closed.
+const seen = (node) => {
+  const { width, height } = box(node);
+  return width > 0 && height > 0 && node.checkVisibility({ visibilityProperty: true });
+};
 const labelled = (label) => (node) => seen(node) && !node.closest('.story') &&
   (node.getAttribute('aria-label') == label || !node.children.length && node.textContent.trim() == label);
 
