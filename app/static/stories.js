@@ -89,7 +89,8 @@ export function render({ model, el }) {
     const { left, top, width, bottom } = box(node);
     const above = area == 'readout' ? box(section).bottom : area == 'labs' ? top : HEADER;       // what lies over it
     const air = label ? AIR : 0;
-    const from = Math.max(top - air, above), to = area == 'status' ? bottom : Math.min(bottom + air, innerHeight - STATUS);
+    const low = area == 'status' || node.closest('.bar') ? innerHeight : innerHeight - STATUS;
+    const from = Math.max(top - air, above), to = Math.min(bottom + air, low);
     const side = Math.max(left - air, 0), wide = left + width + air - side;
     Object.assign(ring.style, { left: `${side}px`, top: `${from}px`, width: `${wide}px`, height: `${Math.max(0, to - from)}px` });
   };
