@@ -53,6 +53,8 @@ CALM = """(() => {
   };
   window.cancelAnimationFrame = (which) => waiting.delete(which);
 })()"""
+# A browser without windows gets no other size any more once it fills a screen that it does not have.
+WINDOWED = "Element.prototype.requestFullscreen = () => Promise.reject(new Error('there is no screen'));"
 FLAGS = (
     "--disable-gpu",  # the same software rendering everywhere
     "--disable-dev-shm-usage",  # containers give /dev/shm 64 MB
@@ -127,6 +129,7 @@ class Tabs:
         page.set_viewport_size(self.size)
         page.set_default_timeout(WAIT)
         page.add_init_script(CALM)
+        page.add_init_script(WINDOWED)
         self.errors.watch(page)
         self.pages.append(page)
         return page
