@@ -64,7 +64,27 @@
     if (this.is_layout_root && !this._was_built) resized.call(this);
     else layOutSoon(this, false);
   };
+  // What one message says of sizes, of margins and of what is visible: a change of the window, of the tab or of the type
+  // has some twenty such values, for each of which the page was laid out.
+  let told = 0;                                // messages that are being applied
+  const applyPatch = Document.prototype.apply_json_patch;
+  Document.prototype.apply_json_patch = function (...patch) {
+    told += 1;
+    try {
+      applyPatch.apply(this, patch);
+    } finally {
+      told -= 1;
+    }
+  };
   const drawn = Component.prototype.default_view.prototype;
+  for (let views = drawn; views !== Object.getPrototypeOf(LayoutDOMView.prototype); views = Object.getPrototypeOf(views)) {
+    if (!Object.hasOwn(views, 'invalidate_layout')) continue;
+    const layOutAll = views.invalidate_layout;
+    views.invalidate_layout = function () {
+      if (told && this._was_built && !this.is_managed) layOutSoon(this, true);
+      else layOutAll.call(this);
+    };
+  }
   drawn._on_mounted = function () {
     layOutSoon(this, true);
     this.mounted = true;

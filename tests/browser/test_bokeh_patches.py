@@ -68,6 +68,25 @@ TOGETHER = f"""async () => {{
   delete page.compute_layout;
   return [now, done];
 }}"""
+# One message with six sizes: [times that the page is laid out by it and right after it, the sizes], then as it was.
+SIX = f"""async () => {{
+  {VIEW}
+  let page = view, times = 0;
+  while (page.parent) page = page.parent;
+  const lay = page.compute_layout, there = Bokeh.documents[0];
+  const plots = Array.from(there._all_models.values()).filter((model) => model.type == 'Figure').slice(0, 3);
+  const say = (more) => there.apply_json_patch({{events: plots.flatMap((model) => ['min_border_top', 'min_border_right']
+    .map((attr) => ({{kind: 'ModelChanged', model: {{id: model.id}}, attr, new: (model[attr] ?? 5) + more}})))}});
+  page.compute_layout = function () {{ times += 1; lay.call(this); }};
+  const before = plots.map((model) => model.min_border_top ?? 5);
+  say(3);
+  const now = times;
+  await new Promise((next) => setTimeout(next, 50));
+  const counted = [now, times, plots.map((model, at) => model.min_border_top - before[at])];
+  say(-3);
+  delete page.compute_layout;
+  return counted;
+}}"""
 # A plot whose labels grow, then shrink: [times that the page was laid out, px by which the plot's left edge has moved].
 WIDER = f"""async () => {{
   {VIEW}
@@ -150,6 +169,10 @@ def test_a_value_that_changes_while_it_is_drawn_first_is_shown_as_it_is(lab):
 
 def test_components_within_each_other_are_laid_out_together_once(lab):
     assert lab.page.evaluate(TOGETHER) == [0, ["outer styled", "page laid out"]]
+
+
+def test_a_message_with_many_sizes_lays_the_page_out_once(lab):
+    assert lab.page.evaluate(SIX) == [0, 1, [3, 3, 3]]
 
 
 def test_a_plot_that_needs_room_for_its_labels_takes_it_without_the_page(lab):
