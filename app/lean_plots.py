@@ -65,7 +65,7 @@ def lighten(plots: Iterable[figure]) -> None:
 
 
 def rewrite(source: ColumnDataSource, columns: Mapping[str, Any]) -> None:
-    """Give `source` copies of these columns if any of them is another one than it has."""
+    """Give `source` copies of these columns, which may go on to change, if any of them is another one than it has."""
     before = source.data
     if before.keys() == columns.keys() and all(_equal(before[name], column) for name, column in columns.items()):
         return

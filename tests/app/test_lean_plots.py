@@ -84,7 +84,7 @@ def test_columns_are_sent_if_they_are_others(other):
     rewrite(source, {"x": column})
     rewrite(source, {"x": column.copy()})
     assert len(changes) == 1
-    column[0] = 5.0  # the buffer of a frame, which is used again
+    column[0] = 5.0  # by whoever goes on to use the array
     rewrite(source, {"x": column})
     assert len(changes) == 2
     rewrite(source, other)
