@@ -135,11 +135,11 @@ Answers = Callable[[list[dict[str, Any]]], list[tuple[int, dict[str, str], str]]
 
 
 @contextmanager
-def serving(*allowed: str) -> Iterator[Answers]:
+def serving(*allowed: str, script: str = SERVED) -> Iterator[Answers]:
     """A server in a process of its own, since installing changes Bokeh's handlers: the function that it gives returns
-    (status, headers, text) of each request.
+    (status, headers, text) of each request. allowed: hosts besides this machine.
     """
-    command = [sys.executable, "-c", SERVED, *allowed]
+    command = [sys.executable, "-c", script, *allowed]
     with (
         TemporaryFile("w+") as said,
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True) as process,

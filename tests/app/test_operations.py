@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app import operations
 from app.operations import LEAST_FREE, LoopClock, Status
-from tests.app.test_access import answers
+from tests.app.test_access import serving
 
 FINE = {"pages": 3, "pages_limit": 64, "engines": {"host": ("ready", 0, 3)}, "waiting": 1, "running": 2,
         "free": 10**10, "late": 0.0012345}  # fmt: skip
@@ -70,9 +70,9 @@ def test_the_switch_is_0_or_1(text: str, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_health_is_for_everybody_who_may_ask_and_metrics_for_who_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a server: a foreign host gets neither; without the switch there are no metrics."""
     monkeypatch.delenv(operations.METRICS, raising=False)
-    (status, headers, text), (refused, *_), (absent, *_) = answers(
-        [], [ask("/health"), ask("/health", "evil.example"), ask("/metrics")]
-    )
+    with serving() as answers:
+        found = answers([ask("/health"), ask("/health", "evil.example"), ask("/metrics")])
+    (status, headers, text), (refused, *_), (absent, *_) = found
     assert (status, refused, absent) == (200, 403, 404)
     assert headers["Content-Type"].startswith("application/json")
     assert headers["X-Content-Type-Options"] == "nosniff"
@@ -82,9 +82,9 @@ def test_health_is_for_everybody_who_may_ask_and_metrics_for_who_wants_them(monk
 def test_metrics_are_what_prometheus_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read by its own parser; the request that was refused before is counted."""
     monkeypatch.setenv(operations.METRICS, "1")
-    _, (status, _, text), (refused, *_) = answers(
-        [], [ask("/", "evil.example"), ask("/metrics"), ask("/metrics", "evil.example")]
-    )
+    with serving() as answers:
+        told = answers([ask("/", "evil.example"), ask("/metrics"), ask("/metrics", "evil.example")])
+    _, (status, _, text), (refused, *_) = told
     assert (status, refused) == (200, 403)
     found = {
         (sample.name, *sample.labels.values()): sample.value

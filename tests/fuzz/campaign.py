@@ -24,14 +24,14 @@ import msgspec
 
 from app.load.client import models
 from app.load.server import Server, Use, serving
-from compute import settings
+from compute import labs, settings
 from tests.fuzz.messages import Hostile
 from tests.fuzz.users import User, disagreement
 from tests.fuzz.visitors import ClientError, FuzzError, Guest, Neighbour, Visitor, fetch
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ROOM = {"FIELDLAB_MAX_SESSIONS": "500"}  # closed pages stay for half a minute
-LABS = 4  # tabs of the page
+LABS = tuple(lab.LAB for lab in labs.LABS)  # tabs of the page
 TOGETHER = 6  # pages that send nonsense at a time
 PLANTED = re.compile(r"\(id='new\d*'")  # a model that a message put into its own page, which may break that page
 AT_ONCE = 0.7  # part of the harmless messages after which the next one follows before the server has answered
@@ -124,7 +124,7 @@ class Attacker:
         await self.leave()
         visitor = self._visitor = Visitor(self._address)
         await visitor.open()
-        if lab := self._random.randrange(LABS):
+        if lab := self._random.randrange(len(LABS)):
             visitor.choose(lab)
             await asyncio.sleep(1)
         await visitor.pull()
@@ -223,7 +223,7 @@ class Campaign:
                 guest = Guest(self.server.address)
                 try:
                     await guest.open()
-                    if lab := self.random.randrange(LABS):
+                    if lab := self.random.randrange(len(LABS)):
                         guest.choose(lab)
                     guest.press(" ")
                 finally:
@@ -248,7 +248,7 @@ class Campaign:
     async def sequences(self, count: int, batch: int) -> Found:
         """Do `count` short sequences of what users do, on a page of each lab; after each, all must tell the same."""
         async with self.neighbour() as neighbour:
-            guests = [Guest(self.server.address) for _ in range(LABS)]
+            guests = [Guest(self.server.address) for _ in LABS]
             try:
                 users = [await self._user(guest, lab) for lab, guest in enumerate(guests)]
                 await self.look(neighbour)
@@ -263,9 +263,17 @@ class Campaign:
         await guest.open()
         if lab:
             guest.choose(lab)
-            await asyncio.sleep(1)
+            await self._shown(guest, LABS[lab])
         self.found.pages += 1
         return User(guest, random.Random(self.random.random()))
+
+    async def _shown(self, guest: Guest, lab: str) -> None:
+        """Wait until the server, too, says that this page shows that lab."""
+        end = time.monotonic() + CALM
+        while (shown := (await self.truth(f"page={guest.session}"))["pages"][guest.session]["shown"]) != lab:
+            if time.monotonic() > end:
+                raise FuzzError(f"a page that was to show {lab} shows {shown} after {CALM:.0f} s")
+            await asyncio.sleep(LOOK)
 
     async def _use(self, user: User, count: int) -> None:
         for number in range(count):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -22,6 +20,7 @@ from app.audience.broadcast import BROKEN, ENDED, UNKNOWN
 from app.audience.rooms import Rooms
 from tests.app.audience.test_rooms import Fed
 from tests.app.test_access import SERVED
+from tests.app.test_access import serving as serving_itself
 
 PREFIX = "/lectures/fieldlab"
 PATIENCE = 60.0  # seconds
@@ -244,10 +243,8 @@ def test_foreign_hosts_and_origins_are_refused_here_too():
         {"kind": "ws", "path": "/follow/QQQQQQ/ws", "host": "localhost:PORT", "origin": "http://evil.example"},
         {"kind": "ws", "path": "/lecturer/x/ws", "host": "evil.example", "origin": own},
     ]
-    done = subprocess.run([sys.executable, "-c", served_here], input=json.dumps([[], asked]), capture_output=True,
-                          text=True, timeout=300, check=False)  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout)
+    with serving_itself(script=served_here) as answers:
+        found = answers(asked)
     assert [status for status, *_ in found] == [200, 403, 403, 101, 403, 403]
     headers = found[0][1]
     assert headers["X-Content-Type-Options"] == "nosniff"
