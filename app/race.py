@@ -88,6 +88,7 @@ class RaceTrack:
     def __init__(self, page: RacePage) -> None:
         self._page = page
         self._run: Run | None = None
+        self._awaited: LabTab | None = None  # one that is to race once it is drawn
         self.card = RaceCard(self._told)
         self.button = icon("sports_score", WORDS, self.toggle, color="default", align="center")
 
@@ -105,10 +106,13 @@ class RaceTrack:
 
     def begin(self, steps: int, work: str = LIVE) -> None:
         """Race over so many steps, 0 for as many as take a few seconds; or for a whole result of `work`, of a lab that
-        ends. What cannot race is told.
+        ends. What cannot race is told. A lab whose plots are not drawn yet races as soon as they are.
         """
         tab = self._page.current
-        if tab is None or not tab.drawn:
+        if tab is None:
+            return
+        if not tab.drawn:
+            self._later(tab, steps, work)
             return
         self.close()
         values = {name: value for name, value in tab.session.values.items() if name not in PLACED}
@@ -124,6 +128,17 @@ class RaceTrack:
         self._run = Run(tab, race, work, job, self._page.document.add_periodic_callback(self._tick, TICK))
         job.start()
         self._tick()
+
+    def _later(self, tab: LabTab, steps: int, work: str) -> None:
+        """Look again in a moment, unless another tab is shown by then, or a race."""
+        if self._awaited is not tab:
+            self._awaited = tab
+            self._page.document.add_timeout_callback(partial(self._again, tab, steps, work), TICK)
+
+    def _again(self, tab: LabTab, steps: int, work: str) -> None:
+        self._awaited = None
+        if tab is self._page.current and not self.open:
+            self.begin(steps, work)
 
     def close(self) -> None:
         """End the race, and let the lab go on. Harmless if there is none."""

@@ -176,15 +176,21 @@ def terminate_tree() -> None:
 
 
 def lower_priority() -> None:
-    """Let everything else go first, on this process's threads and on its children.
-
-    Niceness alone lets the page's loop wait: on two busy cores the 99th percentile of its lag rose from 23 to 47 ms,
-    with the idle class to 30.
-    """
+    """Let everything else go before this process's threads and its children."""
     with suppress(OSError, AttributeError):  # no such thing on this system
         os.nice(NICE)
-    with suppress(OSError, AttributeError):
+
+
+def when_idle(task: Task, tell: Any) -> Any:
+    """Do `task` in what processor time nobody else wants: what takes minutes to hours, and nobody stands by for.
+
+    Niceness alone lets the page's loop wait: on two busy cores the 99th percentile of its lag rose from 23 to 47 ms,
+    with the idle class to 30. A process of that class gets nothing on a machine whose processors are all in use, and
+    cannot leave it again.
+    """
+    with suppress(OSError, AttributeError):  # no such thing on this system
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    return task(tell=tell)
 
 
 def main(low: bool, ahead: str) -> None:

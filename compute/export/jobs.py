@@ -20,12 +20,13 @@ from collections import Counter
 from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any, Protocol
 
 from compute.devices import cpu_count
 from compute.export import tasks
-from compute.export.child_process import ChildProcess, Failure, Holding, Progress, Result, Task, exchange
+from compute.export.child_process import ChildProcess, Failure, Holding, Progress, Result, Task, exchange, when_idle
 
 TICK = 0.1  # s between looks at what is wanted of a job
 OVER = ("done", "failed", "cancelled")
@@ -44,18 +45,19 @@ class Queued(Protocol):
 @dataclass(frozen=True)
 class Lane:
     """What a job shares its turns with. turns: jobs of it that run at the same time; deadline: seconds that one may
-    run, pauses left out.
+    run, pauses left out; waits: whether it lets a page wait for nothing, and gets only what is left of the processors.
     """
 
     name: str
     turns: int
     deadline: float = inf
+    waits: bool = False
 
 
 QUICK = Lane("quick", max(2, cpu_count() // 4), 120.0)  # estimates, checks of what a link or a file says
 STATE = Lane("state", max(2, cpu_count() // 4), 1800.0)  # a link's or a file's state computed again, for the page
 FILE = Lane("file", max(2, cpu_count() // 4))  # one picture, the numbers of one state
-FILM = Lane("film", max(1, cpu_count() // 4))  # films, tables: minutes to hours
+FILM = Lane("film", max(1, cpu_count() // 4), waits=True)  # films, tables: minutes to hours
 
 
 class JobQueue:
@@ -255,7 +257,7 @@ class Job:
     def _begin_and_follow(self) -> None:
         process = self._queue.process()
         try:
-            process.give(self._task)
+            process.give(partial(when_idle, self._task) if self.lane.waits else self._task)
             with self._lock:
                 self._process = process
             self._follow(process)
