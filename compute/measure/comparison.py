@@ -13,6 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from math import inf, nan
 from typing import Any, Literal, Protocol
@@ -346,6 +347,7 @@ class Comparison:
     def _take(self, job: EngineTask, event: Any) -> None:
         match event:
             case Solved(field=field) if job.key[0] == "right":
+                field = deepcopy(field)  # the engine's lies in a file of its own, which would stay open as long
                 self._results.put_right(job.key, field)
                 self._right = (job.key, field)  # one only: it may be large, and another setting's may follow
                 self._end()

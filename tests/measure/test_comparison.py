@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 
 from compute.engine import benchmark_target
-from compute.engine.messages import Refused
+from compute.engine.messages import Refused, Solved
 from compute.labs.diffusion import Diffusion, cpu_numba, cpu_numpy
 from compute.labs.diffusion.benchmark import RULES
 from compute.measure import comparison as module
@@ -234,6 +235,26 @@ def test_r_changes_the_check_but_not_the_timings():
     assert len(fresh) == 3  # reference, Numba, NumPy
     assert all(values["r"] == 0.1 for _, values in fresh)
     assert bench.comparison.verdict().state == "agree"
+
+
+def test_the_field_that_is_kept_has_memory_of_its_own(monkeypatch):
+    """The engine's lies in a file in memory, which stays open for as long as somebody has an array of it."""
+    sent, took = [], Comparison._take
+
+    def take(self, job, event):
+        if isinstance(event, Solved):
+            event = replace(event, field=np.frombuffer(bytearray(event.field.tobytes()), event.field.dtype))
+            sent.append(event.field)
+        took(self, job, event)
+
+    monkeypatch.setattr(Comparison, "_take", take)
+    bench = Bench()
+    bench.turn(20)
+    key, kept = bench.comparison._right
+    assert len(sent) > 0
+    assert np.array_equal(kept, sent[0])
+    for field in (kept, bench.results.right(key)):
+        assert not any(np.shares_memory(field, one) for one in sent)
 
 
 def test_every_lab_that_was_opened_is_closed():
