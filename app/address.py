@@ -50,6 +50,7 @@ class LabAddress:
         self._asking: Any = None  # the state whose address is being made
         self._question = 0  # number of the last one: the answer to an older one may come late, and tell an older state
         self._held: Any = None  # the state that the address holds, None if no state that was seen
+        self._sure = False  # whether the engine has said so twice: its first answer may be of before the last change
         self._query = self._missing = ""  # what is in the bar; what the last link did not hold
 
     def enter(self, push: bool) -> None:
@@ -66,7 +67,7 @@ class LabAddress:
             self._landmark = self._held = self._seen = None
             return
         state = self._state()
-        if state == self._held:
+        if state == self._held and (self._sure or now - self._asked < PERIOD):
             return
         if state != self._seen:
             self._seen, self._since = state, now
@@ -114,11 +115,13 @@ class LabAddress:
         Where it has changed since that was asked for, the address holds neither this state nor that one.
         """
         asked, self._asking = self._asking, None
+        again, before = asked is not None and asked == self._held, self.text
         self._held = asked if asked == self._state() else None
         session, part = self._tab.session, self._part()
         style = self._tab.controls.style(part)
         scene = scene_of_lab(session.lab, dict(session.values), origin, part, style, session.view)
         self.text, missing = link_of(scene)
+        self._sure = session.lab.ENDS or (again and self.text == before)
         landmark = self._tab.controls.landmark()
         self._push |= self._landmark is not None and landmark != self._landmark
         self._landmark = landmark
