@@ -95,7 +95,6 @@ class LCurvePlot:
         self._rules: dict[str, float] = {}
         self._marks: tuple[Any, ...] = ()
         self._lam: float | None = None
-        self._edge = np.empty((2, 0))  # of the ribbon that is drawn
         self._finish()
         self.set_theme(dark=False, presenter=False)
 
@@ -247,11 +246,7 @@ class LCurvePlot:
         low, high = frame.curves["ribbon-lower"], frame.curves["ribbon-upper"]
         xs = self.x.clipped(np.concatenate([low.x, high.x[::-1]]))
         ys = self.y.clipped(np.concatenate([low.y, high.y[::-1]]))
-        edge = np.stack([xs, ys])
-        if not np.array_equal(edge, self._edge):
-            self._edge = edge
-            source = self.ribbon.data_source
-            source.data = dict(zip(list(source.data), ([[[[xs]]], [[[ys]]]]), strict=True))
+        self._write(self.ribbon, [[[[xs]]], [[[ys]]]])
 
     def mark_rules(self, lambdas: Mapping[str, float]) -> None:
         """Put each rule's number beside the curve at its λ; nan for none."""
