@@ -167,14 +167,33 @@ def test_a_press_counts_at_once_and_a_drag_twenty_times_a_second(monkeypatch):
     assert waits(0.2) == 5
 
 
-# A page whose browser says what it is, but never that it has drawn the page. What changes before that word goes into
-# the document that is still to be sent.
-EARLY = """
+# A browser's end of a page that is served: opened(page) returns what sends a message, and what waits for one.
+CLIENT = """
 import asyncio, json
-import panel as pn, panel_material_ui as pmui
 from bokeh.util.token import generate_jwt_token, generate_session_id
 from panel.io.server import get_server
 from tornado.websocket import websocket_connect
+
+async def opened(page):
+    server = get_server({"/": page}, address="127.0.0.1", websocket_origin=["*"])
+    server.start()
+    protocols = ["bokeh", generate_jwt_token(generate_session_id())]
+    client = await websocket_connect(f"ws://127.0.0.1:{server.port}/ws", subprotocols=protocols)
+
+    async def message():
+        header, _, content = [json.loads(await asyncio.wait_for(client.read_message(), 240)) for _ in range(3)]
+        return header, content
+
+    async def send(number, kind, content):
+        for text in {"msgid": number, "msgtype": kind}, {}, content:
+            await client.write_message(json.dumps(text))
+
+    return send, message
+"""
+# A page whose browser says what it is, but never that it has drawn the page. What changes before that word goes into
+# the document that is still to be sent.
+EARLY = CLIENT + """
+import panel as pn, panel_material_ui as pmui
 from app import bokeh_messages, panel_workarounds
 bokeh_messages.send_at_once(); bokeh_messages.one_message_a_turn(); bokeh_messages.remember_what_is_unsent()
 begun = []
@@ -197,18 +216,10 @@ def page():
     panel_workarounds.load_early(pn.state.curdoc)
 
 async def main():
-    server = get_server({"/": page}, address="127.0.0.1", websocket_origin=["*"])
-    server.start()
-    protocols = ["bokeh", generate_jwt_token(generate_session_id())]
-    client = await websocket_connect(f"ws://127.0.0.1:{server.port}/ws", subprotocols=protocols)
-
-    async def message():
-        header, _, content = [json.loads(await asyncio.wait_for(client.read_message(), 240)) for _ in range(3)]
-        return header, content
+    send, message = await opened(page)
 
     async def ask(number, kind, content):
-        for text in {"msgid": number, "msgtype": kind}, {}, content:
-            await client.write_message(json.dumps(text))
+        await send(number, kind, content)
         told = []
         while True:
             header, content = await message()
@@ -251,13 +262,9 @@ def test_what_changes_before_a_page_is_drawn_in_whole_reaches_its_browser_once_a
 
 # A page whose slider and button change a model directly. Its browser says that both were used in one breath, so that
 # the button's event comes while the slider's value still waits.
-HASTY = """
-import asyncio, json
+HASTY = CLIENT + """
 import panel as pn, panel_material_ui as pmui
 from bokeh.models import Div
-from bokeh.util.token import generate_jwt_token, generate_session_id
-from panel.io.server import get_server
-from tornado.websocket import websocket_connect
 from app import bokeh_messages, panel_workarounds
 bokeh_messages.send_at_once(); bokeh_messages.one_message_a_turn()
 panel_workarounds.hold_documents_for_events()
@@ -287,18 +294,7 @@ def models(part):
         yield from models(inner)
 
 async def main():
-    server = get_server({"/": page}, address="127.0.0.1", websocket_origin=["*"])
-    server.start()
-    protocols = ["bokeh", generate_jwt_token(generate_session_id())]
-    client = await websocket_connect(f"ws://127.0.0.1:{server.port}/ws", subprotocols=protocols)
-
-    async def message():
-        header, _, content = [json.loads(await asyncio.wait_for(client.read_message(), 240)) for _ in range(3)]
-        return header, content
-
-    async def send(number, kind, content):
-        for text in {"msgid": number, "msgtype": kind}, {}, content:
-            await client.write_message(json.dumps(text))
+    send, message = await opened(page)
 
     def event(name, values):
         data = {"type": "event", "name": name, "values": {"type": "map", "entries": values}}
