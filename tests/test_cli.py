@@ -250,7 +250,7 @@ def test_a_result_that_is_not_finite_disagrees(monkeypatch):
 
 
 def test_a_grid_that_would_take_too_long_is_skipped_with_the_reason():
-    rows = benchmark.BENCHMARK.run(plan(sizes=(24, 1024), budget=1e-6, backends=("cpu_numpy",))).rows
+    rows = benchmark.BENCHMARK.run(plan(sizes=(24, 2048), budget=1e-6, backends=("cpu_numpy",))).rows
     assert [row.status for row in rows] == ["measured", "skipped"]
     assert "are allowed" in rows[1].reason
 

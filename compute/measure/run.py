@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from compute.backends import BACKENDS, Backend
 from compute.devices import Device
 from compute.measure.case import BenchmarkFixture, BenchPlan, Implementation, Results, Row, with_speed_ups
-from compute.measure.deadline import KEPT, OVER, Deadline
+from compute.measure.deadline import KEPT, LEAST_RUN, OVER, Deadline
 from compute.measure.roofs import DTYPES, RoofMeter, copy_bandwidth, fma_rate
 from compute.measure.sampling import LEAST_SAMPLES, SAMPLE_SECONDS, interleave, steps_for
 from compute.measure.statistics import Measurement
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from compute.measure.benchmark import CaseBenchmark
 
 CHECKING = 0.3  # of a case's time, as far as the progress goes, before it is timed
-PATIENCE = 2.0  # an implementation may take so many times its case's share of the budget before it is skipped
+SAMPLING = 2 / 3  # of a case's time is its share: seconds of sampling; checks take the rest
+PATIENCE = 2.0  # a case may take so many times its share, if slow ways need it for their check and fewest samples
+WARM_UPS = 2  # before the samples of a way
+NOTHING = LEAST_SAMPLES * SAMPLE_SECONDS  # what a way may take in any case: no fast one is lost to a slow one
 
 
 class BenchProgress(Protocol):
@@ -46,9 +49,9 @@ class Pace:
 
     seconds: dict[Any, float] = field(default_factory=dict)
 
-    def note(self, way: Implementation, case: Any, timing: Timing) -> None:
-        """Remember a timing."""
-        self.seconds[way.name, case.pace] = timing.step_seconds / case.cells
+    def note(self, way: Implementation, case: Any, step_seconds: float) -> None:
+        """Remember what a step took, or would take: a way that was too slow once is not begun again."""
+        self.seconds[way.name, case.pace] = step_seconds / case.cells
 
     def step_seconds(self, way: Implementation, case: Any) -> float:
         """Seconds a step of `case` should take; 0 if this way was never seen at such a case."""
@@ -78,6 +81,8 @@ class CaseRun:
         self._listen = listen
         self._fixtures: dict[str, BenchmarkFixture] = {}
         self._checked: list[tuple[Implementation, Row, Sample]] = []
+        self._left_before = deadline.left
+        self._planned = 0.0  # seconds that the fewest samples of the ways that were checked will take
         self.rows: list[Row] = []
 
     def check(self, way: Implementation) -> None:
@@ -99,12 +104,12 @@ class CaseRun:
         for way, _, _ in self._checked:
             if self._deadline.over:
                 break
-            self._pace.note(way, self._case, self._run(way))  # the first at length: it may tune itself
-            self._pace.note(way, self._case, self._run(way))
+            for _ in range(WARM_UPS):  # the first at length: it may tune itself
+                self._pace.note(way, self._case, self._run(way).step_seconds)
             calls[way.name] = self._call(way, self._steps(way))
         found: dict[str, list[Sample]] = {}
         try:
-            interleave(calls, self._share, heard=heard, stop=lambda: self._deadline.over, samples=found)
+            interleave(calls, self._for_samples, heard=heard, stop=lambda: self._deadline.over, samples=found)
         except KeyboardInterrupt:
             self._add(found, "interrupted before it was timed")
             raise
@@ -123,7 +128,7 @@ class CaseRun:
                 rows.append(replace(row, status="skipped", reason=reason))
                 continue
             last = found[way.name][-1].timing
-            self._pace.note(way, self._case, last)
+            self._pace.note(way, self._case, last.step_seconds)
             cold = replace(first, timing=replace(first.timing, first_call=True, cells=last.cells))
             samples = (cold, *found[way.name])
             measurement = Measurement.of([sample.timing for sample in samples])
@@ -153,12 +158,13 @@ class CaseRun:
 
         first = take_sample(call, self._listen)
         row = replace(row, device=fixture.device.name)
+        self._pace.note(way, self._case, told[0])
         reason = self._too_slow(told[0])
         if reason:
             self.rows.append(replace(row, reason=reason))
             return
         difference, largest, timing = fixture.check(way)
-        self._pace.note(way, self._case, timing)
+        self._pace.note(way, self._case, timing.step_seconds)
         row = replace(row, difference=difference, largest=largest)
         if way.variant in self._benchmark.wrong:
             row = replace(row, status="wrong", reason=self._benchmark.wrong[way.variant])
@@ -169,6 +175,7 @@ class CaseRun:
         else:
             row = replace(row, status="measured")
         self._checked.append((way, row, first))
+        self._planned += (WARM_UPS + LEAST_SAMPLES) * max(timing.step_seconds, told[0])
 
     def _open(self, way: Implementation) -> str:
         """Open the backend's arrays if they are not there yet; why not, or empty."""
@@ -182,13 +189,23 @@ class CaseRun:
         return ""
 
     def _too_slow(self, step: float) -> str:
-        """Why steps of so many seconds would take too long; empty if they would not."""
-        seconds = step * (self._benchmark.check_steps + LEAST_SAMPLES)
-        allowed = min(PATIENCE * self._share, self._deadline.left)
-        if seconds <= allowed:
+        """Why steps of so many seconds would take too long; empty if they would not, or take next to nothing."""
+        seconds = step * (self._benchmark.check_steps + WARM_UPS + LEAST_SAMPLES)
+        left = min(PATIENCE * self._share - self._spent - self._planned, self._deadline.left)
+        if seconds <= max(left, NOTHING):
             return ""
-        what = self._benchmark.rate.step
-        return f"would take about {seconds:.0f} s ({step:.2g} s a {what}); {allowed:.0f} s are allowed for this case"
+        left, what = max(0.0, left), self._benchmark.rate.step
+        return f"would take about {seconds:.0f} s ({step:.2g} s a {what}); {left:.0f} s are allowed at this case"
+
+    @property
+    def _spent(self) -> float:
+        """Seconds that this case has taken, building kernels apart."""
+        return self._left_before - self._deadline.left
+
+    @property
+    def _for_samples(self) -> float:
+        """Seconds of sampling: the share, less what slow checks took beyond theirs, half of it at least."""
+        return max(self._share / 2, min(self._share, self._share / SAMPLING - self._spent))
 
     def _steps(self, way: Implementation) -> int:
         return steps_for(self._pace.step_seconds(way, self._case), most=self._benchmark.most_steps)
@@ -230,7 +247,7 @@ class BenchRun:
         return f"{len(self._plan.cases)} cases, {ways} ways in all: {seconds}; {KEPT}"
 
     def _cases(self, backends: Sequence[Backend], cases: Sequence[Any]) -> None:
-        pace = Pace()
+        pace, beyond = Pace(), max(0.0, LEAST_RUN - self._plan.budget)
         for number, case in enumerate(cases, 1):
             ways = list(self._ways(backends, case))
             if self._deadline.over:
@@ -238,8 +255,8 @@ class BenchRun:
                 self.results.rows += late
                 continue
             self._progress(f"{case.title}: reference", (number - 1) / len(cases))
-            share = min(self._plan.budget / len(cases), self._deadline.left / (len(cases) - number + 1))
             right = self._reference(case)
+            share = SAMPLING * max(0.0, self._deadline.left - beyond) / (len(cases) - number + 1)
             run = CaseRun(self._benchmark, case, right, share, pace, self._deadline, self._plan.listen)
             try:
                 self._time(run, ways, (number - 1, len(cases)))
@@ -247,7 +264,8 @@ class BenchRun:
                 run.not_timed("interrupted before it was timed")
                 self.results.conditions.note(case.title)
                 run.close()
-                self.results.rows += run.rows
+                places = {(way.backend.name, way.variant): place for place, way in enumerate(ways)}
+                self.results.rows += sorted(run.rows, key=lambda row: places[row.backend, row.variant])
 
     def _time(self, run: CaseRun, ways: Sequence[Implementation], place: tuple[int, int]) -> None:
         """Check the ways, then time them. place: cases that are done, and all."""
@@ -258,7 +276,7 @@ class BenchRun:
             """Say how far this case is: part 0 … 1."""
             self._progress(f"{title}: {text}", (done + part) / cases)
 
-        for number, way in enumerate(ways):
+        for number, way in enumerate(_main_ways_first(ways)):
             tell(f"checking {way.name}", CHECKING * number / len(ways))
             run.check(way)
         with closing(RoofMeter(self._devices(ways), (self._benchmark.rate.roof,), run.case.dtype)) as meter:
@@ -326,3 +344,12 @@ class BenchRun:
             self._shared = (None, None)
             self._shared = (case.shared, self._benchmark.reference(case))
         return self._shared[1]
+
+
+def _main_ways_first(ways: Sequence[Implementation]) -> list[Implementation]:
+    """As they are checked: the first variant of each backend, then the second; GPUs before the host.
+
+    A case's time is given to those that come first: what it is about, and what is fast.
+    """
+    rank = {way.name: [w.name for w in ways if w.backend is way.backend].index(way.name) for way in ways}
+    return sorted(reversed(ways), key=lambda way: rank[way.name])

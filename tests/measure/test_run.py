@@ -1,0 +1,138 @@
+"""What a case of a bench may take: the fast ways and the cases to come lose nothing to a slow way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+
+from compute.backends import backend
+from compute.devices import Host
+from compute.labs.diffusion.benchmark import BENCHMARK as DIFFUSION
+from compute.measure.benchmark import CaseBenchmark
+from compute.measure.case import Checked, Implementation
+from compute.measure.deadline import Deadline
+from compute.measure.run import BenchRun, CaseRun, Pace, _main_ways_first
+from compute.measure.sampling import interleave
+from compute.measure.timing import Timing
+
+STEP = {"fast": 1e-4, "slow": 1.0, "as slow": 1.0, "first slow": 40.0}  # s a step, by variant
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass(frozen=True)
+class FakeCase:
+    title: str = "a case"
+    dtype: str = "float64"
+    pace: str = "the same"
+    cells: int = 1
+    needed_bytes: int = 8
+    tolerance: float = 1e-9
+    plain: bool = False
+    shared: str = "one"
+    name: str = "known"  # of the reference
+
+
+class FakeFixture:
+    """Ways that take what STEP says, by the clock of the deadline. begun: those that were called, in order."""
+
+    def __init__(self, clock: Clock, begun: list[str]) -> None:
+        self.device, self._clock, self._begun = Host(), clock, begun
+
+    def first(self, way):
+        timing = self.run(way, 1)
+        return timing, timing.step_seconds
+
+    def check(self, way):
+        return Checked(0.0, 0.0, self.run(way, 1))
+
+    def run(self, way, steps):
+        seconds = steps * STEP[way.variant]
+        self._begun.append(way.variant)
+        self._clock.now += seconds
+        return Timing(way.backend.name, way.variant, steps, 1, 0.0, seconds)
+
+
+class NoMeter:
+    def __init__(self, *_):
+        pass
+
+    def sample(self):
+        pass
+
+    def close(self):
+        pass
+
+
+class FakeBenchmark(CaseBenchmark):
+    package, rate, included = "compute.labs.diffusion", DIFFUSION.rate, "nothing"
+
+    def __init__(self, ways: tuple[str, ...]) -> None:
+        self.clock, self.begun, self._ways = Clock(), [], ways
+
+    def cases(self, chosen, dtypes, gpu):
+        return ()
+
+    def variants(self, backend, case):
+        return {name: object() for name in self._ways}
+
+    def reference(self, case):
+        return FakeCase()
+
+    def fixture(self, device, case, right):
+        return FakeFixture(self.clock, self.begun)
+
+
+def checked(benchmark: FakeBenchmark, ways: tuple[str, ...], share: float, pace: Pace) -> dict[str, str]:
+    """Each way's reason not to be timed, "" if it is."""
+    numpy = backend("cpu_numpy")
+    run = CaseRun(benchmark, FakeCase(), FakeCase(), share, pace, Deadline(1000, benchmark.clock))
+    for name in ways:
+        run.check(Implementation(numpy, name, None))
+    run.sample()
+    run.close()
+    return {row.variant: row.reason for row in run.rows}
+
+
+def test_a_slow_way_has_what_the_others_leave_of_a_case_and_a_fast_one_is_always_timed():
+    benchmark = FakeBenchmark(tuple(STEP))
+    reasons = checked(benchmark, ("slow", "as slow", "fast"), 5.0, Pace())
+    assert reasons["slow"] == reasons["fast"] == ""
+    # of 10 s the first took 2 to check, and takes 7 to warm up and sample; its own first call took 1
+    assert reasons["as slow"] == "would take about 8 s (1 s a step); 0 s are allowed at this case"
+
+
+def test_what_was_too_slow_once_is_not_begun_again():
+    benchmark, pace = FakeBenchmark(tuple(STEP)), Pace()
+    assert checked(benchmark, ("first slow",), 5.0, pace)["first slow"].startswith("would take about 320 s (40 s a step)")
+    assert benchmark.begun == ["first slow"]
+    assert checked(benchmark, ("first slow", "fast"), 5.0, pace)["fast"] == ""
+    assert benchmark.begun.count("first slow") == 1
+
+
+def test_the_last_case_gets_its_part_however_slow_the_ways_of_the_first_are(monkeypatch):
+    benchmark = FakeBenchmark(("fast", "slow", "as slow"))
+    monkeypatch.setattr("compute.measure.run.RoofMeter", NoMeter)
+    monkeypatch.setattr("compute.measure.run.interleave", partial(interleave, clock=benchmark.clock))
+    monkeypatch.setattr(BenchRun, "_roof_of", lambda *_: None)
+    cases = tuple(FakeCase(f"case {number}", pace=str(number)) for number in range(6))
+    plan = type("Plan", (), {"cases": cases, "budget": 60.0, "listen": False, "backends": ("cpu_numpy",)})()
+    run = BenchRun(benchmark, plan)
+    run._deadline = Deadline(60.0, benchmark.clock)
+    run._cases([backend("cpu_numpy")], cases)
+    measured = {(row.case.title, row.variant) for row in run.results.rows if row.measurement}
+    assert {title for title, variant in measured if variant == "fast"} == {case.title for case in cases}
+
+
+@pytest.mark.parametrize("names", [("one", "two"), ("one",)])
+def test_the_first_ways_of_all_backends_come_before_the_others_and_gpus_before_the_host(names):
+    ways = [Implementation(backend(b), v, None) for b in ("cpu_numpy", "cpu_numba", "gpu_cupy") for v in names]
+    wanted = [(b, v) for v in names for b in ("gpu_cupy", "cpu_numba", "cpu_numpy")]
+    assert [(way.backend.name, way.variant) for way in _main_ways_first(ways)] == wanted
