@@ -211,8 +211,7 @@ def _way(standing: Standing, rate: Rate, dtype: str, roofs: Roofs) -> str:
     variant, measurement = standing.variant, standing.measurement
     name = named(standing)
     if measurement is None:
-        words = standing.note or ("results disagree" if standing.agreement and not standing.right else "measuring")
-        return f"<div class='way {variant.kind}'>{_line(name, '')}<p class='quiet'>{escape(words)}</p></div>"
+        return f"<div class='way {variant.kind}'>{_line(name, '')}<p class='quiet'>{escape(standing.waiting)}</p></div>"
     step, cells, speed = measurement.step, measurement.cells, measurement.cells_per_second
     bar = _bar(speed, cells / step.q3, cells / step.q1)
     noisy = " <span class='noisy'>noisy</span>" if measurement.noisy else ""
@@ -372,8 +371,7 @@ def _figure(figure: Recorded, what: Chart) -> str:
 
 
 def _waiting(standing: Standing) -> str:
-    words = standing.note or ("results disagree" if standing.agreement and not standing.right else "measuring")
-    text = f"<b>{escape(named(standing))}</b><span>{escape(words)}</span>"
+    text = f"<b>{escape(named(standing))}</b><span>{escape(standing.waiting)}</span>"
     return f"<div class='race {standing.variant.kind}'><div class='line'>{text}</div></div>"
 
 

@@ -19,7 +19,7 @@ from math import inf, nan
 from typing import Any, Literal, Protocol
 
 from compute.backends import backend
-from compute.engine.messages import EngineBroken, LabClosed, Refused, Sampled, Solved
+from compute.engine.messages import Busy, EngineBroken, LabClosed, Refused, Sampled, Solved
 from compute.measure.rates import RoofKind
 from compute.measure.rules import ComparisonRules
 from compute.measure.sampling import steps_for
@@ -133,6 +133,7 @@ class Comparison:
         self._calm_at = 0.0
         self._job: EngineTask | None = None
         self._handle: MeasuredLab | None = None
+        self._doing = ""  # what is long about that job, in its engine's words
         self._deadline = 0.0
         self._answers: deque[tuple[EngineTask, Any]] = deque()
         self._right: tuple[Key, Any] = ((), None)  # the reference field, of one setting
@@ -346,6 +347,8 @@ class Comparison:
 
     def _take(self, job: EngineTask, event: Any) -> None:
         match event:
+            case Busy(what=what) if what.startswith("compiling"):  # "opening" would only flash
+                self._say(what)
             case Solved(field=field) if job.key[0] == "right":
                 field = deepcopy(field)  # the engine's lies in a file of its own, which would stay open as long
                 self._results.put_right(job.key, field)
@@ -366,6 +369,11 @@ class Comparison:
             case LabClosed():
                 self._fail(job, "the engine closed it")
 
+    def _say(self, doing: str) -> None:
+        """What the job under way is long about; the verdict tells it."""
+        if doing != self._doing:
+            self._doing, self._judged = doing, (-1, 0.0, None)
+
     def _fail(self, job: EngineTask, text: str) -> None:
         self._results.put(job.failed, (text, self._clock() + RETRY))
         self._end()
@@ -377,6 +385,7 @@ class Comparison:
         if self._handle is not None:
             self._handle.close()
         self._job, self._handle, self._claims = None, None, ()
+        self._say("")
         self._calm_at = max(self._calm_at, now + rest)
 
     # -- values and keys
@@ -388,7 +397,8 @@ class Comparison:
         settled = taken[2:] or taken[1:2]  # the one that found the pace is an estimate until there are others
         timings = _alike([*taken[:1], *settled]) if right and len(taken) > 1 else []
         measurement = Measurement.of(timings) if timings else None
-        return Standing(variant, measurement, agreement, self._note(variant), tuple(timings))
+        doing = self._doing if self._job is not None and self._job.key[2] == variant else ""
+        return Standing(variant, measurement, agreement, self._note(variant), tuple(timings), doing)
 
     def _taken(self, variant: Variant) -> TakenTimings:
         return self._results.get(self._timed_key(variant)) or TakenTimings()

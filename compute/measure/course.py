@@ -21,7 +21,7 @@ from compute.measure.run import CHECKING, CaseRun, Pace
 if TYPE_CHECKING:
     from compute.measure.benchmark import CaseBenchmark
 
-SHARE = 6.0  # s of sampling for all lanes together; one whose samples and check would not fit in twice as much has no time
+SHARE = 6.0  # s of sampling for all lanes together; what does not fit in twice as much has no time
 TURNS = 20  # moments of the way to the finish line at which a picture is shown
 
 

@@ -29,7 +29,7 @@ CHECKING = 0.3  # of a case's time, as far as the progress goes, before it is ti
 SAMPLING = 2 / 3  # of a case's time is its share: seconds of sampling; checks take the rest
 PATIENCE = 2.0  # a case may take so many times its share, if slow ways need it for their check and fewest samples
 WARM_UPS = 2  # before the samples of a way
-NOTHING = LEAST_SAMPLES * SAMPLE_SECONDS  # what a way may take in any case: no fast one is lost to a slow one
+NOTHING = 1.0  # seconds that a way may take in any case: no fast one is lost to a slow one
 
 
 class BenchProgress(Protocol):
@@ -195,7 +195,7 @@ class CaseRun:
         if seconds <= max(left, NOTHING):
             return ""
         left, what = max(0.0, left), self._benchmark.rate.step
-        return f"would take about {seconds:.0f} s ({step:.2g} s a {what}); {left:.0f} s are allowed at this case"
+        return f"would take about {seconds:.3g} s ({step:.2g} s a {what}); {left:.3g} s are allowed at this case"
 
     @property
     def _spent(self) -> float:
@@ -351,5 +351,6 @@ def _main_ways_first(ways: Sequence[Implementation]) -> list[Implementation]:
 
     A case's time is given to those that come first: what it is about, and what is fast.
     """
-    rank = {way.name: [w.name for w in ways if w.backend is way.backend].index(way.name) for way in ways}
-    return sorted(reversed(ways), key=lambda way: rank[way.name])
+    place = {id(way): number for number, way in enumerate(ways)}
+    rank = {id(way): [w.variant for w in ways if w.backend is way.backend].index(way.variant) for way in ways}
+    return sorted(ways, key=lambda way: (rank[id(way)], -place[id(way)]))

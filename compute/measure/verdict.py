@@ -54,7 +54,7 @@ class Variant:
 class Standing:
     """One variant's line: its measurement and agreement as far as they are known, and a note in words.
 
-    timings: what the measurement is made of.
+    timings: what the measurement is made of. doing: what it is waited for, "compiling …", where its engine says so.
     """
 
     variant: Variant
@@ -62,6 +62,13 @@ class Standing:
     agreement: Agreement | None
     note: str = ""
     timings: tuple[Timing, ...] = ()
+    doing: str = ""
+
+    @property
+    def waiting(self) -> str:
+        """Why there is no measurement yet, in words."""
+        disagrees = self.agreement is not None and not self.right
+        return self.note or ("results disagree" if disagrees else self.doing or "measuring")
 
     @property
     def right(self) -> bool:

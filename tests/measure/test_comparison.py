@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from compute.engine import benchmark_target
-from compute.engine.messages import Refused, Solved
+from compute.engine.messages import Busy, Refused, Solved
 from compute.labs.diffusion import Diffusion, cpu_numba, cpu_numpy
 from compute.labs.diffusion.benchmark import RULES
 from compute.measure import comparison as module
@@ -34,9 +34,11 @@ class Engines:
 
     def __init__(self, answer=True):
         self.answer, self.opened, self.sampled, self.closed = answer, [], [], 0
+        self.tells = []  # of each that was opened, what takes its events
 
     def open(self, engine, values, on_event):
         self.opened.append((engine, values))
+        self.tells.append(on_event)
         return Handle(self, values, on_event)
 
 
@@ -289,6 +291,26 @@ def test_an_engine_that_does_not_answer_is_given_up_in_words():
     bench.now += module.RETRY
     bench.turn()
     assert len(bench.engines.opened) == 2
+
+
+def test_a_way_that_is_being_compiled_says_so_instead_of_measuring():
+    bench = Bench(answer=False)
+
+    def waiting():
+        return {standing.variant.backend: standing.waiting for standing in bench.comparison.verdict().standings}
+
+    bench.turn()
+    ((_, values),), (tell,) = bench.engines.opened, bench.engines.tells
+    assert set(waiting().values()) == {"measuring"}
+    tell(Busy("opening"))
+    bench.turn()
+    assert set(waiting().values()) == {"measuring"}
+    tell(Busy("compiling, 3.2 s the last time"))
+    bench.turn()
+    assert {way for way, words in waiting().items() if words.startswith("compiling, 3.2 s")} == {values["backend"]}
+    tell(Refused("no"))
+    bench.turn()
+    assert "compiling, 3.2 s the last time" not in waiting().values()
 
 
 def test_a_refusal_is_shown_with_the_engine_s_own_words():

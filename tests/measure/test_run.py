@@ -111,7 +111,9 @@ def test_a_slow_way_has_what_the_others_leave_of_a_case_and_a_fast_one_is_always
 
 def test_what_was_too_slow_once_is_not_begun_again():
     benchmark, pace = FakeBenchmark(tuple(STEP)), Pace()
-    assert checked(benchmark, ("first slow",), 5.0, pace)["first slow"].startswith("would take about 320 s (40 s a step)")
+    assert checked(benchmark, ("first slow",), 5.0, pace)["first slow"].startswith(
+        "would take about 320 s (40 s a step)"
+    )
     assert benchmark.begun == ["first slow"]
     assert checked(benchmark, ("first slow", "fast"), 5.0, pace)["fast"] == ""
     assert benchmark.begun.count("first slow") == 1
