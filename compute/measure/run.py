@@ -195,7 +195,7 @@ class CaseRun:
         if seconds <= max(left, NOTHING):
             return ""
         left, what = max(0.0, left), self._benchmark.rate.step
-        return f"would take about {seconds:.3g} s ({step:.2g} s a {what}); {left:.3g} s are allowed at this case"
+        return f"would take about {seconds:.3g} s ({step:.2g} s a {what}); {left:.3g} s are allowed for this case"
 
     @property
     def _spent(self) -> float:

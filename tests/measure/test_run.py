@@ -106,7 +106,7 @@ def test_a_slow_way_has_what_the_others_leave_of_a_case_and_a_fast_one_is_always
     reasons = checked(benchmark, ("slow", "as slow", "fast"), 5.0, Pace())
     assert reasons["slow"] == reasons["fast"] == ""
     # of 10 s the first took 2 to check, and takes 7 to warm up and sample; its own first call took 1
-    assert reasons["as slow"] == "would take about 8 s (1 s a step); 0 s are allowed at this case"
+    assert reasons["as slow"] == "would take about 8 s (1 s a step); 0 s are allowed for this case"
 
 
 def test_what_was_too_slow_once_is_not_begun_again():
