@@ -57,6 +57,7 @@ def on_server_loaded(server_context: Any) -> None:
     panel_workarounds.write_html_alone()
     panel_workarounds.hear_at_once()
     panel_workarounds.hold_documents_for_events()
+    panel_workarounds.keep_current_documents_apart()
     lean_bookkeeping.install()
     collecting.collector().install(server_context.application_context.application)
     system_card.find_machine()

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import bokeh.io.doc
 import panel as pn
 import param
+from bokeh.application.handlers import code
 from bokeh.document import Document
 from bokeh.models import InlineStyleSheet
 from bokeh.models.css import StyleSheet
@@ -19,6 +24,7 @@ from bokeh.server.session import ServerSession, current_time
 from bokeh.server.tornado import BokehTornado
 from bokeh.server.views import ws
 from bokeh.util.token import get_token_payload
+from panel.io import handlers
 from panel.io.resources import LOCAL_DIST
 from panel.models.browser import BrowserInfo
 from panel.reactive import Reactive, Syncable
@@ -177,6 +183,11 @@ def leave_webgl_out() -> None:
     BokehTornado.resources = resources  # type: ignore[method-assign]
 
 
+def is_destroyed(document: Document) -> bool:
+    """Whether the page of `document` is over; it takes no callbacks then. Bokeh tells it nowhere else."""
+    return isinstance(document, Document) and not hasattr(document, "_roots")
+
+
 def session_ids(context: ApplicationContext) -> set[str]:
     """Return the ids of the sessions that there are or that are being made; Bokeh tells them nowhere else."""
     return {*context._sessions, *context._pending_sessions}  # noqa: SLF001
@@ -203,6 +214,50 @@ def on_websocket_error(protocol: Callable[[Any, str], None], internal: Callable[
     """Call protocol(handler, words) where a browser broke the protocol, internal(...) where a message failed here."""
     ws.WSHandler._protocol_error = protocol  # noqa: SLF001 bokeh has no other place for it
     ws.WSHandler._internal_error = internal  # noqa: SLF001 as above
+
+
+class _OfEachThread(threading.local):
+    """A list of each thread's own: as much of one as `bokeh.io.doc` uses."""
+
+    def __init__(self) -> None:
+        self._entries: list[Any] = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, place: int) -> Any:
+        return self._entries[place]
+
+    def append(self, entry: Any) -> None:
+        """As of a list."""
+        self._entries.append(entry)
+
+    def pop(self) -> Any:
+        """As of a list."""
+        return self._entries.pop()
+
+
+def keep_current_documents_apart() -> None:
+    """Have every thread know its own current document, and only as long as what it does for that one lasts.
+
+    Bokeh keeps one stack of them for all threads, and leaves a document on it after an error. An engine's thread that
+    told a page something at the wrong moment, or an error in any page's callback, had the pages of all others drawn
+    into a document that was not theirs, and closed maybe: their plots of HoloViews could not be made from then on.
+    """
+    stack = _OfEachThread()
+
+    @contextmanager
+    def patch_curdoc(document: Any) -> Iterator[None]:
+        """Let `document` be the current one meanwhile."""
+        stack.append(weakref.ref(document))
+        try:
+            yield
+        finally:
+            stack.pop()
+
+    bokeh.io.doc._PATCHED_CURDOCS = stack  # type: ignore[assignment] # noqa: SLF001 it has no other place for it
+    for module in (bokeh.io.doc, code, handlers):
+        module.patch_curdoc = patch_curdoc  # type: ignore[attr-defined]
 
 
 def hold_documents_for_events() -> None:

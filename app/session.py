@@ -36,6 +36,7 @@ from bokeh.document import Document
 from tornado.ioloop import IOLoop
 
 from app.admission import session_limiter
+from app.panel_workarounds import is_destroyed
 from app.stream import Delivered, FrameGate, ignore
 from app.tab_recording import TabRecording
 from compute.backends import backend
@@ -319,9 +320,10 @@ class Session(param.Parameterized):
     def later(self, callback: Callable[[], object]) -> None:
         """Run `callback` soon with the document's lock, which changing a bokeh model needs.
 
-        Panel runs the callbacks of its own widgets without that lock.
+        Panel runs the callbacks of its own widgets without that lock. Any thread: an engine may say a last word between
+        the end of the page's document and that of the session, which comes after it.
         """
-        if not isinstance(self.state, Closed):
+        if not isinstance(self.state, Closed) and not is_destroyed(self.document):
             self.document.add_next_tick_callback(callback)
 
     # -- requests

@@ -6,15 +6,22 @@ import json
 import re
 import subprocess
 import sys
+from functools import partial
+from threading import Event, Thread
 from types import SimpleNamespace
 
+import bokeh.io.doc
+import holoviews as hv
 import panel as pn
 import pytest
 from bokeh.document import Document
+from bokeh.document.callbacks import invoke_with_curdoc
+from panel.io.document import _destroy_document
 from panel.io.state import set_curdoc
 from panel.reactive import Syncable
 
 from app import panel_workarounds
+from app.labs.l_curve.linked_view import draw_linked
 
 PULLED = """
 import asyncio, json, tornado.httpclient, tornado.websocket
@@ -258,6 +265,67 @@ def test_what_changes_before_a_page_is_drawn_in_whole_reaches_its_browser_once_a
     assert (enabled, label) == (False, "save it")
     assert [re.sub("&lt;.*?&gt;", "", note["attributes"]["text"]) for note in notes] == ["first", "second"]
     assert not [event for event in late if event.get("attr") in kinds]
+
+
+@pytest.fixture
+def apart(monkeypatch):
+    for module in (bokeh.io.doc, panel_workarounds.code, panel_workarounds.handlers):
+        monkeypatch.setattr(module, "patch_curdoc", module.patch_curdoc)  # put back afterwards
+    monkeypatch.setattr(bokeh.io.doc, "_PATCHED_CURDOCS", [])
+    panel_workarounds.keep_current_documents_apart()
+
+
+def test_an_error_of_one_page_leaves_its_document_to_nobody(apart):
+    mine, other = Document(), Document()
+
+    def failing():
+        raise KeyError("on purpose")
+
+    with pytest.raises(KeyError):
+        invoke_with_curdoc(other, failing)
+    assert bokeh.io.curdoc() is not other
+    assert invoke_with_curdoc(mine, bokeh.io.curdoc) is mine
+
+
+def test_what_another_thread_does_for_a_page_is_no_business_of_this_one(apart):
+    mine, other, inside, leave = Document(), Document(), Event(), Event()
+
+    def elsewhere():
+        def told():
+            inside.set()
+            leave.wait(30)
+
+        invoke_with_curdoc(other, told)
+
+    thread = Thread(target=elsewhere)
+    thread.start()
+    try:
+
+        def here():
+            inside.wait(30)
+            seen = bokeh.io.curdoc()
+            leave.set()
+            thread.join(30)
+            return seen, bokeh.io.curdoc()
+
+        assert invoke_with_curdoc(mine, here) == (mine, mine)
+    finally:
+        leave.set()
+        thread.join()
+
+
+def test_the_end_of_a_document_is_seen():
+    document = Document()
+    assert not panel_workarounds.is_destroyed(document)
+    document.destroy = partial(_destroy_document, document)  # as Panel does where it makes one
+    document.destroy(None)
+    assert panel_workarounds.is_destroyed(document)
+
+
+def test_a_plot_of_holoviews_belongs_to_its_page_whatever_document_is_current():
+    mine, other = Document(), Document()
+    plot, _ = invoke_with_curdoc(other, lambda: draw_linked(hv.Curve([1, 2]), mine, "curve"))
+    assert plot.document is mine
 
 
 # A page whose slider and button change a model directly. Its browser says that both were used in one breath, so that

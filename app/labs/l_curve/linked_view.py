@@ -15,6 +15,7 @@ import holoviews as hv
 import numpy as np
 import param
 from bokeh.document import Document
+from bokeh.io import doc as current_document
 from bokeh.models import BasicTicker, CustomJSTickFormatter, Range1d, Span
 from bokeh.plotting import figure
 from holoviews.streams import Draw, SingleTap, Stream
@@ -63,7 +64,8 @@ class PlotPointer:
 
 def draw_linked(element: hv.Element, document: Document, name: str) -> tuple[Any, figure]:
     """Return (HoloViews plot, Bokeh figure) of `element`, whose streams live until `document`'s session ends."""
-    plot = hv.renderer("bokeh").get_plot(element, doc=document)
+    with current_document.patch_curdoc(document):  # HoloViews takes the current one, whatever `doc` it is given
+        plot = hv.renderer("bokeh").get_plot(element)
     document.on_session_destroyed(lambda session_context: plot.cleanup())  # else HoloViews keeps it for good
     drawn = plot.state
     drawn.update(name=name, title=None, outline_line_color=None, sizing_mode="fixed", output_backend="canvas")
