@@ -208,7 +208,11 @@ class LabPage(SideBar):
         if "Running" in self.status():
             self.key(" ")
         self.until(lambda: "Paused" in self.status())
-        self.until(self.stands)
+        self.until(self.rests)
+
+    def rests(self) -> bool:
+        """Whether it stands, and goes on to: an address of an earlier rest may fit a step that is not yet shown anew."""
+        return self.stands() and self.still(self.step, 0.5) >= 0 and self.stands()
 
     def stands(self) -> bool:
         """Whether the lab rests at the step that is shown: the engine, once it has paused, tells it to the address."""

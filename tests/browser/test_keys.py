@@ -159,8 +159,9 @@ def test_text_fields_keep_every_key(lab):
 def test_what_a_reset_lost_comes_back(page, server):
     lab = LabPage(page, server)
     lab.pause()
+    rested = lab.step()
     lab.page.keyboard.press("Space")
-    lab.until(lambda: "Running" in lab.status() and lab.step() > 50)
+    lab.until(lambda: "Running" in lab.status() and lab.step() > rested)
     lab.pause()
     at = lab.step()
     assert lab.page.get_by_label("Undo (Ctrl+Z): nothing is lost").is_disabled()
