@@ -211,7 +211,7 @@ class LabPage(SideBar):
         self.until(self.rests)
 
     def rests(self) -> bool:
-        """Whether it stands, and goes on to: an address of an earlier rest may fit a step that is not yet shown anew."""
+        """Whether it stands and goes on to: an address of an earlier rest may fit a step that is not shown anew yet."""
         return self.stands() and self.still(self.step, 0.5) >= 0 and self.stands()
 
     def stands(self) -> bool:

@@ -216,7 +216,8 @@ class LCurveView(LabView):
 TIGHT = "<mo form='postfix' lspace='0' rspace='0'>"
 EQUATION = (
     "<math aria-label='x minimises the squared norm of A x minus b, plus lambda squared times that of x'>"
-    f"<mi>x</mi><mo>=</mo><mi>argmin</mi>{TIGHT}‖</mo><mi>A</mi><mi>x</mi><mo>−</mo><mi>b</mi>{TIGHT}‖²</mo><mo>+</mo>"
+    f"<mi>x</mi><mo>=</mo><mi mathvariant='normal'>argmin</mi>{TIGHT}‖</mo>"
+    f"<mi>A</mi><mi>x</mi><mo>−</mo><mi>b</mi>{TIGHT}‖²</mo><mo>+</mo>"
     f"<mi>λ²</mi>{TIGHT}‖</mo><mi>x</mi>{TIGHT}‖²</mo></math>"
 )
 TITLE = """

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 MOST_MARKS = 24  # marks of one's own
 DRAG = {"Move": False, "Zoom to a box": True}
 GALLERY_STYLE = """
-.places { display: grid; grid-template-columns: 1fr 1fr; gap: 8px; overflow-y: auto;
-  max-height: max(296px, 100vh - 600px); padding: 4px 2px 4px 4px; margin: 0; list-style: none; }
+.places { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 8px; overflow: hidden auto;
+  scrollbar-width: thin; max-height: max(296px, 100vh - 600px); padding: 4px 2px 4px 4px; margin: 0; list-style: none; }
 li { position: relative; }
 button { font: inherit; font-size: var(--small, 14px); color: var(--ink); background: none; border: 0; padding: 0;
   cursor: pointer; border-radius: 6px; }
@@ -63,6 +63,8 @@ TEXT_STYLE = """
 .place .row { display: flex; align-items: baseline; gap: 8px; color: var(--muted); }
 .place .row .words { flex: 1; }
 .place .means { flex-wrap: wrap; row-gap: 0; color: var(--ink); }
+.place math { font-family: inherit; }
+.place mi { text-transform: none; font-style: italic; }
 .place .inside { display: inline-block; width: 12px; height: 12px; background: #000; border: 1px solid var(--muted); }
 .place button { font: inherit; color: var(--accent); background: none; border: 1px solid var(--line);
                 border-radius: 6px; padding: 2px 10px; cursor: pointer; }
