@@ -45,7 +45,7 @@ def quiet(monkeypatch):
 
 def session(lab, **values):
     defaults = {name: lab.param[name].default for name in lab.param if name != "name"} if hasattr(lab, "param") else {}
-    frame = Frame({}, {"iterations": 6e9, "compute_seconds": 2.0, "finished": 1.0}, TIMING)
+    frame = Frame({}, {"iterations": 6e9, "timed_iterations": 6e9, "compute_seconds": 2.0, "finished": 1.0}, TIMING)
     return SimpleNamespace(
         lab=lab, values=defaults | values, latest=frame, phase="running", playing=True, engine="host",
         gate=SimpleNamespace(rate=25.0),

@@ -139,19 +139,22 @@ class PictureRules(ComparisonRules):
 
     def facts(self, values: Values, frame: Frame, roof: float) -> Sequence[Fact]:
         """The live picture: rate, percent of the roof, iterations, time if all its pixels were computed."""
-        done, seconds = (frame.facts.get(name, nan) for name in ("iterations", "compute_seconds"))
-        rate = done / seconds if done > 0 and seconds > 0 else nan
+        named = ("iterations", "timed_iterations", "compute_seconds")
+        done, timed, seconds = (frame.facts.get(name, nan) for name in named)
+        rate = timed / seconds if timed > 0 and seconds > 0 else nan
         plain = not arithmetic(values).deep
         kernel = values["backend"], values.get("variant", ""), self.dtype(values), 1
         percent = RATE.share(*kernel) * RATE.percent(rate, self.dtype(values), roof) if plain else nan
         complete = frame.facts.get("finished") and not frame.facts.get("reused")
-        whole = seconds if complete and isfinite(rate) else nan
+        whole = Fact(WHOLE, seconds if complete and isfinite(rate) else nan, "seconds", WHOLE_ABOUT)
+        if complete and frame.facts.get("cold"):
+            whole = Fact(WHOLE, "not taken: its kernels were loaded", "text", COLD_ABOUT)
         return (
             Fact("Rate of this picture", rate, "rate", RATE_ABOUT if plain else DEEP_ABOUT),
             Fact("Part of the FMA roof", percent, "percent", FMA_ABOUT),
             *self._mix(values),
             Fact("Iterations done", done if done > 0 else nan, "count", "On all pixels since the view was set."),
-            Fact("Time of the full picture", whole, "seconds", WHOLE_ABOUT),
+            whole,
         )
 
     def _mix(self, values: Values) -> Sequence[Fact]:
@@ -194,7 +197,9 @@ FMA_ABOUT = (
     "this device does at most, measured at start. Of a kernel that doubles by an integer addition 3 are counted; host "
     "kernels do not fuse and need 7, of which 4 are counted."
 )
+WHOLE = "Time of the full picture"
 WHOLE_ABOUT = "Device time of all launches of this picture, coarse passes included."
+COLD_ABOUT = "The first launch of a kernel loads it, or compiles it: no rate counts that. The next view's time is told."
 RULES = PictureRules()
 
 

@@ -101,6 +101,7 @@ class Painting:
             self._device.write(host.astype(task.arithmetic.dtype), array)
         self.schedule = Schedule(place.ny, place.nx, task.max_iterations, task.shortcuts, strides, fresh=fresh)
         self.iterations, self.seconds = 0, 0.0
+        self.cold_iterations, self.cold_seconds = 0, 0.0
 
     def _allocate(self, task: Task) -> None:
         """Arrays for `task`, new ones only if their type or size changed."""
@@ -144,8 +145,12 @@ class Painting:
             budget = self.builder.advance(slices, budget)
         while budget > 0 and not self.finished:
             part = self.schedule.part(budget)
+            before, cold = self.iterations, self.cold
             with watching() as builds:
                 launch, seconds = self._launch(part)
+            if cold or builds.count > 0:
+                self.cold_iterations += self.iterations - before
+                self.cold_seconds += seconds
             timing = replace(timing, first_call=timing.first_call or builds.count > 0)
             timing = replace(timing, launch=timing.launch + launch, compute=timing.compute + seconds)
             budget -= (part.last - part.first) * -(-task.place.nx // part.stride) * part.iterations

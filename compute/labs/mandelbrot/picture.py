@@ -1,6 +1,7 @@
 """What the screen shows of a Mandelbrot lab, coarse first, and what is done to it once every pixel has its count.
 
-facts: iterations (done on all pixels), compute_seconds (the device's time for them), progress (0 to 1), finished,
+facts: iterations (done on all pixels), timed_iterations and compute_seconds (those of launches that loaded no kernel,
+and the device's time for them), cold (1 if there were others), progress (0 to 1), finished,
 stride (of the samples shown), limit (iterations that pixels are brought to now), reference (length of the orbit),
 spacing_log2, finest_log2 (of the arithmetic), minimum and maximum (smooth counts at the ends of the colours), samples
 (a pixel), inside (share of the pixels shown that are in the set), reused (share of pixels that the last view had),
@@ -178,7 +179,9 @@ class ProgressivePicture:
         painting = lab.painting
         return {
             "iterations": float(painting.iterations),
-            "compute_seconds": painting.seconds,
+            "compute_seconds": painting.seconds - painting.cold_seconds,
+            "timed_iterations": float(painting.iterations - painting.cold_iterations),
+            "cold": float(painting.cold_seconds > 0),
             "progress": lab.progress,
             "finished": float(lab.finished),
             "limit": float(painting.schedule.limit),

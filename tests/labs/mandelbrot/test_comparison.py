@@ -10,7 +10,7 @@ import pytest
 
 from compute.frames import Frame
 from compute.labs.diffusion import Diffusion
-from compute.labs.mandelbrot import Mandelbrot, comparison, cpu_numba
+from compute.labs.mandelbrot import Mandelbrot, comparison, cpu_numba, painting
 from compute.labs.mandelbrot.benchmark import BENCHMARK
 from compute.labs.mandelbrot.comparison import CITED, RULES, PictureTarget, is_lesson
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
@@ -217,7 +217,7 @@ def frame(**facts):
 
 
 def test_the_facts_of_a_frame_are_rates_of_iterations_that_were_done():
-    done = {"iterations": 6e9, "compute_seconds": 2.0, "finished": 1.0}
+    done = {"iterations": 6e9, "timed_iterations": 6e9, "compute_seconds": 2.0, "finished": 1.0}
     told = {fact.name: fact.value for fact in RULES.facts(values(), frame(**done), 48e9)}
     assert told["Rate of this picture"] == 3e9
     assert told["Part of the FMA roof"] == pytest.approx(25)  # 4 instructions each
@@ -228,3 +228,26 @@ def test_the_facts_of_a_frame_are_rates_of_iterations_that_were_done():
     for unfinished in (done | {"finished": 0.0}, {}, done | {"reused": 0.9}, done | {"compute_seconds": 0.0}):
         told = {fact.name: fact.value for fact in RULES.facts(values(), frame(**unfinished), 48e9)}
         assert np.isnan(told["Time of the full picture"])
+    cold = done | {"timed_iterations": 2e9, "compute_seconds": 1.0, "cold": 1.0}  # a third was done by warm launches
+    told = {fact.name: fact.value for fact in RULES.facts(values(), frame(**cold), 48e9)}
+    assert told["Rate of this picture"] == 2e9
+    assert told["Time of the full picture"] == "not taken: its kernels were loaded"
+
+
+def test_a_launch_that_loads_its_kernel_counts_in_no_rate(monkeypatch):
+    monkeypatch.setattr(painting, "_WARM", set())
+    lab = Mandelbrot(backend="cpu_numba", ny=40, nx=60)
+    first = whole_picture(lab)
+    assert first["cold"] == 1.0
+    assert first["timed_iterations"] < first["iterations"]
+    lab.update(zoom="2")
+    second = whole_picture(lab)
+    assert second["cold"] == 0.0
+    assert second["timed_iterations"] == second["iterations"] > 0
+    assert second["compute_seconds"] > 0
+
+
+def whole_picture(lab):
+    while not lab.finished:
+        lab.advance(1)
+    return lab.frame(None, (40, 60)).facts
