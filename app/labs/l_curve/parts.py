@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from app.lab_view import Parts
@@ -10,6 +11,7 @@ from app.labs.l_curve.controls import LCurveControls
 from app.labs.l_curve.labels import short
 from app.labs.l_curve.view import LCurveView
 from compute.frames import Frame
+from compute.labs.l_curve.picture import products_per_second
 
 HELP = """
 | **Space** | run or pause, whatever has the focus; **Enter** presses a button |
@@ -43,8 +45,8 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
         ("step", f"{known['steps']:,.0f}".replace(",", " "), ""),
         ("ribbon", "exact" if known["exhausted"] else width, "warn" if open_ and known["done"] else ""),
     ]
-    if known["seconds"] > 0 and known["products"] > 0:
-        rate = known["products"] / known["seconds"]
+    rate = products_per_second(known)
+    if isfinite(rate):
         items.append(("products/s", short(rate), ""))
         items.append(("GB/s", short(rate * known["bytes_per_product"] / 1e9), ""))
     items.append(("λ", short(known["lam"]), ""))

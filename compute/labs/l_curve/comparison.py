@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from compute.frames import Frame
 from compute.labs.l_curve.lab import LCurve
+from compute.labs.l_curve.picture import products_per_second
 from compute.labs.l_curve.problems import PROBLEMS
 from compute.labs.l_curve.small_system import points
 from compute.labs.l_curve.system import OWN, settled, typical
@@ -114,20 +115,17 @@ class CurveRules(ComparisonRules):
     def facts(self, values: Values, frame: Frame, roof: float) -> Sequence[Fact]:  # noqa: ARG002
         """The live run: its products, what they read, how far it is."""
         known = frame.facts
-        seconds, products = known.get("seconds", 0.0), known.get("products", 0.0)
-        rate = products / seconds if seconds > 0 and products > 0 else nan
+        rate = products_per_second(known)
         moved = rate * known.get("bytes_per_product", nan)
+        whole = Fact(WHOLE, known.get("seconds", nan) if known.get("done") else nan, "seconds", WHOLE_ABOUT)
+        if known.get("done") and known.get("cold_seconds"):
+            whole = Fact(WHOLE, "not taken: its kernels were loaded", "text", COLD_ABOUT)
         return (
             Fact("Products", f"{rate:,.0f} /s".replace(",", " ") if isfinite(rate) else "…", "text", PRODUCTS_ABOUT),
             Fact("Read by them", f"{moved / 1e9:.3g} GB/s" if isfinite(rate) else "…", "text", MOVED_ABOUT),
             Fact("Part of the copy bandwidth", 100 * moved / roof, "percent", MOVED_ABOUT),
             Fact("Steps", known.get("steps", nan), "count", "Of the bidiagonalisation: two products each."),
-            Fact(
-                "Time to tolerance",
-                seconds if known.get("done") else nan,
-                "seconds",
-                "Device time of all steps of the live run.",
-            ),
+            whole,
         )
 
     def elsewhere(self, values: Values, figures: Sequence[Recorded]) -> Sequence[Recorded]:
@@ -155,6 +153,8 @@ class CurveRules(ComparisonRules):
         return Chart(title, (), {}, tuple(figures), beside=True)
 
 
+WHOLE, WHOLE_ABOUT = "Time to tolerance", "Device time of all steps of the live run."
+COLD_ABOUT = "The first steps of a process load their kernels: no rate counts them. A reset takes the time."
 PRODUCTS_ABOUT = "Products of A or its transpose with a vector, over the device's time for all steps."
 MOVED_ABOUT = (
     "Bytes of the stored matrix, values and columns, that the products read, over the device's time for whole steps: "

@@ -36,6 +36,7 @@ PICTURE_BYTES = 16 * 2**20  # display buffers and the small system, rounded up
 SOLVED = {"float64": 1e-8, "float32": 1e-5}  # relative error up to which a solution counts as exact
 PROBE_ROWS = 5000
 GROWTH = 16  # of a headless run: the chunk is at least this part of the steps done
+_WARM: set[tuple[str, str]] = set()  # (backend, dtype) whose steps this process has run before
 
 
 def _bounded(name: str, option: str, label: str) -> Any:
@@ -44,7 +45,6 @@ def _bounded(name: str, option: str, label: str) -> Any:
     kind = param.Number if isinstance(given, RealNumber) else param.Integer
     bounds = (1, given.most) if isinstance(given, Angles) else (given.low, given.high)
     return kind(default=given.default, bounds=bounds, label=label)
-
 
 class LCurve(Lab):
     """min |A x - b|^2 + λ^2 |x|^2 for every λ at once, with lower and upper bounds of both norms.
@@ -175,7 +175,11 @@ class LCurve(Lab):
     def reset(self) -> None:
         """Begin anew, with the noise of the present level and seed, up to the first step: before it there is no x."""
         self.b, self.noise_norm = self.system.noisy(self.noise, self.noise_seed)
-        begin, first = self.bidiagonal.start(self.b), self.bidiagonal.advance(1)
+        self.cold_products, self.cold_seconds = 0, 0.0
+        with watching() as builds:
+            begin, first = self.bidiagonal.start(self.b), self.bidiagonal.advance(1)
+        if builds.count > 0 or self._warmth not in _WARM:
+            self.cold_products, self.cold_seconds = self.bidiagonal.products, self.bidiagonal.seconds
         self._open = 0  # number of the λ whose ribbon was seen open last
         self._done: bool | None = None
         self.survey = CurveSurvey(self)
@@ -271,14 +275,22 @@ class LCurve(Lab):
             if not (self.survey.probe(steps) or self.survey.listen(steps)):
                 self.survey.look()
             return self._timing(steps, 0.0, 0.0, first_call=True)
-        before = self.bidiagonal.k
+        before, products = self.bidiagonal.k, self.bidiagonal.products
         with watching() as builds:
             spent = self.bidiagonal.advance(min(steps, self.limit - before), self._look, self.chunk)
             self._done = None
+        if builds.count > 0 or self._warmth not in _WARM:
+            self.cold_products += self.bidiagonal.products - products
+            self.cold_seconds += spent.compute
+        _WARM.add(self._warmth)
         first = self.first_call(self.dtype) or builds.count > 0
         timing = self._timing(max(self.bidiagonal.k - before, 1), spent.launch, spent.compute, first)
         self.spent = timing if self.spent is None else self.spent.then(timing)
         return timing
+
+    @property
+    def _warmth(self) -> tuple[str, str]:
+        return self.backend, self.dtype
 
     def _look(self) -> bool:
         """Whether the ribbons are closed by now."""

@@ -7,7 +7,9 @@ picard-coefficients (i, |u_i b|) and picard-ratio (i, |u_i b| / σ_i) of a small
 on a line. rasters: solution and truth of a picture.
 
 facts: steps, limit, width, tolerance, done (no more steps), finished (nor rules to work out), converged, exhausted,
-products, seconds (the device's, for them), bytes_per_product, rows, columns, entries, noise (|e|), lam (of the solution
+products, seconds (the device's, for them), cold_products and cold_seconds (of steps that loaded or compiled their
+kernels; products_per_second leaves them out),
+bytes_per_product, rows, columns, entries, noise (|e|), lam (of the solution
 shown), alpha (its square), and there residual and solution (norms), each with _lower and _upper, gradient, error_bound
 (of x within these steps, relative), error (from the truth, relative, nan where none is known); for each rule its λ (nan
 for none). notes: for each rule its reason; state (a sentence), shown (why this λ), spectrum (what `singular` is);
@@ -78,6 +80,13 @@ def panels_of(frame: Frame) -> Mapping[str, Panel]:
     """Those of which the frame has a curve; solution and truth as pictures where they are some."""
     found = {name: panel for name, panel in ALL.items() if any(line.curve in frame.curves for line in panel.lines)}
     return found | {name: Panel(name, "x", "y", image=name) for name in frame.rasters}
+
+
+def products_per_second(facts: Mapping[str, float]) -> float:
+    """Of the live run, by the device's clock; nan where nothing was timed."""
+    seconds = facts.get("seconds", 0.0) - facts.get("cold_seconds", 0.0)
+    products = facts.get("products", 0.0) - facts.get("cold_products", 0.0)
+    return products / seconds if seconds > 0 and products > 0 else nan
 
 
 def show(lab: LCurve, view: View | None, pixels: tuple[int, int]) -> Frame:
@@ -187,6 +196,8 @@ def _facts(lab: LCurve) -> dict[str, float]:
         "exhausted": float(run.exhausted),
         "products": float(run.products),
         "seconds": run.seconds,
+        "cold_products": float(lab.cold_products),
+        "cold_seconds": lab.cold_seconds,
         "bytes_per_product": run.bytes_per_product,
         "rows": float(rows),
         "columns": float(columns),

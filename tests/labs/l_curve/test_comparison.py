@@ -118,6 +118,10 @@ def test_the_facts_are_products_of_the_live_run():
     assert told["Time to tolerance"] == 2.0
     told = {fact.name: fact.value for fact in RULES.facts(values(), Frame({}, known | {"done": 0.0}, None), 3e11)}
     assert math.isnan(told["Time to tolerance"])
+    cold = known | {"cold_seconds": 1.5, "cold_products": 20.0}
+    told = {fact.name: fact.value for fact in RULES.facts(values(), Frame({}, cold, None), 3e11)}
+    assert told["Products"] == "160 /s"
+    assert told["Time to tolerance"] == "not taken: its kernels were loaded"
 
 
 def test_the_tutorials_figures_stand_beside_its_problem_only():

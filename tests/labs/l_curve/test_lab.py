@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 
 import numpy as np
@@ -10,6 +11,8 @@ import scipy.sparse as sp
 
 from compute.frames import Curve, Raster
 from compute.labs.l_curve import LCurve
+from compute.labs.l_curve import lab as lab_module
+from compute.labs.l_curve.picture import products_per_second
 from compute.labs.l_curve.rules import RULES
 from tests.labs.l_curve.test_survey import Dense
 
@@ -255,3 +258,18 @@ def test_the_history_of_the_ribbon_is_that_of_the_present_range_alone():
     steps = lab.bidiagonal.k
     lab.update(tolerance=1e-6)  # the same range: it goes on
     assert run_live(lab, 1)[-1].curves["history"].x[0] < steps
+
+
+def test_steps_that_load_their_kernels_count_in_no_rate(monkeypatch):
+    monkeypatch.setattr(lab_module, "_WARM", set())
+    lab = LCurve(backend="cpu_numba", problem="heat", n=60)
+    lab.advance(2)
+    first = lab.frame().facts
+    assert 0 < first["cold_products"] == first["products"]
+    assert math.isnan(products_per_second(first))
+    lab.advance(2)
+    assert lab.frame().facts["cold_products"] == first["cold_products"] < lab.frame().facts["products"]
+    assert products_per_second(lab.frame().facts) > 0
+    lab.reset()
+    assert lab.frame().facts["cold_products"] == 0
+    lab.close()
