@@ -87,7 +87,7 @@ class Hostile:
             {"id": self.model()}, {"id": inner}, {"type": "number", "value": self.random.choice(["nan", "+inf", "x"])},
             {"type": "map", "entries": [["key", inner]]}, {"type": "map", "entries": inner},
             {"type": "set", "entries": [inner]}, {"type": "slice", "start": inner, "stop": None, "step": 0},
-            {"type": "bytes", "data": base64.b64encode(gzip.compress(b"x" * 99)).decode()},
+            {"type": "bytes", "data": base64.b64encode(gzip.compress(b"x" * 99, mtime=0)).decode()},
             {"type": "bytes", "data": inner},
             {"type": "ndarray", "array": [1, 2], "order": "little", "dtype": "float64", "shape": [10**9]},
             {"type": "ndarray", "array": {"type": "bytes", "data": "AAAA"}, "dtype": "int32", "shape": [-1]},
