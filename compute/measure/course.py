@@ -21,7 +21,7 @@ from compute.measure.run import CHECKING, CaseRun, Pace
 if TYPE_CHECKING:
     from compute.measure.benchmark import CaseBenchmark
 
-SHARE = 6.0  # s of sampling for all lanes together; what does not fit in twice as much has no time
+SHARE = 6.0  # s of sampling for all lanes together; one whose run takes a third of it is not timed
 TURNS = 20  # moments of the way to the finish line at which a picture is shown
 
 
@@ -53,7 +53,7 @@ def run_course(
 ) -> list[Row]:
     """Check and time a whole result on each backend; a row for each, in their order. heard(part, words): how far."""
     deadline = Deadline(0)
-    run = CaseRun(benchmark, course.case, course.right, SHARE, Pace(), deadline)
+    run = CaseRun(benchmark, course.case, course.right, SHARE, Pace(), deadline, alone=True)
     try:
         with deadline.watching_builds():
             for number, backend in enumerate(backends):

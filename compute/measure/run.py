@@ -62,7 +62,8 @@ class CaseRun:
     """Everything that is held while one case is timed.
 
     case: a TimedCase of the lab; right: its reference; share: seconds of sampling it may take; deadline: of the whole
-    run; listen: whether the parts of each sample are noted.
+    run; listen: whether the parts of each sample are noted; alone: whether each way may take as long as the whole case,
+    whatever the others take: in a race nobody is left out for another's sake.
     """
 
     def __init__(
@@ -74,9 +75,10 @@ class CaseRun:
         pace: Pace,
         deadline: Deadline,
         listen: bool = False,
+        alone: bool = False,
     ) -> None:
         self._benchmark, self._right, self._share, self._pace = benchmark, right, share, pace
-        self._deadline = deadline
+        self._deadline, self._alone = deadline, alone
         self.case = self._case = case
         self._listen = listen
         self._fixtures: dict[str, BenchmarkFixture] = {}
@@ -190,8 +192,9 @@ class CaseRun:
 
     def _too_slow(self, step: float) -> str:
         """Why steps of so many seconds would take too long; empty if they would not, or take next to nothing."""
-        seconds = step * (self._benchmark.check_steps + WARM_UPS + LEAST_SAMPLES)
-        left = min(PATIENCE * self._share - self._spent - self._planned, self._deadline.left)
+        seconds = step * (self._benchmark.check_steps + LEAST_SAMPLES)
+        others = 0.0 if self._alone else self._spent + self._planned
+        left = min(PATIENCE * self._share - others, self._deadline.left)
         if seconds <= max(left, NOTHING):
             return ""
         left, what = max(0.0, left), self._benchmark.rate.step
@@ -205,7 +208,8 @@ class CaseRun:
     @property
     def _for_samples(self) -> float:
         """Seconds of sampling: the share, less what slow checks took beyond theirs, half of it at least."""
-        return max(self._share / 2, min(self._share, self._share / SAMPLING - self._spent))
+        others = 0.0 if self._alone else self._spent
+        return max(self._share / 2, min(self._share, self._share / SAMPLING - others))
 
     def _steps(self, way: Implementation) -> int:
         return steps_for(self._pace.step_seconds(way, self._case), most=self._benchmark.most_steps)
