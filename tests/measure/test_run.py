@@ -111,6 +111,12 @@ def test_a_slow_way_has_what_the_others_leave_of_a_case_and_a_fast_one_is_always
     assert reasons["as slow"] == "would take about 6 s (1 s a step); 0 s are allowed for this case"
 
 
+def test_one_disturbance_does_not_make_a_way_too_slow(monkeypatch):
+    benchmark, looks = FakeBenchmark(("fast",)), iter([21.0, 21.0, 1e-4])
+    monkeypatch.setattr(FakeFixture, "first", lambda self, way: (self.run(way, 1), next(looks)))
+    assert checked(benchmark, ("fast",), 5.0, Pace()) == {"fast": ""}
+
+
 def test_in_a_race_nobody_is_left_out_for_another_s_sake():
     benchmark = FakeBenchmark(tuple(STEP))
     reasons = checked(benchmark, ("slow", "as slow", "fast"), 5.0, Pace(), alone=True)

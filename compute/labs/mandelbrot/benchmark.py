@@ -6,6 +6,7 @@ scenes.py knows the scenes and which counts are right, comparison.py what the li
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -57,11 +58,18 @@ class SceneFixture:
         self._lab: Mandelbrot | None = None
 
     def first(self, way: Implementation) -> tuple[Timing, float]:
-        """A coarse picture, which may compile, and another one to tell what a full one will take."""
+        """A coarse picture, which may compile, then that and a finer one to tell what a full one will take.
+
+        A line through both, since what a launch takes by itself does not grow with the pixels: NumPy's does not at all
+        up to some thousand of them, and by the coarse one alone a picture of 0.1 s seemed to take 2.
+        """
         first = self._paint(way, stride=COARSE)
-        again = self._paint(way, stride=COARSE)
-        rows, columns = (-(-side // COARSE) for side in self._scene.shape)
-        return first, again.compute * self._scene.cells / (rows * columns)
+        times, pixels = [], []
+        for stride in (COARSE, COARSE // 2):
+            times.append(self._paint(way, stride=stride).compute)
+            pixels.append(prod(-(-side // stride) for side in self._scene.shape))
+        more = max(0.0, times[1] - times[0]) / max(1, pixels[1] - pixels[0])
+        return first, times[1] + more * (self._scene.cells - pixels[1])
 
     def check(self, way: Implementation) -> Checked:
         """One picture, and its counts against the right ones."""
