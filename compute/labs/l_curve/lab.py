@@ -36,7 +36,6 @@ PICTURE_BYTES = 16 * 2**20  # display buffers and the small system, rounded up
 SOLVED = {"float64": 1e-8, "float32": 1e-5}  # relative error up to which a solution counts as exact
 PROBE_ROWS = 5000
 GROWTH = 16  # of a headless run: the chunk is at least this part of the steps done
-_WARM: set[tuple[str, str]] = set()  # (backend, dtype) whose steps this process has run before
 
 
 def _bounded(name: str, option: str, label: str) -> Any:
@@ -178,7 +177,7 @@ class LCurve(Lab):
         self.cold_products, self.cold_seconds = 0, 0.0
         with watching() as builds:
             begin, first = self.bidiagonal.start(self.b), self.bidiagonal.advance(1)
-        if builds.count > 0 or self._warmth not in _WARM:
+        if self.first_call("start", self.dtype) or builds.count > 0:
             self.cold_products, self.cold_seconds = self.bidiagonal.products, self.bidiagonal.seconds
         self._open = 0  # number of the λ whose ribbon was seen open last
         self._done: bool | None = None
@@ -279,18 +278,13 @@ class LCurve(Lab):
         with watching() as builds:
             spent = self.bidiagonal.advance(min(steps, self.limit - before), self._look, self.chunk)
             self._done = None
-        if builds.count > 0 or self._warmth not in _WARM:
+        first = self.first_call(self.dtype) or builds.count > 0
+        if first:
             self.cold_products += self.bidiagonal.products - products
             self.cold_seconds += spent.compute
-        _WARM.add(self._warmth)
-        first = self.first_call(self.dtype) or builds.count > 0
         timing = self._timing(max(self.bidiagonal.k - before, 1), spent.launch, spent.compute, first)
         self.spent = timing if self.spent is None else self.spent.then(timing)
         return timing
-
-    @property
-    def _warmth(self) -> tuple[str, str]:
-        return self.backend, self.dtype
 
     def _look(self) -> bool:
         """Whether the ribbons are closed by now."""

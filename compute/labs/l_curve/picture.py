@@ -8,12 +8,12 @@ on a line. rasters: solution and truth of a picture.
 
 facts: steps, limit, width, tolerance, done (no more steps), finished (nor rules to work out), converged, exhausted,
 products, seconds (the device's, for them), cold_products and cold_seconds (of steps that loaded or compiled their
-kernels; products_per_second leaves them out),
-bytes_per_product, rows, columns, entries, noise (|e|), lam (of the solution
-shown), alpha (its square), and there residual and solution (norms), each with _lower and _upper, gradient, error_bound
-(of x within these steps, relative), error (from the truth, relative, nan where none is known); for each rule its λ (nan
-for none). notes: for each rule its reason; state (a sentence), shown (why this λ), spectrum (what `singular` is);
-problem, files (their fingerprint, "" for none) and kept (the part of a picture that was taken), of what it was made.
+kernels; products_per_second leaves them out), bytes_per_product, rows, columns, entries, noise (|e|), lam (of the
+solution shown), alpha (its square), and there residual and solution (norms), each with _lower and _upper, gradient,
+error_bound (of x within these steps, relative), error (from the truth, relative, nan where none is known); for each
+rule its λ (nan for none). notes: for each rule its reason; state (a sentence), shown (why this λ), spectrum (what
+`singular` is); problem, files (their fingerprint, "" for none) and kept (the part of a picture that was taken), of what
+it was made.
 """
 
 from __future__ import annotations
