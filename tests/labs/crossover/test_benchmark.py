@@ -20,7 +20,7 @@ from compute.labs.crossover.workload import Case, Way, workload, workloads
 from compute.measure import records, report
 from compute.measure.case import BenchPlan, Results
 from tests.comparing import NoMeter
-from tests.labs.crossover.test_sweep import A, B, Clock, Scripted, broken, finish, plan, series
+from tests.labs.crossover.test_sweep import A, B, Clock, Scripted, broken, finish, plan, script, series
 
 OPTIONS = {"workloads": (), "ways": (), "sizes": (), "limit": ()}
 QUICK = ("--sizes", "10,100", "--ways", "cpu_numpy,cpu_numba", "--budget", "0.4")
@@ -38,8 +38,7 @@ def no_roofs(monkeypatch):
 @pytest.fixture
 def scripted(monkeypatch):
     """Times that are given, by (way, n)."""
-    monkeypatch.setattr(sweeps, "WorkloadRunner", Scripted)
-    return Scripted
+    return script(monkeypatch)
 
 
 def test_a_bench_is_saved_and_its_curves_are_read_again(tmp_path, capsys):
@@ -119,7 +118,7 @@ def test_quartiles_hold_what_differs_from_visit_to_visit(monkeypatch):
             return replace(super().time(steps), compute=1e-9 * self._case.n * steps * self._mood)
 
     monkeypatch.setattr(sweeps, "WorkloadRunner", Moody)
-    monkeypatch.setattr(Scripted, "seconds", lambda way, n: 1.0)
+    Moody.seconds = lambda way, n: 1.0
     sizes = tuple(range(1000, 1040))
     once, again = (series(finish(Sweep(plan(A, sizes=sizes, budget=1e-3), Clock(1.0))), "cpu_numpy_a") for _ in "ab")
     overlaps = [once[n].q1 <= again[n].q3 and again[n].q1 <= once[n].q3 for n in sizes]
@@ -223,7 +222,7 @@ def test_an_interrupted_sweep_keeps_what_it_has(monkeypatch):
     assert {row.status for row in made.rows if row.case.workload == "add_one"} == {"measured"}
 
 
-def test_a_bench_goes_round_its_curves_with_nothing_open_between_them(scripted, monkeypatch):
+def test_a_bench_goes_round_its_curves_with_nothing_open_between_them(monkeypatch):
     """So that a slow spell of the machine is in few visits of a point: cpu_numpy at n of two workloads."""
     log = []
 
@@ -238,7 +237,7 @@ def test_a_bench_goes_round_its_curves_with_nothing_open_between_them(scripted, 
 
     monkeypatch.setattr(sweeps, "WorkloadRunner", Logged)
     scatter = np.random.default_rng(0)
-    monkeypatch.setattr(Scripted, "seconds", lambda way, n: 1e-6 * scatter.uniform(0.5, 1.5))
+    Logged.seconds = lambda way, n: 1e-6 * scatter.uniform(0.5, 1.5)
     chosen = {**OPTIONS, "workloads": ("add_one", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
     plan = BenchPlan("crossover", tuple(BENCHMARK.cases(chosen, ("float64",), False)), ("cpu_numpy",), 1e-3)
     told = []

@@ -16,11 +16,10 @@ from compute.export.formats import write_drawing
 from compute.export.render import LiveState
 from compute.export.scene import Scene, SceneError
 from compute.labs.crossover import Crossover, lab, picture, recorded
-from compute.labs.crossover import sweep as sweeps
 from compute.labs.crossover.roofline import Roof, roof_curves
 from compute.labs.crossover.workload import Way, workloads
 from compute.measure.statistics import Spread
-from tests.labs.crossover.test_sweep import Scripted
+from tests.labs.crossover.test_sweep import script
 
 SIZES = [100, 1000, 10**4, 10**5, 10**6]
 VALUES = {"backend": "cpu_numba", "least": SIZES[0], "most": SIZES[-1], "per_decade": 1,
@@ -32,12 +31,12 @@ TRUTH = {"cpu_numpy": lambda n: 1e-9 * n, "cpu_numba": lambda n: 1e-7 * n**0.5} 
 @pytest.fixture(autouse=True)
 def scripted(monkeypatch):
     """Times that are given, and a roof of 1 GB/s and 1 GFLOP/s."""
-    monkeypatch.setattr(sweeps, "WorkloadRunner", Scripted)
-    monkeypatch.setattr(Scripted, "seconds", staticmethod(lambda way, n: TRUTH[way](n)), raising=False)
+    made = script(monkeypatch)
+    made.seconds = lambda way, n: TRUTH[way](n)
     monkeypatch.setattr(lab, "roof_parts", lambda device, dtype: ())
     monkeypatch.setattr(lab, "roof_of", lambda device, dtype: Roof("host", dtype, 1e9, 1e9))
     monkeypatch.setattr(recorded, "library", lambda folder=None: [])
-    return Scripted
+    return made
 
 
 @pytest.fixture

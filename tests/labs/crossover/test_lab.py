@@ -19,7 +19,7 @@ from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.workload import Way, workload
 from tests.comparing import NoMeter
 from tests.engine.faulty import Client
-from tests.labs.crossover.test_sweep import A, B, Scripted
+from tests.labs.crossover.test_sweep import A, B, script
 
 LITTLE = {"backend": "cpu_numba", "least": 10, "most": 100, "per_decade": 1, "budget": 0.2,
           "longest": 60.0}  # fmt: skip  # a busy machine skips nothing
@@ -36,8 +36,7 @@ def no_roofs(monkeypatch):
 @pytest.fixture
 def scripted(monkeypatch):
     """Times that are given, by (way, n); no array is made."""
-    monkeypatch.setattr(sweeps, "WorkloadRunner", Scripted)
-    return Scripted
+    return script(monkeypatch)
 
 
 def sampling(made):
@@ -125,11 +124,11 @@ def test_the_crossing_and_the_roofs_of_a_frame(scripted):
 
 
 def test_a_new_value_drops_the_sweep_and_gives_its_arrays_back(scripted):
-    scripted.seconds, Scripted.open = (lambda way, n: 1e-6), 0
+    scripted.seconds = lambda way, n: 1e-6
     made = sampling(Crossover(**LITTLE))
-    assert Scripted.open == 1
+    assert scripted.open == 1
     made.update(dtype="float32")
-    assert Scripted.open == 0
+    assert scripted.open == 0
     assert {point.status for point in made.sweep.points.values()} == {"waiting"}
     assert made.sweep.plan.dtype == "float32"
     made.update(ways=["cpu_numpy"], most=1000)
@@ -142,11 +141,11 @@ def test_a_new_value_drops_the_sweep_and_gives_its_arrays_back(scripted):
 
 
 def test_cancelled_it_rests_and_keeps_what_was_measured(scripted):
-    scripted.seconds, Scripted.open = (lambda way, n: 1e-6), 0
+    scripted.seconds = lambda way, n: 1e-6
     made = sampling(Crossover(**LITTLE))
     made.act("cancel")
     assert made.resting
-    assert Scripted.open == 0
+    assert scripted.open == 0
     assert sum(len(line.series()) for line in picture.ways_of(made.frame()).values()) == 1
     assert (made.frame().notes["doing"], made.frame().facts["finished"]) == ("cancelled", 0.0)
     made.act("reset")

@@ -138,8 +138,12 @@ class Scripted:
     """A runner whose times are given: `seconds` of (way, n), one after the other."""
 
     seconds: object = None
-    log: ClassVar[list[tuple[str, str, int]]] = []
-    open = 0
+    log: ClassVar[list[tuple[str, str, int]]]
+    open: int
+
+    def __init_subclass__(cls):
+        """Its own log and count: a sweep that another test left is closed whenever its memory is freed."""
+        cls.log, cls.open = [], 0
 
     def __init__(self, way, case, inputs):
         self._way, self._case = way, case
@@ -161,12 +165,16 @@ class Scripted:
         return Timing("cpu_numpy", "", steps, self._case.n, 0.0, steps * seconds)
 
 
-@pytest.fixture
-def scripted(monkeypatch):
-    """A class for this test alone: a sweep that another test left is closed whenever its memory is freed."""
-    made = type("ScriptedHere", (Scripted,), {"log": []})
+def script(monkeypatch):
+    """Times that are given, as `seconds` of the class that is returned, which is the calling test's alone."""
+    made = type("ScriptedHere", (Scripted,), {})
     monkeypatch.setattr(sweeps, "WorkloadRunner", made)
     return made
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    return script(monkeypatch)
 
 
 class Clock:
