@@ -56,10 +56,14 @@ class HostStopwatch(Stopwatch):
 
 
 class Device(ABC):
-    """A place with memory and a clock. One thread at a time may use it: hold `lock`."""
+    """A place with memory and a clock. One thread at a time may use it: hold `lock`.
+
+    copies_at_once: whether `fetch` waits for the copy itself.
+    """
 
     name: str
     kind: str
+    copies_at_once = True
 
     def __init__(self, index: int = 0) -> None:
         self.index = index

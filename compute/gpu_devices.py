@@ -68,6 +68,8 @@ class Gpu(Device):
 class Cuda(Gpu):
     """GPU `index` through CuPy: pooled memory, CUDA events, pinned downloads."""
 
+    copies_at_once = False
+
     def __init__(self, index: int = 0) -> None:
         super().__init__(index)
         import cupy

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil, floor, isfinite
 from types import ModuleType
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.devices import Array, Device
+from compute.devices import Array, Device, Stopwatch
 from compute.display.cpu_numpy import WORK_SHAPE
 from compute.frames import Raster, fit
 from compute.measure.timing import note_span
@@ -42,27 +43,65 @@ class Survey:
 class Camera:
     """Runs the raster kernels of one backend and keeps their buffers.
 
+    What is asked for within `batch` is launched at once and timed as one; its copies to the host are queued behind all
+    of it, so that the host waits once. `queue_survey`, `queue_raster` and `queue_window` belong in such a block and
+    return functions to be called after it, which wait for the copy; `survey`, `raster` and `window` are batches of one.
+
     levels_seconds, transfer_seconds: device time of the kernels and host time of the copies since `start`.
     """
 
     def __init__(self, device: Device, kernels: ModuleType) -> None:
         self._device, self._kernels = device, kernels
         self._work = device.allocate(WORK_SHAPE, np.float64)
-        self._survey = device.allocate((4,), np.float64)
         self._buffers: dict[str, Array] = {}
+        self._copies: list[_Copy] = []
         self.start()
 
     def start(self) -> None:
         """A new frame: both clocks to zero."""
-        self.levels_seconds = self.transfer_seconds = 0.0
+        self._watches: list[Stopwatch] = []
+        self._levels_seconds = self.transfer_seconds = 0.0
+
+    @property
+    def levels_seconds(self) -> float:
+        """Device time of the kernels since `start`; waits for them."""
+        self._wait_for_kernels()
+        return self._levels_seconds
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Time what is launched in the block as one, and queue the copies of what was asked for behind it."""
+        self._copies = []
+        with self._stopwatch() as watch:
+            yield
+        self._watches.append(watch)
+        if self._device.copies_at_once:
+            self._wait_for_kernels()
+        with self._transferring():
+            for copy in self._copies:
+                copy.queue()
+
+    def _stopwatch(self) -> Stopwatch:
+        return self._device.stopwatch()
 
     def survey(self, u: Array) -> Survey:
         """Minimum, maximum, sum and health of the whole field."""
-        with self._device.stopwatch() as watch:
-            self._kernels.survey(u, self._work, self._survey)
-        self.levels_seconds += watch.seconds()
-        low, high, total, bad = (float(value) for value in self._download(self._survey))
-        return Survey(low, high, total, int(bad))
+        with self.batch():
+            survey = self.queue_survey(u)
+        return survey()
+
+    def queue_survey(self, u: Array) -> Callable[[], Survey]:
+        """As `survey`, within a batch."""
+        found = self._buffer("survey", (4,), np.float64)
+        self._kernels.survey(u, self._work, found)
+        copied = self._copy(self._device, found)
+
+        def wait() -> Survey:
+            """Return the numbers once they are here."""
+            low, high, total, bad = (float(value) for value in copied())
+            return Survey(low, high, total, int(bad))
+
+        return wait
 
     def raster(
         self,
@@ -78,37 +117,87 @@ class Camera:
         Every pixel is the mean of a square block of whole cells, so the extent may reach past `view` and the edge.
         paint(means, levels, low, high) makes the levels; by default they are even between the limits.
         """
+        with self.batch():
+            raster = self.queue_raster(u, view, pixels, limits, label, paint)
+        return raster()
+
+    def queue_raster(
+        self,
+        u: Array,
+        view: View | None,
+        pixels: tuple[int, int],
+        limits: tuple[float, float],
+        label: str,
+        paint: Callable[..., None] | None = None,
+    ) -> Callable[[], Raster]:
+        """As `raster`, within a batch."""
         x0, y0, x1, y1 = cells_in(view, u.shape)
         factor = fit((y1 - y0, x1 - x0), pixels)
         shape = ceil((y1 - y0) / factor), ceil((x1 - x0) / factor)
         means, levels = self._buffer("means", shape, np.float32), self._buffer("levels", shape, np.uint8)
-        with self._device.stopwatch() as watch:
-            self._kernels.reduce(u, means, y0, x0, factor)
-            (paint or self._kernels.levels)(means, levels, *limits)
-        self.levels_seconds += watch.seconds()
+        self._kernels.reduce(u, means, y0, x0, factor)
+        (paint or self._kernels.levels)(means, levels, *limits)
         extent = (float(x0), float(y0), float(x0 + shape[1] * factor), float(y0 + shape[0] * factor))
-        return Raster(self._download(levels), *limits, extent=extent, label=label)
+        copied = self._copy(self._device, levels)
+        return lambda: Raster(copied(), *limits, extent=extent, label=label)
 
     def window(self, u: Array, y0: int, x0: int, height: int, width: int) -> NDArray[np.float64]:
         """(height, width) float64 host copy of the cells from (y0, x0) on."""
+        with self.batch():
+            window = self.queue_window(u, y0, x0, height, width)
+        return window()
+
+    def queue_window(self, u: Array, y0: int, x0: int, height: int, width: int) -> Callable[[], NDArray[np.float64]]:
+        """As `window`, within a batch."""
         out = self._buffer("window", (height, width), np.float64)
         self._kernels.window(u, out, y0, x0)
-        return self._download(out)
+        return self._copy(self._device, out)
 
-    def _download(self, array: Array) -> NDArray[Any]:
+    def _copy(self, device: Device, array: Array) -> Callable[[], NDArray[Any]]:
+        """Have `array`, which lies on `device`, copied at the end of the batch; what is returned waits for that."""
+        copy = _Copy(device, array)
+        self._copies.append(copy)
+
+        def wait() -> NDArray[Any]:
+            """Wait for the kernels, which are timed by themselves, then for the copy."""
+            self._wait_for_kernels()
+            with self._transferring():
+                return copy.wait()
+
+        return wait
+
+    def _wait_for_kernels(self) -> None:
+        self._levels_seconds += sum(watch.seconds() for watch in self._watches)
+        self._watches.clear()
+
+    @contextmanager
+    def _transferring(self) -> Iterator[None]:
+        """Count the block as the copies' time."""
         begin = time.perf_counter()
-        host = self._device.download(array)
+        yield
         ended = time.perf_counter()
         self.transfer_seconds += ended - begin
         note_span(ended, ended - begin, "transfer")
-        return host
 
-    def _buffer(self, use: str, shape: tuple[int, int], dtype: Any) -> Array:
-        """The buffer of that use; a new one when the shape is new."""
-        key = f"{use} {shape}" if use == "window" else use
+    def _buffer(self, use: str, shape: tuple[int, int] | tuple[int], dtype: Any) -> Array:
+        """The buffer of that use at this place of a batch, where each has its own; a new one for a new shape."""
+        key = f"{use} {len(self._copies)}"
         if key not in self._buffers or tuple(self._buffers[key].shape) != shape:
             self._buffers[key] = self._device.allocate(shape, dtype)
         return self._buffers[key]
+
+
+class _Copy:
+    """Of `array` on `device` to the host. wait: returns it; there once it is queued."""
+
+    wait: Callable[[], NDArray[Any]]
+
+    def __init__(self, device: Device, array: Array) -> None:
+        self._device, self._array = device, array
+
+    def queue(self) -> None:
+        """Begin it behind what was launched so far."""
+        self.wait = self._device.fetch(self._array)
 
 
 def cells_in(view: View | None, shape: tuple[int, int]) -> tuple[int, int, int, int]:

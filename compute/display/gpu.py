@@ -98,10 +98,10 @@ def _blocks(threads: int) -> int:
 
 def _launch_raster(name: str, grid: tuple[int, ...], u: Array, *arguments: Any, source: Array | None = None) -> None:
     """Run the kernel for u's type on (source or u, *arguments)."""
-    _launch(name, u.dtype.name, grid, u if source is None else source, *arguments)
+    _launch(name, u.dtype, grid, u if source is None else source, *arguments)
 
 
-def _launch(name: str, dtype: str, grid: tuple[int, ...], first: Array, *others: Any) -> None:
+def _launch(name: str, dtype: np.dtype[Any] | None, grid: tuple[int, ...], first: Array, *others: Any) -> None:
     """Run a kernel on the GPU on which its first argument lies; a Numba array lies on the one that is current."""
     numba = type(first).__module__.startswith("numba.")
     gpu = numba_gpu() if numba else first.device
@@ -110,9 +110,9 @@ def _launch(name: str, dtype: str, grid: tuple[int, ...], first: Array, *others:
 
 
 @cache
-def _kernel(name: str, dtype: str, _gpu: int, numba: bool) -> Any:
-    """The kernel for the GPU that is current: of gpu_raster.cu for a dtype, of gpu_colour.cu for ""."""
-    source, defines = (RASTER_SOURCE, {"REAL": REAL[dtype]}) if dtype else (COLOUR_SOURCE, {})
+def _kernel(name: str, dtype: np.dtype[Any] | None, _gpu: int, numba: bool) -> Any:
+    """The kernel for the GPU that is current: of gpu_raster.cu for a dtype, of gpu_colour.cu without one."""
+    source, defines = (COLOUR_SOURCE, {}) if dtype is None else (RASTER_SOURCE, {"REAL": REAL[dtype.name]})
     compiled = (compile_for_numba if numba else compile_cuda)(source, defines=defines)
     return compiled.get_function(name)
 
@@ -122,7 +122,7 @@ def _kernel(name: str, dtype: str, _gpu: int, numba: bool) -> Any:
 
 def logarithm(values: Array, out: Array) -> None:
     """out = log2(values) where values > 0, else NaN; both float32 (py, px)."""
-    _launch("logarithm", "", (_blocks(out.size),), values, out, np.int32(out.size))
+    _launch("logarithm", None, (_blocks(out.size),), values, out, np.int32(out.size))
 
 
 def histogram(values: Array, out: Array, low: float, high: float) -> None:
@@ -133,9 +133,9 @@ def histogram(values: Array, out: Array, low: float, high: float) -> None:
     ny, nx = values.shape
     scale = out.size / (high - low) if low < high else 0.0
     limits = np.float64(low), np.float64(high), np.float64(scale)
-    _launch("clear", "", (_blocks(out.size),), out, np.int32(out.size))
+    _launch("clear", None, (_blocks(out.size),), out, np.int32(out.size))
     grid = min(ny, COUNTERS), -(-out.size // BINS)
-    _launch("histogram", "", grid, values, out, *map(np.int32, (ny, nx, out.size)), *limits)
+    _launch("histogram", None, grid, values, out, *map(np.int32, (ny, nx, out.size)), *limits)
 
 
 def equalise(values: Array, out: Array, low: float, high: float, table: Array) -> None:
@@ -145,9 +145,8 @@ def equalise(values: Array, out: Array, low: float, high: float, table: Array) -
     bins of [low, high], interpolated linearly between them and constant outside. With low == high: 127 at that value.
     """
     limits = np.float64(low), np.float64(high)
-    _launch(
-        "equalise", "", (_blocks(out.size),), values, out, np.int32(out.size), *limits, table, np.int32(table.size - 1)
-    )
+    sizes = np.int32(out.size), np.int32(table.size - 1)
+    _launch("equalise", None, (_blocks(out.size),), values, out, sizes[0], *limits, table, sizes[1])
 
 
 def distance(values: Array, out: Array) -> None:
@@ -159,7 +158,7 @@ def distance(values: Array, out: Array) -> None:
     tell, half its last digit a pixel, count as that. NaN where the value or all its neighbours are not finite.
     """
     ny, nx = values.shape
-    _launch("distance", "", (_blocks(nx), ny), values, out, np.int32(ny), np.int32(nx))
+    _launch("distance", None, (_blocks(nx), ny), values, out, np.int32(ny), np.int32(nx))
 
 
 def blend(values: Array, sums: Array, hits: Array) -> None:
@@ -167,7 +166,7 @@ def blend(values: Array, sums: Array, hits: Array) -> None:
 
     values, sums: float32 (py, px); hits: int32 (py, px).
     """
-    _launch("blend", "", (_blocks(values.size),), values, sums, hits, np.int32(values.size))
+    _launch("blend", None, (_blocks(values.size),), values, sums, hits, np.int32(values.size))
 
 
 def resolve(sums: Array, hits: Array, samples: int, out: Array) -> None:
@@ -175,4 +174,4 @@ def resolve(sums: Array, hits: Array, samples: int, out: Array) -> None:
 
     sums, out: float32 (py, px); hits: int32 (py, px).
     """
-    _launch("resolve", "", (_blocks(out.size),), sums, hits, np.int32(samples), out, np.int32(out.size))
+    _launch("resolve", None, (_blocks(out.size),), sums, hits, np.int32(samples), out, np.int32(out.size))

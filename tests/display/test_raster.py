@@ -69,6 +69,24 @@ def test_levels_equal_the_reference_on_random_values(camera):
     assert (difference != 0).mean() < 0.01
 
 
+def test_what_is_asked_for_in_a_batch_has_buffers_of_its_own(camera):
+    """Each copy is made at the batch's end, when all kernels have been launched."""
+    first, second = (np.random.default_rng(seed).normal(size=(7, 9)) for seed in (1, 2))
+    arrays = upload(camera, first), upload(camera, second)
+    camera.start()
+    with camera.batch():
+        surveys = [camera.queue_survey(u) for u in arrays]
+        windows = [camera.queue_window(u, 0, 0, 7, 9) for u in arrays]
+        rasters = [camera.queue_raster(u, None, (7, 9), (-3.0, 3.0), "u") for u in arrays]
+    assert [survey().maximum for survey in surveys] == [first.max(), second.max()]
+    for window, u in zip(windows, (first, second), strict=True):
+        np.testing.assert_array_equal(window(), u)
+    for raster, u in zip(rasters, arrays, strict=True):
+        np.testing.assert_array_equal(raster().levels, camera.raster(u, None, (7, 9), (-3.0, 3.0), "u").levels)
+    assert camera.levels_seconds > 0
+    assert camera.transfer_seconds > 0
+
+
 def test_a_window_is_a_copy_in_float64(camera):
     u = np.arange(20, dtype=np.float32).reshape(4, 5)
     np.testing.assert_array_equal(camera.window(upload(camera, u), 1, 2, 2, 3), u[1:3, 2:5])

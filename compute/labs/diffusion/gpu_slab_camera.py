@@ -6,43 +6,50 @@ have the bits that one GPU gives. Only the sum of all cells is added up in anoth
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from math import ceil
-from typing import Any
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.devices import Array
+from compute.devices import Array, Stopwatch
 from compute.display import gpu as kernels
 from compute.display.camera import Camera, Survey, View, cells_in
 from compute.display.cpu_numpy import WORK_SHAPE
 from compute.frames import Raster, fit
 from compute.labs.diffusion.gpu_slab_device import SlabArray, SlabDevice, SlabStopwatch
 from compute.labs.diffusion.slabs import Layout
-from compute.measure.timing import note_span
 
 
 class SlabCamera(Camera):
     """What a Camera does, of a SlabArray."""
 
     def __init__(self, device: SlabDevice) -> None:
-        self._slab_device = device
-        self._work = [(gpu.allocate(WORK_SHAPE, np.float64), gpu.allocate((4,), np.float64)) for gpu in device.gpus]
+        self._device = self._slab_device = device
+        self._works = [gpu.allocate(WORK_SHAPE, np.float64) for gpu in device.gpus]
+        self._copies = []
         self.start()
 
-    def survey(self, u: SlabArray) -> Survey:
-        """Minimum, maximum, sum and health of the whole field."""
-        with self._timed():
-            for number, (work, found) in enumerate(self._work):
-                kernels.survey(u.own(number), work, found)
-        each = [self._fetch(number, found) for number, (_, found) in enumerate(self._work)]
-        low, high, total, bad = np.transpose(each)
-        return Survey(float(low.min()), float(high.max()), float(total.sum()), int(bad.sum()))
+    def _stopwatch(self) -> Stopwatch:
+        return LongestStopwatch([gpu.index for gpu in self._slab_device.gpus])
 
-    def raster(
+    def queue_survey(self, u: SlabArray) -> Callable[[], Survey]:
+        """As a Camera's."""
+        copies = []
+        for number, (gpu, work) in enumerate(zip(self._slab_device.gpus, self._works, strict=True)):
+            found = gpu.allocate((4,), np.float64)
+            kernels.survey(u.own(number), work, found)
+            copies.append(self._copy(gpu, found))
+
+        def wait() -> Survey:
+            """Put together what each GPU has found."""
+            low, high, total, bad = np.transpose([copied() for copied in copies])
+            return Survey(float(low.min()), float(high.max()), float(total.sum()), int(bad.sum()))
+
+        return wait
+
+    def queue_raster(
         self,
         u: SlabArray,
         view: View | None,
@@ -50,32 +57,33 @@ class SlabCamera(Camera):
         limits: tuple[float, float],
         label: str,
         paint: Callable[..., None] | None = None,
-    ) -> Raster:
-        """The part of u inside `view`, as a Camera has it."""
+    ) -> Callable[[], Raster]:
+        """As a Camera's."""
         x0, y0, x1, y1 = cells_in(view, u.shape)
         factor = fit((y1 - y0, x1 - x0), pixels)
         height, width = ceil((y1 - y0) / factor), ceil((x1 - x0) / factor)
-        made: list[tuple[int, Array]] = []
-        with self._timed():
-            for number, first, last in _pixel_rows(u.layout, y0, factor, height):
-                gpu = self._slab_device.gpus[number]
-                means = gpu.allocate((last - first, width), np.float32)
-                levels = gpu.allocate((last - first, width), np.uint8)
-                self._reduce(u, number, means, y0 + first * factor, x0, factor)
-                (paint or kernels.levels)(means, levels, *limits)
-                made.append((number, levels))
+        copies = []
+        for number, first, last in _pixel_rows(u.layout, y0, factor, height):
+            gpu = self._slab_device.gpus[number]
+            means = gpu.allocate((last - first, width), np.float32)
+            levels = gpu.allocate((last - first, width), np.uint8)
+            self._reduce(u, number, means, y0 + first * factor, x0, factor)
+            (paint or kernels.levels)(means, levels, *limits)
+            copies.append(self._copy(gpu, levels))
         extent = (float(x0), float(y0), float(x0 + width * factor), float(y0 + height * factor))
-        pieces = [self._fetch(number, levels) for number, levels in made]
-        return Raster(np.concatenate(pieces), *limits, extent=extent, label=label)
+        return lambda: Raster(np.concatenate([copied() for copied in copies]), *limits, extent=extent, label=label)
 
-    def window(self, u: SlabArray, y0: int, x0: int, height: int, width: int) -> NDArray[np.float64]:
-        """(height, width) float64 host copy of the cells from (y0, x0) on."""
-        pieces = []
+    def queue_window(
+        self, u: SlabArray, y0: int, x0: int, height: int, width: int
+    ) -> Callable[[], NDArray[np.float64]]:
+        """As a Camera's."""
+        copies = []
         for number, first, last in u.layout.pieces(y0, y0 + height):
-            out = self._slab_device.gpus[number].allocate((last - first, width), np.float64)
+            gpu = self._slab_device.gpus[number]
+            out = gpu.allocate((last - first, width), np.float64)
             kernels.window(u.own(number), out, first - u.layout.slabs[number].first, x0)
-            pieces.append(self._fetch(number, out))
-        return np.concatenate(pieces)
+            copies.append(self._copy(gpu, out))
+        return lambda: np.concatenate([copied() for copied in copies])
 
     def _reduce(self, u: SlabArray, number: int, means: Array, y0: int, x0: int, factor: int) -> None:
         """Means of blocks from row y0 on, which begin on slab `number`; a single row of them may reach beyond it."""
@@ -95,24 +103,26 @@ class SlabCamera(Camera):
             self._slab_device.streams.bring(other, start, number, target, (high - low) * line)
         return rows
 
-    @contextmanager
-    def _timed(self) -> Iterator[None]:
-        """Count the block as making levels: the time of the GPU that takes longest."""
-        watches = [SlabStopwatch(gpu.index) for gpu in self._slab_device.gpus]
-        with ExitStack() as stack:
-            for watch in watches:
-                stack.enter_context(watch)
-            yield
-        self.levels_seconds += max(watch.seconds() for watch in watches)
 
-    def _fetch(self, number: int, array: Array) -> NDArray[Any]:
-        """A copy on the host of what lies on the GPU of slab `number`."""
-        begin = time.perf_counter()
-        host = self._slab_device.gpus[number].download(array)
-        ended = time.perf_counter()
-        self.transfer_seconds += ended - begin
-        note_span(ended, ended - begin, "transfer")
-        return host
+class LongestStopwatch(Stopwatch):
+    """Times the block on each GPU of these numbers: the one that takes longest counts."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self._watches = [SlabStopwatch(number) for number in numbers]
+
+    def __enter__(self) -> Self:
+        for watch in self._watches:
+            watch.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for watch in reversed(self._watches):
+            watch.__exit__(*exc)
+        self.launch = self._watches[0].launch
+
+    def seconds(self) -> float:
+        """Seconds of the GPU that took longest; waits for all."""
+        return max(watch.seconds() for watch in self._watches)
 
 
 def _pixel_rows(layout: Layout, y0: int, factor: int, height: int) -> Iterator[tuple[int, int, int]]:

@@ -14,7 +14,7 @@ have changed those of INITIAL).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import astuple, replace
 from math import isfinite, nan
 from typing import TYPE_CHECKING
@@ -52,31 +52,39 @@ def panels_of(frame: Frame) -> Mapping[str, Panel]:
 
 def show(lab: Diffusion, image: LoadedImage | None, view: View | None, pixels: tuple[int, int]) -> Frame:
     """Build the frame; costs no step, and leaves the field as it is. image: what the field began as, if it was one."""
-    camera = lab.camera
+    camera, section, probe = lab.camera, _section_cells(lab), _probe_cell(lab)
     camera.start()
-    survey = camera.survey(lab.u)
-    lab.heat.seen(survey, lab.ny * lab.nx)
-    field = camera.raster(lab.u, view, pixels, lab.limits_field or lab.held_limits() or survey.limits(), "u")
-    curves, facts = _section(lab)
+    with camera.batch():
+        survey = camera.queue_survey(lab.u)
+        line, point = camera.queue_window(lab.u, *section), camera.queue_window(lab.u, *probe, 1, 1)
+        limits_laplacian = _queue_laplacian(lab)
+    seen = survey()
+    lab.heat.seen(seen, lab.ny * lab.nx)
+    limits = lab.limits_field or lab.held_limits() or seen.limits()
+    with camera.batch():
+        field = camera.queue_raster(lab.u, view, pixels, limits, "u")
+        laplacian = camera.queue_raster(lab.spare, view, pixels, limits_laplacian(), "∇²u")
+    curves, facts = _profile(lab, line().ravel())
+    parts: dict[str, Raster | Curve] = {"field": field(), "laplacian": laplacian(), **curves}
     if lab.truth:
         facts["racing_error"] = _racing_error(lab)
-    laplacian = _laplacian(lab, view, pixels)
     facts |= {
         "step": lab.steps,
-        "minimum": survey.minimum,
-        "maximum": survey.maximum,
-        "heat": survey.total,
-        "heat_drift": lab.heat.drift(survey.total),
-        "nonfinite": survey.nonfinite,
+        "minimum": seen.minimum,
+        "maximum": seen.maximum,
+        "heat": seen.total,
+        "heat_drift": lab.heat.drift(seen.total),
+        "nonfinite": seen.nonfinite,
         "r": lab.r,
         "limit": 0.25,
-        **_probe(lab),
+        "probe": float(point()[0, 0]),
+        "probe_y": probe[0],
+        "probe_x": probe[1],
     }
     spent = lab.spent or Timing(lab.backend, lab.variant, 0, lab.ny * lab.nx)
     timing = replace(spent, levels=camera.levels_seconds, transfer=camera.transfer_seconds)
     lab.spent = None
     lab.number += 1
-    parts: dict[str, Raster | Curve] = {"field": field, "laplacian": laplacian, **curves}
     return Frame(parts, freeze(facts), timing, lab.number, freeze(_notes(lab, image)))
 
 
@@ -94,26 +102,35 @@ def _notes(lab: Diffusion, image: LoadedImage | None) -> dict[str, str]:
     }
 
 
-def _laplacian(lab: Diffusion, view: View | None, pixels: tuple[int, int]) -> Raster:
-    """Its own pass over the field, into the spare grid, which holds nothing between two advances."""
-    camera = lab.camera
-    with lab.device.stopwatch() as watch:
-        lab.kernels.laplacian(lab.u, lab.spare, lab.edges)
-    camera.levels_seconds += watch.seconds()
-    limits = lab.limits_laplacian or camera.survey(lab.spare).limits(symmetric=True)
-    return camera.raster(lab.spare, view, pixels, limits, "∇²u")
+def _queue_laplacian(lab: Diffusion) -> Callable[[], tuple[float, float]]:
+    """Its own pass over the field, into the spare grid, which holds nothing between two advances.
+
+    What is returned waits for the limits of its colours.
+    """
+    lab.kernels.laplacian(lab.u, lab.spare, lab.edges)
+    limits: tuple[float, float] | None = lab.limits_laplacian
+    if limits is not None:
+        return lambda: limits
+    survey = lab.camera.queue_survey(lab.spare)
+    return lambda: survey().limits(symmetric=True)
 
 
-def _section(lab: Diffusion) -> tuple[dict[str, Curve], dict[str, float]]:
+def _section_cells(lab: Diffusion) -> tuple[int, int, int, int]:
+    """The row or column of cells on the section line: (y0, x0, height, width)."""
+    at = _section_index(lab)
+    return (at, 0, 1, lab.nx) if lab.section == "horizontal" else (0, at, lab.ny, 1)
+
+
+def _section_index(lab: Diffusion) -> int:
+    across = lab.ny if lab.section == "horizontal" else lab.nx
+    return min(int(lab.section_at * across), across - 1)
+
+
+def _profile(lab: Diffusion, line: NDArray[np.float64]) -> tuple[dict[str, Curve], dict[str, float]]:
     """The profile on the section line and, where there is one, the exact solution and the error on that line."""
-    horizontal = lab.section == "horizontal"
-    across, along = (lab.ny, lab.nx) if horizontal else (lab.nx, lab.ny)
-    index = min(int(lab.section_at * across), across - 1)
-    place = (index, 0, 1, along) if horizontal else (0, index, along, 1)
-    line = lab.camera.window(lab.u, *place).ravel()
     curves, facts = {"profile": _curve(line, "u")}, {}
     if lab.exact_mode:
-        truth = lab.exact_mode.line(horizontal, index)
+        truth = lab.exact_mode.line(lab.section == "horizontal", _section_index(lab))
         curves["exact"] = _curve(truth, "exact")
         facts["exact_error"] = _relative(line, truth)
     return curves, facts
@@ -124,10 +141,9 @@ def _curve(line: NDArray[np.float64], label: str) -> Curve:
     return Curve(np.arange(0.5, line.size, stride), line[::stride], label)
 
 
-def _probe(lab: Diffusion) -> dict[str, float]:
-    """The cell of the probe, and u there."""
-    y, x = min(int(lab.probe_y * lab.ny), lab.ny - 1), min(int(lab.probe_x * lab.nx), lab.nx - 1)
-    return {"probe": float(lab.camera.window(lab.u, y, x, 1, 1)[0, 0]), "probe_x": x, "probe_y": y}
+def _probe_cell(lab: Diffusion) -> tuple[int, int]:
+    """Row and column of the probe."""
+    return min(int(lab.probe_y * lab.ny), lab.ny - 1), min(int(lab.probe_x * lab.nx), lab.nx - 1)
 
 
 def _racing_error(lab: Diffusion) -> float:
