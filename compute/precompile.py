@@ -19,6 +19,7 @@ from compute.builds import watching
 from compute.engine.worker import HOST, prepare
 from compute.lab import Lab
 from compute.measure import machine_roofs
+from compute.measure.verdict import pairing
 
 PIXELS = (512, 512), (200, 200)  # of a picture as large as the plot or larger, and of one that must be reduced
 QUIET = 6  # slices in a row that compile nothing, after which nothing more is expected
@@ -57,7 +58,8 @@ def parts(first_values: Mapping[type[Lab], Mapping[str, Any]]) -> tuple[Part, ..
 def first_screen(lab: type[Lab], values: Mapping[str, Any]) -> None:
     """Do what a tab of `lab` does at first: advance until nothing more is compiled, show, be compared.
 
-    Before that what the host's engine does at its start, which is there for the comparison whatever the tab uses.
+    Before that what the host's engine does at its start, which is there for the comparison whatever the tab uses. The
+    comparison's first number is of two ways: where the tab computes on a GPU, the other one is a kernel of the host.
     """
     prepare(HOST)
     with closing(lab(**values)) as live:
@@ -71,8 +73,19 @@ def first_screen(lab: type[Lab], values: Mapping[str, Any]) -> None:
             if quiet == QUIET or live.resting:
                 break
         live.snapshot()
-    second = lab(**values)
-    with closing(second.benchmark().target(second)) as target:  # it closes its lab
+        compared = live.benchmark().rules is not None
+    _be_compared(lab, values)
+    if compared:
+        challenger, opponent, _ = pairing(values)
+        for way in (challenger, opponent):
+            if way is not None and way.backend != values["backend"]:
+                _be_compared(lab, {**values, "backend": way.backend})
+
+
+def _be_compared(lab: type[Lab], values: Mapping[str, Any]) -> None:
+    """Do what an engine does to compare and to time a way."""
+    apart = lab(**values)
+    with closing(apart.benchmark().target(apart)) as target:  # it closes its lab
         target.begin(SEED)
         target.warm()
         target.advance(SAMPLED)

@@ -11,6 +11,8 @@ import pytest
 
 from compute import kernel_cache, precompile
 from compute.builds import building
+from compute.labs import lab_class
+from compute.measure.verdict import Variant
 from compute.precompile import Part
 from tests.sources import ROOT
 
@@ -50,6 +52,18 @@ def test_each_part_is_told_with_the_kernels_that_it_built(cache, monkeypatch):
     assert heard.told == [("began", 1, 2, "waves"), ("ended", 1, 2), ("began", 2, 2, "heat"), ("ended", 2, 0)]
     assert (cache / kernel_cache.RECORD).is_file()
     assert kernel_cache.usual_seconds("wave.step") is not None
+
+
+def test_both_ways_of_the_first_number_are_compiled(monkeypatch):
+    """Beside a GPU, which the tab uses, that is a kernel of the host; here NumPy's stands for it."""
+    lab, opened = lab_class("diffusion"), []
+    begun = lab.__init__
+    monkeypatch.setattr(lab, "__init__", lambda self, **values: opened.append(values) or begun(self, **values))
+    ways = Variant("cpu_numba"), Variant("cpu_numpy"), []
+    monkeypatch.setattr(precompile, "pairing", lambda values: ways)
+    precompile.first_screen(lab, {"backend": "cpu_numba", "ny": 8, "nx": 8})
+    assert [values["backend"] for values in opened] == ["cpu_numba", "cpu_numba", "cpu_numpy"]
+    assert {values["ny"] for values in opened} == {8}
 
 
 def test_a_part_that_fails_is_told_and_the_others_are_compiled(cache):
