@@ -13,6 +13,15 @@
   const { Document } = Bokeh.require('document/document'), forget = Document.prototype._schedule_recompute_all_models;
   Document.prototype._schedule_recompute_all_models = function () { if (this._recompute_timer == null) forget.call(this); };
 
+  // A connection that breaks within a message leaves the half of it with Bokeh 3.9, which takes the first words of the next
+  // connection for the rest, gives up, and closes with a code that no page may use: the page stood still for ever.
+  const { ClientConnection } = Bokeh.require('client/connection'), { Receiver: Messages } = Bokeh.require('protocol/receiver');
+  const { connect } = ClientConnection.prototype;
+  ClientConnection.prototype.connect = function () {
+    this._receiver = new Messages();
+    return connect.call(this);
+  };
+
   // Material's theme sets the lines and the type of each part of each plot, and a callback of ours puts its type right
   // (app/theme.py). All of that is this browser's own: the server heard of it in some hundred messages, one after the
   // other, whenever a lab was opened, and took it for its own values.
