@@ -30,6 +30,7 @@ from tornado.web import HTTPError, RequestHandler
 from app.markup import filled
 from app.panel_workarounds import session_ids
 from compute import settings
+from compute.backends import preferred
 from compute.engine import EnginePool, Supervisor
 
 if TYPE_CHECKING:
@@ -57,8 +58,13 @@ class SessionLimiter:
         return self._engines.list() if self._engines else {}
 
     def warm(self) -> None:
-        """Start the host's engine, so that the first visitor does not wait for its process. Returns at once."""
+        """Start the engines that the first visitor's page uses, so that he does not wait for their processes.
+
+        The host's, and that of the first GPU where labs compute on one. Does not wait for them.
+        """
         self.engines.get("host")
+        if (device := preferred().device) != "host":
+            self.engines.get(f"{device}:0")
 
     @property
     def full(self) -> bool:

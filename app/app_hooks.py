@@ -61,7 +61,7 @@ def on_server_loaded(server_context: Any) -> None:
     lean_bookkeeping.install()
     collecting.collector().install(server_context.application_context.application)
     system_card.find_machine()
-    admission.session_limiter().warm()  # the first visitor needs it as soon as the page
+    admission.session_limiter().warm()  # the first visitor needs them as soon as the page
     machine_roofs().start()
     import app.page  # noqa: F401 - in advance: it takes seconds, for which the first visitor would wait
 

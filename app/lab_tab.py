@@ -164,6 +164,8 @@ class LabTab:
         """A lab that is not shown computes nothing, streams nothing, and keeps its state."""
         self._shown = shown
         self.session.show(shown)
+        if not shown:
+            self.readout.rest()
 
     def close(self) -> None:
         """Give everything back."""

@@ -48,6 +48,9 @@ class ReadoutPanel(Protocol):
     def set_theme(self, dark: bool) -> None:
         """Follow the page's scheme."""
 
+    def rest(self) -> None:
+        """Nobody looks at the lab: `tick` is not called until somebody does. Bokeh may hold no lock of the document."""
+
     def close(self) -> None:
         """The session is over."""
 

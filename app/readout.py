@@ -124,6 +124,11 @@ class Readout:
         """Colour the history for the dark or the light scheme; all else follows the page's variables."""
         self.history.set_theme(dark)
 
+    def rest(self) -> None:
+        """Nobody looks: leave what is being measured to another session."""
+        if self._comparison:
+            self._comparison.rest()
+
     def close(self) -> None:
         """The session is over: end what is being measured for it."""
         if self._comparison:

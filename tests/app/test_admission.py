@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from app import admission
 from app.admission import WAITING, Admission, NotAdmitted, SessionLimiter
 
 HALF = WAITING // 2
@@ -118,3 +120,13 @@ def test_a_flood_has_few_pages_built():
     assert len(told["page"]) < 1000
     assert "Refresh" in told["headers"]
     assert told["headers"]["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize(("device", "engines"), [("host", ["host"]), ("cuda", ["host", "cuda:0"])])
+def test_the_engines_of_the_first_page_are_started_before_it(monkeypatch, device, engines):
+    started = []
+    limiter = SessionLimiter(2)
+    monkeypatch.setattr(SessionLimiter, "engines", SimpleNamespace(get=started.append))
+    monkeypatch.setattr(admission, "preferred", lambda: SimpleNamespace(device=device))
+    limiter.warm()
+    assert started == engines

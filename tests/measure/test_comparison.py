@@ -266,15 +266,25 @@ def test_every_lab_that_was_opened_is_closed():
     assert bench.engines.closed == len(bench.engines.opened) > 4
 
 
-def test_one_session_waits_for_what_another_is_measuring():
+@pytest.mark.parametrize("leave", [Comparison.close, Comparison.rest])
+def test_one_session_waits_for_what_another_is_measuring_until_that_is_left(leave):
     silent = Bench(answer=False)
     silent.turn()
     waiting = Bench(results=silent.results)
     waiting.turn(3)
     assert waiting.engines.opened == []
-    silent.comparison.close()
+    leave(silent.comparison)
     waiting.turn()
     assert len(waiting.engines.opened) == 1
+
+
+def test_who_rested_goes_on_where_the_job_was_left():
+    bench = Bench(answer=False)
+    bench.turn()
+    bench.comparison.rest()
+    assert bench.engines.closed == 1
+    bench.engines.answer = True
+    assert bench.verdict().state == "agree"
 
 
 def test_an_engine_that_does_not_answer_is_given_up_in_words():

@@ -63,6 +63,9 @@ class CrossoverReadout:
     def set_theme(self, dark: bool) -> None:
         """All colours follow the page's variables."""
 
+    def rest(self) -> None:
+        """What is measured is the lab itself, which rests."""
+
     def close(self) -> None:
         """Nothing is held."""
 
