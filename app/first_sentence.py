@@ -34,7 +34,7 @@ class Fastest:
         """Those that are known."""
         known = [one for one in verdict.standings if one.right and one.measurement] if verdict else []
         best = {
-            kind: max((one for one in known if one.variant.kind == kind), key=rate_of, default=None)
+            kind: min((one for one in known if one.variant.kind == kind), key=seconds_of, default=None)
             for kind in ("cpu", "gpu")
         }
         return cls(best["cpu"], best["gpu"], live)
@@ -43,6 +43,11 @@ class Fastest:
 def rate_of(standing: Standing) -> float:
     """Work a second of a way that was measured; nan else."""
     return standing.measurement.cells_per_second if standing.measurement else nan
+
+
+def seconds_of(standing: Standing) -> float:
+    """Seconds of a step, a picture or a curve of a way that was measured; nan else."""
+    return standing.measurement.step.median if standing.measurement else nan
 
 
 def sentence(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None, why: str = "") -> str:
@@ -61,9 +66,10 @@ def _own(fastest: Fastest, rules: ComparisonRules, why: str) -> str:
     if cpu is None:
         return f"{words}."
     words += filled(", its processor <b class='cpu'>{rate}</b>: ", rate=giga(rate_of(cpu)))
-    ratio = rate_of(gpu) / rate_of(cpu)
+    ratio = seconds_of(cpu) / seconds_of(gpu)  # of rates it would be another: one may do more for the same curve
     if ratio >= 1:
-        return words + _factor(ratio, rules) + _estimate(gpu, cpu)
+        same = "" if rules.rate.step == "step" else filled(" for the same {step}", step=rules.rate.step)
+        return words + _factor(ratio, rules, same) + _estimate(gpu, cpu)
     return words + filled("<b>{ratio}× slower</b>{why}.", ratio=times(1 / ratio), why=f": {why}" if why else "")
 
 
@@ -91,11 +97,11 @@ def _beside(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None)
     )
 
 
-def _factor(ratio: float, rules: ComparisonRules) -> str:
+def _factor(ratio: float, rules: ComparisonRules, same: str = "") -> str:
     if ratio < 1:
         return filled("<b>{ratio}× slower</b>.", ratio=times(1 / ratio))
     because = f", because {rules.because}" if rules.because else ""
-    return filled("<b>{ratio}× as fast</b>{because}.", ratio=times(ratio), because=because)
+    return filled("<b>{ratio}× as fast</b>", ratio=times(ratio)) + same + filled("{because}.", because=because)
 
 
 def _estimate(*standings: Standing) -> str:

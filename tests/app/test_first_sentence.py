@@ -10,7 +10,7 @@ from math import nan
 import pytest
 
 from app.first_sentence import Fastest, sentence
-from compute.labs import LABS
+from compute.labs import LABS, lab_class
 from compute.labs.diffusion.benchmark import RULES
 from compute.measure.agreement import Agreement
 from compute.measure.records import Recorded, paired
@@ -22,9 +22,9 @@ CELLS = 512 * 512
 GPU, CPU = Variant("gpu_cupy"), Variant("cpu_numba")
 
 
-def standing(variant: Variant, step: float, samples: int = 20, right: bool = True) -> Standing:
+def standing(variant: Variant, step: float, samples: int = 20, right: bool = True, cells: int = CELLS) -> Standing:
     """A way that takes `step` seconds a step on 512 x 512 cells."""
-    timings = tuple(Timing(variant.backend, "", 1, CELLS, 0.0, step) for _ in range(samples))
+    timings = tuple(Timing(variant.backend, "", 1, cells, 0.0, step) for _ in range(samples))
     agreement = Agreement(0.0 if right else 1.0, 1e-6, "", "")
     return Standing(variant, Measurement.of(timings), agreement, "", timings)
 
@@ -86,6 +86,15 @@ def test_a_gpu_that_is_here_is_compared_with_the_processor_beside_it():
     assert words.startswith("This computer's GPU: 262 Gcell/s, its processor 2.62: 100× as fast, because all cells")
     assert "recorded" not in words
     assert said(Fastest(gpu=standing(GPU, 1e-6))) == "This computer's GPU: 262 Gcell/s."
+
+
+def test_a_way_that_does_more_for_the_same_result_is_no_faster_for_it():
+    """The factor is that of the headline: of the times for one curve, not of the rates."""
+    rules = lab_class("l_curve").benchmark().rules
+    gpu, cpu = standing(GPU, 1e-3, cells=11 * CELLS), standing(CPU, 1e-2, cells=10 * CELLS)
+    words = unescape(re.sub("<[^>]+>", "", sentence(Fastest(cpu=cpu, gpu=gpu), rules, None)))
+    assert "GPU: 2.88 Gnz/s, its processor 0.262: 10.0× as fast for the same curve" in words
+    assert judge(GPU, CPU, (gpu, cpu)).speed_up.ratio == pytest.approx(10)
 
 
 def test_a_gpu_that_is_slower_says_so_and_why():
