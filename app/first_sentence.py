@@ -67,10 +67,8 @@ def _own(fastest: Fastest, rules: ComparisonRules, why: str) -> str:
         return f"{words}."
     words += filled(", its processor <b class='cpu'>{rate}</b>: ", rate=giga(rate_of(cpu)))
     ratio = seconds_of(cpu) / seconds_of(gpu)  # of rates it would be another: one may do more for the same curve
-    if ratio >= 1:
-        same = "" if rules.rate.step == "step" else filled(" for the same {step}", step=rules.rate.step)
-        return words + _factor(ratio, rules, same) + _estimate(gpu, cpu)
-    return words + filled("<b>{ratio}× slower</b>{why}.", ratio=times(1 / ratio), why=f": {why}" if why else "")
+    same = "" if rules.rate.step == "step" else filled(" for the same {step}", step=rules.rate.step)
+    return words + _factor(ratio, rules, same, why) + _estimate(gpu, cpu)
 
 
 def _beside(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None) -> str:
@@ -97,9 +95,10 @@ def _beside(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None)
     )
 
 
-def _factor(ratio: float, rules: ComparisonRules, same: str = "") -> str:
+def _factor(ratio: float, rules: ComparisonRules, same: str = "", why: str = "") -> str:
+    """The GPU's words. same: of what, as HTML; why: it is slower, if that is known."""
     if ratio < 1:
-        return filled("<b>{ratio}× slower</b>.", ratio=times(1 / ratio))
+        return filled("<b>{ratio}× slower</b>{why}.", ratio=times(1 / ratio), why=f": {why}" if why else "")
     because = f", because {rules.because}" if rules.because else ""
     return filled("<b>{ratio}× as fast</b>", ratio=times(ratio)) + same + filled("{because}.", because=because)
 

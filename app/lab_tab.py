@@ -165,7 +165,7 @@ class LabTab:
         self._shown = shown
         self.session.show(shown)
         if not shown:
-            self.readout.rest()
+            self.readout.hide()
 
     def close(self) -> None:
         """Give everything back."""

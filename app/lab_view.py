@@ -48,7 +48,7 @@ class ReadoutPanel(Protocol):
     def set_theme(self, dark: bool) -> None:
         """Follow the page's scheme."""
 
-    def rest(self) -> None:
+    def hide(self) -> None:
         """Nobody looks at the lab: `tick` is not called until somebody does. Bokeh may hold no lock of the document."""
 
     def close(self) -> None:

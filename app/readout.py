@@ -124,10 +124,10 @@ class Readout:
         """Colour the history for the dark or the light scheme; all else follows the page's variables."""
         self.history.set_theme(dark)
 
-    def rest(self) -> None:
+    def hide(self) -> None:
         """Nobody looks: leave what is being measured to another session."""
         if self._comparison:
-            self._comparison.rest()
+            self._comparison.let_go()
 
     def close(self) -> None:
         """The session is over: end what is being measured for it."""

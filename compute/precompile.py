@@ -22,6 +22,7 @@ from compute.measure import machine_roofs
 from compute.measure.verdict import pairing
 
 PIXELS = (512, 512), (200, 200)  # of a picture as large as the plot or larger, and of one that must be reduced
+INTERPRETED = "cpu_numpy"  # compiles nothing
 QUIET = 6  # slices in a row that compile nothing, after which nothing more is expected
 MOST_SLICES = 200
 SAMPLED, SEED = 2, 20  # steps that the comparison's way is tried with, and the number its start is drawn from
@@ -78,7 +79,7 @@ def first_screen(lab: type[Lab], values: Mapping[str, Any]) -> None:
     if compared:
         challenger, opponent, _ = pairing(values)
         for way in (challenger, opponent):
-            if way is not None and way.backend != values["backend"]:
+            if way is not None and way.backend not in (values["backend"], INTERPRETED):
                 _be_compared(lab, {**values, "backend": way.backend})
 
 

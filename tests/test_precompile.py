@@ -55,15 +55,18 @@ def test_each_part_is_told_with_the_kernels_that_it_built(cache, monkeypatch):
 
 
 def test_both_ways_of_the_first_number_are_compiled(monkeypatch):
-    """Beside a GPU, which the tab uses, that is a kernel of the host; here NumPy's stands for it."""
+    """Beside a GPU, which the tab uses, that is a kernel of the host; here the tab uses NumPy's in its place."""
     lab, opened = lab_class("diffusion"), []
     begun = lab.__init__
     monkeypatch.setattr(lab, "__init__", lambda self, **values: opened.append(values) or begun(self, **values))
     ways = Variant("cpu_numba"), Variant("cpu_numpy"), []
     monkeypatch.setattr(precompile, "pairing", lambda values: ways)
-    precompile.first_screen(lab, {"backend": "cpu_numba", "ny": 8, "nx": 8})
-    assert [values["backend"] for values in opened] == ["cpu_numba", "cpu_numba", "cpu_numpy"]
+    precompile.first_screen(lab, {"backend": "cpu_numpy", "ny": 8, "nx": 8})
+    assert [values["backend"] for values in opened] == ["cpu_numpy", "cpu_numpy", "cpu_numba"]
     assert {values["ny"] for values in opened} == {8}
+    opened.clear()
+    precompile.first_screen(lab, {"backend": "cpu_numba", "ny": 8, "nx": 8})
+    assert [values["backend"] for values in opened] == ["cpu_numba", "cpu_numba"]  # NumPy's way compiles nothing
 
 
 def test_a_part_that_fails_is_told_and_the_others_are_compiled(cache):

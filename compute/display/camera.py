@@ -40,6 +40,45 @@ class Survey:
         return -peak, peak
 
 
+@dataclass(frozen=True)
+class RasterRequest:
+    """What a picture of a field shall show, and how: the parameters of `Camera.raster`."""
+
+    view: View | None
+    pixels: tuple[int, int]
+    limits: tuple[float, float]
+    label: str
+    paint: Callable[..., None] | None = None
+
+    def raster(self, levels: NDArray[np.uint8], grid: PixelGrid) -> Raster:
+        """The picture with these levels."""
+        return Raster(levels, *self.limits, extent=grid.extent, label=self.label)
+
+
+@dataclass(frozen=True)
+class PixelGrid:
+    """Pixels over cells: `shape` of them from cell (y0, x0) on, each a square of `factor` by `factor` cells."""
+
+    y0: int
+    x0: int
+    factor: int
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, request: RasterRequest, cells: tuple[int, int]) -> PixelGrid:
+        """The finest that fits what is asked for, on a field of (ny, nx) cells; ValueError if the view lies outside."""
+        x0, y0, x1, y1 = cells_in(request.view, cells)
+        factor = fit((y1 - y0, x1 - x0), request.pixels)
+        return cls(y0, x0, factor, (ceil((y1 - y0) / factor), ceil((x1 - x0) / factor)))
+
+    @property
+    def extent(self) -> tuple[float, float, float, float]:
+        """(x0, y0, x1, y1) in cells; may reach past the edge of the field."""
+        height, width = self.shape
+        x1, y1 = self.x0 + width * self.factor, self.y0 + height * self.factor
+        return float(self.x0), float(self.y0), float(x1), float(y1)
+
+
 class Camera:
     """Runs the raster kernels of one backend and keeps their buffers.
 
@@ -118,28 +157,17 @@ class Camera:
         paint(means, levels, low, high) makes the levels; by default they are even between the limits.
         """
         with self.batch():
-            raster = self.queue_raster(u, view, pixels, limits, label, paint)
+            raster = self.queue_raster(u, RasterRequest(view, pixels, limits, label, paint))
         return raster()
 
-    def queue_raster(
-        self,
-        u: Array,
-        view: View | None,
-        pixels: tuple[int, int],
-        limits: tuple[float, float],
-        label: str,
-        paint: Callable[..., None] | None = None,
-    ) -> Callable[[], Raster]:
+    def queue_raster(self, u: Array, request: RasterRequest) -> Callable[[], Raster]:
         """As `raster`, within a batch."""
-        x0, y0, x1, y1 = cells_in(view, u.shape)
-        factor = fit((y1 - y0, x1 - x0), pixels)
-        shape = ceil((y1 - y0) / factor), ceil((x1 - x0) / factor)
-        means, levels = self._buffer("means", shape, np.float32), self._buffer("levels", shape, np.uint8)
-        self._kernels.reduce(u, means, y0, x0, factor)
-        (paint or self._kernels.levels)(means, levels, *limits)
-        extent = (float(x0), float(y0), float(x0 + shape[1] * factor), float(y0 + shape[0] * factor))
+        grid = PixelGrid.of(request, u.shape)
+        means, levels = self._buffer("means", grid.shape, np.float32), self._buffer("levels", grid.shape, np.uint8)
+        self._kernels.reduce(u, means, grid.y0, grid.x0, grid.factor)
+        (request.paint or self._kernels.levels)(means, levels, *request.limits)
         copied = self._copy(self._device, levels)
-        return lambda: Raster(copied(), *limits, extent=extent, label=label)
+        return lambda: request.raster(copied(), grid)
 
     def window(self, u: Array, y0: int, x0: int, height: int, width: int) -> NDArray[np.float64]:
         """(height, width) float64 host copy of the cells from (y0, x0) on."""

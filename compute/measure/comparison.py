@@ -232,7 +232,7 @@ class Comparison:
         rates = self._results.get(self._roof_key(engine, dtype)) or ()
         return Spread.of(rates).q3 if len(rates) >= FEW else nan
 
-    def rest(self) -> None:
+    def let_go(self) -> None:
         """End the job under way, since `tick` will not be called for a while; another session may go on with it."""
         if self._job is not None:
             self._end()

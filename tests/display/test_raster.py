@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from compute.display import cpu_numpy as reference
-from compute.display.camera import Camera
+from compute.display.camera import Camera, RasterRequest
 from compute.frames import Curve, Raster, fit
 from compute.labs.diffusion import Diffusion
 
@@ -77,7 +77,7 @@ def test_what_is_asked_for_in_a_batch_has_buffers_of_its_own(camera):
     with camera.batch():
         surveys = [camera.queue_survey(u) for u in arrays]
         windows = [camera.queue_window(u, 0, 0, 7, 9) for u in arrays]
-        rasters = [camera.queue_raster(u, None, (7, 9), (-3.0, 3.0), "u") for u in arrays]
+        rasters = [camera.queue_raster(u, RasterRequest(None, (7, 9), (-3.0, 3.0), "u")) for u in arrays]
     assert [survey().maximum for survey in surveys] == [first.max(), second.max()]
     for window, u in zip(windows, (first, second), strict=True):
         np.testing.assert_array_equal(window(), u)

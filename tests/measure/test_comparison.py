@@ -266,7 +266,7 @@ def test_every_lab_that_was_opened_is_closed():
     assert bench.engines.closed == len(bench.engines.opened) > 4
 
 
-@pytest.mark.parametrize("leave", [Comparison.close, Comparison.rest])
+@pytest.mark.parametrize("leave", [Comparison.close, Comparison.let_go])
 def test_one_session_waits_for_what_another_is_measuring_until_that_is_left(leave):
     silent = Bench(answer=False)
     silent.turn()
@@ -281,7 +281,7 @@ def test_one_session_waits_for_what_another_is_measuring_until_that_is_left(leav
 def test_who_rested_goes_on_where_the_job_was_left():
     bench = Bench(answer=False)
     bench.turn()
-    bench.comparison.rest()
+    bench.comparison.let_go()
     assert bench.engines.closed == 1
     bench.engines.answer = True
     assert bench.verdict().state == "agree"

@@ -63,7 +63,7 @@ class CrossoverReadout:
     def set_theme(self, dark: bool) -> None:
         """All colours follow the page's variables."""
 
-    def rest(self) -> None:
+    def hide(self) -> None:
         """What is measured is the lab itself, which rests."""
 
     def close(self) -> None:

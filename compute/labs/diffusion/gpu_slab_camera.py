@@ -7,7 +7,6 @@ have the bits that one GPU gives. Only the sum of all cells is added up in anoth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from math import ceil
 from typing import Self
 
 import numpy as np
@@ -15,9 +14,9 @@ from numpy.typing import NDArray
 
 from compute.devices import Array, Stopwatch
 from compute.display import gpu as kernels
-from compute.display.camera import Camera, Survey, View, cells_in
+from compute.display.camera import Camera, PixelGrid, RasterRequest, Survey
 from compute.display.cpu_numpy import WORK_SHAPE
-from compute.frames import Raster, fit
+from compute.frames import Raster
 from compute.labs.diffusion.gpu_slab_device import SlabArray, SlabDevice, SlabStopwatch
 from compute.labs.diffusion.slabs import Layout
 
@@ -49,29 +48,19 @@ class SlabCamera(Camera):
 
         return wait
 
-    def queue_raster(
-        self,
-        u: SlabArray,
-        view: View | None,
-        pixels: tuple[int, int],
-        limits: tuple[float, float],
-        label: str,
-        paint: Callable[..., None] | None = None,
-    ) -> Callable[[], Raster]:
+    def queue_raster(self, u: SlabArray, request: RasterRequest) -> Callable[[], Raster]:
         """As a Camera's."""
-        x0, y0, x1, y1 = cells_in(view, u.shape)
-        factor = fit((y1 - y0, x1 - x0), pixels)
-        height, width = ceil((y1 - y0) / factor), ceil((x1 - x0) / factor)
+        grid = PixelGrid.of(request, u.shape)
+        height, width = grid.shape
         copies = []
-        for number, first, last in _pixel_rows(u.layout, y0, factor, height):
+        for number, first, last in _pixel_rows(u.layout, grid.y0, grid.factor, height):
             gpu = self._slab_device.gpus[number]
             means = gpu.allocate((last - first, width), np.float32)
             levels = gpu.allocate((last - first, width), np.uint8)
-            self._reduce(u, number, means, y0 + first * factor, x0, factor)
-            (paint or kernels.levels)(means, levels, *limits)
+            self._reduce(u, number, means, grid.y0 + first * grid.factor, grid.x0, grid.factor)
+            (request.paint or kernels.levels)(means, levels, *request.limits)
             copies.append(self._copy(gpu, levels))
-        extent = (float(x0), float(y0), float(x0 + width * factor), float(y0 + height * factor))
-        return lambda: Raster(np.concatenate([copied() for copied in copies]), *limits, extent=extent, label=label)
+        return lambda: request.raster(np.concatenate([copied() for copied in copies]), grid)
 
     def queue_window(
         self, u: SlabArray, y0: int, x0: int, height: int, width: int

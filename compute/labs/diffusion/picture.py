@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from compute.display.camera import RasterRequest
 from compute.frames import Curve, Frame, Raster, freeze
 from compute.lab import View
 from compute.measure.timing import Timing
@@ -62,8 +63,8 @@ def show(lab: Diffusion, image: LoadedImage | None, view: View | None, pixels: t
     lab.heat.seen(seen, lab.ny * lab.nx)
     limits = lab.limits_field or lab.held_limits() or seen.limits()
     with camera.batch():
-        field = camera.queue_raster(lab.u, view, pixels, limits, "u")
-        laplacian = camera.queue_raster(lab.spare, view, pixels, limits_laplacian(), "∇²u")
+        field = camera.queue_raster(lab.u, RasterRequest(view, pixels, limits, "u"))
+        laplacian = camera.queue_raster(lab.spare, RasterRequest(view, pixels, limits_laplacian(), "∇²u"))
     curves, facts = _profile(lab, line().ravel())
     parts: dict[str, Raster | Curve] = {"field": field(), "laplacian": laplacian(), **curves}
     if lab.truth:
