@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 SURE = 0.95  # of the interval
+ROUNDING = 16 * np.finfo(float).eps  # of a value: residuals that are no larger tell of the sums, not of the series
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Trend:
         slope = float(x @ y / (x @ x))
         residuals = y - y.mean() - slope * x
         squares = float(residuals @ residuals)
-        if squares == 0:
+        if squares <= len(x) * (ROUNDING * float(np.abs(y).max())) ** 2:
             return cls(slope, slope, slope)
         alike = min(max(float(residuals[:-1] @ residuals[1:]) / squares, 0.0), 1.0)
         free = len(x) * (1 - alike) / (1 + alike) - 2

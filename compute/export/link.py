@@ -31,12 +31,15 @@ WORDS = (  # what most links have in common packs to almost nothing; part of ver
 
 
 def packed(scene: Scene) -> str:
-    """Return the text of `scene`; SceneError if it would be longer than LONGEST."""
+    """Return the text of `scene`; SceneError if it would be longer than LONGEST, or could not be read again."""
     plain = scene.plain()
     usual = Scene(scene.lab, {}).plain()
     least = {name: value for name, value in plain.items() if name in ("lab", "values") or value != usual.get(name)}
     least.pop("size", None)  # of a link's picture, the screen decides
-    text = json.dumps(least, ensure_ascii=False, separators=(",", ":")).encode()
+    try:
+        text = json.dumps(least, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except ValueError as error:  # a number that is not finite, or half a character
+        raise SceneError(f"this state cannot be written into a link: {error}") from error
     press = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=WORDS)
     code = base64.urlsafe_b64encode(_check(text) + press.compress(text) + press.flush()).decode().rstrip("=")
     if len(code) > LONGEST:

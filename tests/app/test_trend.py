@@ -41,6 +41,9 @@ def test_values_that_wander_say_less():
 
 def test_what_does_not_change_is_flat_and_what_rises_steadily_grows():
     assert Trend.of(TIMES, np.full(60, 7.0)) == Trend(0.0, 0.0, 0.0)
+    uneven = [2.8, 6.0, 10.2, 17.6, 25.6, 28.2, 31.3, 35.0, 37.7, 40.6, 43.1, 45.5, 47.9, 50.5, 53.0, 55.5, 58.9, 62.4]
+    constant = Trend.of(uneven, np.full(len(uneven), 13.0))  # their line is met but for the rounding of the sums
+    assert max(map(abs, (constant.slope, constant.low, constant.high))) < 1e-12
     rising = Trend.of(TIMES, 2.0 * TIMES).times(30)
     assert rising.slope == pytest.approx(60)
     assert (rising.verdict(59), rising.verdict(61)) == ("grows", "flat")

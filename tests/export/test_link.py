@@ -127,6 +127,13 @@ def test_a_state_that_is_too_long_says_so():
         packed(Scene("diffusion", {}, steps=5000, history=strokes))
 
 
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), "half a letter: \ud800"])
+def test_a_state_that_no_link_can_hold_says_so(bad):
+    """It would be a link that cannot be opened again."""
+    with pytest.raises(SceneError, match="cannot be written into a link"):
+        packed(Scene("diffusion", {"limits_field": (bad, 1.0)}))
+
+
 def test_a_link_without_a_look_leaves_the_page_s_own():
     """One that was made by hand, or by a lab whose page has no choice of colours."""
     assert unpacked(packed(Scene("diffusion", {"ny": 64}))).look is None
