@@ -195,7 +195,14 @@ class Campaign:
             share, many = min(batch, count - done), len(doing)
             await asyncio.gather(*(do(share // many + (share % many > n)) for n, do in enumerate(doing)))
             await self.look(neighbour)
-            sys.stderr.write(f"{self.found.sent.total()} {what}\n")
+            self._say(self.found.sent.total(), what)
+
+    def _say(self, done: int, what: str) -> None:
+        """Tell whoever waits how far it is, and what the server holds."""
+        held = (
+            f", {use[-1].memory / 2**20:.0f} MB, {use[-1].descriptors} descriptors" if (use := self.found.use) else ""
+        )
+        sys.stderr.write(f"{done} {what}{held}\n")
 
     # -- messages
 
@@ -232,7 +239,7 @@ class Campaign:
                 if (number + 1) % batch == 0 or number + 1 == count:
                     await self._alone()
                     await self.look(neighbour)
-                    sys.stderr.write(f"{number + 1} pages, {self.found.use[-1].memory / 2**20:.0f} MB\n")
+                    self._say(number + 1, "pages")
         return self.found
 
     async def _alone(self) -> None:
@@ -265,7 +272,10 @@ class Campaign:
             guest.choose(lab)
             await self._shown(guest, LABS[lab])
         self.found.pages += 1
-        return User(guest, random.Random(self.random.random()))
+        user = User(guest, random.Random(self.random.random()))
+        user.look_around(await guest.pull())
+        user.open_groups()
+        return user
 
     async def _shown(self, guest: Guest, lab: str) -> None:
         """Wait until the server, too, says that this page shows that lab."""

@@ -26,6 +26,7 @@ from app.admission import session_limiter
 from app.lab_tab import LabTab
 from app.widgets import ValueWidgets
 from compute.export.link import unpacked
+from compute.export.scene import Scene
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PASSING = ("app/bokeh_messages.py", "app/message_bounds.py", "app/frame_channel.py")  # what a message goes through
@@ -59,8 +60,16 @@ def told(tab: LabTab) -> dict[str, Any]:
         "phase": session.phase, "playing": session.playing, "values": dict(session.values), "widgets": widgets,
         "applied": dict(state.values) if state else {}, "pending": state.pending if state else {},
         "running": state.running if state else None,
-        "link": unpacked(tab.address.text).values if tab.address.text else None,
+        "link": values_at_the_end(unpacked(tab.address.text)) if tab.address.text else None,
     }  # fmt: skip
+
+
+def values_at_the_end(scene: Scene) -> dict[str, Any]:
+    """Return the values that a scene ends with: those that it began with, and what its history sets later."""
+    values = dict(scene.values)
+    for entry in scene.history:
+        values |= entry.get("set", {})
+    return values
 
 
 class Truth(RequestHandler):

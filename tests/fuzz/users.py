@@ -15,7 +15,9 @@ from tests.fuzz.visitors import Guest
 KEYS = (" ", "s", "r", "h", "l", "ctrl+z", "ctrl+shift+z", "+", "-", "arrowleft", "m", "n", "a", "v", "backspace")
 TYPED = ("1", "64", "1e3", "-0.5", "0.25", "200", "1e-3", "nan", "1e400", "٣", *TEXTS)
 # What is slow shows no more than what is quick.
-SLOW = ("Problem", "Workload", "n  [samples]", "Grid [cells]", "Steps at most", "Iterations at most")
+SLOW = ("Problem", "Workload", "n  [samples]", "Steps at most", "Iterations at most", "Iterations at most, typed",
+        "Resolution [pixels]", "Samples a pixel", "to")  # fmt: skip
+QUICK = {"Grid [cells]": ("64 × 64", "128 × 128", "256 × 256")}  # of many choices those that cost little
 
 
 @dataclass
@@ -33,6 +35,12 @@ class User:
         parts = [one.get("attributes", {}) for one in models(document)]
         self.widgets = [one for one in parts if isinstance(one.get("data"), dict) and "attributes" in one["data"]]
         self.done = []
+
+    def open_groups(self) -> None:
+        """Open every group of the side bar: what is in a closed one is on no page."""
+        for group in (one for one in self.widgets if "_names" in one["data"]["attributes"]):
+            data = group["data"]
+            self.guest.set(data["id"], "active", list(range(len(data["attributes"]["_names"]))))
 
     def act(self, times: int) -> None:
         """Do something so many times, without waiting for what comes of it."""
@@ -56,6 +64,8 @@ class User:
         match name:
             case _ if now.get("label") in SLOW:
                 pass
+            case "Select" if now.get("label") in QUICK:
+                found = "value", pick.choice(QUICK[now["label"]])
             case "IntSlider":
                 found = "value", pick.randint(now.get("start", 0), now.get("end", 1))
             case "FloatSlider":
@@ -68,7 +78,7 @@ class User:
                 found = "active", pick.randrange(len(options))
             case "Switch":
                 found = "value", pick.random() < 0.5
-            case "TextInput":
+            case "TextInput" | "LiteralInput":
                 found = "value", pick.choice(TYPED)
         return found
 
