@@ -28,10 +28,11 @@ PROJECTED = f"""() => {{
 }}"""
 
 
-# What every control holds, by its label, once its group was open.
-SETTINGS = """Object.fromEntries(Array.from(Bokeh.documents[0]._all_models.values())
+# What every control holds: [id, label, value], once its group was open. Two may have one label: the code has a kernel.
+SETTINGS = """Array.from(Bokeh.documents[0]._all_models.values())
   .filter((m) => m.data?.attributes?.label && m.data.attributes.value !== undefined)
-  .map(({data: {attributes: {label, value}}}) => [label, typeof value == 'number' ? value.toPrecision(6) : value]))"""
+  .map(({id, data: {attributes: {label, value}}}) =>
+    [id, label, typeof value == 'number' ? value.toPrecision(6) : value])"""
 
 
 # As the browser's Back does, to an address of this page.
@@ -121,7 +122,7 @@ class LabPage(SideBar):
 
     def __init__(self, page: Page, server: Server) -> None:
         self.page, self.server = page, server
-        self.first: dict[str, object] = {}
+        self.first: list[tuple[str, str, object]] = []
         self.load()
 
     def load(self) -> None:
@@ -134,18 +135,18 @@ class LabPage(SideBar):
         """Have `fresh` know what the controls hold now; each is made when its group is opened for the first time."""
         self.group(*GROUPS)
         self.group(*GROUPS[:2])
-        self.first = self.settings()
+        self.first = self.page.evaluate(SETTINGS)
         query = self.until(lambda: self.page.evaluate("location.search"))
         self.home = f"?{NAME}={asked_in(query)[0]}"
 
     def settings(self) -> dict[str, object]:
         """What every control holds, by its label."""
-        return self.page.evaluate(SETTINGS)
+        return {label: value for _, label, value in self.page.evaluate(SETTINGS)}
 
     def as_at_first(self) -> bool:
         """Whether every control holds what it held when the page was loaded."""
-        now = self.settings()
-        return all(now.get(label, value) == value for label, value in self.first.items())
+        now = {control: value for control, _, value in self.page.evaluate(SETTINGS)}
+        return all(now.get(control, value) == value for control, _, value in self.first)
 
     def fresh(self) -> None:
         """The initial field, running, without loading the page, which takes ten seconds of a processor.
@@ -172,7 +173,8 @@ class LabPage(SideBar):
             self.until(lambda: self.step() == 0)
             self.key(" ")
             self.until(lambda: self.step() > 0)
-        except (AssertionError, Error):  # of a test that failed, or that did not put back what it changed
+        except (AssertionError, Error) as error:  # of a test that failed, or that did not put back what it changed
+            print(f"the page is loaded anew: {error}")
             self.load()
             self.remember()
 
