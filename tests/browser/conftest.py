@@ -1,9 +1,9 @@
 """A real Chromium against the real `panel serve app`.
 
 Fixtures: `server` (one for the run), `page` (one tab), `new_page` (more tabs), `lasting` (tabs for a whole file, as
-opening one takes longer than most tests), `opened` and `lab` (the diffusion lab in such a tab), `viewport`,
-`allowed_errors`, `screenshot`. A test fails when a page it opened logs an error, or when the server leaves a process
-behind.
+opening one takes longer than most tests), `opened` and `lab` (the diffusion lab in such a tab), `resting` (it stands
+still), `viewport`, `allowed_errors`, `screenshot`. A test fails when a page it opened logs an error, or when the server
+leaves a process behind.
 UPDATE_SCREENSHOTS=1 writes screenshots into assets/screenshots/, otherwise they go to the test's own folder.
 """
 
@@ -190,6 +190,17 @@ def opened(lasting: Tabs, server: Server) -> LabPage:
 def lab(opened: LabPage, lasting: Tabs, allowed_errors: list[str]) -> Iterator[LabPage]:
     """That page as it was when it was opened."""
     opened.fresh()
+    yield opened
+    lasting.complain(allowed_errors)
+
+
+@pytest.fixture
+def resting(opened: LabPage, lasting: Tabs, allowed_errors: list[str]) -> Iterator[LabPage]:
+    """That page with its lab at rest, for tests of what lies over it: one that runs takes half a processor."""
+    opened.page.keyboard.press("Escape")  # what a test that failed has left open
+    if "Running" in opened.status():
+        opened.key(" ")
+    opened.until(lambda: "Running" not in opened.status())
     yield opened
     lasting.complain(allowed_errors)
 

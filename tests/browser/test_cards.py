@@ -74,15 +74,15 @@ OVER = {
 
 
 @pytest.mark.parametrize("name", OVER)
-def test_what_is_over_the_page_has_the_focus_ends_at_escape_and_has_no_serious_fault(lab, name):
-    page, over = lab.page, OVER[name]
+def test_what_is_over_the_page_has_the_focus_ends_at_escape_and_has_no_serious_fault(resting, name):
+    page, over = resting.page, OVER[name]
     opener = page.get_by_role("button", name="About this lab")
     opener.focus()
     page.keyboard.press(over.key)
     page.locator(over.seen).first.wait_for(timeout=1000 * OPENING)
-    lab.until(lambda: page.evaluate(WITHIN, over.around))
+    resting.until(lambda: page.evaluate(WITHIN, over.around))
     page.keyboard.press("Tab")
-    lab.until(lambda: (page.evaluate(FOCUSED) or {"seen": False})["seen"])
+    resting.until(lambda: (page.evaluate(FOCUSED) or {"seen": False})["seen"])
     found = faults(page)
     if over.around != DIALOG:  # which lets nobody press a button of the page
         for wanted in ("dark", "light"):
@@ -92,7 +92,7 @@ def test_what_is_over_the_page_has_the_focus_ends_at_escape_and_has_no_serious_f
         page.locator(over.around).first.focus()
     page.keyboard.press("Escape")
     page.locator(over.seen).first.wait_for(state="hidden")
-    lab.until(lambda: (page.evaluate(FOCUSED) or {"name": ""})["name"] == "About this lab")
+    resting.until(lambda: (page.evaluate(FOCUSED) or {"name": ""})["name"] == "About this lab")
     assert found == []
 
 
@@ -148,8 +148,11 @@ MOVING = f"""() => {{ {DEEP}
 }}"""
 
 
-def test_who_wants_less_motion_sees_none_but_the_simulation(lab):
-    page = lab.page
+def test_who_wants_less_motion_sees_none_but_the_simulation(resting):
+    lab, page = resting, resting.page
+    page.get_by_role("tab", name="Diffusion").click()
+    lab.until(lambda: lab.fact("heat") > 0)
+    lab.key(" ")
     page.emulate_media(reduced_motion="reduce")
     try:
         lab.until(lambda: page.evaluate(MOVING) == [])

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from compute.labs.diffusion import gpu_cupy
 from compute.own import code_view
 
 COMPILED = 240_000  # ms: a low-priority process imports, runs a lab and compiles
+
+
+@pytest.fixture
+def lab(resting):
+    return resting
 
 
 def programs(lab):

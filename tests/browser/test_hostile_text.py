@@ -84,7 +84,9 @@ class Hostile(LabPage, ExportPage):
 
 @pytest.fixture(scope="module")
 def opened(lasting, server, tmp_path_factory):
-    return Hostile(lasting(), server, tmp_path_factory.mktemp("hostile"))
+    lab = Hostile(lasting(), server, tmp_path_factory.mktemp("hostile"))
+    lab.pause()  # at rest it takes no processor
+    return lab
 
 
 @pytest.fixture
