@@ -8,6 +8,7 @@ code.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import re
 import sys
@@ -41,6 +42,7 @@ TOKEN = 200.0  # seconds that a page's WebSocket can be opened again; Bokeh's to
 GONE = 400.0  # seconds until a closed page must be given up; Bokeh looks every 17 s for those of the last 15
 LOOK = 0.1  # seconds between two looks at what should come about
 PULL = 25  # sequences between two looks at the whole document, and at the link
+GROWTH = 1.05  # times the blocks in use after the first batch of pages; one page is 0.025 of them
 CALM = 300.0  # seconds until all that belongs together must agree
 
 
@@ -55,7 +57,8 @@ def fuzzed_server(said: Path) -> Iterator[Server]:
 
 @dataclass
 class Found:
-    """What a campaign did and saw. use: what the server held after each batch."""
+    """What a campaign did and saw. use: what the server's process had after each batch; blocks, malloc: those of Python
+    and bytes of the C library that were in use then, without closed pages."""
 
     sent: Counter[str] = field(default_factory=Counter)
     refused: int = 0  # by an error reply
@@ -63,6 +66,8 @@ class Found:
     pages: int = 0
     slowest: float = 0.0  # seconds for the neighbour's next frame and answer
     use: list[Use] = field(default_factory=list)
+    blocks: list[int] = field(default_factory=list)
+    malloc: list[int] = field(default_factory=list)
     raised: Counter[str] = field(default_factory=Counter)
     longest: dict[str, float] = field(default_factory=dict)  # seconds until a message of each kind was taken
     restarts: int = 0
@@ -86,6 +91,9 @@ class Found:
             memory = [one.memory / 2**20 for one in self.use]
             lines.append(f"memory {memory[0]:.0f} -> {memory[-1]:.0f} MB (most {max(memory):.0f})")
             lines.append(f"descriptors {first.descriptors} -> {last.descriptors}")
+        if self.blocks:
+            lines.append("thousand blocks in use: " + ", ".join(f"{one / 1000:.1f}" for one in self.blocks))
+            lines.append("MB of malloc in use: " + ", ".join(f"{one / 2**20:.1f}" for one in self.malloc))
         lines += [f"{times:6d} {what}" for what, times in self.raised.most_common()]
         return "\n".join(lines)
 
@@ -150,9 +158,10 @@ class Attacker:
 
 
 class Campaign:
-    """One run against `server`; random numbers begin with `seed`."""
+    """One run against `server`; random numbers begin with `seed`. minutes: after which no further batch is begun."""
 
-    def __init__(self, server: Server, seed: int) -> None:
+    def __init__(self, server: Server, seed: int, minutes: float = math.inf) -> None:
+        self._end = time.monotonic() + 60 * minutes
         self.server, self.seed, self.random, self.found = server, seed, random.Random(seed), Found()
         self._root = server.address.rpartition("/")[0]
         self._neighbour_values: Mapping[str, Any] = {}
@@ -191,7 +200,7 @@ class Campaign:
         self, count: int, batch: int, doing: Sequence[Callable[[int], Awaitable[None]]], neighbour: Neighbour, what: str
     ) -> None:
         """Do `count` in all, shared among those who do it at a time, and look after each `batch`."""
-        while (done := self.found.sent.total()) < count:
+        while (done := self.found.sent.total()) < count and time.monotonic() < self._end:
             share, many = min(batch, count - done), len(doing)
             await asyncio.gather(*(do(share // many + (share % many > n)) for n, do in enumerate(doing)))
             await self.look(neighbour)
@@ -239,8 +248,20 @@ class Campaign:
                 if (number + 1) % batch == 0 or number + 1 == count:
                     await self._alone()
                     await self.look(neighbour)
+                    await self._note_held()
                     self._say(number + 1, "pages")
+                    if time.monotonic() > self._end:
+                        break
         return self.found
+
+    async def _note_held(self) -> None:
+        """Note what is in use; FuzzError if it is more than after the first pages, which fill tables of libraries."""
+        held = await self.truth("collect=1&held=1")
+        blocks, malloc = self.found.blocks, self.found.malloc
+        blocks.append(held["blocks"])
+        malloc.append(held["malloc"])
+        if blocks[-1] > GROWTH * blocks[0]:
+            raise FuzzError(f"{blocks[-1]} blocks are in use after closed pages, {blocks[0]} after the first ones")
 
     async def _alone(self) -> None:
         """Wait until the server has given up every page but the neighbour's."""

@@ -1,6 +1,6 @@
 """Everything here that reads what somebody else wrote: good samples of it, its reader, what that may refuse with.
 
-`PARSERS` is the list; test_parsers.py damages the samples, and `python -m tests.fuzz files` does so for longer.
+`PARSERS` is the list; test_parsers.py damages the samples, and `python -m tests.fuzz parsers` does so for longer.
 """
 
 from __future__ import annotations

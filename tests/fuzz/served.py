@@ -6,6 +6,7 @@ known where exceptions came from, of which the log, which is bounded, has a few.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import logging
@@ -76,9 +77,15 @@ class Truth(RequestHandler):
     """GET /truth."""
 
     def get(self) -> None:
-        """Tell it; with ?collect=1 once all garbage is collected, with ?page=ID of that page alone."""
+        """Tell it; with ?collect=1 once all garbage is collected, with ?page=ID of that page alone.
+
+        With ?held=1 tell what this process holds instead.
+        """
         if self.get_argument("collect", ""):
             gc.collect()
+        if self.get_argument("held", ""):
+            self.finish(plain(held()))
+            return
         wanted = self.get_argument("page", "")
         pages = {
             name: {"shown": page.current and page.current.session.lab.LAB, "labs": {
@@ -86,6 +93,30 @@ class Truth(RequestHandler):
             for page, name in session_limiter().pages.items() if wanted in {"", name}
         }  # fmt: skip
         self.finish(plain({"pages": pages, "raised": RAISED, "threads": threading.active_count()}))
+
+
+MALLINFO = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
+
+
+class Mallinfo(ctypes.Structure):
+    """What glibc's mallinfo2 says, in bytes but for the counts; uordblks and hblkhd are in use."""
+
+    _fields_ = tuple((name, ctypes.c_size_t) for name in MALLINFO)
+
+
+def held() -> dict[str, Any]:
+    """Return what is in use within this process: Python's blocks, objects by class, bytes of the C library's malloc.
+
+    What the system says it has is more: both keep what they had at the worst moment, for the next one.
+    """
+    objects = Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in gc.get_objects())
+    try:
+        library = ctypes.CDLL(None)
+        library.mallinfo2.restype = Mallinfo
+        said = library.mallinfo2()
+    except (OSError, AttributeError):  # another C library has none
+        return {"objects": objects, "blocks": sys.getallocatedblocks(), "malloc": 0}
+    return {"objects": objects, "blocks": sys.getallocatedblocks(), "malloc": said.uordblks + said.hblkhd}
 
 
 class NotedRecord(logging.LogRecord):

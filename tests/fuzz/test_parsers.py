@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import jobs
 from tests.fuzz.parsers import PARSERS, Parser
 
 SECONDS = float(os.environ.get("FIELDLAB_FUZZ_SECONDS", "0"))
@@ -109,3 +110,16 @@ def test_what_is_damaged_is_taken_or_refused_in_words(name: str) -> None:
             break
     used = time.process_time() - used
     print(f"{name}: {number - SEED} times {1000 if SECONDS else 60}, in {used:.0f} s of a processor")
+
+
+def test_parsers_are_tried_in_processes_of_their_own(capfd: pytest.CaptureFixture[str]) -> None:
+    assert jobs.parsers(0, 2, 1, "word") == 0
+    said = capfd.readouterr().out
+    assert "word of a viewer, or of a frame: " in said
+    assert "passwords, JSON: " in said
+    assert "2 parsers, 0 minutes each, from seed 1: 0 failed" in said
+
+
+def test_shares_are_all_of_it() -> None:
+    assert jobs.shares(10, 4) == [3, 3, 2, 2]
+    assert jobs.shares(2, 4) == [1, 1]
