@@ -22,7 +22,7 @@ from app.export.source import scene_of_lab
 from app.stream import ignore
 from compute.engine import messages
 from compute.export.link import LONGEST, NAME, RUN, packed
-from compute.export.scene import Scene, SceneError
+from compute.export.scene import LONGEST_WORDS, Scene, SceneError, Style
 
 if TYPE_CHECKING:
     from app.lab_tab import LabTab
@@ -119,8 +119,7 @@ class LabAddress:
         self._held = asked if asked == self._state() else None
         session, part = self._tab.session, self._part()
         style = self._tab.controls.style(part)
-        scene = scene_of_lab(session.lab, dict(session.values), origin, part, style, session.view)
-        self.text, missing = link_of(scene)
+        self.text, missing = self._linked(origin, part, style)
         self._sure = session.lab.ENDS or (again and self.text == before)
         landmark = self._tab.controls.landmark()
         self._push |= self._landmark is not None and landmark != self._landmark
@@ -130,6 +129,21 @@ class LabAddress:
             self._tab.notices.tell("info", f"The page's address does not hold all of this: {missing}. {words}")
         self._missing = missing
         self._write()
+
+    def _linked(self, origin: Mapping[str, Any], part: str, style: Style) -> tuple[str, str]:
+        """Return a link, and what it does not hold; without the view where that, which a browser sets, is in no scene's
+        bounds, and to the lab's beginning where more is not.
+        """
+        session, words = self._tab.session, ""
+        for view in dict.fromkeys((session.view, None)):
+            try:
+                scene = scene_of_lab(session.lab, dict(session.values), origin, part, style, view)
+            except SceneError as error:
+                words = words or str(error)
+                continue
+            text, missing = link_of(structs.replace(scene, missing=words[:LONGEST_WORDS]) if words else scene)
+            return text, words or missing
+        return packed(Scene(session.lab.LAB, {}, missing=words[:LONGEST_WORDS])), words
 
     @property
     def query(self) -> str:

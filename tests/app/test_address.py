@@ -15,7 +15,7 @@ from app.address import CALM, PERIOD, LabAddress, asked_to_run, link_of
 from compute.engine.messages import HistoryTold
 from compute.export.link import LONGEST, RUN, asked_in, unpacked
 from compute.export.render import opened_at
-from compute.export.scene import Scene, Style
+from compute.export.scene import MOST_STEPS, Scene, Style
 from compute.labs.diffusion import Diffusion
 from compute.labs.mandelbrot import Mandelbrot
 
@@ -213,6 +213,29 @@ def test_an_image_that_is_too_large_for_a_link_is_said_once_and_the_link_leads_t
     assert len(large.told) == 1
     tab.settle()
     assert not tab.told
+
+
+@pytest.mark.parametrize("view", [(1e308, 0.0, 512.0, 512.0), (float("nan"), 0.0, 1.0, 1.0), (5.0, 5.0, 4.0, 4.0)])
+def test_a_view_that_no_scene_has_is_said_once_and_the_link_leads_to_the_whole(tab, view):
+    """Found by a fuzz of messages: a browser may say that its axes show anything."""
+    tab.session.view = view
+    tab.lab.advance(3)
+    scene = unpacked(asked_in(tab.settle())[0])
+    assert (scene.steps, scene.view) == (3, None)
+    assert "view must be" in scene.missing
+    (words,) = tab.told
+    assert str(view) in words
+    tab.lab.advance(1)
+    tab.settle()
+    assert len(tab.told) == 1
+
+
+def test_more_steps_than_a_scene_has_are_said_and_the_link_leads_to_the_beginning(tab):
+    tab.look()
+    tab.address.on_event(HistoryTold(dict(tab.lab.origin(), steps=MOST_STEPS + 1), tab.questions))
+    scene = unpacked(asked_in(tab.written[-1][0])[0])
+    assert (scene.steps, scene.lab) == (0, "diffusion")
+    assert str(MOST_STEPS + 1) in tab.told[0]
 
 
 def test_a_history_that_no_link_can_hold_is_not_even_packed():
