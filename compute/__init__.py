@@ -8,11 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from compute import in_notebook
+
 if TYPE_CHECKING:
     from compute.backends import BACKENDS, BackendUnavailable
     from compute.labs import LABS
 
 __all__ = ["BACKENDS", "LABS", "BackendUnavailable"]
+
+
+def _notebook() -> in_notebook.NotebookDisplay:
+    """It loads what pictures in files need."""
+    from compute import notebook
+
+    return notebook
+
+
+in_notebook.show_with(_notebook)
 
 
 def __getattr__(name: str) -> Any:

@@ -23,7 +23,7 @@ import param
 from numpy.typing import NDArray
 from param.parameterized import ParameterizedMetaclass
 
-from compute import settings
+from compute import in_notebook, settings
 from compute.backends import BACKENDS, Backend, backend
 from compute.builds import watching
 from compute.devices import Array, Device
@@ -356,15 +356,13 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         self._release()
         self.device.close()
 
-    # -- in a notebook: compute/notebook.py
+    # -- in a notebook: compute/notebook.py, by way of in_notebook.py
 
     def play(self, steps: int = 0) -> Self:
         """Let it run in the canvas of a notebook, `steps` a frame, 0 for as many as take some 40 ms; returns the lab,
         so that a cell that ends with it shows it. SceneError, with the line that installs it, without the extra.
         """
-        from compute.notebook import canvas_of  # it loads what pictures in files need
-
-        canvas_of(self).stream.play(steps)
+        in_notebook.display().canvas_of(self).stream.play(steps)
         return self
 
     def pause(self) -> Self:
@@ -375,21 +373,15 @@ class Lab(param.Parameterized, metaclass=LabMeta):
 
     def _repr_png_(self) -> bytes:
         """A still picture of it; asked for by notebooks that show no canvas."""
-        from compute.notebook import still
-
-        return still(self)
+        return in_notebook.display().still(self)
 
     def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, Any]:
         """Return what Jupyter and VS Code show: a canvas, or a still picture without the extra `notebook`."""
-        from compute.notebook import mimebundle
-
-        return mimebundle(self)
+        return in_notebook.display().mimebundle(self)
 
     def _display_(self) -> Any:
         """Return what marimo shows."""
-        from compute.notebook import displayed
-
-        return displayed(self)
+        return in_notebook.display().displayed(self)
 
     # -- pictures and films that are made of parameters alone
 
