@@ -21,7 +21,7 @@ from compute.cuda_source import Defines
 from compute.export.child_process import Task, Tell
 from compute.export.jobs import Job, Lane
 from compute.labs import lab_class
-from compute.labs.crossover.workload import workload
+from compute.labs.crossover.catalogue import workload
 from compute.own.code_files import CodeFile, embedded_cuda
 from compute.own.code_view import ARCHITECTURES, CodeUnavailable, KernelCode, code_view, vector_bits
 

@@ -23,7 +23,8 @@ from rich.text import Text
 from compute.export.link import packed
 from compute.export.scene import Scene
 from compute.files import whole
-from compute.labs.crossover.workload import DTYPES, OWN_FILE, own_name
+from compute.labs.crossover.catalogue import OWN_FILE
+from compute.labs.crossover.workload import DTYPES, own_name
 from compute.own import learning
 from compute.own.estimate import recorded_roofs, reward
 from compute.own.exercises import EXERCISES, exercise

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from app.theme import DARK, LIGHT
+from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.claims import conclusions
 from compute.labs.crossover.trap import traps
-from compute.labs.crossover.workload import workload, workloads
 from compute.measure import records
 from tests.browser.conftest import LAPTOP, PROJECTOR
 from tests.browser.crossover_page import CrossoverPage, plant

@@ -13,7 +13,7 @@ import pytest
 
 from compute.backends import backend
 from compute.labs import LABS
-from compute.labs.crossover.workload import workload, workloads
+from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.diffusion import Diffusion
 from compute.own import code_tasks, code_view
 from compute.own.code_files import CodeFile, embedded_cuda, files_of_lab, files_of_workload

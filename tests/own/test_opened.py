@@ -12,7 +12,7 @@ import pytest
 from app import serve
 from compute import __main__ as command
 from compute.export.link import unpacked
-from compute.labs.crossover import workload as workloads
+from compute.labs.crossover import catalogue
 from compute.labs.crossover.lab import Crossover
 from compute.labs.crossover.runner import WorkloadRunner
 from compute.own import commands
@@ -26,15 +26,15 @@ BLUR = Path(__file__).parent / "files" / "blur.py"
 @pytest.fixture
 def named(monkeypatch):
     """The file as a command names it, for workloads that are found anew."""
-    monkeypatch.setenv(workloads.OWN_FILE, str(BLUR))
-    workloads.workloads.cache_clear()
-    yield workloads.workload("own_blur")
+    monkeypatch.setenv(catalogue.OWN_FILE, str(BLUR))
+    catalogue.workloads.cache_clear()
+    yield catalogue.workload("own_blur")
     monkeypatch.undo()
-    workloads.workloads.cache_clear()
+    catalogue.workloads.cache_clear()
 
 
 def test_its_ways_are_timed_and_compared_as_any_others(named):
-    assert workloads.workloads()[0] is named
+    assert catalogue.workloads()[0] is named
     case = named.case(10, "float32")
     inputs = case.inputs(0)
     with WorkloadRunner(named.way("cpu_numba"), case, inputs) as runner:
@@ -54,8 +54,8 @@ def test_the_code_panel_has_its_file_and_its_sources(named):
 @pytest.mark.parametrize("first", ["compute.own.code_tasks", "compute.own", "compute.labs", "compute.export.tasks"])
 def test_every_process_knows_it_whatever_it_imports_first(first):
     """A job begins with the module of its task, which may be one that the file itself imports."""
-    code = f"import {first}\nfrom compute.labs.crossover.workload import workload\nprint(workload('own_blur').title)"
-    environment = {**os.environ, workloads.OWN_FILE: str(BLUR)}
+    code = f"import {first}\nfrom compute.labs.crossover.catalogue import workload\nprint(workload('own_blur').title)"
+    environment = {**os.environ, catalogue.OWN_FILE: str(BLUR)}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -63,7 +63,7 @@ def test_every_process_knows_it_whatever_it_imports_first(first):
 
 
 def test_without_that_environment_no_link_can_name_it():
-    assert "own_blur" not in [each.name for each in workloads.workloads()]
+    assert "own_blur" not in [each.name for each in catalogue.workloads()]
     with pytest.raises(ValueError, match="workload"):
         Crossover(backend="cpu_numba", workload="own_blur")
 
@@ -78,7 +78,7 @@ def test_a_file_that_cannot_be_opened_leaves_the_page_as_it_is(tmp_path, caplog)
 def test_open_becomes_a_server_for_this_machine_alone(monkeypatch, tmp_path):
     done = []
     monkeypatch.setattr(commands.os, "execv", lambda program, arguments: done.append(arguments))
-    monkeypatch.setenv(workloads.OWN_FILE, "")
+    monkeypatch.setenv(catalogue.OWN_FILE, "")
     file = tmp_path / "add.py"
     file.write_text(
         "from compute.own import way, workload\n"
@@ -91,7 +91,7 @@ def test_open_becomes_a_server_for_this_machine_alone(monkeypatch, tmp_path):
     assert (options.address, options.port, options.origin, options.browser) == ("localhost", 5999, [], True)
     scene = unpacked(options.show.removeprefix("?scene="))
     assert (scene.lab, scene.values) == ("crossover", {"workload": "own_add", "dtype": "float64"})
-    assert commands.os.environ[workloads.OWN_FILE] == str(file)
+    assert commands.os.environ[catalogue.OWN_FILE] == str(file)
 
 
 def test_a_file_that_is_none_opens_nothing(monkeypatch, tmp_path):

@@ -25,8 +25,9 @@ from app.widgets import FULL, NumberField, ValueWidgets, icon, show_refusal
 from compute.backends import backend
 from compute.engine import messages
 from compute.labs.crossover import Crossover
+from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.finding import BEST_CPU, BEST_GPU
-from compute.labs.crossover.workload import Way, workload, workloads
+from compute.labs.crossover.workload import Way
 
 
 class SweepControls:

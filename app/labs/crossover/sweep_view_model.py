@@ -12,6 +12,7 @@ from app.labs.crossover.time_plot import TimePlotContent
 from app.session import Session
 from compute.frames import Frame
 from compute.labs.crossover import picture, recorded
+from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.finding import (
     BEST_CPU,
     BEST_GPU,
@@ -23,7 +24,7 @@ from compute.labs.crossover.finding import (
     sides,
 )
 from compute.labs.crossover.lab import extent
-from compute.labs.crossover.workload import Cited, Way, Workload, fitting, workload
+from compute.labs.crossover.workload import Cited, Way, Workload, fitting
 
 RECORDED_SHOWN = ("absent", "all", "none")  # of the recorded curves: those of ways that cannot run here, all, or none
 

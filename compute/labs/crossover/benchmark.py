@@ -18,12 +18,13 @@ from rich.console import Console
 from compute.backends import BACKENDS
 from compute.devices import Device
 from compute.labs.crossover import results
+from compute.labs.crossover.catalogue import workload, workload_names, workloads
 from compute.labs.crossover.claims import LikeForLike, Ratio
 from compute.labs.crossover.plan import SweepPlan
 from compute.labs.crossover.results import BenchCase, rows
 from compute.labs.crossover.roofline import Roof, roof_of
 from compute.labs.crossover.sweep import CHECKS, ROUNDS, Sweep, SweepProgress
-from compute.labs.crossover.workload import DTYPES, Way, Workload, error_line, workload, workload_names, workloads
+from compute.labs.crossover.workload import DTYPES, Way, Workload, error_line
 from compute.measure.benchmark import Benchmark
 from compute.measure.case import BenchPlan, Option, Results, Row
 from compute.measure.deadline import KEPT, LEAST_RUN

@@ -14,8 +14,9 @@ from math import inf, log
 from typing import Any, Literal
 
 from compute.labs.crossover import recorded
+from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.recorded import RecordedCurve
-from compute.labs.crossover.workload import Workload, workload, workloads
+from compute.labs.crossover.workload import Workload
 from compute.measure.statistics import SpeedUp, Spread
 
 NEAR = 10**0.5  # a measured n may be so many times larger or smaller than the one cited

@@ -14,8 +14,9 @@ from typing import Any
 
 from compute.frames import Frame, freeze
 from compute.labs.crossover import picture, recorded
+from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.crossing import FIGURES, Crossing, crossing
-from compute.labs.crossover.workload import Way, Workload, workload
+from compute.labs.crossover.workload import Way, Workload
 from compute.measure.statistics import SpeedUp, Spread
 
 BEST_CPU, BEST_GPU = "best CPU way", "best GPU way"

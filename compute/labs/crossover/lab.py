@@ -19,12 +19,13 @@ from compute.frames import Frame
 from compute.history import History
 from compute.lab import Lab, View
 from compute.labs.crossover import finding, panels, picture
+from compute.labs.crossover.catalogue import workload, workload_names
 from compute.labs.crossover.plan import SweepPlan
 from compute.labs.crossover.roofline import Roof, roof_of, roof_parts
 from compute.labs.crossover.runner import SCRATCH_BYTES, forget_scratch
 from compute.labs.crossover.sweep import CHECKS, Sweep, SweepProgress
 from compute.labs.crossover.trap import Trap, trap
-from compute.labs.crossover.workload import DTYPES, Way, Workload, workload, workload_names
+from compute.labs.crossover.workload import DTYPES, Way, Workload
 from compute.measure.roofs import RoofMeter
 from compute.measure.timing import Timing
 from compute.panels import Panel

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from compute.frames import Frame
 from compute.labs.crossover import finding, picture
-from compute.labs.crossover.workload import Workload, fitting, workload
+from compute.labs.crossover.catalogue import workload
+from compute.labs.crossover.workload import Workload, fitting
 from compute.panels import Foreign, Line, Mark, Panel
 
 DEVICES = {"host": "cpu", "cuda": "gpu"}

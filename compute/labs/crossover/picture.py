@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.frames import Curve, Frame, freeze
+from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.plan import STATUSES, Point, Status
 from compute.labs.crossover.roofline import Roof, roof_curves, roofline_point
-from compute.labs.crossover.workload import workload
 from compute.measure.statistics import LAUNCH_BOUND, Spread
 
 if TYPE_CHECKING:

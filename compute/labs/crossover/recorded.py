@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.picture import WORST, ShownStatus
-from compute.labs.crossover.workload import workload, workloads
 from compute.measure import records
 from compute.measure.statistics import Spread
 

@@ -8,7 +8,6 @@ file that is shown beside its figures, found by its name, read without being run
 from __future__ import annotations
 
 import ast
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from compute.labs.crossover.claims import Claim
 
 LAB = "compute.labs.crossover"
-OWN_FILE = "FIELDLAB_OWN_FILE"  # in the environment: a file of one's own, which `fieldlab try FILE --open` names
 DTYPES = ("float32", "float64")
 TUTORIAL = "a tutorial on GPUs from Python"
 UNNAMED = ("a CPU", "a GPU")  # machines that a source does not name
@@ -193,7 +191,7 @@ class Way(Program):
 
     def function(self) -> Callable[..., Any]:
         """Return what is timed."""
-        return self.required(workload(self.workload).call)
+        return self.required(declared(self.package).call)
 
     def prepared(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the arguments of the timed calls: what the file's `prepare` makes of these, if it has one."""
@@ -362,43 +360,15 @@ def _ways(name: str) -> tuple[Way, ...]:
     return tuple(Way(name, backend, variant) for backend, variant in programs_in(f"{folders.__name__}.{name}"))
 
 
+def declared(package: str) -> Workload:
+    """Return the workload that a folder's __init__.py says. TypeError for one that says none."""
+    said = vars(import_module(package)).get("WORKLOAD")
+    if not isinstance(said, Workload):
+        name = package.rpartition(".")[2]
+        raise TypeError(f"workloads/{name}/__init__.py must define WORKLOAD, a Workload, not {said!r}")
+    return said
+
+
 def own_name(path: Path) -> str:
     """The name of a file of one's own as a workload, which no other has."""
     return f"own_{path.stem}"
-
-
-def workload_names() -> list[str]:
-    """The names of all, in that order. A file of one's own is not run for it: it imports what may just be importing."""
-    path = os.environ.get(OWN_FILE)
-    return [*([own_name(Path(path))] if path else []), *(each.name for each in _built_in())]
-
-
-@cache
-def workloads() -> tuple[Workload, ...]:
-    """Return every workload, in the order of a lecture; one of the user's own comes first."""
-    if path := os.environ.get(OWN_FILE):
-        from compute.own.opened import opened  # it knows this file
-
-        return (*opened(Path(path)), *_built_in())
-    return _built_in()
-
-
-@cache
-def _built_in() -> tuple[Workload, ...]:
-    """Every folder's. Raises TypeError for one that says none."""
-    found = []
-    for module in iter_modules(folders.__path__):
-        if module.ispkg:
-            said = vars(import_module(f"{folders.__name__}.{module.name}")).get("WORKLOAD")
-            if not isinstance(said, Workload):
-                raise TypeError(f"workloads/{module.name}/__init__.py must define WORKLOAD, a Workload, not {said!r}")
-            found.append(said)
-    return tuple(sorted(found, key=lambda w: (w.chapter, w.name)))
-
-
-def workload(name: str) -> Workload:
-    """Return the workload called `name`; ValueError names the ones there are."""
-    for candidate in workloads():
-        if candidate.name == name:
-            return candidate
-    raise ValueError(f"workload must be one of {', '.join(w.name for w in workloads())}, not {name!r}")

@@ -14,9 +14,10 @@ from compute.__main__ import main
 from compute.labs.crossover import benchmark, recorded, results
 from compute.labs.crossover import sweep as sweeps
 from compute.labs.crossover.benchmark import BENCHMARK
+from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.roofline import Roof
 from compute.labs.crossover.sweep import Sweep
-from compute.labs.crossover.workload import Case, Way, workload, workloads
+from compute.labs.crossover.workload import Case, Way
 from compute.measure import records, report
 from compute.measure.case import BenchPlan, Results
 from tests.comparing import NoMeter

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.claims import Alike, LikeForLike, MeasuredWay, Plausible, Ratio, conclusions, speed_up
 from compute.labs.crossover.recorded import RecordedCurve
-from compute.labs.crossover.workload import workload, workloads
 from compute.measure.statistics import Spread
 
 SLOW, FAST, FAIR = MeasuredWay("cpu_numpy"), MeasuredWay("gpu_cupy"), MeasuredWay("cpu_numba")

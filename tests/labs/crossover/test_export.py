@@ -16,8 +16,9 @@ from compute.export.formats import write_drawing
 from compute.export.render import LiveState
 from compute.export.scene import Scene, SceneError
 from compute.labs.crossover import Crossover, lab, picture, recorded
+from compute.labs.crossover.catalogue import workloads
 from compute.labs.crossover.roofline import Roof, roof_curves
-from compute.labs.crossover.workload import Way, workloads
+from compute.labs.crossover.workload import Way
 from compute.measure.statistics import Spread
 from tests.labs.crossover.test_sweep import script
 

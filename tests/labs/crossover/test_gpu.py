@@ -9,12 +9,13 @@ import pytest
 
 from compute.backends import backend
 from compute.labs.crossover import Crossover, picture
+from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.crossing import crossing
 from compute.labs.crossover.plan import SweepPlan
 from compute.labs.crossover.runner import WorkloadRunner
 from compute.labs.crossover.sweep import Sweep
 from compute.labs.crossover.trap import trap, traps
-from compute.labs.crossover.workload import DTYPES, workload, workloads
+from compute.labs.crossover.workload import DTYPES
 
 pytestmark = pytest.mark.gpu
 WAYS = [way for w in workloads() for way in w.ways() if way.backend.device == "cuda"]

@@ -13,10 +13,11 @@ from compute.devices import Host
 from compute.engine import LabClosed, Refused, Supervisor
 from compute.labs.crossover import Crossover, benchmark, lab, picture, results
 from compute.labs.crossover import sweep as sweeps
+from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.crossing import crossing
 from compute.labs.crossover.plan import Point, SweepPlan
 from compute.labs.crossover.roofline import Roof
-from compute.labs.crossover.workload import Way, workload
+from compute.labs.crossover.workload import Way
 from tests.comparing import NoMeter
 from tests.engine.faulty import Client
 from tests.labs.crossover.test_sweep import A, B, script

@@ -9,8 +9,9 @@ import pytest
 from compute.backends import Backend
 from compute.devices import Host
 from compute.labs.crossover import roofline
+from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.roofline import Roof, roof_of, roofline_point
-from compute.labs.crossover.workload import Way, workload
+from compute.labs.crossover.workload import Way
 from compute.measure import roofs
 from compute.measure.statistics import Measurement, Spread
 

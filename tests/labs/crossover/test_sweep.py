@@ -16,11 +16,12 @@ from compute.backends import Backend
 from compute.devices import Host, HostStopwatch
 from compute.labs.crossover import runner as runners
 from compute.labs.crossover import sweep as sweeps
+from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.ecosystems import Extra, ecosystem_of
 from compute.labs.crossover.plan import SweepPlan
 from compute.labs.crossover.runner import FirstCall, WorkloadRunner
 from compute.labs.crossover.sweep import ROUNDS, TRANSFERS, Sweep
-from compute.labs.crossover.workload import Case, Way, workload
+from compute.labs.crossover.workload import Case, Way
 from compute.measure.sampling import LEAST_SAMPLES
 from compute.measure.timing import Timing
 

@@ -13,10 +13,11 @@ import pytest
 
 from compute.backends import Backend, BackendUnavailable
 from compute.devices import Host
+from compute.labs.crossover.catalogue import built_in, workload, workloads
 from compute.labs.crossover.ecosystems import ECOSYSTEMS, ecosystem_of
 from compute.labs.crossover.runner import WorkloadRunner
 from compute.labs.crossover.trap import traps
-from compute.labs.crossover.workload import DTYPES, Way, _built_in, workload, workloads
+from compute.labs.crossover.workload import DTYPES, Way
 from tests import cupy_on_cpu
 from tests.cuda_on_cpu import resources_of
 from tests.simulator import simulate
@@ -100,7 +101,8 @@ PROGRAM = """
 import json, sys, warnings
 # What numba.cuda.random says of itself in the simulator.
 warnings.filterwarnings("ignore", "(?s).*(nopython=False|xoroshiro128p|object mode|overflow encountered)")
-from compute.labs.crossover.workload import DTYPES, workloads
+from compute.labs.crossover.catalogue import workloads
+from compute.labs.crossover.workload import DTYPES
 from tests.labs.crossover.test_ways import choices, difference, simulated
 found = {}
 for way in (way for w in workloads() for way in w.ways() if way.backend.name == "gpu_numba"):
@@ -210,7 +212,7 @@ def test_a_folder_or_a_file_that_lacks_something_is_named(monkeypatch):
         w.way("cpu_numpy").required("cube")
     monkeypatch.delattr("compute.labs.crossover.workloads.square.WORKLOAD")
     with pytest.raises(TypeError, match=r"workloads/square/__init__\.py must define WORKLOAD"):
-        _built_in.__wrapped__()
+        built_in.__wrapped__()
     monkeypatch.delattr("compute.labs.crossover.traps.zeros.TRAP")
     with pytest.raises(TypeError, match=r"traps/zeros/__init__\.py must define TRAP"):
         traps.__wrapped__()

@@ -15,8 +15,8 @@ from app.labs.crossover.findings import finding_html, sentence_html
 from app.labs.crossover.readout import readout_html
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from compute.labs.crossover import Crossover, panels
+from compute.labs.crossover.catalogue import workload
 from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compare, sides
-from compute.labs.crossover.workload import workload
 from compute.measure.statistics import Spread
 from tests.examples import examples
 

@@ -34,11 +34,12 @@ from app.labs.crossover.time_plot import (
 from app.labs.crossover.way_list import list_items, state
 from app.theme import LIGHT
 from compute.labs.crossover import Crossover, roofline
+from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.claims import Conclusion
 from compute.labs.crossover.finding import BEST_CPU, BEST_GPU, TimeCurve, compare, sides
 from compute.labs.crossover.picture import ShownPoint, ShownWay, why_above_roof
 from compute.labs.crossover.trap import traps
-from compute.labs.crossover.workload import Cited, Way, workload, workloads
+from compute.labs.crossover.workload import Cited, Way
 from compute.measure import records
 from compute.measure.rates import DISTURBED, Cache
 from compute.measure.statistics import Spread
