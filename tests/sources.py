@@ -33,10 +33,17 @@ class Source:
     def imports(self) -> Iterator[str]:
         """The dotted names it imports, wherever in the file; `from a import b` gives a.b."""
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                yield from (f"{'.' * node.level}{node.module or ''}.{alias.name}" for alias in node.names)
+            yield from _imported(node)
+
+    @property
+    def module(self) -> str:
+        """Its dotted name; a package has that of its folder."""
+        return ".".join(self.path.with_suffix("").parts).removesuffix(".__init__")
+
+    def imports_when_run(self) -> Iterator[str]:
+        """The same without those under `if TYPE_CHECKING`, which no interpreter ever sees."""
+        for node in _run(self.tree):
+            yield from _imported(node)
 
     def functions(self) -> Iterator[Function]:
         """Every function and method, nested ones too."""
@@ -49,6 +56,21 @@ class Source:
     def at(self, node: ast.AST) -> str:
         """Where a node is, as path:line."""
         return f"{self.path}:{getattr(node, 'lineno', 1)}"
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        yield from (f"{'.' * node.level}{node.module or ''}.{alias.name}" for alias in node.names)
+
+
+def _run(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes below, those that are for a type checker alone left out."""
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)):
+            yield child
+            yield from _run(child)
 
 
 def _public(body: list[ast.stmt]) -> Iterator[Definition]:

@@ -128,6 +128,38 @@ def test_project_keeps(rule):
     assert rule(PROJECT) == []
 
 
+def import_circles(sources):
+    """Modules that need each other while they run, also by an import in a function; for types alone they may."""
+    known = {source.module for source in sources}
+
+    def needed(source):
+        for name in source.imports_when_run():
+            package = name.rpartition(".")[0]
+            found = name if name in known else package
+            if found in known and found != source.module:
+                yield found
+
+    left = {source.module: set(needed(source)) for source in sources}
+    while ends := {module for module, needs in left.items() if not needs}:  # those that need nobody are in no circle
+        left = {module: needs - ends for module, needs in left.items() if module not in ends}
+    return [f"{module} needs {', '.join(sorted(needs))}" for module, needs in sorted(left.items())]
+
+
+AT_THE_TOP = "from compute.b import f"
+IN_A_FUNCTION = "def f():\n    import compute.b"
+FOR_TYPES = "if TYPE_CHECKING:\n    from compute.b import B"
+
+
+@pytest.mark.parametrize(("a", "circle"), [(AT_THE_TOP, True), (IN_A_FUNCTION, True), (FOR_TYPES, False)])
+def test_a_circle_of_imports_is_seen(a, circle):
+    sources = [planted("compute/a.py", a), planted("compute/b.py", "def f():\n    from compute import a")]
+    assert bool(import_circles(sources)) is circle
+
+
+def test_the_project_has_no_circle_of_imports():
+    assert import_circles(PROJECT) == []
+
+
 def launches(module, source):
     """By the source's own name, or by the name that both have."""
     return module.stem == source.stem or f'"{source.name}"' in module.read_text(encoding="utf-8")
