@@ -71,7 +71,7 @@ STILL = {
         "&, & *": {"transition": "none !important", "animation": "none !important"}
     }
 }
-MOVING = {"MuiDialog": "root", "MuiCollapse": "root", "MuiSwitch": "root", "MuiSlider": "root", "MuiTabs": "root"}
+MOVING = {"MuiCollapse": "root", "MuiSwitch": "root", "MuiSlider": "root", "MuiTabs": "root"}
 
 
 def _scheme(colours: dict[str, str]) -> dict[str, Any]:
@@ -106,6 +106,8 @@ def _components(colours: dict[str, str]) -> dict[str, Any]:
         "MuiAppBar": {"styleOverrides": {"root": {**bar, "borderBottom": f"1px solid {colours['line']}"}}},
         "MuiDrawer": {"styleOverrides": {"paper": {"paddingBottom": "48px", **STILL}}},
         **still,
+        # Material lays a white veil over what lies high in the dark, on which the colours of text are not chosen
+        "MuiDialog": {"styleOverrides": {"root": STILL, "paper": {"backgroundImage": "none"}}},
         "MuiButtonBase": {"styleOverrides": {"root": {**focus, **STILL}}},
         "MuiDialogContent": {"defaultProps": {"tabIndex": 0}},  # it scrolls, also by the keyboard
         "MuiLinearProgress": {"defaultProps": {"aria-label": "Progress"}},
