@@ -45,8 +45,8 @@ NOTE = (
     "steps. What is shown now is a replay at their true relative speed."
 )
 WHOLE = (
-    "The lanes of this computer took turns. A time is the median of whole runs, taken as `fieldlab bench` takes it: "
-    "{timed}. Between start and finish a lane is drawn at an even pace. What is shown now is a replay."
+    "The lanes of this computer took turns. A time is the median of whole runs, taken as the command fieldlab bench "
+    "takes it: {timed}. Between start and finish a lane is drawn at an even pace. What is shown now is a replay."
 )
 ELSEWHERE = "No record is of just this work; {machine}, {date}, took {seconds} for other work: {words}."
 RECORDED = "The hatched lane was run on {machine} on {date}; its pictures were computed here ahead of time."
