@@ -184,7 +184,7 @@ class Transport:
         self.run = run_button(session, self.toggle)
         close: dict[str, Any] = {"align": "center", "margin": 0, "sx": {"padding": "4px"}}  # they fill the side bar
         buttons = [icon("skip_next", "One step (S)", self.step, **close)]
-        known = session.lab.ACTIONS
+        known = session.lab.actions()
         if "reset" in known:
             buttons.append(icon("replay", "Reset to the initial field (R)", self.reset, **close))
         if "checkpoint" in known and "rollback" in known:

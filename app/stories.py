@@ -193,7 +193,7 @@ class StoryTeller:
         every = self._wanted(tab, scene)
         wanted = {name: value for name, value in every.items() if not names or name in names}
         changed = {name: value for name, value in wanted.items() if session.values[name] != value}
-        begins = (not step.goes_on or not names) and "reset" in session.lab.ACTIONS
+        begins = (not step.goes_on or not names) and "reset" in session.lab.actions()
         if begins:
             session.play(False)  # first: what runs would go on from the new beginning before it is paused
         session.change(**changed)

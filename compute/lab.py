@@ -10,7 +10,7 @@ directly; in the app it lives in an engine.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -87,7 +87,6 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     LAB: ClassVar[str]  # its name in links, files and commands: that of its folder
     TITLE: ClassVar[str]  # of its tab: the same in words
     PACKAGE: ClassVar[str]  # where its kernels lie: the package of its class
-    ACTIONS: ClassVar[tuple[str, ...]] = ("reset",)
     STRUCTURAL: ClassVar[tuple[str, ...]] = ("backend", "device_index")  # parameters that rebuild the state
     INITIAL: ClassVar[tuple[str, ...]] = ()  # parameters that begin anew
     LOCAL: ClassVar[tuple[str, ...]] = ()  # parameters about this machine that change no result: in no link or file
@@ -344,11 +343,17 @@ class Lab(param.Parameterized, metaclass=LabMeta):
             if name not in known:
                 raise ValueError(f"{self.LAB} has no parameter {name!r}; it has {', '.join(known)}")
 
+    @classmethod
+    def actions(cls) -> dict[str, Callable[..., Any]]:
+        """Return its methods that a button, a history or another process may ask for, by name."""
+        return {"reset": cls.reset}
+
     def act(self, name: str, **arguments: Any) -> Any:
-        """Call one of ACTIONS by name."""
-        if name not in self.ACTIONS:
-            raise ValueError(f"action must be one of {', '.join(self.ACTIONS)}, not {name!r}")
-        return getattr(self, name)(**arguments)
+        """Call one of `actions` by name."""
+        known = self.actions()
+        if name not in known:
+            raise ValueError(f"action must be one of {', '.join(known)}, not {name!r}")
+        return known[name](self, **arguments)
 
     def close(self) -> None:
         """Give the state's memory back. The lab cannot be used afterwards."""
@@ -456,9 +461,14 @@ class Lab(param.Parameterized, metaclass=LabMeta):
 
     @classmethod
     def variants(cls, name: str) -> tuple[str, ...]:
-        """The kernels that the backend `name` has for this lab, its default first; none if it is missing here."""
+        """The kernels that the backend `name` has for this lab, its default first; none if it is missing here.
+
+        A lab that lets them be chosen, by a parameter `variant`, lists them as VARIANTS in every backend's file.
+        """
         chosen = backend(name)
-        return () if chosen.missing else tuple(getattr(chosen.kernels(cls.PACKAGE), "VARIANTS", ("",)))
+        if chosen.missing:
+            return ()
+        return tuple(chosen.kernels(cls.PACKAGE).VARIANTS) if "variant" in cls.param else ("",)
 
     @classmethod
     def about(cls) -> str:

@@ -102,6 +102,31 @@ def test_parameters_advance_and_frame_are_all_that_a_lab_must_give(tmp_path, mon
     assert not lab.healthy
 
 
+def test_a_lab_may_bring_actions_and_kernels_to_choose_from(tmp_path, monkeypatch):
+    more = """
+    def fill(self, value): self.load(np.full((4, 4), value))
+    def reset(self): self.fill(5.0)
+    @classmethod
+    def actions(cls): return {**super().actions(), "fill": cls.fill}
+"""
+    chosen = MINIMAL.replace("    def begin", "    variant = param.String()\n    def begin").replace(
+        "import", "import param\nimport", 1
+    )
+    place = folder(tmp_path, lab=chosen + more)
+    with (place / "cpu_numpy.py").open("a", encoding="utf-8") as kernels:
+        kernels.write("VARIANTS = {'plain': step, 'slow': step}\n")
+    monkeypatch.setenv(VARIABLE, str(place))
+    mine = lab_class("mine")
+    assert mine.variants("cpu_numpy") == ("plain", "slow")
+    lab = mine()
+    lab.act("reset")  # its own
+    assert lab.field()[0, 0] == 5
+    lab.act("fill", value=7.0)
+    assert lab.field()[0, 0] == 7
+    with pytest.raises(ValueError, match="action must be one of reset, fill, not 'load'"):
+        lab.act("load", array=np.zeros((4, 4)))
+
+
 def test_its_tab_has_sliders_of_its_parameters_and_shows_its_frames(wave):
     assert [lab.LAB for lab in labs()] == [*(lab.LAB for lab in LABS), "wave"]
     assert lab_view.labs_with_tabs() == (labs(), [])

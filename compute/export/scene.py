@@ -217,7 +217,7 @@ def _require_history(kind: type[Lab], history: Entries) -> None:
 def _require_entry(kind: type[Lab], entry: Change | Action, last: int, first: bool) -> None:
     if entry.step < last:
         raise SceneError(f"step must be a whole number from {last}, that of the entry before, not {entry.step}")
-    names, owned = ({entry.name}, kind.ACTIONS) if isinstance(entry, Action) else (set(entry.values), kind.param)
+    names, owned = ({entry.name}, kind.actions()) if isinstance(entry, Action) else (set(entry.values), kind.param)
     known = set(kind.HISTORY_NAMES) & set(owned)
     if not names or not names <= known:
         raise SceneError(f"it must be of {', '.join(sorted(known)) or 'nothing'}, not {short(sorted(names))}")

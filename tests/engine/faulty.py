@@ -29,7 +29,6 @@ class Faulty(Lab):
     """Counts steps; every cell of its 4 x 4 field is the count. Each step sleeps `cost` seconds."""
 
     LAB, TITLE, PACKAGE = "faulty", "Faulty", "compute.labs.diffusion"
-    ACTIONS = ("reset", "hang", "fail", "spoil", "poison", "illegal_access")
     STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "size")
 
     level = param.Number(default=0.5, bounds=(0, 1))
@@ -53,6 +52,13 @@ class Faulty(Lab):
     def reset(self) -> None:
         self.u = np.zeros((self.size, self.size))
         self.count, self.seen_bad = 0, False
+
+    @classmethod
+    def actions(cls) -> dict[str, Callable[..., Any]]:
+        return {
+            **super().actions(), "hang": cls.hang, "fail": cls.fail, "spoil": cls.spoil, "poison": cls.poison,
+            "illegal_access": cls.illegal_access,
+        }  # fmt: skip
 
     def hang(self) -> None:
         time.sleep(1000)

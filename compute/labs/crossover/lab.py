@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -64,7 +64,6 @@ class Crossover(Lab):
     LAB = "crossover"
     TITLE = "Crossover"
     PACKAGE = "compute.labs.crossover"
-    ACTIONS = ("reset", "cancel", "try_trap")
     ENDS: ClassVar[bool] = True
     HISTORY_NAMES: ClassVar[tuple[str, ...]] = ()
     RESTORES: ClassVar[bool] = True
@@ -180,6 +179,11 @@ class Crossover(Lab):
     def try_trap(self, which: str) -> None:
         """Run both programs of a trap, by its name, in the next step; the frames after that say what they saw."""
         self._traps.append(trap(which))
+
+    @classmethod
+    def actions(cls) -> dict[str, Callable[..., Any]]:
+        """Return what buttons ask for."""
+        return {**super().actions(), "cancel": cls.cancel, "try_trap": cls.try_trap}
 
     def _plan(self) -> SweepPlan:
         chosen = self.chosen_workload

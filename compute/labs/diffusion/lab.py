@@ -6,7 +6,7 @@ initial.py what a field begins as and what is drawn into it, history.py what hap
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -106,7 +106,6 @@ class Diffusion(Lab):
     LAB = "diffusion"
     TITLE = "Diffusion"
     PACKAGE = "compute.labs.diffusion"
-    ACTIONS = ("reset", "paint", "checkpoint", "rollback", "load_image", "forget_image", "undo", "redo", "refit")
     HISTORY_NAMES: ClassVar[tuple[str, ...]] = (*history.DYNAMIC, "paint", "load_image", "refit")
     FIRST: ClassVar[str] = "load_image"
     STRUCTURAL: ClassVar[tuple[str, ...]] = (
@@ -362,8 +361,17 @@ class Diffusion(Lab):
             self._put_back(dict(field.initial))
         self._resume(field.snapshot)
 
+    @classmethod
+    def actions(cls) -> dict[str, Callable[..., Any]]:
+        """Return what buttons, keys and histories ask for."""
+        return {
+            **super().actions(), "paint": cls.paint, "load_image": cls.load_image, "forget_image": cls.forget_image,
+            "refit": cls.refit, "checkpoint": cls.checkpoint, "rollback": cls.rollback,
+            "undo": cls.undo, "redo": cls.redo,
+        }  # fmt: skip
+
     def act(self, name: str, **arguments: Any) -> Any:
-        """Call one of ACTIONS by name; a field that is changed by it can be brought back by `undo`."""
+        """Call one of `actions` by name; a field that is changed by it can be brought back by `undo`."""
         with self.earlier.around(name, arguments):
             return super().act(name, **arguments)
 

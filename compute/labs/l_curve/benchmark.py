@@ -132,7 +132,7 @@ KIND_NAMES = tuple(kind.replace(", ", "-").removesuffix(" λ") for kind in KINDS
 
 def _in_one_pass(by: Backend, case: LCurveCase) -> bool:
     """Whether `steps` of that backend reads A once for both products."""
-    if by.missing or TWICE not in getattr(by.kernels(PACKAGE), "VARIANTS", {}):
+    if by.missing or TWICE not in by.kernels(PACKAGE).VARIANTS:
         return False
     return case.n <= 2**16 and pays_for((case.n, case.n), case.entries, case.dtype, 0)
 
@@ -174,7 +174,7 @@ class LCurveBenchmark(CaseBenchmark):
         kernels = backend.kernels(PACKAGE)
         if case.kind == "product":
             return {"product": kernels.multiply}
-        steps: Mapping[str, Any] = getattr(kernels, "VARIANTS", {ALL: kernels.steps})
+        steps: Mapping[str, Any] = kernels.VARIANTS
         if TWICE in steps and not _in_one_pass(backend, case):  # both would be two products
             steps = {ALL: steps[ALL]}
         if case.kind == "step":

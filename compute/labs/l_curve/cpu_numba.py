@@ -5,6 +5,7 @@ Sums are reassociated, so that LLVM can vectorise them: results agree with the r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -170,3 +171,6 @@ def _steps(A, T, vectors, alpha, beta, first, count, how):  # type: ignore[no-un
         if beta[j + 1] == 0.0:
             alpha[j + 1] = 0.0
             V[j + 1, :] = 0
+
+
+VARIANTS: dict[str, Callable[..., None]] = {"all λ at once": steps}

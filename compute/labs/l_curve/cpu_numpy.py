@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -75,3 +77,6 @@ def _normalise(vector: Vector, out: Vector, tiny: float) -> float:
         return 0.0
     out[:] = vector / vector.dtype.type(norm)
     return norm
+
+
+VARIANTS: dict[str, Callable[..., None]] = {"all λ at once": steps}

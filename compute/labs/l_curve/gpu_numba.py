@@ -9,6 +9,7 @@ Constants come in as arguments of the vectors' type: a literal 0 would turn floa
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -281,3 +282,6 @@ def _combine(V, y, x, zero):  # type: ignore[no-untyped-def]
             total += y[i] * V[i, j]
             i += 1
         x[j] = total
+
+
+VARIANTS: dict[str, Callable[..., None]] = {"all λ at once": steps}

@@ -45,6 +45,7 @@ def _bounded(name: str, option: str, label: str) -> Any:
     bounds = (1, given.most) if isinstance(given, Angles) else (given.low, given.high)
     return kind(default=given.default, bounds=bounds, label=label)
 
+
 class LCurve(Lab):
     """min |A x - b|^2 + λ^2 |x|^2 for every λ at once, with lower and upper bounds of both norms.
 
@@ -58,7 +59,6 @@ class LCurve(Lab):
     RESTORES: ClassVar[bool] = False
     HISTORY_NAMES: ClassVar[tuple[str, ...]] = ()
     PACKAGE = "compute.labs.l_curve"
-    ACTIONS = ("reset",)
     RUN: ClassVar[tuple[str, ...]] = ("noise", "noise_seed")
     STRUCTURAL: ClassVar[tuple[str, ...]] = (
         *Lab.STRUCTURAL,

@@ -15,7 +15,7 @@ from compute.devices import Device
 from compute.labs.mandelbrot.comparison import COUNTS_ONLY, RATE, RULES, PictureTarget
 from compute.labs.mandelbrot.course import RACED, LanePicture, course_of, scene_of, words_of
 from compute.labs.mandelbrot.lab import Mandelbrot
-from compute.labs.mandelbrot.painting import ALL
+from compute.labs.mandelbrot.painting import ALL, kernel_of
 from compute.labs.mandelbrot.scenes import (
     PACKAGE,
     PAN,
@@ -177,10 +177,10 @@ class MandelbrotBenchmark(CaseBenchmark):
             return {"frame": None}
         kernels = backend.kernels(PACKAGE)
         if case.arithmetic.deep:
-            return {case.arithmetic.name: getattr(kernels, case.arithmetic.kernel)}
+            return {case.arithmetic.name: kernel_of(kernels, case.arithmetic)}
         slow = case.name in EVERY[backend.device]
         found = {name: kernel for name, kernel in kernels_of(backend).items() if slow or name not in REASONS}
-        bare = getattr(kernels, "counts_only", None)
+        bare = kernels.counts_only
         return found | {COUNTS_ONLY: bare} if bare and case.name == "lesson" else found
 
     def reference(self, case: Scene) -> CountsReference:

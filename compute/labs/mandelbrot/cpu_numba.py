@@ -361,3 +361,4 @@ SLOW: dict[str, Callable[[PixelArrays, LaunchPart], None]] = {
     "complex z**2": with_complex_numbers,
 }
 VARIANTS: dict[str, Callable[[PixelArrays, LaunchPart], None]] = {"block": direct, **SLOW}  # the first is the default
+counts_only = None  # no kernel without smooth counts: only CUDA C has one, to be timed

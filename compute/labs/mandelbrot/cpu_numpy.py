@@ -209,6 +209,7 @@ def _inside(cr: Line, ci: Line) -> Line:
 
 
 VARIANTS = {"block": direct}  # an escape test each block of steps; the first is the default
+counts_only = None  # no kernel without smooth counts: only CUDA C has one, to be timed
 
 
 # -- arrays of complex numbers: plain float64, and with an exponent beyond its range

@@ -49,7 +49,6 @@ class Mandelbrot(Lab):
     LAB = "mandelbrot"
     TITLE = "Mandelbrot"
     PACKAGE = "compute.labs.mandelbrot"
-    ACTIONS = ("reset",)
     STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "ny", "nx")
     ENDS: ClassVar[bool] = True
     RESTORES: ClassVar[bool] = False

@@ -186,11 +186,16 @@ class Painting:
 
     @property
     def _kernel(self) -> Callable[..., None]:
-        if self.task.arithmetic.kernel == "direct" and self.task.variant:
+        if not self.task.arithmetic.deep and self.task.variant:
             kernel: Callable[..., None] = self._kernels.VARIANTS[self.task.variant]
             return kernel
-        named: Callable[..., None] = getattr(self._kernels, self.task.arithmetic.kernel)
-        return named
+        return kernel_of(self._kernels, self.task.arithmetic)
+
+
+def kernel_of(kernels: ModuleType, arithmetic: Precision) -> Callable[..., None]:
+    """The kernel of a backend's file that iterates in that arithmetic."""
+    found = {"direct": kernels.direct, "perturbed": kernels.perturbed, "far": kernels.far}
+    return found[arithmetic.kernel]
 
 
 def builder_point(builder: ReferenceBuilder | None) -> object:

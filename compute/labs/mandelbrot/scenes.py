@@ -200,8 +200,7 @@ class OneLaunch(Schedule):
 
 def kernels_of(backend: Backend) -> Mapping[str, Any]:
     """The kernels of a backend for direct iteration by name, its default first."""
-    module = backend.kernels(PACKAGE)
-    found: Mapping[str, Any] = getattr(module, "VARIANTS", {"": module.direct})
+    found: Mapping[str, Any] = backend.kernels(PACKAGE).VARIANTS
     return found
 
 

@@ -106,7 +106,7 @@ def test_steps_that_are_wrong_get_no_time(monkeypatch):
         cpu_numba.steps(work, first, count, orthogonal, tiny)
         work.alpha[first + count] *= 1.01
 
-    monkeypatch.setattr(cpu_numba, "VARIANTS", {"right": cpu_numba.steps, "planted": careless}, raising=False)
+    monkeypatch.setattr(cpu_numba, "VARIANTS", {"right": cpu_numba.steps, "planted": careless})
     plan = BenchPlan("l_curve", (LCurveCase("step", N, "float64"),), ("cpu_numba",), 2.0)
     rows = {row.variant: row for row in benchmark.BENCHMARK.run(plan).rows}
     assert rows["planted"].status == "disagrees"

@@ -7,7 +7,7 @@ import pytest
 
 from compute.display import cpu_numpy as raster
 from compute.labs.mandelbrot import Mandelbrot, cpu_numba, gpu_cupy
-from compute.labs.mandelbrot.painting import Painting
+from compute.labs.mandelbrot.painting import Painting, kernel_of
 from compute.labs.mandelbrot.schedule import Schedule
 from compute.labs.mandelbrot.state import FEW, LaunchPart
 from tests.cuda_on_cpu import FakeGpu, Library, upload
@@ -131,7 +131,7 @@ def test_cuda_c_on_the_cpu_may_be_cut_into_any_slices(on_cpu, view):
     truth, top = lab.counts(), lab.max_iterations
     lab.reset()
     deep = (_ready(lab),) if lab.painting.builder else ()
-    kernel, turn = getattr(gpu_cupy, lab.painting.task.arithmetic.kernel), 0
+    kernel, turn = kernel_of(gpu_cupy, lab.painting.task.arithmetic), 0
     while (lab.state.count < 0).any():
         lab.state.forget_totals(lab.device)
         first = turn % 2 * (lab.ny // 2)
@@ -146,7 +146,7 @@ def test_a_part_touches_its_own_pixels_only_in_cuda_c(on_cpu):
     for view in ("home", "spiral e50"):
         lab = on_cpu(**{**VIEWS[view], "ny": 21, "nx": 26})
         kernel, deep = (
-            getattr(gpu_cupy, lab.painting.task.arithmetic.kernel),
+            kernel_of(gpu_cupy, lab.painting.task.arithmetic),
             (_ready(lab),) if lab.painting.builder else (),
         )
         kernel(lab.state, LaunchPart(1, 4, 4, 400, 400, 400, shortcuts=False), *deep)

@@ -10,6 +10,7 @@ import pytest
 
 from compute.lab import OutOfMemory
 from compute.labs.mandelbrot import Mandelbrot, bla, reference_orbit
+from compute.labs.mandelbrot.painting import kernel_of
 from compute.labs.mandelbrot.place import PRECISIONS, Place, choose
 from compute.labs.mandelbrot.state import LaunchPart
 from compute.labs.mandelbrot.views import VIEWS
@@ -92,7 +93,7 @@ def test_slices_of_any_size_give_the_same_counts(any_backend, name):
     lab, truth = (lab_of(name, any_backend.name, ny=10, nx=8) for _ in range(2))
     while not lab.painting.builder or not lab.painting.builder.ready:
         lab.painting.builder.advance(1, 1)
-    kernel, turn, sizes = getattr(lab.kernels, lab.painting.task.arithmetic.kernel), 0, (700, 1, 333)
+    kernel, turn, sizes = kernel_of(lab.kernels, lab.painting.task.arithmetic), 0, (700, 1, 333)
     lab.state.forget_totals(lab.device)
     while (lab.device.download(lab.state.count) < 0).any():
         part = LaunchPart(0, 10, 1, sizes[turn % 3], lab.max_iterations, lab.max_iterations, shortcuts=turn % 2 == 0)

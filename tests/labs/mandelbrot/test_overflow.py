@@ -39,7 +39,7 @@ def counts(lab, name, shortcuts):
 def test_what_runs_over_has_left(any_backend, shortcuts):
     lab = Mandelbrot(backend=any_backend.name, **SHAPE)
     for name in KERNELS:
-        if hasattr(lab.kernels, name):
+        if getattr(lab.kernels, name) is not None:
             np.testing.assert_array_equal(counts(lab, name, shortcuts), COUNTS)
 
 
