@@ -100,6 +100,7 @@ def _scheme(colours: dict[str, str]) -> dict[str, Any]:
 def _components(colours: dict[str, str]) -> dict[str, Any]:
     bar = {"backgroundColor": colours["paper"], "color": colours["ink"], "boxShadow": "none", "backgroundImage": "none"}
     focus = {"&.Mui-focusVisible": {"outline": f"3px solid {colours['accent']}", "outlineOffset": "-3px"}}
+    closing = {"& .MuiIconButton-root": {"color": colours["ink"]}}  # its own grey is hardly seen in the dark
     still = {name: {"styleOverrides": {part: STILL}} for name, part in MOVING.items()}
     flat = {"boxShadow": "none", "backgroundImage": "none", "border": "none"}
     return {
@@ -107,7 +108,7 @@ def _components(colours: dict[str, str]) -> dict[str, Any]:
         "MuiDrawer": {"styleOverrides": {"paper": {"paddingBottom": "48px", **STILL}}},
         **still,
         # Material lays a white veil over what lies high in the dark, on which the colours of text are not chosen
-        "MuiDialog": {"styleOverrides": {"root": STILL, "paper": {"backgroundImage": "none"}}},
+        "MuiDialog": {"styleOverrides": {"root": STILL, "paper": {"backgroundImage": "none", **closing}}},
         "MuiButtonBase": {"styleOverrides": {"root": {**focus, **STILL}}},
         "MuiDialogContent": {"defaultProps": {"tabIndex": 0}},  # it scrolls, also by the keyboard
         "MuiLinearProgress": {"defaultProps": {"aria-label": "Progress"}},

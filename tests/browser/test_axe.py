@@ -15,6 +15,7 @@ from tests.browser.lab_page import OPENING, LabPage
 LABS = ("Diffusion", "Mandelbrot", "L-curve", "Crossover")
 # What a dialog's text stands on: a colour, and what lies over it.
 GROUND = "(node) => { const style = getComputedStyle(node); return [style.backgroundColor, style.backgroundImage]; }"
+INK = "(node) => getComputedStyle(node).color"
 
 
 def show(lab: LabPage, name: str) -> None:
@@ -58,8 +59,9 @@ def test_no_lab_has_a_serious_fault_in_either_scheme(opened, name):
     page.get_by_role("button", name="About this lab").click()
     paper = page.get_by_role("dialog")
     paper.wait_for()
-    seen = paper.evaluate(GROUND)
+    seen = [*paper.evaluate(GROUND), paper.get_by_role("button", name="close").evaluate(INK)]
     page.keyboard.press("Escape")
     paper.wait_for(state="detached")
     assert found == []
-    assert seen == ["rgb(17, 26, 34)", "none"]  # the dark paper, which its text's colours are chosen for
+    dark = ["rgb(17, 26, 34)", "none", "rgb(233, 239, 243)"]  # the paper that the colours of text are chosen for
+    assert seen == dark
