@@ -116,7 +116,8 @@ export function render({ model }) {
     const slower = make('button', { textContent: 'Slow motion', click: () => { slow = true; play(model.content, all, caption); } });
     const row = make('div', { className: 'lanes' }, ...all.map(({ node }) => node));
     row.style.setProperty('--lanes', lanes.length);
-    section.replaceChildren(head, row, make('footer', {}, again, slower, caption, make('p', { textContent: note })));
+    const controls = make('div', { className: 'controls' }, again, slower, caption);
+    section.replaceChildren(head, row, make('footer', {}, controls, make('p', { className: 'note', textContent: note })));
     slow = false;
     play(model.content, all, caption);
   };

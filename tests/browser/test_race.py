@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from tests.browser.conftest import LAPTOP
 from tests.browser.lab_page import OPENING, LabPage
+from tests.browser.layout import comes, resize
+
+SMALL = ((1000, 560), (800, 600), (844, 390), (390, 844))  # px of windows in which not all of a race has room
+# Whether a press of its middle reaches it, at the window's bottom, with nothing scrolled.
+IN_SIGHT = """(node) => {
+  const {x, y, width, height, bottom} = node.getBoundingClientRect();
+  return bottom <= innerHeight && bottom > innerHeight - 24 &&
+    node.getRootNode().elementFromPoint(x + width / 2, y + height / 2) == node;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +45,13 @@ def test_a_race_is_run_replayed_and_closed(lab):
     lab.until(lambda: "agrees" in page.locator(".race").inner_text())
     assert lab.step() == resting
 
+    try:
+        for size in SMALL:
+            resize(page, *size)
+            slower = page.get_by_role("button", name="Slow motion")
+            assert comes(page, lambda slower=slower: slower.evaluate(IN_SIGHT)), size
+    finally:
+        resize(page, *LAPTOP)
     page.get_by_role("button", name="Slow motion").click()
     lab.until(lambda: "slowed" in page.locator(".race .caption").inner_text())
     lab.key("Shift+R")
