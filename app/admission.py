@@ -156,7 +156,7 @@ class Admission:
         self._waiting[name] = address
 
 
-class Ready(Protocol):
+class ReadyPages(Protocol):
     """Sessions that are built before anybody asks for them; see app.ready_page."""
 
     def builds(self, name: str) -> bool:
@@ -166,7 +166,7 @@ class Ready(Protocol):
         """Return one that is there, from now on the session `name`."""
 
 
-def install(ready: Ready | None = None) -> None:
+def install(ready: ReadyPages | None = None) -> None:
     """Ask before any session of this process is built for a visitor; harmless if called twice."""
     if getattr(ApplicationContext, MARK, False):
         return

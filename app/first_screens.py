@@ -20,15 +20,15 @@ class Teller:
     """Writes what precompile says to standard output."""
 
     def began(self, number: int, count: int, words: str) -> None:
-        """See compute.precompile.Listener."""
+        """See compute.precompile.CompileListener."""
         self._tell("began", number, count, words)
 
     def ended(self, number: int, builds: int, seconds: float) -> None:
-        """See compute.precompile.Listener."""
+        """See compute.precompile.CompileListener."""
         self._tell("ended", number, builds, seconds)
 
     def failed(self, number: int, why: str) -> None:
-        """See compute.precompile.Listener."""
+        """See compute.precompile.CompileListener."""
         self._tell("failed", number, why)
 
     def _tell(self, *items: object) -> None:

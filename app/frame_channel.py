@@ -34,7 +34,7 @@ INSTALLED = "fieldlab_frames"
 log = logging.getLogger(__name__)
 
 
-class Listener(Protocol):
+class PaintListener(Protocol):
     """Hears which frames of its source are painted."""
 
     @property
@@ -45,10 +45,10 @@ class Listener(Protocol):
         """The browser has painted frame `number`, taking `seconds`. On the loop, without the document's lock."""
 
 
-_listeners: WeakValueDictionary[str, Listener] = WeakValueDictionary()
+_listeners: WeakValueDictionary[str, PaintListener] = WeakValueDictionary()
 
 
-def listen(source: str, listener: Listener) -> None:
+def listen(source: str, listener: PaintListener) -> None:
     """Let `listener`, as long as it lives, hear of the frames of the source of that id."""
     _listeners[source] = listener
 

@@ -72,7 +72,7 @@ class RaceCard(Card):
 
 
 @dataclass
-class Run:
+class OpenRace:
     """A race that is under way, or over; the lab of `tab` rests until it is closed."""
 
     tab: LabTab
@@ -87,7 +87,7 @@ class RaceTrack:
 
     def __init__(self, page: RacePage) -> None:
         self._page = page
-        self._run: Run | None = None
+        self._run: OpenRace | None = None
         self._awaited: LabTab | None = None  # one that is to race once it is drawn
         self.card = RaceCard(self._told)
         self.button = icon("sports_score", WORDS, self.toggle, color="default", align="center")
@@ -125,7 +125,7 @@ class RaceTrack:
             return
         tab.show(False)
         job = Job(partial(run_race, race), STATE, client=self)
-        self._run = Run(tab, race, work, job, self._page.document.add_periodic_callback(self._tick, TICK))
+        self._run = OpenRace(tab, race, work, job, self._page.document.add_periodic_callback(self._tick, TICK))
         job.start()
         self._tick()
 
@@ -156,7 +156,7 @@ class RaceTrack:
         if self._run is not None:
             self._run.job.cancel()
 
-    def _stop(self, run: Run) -> None:
+    def _stop(self, run: OpenRace) -> None:
         if run.ticking is not None:
             self._page.document.remove_periodic_callback(run.ticking)
             run.ticking = None
@@ -194,7 +194,7 @@ def works(lab: type[Lab]) -> dict[str, dict[str, Any]]:
     return {LIVE: {}} | {name: dict(values) for name, values in lab.benchmark().raced.items()} if lab.ENDS else {}
 
 
-def choices(run: Run) -> list[dict[str, Any]]:
+def choices(run: OpenRace) -> list[dict[str, Any]]:
     """Return the buttons that begin another race: words, the message, and whether it is the present one."""
     offered = works(run.race.lab)
     words: list[tuple[str, dict[str, Any], bool]]
@@ -209,7 +209,7 @@ def choices(run: Run) -> list[dict[str, Any]]:
     return [{"words": each, "message": message, "on": on} for each, message, on in words]
 
 
-def result_content(result: RaceResult, run: Run) -> dict[str, Any]:
+def result_content(result: RaceResult, run: OpenRace) -> dict[str, Any]:
     """Return what the browser needs of a result to replay it."""
     tab = run.tab
     part = next(iter(tab.session.latest.rasters), "") if tab.session.latest else ""
@@ -219,8 +219,10 @@ def result_content(result: RaceResult, run: Run) -> dict[str, Any]:
         "steps": result.steps,
         "unit": result.unit,
         "marks": list(result.marks),
-        "pictures": [*(png(levels, style, apart) for levels in result.pictures),
-                     *(curve_svg(curve, box) for curve in result.curves if box)],
+        "pictures": [
+            *(png(levels, style, apart) for levels in result.pictures),
+            *(curve_svg(curve, box) for curve in result.curves if box),
+        ],
         "lanes": [lane_content(lane, result) for lane in result.lanes],
         "note": " ".join(notes(result, run.race)),
     }

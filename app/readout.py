@@ -216,7 +216,7 @@ class Readout:
             blocks = f"<h3>{rules.rate.unit}, logarithmic</h3>{html.ways(standings, rules.rate, dtype, roofs)}"
             if standings and all(standing.variant.kind == "cpu" for standing in standings):
                 on_grid = "edges" in values
-                here = html.Work(values["ny"], values["nx"], dtype, values["edges"]) if on_grid else None
+                here = html.ComputedCase(values["ny"], values["nx"], dtype, values["edges"]) if on_grid else None
                 blocks += html.others(rules.elsewhere(values, recorded_figures()), here)
         if drawing is not None:
             blocks += html.chart(drawing, standings, step)

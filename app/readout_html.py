@@ -124,7 +124,7 @@ def ways(standings: Iterable[Standing], rate: Rate, dtype: str, roofs: Roofs) ->
     return "".join(_way(standing, rate, dtype, roofs) for standing in standings)
 
 
-class Work(NamedTuple):
+class ComputedCase(NamedTuple):
     """What was computed. case: edges or scene, "" where there are none."""
 
     ny: int
@@ -139,7 +139,7 @@ class Work(NamedTuple):
         return ", ".join(filter(None, (size, self.dtype, self.case)))
 
 
-def others(figures: Iterable[Recorded], here: Work | None = None) -> str:
+def others(figures: Iterable[Recorded], here: ComputedCase | None = None) -> str:
     """Recorded figures hollow, cited ones hatched; each with its machine, work, and date or source.
 
     here: the work of the live picture; a figure of another one says so.
@@ -147,7 +147,7 @@ def others(figures: Iterable[Recorded], here: Work | None = None) -> str:
     blocks = []
     for figure in figures:
         kind = "cited" if figure.cited else "recorded"
-        work = Work(figure.ny, figure.nx, figure.dtype, figure.case)
+        work = ComputedCase(figure.ny, figure.nx, figure.dtype, figure.case)
         note = f"{kind}{'' if figure.cited else f' {figure.date}'}: {work.words}"
         if here and work != here:
             note += f"; other work than here: {here.words}"

@@ -96,7 +96,7 @@ def compile_first(out: TextIO = sys.stdout, command: Sequence[str] = COMMAND) ->
         if kernel_cache.is_current():
             return
         with _running(command) as (process, lines):
-            Progress(out, out.isatty()).follow(process, lines)
+            CompileProgress(out, out.isatty()).follow(process, lines)
     except (OSError, ValueError, LookupError, TypeError, subprocess.SubprocessError) as error:
         out.write(f"not compiled in advance, but when the page needs it: {error}\n")
     out.flush()
@@ -121,7 +121,7 @@ def _running(command: Sequence[str]) -> Iterator[tuple[subprocess.Popen[str], Si
             process.kill()
 
 
-class Progress:
+class CompileProgress:
     """Says in words and seconds how compiling goes: a line for each part; live: on a terminal, counting up."""
 
     def __init__(self, out: TextIO, live: bool, clock: Callable[[], float] = monotonic) -> None:

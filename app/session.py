@@ -427,7 +427,7 @@ class Session(param.Parameterized):
         return self._recording.on
 
     def record(self, folder: str, every: int, pixels: tuple[int, int], most: int) -> None:
-        """Record at every `every`-th step, whatever is shown (LabHandle.record); answered by Recorded events.
+        """Record at every `every`-th step, whatever is shown (LabHandle.record); answered by RecordingProgress events.
 
         It goes on in the same folder on another engine, but ends where an engine gives up.
         """
@@ -498,7 +498,7 @@ class Session(param.Parameterized):
                 return
             case messages.Refused(kept=kept):
                 self._revert(kept)
-            case messages.Recorded() if not self._recording.on_recorded(event):
+            case messages.RecordingProgress() if not self._recording.on_recorded(event):
                 return
             case messages.EngineBroken(reason=reason) if self._target != HOST:
                 event = FellBack(reason)

@@ -22,7 +22,7 @@ from app.widgets import icon
 from compute.backends import preferred
 from compute.export.scene import Scene
 from compute.lab import Lab
-from compute.stories import AREAS, Step, Story, stories
+from compute.stories import AREAS, Story, StoryStep, stories
 
 if TYPE_CHECKING:
     from app.lab_tab import LabTab
@@ -70,7 +70,7 @@ class StoryTeller:
         self.button = icon("menu_book", WORDS, self.toggle, color="default", align="center")
 
     @property
-    def step(self) -> Step | None:
+    def step(self) -> StoryStep | None:
         """The step that is told."""
         return self.story.steps[self.number] if self.story else None
 
@@ -179,7 +179,7 @@ class StoryTeller:
             self._away = away
             self._show()
 
-    def _bring(self, tab: LabTab, step: Step, names: Collection[str]) -> None:
+    def _bring(self, tab: LabTab, step: StoryStep, names: Collection[str]) -> None:
         """Set the values `names` of the step, () for all, and begin its field unless that goes on."""
         session, scene = tab.session, step.scene
         if scene.steps or scene.history:
@@ -236,7 +236,7 @@ class StoryTeller:
                 "away": self._away, **self._pointing(step),
             }  # fmt: skip
 
-    def _pointing(self, step: Step) -> dict[str, str]:
+    def _pointing(self, step: StoryStep) -> dict[str, str]:
         """What the ring goes round: a part of the page, or the control with a parameter's label."""
         if not step.points or step.points in AREAS:
             return {"area": step.points, "label": ""}

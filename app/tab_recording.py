@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from compute.engine import LabHandle
-from compute.engine.messages import STOPPED, Recorded
+from compute.engine.messages import STOPPED, RecordingProgress
 
 Arguments: TypeAlias = tuple[str, int, tuple[int, int], int]  # of LabHandle.record
 
@@ -16,12 +16,12 @@ NO_LAB = "the lab could not be opened"
 
 
 class TabRecording:
-    """The recording of one tab. report(Recorded) tells what no engine tells; handles are those of its engine."""
+    """The recording of one tab. report tells what no engine tells; handles are those of its engine."""
 
-    def __init__(self, report: Callable[[Recorded], None]) -> None:
+    def __init__(self, report: Callable[[RecordingProgress], None]) -> None:
         self._report = report
         self._arguments: Arguments | None = None
-        self._news = Recorded(0, 0, 0)
+        self._news = RecordingProgress(0, 0, 0)
         self._moving = False
         self._stopping = False  # it was interrupted, and the engine has not said yet that it has stopped
         self._reported = False  # its end was told, before its engine says so
@@ -35,10 +35,10 @@ class TabRecording:
     def start(self, handle: LabHandle, arguments: Arguments) -> None:
         """Record (LabHandle.record), unless that is being done."""
         if self._moving or self._stopping or handle.closed:
-            self._report(Recorded(0, 0, 0, NO_LAB if handle.closed else MOVING))
+            self._report(RecordingProgress(0, 0, 0, NO_LAB if handle.closed else MOVING))
         elif not self.on:
             handle.record(*arguments)
-            self._arguments, self._news = arguments if handle.recording else None, Recorded(0, 0, 0)
+            self._arguments, self._news = arguments if handle.recording else None, RecordingProgress(0, 0, 0)
             self._reported = False
 
     def stop(self, handle: LabHandle) -> None:
@@ -76,7 +76,7 @@ class TabRecording:
         self._arguments, self._next, self._stopping = None, None, False
         self._report(replace(self._news, ended=f"the engine gave up: {reason}"))
 
-    def on_recorded(self, news: Recorded) -> bool:
+    def on_recorded(self, news: RecordingProgress) -> bool:
         """Take an engine's report; False if it is not to be passed on: it was reported, or goes on elsewhere."""
         if self._reported:
             self._reported = not news.ended

@@ -91,7 +91,7 @@ def _end() -> None:
 def _hear_numba() -> None:
     from numba.core import event
 
-    class Listener(event.Listener):  # type: ignore[misc]
+    class NumbaListener(event.Listener):  # type: ignore[misc]
         def on_start(self, event: event.Event) -> None:
             """Numba begins to compile."""
             function = event.data["dispatcher"].py_func
@@ -101,4 +101,4 @@ def _hear_numba() -> None:
             """Numba has compiled."""
             _end()
 
-    event.register("numba:compile", Listener())
+    event.register("numba:compile", NumbaListener())

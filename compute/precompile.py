@@ -36,7 +36,7 @@ class Part:
     run: Callable[[], object]
 
 
-class Listener(Protocol):
+class CompileListener(Protocol):
     """Hears how it goes; parts count from 1."""
 
     def began(self, number: int, count: int, words: str) -> None:
@@ -92,7 +92,7 @@ def _be_compared(lab: type[Lab], values: Mapping[str, Any]) -> None:
         target.advance(SAMPLED)
 
 
-def precompile(wanted: Sequence[Part], listener: Listener) -> bool:
+def precompile(wanted: Sequence[Part], listener: CompileListener) -> bool:
     """Run the parts one after the other; True if all of them could be, so that their kernels are in the cache."""
     kernel_cache.forget_stale()
     fine = True

@@ -73,7 +73,7 @@ class Header(Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Claim:
+class StoryClaim:
     """A figure in a step's text that a test checks, by its name."""
 
     name: str
@@ -81,7 +81,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Step:
+class StoryStep:
     """html: its text; notes: what only the lecturer reads, as HTML too; plays: whether its lab runs; goes_on: from the
     field that there is, instead of from the link's.
 
@@ -93,7 +93,7 @@ class Step:
     plays: bool
     points: str = ""
     goes_on: bool = False
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[StoryClaim, ...] = ()
     notes: str = ""
 
 
@@ -105,7 +105,7 @@ class Story:
     title: str
     minutes: int
     lab: type[Lab]
-    steps: tuple[Step, ...]
+    steps: tuple[StoryStep, ...]
 
 
 @dataclass(frozen=True)
@@ -234,12 +234,12 @@ def _parts(name: str, lines: list[str]) -> tuple[Header, list[str]]:
     return header, parts
 
 
-def _step(text: str) -> Step:
+def _step(text: str) -> StoryStep:
     """Return a step; ValueError says what is wrong with it."""
     text, notes = _without_notes(text)
     blocks = _MARKDOWN.parse(text)
     states: list[tuple[str, str]] = []
-    claims: list[Claim] = []
+    claims: list[StoryClaim] = []
     for block in blocks:
         _require_text(block)
         if block.children:
@@ -253,7 +253,7 @@ def _step(text: str) -> Step:
     scene = unpacked(link)
     points, goes_on = _title(title, scene)
     html = str(_MARKDOWN.renderer.render(list(_kept(blocks)), _MARKDOWN.options, {}))
-    return Step(html, scene, plays, points, goes_on, tuple(claims), notes)
+    return StoryStep(html, scene, plays, points, goes_on, tuple(claims), notes)
 
 
 def _without_notes(text: str) -> tuple[str, str]:
@@ -276,7 +276,7 @@ def _require_text(block: Token) -> None:
                 raise ValueError(f"its text must be visible: it has the character {ord(hidden):#x}")
 
 
-def _inline(tokens: list[Token], states: list[tuple[str, str]], claims: list[Claim]) -> Iterator[Token]:
+def _inline(tokens: list[Token], states: list[tuple[str, str]], claims: list[StoryClaim]) -> Iterator[Token]:
     """Yield the tokens of a paragraph without its link to a state, which goes to `states`, and claims as marks."""
     inside = ""  # what the link that is open is about
     for token in tokens:
@@ -285,7 +285,7 @@ def _inline(tokens: list[Token], states: list[tuple[str, str]], claims: list[Cla
             if f"{NAME}=" in inside.partition("?")[2]:
                 states.append((inside, str(token.attrs.get("title") or "")))
             elif inside.startswith(CLAIM):
-                claims.append(Claim(inside.removeprefix(CLAIM), ""))
+                claims.append(StoryClaim(inside.removeprefix(CLAIM), ""))
                 token.tag, token.attrs = "span", {"class": "claim", "title": TESTED}
             elif inside.startswith(("https://", "http://")):
                 token.attrs |= {"target": "_blank", "rel": "noopener noreferrer"}
@@ -294,7 +294,7 @@ def _inline(tokens: list[Token], states: list[tuple[str, str]], claims: list[Cla
         elif inside.startswith(CLAIM) and token.type == "link_close":
             token.tag = "span"
         elif inside.startswith(CLAIM):
-            claims[-1] = Claim(claims[-1].name, claims[-1].text + token.content)
+            claims[-1] = StoryClaim(claims[-1].name, claims[-1].text + token.content)
         if not states or inside != states[-1][0]:
             yield token
         if token.type == "link_close":

@@ -21,12 +21,12 @@ import numpy as np
 from compute import cuda_source
 from compute.cuda_source import Defines, Resources, check_cuda, source_text
 from compute.devices import Host
-from compute.own.cuda_on_cpu import Build, CudaOnCpu
+from compute.own.cuda_on_cpu import CpuBuild, CudaOnCpu
 from compute.own.watch import AccessWatch, Order
 from tests.sources import ROOT
 
 KEPT = ROOT / ".pytest_cache" / "compiled"
-BUILD = Build(watched=False, strict=True, kept=KEPT)
+BUILD = CpuBuild(watched=False, strict=True, kept=KEPT)
 
 
 class Gpu(nullcontext[None]):

@@ -232,7 +232,7 @@ class FakeLab:
     def _stop_recording(self) -> None:
         if self.recording:
             self.recording = None
-            self.on_event(messages.Recorded(1, 1, self.recorded, messages.STOPPED))
+            self.on_event(messages.RecordingProgress(1, 1, self.recorded, messages.STOPPED))
 
     def kept(self) -> Kept:
         return Kept(dict(self.values_now), self.count, tuple(self.marks))

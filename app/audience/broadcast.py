@@ -29,7 +29,7 @@ class Viewer(Protocol):
 
 
 @dataclass
-class Place:
+class ViewerProgress:
     """What one viewer has: numbers of the picture and of the state, and of the message that it has not confirmed."""
 
     picture: int
@@ -50,35 +50,35 @@ class Broadcast:
 
     def __init__(self, counts: Counts | None = None) -> None:
         self.counts = counts or Counts()
-        self._places: dict[Viewer, Place] = {}
+        self._progress: dict[Viewer, ViewerProgress] = {}
         self._picture, self._at = b"", 0.0
         self._pictures = self._states = self._number = 0  # so many came; number of the last message
         self._state: dict[str, Any] = {}
         self._packed: dict[tuple[bool, bool], tuple[int, bytes]] = {}  # of what is shown now, with picture, with state
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._progress)
 
     @property
     def ready(self) -> bool:
         """Whether somebody could be sent a picture now."""
-        return any(not place.under_way for place in self._places.values())
+        return any(not progress.under_way for progress in self._progress.values())
 
     def join(self, viewer: Viewer) -> None:
         """Let one more look on, from what is shown now."""
-        self._places[viewer] = Place(max(0, self._pictures - 1))
+        self._progress[viewer] = ViewerProgress(max(0, self._pictures - 1))
         self._send(viewer)
 
     def leave(self, viewer: Viewer) -> None:
         """Forget a viewer; harmless if it never came."""
-        self._places.pop(viewer, None)
+        self._progress.pop(viewer, None)
 
     def confirm(self, viewer: Viewer, number: int) -> bool:
         """The viewer has painted message `number`, and gets what came since; False if it was sent no such message."""
-        place = self._places.get(viewer)
-        if place is None or not number or number != place.under_way:
+        progress = self._progress.get(viewer)
+        if progress is None or not number or number != progress.under_way:
             return False
-        place.under_way = 0
+        progress.under_way = 0
         self._send(viewer)
         return True
 
@@ -97,27 +97,27 @@ class Broadcast:
 
     def end(self, code: int, why: str) -> None:
         """Send everybody away."""
-        viewers = list(self._places)
-        self._places.clear()
+        viewers = list(self._progress)
+        self._progress.clear()
         for viewer in viewers:
             viewer.dismiss(code, why)
 
     def _tell(self) -> None:
         self._packed.clear()
-        for viewer in list(self._places):
+        for viewer in list(self._progress):
             self._send(viewer)
 
     def _send(self, viewer: Viewer) -> None:
         """Send what the viewer has not, unless it has yet to confirm what it was sent before."""
-        place = self._places[viewer]
-        picture, state = self._pictures > place.picture, self._states > place.state
-        if place.under_way or not (picture or state):
+        progress = self._progress[viewer]
+        picture, state = self._pictures > progress.picture, self._states > progress.state
+        if progress.under_way or not (picture or state):
             return
         if picture:
             self.counts.sent += 1
-            self.counts.dropped += self._pictures - place.picture - 1
-        place.under_way, message = self._message(picture, state)
-        place.picture, place.state = self._pictures, self._states
+            self.counts.dropped += self._pictures - progress.picture - 1
+        progress.under_way, message = self._message(picture, state)
+        progress.picture, progress.state = self._pictures, self._states
         viewer.deliver(message)
 
     def _message(self, picture: bool, state: bool) -> tuple[int, bytes]:

@@ -22,7 +22,7 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from app.audience.broadcast import BROKEN
 from app.audience.feed import ACTS
-from app.audience.rooms import Feed, NotAdmitted, rooms
+from app.audience.rooms import Feed, ViewerRefused, rooms
 from app.theme import DARK, LIGHT
 
 STATIC = Path(__file__).parent.parent / "static"
@@ -109,11 +109,11 @@ class ViewerSocket(WebSocketHandler):
         self.set_nodelay(True)
         try:
             self._feed = self.enter()
-        except NotAdmitted as refused:
+        except ViewerRefused as refused:
             self.dismiss(refused.code, refused.why)
 
     def enter(self) -> Feed:
-        """Join the viewers; NotAdmitted says why not."""
+        """Join the viewers; ViewerRefused says why not."""
         raise NotImplementedError
 
     def go(self, feed: Feed) -> None:

@@ -32,7 +32,7 @@ class RoomError(RuntimeError):
     """A room that cannot be opened; the text says why."""
 
 
-class NotAdmitted(Exception):
+class ViewerRefused(Exception):
     """A viewer who is not let in; `code` and `why` as of Viewer.dismiss."""
 
     def __init__(self, code: int, why: str) -> None:
@@ -122,29 +122,29 @@ class Rooms:
     # -- the viewers' side
 
     def follow(self, code: str, viewer: Viewer) -> Feed:
-        """Let `viewer` into the room of that code; NotAdmitted if there is none, or no place in it."""
+        """Let `viewer` into the room of that code; ViewerRefused if there is none, or no place in it."""
         feed = self._find(self._rooms, code, NO_ROOM)
         if len(feed.followers) >= self.most:
-            raise NotAdmitted(FULL, ROOM_FULL)
+            raise ViewerRefused(FULL, ROOM_FULL)
         feed.followers.join(viewer)
         feed.wake()
         return feed
 
     def look_on(self, token: str, viewer: Viewer) -> Feed:
-        """Let a lecturer's window in; NotAdmitted for a token that no page has, or for one window too many."""
+        """Let a lecturer's window in; ViewerRefused for a token that no page has, or for one window too many."""
         feed = self._find(self._windows, token, NO_WINDOW)
         if len(feed.windows) >= MOST_WINDOWS:
-            raise NotAdmitted(FULL, WINDOWS_FULL)
+            raise ViewerRefused(FULL, WINDOWS_FULL)
         feed.windows.join(viewer)
         feed.wake()
         return feed
 
     def _find(self, known: dict[str, Feed], name: str, why: str) -> Feed:
         if not self._guesses.left():
-            raise NotAdmitted(BUSY, TRY_AGAIN)
+            raise ViewerRefused(BUSY, TRY_AGAIN)
         if name not in known:
             self._guesses.spend()
-            raise NotAdmitted(UNKNOWN, why)
+            raise ViewerRefused(UNKNOWN, why)
         return known[name]
 
 

@@ -15,7 +15,7 @@ from app.export.source import ExportSource, Moment
 from app.markup import quiet
 from app.theme import html_pane
 from compute import scratch
-from compute.engine.messages import Recorded
+from compute.engine.messages import RecordingProgress
 from compute.export import tasks
 from compute.export.film import RATES
 from compute.export.jobs import Job
@@ -80,7 +80,7 @@ class RecordSection(ExportSection):
 
     def on_event(self, event: Any) -> None:
         """Show how far the recording is; at its end, make the film."""
-        if not isinstance(event, Recorded) or self._folder is None:
+        if not isinstance(event, RecordingProgress) or self._folder is None:
             return
         words = f"{event.frames} frames, {size(event.bytes)}"
         if not event.ended:

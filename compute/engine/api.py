@@ -99,7 +99,7 @@ class LabHandle:
         roof, dtype: what the device's roof is sampled of right after them, "" for nothing.
         """
         if self._whole("steps", steps, MAX_STEPS) and self._whole("repeat", repeat, MAX_SAMPLES):
-            self._ask(messages.Sample(self._number, steps, repeat, roof, dtype))
+            self._ask(messages.TakeSample(self._number, steps, repeat, roof, dtype))
 
     def solve(self, steps: int, seed: int) -> None:
         """Compute `steps` steps on a lab of its own, from a field that depends on `seed` alone; answered by Solved."""
@@ -141,7 +141,7 @@ class LabHandle:
     def record(self, folder: str, every: int, pixels: tuple[int, int], most: int, done: int | None = None) -> None:
         """Record a frame of the whole lab, at most `pixels` (height, width), now and after every `every` steps.
 
-        Frames go into the empty or new `folder`, `most` at most, whether they are shown or not; answered by Recorded.
+        Frames go into the empty or new `folder`, `most` at most, shown or not; answered by RecordingProgress.
         every 0: for a lab that ends, its complete pictures only; they are recorded with any other `every` too. done:
         to go on with what another engine has recorded there, its `steps` at the snapshot that this lab goes on from.
         """
@@ -157,7 +157,7 @@ class LabHandle:
             self._send(request)
 
     def stop_recording(self) -> None:
-        """End the recording, if there is one; answered by the last Recorded."""
+        """End the recording, if there is one; answered by the last RecordingProgress."""
         with self._supervisor.lock:
             if self._lab.recording:
                 self._lab.recording.stopping = True

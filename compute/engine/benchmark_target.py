@@ -20,7 +20,7 @@ from math import inf
 from typing import Any, Literal, TypeAlias
 
 from compute.engine.channel import COMPILING, EventSender
-from compute.engine.messages import Answered, Event, Refused, Sample, Sampled, Solve, Solved
+from compute.engine.messages import Answered, Event, Refused, Sampled, Solve, Solved, TakeSample
 from compute.engine.pacing import Tally
 from compute.engine.turns import Urgency
 from compute.lab import Lab
@@ -42,7 +42,7 @@ class BenchmarkQueue:
 
     def __init__(self, sender: EventSender) -> None:
         self._sender = sender
-        self._waiting: deque[tuple[Sample | Solve, Work]] = deque()
+        self._waiting: deque[tuple[TakeSample | Solve, Work]] = deque()
         self._ready_at = 0.0
         self._warm = False
 
@@ -51,11 +51,11 @@ class BenchmarkQueue:
         """The number of the lab that is measured; 0 without one."""
         return self._waiting[0][0].lab if self._waiting else 0
 
-    def add(self, request: Sample | Solve, live: Lab) -> None:
+    def add(self, request: TakeSample | Solve, live: Lab) -> None:
         """Queue what answers `request`, on a lab with the class and the values of `live`."""
         kind, values = type(live), live.values()
         match request:
-            case Sample(steps=steps, repeat=repeat, roof=roof, dtype=dtype):
+            case TakeSample(steps=steps, repeat=repeat, roof=roof, dtype=dtype):
                 self._waiting.append((request, sample(kind, values, steps, repeat, roof, dtype)))
             case Solve(steps=steps, seed=seed):
                 self._waiting.append((request, solve(kind, values, steps, seed)))

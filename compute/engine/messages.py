@@ -25,7 +25,7 @@ View: TypeAlias = tuple[float, float, float, float]
 RecordingOffset: TypeAlias = tuple[str, int]  # folder of the recording under way, the lab's steps since it began
 
 OPENING = -1  # Refused.change of a lab that could not be opened
-STOPPED = "stopped"  # how Recorded.ended says that somebody asked for it
+STOPPED = "stopped"  # how RecordingProgress.ended says that somebody asked for it
 LOST = -1  # Record.done where the state that the lab goes on from is older than the recording
 
 
@@ -79,7 +79,7 @@ class Refused(Event):
 
     change: what LabHandle.update returned for it if values were refused, OPENING if the lab could not be opened with
     its first ones, None if it was anything else; kept: the values that the parameters of that change have instead;
-    request: its class (Act, TakeSnapshot, Sample …), None where the engine does not say.
+    request: its class (Act, TakeSnapshot, TakeSample …), None where the engine does not say.
     """
 
     text: str
@@ -167,7 +167,7 @@ class CheckpointTaken(Event):
 
 
 @dataclass(frozen=True)
-class Recorded(Event):
+class RecordingProgress(Event):
     """How far a recording is: frames on disk, their bytes, and the lab's steps since it began.
 
     At most a few times a second; once more, the last time, when it has `ended`, which then says why. What was recorded
@@ -308,7 +308,7 @@ class Record(Request):
 
 
 class StopRecording(Request):
-    """End the recording; answered by the last Recorded."""
+    """End the recording; answered by the last RecordingProgress."""
 
 
 @dataclass(frozen=True)
@@ -322,7 +322,7 @@ class TellHistory(Request):
 
 
 @dataclass(frozen=True)
-class Sample(Request):
+class TakeSample(Request):
     """Time `repeat` runs of `steps` steps beside the live labs; roof, dtype: what is measured after them."""
 
     steps: int
@@ -348,7 +348,9 @@ class TakeCheckpoint(Request):
 
 
 Setting: TypeAlias = Update | SetView | SetPace | FramesThrough  # the newest of a lab replaces an unsent one
-Question: TypeAlias = Sample | Solve | TakeSnapshot | TakeCheckpoint  # has an answer, and is asked again until it came
+Question: TypeAlias = (
+    TakeSample | Solve | TakeSnapshot | TakeCheckpoint
+)  # has an answer, and is asked again until it came
 HostRequest: TypeAlias = Setting | Act | Run | Pause | Step | Record | StopRecording | TellHistory  # for a LabHost
 WorkerRequest: TypeAlias = OpenLab | CloseLab | Question | Refuse | Stop  # for the Worker itself
 Reopened: TypeAlias = (  # covered by reopening a lab, or void with the process

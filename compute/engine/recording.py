@@ -20,7 +20,7 @@ from typing import Any
 
 from compute import machine, settings
 from compute.engine.channel import EventSender, error_text
-from compute.engine.messages import LOST, STOPPED, Record, Recorded, RecordingOffset
+from compute.engine.messages import LOST, STOPPED, Record, RecordingOffset, RecordingProgress
 from compute.engine.recording_store import RecordedFrame, RecordingStore, encode_frame
 from compute.frames import Frame
 from compute.lab import Lab
@@ -157,10 +157,10 @@ class FrameRecorder:
             return time.monotonic() + POLL
         return self._next_report if self.frames != self._reported else inf
 
-    def progress(self, ended: str = "") -> Recorded:
+    def progress(self, ended: str = "") -> RecordingProgress:
         """Return how far it is, and why it ended."""
         self._reported, self._next_report = self.frames, time.monotonic() + PROGRESS_PERIOD
-        return Recorded(self.frames, self.bytes, self.steps, ended)
+        return RecordingProgress(self.frames, self.bytes, self.steps, ended)
 
 
 class LabRecorder:
@@ -188,7 +188,7 @@ class LabRecorder:
             self._recorder = FrameRecorder(self._lab, request.folder, every, pixels, most, done)
             self._folder = request.folder
         except (ValueError, OSError) as error:
-            self._sender.send_event(self._number, Recorded(0, 0, 0, error_text(error)))
+            self._sender.send_event(self._number, RecordingProgress(0, 0, 0, error_text(error)))
             return
         if done == LOST:
             self.end(OLDER)

@@ -116,7 +116,7 @@ class LabState:
         match event:
             case messages.Paused():
                 self.running = False
-            case messages.Recorded():
+            case messages.RecordingProgress():
                 if self.recording:
                     self.recording.begun = True
                 if event.ended:

@@ -134,7 +134,7 @@ class Worker:
             self._sender.report_error(
                 request.lab, error, partial(messages.Refused, change=change, request=type(request))
             )
-            if isinstance(request, messages.Sample | messages.Solve):
+            if isinstance(request, messages.TakeSample | messages.Solve):
                 self._sender.send(messages.Answered(request.lab, type(request)))
             if opening:
                 self._sender.send_event(request.lab, messages.LabClosed())
@@ -146,7 +146,7 @@ class Worker:
                 self._open_lab(request, *descriptors)
             case messages.CloseLab():
                 self._close_lab(request.lab)
-            case messages.Sample() | messages.Solve():
+            case messages.TakeSample() | messages.Solve():
                 self._benchmarks.add(request, self._up_to_date(request.lab).lab)
             case messages.TakeSnapshot():
                 self._take_snapshot(request.lab)

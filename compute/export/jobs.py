@@ -35,7 +35,7 @@ OVER = ("done", "failed", "cancelled")
 class Queued(Protocol):
     """What waits in a JobQueue for its turn."""
 
-    lane: Lane
+    lane: JobLane
     client: Hashable
 
     def your_turn(self) -> None:
@@ -43,7 +43,7 @@ class Queued(Protocol):
 
 
 @dataclass(frozen=True)
-class Lane:
+class JobLane:
     """What a job shares its turns with. turns: jobs of it that run at the same time; deadline: seconds that one may
     run, pauses left out; waits: whether it lets a page wait for nothing, and gets only what is left of the processors.
     """
@@ -54,10 +54,10 @@ class Lane:
     waits: bool = False
 
 
-QUICK = Lane("quick", max(2, cpu_count() // 4), 120.0)  # estimates, checks of what a link or a file says
-STATE = Lane("state", max(2, cpu_count() // 4), 1800.0)  # a link's or a file's state computed again, for the page
-FILE = Lane("file", max(2, cpu_count() // 4))  # one picture, the numbers of one state
-FILM = Lane("film", max(1, cpu_count() // 4), waits=True)  # films, tables: minutes to hours
+QUICK = JobLane("quick", max(2, cpu_count() // 4), 120.0)  # estimates, checks of what a link or a file says
+STATE = JobLane("state", max(2, cpu_count() // 4), 1800.0)  # a link's or a file's state computed again, for the page
+FILE = JobLane("file", max(2, cpu_count() // 4))  # one picture, the numbers of one state
+FILM = JobLane("film", max(1, cpu_count() // 4), waits=True)  # films, tables: minutes to hours
 
 
 class JobQueue:
@@ -156,7 +156,7 @@ class Job:
     def __init__(
         self,
         task: Task,
-        lane: Lane = FILM,
+        lane: JobLane = FILM,
         client: Hashable = None,
         deadline: float | None = None,
         queue: JobQueue = JOBS,

@@ -19,13 +19,13 @@ from typing import Any
 from compute import scratch
 from compute.cuda_source import Defines
 from compute.export.child_process import Task, Tell
-from compute.export.jobs import Job, Lane
+from compute.export.jobs import Job, JobLane
 from compute.labs import lab_class
 from compute.labs.crossover.catalogue import workload
 from compute.own.code_files import CodeFile, embedded_cuda
 from compute.own.code_view import ARCHITECTURES, CodeUnavailable, KernelCode, code_view, vector_bits
 
-CODE = Lane("code", 2, 90.0)  # compilations at a time, and the seconds that one may take
+CODE = JobLane("code", 2, 90.0)  # compilations at a time, and the seconds that one may take
 KEPT = 32  # listings that are kept, the newest
 MOST_LINES = 4000  # of machine code of one function, and of PTX
 REALS = {"float32": "float", "float64": "double"}
@@ -68,7 +68,7 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class Build:
+class SourceBuild:
     """How a lab compiles one of its .cu. threads: of a block, for kernels that differ from `usual`."""
 
     defines: Defines
@@ -76,43 +76,45 @@ class Build:
     threads: Mapping[str, int] = field(default_factory=dict)
 
 
-def build_of(path: Path, dtype: str) -> Build:
+def build_of(path: Path, dtype: str) -> SourceBuild:
     """As the lab that `path` belongs to compiles it for large grids of `dtype`; for any other, REAL alone."""
     real = {"REAL": REALS[dtype]}
     for known in (_of_diffusion, _of_l_curve, _of_mandelbrot):
         if (found := known(path, dtype, real)) is not None:
             return found
-    return Build(real)
+    return SourceBuild(real)
 
 
-def _of_diffusion(path: Path, dtype: str, real: Defines) -> Build | None:
+def _of_diffusion(path: Path, dtype: str, real: Defines) -> SourceBuild | None:
     from compute.labs.diffusion import gpu_cupy, gpu_slabs
 
     if path in (gpu_cupy.STEPS_SOURCE, gpu_slabs.SOURCE):
-        return Build(gpu_cupy.TILINGS[dtype][0].defines(dtype), gpu_cupy.WARP)
-    return Build(real, gpu_cupy.WARP * gpu_cupy.WARPS) if path == gpu_cupy.SOURCE else None
+        return SourceBuild(gpu_cupy.TILINGS[dtype][0].defines(dtype), gpu_cupy.WARP)
+    return SourceBuild(real, gpu_cupy.WARP * gpu_cupy.WARPS) if path == gpu_cupy.SOURCE else None
 
 
-def _of_l_curve(path: Path, dtype: str, real: Defines) -> Build | None:
+def _of_l_curve(path: Path, dtype: str, real: Defines) -> SourceBuild | None:
     from compute.labs.l_curve import gpu_launch, gpu_onepass
 
     if path == gpu_launch.PRODUCTS_SOURCE:
         threads = gpu_launch.THREADS[dtype]
-        return Build({**real, "THREADS": threads, "COLUMN": "u16", "LANES": gpu_launch.WARP, "SHARED": 1}, threads)
+        return SourceBuild(
+            {**real, "THREADS": threads, "COLUMN": "u16", "LANES": gpu_launch.WARP, "SHARED": 1}, threads
+        )
     if path == gpu_launch.VECTORS_SOURCE:
-        return Build({**real, "LINES": gpu_launch.LINES})
+        return SourceBuild({**real, "LINES": gpu_launch.LINES})
     if path == gpu_onepass.SOURCE:
         groups, warps, _, _ = form = gpu_onepass.SHAPES[dtype][0]
-        return Build(gpu_onepass.defines(dtype, form), gpu_launch.WARP * warps * groups)
+        return SourceBuild(gpu_onepass.defines(dtype, form), gpu_launch.WARP * warps * groups)
     return None
 
 
-def _of_mandelbrot(path: Path, dtype: str, real: Defines) -> Build | None:  # noqa: ARG001 - as the others
+def _of_mandelbrot(path: Path, dtype: str, real: Defines) -> SourceBuild | None:  # noqa: ARG001 - as the others
     from compute.labs.mandelbrot import gpu_cupy, state
 
     if path.parent != gpu_cupy.SOURCE.parent:
         return None
-    return Build(real, state.BLOCK[0] * state.BLOCK[1])
+    return SourceBuild(real, state.BLOCK[0] * state.BLOCK[1])
 
 
 def cuda_listing(path: Path, defines: Defines, dtype: str, architecture: str, tell: Tell) -> Listing:
@@ -121,7 +123,7 @@ def cuda_listing(path: Path, defines: Defines, dtype: str, architecture: str, te
     Raises ValueError with the reason, or the compiler's log.
     """
     tell(0.0, f"compiling {path.name} for {architecture}")
-    build = Build(defines) if defines else build_of(path, dtype)
+    build = SourceBuild(defines) if defines else build_of(path, dtype)
     try:
         if path.suffix == ".py":
             with scratch.lent("code") as folder:

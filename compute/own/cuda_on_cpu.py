@@ -68,7 +68,7 @@ def compiler() -> str:
 
 
 @dataclass(frozen=True)
-class Build:
+class CpuBuild:
     """How kernels are compiled. watched: every access is heard, which takes its time; strict: a warning is an error.
 
     kept: the folder that keeps what was made for other processes and the next time; None: this process alone has it.
@@ -87,7 +87,7 @@ class Build:
 class CudaOnCpu:
     """The kernels of one source, as a cupy.RawModule has them. name: of the source, for messages."""
 
-    def __init__(self, source: str, name: str, defines: Sequence[str] = (), build: Build = Build()) -> None:
+    def __init__(self, source: str, name: str, defines: Sequence[str] = (), build: CpuBuild = CpuBuild()) -> None:
         self._name, self._kernels, self._watched = name, kernels_of(source), build.watched
         if not self._kernels:
             raise KernelRefused(f'{name} has no kernel: a function that begins with extern "C" __global__ void')
@@ -115,7 +115,7 @@ def kernels_of(source: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _compiled(source: str, name: str, kernels: tuple[str, ...], build: Build, defines: Sequence[str]) -> Path:
+def _compiled(source: str, name: str, kernels: tuple[str, ...], build: CpuBuild, defines: Sequence[str]) -> Path:
     """The shared library; KernelRefused with what the compiler says first."""
     text = DYNAMIC.sub(r"\1* const \2 = (\1*)(void*)fieldlab_dynamic_shared;", source)
     callable_ = "\n".join(f"FIELDLAB_KERNEL({kernel})" for kernel in kernels)

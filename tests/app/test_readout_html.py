@@ -95,7 +95,7 @@ def test_recorded_figures_are_hollow_and_dated_and_cited_ones_hatched():
 
 def test_a_figure_of_other_work_says_what_is_different():
     """Edges, dtype and size; nothing is said beside the same work."""
-    here = html.Work(2000, 2000, "float64", "periodic")
+    here = html.ComputedCase(2000, 2000, "float64", "periodic")
     assert "2000², float64, periodic</p>" in html.others(CITED, here)
     for other in (here._replace(case="zero-flux"), here._replace(dtype="float32"), here._replace(nx=512)):
         assert f"2000², float64, periodic; other work than here: {other.words}" in html.others(CITED, other)

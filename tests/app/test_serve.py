@@ -65,7 +65,7 @@ def test_one_that_never_ends_is_given_up_and_ended(monkeypatch):
 def test_on_a_terminal_seconds_are_counted():
     now = [0.0]
     out = io.StringIO()
-    progress = serve.Progress(out, live=True, clock=lambda: now[0])
+    progress = serve.CompileProgress(out, live=True, clock=lambda: now[0])
     progress._take(DONE[0])
     now[0] = 3.2
     progress._show_seconds()
@@ -85,7 +85,7 @@ def test_ctrl_c_ends_it_with_its_process_and_nothing_is_served(monkeypatch, caps
         raise KeyboardInterrupt
 
     seen = []
-    monkeypatch.setattr(serve.Progress, "follow", interrupted)
+    monkeypatch.setattr(serve.CompileProgress, "follow", interrupted)
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
     monkeypatch.setattr(serve.compile_first, "__defaults__", (io.StringIO(), sleeper))
     monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("it is served"))

@@ -13,7 +13,7 @@ import pytest
 
 from app import session as module
 from app.session import Session
-from compute.engine import EngineBroken, Recorded, Refused, Supervisor
+from compute.engine import EngineBroken, RecordingProgress, Refused, Supervisor
 from compute.engine.recording_store import RecordingStore
 from tests.engine.faulty import Faulty, running
 
@@ -49,8 +49,8 @@ class Tab:
                 time.sleep(0.002)
 
     @property
-    def last(self) -> Recorded | None:
-        return next((news for news in self.heard if isinstance(news, Recorded) and news.ended), None)
+    def last(self) -> RecordingProgress | None:
+        return next((news for news in self.heard if isinstance(news, RecordingProgress) and news.ended), None)
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +98,8 @@ def test_a_recording_is_stopped_also_while_the_lab_moves(tab, tmp_path):
     tab.session.change(text="b")
     tab.session.stop_recording()
     tab.session.record(str(tmp_path / "other"), 7, (8, 8), 150)
-    tab.until(lambda: sum(isinstance(news, Recorded) and bool(news.ended) for news in tab.heard) == 2)
-    words = {news.ended for news in tab.heard if isinstance(news, Recorded) and news.ended}
+    tab.until(lambda: sum(isinstance(news, RecordingProgress) and bool(news.ended) for news in tab.heard) == 2)
+    words = {news.ended for news in tab.heard if isinstance(news, RecordingProgress) and news.ended}
     assert words == {"stopped", "the lab is moving to another engine just now"}
     tab.until(lambda: tab.session.phase == "running")
     assert not tab.session.recording
@@ -107,7 +107,7 @@ def test_a_recording_is_stopped_also_while_the_lab_moves(tab, tmp_path):
 
 def test_where_an_engine_gives_up_the_recording_ends_with_words(tab, tmp_path, monkeypatch):
     tab.session.record(str(tmp_path / "film"), 7, (8, 8), 10**6)
-    tab.until(lambda: [news for news in tab.heard if isinstance(news, Recorded)])
+    tab.until(lambda: [news for news in tab.heard if isinstance(news, RecordingProgress)])
     tab.session._handle.stop_recording = lambda: None
     monkeypatch.setattr(module, "HOST", "host:a")  # which waits to be tried again
     tab.session._react(tab.session._key, EngineBroken("the sky fell"))

@@ -16,7 +16,16 @@ import numpy as np
 import pytest
 
 from compute import settings
-from compute.engine import EngineRestarted, FrameReady, LabClosed, Paused, Recorded, Refused, SnapshotTaken, Supervisor
+from compute.engine import (
+    EngineRestarted,
+    FrameReady,
+    LabClosed,
+    Paused,
+    RecordingProgress,
+    Refused,
+    SnapshotTaken,
+    Supervisor,
+)
 from compute.engine.messages import Record
 from compute.engine.recording import FrameRecorder, LabRecorder
 from compute.engine.recording_store import RecordedFrame, RecordingError, RecordingStore, encode_frame
@@ -43,10 +52,10 @@ def recorded_frames(folder: Path, least: int = 0) -> list[RecordedFrame]:
     return [store.get(number) for number in numbers]
 
 
-def ended(client: Client, seconds: float = 120.0) -> Recorded:
+def ended(client: Client, seconds: float = 120.0) -> RecordingProgress:
     """The last report of a recording."""
     end = time.monotonic() + seconds
-    while not (last := [news for news in client.of(Recorded) if news.ended]):
+    while not (last := [news for news in client.of(RecordingProgress) if news.ended]):
         assert time.monotonic() < end, client.events[-8:]
         time.sleep(0.005)
     return last[-1]
@@ -124,7 +133,7 @@ def test_changes_on_the_way_appear_and_a_paused_lab_records_nothing(engine, tmp_
     time.sleep(0.35)
     client.handle.stop_recording()
     last = ended(client)
-    assert last == Recorded(5, last.bytes, 21, "stopped")
+    assert last == RecordingProgress(5, last.bytes, 21, "stopped")
     taken = recorded_frames(tmp_path)
     assert [recorded.step for recorded in taken] == [0, 5, 10, 15, 20]
     assert [recorded.frame.facts["step"] for recorded in taken] == [0, 5, 10, 3, 8]  # the reset came after 12
@@ -133,7 +142,7 @@ def test_changes_on_the_way_appear_and_a_paused_lab_records_nothing(engine, tmp_
     client.handle.step(20)
     wait_for(client, 29)
     assert len(recorded_frames(tmp_path)) == 5
-    assert len(client.of(Recorded)) <= 4
+    assert len(client.of(RecordingProgress)) <= 4
     close(client)
 
 
@@ -210,11 +219,11 @@ def test_a_recording_younger_than_the_last_good_state_ends_with_a_restart(tmp_pa
     ("arguments", "kind", "words"),
     [
         ({"every": -1}, Refused, "every must be a whole number from 0"),
-        ({"every": 0}, Recorded, "every must be at least 1 step for faulty"),
+        ({"every": 0}, RecordingProgress, "every must be at least 1 step for faulty"),
         ({"most": 0}, Refused, "most must be a whole number from 1"),
         ({"pixels": (4097, 4096)}, Refused, "pixels must be"),
-        ({"folder": "full"}, Recorded, "is not empty"),
-        ({"folder": "file/below"}, Recorded, "NotADirectoryError"),
+        ({"folder": "full"}, RecordingProgress, "is not empty"),
+        ({"folder": "file/below"}, RecordingProgress, "NotADirectoryError"),
     ],
 )
 def test_what_cannot_be_recorded_is_said(engine, tmp_path, arguments, kind, words):
@@ -232,7 +241,7 @@ def test_what_cannot_be_recorded_is_said(engine, tmp_path, arguments, kind, word
     client.wait(Refused, 2 if kind is Refused else 1)
     client.handle.step(2)
     wait_for(client, 2)
-    assert "the bound of 3 frames" in client.of(Recorded)[-1].ended
+    assert "the bound of 3 frames" in client.of(RecordingProgress)[-1].ended
     shapes = [one.frame.rasters["field"].levels.shape for one in recorded_frames(tmp_path / "fine")]
     assert shapes == [(1200, 1000)] * 3
     close(client)
@@ -375,9 +384,9 @@ class Sender:
     """What LabRecorder needs of the worker's sender."""
 
     def __init__(self) -> None:
-        self.told: list[Recorded] = []
+        self.told: list[RecordingProgress] = []
 
-    def send_event(self, _lab: int, event: Recorded) -> None:
+    def send_event(self, _lab: int, event: RecordingProgress) -> None:
         self.told.append(event)
 
     def extended_deadline(self, *_: object) -> AbstractContextManager[None]:

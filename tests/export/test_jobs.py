@@ -16,7 +16,7 @@ import pytest
 
 from compute.export import child_process
 from compute.export.child_process import ChildProcess, Liveness, exchange
-from compute.export.jobs import FILE, FILM, QUICK, STATE, Job, JobQueue, Lane
+from compute.export.jobs import FILE, FILM, QUICK, STATE, Job, JobLane, JobQueue
 from tests.export.chores import babble, count, deaf, full, heavy, parent, refuse, stumble, unsendable, vanish
 
 # -- what tests use
@@ -331,7 +331,7 @@ def test_a_process_that_nobody_can_wait_for_is_not_signalled():
 
 # -- turns
 
-ONE, OTHER = Lane("one", 1), Lane("other", 1)
+ONE, OTHER = JobLane("one", 1), JobLane("other", 1)
 
 
 def test_what_is_quick_does_not_wait_behind_films(turns):
@@ -411,7 +411,7 @@ def test_one_client_with_many_does_not_keep_another_waiting(turns):
 
 def test_each_lane_has_all_its_turns_whatever_the_others_do(turns):
     order = []
-    for lane in (FILM, FILE, STATE, QUICK, ONE, Lane("other", ONE.turns, ONE.deadline)):
+    for lane in (FILM, FILE, STATE, QUICK, ONE, JobLane("other", ONE.turns, ONE.deadline)):
         for number in range(lane.turns + 1):
             job = Still(number, order)
             job.lane = lane

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from compute.own import cuda_on_cpu
-from compute.own.cuda_on_cpu import MOST_SHARED, Build, CudaOnCpu, KernelRefused, NoCompiler
+from compute.own.cuda_on_cpu import MOST_SHARED, CpuBuild, CudaOnCpu, KernelRefused, NoCompiler
 from compute.own.watch import AccessWatch, Order
 
 SOURCE = r"""
@@ -148,7 +148,7 @@ def test_pairs_are_laid_over_an_array_and_zero_stands_for_none(module, x):
 def test_unwatched_kernels_take_the_arrays_themselves_and_hear_nothing(x, tmp_path):
     """And another process finds what was compiled for them."""
     for _ in range(2):
-        module = CudaOnCpu(SOURCE, "source.cu", (), Build(watched=False, kept=tmp_path))
+        module = CudaOnCpu(SOURCE, "source.cu", (), CpuBuild(watched=False, kept=tmp_path))
         out = np.zeros_like(x)
         told = launch(module, "plain", 3, 128, x, out, N)
         np.testing.assert_array_equal(out, 2 * x)

@@ -163,7 +163,7 @@ def _ranks(xp: Any, group: Array, column: Array, groups: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class OnePassKernel:
     """The kernel for matrices of one shape. blocks: how many sums of rows, and partial sums, it leaves."""
 
     kernel: Any
@@ -180,7 +180,7 @@ class Sweep:
         self.kernel((self.blocks,), (self.threads,), arguments, shared_mem=self.shared)
 
 
-def sweep(tiles: Tiles) -> Sweep:
+def sweep(tiles: Tiles) -> OnePassKernel:
     """The kernel for this matrix, compiled for the current GPU."""
     (_, width), real, device = tiles.shape, tiles.values.dtype.name, tiles.values.device.id
     form = _form(width, real, device)
@@ -190,13 +190,13 @@ def sweep(tiles: Tiles) -> Sweep:
 
 
 @cache
-def _sweep(shape: tuple[int, int], real: str, device: int, form: Form) -> Sweep:
+def _sweep(shape: tuple[int, int], real: str, device: int, form: Form) -> OnePassKernel:
     groups, warps, _, _ = form
     kernel = compile_cuda(SOURCE, defines=defines(real, form)).get_function("sweep")
     gpu = facts(device)  # matrices of several widths share the compiled kernel: none may lower what another needs
     kernel.max_dynamic_shared_size_bytes = gpu.shared - STATIC_SHARED
     shared = _shared_bytes(shape[1], real, groups)
-    return Sweep(kernel, max(1, min(gpu.multiprocessors, shape[0])), groups * warps * WARP, shared)
+    return OnePassKernel(kernel, max(1, min(gpu.multiprocessors, shape[0])), groups * warps * WARP, shared)
 
 
 def _shared_bytes(width: int, real: str, groups: int) -> int:

@@ -21,9 +21,9 @@ from compute.labs.mandelbrot.scenes import (
     PAN,
     REASONS,
     SCENES,
+    BenchScene,
     CountsReference,
     OneLaunch,
-    Scene,
     kernels_of,
     lab_of,
     scenes,
@@ -53,7 +53,7 @@ class SceneFixture:
     and a GPU does not wait for a launch, which can take as long as a picture.
     """
 
-    def __init__(self, device: Device, scene: Scene, right: CountsReference) -> None:
+    def __init__(self, device: Device, scene: BenchScene, right: CountsReference) -> None:
         self.device, self._scene, self._right = device, scene, right
         self._lab: Mandelbrot | None = None
 
@@ -109,7 +109,7 @@ class SceneFixture:
 class PanFixture:
     """A live lab that is moved to and fro: the new centre, the strips that this uncovers, and the frame."""
 
-    def __init__(self, device: Device, scene: Scene, right: CountsReference) -> None:
+    def __init__(self, device: Device, scene: BenchScene, right: CountsReference) -> None:
         self.device, self._scene, self._right = device, scene, right
         self._lab: Mandelbrot | None = None
 
@@ -167,11 +167,11 @@ class MandelbrotBenchmark(CaseBenchmark):
     rules = RULES
     raced = RACED
 
-    def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[Scene]:
+    def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[BenchScene]:
         """Return the scenes, in each dtype that they have."""
         return scenes(tuple(chosen["scenes"]), tuple(dtypes), gpu)
 
-    def variants(self, backend: Backend, case: Scene) -> Mapping[str, Any]:
+    def variants(self, backend: Backend, case: BenchScene) -> Mapping[str, Any]:
         """Return the backend's kernels for this scene."""
         if case.pan:
             return {"frame": None}
@@ -183,11 +183,11 @@ class MandelbrotBenchmark(CaseBenchmark):
         bare = kernels.counts_only
         return found | {COUNTS_ONLY: bare} if bare and case.name == "lesson" else found
 
-    def reference(self, case: Scene) -> CountsReference:
+    def reference(self, case: BenchScene) -> CountsReference:
         """Return the right counts."""
         return CountsReference(case)
 
-    def fixture(self, device: Device, case: Scene, right: CountsReference) -> SceneFixture | PanFixture:
+    def fixture(self, device: Device, case: BenchScene, right: CountsReference) -> SceneFixture | PanFixture:
         """Return what computes the scene."""
         return (PanFixture if case.pan else SceneFixture)(device, case, right)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from compute.backends import Backend
 from compute.labs.mandelbrot.comparison import RULES, arithmetic
-from compute.labs.mandelbrot.scenes import Scene, apart, lab_of
+from compute.labs.mandelbrot.scenes import BenchScene, apart, lab_of
 from compute.labs.mandelbrot.views import VIEWS, Landmark
 from compute.measure.course import Course, turns
 
@@ -33,7 +33,9 @@ NOT_YET = 255  # level of a pixel that is not computed: as in the set
 class LanePicture:
     """The right counts of a race: those of one of its lanes, and the picture of them. `error` as in CountsReference."""
 
-    def __init__(self, scene: Scene, made_by: Backend, values: Mapping[str, Any], picture: tuple[int, int]) -> None:
+    def __init__(
+        self, scene: BenchScene, made_by: Backend, values: Mapping[str, Any], picture: tuple[int, int]
+    ) -> None:
         look = {name: values[name] for name in COLOURED}
         with closing(lab_of(scene, made_by.name, **look)) as lab:
             self.counts = lab.counts()
@@ -45,19 +47,19 @@ class LanePicture:
         return apart(self.counts, counts)
 
 
-def scene_of(values: Mapping[str, Any]) -> Scene:
+def scene_of(values: Mapping[str, Any]) -> BenchScene:
     """Return the picture of these values as the bench knows pictures; ValueError for an arithmetic it has not."""
     given = {**values, **RULES.sampled(values)}
     view = Landmark(given["center"], given["zoom"], given["max_iterations"])
     asked = arithmetic(given)
     dtype = "float64" if asked.deep else asked.name
-    scene = Scene("race", view, (given["ny"], given["nx"]), dtype, given["shortcuts"])
+    scene = BenchScene("race", view, (given["ny"], given["nx"]), dtype, given["shortcuts"])
     if scene.arithmetic.deep != asked.deep:
         raise ValueError(f"precision must be what this view needs, {scene.arithmetic.name}, not {asked.name}")
     return scene
 
 
-def course_of(scene: Scene, right: LanePicture, kernel: Callable[[Backend], Any]) -> Course:
+def course_of(scene: BenchScene, right: LanePicture, kernel: Callable[[Backend], Any]) -> Course:
     """Return the race for a picture. kernel: that of a backend for it."""
     marks = turns(scene.shape[0])
     pictures = tuple(rows_done(right.levels, mark / marks[-1]) for mark in marks)
@@ -76,7 +78,7 @@ def rows_done(levels: NDArray[np.uint8], part: float) -> NDArray[np.uint8]:
     return shown
 
 
-def words_of(scene: Scene) -> str:
+def words_of(scene: BenchScene) -> str:
     """Return the work in words."""
     (ny, nx), switched = scene.shape, "on" if scene.shortcuts else "off"
     most = f"{scene.view.max_iterations} iterations at most"

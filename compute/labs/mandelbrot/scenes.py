@@ -69,7 +69,7 @@ MIX: Mapping[tuple[str, str, str], str] = {
 source (host, where nothing is fused)."""
 
 PACKAGE = "compute.labs.mandelbrot"
-TOLERANCE = {"float64": 1e-3, "float32": 5e-3}  # share of pixels; why float32 has more, `Scene.tolerance` says
+TOLERANCE = {"float64": 1e-3, "float32": 5e-3}  # share of pixels; why float32 has more, `BenchScene.tolerance` says
 SQUARE = (2048, 2048)
 SCREEN, SMALL_SCREEN = (1080, 1920), (270, 480)  # rows and columns; the small one where there is no GPU
 LATTICE = 2000  # pixels at most at which deep views are compared
@@ -78,7 +78,7 @@ FOUR_THIRDS = "1." + 39 * "3"  # zoom of a view 3 high, to 1e-39
 
 
 @dataclass(frozen=True)
-class Scene:
+class BenchScene:
     """One picture: a view, its shape in pixels, and how it is iterated.
 
     name: for `--scenes`; shortcuts: whether cardioid, disc and periodicity may end pixels early; pan: whether what is
@@ -168,17 +168,17 @@ class Scene:
 INTERIOR = Landmark(("-0.05", "0.0"), "10", 4096)  # x from -0.25 to 0.15, y from -0.2 to 0.2: all of it in the cardioid
 WHOLE = Landmark(("-0.5", "0.0"), FOUR_THIRDS, 1000)  # x from -2 to 1, y from -1.5 to 1.5
 SCENES = {
-    "lesson": Scene("lesson", VIEWS["lesson"], LESSON_SHAPE),
-    "whole set": Scene("whole set", WHOLE, SQUARE),
-    "whole set, shortcuts": Scene("whole set, shortcuts", WHOLE, SQUARE, shortcuts=True),
-    "interior": Scene("interior", INTERIOR, SQUARE),
-    "e14": Scene("e14", VIEWS["e14"], SCREEN),
-    "e113": Scene("e113", VIEWS["e113"], SCREEN),
-    "pan": Scene("pan", WHOLE, SCREEN, shortcuts=True, pan=True),
+    "lesson": BenchScene("lesson", VIEWS["lesson"], LESSON_SHAPE),
+    "whole set": BenchScene("whole set", WHOLE, SQUARE),
+    "whole set, shortcuts": BenchScene("whole set, shortcuts", WHOLE, SQUARE, shortcuts=True),
+    "interior": BenchScene("interior", INTERIOR, SQUARE),
+    "e14": BenchScene("e14", VIEWS["e14"], SCREEN),
+    "e113": BenchScene("e113", VIEWS["e113"], SCREEN),
+    "pan": BenchScene("pan", WHOLE, SCREEN, shortcuts=True, pan=True),
 }
 
 
-def scenes(names: tuple[str, ...], dtypes: tuple[str, ...], gpu: bool) -> list[Scene]:
+def scenes(names: tuple[str, ...], dtypes: tuple[str, ...], gpu: bool) -> list[BenchScene]:
     """The scenes called `names` (() for all) in each dtype that they have; without a GPU on the small screen."""
     found = []
     for name in names or tuple(SCENES):
@@ -204,7 +204,7 @@ def kernels_of(backend: Backend) -> Mapping[str, Any]:
     return found
 
 
-def lab_of(scene: Scene, backend: str, **values: Any) -> Mandelbrot:
+def lab_of(scene: BenchScene, backend: str, **values: Any) -> Mandelbrot:
     """A lab that shows the scene; `values` as the lab's parameters."""
     view, (ny, nx) = scene.view, scene.shape
     shown = {
@@ -218,7 +218,7 @@ def lab_of(scene: Scene, backend: str, **values: Any) -> Mandelbrot:
 class CountsReference:
     """The right counts of every stride-th pixel of a scene."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: BenchScene) -> None:
         deep = scene.arithmetic.deep
         self.stride = max(1, round((scene.cells / LATTICE) ** 0.5)) if deep else 1
         # Without a table there are no shortcuts either: every step is done.

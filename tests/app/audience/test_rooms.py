@@ -13,9 +13,9 @@ from app.audience.rooms import (
     LETTERS,
     MOST_ROOMS,
     MOST_WINDOWS,
-    NotAdmitted,
     RoomError,
     Rooms,
+    ViewerRefused,
     new_code,
 )
 from tests.app.audience.test_broadcast import Onlooker
@@ -37,7 +37,7 @@ class Fed:
 
 def refusal(call, *arguments):
     """The code with which a viewer is not let in."""
-    with pytest.raises(NotAdmitted) as refused:
+    with pytest.raises(ViewerRefused) as refused:
         call(*arguments)
     assert len(refused.value.why.encode()) <= 120  # a WebSocket's closing frame has no room for more
     return refused.value.code
