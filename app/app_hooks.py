@@ -18,24 +18,18 @@ from tornado.ioloop import IOLoop
 def on_server_loaded(server_context: Any) -> None:
     """Called before the first request."""
     gc.disable()  # see open_doors
-    from app import (
-        access,
-        admission,
-        bokeh_messages,
-        collecting,
-        frame_channel,
-        lean_bookkeeping,
-        log_bounds,
-        loop_watch,
-        message_bounds,
-        operations,
-        panel_workarounds,
-        system_card,
-    )
+    bound_what_strangers_may_do()
+    change_panel_and_bokeh()
+    warm(server_context.application_context)
+    IOLoop.current().add_callback(open_doors, server_context.application_context)
+
+
+def bound_what_strangers_may_do() -> None:
+    """Addresses of the server's own, who may ask for what, how much of it, and what the log says of it."""
+    from app import access, admission, frame_channel, log_bounds, loop_watch, message_bounds, operations
     from app.audience import handlers
     from app.ready_page import ready_page
     from compute import scratch
-    from compute.measure.machine_roofs import machine_roofs
 
     scratch.settle()
     operations.install()
@@ -46,6 +40,12 @@ def on_server_loaded(server_context: Any) -> None:
     frame_channel.install()
     log_bounds.install()
     loop_watch.install()
+
+
+def change_panel_and_bokeh() -> None:
+    """Have them do otherwise what panel_workarounds, bokeh_messages and lean_bookkeeping say, and why."""
+    from app import bokeh_messages, lean_bookkeeping, panel_workarounds
+
     panel_workarounds.begin_housekeeping()
     bokeh_messages.send_at_once()
     bokeh_messages.one_message_a_turn()
@@ -55,17 +55,22 @@ def on_server_loaded(server_context: Any) -> None:
     panel_workarounds.share_stylesheets()
     panel_workarounds.leave_webgl_out()
     panel_workarounds.write_html_alone()
-    panel_workarounds.hear_at_once()
+    panel_workarounds.shorten_pause_before_events()
     panel_workarounds.hold_documents_for_events()
     panel_workarounds.keep_current_documents_apart()
     lean_bookkeeping.install()
-    collecting.collector().install(server_context.application_context.application)
+
+
+def warm(application: Any) -> None:
+    """Begin what takes long and what the first visitor would wait for."""
+    from app import admission, collecting, system_card
+    from compute.measure.machine_roofs import machine_roofs
+
+    collecting.collector().install(application.application)
     system_card.find_machine()
     admission.session_limiter().warm()  # the first visitor needs them as soon as the page
     machine_roofs().start()
     import app.page  # noqa: F401 - in advance: it takes seconds, for which the first visitor would wait
-
-    IOLoop.current().add_callback(open_doors, server_context.application_context)
 
 
 async def open_doors(application: Any) -> None:

@@ -74,7 +74,7 @@ def serve_own_files(document: Document) -> None:
 FIRST, NEXT = 5, 50  # ms that what a browser changes is collected: after a pause, and while it goes on changing
 
 
-def hear_at_once() -> None:
+def shorten_pause_before_events() -> None:
     """Have what a browser changes count after FIRST, if its component was at rest, and else after NEXT.
 
     Panel waits 50 ms in either case, to take a slider that is dragged, or a field that is typed in, for less than each

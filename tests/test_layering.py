@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources import ROOT, Source, read
+from tests.sources import ROOT, Source, lines, read
 
 VIEW = {"app", "panel", "panel_material_ui", "bokeh", "holoviews", "tornado"}
 GPU = ("cupy", "cupyx", "numba.cuda", "numba_cuda", "cuda", "pynvml", "torch", "triton", "jax", "jaxlib")
@@ -21,6 +21,8 @@ MAY_IMPORT_GPU = re.compile(r"compute/(devices|cuda_source|(.*/)?gpu_\w+)\.py")
 BACKENDS = {"cpu_numpy", "cpu_numba", "gpu_numba", "gpu_cupy"}
 THIRD_PARTIES = {"panel", "bokeh", "holoviews", "param", "numba", "numpy", "scipy", "PIL", "tornado", "psutil", "rich"}
 
+LONGEST = 45  # lines of a function: more are several steps, each of which has a name
+NAMED_BY_NUMPY = {"compute/own/gpu_simulator.py"}  # __array_ufunc__ is given the method's name
 PROJECT = read("app", "compute")
 
 
@@ -84,6 +86,37 @@ def undocumented(sources):
     ]
 
 
+def long_functions(sources):
+    return [
+        f"{source.at(node)} {node.name}: {lines(node)} lines"
+        for source in sources
+        for node in source.functions()
+        if lines(node) > LONGEST
+    ]
+
+
+def names_of_two_classes(sources):
+    """One name, one thing; nested classes count as well."""
+    homes = {}
+    for source in sources:
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(source.at(node))
+    return [f"{name}: {', '.join(places)}" for name, places in sorted(homes.items()) if len(places) > 1]
+
+
+def dispatch_by_getattr(sources):
+    """Nothing is called that a getattr has found by a name: neither reader nor type checker can follow it."""
+    return [
+        source.at(node)
+        for source in sources
+        if source.path.as_posix() not in NAMED_BY_NUMPY
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Call)
+        if isinstance(node.func.func, ast.Name) and node.func.func.id == "getattr"
+    ]
+
+
 def overrides(node):
     """Whether a method says that its base class documents it."""
     return any(isinstance(mark, ast.Name) and mark.id == "override" for mark in getattr(node, "decorator_list", ()))
@@ -109,6 +142,9 @@ OFFENCES = [
     (hiding_names, "app/compute.py", ""),
     (undocumented, "app/x.py", "'''Says so.'''\nclass Public:\n    '''It is.'''\n    def method(self): ..."),
     (undocumented, "app/x.py", "x = 1"),
+    (long_functions, "app/x.py", "class C:\n    async def f(self):\n" + "        x = 1\n" * LONGEST),
+    (names_of_two_classes, "app/x.py", "class C: ...\ndef f():\n    class C: ..."),
+    (dispatch_by_getattr, "app/x.py", "getattr(self, name)(**arguments)"),
 ]
 RULES = sorted({rule for rule, _, _ in OFFENCES}, key=lambda rule: rule.__name__)
 

@@ -108,8 +108,10 @@ def _lines(figure: Figure, axes: Axes, panel: Panel, frame: Frame) -> None:
     for mark in panel.marks:
         axes.axvspan(mark.low, mark.high, color="0.5", alpha=0.13, linewidth=0)
         axes.axvline(mark.x, color="0.1", linestyle="--", linewidth=1.5, label=fill(mark.label, WIDE))
-    for axis in panel.log:
-        getattr(axes, f"set_{axis}scale")("log")
+    if "x" in panel.log:
+        axes.set_xscale("log")
+    if "y" in panel.log:
+        axes.set_yscale("log")
     axes.grid(visible=True, alpha=0.3)
     labels = len(axes.get_legend_handles_labels()[1])
     if labels > MOST_INSIDE:

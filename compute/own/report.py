@@ -6,6 +6,7 @@ Everything that comes from the file (its name, the names of its ways, what it ra
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from math import inf, isfinite, log10
 from typing import Any
@@ -146,49 +147,77 @@ def _table(series: Timed) -> str:
     return f"<table><tr><th>n</th>{head}</tr>{rows}</table>"
 
 
+@dataclass(frozen=True)
+class LogAxes:
+    """Where n and seconds lie in the drawing; both are given as their ends' log10."""
+
+    left: float
+    right: float
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, series: Timed) -> LogAxes:
+        """From the least to the largest n, and over all quartiles."""
+        every = [(n, spread) for _, one in series for n, spread in one.items()]
+        numbers = log10(min(n for n, _ in every)), log10(max(n for n, _ in every))
+        return cls(*numbers, log10(min(s.q1 for _, s in every)), log10(max(s.q3 for _, s in every)))
+
+    def x(self, n: float) -> float:
+        """Across."""
+        return LEFT + (log10(n) - self.left) / max(self.right - self.left, 1e-9) * (WIDTH - LEFT - RIGHT)
+
+    def y(self, seconds: float) -> float:
+        """Down."""
+        part = (log10(seconds) - self.low) / max(self.high - self.low, 1e-9)
+        return HEIGHT - BOTTOM - part * (HEIGHT - BOTTOM - TOP)
+
+
 def _drawing(series: Timed) -> str:
     """Time against n, both logarithmic: medians as lines, quartiles as bars."""
-    every = [(n, spread) for _, one in series for n, spread in one.items()]
-    left, right = log10(min(n for n, _ in every)), log10(max(n for n, _ in every))
-    low, high = log10(min(s.q1 for _, s in every)), log10(max(s.q3 for _, s in every))
-
-    def x(n: float) -> float:
-        """Across."""
-        return LEFT + (log10(n) - left) / max(right - left, 1e-9) * (WIDTH - LEFT - RIGHT)
-
-    def y(seconds: float) -> float:
-        """Down."""
-        return HEIGHT - BOTTOM - (log10(seconds) - low) / max(high - low, 1e-9) * (HEIGHT - BOTTOM - TOP)
-
-    drawn = []
-    for power in range(-10, 4):
-        if low <= power <= high:
-            at = y(10.0**power)
-            drawn.append(f'<path d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}" stroke="var(--grid)"/>')
-            drawn.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{time_in_words(10.0**power)}</text>')
-    for power in range(10):
-        if left <= power <= right:
-            drawn.append(f'<path d="M{x(10**power):.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="var(--grid)"/>')
-            drawn.append(
-                f'<text x="{x(10**power):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">1e{power}</text>'
-            )
+    axes = LogAxes.around(series)
     used, names = {"cpu": 0, "gpu": 0}, []
+    drawn = [*_grid(axes)]
     for one, points in series:
         colour = f"var(--{one.way.kind}{used[one.way.kind] % 4})"
         used[one.way.kind] += 1
-        places = [(x(n), points[n]) for n in sorted(points)]
-        path = " ".join(f"{at:.1f},{y(s.median):.1f}" for at, s in places)
-        drawn.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        drawn += [
-            f'<path d="M{at:.1f} {y(s.q1):.1f}V{y(s.q3):.1f}" stroke="{colour}" stroke-width="4"/>' for at, s in places
-        ]
-        last, spread = places[-1]
-        names.append((y(spread.median) + 4, last + 8, one.way.name))
-    lowest = HEIGHT - BOTTOM - NAME * (len(names) - 1)
-    beside = -inf
-    for number, (wanted, at, name) in enumerate(sorted(names)):  # one below the other, where lines end close together
-        beside = max(min(wanted, lowest + NAME * number), beside + NAME)
-        drawn.append(f'<text x="{at:.1f}" y="{beside:.1f}">{escape(name)}</text>')
+        drawn += _curve(axes, points, colour)
+        last = max(points)
+        names.append((axes.y(points[last].median) + 4, axes.x(last) + 8, one.way.name))
+    drawn += _names(names)
     middle = (LEFT + WIDTH - RIGHT) / 2
     drawn.append(f'<text x="{middle}" y="{HEIGHT - 8}" text-anchor="middle">n</text>')
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" role="img">{"".join(drawn)}</svg>'
+
+
+def _grid(axes: LogAxes) -> Iterator[str]:
+    """A line at each power of ten, and what it is."""
+    for power in range(-10, 4):
+        if axes.low <= power <= axes.high:
+            at = axes.y(10.0**power)
+            yield f'<path d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}" stroke="var(--grid)"/>'
+            yield f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{time_in_words(10.0**power)}</text>'
+    for power in range(10):
+        if axes.left <= power <= axes.right:
+            at = axes.x(10**power)
+            yield f'<path d="M{at:.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="var(--grid)"/>'
+            yield f'<text x="{at:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">1e{power}</text>'
+
+
+def _curve(axes: LogAxes, points: Mapping[int, Spread], colour: str) -> Iterator[str]:
+    """The medians of one way as a line, its quartiles as bars."""
+    places = [(axes.x(n), points[n]) for n in sorted(points)]
+    path = " ".join(f"{at:.1f},{axes.y(spread.median):.1f}" for at, spread in places)
+    yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
+    for at, spread in places:
+        ends = f"{axes.y(spread.q1):.1f}V{axes.y(spread.q3):.1f}"
+        yield f'<path d="M{at:.1f} {ends}" stroke="{colour}" stroke-width="4"/>'
+
+
+def _names(names: Sequence[tuple[float, float, str]]) -> Iterator[str]:
+    """The ways' names (down, across, name) at the ends of their lines, one below the other where those are close."""
+    lowest = HEIGHT - BOTTOM - NAME * (len(names) - 1)
+    beside = -inf
+    for number, (wanted, at, name) in enumerate(sorted(names)):
+        beside = max(min(wanted, lowest + NAME * number), beside + NAME)
+        yield f'<text x="{at:.1f}" y="{beside:.1f}">{escape(name)}</text>'

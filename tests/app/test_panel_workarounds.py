@@ -160,7 +160,7 @@ def test_a_press_counts_at_once_and_a_drag_twenty_times_a_second(monkeypatch):
     monkeypatch.setattr(Syncable, "_debounce", Syncable._debounce)
     now = [100.0]
     monkeypatch.setattr(panel_workarounds, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    panel_workarounds.hear_at_once()
+    panel_workarounds.shorten_pause_before_events()
     slider, other = pn.widgets.FloatSlider(), pn.widgets.FloatSlider()
 
     def waits(seconds, component=slider):
