@@ -11,8 +11,10 @@ export function view(address, canvas, { told, shown, painted = () => {} }) {
 
   const paint = async (bytes) => {
     const bitmap = await createImageBitmap(new Blob([bytes], { type: bytes[0] == 0x89 ? 'image/png' : 'image/webp' }));
-    if (canvas.width != bitmap.width || canvas.height != bitmap.height)
+    if (canvas.width != bitmap.width || canvas.height != bitmap.height) {
       Object.assign(canvas, { width: bitmap.width, height: bitmap.height });
+      canvas.style.setProperty('--aspect', bitmap.width / bitmap.height);
+    }
     pen.drawImage(bitmap, 0, 0);
     bitmap.close();
     painted(canvas.width, canvas.height);

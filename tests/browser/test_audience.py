@@ -12,6 +12,7 @@ from compute.export.link import asked_in, unpacked
 from tests.browser.lab_page import PATIENCE, LabPage
 
 PHONE = {"width": 390, "height": 844}
+TURNED = {"width": 844, "height": 390}
 NUMBER = "() => Number(document.getElementById('picture').dataset.number ?? 0)"
 PICTURE = "() => document.getElementById('picture').toDataURL()"
 # Keeps hold of a page's WebSockets, so that a test can break them.
@@ -20,6 +21,10 @@ HOLD = """() => { const sockets = window.held = []; window.WebSocket = class ext
 SMALLEST = """() => Math.min(...Array.from(document.querySelectorAll('body *'))
   .filter((node) => node.checkVisibility() && [...node.childNodes].some((one) => one.nodeType == 3 && one.data.trim()))
   .map((node) => parseFloat(getComputedStyle(node).fontSize)))"""
+
+# [bottom of the picture, its height, its right side, the left side of what stands after it], in px
+PLACES = """(after) => { const box = (id) => document.getElementById(id).getBoundingClientRect();
+  const {bottom, height, right} = box('picture'); return [bottom, height, right, box(after).left]; }"""
 
 
 def until(page, condition):
@@ -116,6 +121,15 @@ def test_a_phone_follows_through_labs_and_steps_and_leaves(room, phone, new_page
     assert phone.evaluate(SMALLEST) >= 14
     assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
+    # a phone that is turned: the picture is as high as the window, and what is told stands beside it
+    phone.set_viewport_size(TURNED)
+    until(phone, lambda: phone.evaluate("innerWidth") == TURNED["width"])
+    bottom, height, right, left = phone.evaluate(PLACES, "story")
+    assert 0.7 * TURNED["height"] < height < bottom <= TURNED["height"]
+    assert right < left
+    assert phone.evaluate("document.documentElement.scrollWidth") <= TURNED["width"]
+    phone.set_viewport_size(PHONE)
+
     # the same lab for oneself, in the same state
     until(phone, lambda: linked(phone).get("r") == 0.25)
     own = new_page()
@@ -151,6 +165,13 @@ def test_the_second_window_reads_notes_and_turns_the_pages(page, server):
     assert re.search(r"\d\d:\d\d +\d+:\d\d", window.locator("#clock").inner_text())
     assert "Ask before you press" not in page.locator(".story").inner_text()  # the room does not read it
     assert window.get_by_role("button", name="Freeze").is_disabled()
+
+    for size, least in (((1000, 720), 240), ((800, 600), 240), ((844, 390), 220)):  # px of the picture's height
+        window.set_viewport_size({"width": size[0], "height": size[1]})
+        until(window, lambda size=size: window.evaluate("innerWidth") == size[0])
+        bottom, height, _, _ = window.evaluate(PLACES, "values")
+        assert height >= least
+        assert bottom <= window.locator("footer").bounding_box()["y"]
 
     window.get_by_role("button", name="Next").click()
     lab.until(lambda: "it never fades" in page.locator(".story h3").inner_text())
