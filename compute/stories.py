@@ -26,6 +26,7 @@ variable FIELDLAB_STORIES (paths, separated as in PATH), names.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -57,6 +58,8 @@ MOST_STEPS = 60
 LONGEST_STEP = 3000  # characters of a step, its link apart: what a room reads; of its notes as many
 MOST_HEADER = 20  # lines of the front matter
 
+# The spaces of a formula, at which no line is to end: around a sign, between a number and its letter or its "%".
+FORMULA = re.compile(r"(?<=\S) (?=[=−+×·/≤≥] )|(?<=[=−+×·/≤≥]) (?=\S)|(?<=\d) (?=%|[b-zλ]\b)")
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
 
 
@@ -244,6 +247,7 @@ def _step(text: str) -> StoryStep:
         _require_text(block)
         if block.children:
             block.children = list(_inline(block.children, states, claims))
+            _join_formulas(block.children)
     if len(states) != 1:
         raise ValueError(f"it must have one link to a state, [state](?{NAME}=1.…), not {len(states)}")
     ((address, title),) = states
@@ -274,6 +278,13 @@ def _require_text(block: Token) -> None:
             hidden = next((one for one in text if not one.isprintable() and one != "\n"), None)
             if hidden is not None:
                 raise ValueError(f"its text must be visible: it has the character {ord(hidden):#x}")
+
+
+def _join_formulas(tokens: list[Token]) -> None:
+    """Make each formula of a paragraph one word, which lines do not break."""
+    for token in tokens:
+        if token.type == "text":
+            token.content = FORMULA.sub("\N{NO-BREAK SPACE}", token.content)
 
 
 def _inline(tokens: list[Token], states: list[tuple[str, str]], claims: list[StoryClaim]) -> Iterator[Token]:

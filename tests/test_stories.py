@@ -73,6 +73,13 @@ def test_the_link_to_the_state_is_no_part_of_the_text(told):
     assert step.html.strip() == "<p>Words.</p>"
 
 
+def test_no_line_ends_within_a_formula(told):
+    text = "By 1 − 8 r at r = 0.2, as Δt / Δx²: 0.6 % is\nleft of 8 a day, `a = b` and 3 tries."
+    (step,) = told(f"{HEAD}{text}\n\n{STEP}").steps
+    joined = "By 1_−_8_r at r_=_0.2, as Δt_/_Δx²: 0.6_% is\nleft of 8 a day, <code>a = b</code> and 3 tries."
+    assert step.html.startswith(f"<p>{joined}</p>".replace("_", "\N{NO-BREAK SPACE}"))
+
+
 def test_notes_are_apart_from_the_text(told):
     (step, other) = told(f"{HEAD}{STEP}\n???\nAsk *first*: <b>who knows</b>?\n\n---\n{STEP}").steps
     assert step.html.strip() == "<p>Words.</p>"

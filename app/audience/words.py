@@ -53,7 +53,7 @@ def paragraphs(html: str) -> list[list[str]]:
     parser = _Blocks()
     parser.feed(html)
     parser.close()
-    found = [[kind, plain(re.sub(r"\s+", " ", text).strip(), 3000)] for kind, text in parser.found]
+    found = [[kind, plain(re.sub(r"[ \t\r\n]+", " ", text).strip(), 3000)] for kind, text in parser.found]
     return [one for one in found if one[1]][:MOST_BLOCKS]
 
 

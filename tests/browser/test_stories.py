@@ -34,8 +34,8 @@ def begin(lab, title):
 
 
 def told(lab):
-    """The heading of the step."""
-    return lab.page.locator(".story h3").inner_text()
+    """The heading of the step, with plain spaces."""
+    return " ".join(lab.page.locator(".story h3").inner_text().split())
 
 
 def left(lab):

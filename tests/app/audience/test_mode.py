@@ -134,7 +134,7 @@ def test_frozen_pictures_stand_still_for_followers_too(audience):
 def test_html_of_ours_leaves_as_text():
     html = "<h3>It <i>never</i> fades</h3><p>Every&nbsp;step &lt;b&gt;\n turns</p><ul><li>a</li><li>b</li></ul>end"
     assert paragraphs(html) == [
-        ["h", "It never fades"], ["p", "Every step <b> turns"], ["li", "a"], ["li", "b"], ["p", "end"],
+        ["h", "It never fades"], ["p", "Every\N{NO-BREAK SPACE}step <b> turns"], ["li", "a"], ["li", "b"], ["p", "end"],
     ]  # fmt: skip
     assert line("<b>29×</b><span class='x'>as fast</span>") == "29× as fast"
     assert paragraphs("") == []
