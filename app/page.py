@@ -565,7 +565,7 @@ class Page:
         """Show or hide the equation, the method and the sources of the lab that is shown."""
         if self.current is not None:
             lab = self.current.session.lab
-            self._toggle(f"About {lab.TITLE}", lab.about().partition("\n")[2])  # the title stands above it
+            self._toggle(f"About {lab.TITLE}", self.current.parts.about(lab))
 
     def toggle_numbers(self) -> None:
         """Show or hide the numbers behind the plots of the lab that is shown, as they are now."""

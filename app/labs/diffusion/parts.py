@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.lab_view import Parts
 from app.labs.diffusion.controls import DiffusionControls
-from app.labs.diffusion.view import DiffusionView
+from app.labs.diffusion.view import EQUATION, DiffusionView
 from compute.frames import Frame
 
 STEPS = 20  # a frame, at the start: at 512 x 512 the pace at which heat visibly spreads
@@ -41,4 +41,13 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
     return items
 
 
-PARTS = Parts(DiffusionView, DiffusionControls, facts, HELP, POINTER, values={"hold_limits": True}, pace=STEPS)
+PARTS = Parts(
+    DiffusionView,
+    DiffusionControls,
+    facts,
+    HELP,
+    POINTER,
+    values={"hold_limits": True},
+    pace=STEPS,
+    typeset={"u_t = D ∇²u": EQUATION},
+)

@@ -21,9 +21,10 @@ from compute.frames import Frame
 
 TITLES = {"field": "Field u", "laplacian": "Laplacian ∇²u"}
 UNITS = {"field": "u", "laplacian": "∇²u [1/cell²]"}
+TIGHT = "<mo lspace='0' rspace='0'>"  # an operator that stands close to what it is of
 EQUATION = (  # with no raised figures, which would be smaller than any other text
-    "<math aria-label='the rate of change of u is D times the Laplacian of u'><mo>∂</mo><mi>u</mi><mo>/</mo><mo>∂</mo>"
-    "<mi>t</mi><mo>=</mo><mi>D</mi><mo>\u2062</mo><mo>∇²</mo><mi>u</mi></math>"
+    f"<math aria-label='the rate of change of u is D times the Laplacian of u'>{TIGHT}∂</mo><mi>u</mi>{TIGHT}/</mo>"
+    f"{TIGHT}∂</mo><mi>t</mi><mo>=</mo><mi>D</mi><mo>\u2062</mo>{TIGHT}∇²</mo><mi>u</mi></math>"
 )
 PALETTES = {"field": "Inferno", "laplacian": "Cool–warm"}
 CURVE_TITLES = ("Profile on the section line", "At the probe")
