@@ -54,12 +54,21 @@ STORY_ROOM = 700  # px of it from which the picture stands beside a story; in a 
 DIALOG = "MuiDialog-root"  # CSS class of a dialog, which closes at Escape by itself
 LOW = 560  # px of window height below which presenter mode keeps its type small, as in assets/style.css
 IN_NARROW = f"@media (max-width: {SIDE_ROOM - 1}px)"
-# the header of a phone is scrolled, labs first; elsewhere it fits, and what scrolls would cut its tips
-HEADER_SCROLLS = """
-:host { min-width: 0; }
-@media (max-width: 700px) { :host { overflow-x: auto; overflow-y: hidden; scrollbar-width: none; } }
-@media (max-width: 899px) { * { margin-left: 0 !important; margin-right: 0 !important; } }
-"""
+HEADER_ROW = "@media (max-width: 899px) { * { margin-left: 0 !important; margin-right: 0 !important; } }"
+# The header of a phone is scrolled beside its first button, labs first, and fades out at the right, where more follows;
+# elsewhere it fits, and what scrolls would cut its tips.
+HEADER_SCROLLS = {
+    "& > header .MuiToolbar-root": {
+        "overflowX": "auto", "overflowY": "hidden", "scrollbarWidth": "none", "padding": "0 40px 0 0 !important",
+        "maskImage": "linear-gradient(to right, black calc(100% - 40px), transparent)",
+        "scrollPadding": "0 40px 0 48px",
+    },
+    "& > header .MuiToolbar-root > *": {"flexShrink": 0},
+    "& > header .MuiIconButton-edgeStart": {
+        "position": "sticky", "left": 0, "zIndex": 1, "marginLeft": 0, "borderRadius": 0,
+        "backgroundColor": "var(--paper) !important",
+    },
+}  # fmt: skip
 HEADER_TABS = {
     "flexShrink": 0,
     IN_NARROW: {"& .MuiTab-root": {"minWidth": 0, "padding": "8px 7px", "fontSize": "0.875rem"}},
@@ -83,10 +92,7 @@ OVER_PICTURE = {  # bars that are opened in a narrow window lie over the picture
         "& > main": {"marginLeft": "0 !important", "marginRight": "0 !important", "width": "100%"},
     },
     "@media (max-width: 1099px)": {"& > header a:has(img.logo)": HIDDEN},
-    # a phone has room for the labs alone
-    "@media (max-width: 480px)": {
-        "& > header .MuiToolbar-root > .MuiIconButton-root:not(.MuiIconButton-edgeStart)": HIDDEN
-    },
+    "@media (max-width: 700px)": HEADER_SCROLLS,
 }
 WITHOUT_HEADER = {"& > header": HIDDEN, "& > main > div > .MuiToolbar-root": HIDDEN}  # nor the room below it
 HELP = """
@@ -240,7 +246,7 @@ class Page:
         for button in buttons:
             button.sx = {**(button.sx or {}), **HEADER_ICONS}
         shown = name, self.tabs, gap, *buttons
-        return pn.Row(*shown, sizing_mode="stretch_width", margin=0, stylesheets=[HEADER_SCROLLS])
+        return pn.Row(*shown, sizing_mode="stretch_width", margin=0, stylesheets=[HEADER_ROW])
 
     def _resized(self, width: int, height: int) -> None:
         """The window has another size; bars are opened or closed where that makes or takes their room."""

@@ -93,6 +93,24 @@ def test_a_phone_reaches_every_lab(at):
         assert comes(page, lambda tab=tab: (b := tab.bounding_box())["x"] >= 0 and b["x"] + b["width"] <= PHONE[0]), lab
 
 
+def test_a_phone_reaches_every_button_of_the_header(at):
+    page = at("Diffusion").page
+    resize(page, *PHONE)
+    scheme = page.evaluate("document.documentElement.dataset.theme")
+    other = "light" if scheme == "dark" else "dark"
+    try:
+        for wanted in (other, scheme):
+            page.get_by_role("button", name="Toggle theme").click()
+            page.wait_for_function(f"document.documentElement.dataset.theme == '{wanted}'")
+        for name in ("Open contextbar", "Close contextbar", "Open drawer", "Close drawer"):
+            page.get_by_role("button", name=name).click()
+        page.get_by_role("button", name="About this lab").click()
+        page.get_by_role("dialog").get_by_role("button", name="close").click()
+        page.get_by_role("dialog").wait_for(state="detached")
+    finally:
+        page.get_by_role("tab", name="Diffusion").scroll_into_view_if_needed()
+
+
 @pytest.mark.parametrize("viewport", [PHONE], indirect=True)
 def test_a_page_opened_on_a_phone_has_picture_and_controls_from_the_start(page, server):
     lab = LabPage(page, server)
