@@ -146,7 +146,7 @@ class Readout:
         def heard(event: Any) -> None:
             """An event of the lab that is measured, on its engine's thread."""
             on_event(event)
-            if self._comparison is not None and self._comparison.hurried:
+            if self._comparison is not None and self._comparison.for_first_estimate:
                 session.later(self._go_on)
 
         return session_limiter().engines.get(engine).open(session.lab.LAB, values, heard)

@@ -41,7 +41,7 @@ RESERVE = 0.1  # part of the free memory left to others when a grid is checked a
 PICTURE_BYTES = 16 * 2**20  # display buffers and scratch, rounded up
 ON_THE_WAY = ("backend", "device_index", "variant", "dtype")  # structural parameters that keep the state
 
-_WARM: set[tuple[str, ...]] = set()  # what this process has run before: lab, backend, and what else a build depends on
+_RUN_BEFORE: set[tuple[str, ...]] = set()  # by this process: lab, backend, and what else a build depends on
 
 View = tuple[float, float, float, float]
 
@@ -241,8 +241,8 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     def first_call(self, *what: str) -> bool:
         """Whether this lab, backend and `what` else a build depends on run for the first time in this process."""
         key = (self.LAB, self.backend, *what)
-        first = key not in _WARM
-        _WARM.add(key)
+        first = key not in _RUN_BEFORE
+        _RUN_BEFORE.add(key)
         return first
 
     def _idle_timing(self) -> Timing:

@@ -106,7 +106,7 @@ class WorkerProcess:
             return False
         return status.rpartition(")")[2].split()[0] == "T"
 
-    def waits(self) -> Mapping[str, float]:
+    def processor_waits(self) -> Mapping[str, float]:
         """Return the seconds that each of its threads has waited for a processor; {} where the system does not tell."""
         found = {}
         with suppress(OSError):
@@ -208,7 +208,7 @@ class Watchdog:
         if silent < SILENT:
             return None
         if self._before is None:
-            self._before = worker.waits()
+            self._before = worker.processor_waits()
         if not worker.stopped:
             self._halted = None
         elif self._halted is None:
@@ -221,8 +221,8 @@ class Watchdog:
 
     def _waited(self, worker: WorkerProcess) -> float:
         """Return the seconds of this silence that the thread which waited longest has waited for a processor."""
-        before = self._before or {}
-        waited = max((seconds - before.get(task, 0.0) for task, seconds in worker.waits().items()), default=0.0)
+        before, now = self._before or {}, worker.processor_waits()
+        waited = max((seconds - before.get(task, 0.0) for task, seconds in now.items()), default=0.0)
         return min(waited, MAX_WAITING * self._deadline)
 
 

@@ -45,19 +45,19 @@ class Queued(Protocol):
 @dataclass(frozen=True)
 class JobLane:
     """What a job shares its turns with. turns: jobs of it that run at the same time; deadline: seconds that one may
-    run, pauses left out; waits: whether it lets a page wait for nothing, and gets only what is left of the processors.
+    run, pauses left out; background: whether it gets only what is left of the processors, so that no page waits for it.
     """
 
     name: str
     turns: int
     deadline: float = inf
-    waits: bool = False
+    background: bool = False
 
 
 QUICK = JobLane("quick", max(2, cpu_count() // 4), 120.0)  # estimates, checks of what a link or a file says
 STATE = JobLane("state", max(2, cpu_count() // 4), 1800.0)  # a link's or a file's state computed again, for the page
 FILE = JobLane("file", max(2, cpu_count() // 4))  # one picture, the numbers of one state
-FILM = JobLane("film", max(1, cpu_count() // 4), waits=True)  # films, tables: minutes to hours
+FILM = JobLane("film", max(1, cpu_count() // 4), background=True)  # films, tables: minutes to hours
 
 
 class JobQueue:
@@ -257,7 +257,7 @@ class Job:
     def _begin_and_follow(self) -> None:
         process = self._queue.process()
         try:
-            process.give(partial(when_idle, self._task) if self.lane.waits else self._task)
+            process.give(partial(when_idle, self._task) if self.lane.background else self._task)
             with self._lock:
                 self._process = process
             self._follow(process)

@@ -26,7 +26,7 @@ SCHEMA = "fieldlab-sweep/1"
 MOST_ROWS = 10_000
 FLAG = "taken during a sweep, while other rows may have been made beside: for comparisons use fieldlab bench"
 PARTS = ("launch", "compute", "levels", "transfer")
-_WARM: set[tuple[Any, ...]] = set()  # what this process has run before
+_RUN_BEFORE: set[tuple[Any, ...]] = set()  # by this process: lab, backend, and what else a build depends on
 
 
 @dataclass(frozen=True)
@@ -95,11 +95,11 @@ def row(plain: Mapping[str, Any], number: int) -> Part:
 def _warm(sweep: ParameterSweep, values: Mapping[str, Any]) -> None:
     """Do a first step that is timed in no row: it may compile."""
     key = (sweep.lab, *(values.get(name) for name in ("backend", "variant", "dtype", "precision")))
-    if key not in _WARM:
+    if key not in _RUN_BEFORE:
         with closing(Replay(lab_class(sweep.lab)(**values))) as run:
             run.lab.advance(1)
             run.lab.frame()
-        _WARM.add(key)
+        _RUN_BEFORE.add(key)
 
 
 def _timing(frame: Frame, seconds: float) -> dict[str, Any]:

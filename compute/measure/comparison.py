@@ -138,7 +138,7 @@ class Comparison:
         self._answers: deque[tuple[EngineTask, Any]] = deque()
         self._right: tuple[Key, Any] = ((), None)  # the reference field, of one setting
         self._claims: tuple[Key, ...] = ()  # of the job under way
-        self._hurried = False  # whether that job is for the first estimate
+        self._for_first_estimate = False  # whether that job is for the first estimate
         self._looked: tuple[int, float] = (-1, 0.0)  # version of the results at the last look, and when the next is due
         self._judged: tuple[int, float, Verdict | None] = (-1, 0.0, None)  # version, until when it holds, verdict
 
@@ -206,9 +206,9 @@ class Comparison:
         return verdict
 
     @property
-    def hurried(self) -> bool:
+    def for_first_estimate(self) -> bool:
         """Whether the job under way is for the first estimate, so that its answer is waited for. Any thread."""
-        return self._hurried and self._job is not None
+        return self._for_first_estimate and self._job is not None
 
     @property
     def _shared(self) -> Key:
@@ -251,14 +251,14 @@ class Comparison:
         pair = [variant for variant in (challenger, opponent) if variant is not None]
         untimed = [variant for variant in pair if not self._taken(variant).timings]
         by_samples = sorted(everybody, key=lambda variant: len(self._taken(variant).timings))
-        for find, variants, hurried in (
+        for find, variants, first_estimate in (
             (self._check, pair, True), (self._sample, untimed, True),
             (self._check, everybody, False), (self._sample, by_samples, False),
         ):  # fmt: skip
             for variant in variants:
                 job = None if self._note(variant) else find(variant)
                 if job is not None and self._results.claim((job.key,), self, now, now + HOLD):
-                    self._hurried = hurried
+                    self._for_first_estimate = first_estimate
                     return job
         return None
 
@@ -385,7 +385,7 @@ class Comparison:
 
     def _end(self) -> None:
         now = self._clock()
-        rest = 0.0 if self._hurried else REST
+        rest = 0.0 if self._for_first_estimate else REST
         self._results.release(self._claims, self, now + rest)
         if self._handle is not None:
             self._handle.close()

@@ -285,7 +285,7 @@ class BenchRun:
             """Say how far this case is: part 0 … 1."""
             self._progress(f"{title}: {text}", (done + part) / cases)
 
-        for number, way in enumerate(_main_ways_first(ways)):
+        for number, way in enumerate(_in_checking_order(ways)):
             tell(f"checking {way.name}", CHECKING * number / len(ways))
             run.check(way)
         with closing(RoofMeter(self._devices(ways), (self._benchmark.rate.roof,), run.case.dtype)) as meter:
@@ -355,8 +355,8 @@ class BenchRun:
         return self._shared[1]
 
 
-def _main_ways_first(ways: Sequence[Implementation]) -> list[Implementation]:
-    """As they are checked: the first variant of each backend, then the second; GPUs before the host.
+def _in_checking_order(ways: Sequence[Implementation]) -> list[Implementation]:
+    """The order in which they are checked: the first variant of each backend, then the second; GPUs before the host.
 
     A case's time is given to those that come first: what it is about, and what is fast.
     """

@@ -36,7 +36,7 @@ class Looked:
     def __init__(self) -> None:
         self.stopped, self.waited = False, {"1": 100.0, "2": 0.0}
 
-    def waits(self) -> Mapping[str, float]:
+    def processor_waits(self) -> Mapping[str, float]:
         return dict(self.waited)
 
 
@@ -240,14 +240,14 @@ def test_what_is_told_of_a_process():
     try:
         assert process.channel.waiting(60.0)
         assert not process.stopped
-        assert all(seconds >= 0 for seconds in process.waits().values())
+        assert all(seconds >= 0 for seconds in process.processor_waits().values())
         end(process.pid, signal.SIGSTOP)
         until(lambda: process.stopped)
     finally:
         process.close()
     assert process.ended
     assert not process.stopped
-    assert process.waits() == {}
+    assert process.processor_waits() == {}
 
 
 @PROC

@@ -13,7 +13,7 @@ from compute.labs.diffusion.benchmark import BENCHMARK as DIFFUSION
 from compute.measure.benchmark import CaseBenchmark
 from compute.measure.case import Checked, Implementation
 from compute.measure.deadline import Deadline
-from compute.measure.run import BenchRun, CaseRun, Pace, _main_ways_first
+from compute.measure.run import BenchRun, CaseRun, Pace, _in_checking_order
 from compute.measure.sampling import interleave
 from compute.measure.timing import Timing
 
@@ -151,4 +151,4 @@ def test_the_last_case_gets_its_part_however_slow_the_ways_of_the_first_are(monk
 def test_the_first_ways_of_all_backends_come_before_the_others_and_gpus_before_the_host(names):
     ways = [Implementation(backend(b), v, None) for b in ("cpu_numpy", "cpu_numba", "gpu_cupy") for v in names]
     wanted = [(b, v) for v in names for b in ("gpu_cupy", "cpu_numba", "cpu_numpy")]
-    assert [(way.backend.name, way.variant) for way in _main_ways_first(ways)] == wanted
+    assert [(way.backend.name, way.variant) for way in _in_checking_order(ways)] == wanted

@@ -194,15 +194,15 @@ def plan(layout: Layout, periodic: bool, sizes: Sequence[int]) -> list[Work]:
         now = [_Finished() for _ in range(layout.count)]
         for number in range(layout.count):
             old = past[number]
-            waits = tuple(sorted({*old.launches, *old.arrived, *sent.get(number, ())}))
+            needed = tuple(sorted({*old.launches, *old.arrived, *sent.get(number, ())}))
             if passing:
                 strips, middle = layout.strips(number, periodic)
-                now[number].readers = _launch(made, number, steps, turn, strips, True, waits)
+                now[number].readers = _launch(made, number, steps, turn, strips, True, needed)
                 rest = _launch(made, number, steps, turn, middle, False, old.launches)
                 now[number].launches = now[number].readers + rest
             else:
                 band = _reach(layout, number, periodic, max(0, right))
-                now[number].launches = _launch(made, number, steps, turn, [band], False, waits)
+                now[number].launches = _launch(made, number, steps, turn, [band], False, needed)
                 now[number].readers = now[number].launches
         if passing:
             for copy in layout.exchange(periodic, (turn + 1) % 2):

@@ -22,7 +22,7 @@ from compute.labs.mandelbrot.state import FEW, FRESH, LaunchPart, PixelArrays
 from compute.measure.timing import Timing
 
 ALL = 2**62  # a budget that no picture exceeds
-_WARM: set[tuple[str, str, str]] = set()  # (backend, arithmetic, variant) that this process has run before
+_RUN_BEFORE: set[tuple[str, str, str]] = set()  # by this process: (backend, arithmetic, variant)
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Painting:
             timing = replace(timing, first_call=timing.first_call or builds.count > 0)
             timing = replace(timing, launch=timing.launch + launch, compute=timing.compute + seconds)
             budget -= (part.last - part.first) * -(-task.place.nx // part.stride) * part.iterations
-            _WARM.add(self._warmth)
+            _RUN_BEFORE.add(self._compiled_for)
         return timing
 
     @property
@@ -165,10 +165,10 @@ class Painting:
     @property
     def cold(self) -> bool:
         """Whether this arithmetic has not yet run in this process, so that its kernels may have to be compiled."""
-        return self._warmth not in _WARM
+        return self._compiled_for not in _RUN_BEFORE
 
     @property
-    def _warmth(self) -> tuple[str, str, str]:
+    def _compiled_for(self) -> tuple[str, str, str]:
         return self._backend, self.task.arithmetic.name, self.task.variant
 
     def _launch(self, part: LaunchPart) -> tuple[float, float]:

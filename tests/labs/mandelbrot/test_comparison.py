@@ -235,7 +235,7 @@ def test_the_facts_of_a_frame_are_rates_of_iterations_that_were_done():
 
 
 def test_a_launch_that_loads_its_kernel_counts_in_no_rate(monkeypatch):
-    monkeypatch.setattr(painting, "_WARM", set())
+    monkeypatch.setattr(painting, "_RUN_BEFORE", set())
     lab = Mandelbrot(backend="cpu_numba", ny=40, nx=60)
     first = whole_picture(lab)
     assert first["cold"] == 1.0
