@@ -15,7 +15,7 @@ import numpy as np
 
 from compute.backends import BackendUnavailable
 from compute.export.formats import describe, table_format
-from compute.export.render import Replay
+from compute.export.render import SLICE, Replay
 from compute.export.render_pool import MakePart, Part, RenderPool, ResumableParts
 from compute.export.scene import MOST_STEPS, SceneError
 from compute.files import whole_file
@@ -93,12 +93,15 @@ def row(plain: Mapping[str, Any], number: int) -> Part:
 
 
 def _warm(sweep: ParameterSweep, values: Mapping[str, Any]) -> None:
-    """Do a first step that is timed in no row: it may compile."""
+    """Do once what is timed in no row, as it may compile: a slice of steps of each length that the row will take."""
     key = (sweep.lab, *(values.get(name) for name in ("backend", "variant", "dtype", "precision")))
     if key not in _RUN_BEFORE:
-        with closing(Replay(lab_class(sweep.lab)(**values))) as run:
-            run.lab.advance(1)
-            run.lab.frame()
+        kind = lab_class(sweep.lab)
+        lengths = {SLICE} if kind.ENDS else {min(SLICE, sweep.steps), sweep.steps % SLICE} - {0}
+        with closing(kind(**values)) as lab:
+            for length in sorted(lengths):  # some kernels take several steps at once
+                lab.advance(length)
+            lab.frame()
         _RUN_BEFORE.add(key)
 
 
