@@ -67,7 +67,7 @@ def list_dial(widget: Widget) -> Dial:
     return Dial(widget.label, 0, len(values) - 1, 1, place, turn, lambda: words[place()])
 
 
-Act: TypeAlias = tuple[str, str, str]  # a button of the bar at the bottom: its key, its word, what it does
+BarButton: TypeAlias = tuple[str, str, str]  # a button of the bar at the bottom: its key, its word, what it does
 
 
 class Controls(ValueWidgets):
@@ -79,7 +79,7 @@ class Controls(ValueWidgets):
         super().__init__(session)
         self.keys: dict[str, Callable[[], object]] = {}
 
-    def acts(self) -> list[Act]:
+    def acts(self) -> list[BarButton]:
         """The buttons that stay when the side bar is closed, those whose keys the lab has."""
         known = [(" ", "Pause" if self.session.playing else "Run", "Run or pause"), *ACTS]
         return [act for act in known if act[0] in self.keys]
@@ -125,7 +125,7 @@ def accordion(groups: Mapping[str, Any], opened: Sequence[int]) -> pmui.Accordio
     )
 
 
-ACTS: tuple[Act, ...] = (("s", "Step", "One step"), ("r", "Reset", "Back to the beginning"))
+ACTS: tuple[BarButton, ...] = (("s", "Step", "One step"), ("r", "Reset", "Back to the beginning"))
 UNDO, REDO = "ctrl+z", "ctrl+shift+z"  # as app.browser writes them
 NOTHING_LOST = "Undo (Ctrl+Z): nothing is lost"
 NOTHING_UNDONE = "Redo (Ctrl+Shift+Z): nothing was undone"

@@ -235,7 +235,7 @@ class RasterPlot(ImagePlot):
             self.values.update(low=raster.low, high=raster.high if span else raster.low + 1.0)
 
 
-Point = tuple[float, float]
+Position = tuple[float, float]
 
 
 class RasterPlots:
@@ -262,7 +262,7 @@ class RasterPlots:
             for name in names
         }
         self.frames.draw_in(*(plot.figure for plot in self.plots.values()))
-        self.brushed: Callable[[list[Point], bool], None] = ignore
+        self.brushed: Callable[[list[Position], bool], None] = ignore
         self.tapped: Callable[[float, float], None] = ignore
         self.viewed: Callable[[], None] = ignore
         self.section_moved: Callable[[float], None] = ignore
@@ -341,7 +341,7 @@ class RasterPlots:
         for plot in self.plots.values():
             plot.figure.toolbar.active_drag = None if painting else plot.pan
 
-    def place(self, section: str, location: float, probe: Point) -> None:
+    def place(self, section: str, location: float, probe: Position) -> None:
         """Put the section line ("horizontal" | "vertical", at `location`) and the probe, in cells."""
         for plot in self.plots.values():
             plot.section.update(dimension="width" if section == "horizontal" else "height", location=location)

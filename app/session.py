@@ -159,7 +159,7 @@ def host_values(lab: type[Lab], values: Mapping[str, Any]) -> dict[str, Any]:
 MOST_WAITING = 4096  # requests that wait for the end of a move: a minute of a busy hand
 
 
-Opened: TypeAlias = tuple[int, LabHandle]  # the number by which a lab's events are known, and the lab
+OpenedLab: TypeAlias = tuple[int, LabHandle]  # the number by which a lab's events are known, and the lab
 
 
 class Session(param.Parameterized):
@@ -264,7 +264,7 @@ class Session(param.Parameterized):
 
     def _open(
         self, target: str, values: Mapping[str, Any], frames: int, checkpoint: Checkpoint | None = None
-    ) -> Opened:
+    ) -> OpenedLab:
         """A lab on the engine `target` that goes on counting from `frames`."""
         self._keys += 1
         key, supervisor = self._keys, session_limiter().engines.get(target)

@@ -133,7 +133,7 @@ class FakeLab:
         elif not self.closed:
             self.requests.append(request)
 
-    def _ask(self, question: messages.Question) -> None:
+    def _ask(self, question: messages.AnsweredRequest) -> None:
         if not self.closed:
             self.questions.append(type(question))
             self.requests.append(question)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from compute.export.render_pool import Part, RenderWork
+from compute.export.render_pool import MadePart, RenderWork
 
 
 class InProcess:
@@ -13,7 +13,7 @@ class InProcess:
     def __init__(self, stop: int | None = None) -> None:
         self.stop, self.made = stop, list[int]()
 
-    def make(self, work: RenderWork, numbers: Sequence[int]) -> Iterator[Part]:
+    def make(self, work: RenderWork, numbers: Sequence[int]) -> Iterator[MadePart]:
         for number in numbers:
             if number == self.stop:
                 raise KeyboardInterrupt

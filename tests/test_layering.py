@@ -96,13 +96,25 @@ def long_functions(sources):
 
 
 def names_of_two_classes(sources):
-    """One name, one thing; nested classes count as well."""
-    homes = {}
+    """One name, one thing: no class, nested ones too, has the name of another, or of a type that a module declares."""
+    classes, types = {}, {}
     for source in sources:
         for node in ast.walk(source.tree):
             if isinstance(node, ast.ClassDef):
-                homes.setdefault(node.name, []).append(source.at(node))
-    return [f"{name}: {', '.join(places)}" for name, places in sorted(homes.items()) if len(places) > 1]
+                classes.setdefault(node.name, []).append(source.at(node))
+        for node, name in declared_types(source.tree):
+            types.setdefault(name, []).append(source.at(node))
+    homes = {name: places + types.get(name, []) for name, places in sorted(classes.items())}
+    return [f"{name}: {', '.join(places)}" for name, places in homes.items() if len(places) > 1]
+
+
+def declared_types(module):
+    """What is assigned to a name in the case of a class's; an array of numbers may have a word of its file's own."""
+    for node in module.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            name = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+            if re.fullmatch(r"[A-Z]+[a-z]\w*", name) and not ast.unparse(node.value).startswith("NDArray["):
+                yield node, name
 
 
 def dispatch_by_getattr(sources):
@@ -144,6 +156,7 @@ OFFENCES = [
     (undocumented, "app/x.py", "x = 1"),
     (long_functions, "app/x.py", "class C:\n    async def f(self):\n" + "        x = 1\n" * LONGEST),
     (names_of_two_classes, "app/x.py", "class C: ...\ndef f():\n    class C: ..."),
+    (names_of_two_classes, "app/x.py", "class Case: ...\nCase: TypeAlias = int | str"),
     (dispatch_by_getattr, "app/x.py", "getattr(self, name)(**arguments)"),
 ]
 RULES = sorted({rule for rule, _, _ in OFFENCES}, key=lambda rule: rule.__name__)

@@ -27,7 +27,7 @@ PLOT = 400  # px: the inside of every plot, as far as the server is told
 LOOK = 0.1  # seconds between two looks whether the lab runs
 STATE = re.compile(r"class=(?:&#x27;|.)state (\w+)")  # what the status bar says, with its marks escaped
 KEY = "h"  # opens and closes the list of keys: the server answers with a change of the dialog
-Answer = TypeVar("Answer")
+Reply = TypeVar("Reply")
 
 
 class ClientError(RuntimeError):
@@ -84,7 +84,7 @@ class Client:
         self._reader = asyncio.create_task(self._read())
         await self._wait(self._ready, "that it is ready")
 
-    async def _asked(self, answer: Awaitable[Answer]) -> Answer:
+    async def _asked(self, answer: Awaitable[Reply]) -> Reply:
         """Return the answer to a request; ClientError if none comes in time, which Tornado says in a way of its own."""
         try:
             return await answer

@@ -175,7 +175,7 @@ class LabHandle:
     def _send(self, request: messages.Request) -> None:
         self._supervisor.send(self._lab, request)
 
-    def _ask(self, question: messages.Question) -> None:
+    def _ask(self, question: messages.AnsweredRequest) -> None:
         """Send a request that has an answer; it is sent again if the engine dies before."""
         with self._supervisor.lock:
             self._lab.questions.append(question)

@@ -34,7 +34,7 @@ REST = 3.0  # rest after a slice, in lengths of the slice
 ROOF_SAMPLES = 3  # of the roof in one measurement
 SAMPLE_SLICE = 0.025  # seconds a sample may run without letting others in: longer slices disturb it less
 
-Work: TypeAlias = Generator[None, None, Event]  # yields between slices, returns the answer
+AnswerInSlices: TypeAlias = Generator[None, None, Event]  # yields between slices, returns the answer
 
 
 class BenchmarkQueue:
@@ -42,7 +42,7 @@ class BenchmarkQueue:
 
     def __init__(self, sender: EventSender) -> None:
         self._sender = sender
-        self._waiting: deque[tuple[TakeSample | Solve, Work]] = deque()
+        self._waiting: deque[tuple[TakeSample | Solve, AnswerInSlices]] = deque()
         self._ready_at = 0.0
         self._warm = False
 
@@ -105,7 +105,7 @@ def sample(
     repeat: int,
     roof: RoofKind | Literal[""] = "",
     dtype: str = "",
-) -> Work:
+) -> AnswerInSlices:
     """Time `repeat` runs of `steps` steps; before them one step, which may compile and is marked first_call.
 
     roof, dtype: what the device's roof is measured of afterwards, in the same process and on the same threads; "" for
@@ -138,7 +138,7 @@ def sample(
         return Sampled(tuple(timings), rates)
 
 
-def solve(kind: type[Any], values: Mapping[str, Any], steps: int, seed: int) -> Work:
+def solve(kind: type[Any], values: Mapping[str, Any], steps: int, seed: int) -> AnswerInSlices:
     """Compute `steps` steps from the state of `seed`, and the result: of a field, noise drawn in float64, then cast."""
     lab = kind(**values)
     with closing(lab.benchmark().target(lab)) as target:

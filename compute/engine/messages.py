@@ -348,13 +348,13 @@ class TakeCheckpoint(Request):
 
 
 Setting: TypeAlias = Update | SetView | SetPace | FramesThrough  # the newest of a lab replaces an unsent one
-Question: TypeAlias = (
+AnsweredRequest: TypeAlias = (
     TakeSample | Solve | TakeSnapshot | TakeCheckpoint
 )  # has an answer, and is asked again until it came
 HostRequest: TypeAlias = Setting | Act | Run | Pause | Step | Record | StopRecording | TellHistory  # for a LabHost
-WorkerRequest: TypeAlias = OpenLab | CloseLab | Question | Refuse | Stop  # for the Worker itself
+WorkerRequest: TypeAlias = OpenLab | CloseLab | AnsweredRequest | Refuse | Stop  # for the Worker itself
 Reopened: TypeAlias = (  # covered by reopening a lab, or void with the process
-    Setting | Question | OpenLab | Run | Pause | Record | StopRecording | TellHistory
+    Setting | AnsweredRequest | OpenLab | Run | Pause | Record | StopRecording | TellHistory
 )
 
 
@@ -449,7 +449,7 @@ class CheckpointMessage(BlobMessage):
 class Answered(LabReport):
     """The first question of this class that is still open for the lab has been answered or refused."""
 
-    question: type[Question]
+    question: type[AnsweredRequest]
 
 
 @dataclass(frozen=True)

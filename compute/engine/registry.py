@@ -64,7 +64,7 @@ class LabState:
     serial: int = 0
     unapplied: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
     tries: int = 0
-    questions: list[messages.Question] = field(default_factory=list)
+    questions: list[messages.AnsweredRequest] = field(default_factory=list)
     crash_times: list[float] = field(default_factory=list)
     recording: RecordingState | None = None
     ring: FrameRing | None = None
@@ -105,7 +105,7 @@ class LabState:
         self.unapplied = [(other, update) for other, update in self.unapplied if other > serial]
         self.tries = 0
 
-    def answered(self, question: type[messages.Question]) -> None:
+    def answered(self, question: type[messages.AnsweredRequest]) -> None:
         """Note that the first open question of this class was answered or refused."""
         first = next((asked for asked in self.questions if isinstance(asked, question)), None)
         if first:

@@ -23,7 +23,7 @@ from compute.devices import cpu_count
 from compute.export.film import Film, frame
 from compute.export.formats import FILMS, PNG, film_format
 from compute.export.render import Pixels, Replay, current_pixels, png
-from compute.export.render_pool import VISIBLE, LocalPool, MakePart, Part, gpus_here
+from compute.export.render_pool import VISIBLE, LocalPool, MadePart, MakePart, gpus_here
 from compute.export.scene import Scene, SceneError
 from compute.files import whole
 from compute.measure.conditions import Watch
@@ -124,7 +124,7 @@ class Trial:
         return Film(self.scene, 1).plain()
 
 
-def timed(plain: Mapping[str, Any], number: int) -> Part:
+def timed(plain: Mapping[str, Any], number: int) -> MadePart:
     """Make the frame; what is sent is who made it, with what, from when to when (seconds of the machine's clock)."""
     start = time.monotonic()
     frame(plain, 0)

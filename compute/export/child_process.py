@@ -51,7 +51,7 @@ KILLED = 10.0  # s that the system gets to end a killed process
 # -- what travels
 
 Tell = Callable[[float, str], None]  # (part from 0 to 1, words)
-Task = Callable[..., Any]  # called with tell=…
+ChildTask = Callable[..., Any]  # called with tell=…
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Failure:
     error: Exception | None = None
 
 
-Answer = Progress | Holding | Result | Failure
+ChildAnswer = Progress | Holding | Result | Failure
 
 
 # -- the child's end
@@ -110,7 +110,7 @@ class Parent:
         while True:
             self.send(carried_out(self._tasks.get(), self.tell))
 
-    def send(self, answer: Answer) -> None:
+    def send(self, answer: ChildAnswer) -> None:
         """Send `answer`; end the process if the parent is gone."""
         try:
             data = pickle.dumps(answer, protocol=5)
@@ -148,7 +148,7 @@ class Parent:
         terminate_tree()
 
 
-def carried_out(task: bytes, tell: Tell) -> Answer:
+def carried_out(task: bytes, tell: Tell) -> ChildAnswer:
     """Do the pickled `task`; return its Result or Failure."""
     try:
         return Result(pickle.loads(task)(tell=tell))  # noqa: S301 - of our own parent
@@ -181,7 +181,7 @@ def lower_priority() -> None:
         os.nice(NICE)
 
 
-def when_idle(task: Task, tell: Any) -> Any:
+def when_idle(task: ChildTask, tell: Any) -> Any:
     """Do `task` in what processor time nobody else wants: what takes minutes to hours, and nobody stands by for.
 
     Niceness alone lets the page's loop wait: on two busy cores the 99th percentile of its lag rose from 23 to 47 ms,
@@ -243,7 +243,7 @@ class ChildProcess:
         self._to_send, self._heard = bytearray(), bytearray()
         self._liveness = Liveness(self.pid)
 
-    def give(self, task: Task) -> None:
+    def give(self, task: ChildTask) -> None:
         """Have `task` done, after those that were given before. It is sent by the next `exchange`."""
         self._post(TASK, pickle.dumps(task, protocol=5))
         self._liveness.reset()
@@ -296,7 +296,7 @@ class ChildProcess:
                     raise
                 self._to_send.clear()  # it has closed its end: reading tells
 
-    def _read(self) -> list[Answer]:
+    def _read(self) -> list[ChildAnswer]:
         """Return what it has sent since."""
         try:
             data = os.read(self._out, CHUNK)
@@ -305,7 +305,7 @@ class ChildProcess:
             return []
         self.ended = not data
         self._heard += data
-        answers: list[Answer] = []
+        answers: list[ChildAnswer] = []
         while len(self._heard) >= HEAD.size:
             _, size = HEAD.unpack_from(self._heard)
             if len(self._heard) < HEAD.size + size:
@@ -338,7 +338,7 @@ class ChildProcess:
         return True
 
 
-def exchange(children: Sequence[ChildProcess], seconds: float) -> list[tuple[ChildProcess, Answer]]:
+def exchange(children: Sequence[ChildProcess], seconds: float) -> list[tuple[ChildProcess, ChildAnswer]]:
     """Send what is to be sent and return what was received, waiting `seconds` at most for the first of it.
 
     One that has nothing more to say is `ended` afterwards.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 NOTE = "8-bit levels: value = low + level / 254 * (high - low) of that frame; level 255 is no number; row 0 is lowest"
 
 Arrays = dict[str, NDArray[Any]]
-Rows = Sequence[Mapping[str, Any]]
+TableRows = Sequence[Mapping[str, Any]]
 OnCount = Callable[[int, int], None]  # called with how many are done, of how many
 
 
@@ -195,7 +195,7 @@ def _frames(found: Recording, name: str) -> Iterator[NDArray[np.uint8]]:
 # -- rows of a table
 
 
-def write_csv(path: Path, rows: Rows, names: list[str], _about: str) -> None:
+def write_csv(path: Path, rows: TableRows, names: list[str], _about: str) -> None:
     """Write `rows` as CSV with the columns `names`."""
     with whole(path) as out:
         writer = csv.writer(out, lineterminator="\n")
@@ -203,7 +203,7 @@ def write_csv(path: Path, rows: Rows, names: list[str], _about: str) -> None:
         writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
 
 
-def write_parquet(path: Path, rows: Rows, names: list[str], about: str) -> None:
+def write_parquet(path: Path, rows: TableRows, names: list[str], about: str) -> None:
     """Write `rows` as Parquet with the columns `names`, each of one type; `about` is JSON for its schema."""
     arrow = PYARROW.load()
     columns = {name: arrow.array(_column([row.get(name) for row in rows])) for name in names}

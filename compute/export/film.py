@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from compute.documents import typed
 from compute.export.render import Replay, current_pixels, pixels, png
-from compute.export.render_pool import MakePart, Part
+from compute.export.render_pool import MadePart, MakePart
 from compute.export.scene import Scene, SceneError, contents, known_values, scene_of
 
 SCHEMA = "fieldlab-film/1"
@@ -128,7 +128,7 @@ def film_of(document: Mapping[str, Any]) -> Film:
 # -- its frames
 
 
-def frame(plain: Mapping[str, Any], number: int) -> Part:
+def frame(plain: Mapping[str, Any], number: int) -> MadePart:
     """Make one frame of the film `plain` from nothing."""
     return number, png(pixels(film_of(plain).at(number)))
 
@@ -136,7 +136,7 @@ def frame(plain: Mapping[str, Any], number: int) -> Part:
 _running: dict[str, Any] = {}  # of a sequential film: its plan, and the replay that has come so far
 
 
-def frame_after(plain: Mapping[str, Any], number: int) -> Part:
+def frame_after(plain: Mapping[str, Any], number: int) -> MadePart:
     """Make one frame by going on from the last one that this process made, if that was earlier."""
     scene = film_of(plain).at(number)
     if _running.get("plain") != plain or _running["replay"].steps > scene.steps:

@@ -19,7 +19,7 @@ from typing import Any
 
 from compute import machine
 from compute.export import data_files, film_files, render
-from compute.export.data_files import Rows
+from compute.export.data_files import TableRows
 from compute.export.film import Film
 from compute.export.film_files import Frames
 from compute.export.packages import AV, PYARROW, ZARR, Package
@@ -102,14 +102,14 @@ class FilmFormat(FileFormat):
 class TableFormat(FileFormat):
     """Rows with named columns. write_rows(path, rows, names, about): see data_files.py."""
 
-    write_rows: Callable[[Path, Rows, list[str], str], None]
+    write_rows: Callable[[Path, TableRows, list[str], str], None]
 
     def require(self) -> None:
         """Raise SceneError if a library is missing: before hours of work."""
         if self.package:
             self.package.load()
 
-    def write(self, path: Path, rows: Rows, about: str) -> None:
+    def write(self, path: Path, rows: TableRows, about: str) -> None:
         """Write `rows`, a column for every name in any of them. about: JSON that a Parquet file holds, too."""
         self.require()
         self.write_rows(path, rows, list(dict.fromkeys(name for row in rows for name in row)), about)

@@ -26,7 +26,16 @@ from typing import Any, Protocol
 
 from compute.devices import cpu_count
 from compute.export import tasks
-from compute.export.child_process import ChildProcess, Failure, Holding, Progress, Result, Task, exchange, when_idle
+from compute.export.child_process import (
+    ChildProcess,
+    ChildTask,
+    Failure,
+    Holding,
+    Progress,
+    Result,
+    exchange,
+    when_idle,
+)
 
 TICK = 0.1  # s between looks at what is wanted of a job
 OVER = ("done", "failed", "cancelled")
@@ -155,7 +164,7 @@ class Job:
 
     def __init__(
         self,
-        task: Task,
+        task: ChildTask,
         lane: JobLane = FILM,
         client: Hashable = None,
         deadline: float | None = None,

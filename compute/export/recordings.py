@@ -26,7 +26,7 @@ from compute.export.data_files import OnCount, write_npz_levels, write_zarr_leve
 from compute.export.film import RATES
 from compute.export.formats import FOLDER_ZARR, NPZ, PNG, describe, film_format
 from compute.export.render import Pixels
-from compute.export.render_pool import LocalPool, MakePart, Part
+from compute.export.render_pool import LocalPool, MadePart, MakePart
 from compute.export.scene import Scene, SceneError, Style, coloured, scene_of
 from compute.files import whole_file
 from compute.frames import Frame
@@ -256,7 +256,7 @@ class Drawings:
         return {"folder": str(self.painter.found.store.folder), "scene": self.painter.scene.plain()}
 
 
-def drawing(plain: Mapping[str, Any], number: int) -> Part:
+def drawing(plain: Mapping[str, Any], number: int) -> MadePart:
     """Draw one frame of `Drawings`, as PNG; no bytes if it does not show the part."""
     picture = _drawer(plain["folder"], json.dumps(plain["scene"])).pixels(number)
     return number, b"" if picture is None else render.png(picture)

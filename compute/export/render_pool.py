@@ -42,8 +42,8 @@ PATIENCE = "20s"  # to find the scheduler
 LOSSES = 5  # workers that one part may take with it before a cluster gives it up
 PLAN = "plan.json"  # beside the parts that are kept
 
-Part = tuple[int, bytes]  # its number, and its file: a frame as PNG, a row as JSON
-MakePart = Callable[[Mapping[str, Any], int], Part]  # makes part `number` of a plan; a function that can be imported
+MadePart = tuple[int, bytes]  # its number, and its file: a frame as PNG, a row as JSON
+MakePart = Callable[[Mapping[str, Any], int], MadePart]  # makes part `number` of a plan; it can be imported
 
 
 class RenderWork(Protocol):
@@ -75,7 +75,7 @@ class RenderPool(Protocol):
     def workers(self) -> int | None:
         """How many frames at a time; None where others decide."""
 
-    def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[Part]:
+    def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[MadePart]:
         """Yield the parts `numbers`, in any order. Closing the iterator stops the work."""
 
 
@@ -111,7 +111,7 @@ class LocalPool:
         if not 1 <= self.workers <= MOST_WORKERS:
             raise SceneError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
 
-    def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[Part]:
+    def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[MadePart]:
         """See RenderPool. A worker that dies, or is stopped, is replaced, and its parts are made again."""
         count = 1 if work.sequential else min(self.workers, max(1, len(numbers)))
         share = max(1, cpu_count() // (1 if work.sequential else self.workers))
@@ -180,7 +180,7 @@ class WorkerSlot:
             self.process = None
 
 
-def received(slots: Sequence[WorkerSlot]) -> Iterator[Part]:
+def received(slots: Sequence[WorkerSlot]) -> Iterator[MadePart]:
     """Yield what workers have made, waiting for it a moment. Raise the error of one that could not."""
     busy = {slot.process: slot for slot in slots if slot.process is not None}
     for process, answer in exchange(list(busy), TICK):
@@ -192,7 +192,7 @@ def received(slots: Sequence[WorkerSlot]) -> Iterator[Part]:
                 raise error or RuntimeError(text)
 
 
-def made_part(task: MakePart, plain: Mapping[str, Any], number: int, tell: Tell) -> Part:
+def made_part(task: MakePart, plain: Mapping[str, Any], number: int, tell: Tell) -> MadePart:
     """Make part `number` of the plan `plain`, in a worker."""
     tell(0.0, f"part {number}")  # a sign of life
     return task(plain, number)
@@ -211,7 +211,7 @@ class Cluster:
         self._dask: Any = DISTRIBUTED.load()
         self.address, self.workers = address, workers
 
-    def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[Part]:
+    def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[MadePart]:
         """See RenderPool; a film whose frames follow from one another is refused.
 
         WorkerLost if one part has taken more than LOSSES workers with it, on a cluster of any settings.
@@ -360,7 +360,7 @@ class ResumableParts:
     def _file(self, number: int) -> Path:
         return self.folder / f"{number:06d}{self._ending}"
 
-    def _keep(self, made: Part) -> None:
+    def _keep(self, made: MadePart) -> None:
         number, data = made
         with whole_file(self._file(number)) as path:
             path.write_bytes(data)

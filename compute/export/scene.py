@@ -34,7 +34,7 @@ FARTHEST = 1e9  # from 0, of a side of a view, in cells
 APART = (255, 0, 200)  # red, green, blue of a level that is no number: in no palette
 MOST_STEPS = 10**7  # of a lab that never ends
 
-Step = Annotated[int, Meta(ge=0, le=MOST_STEPS)]
+StepNumber = Annotated[int, Meta(ge=0, le=MOST_STEPS)]
 
 
 class SceneError(ValueError):
@@ -187,14 +187,14 @@ def read(text: str) -> Mapping[str, Any]:
 class Change(Struct, forbid_unknown_fields=True):
     """An entry of a history: values that were set once the lab had gone `step` steps."""
 
-    step: Step
+    step: StepNumber
     values: dict[str, Any] = field(name="set")
 
 
 class Action(Struct, forbid_unknown_fields=True):
     """An entry of a history: something that was done to the lab once it had gone `step` steps."""
 
-    step: Step
+    step: StepNumber
     name: str = field(name="do")
     arguments: dict[str, Any] = field(name="with")
 

@@ -16,7 +16,7 @@ import numpy as np
 from compute.backends import BackendUnavailable
 from compute.export.formats import describe, table_format
 from compute.export.render import SLICE, Replay
-from compute.export.render_pool import MakePart, Part, RenderPool, ResumableParts
+from compute.export.render_pool import MadePart, MakePart, RenderPool, ResumableParts
 from compute.export.scene import MOST_STEPS, SceneError
 from compute.files import whole_file
 from compute.frames import Frame
@@ -72,7 +72,7 @@ class ParameterSweep:
         return {"schema": SCHEMA, "lab": self.lab, "values": dict(self.values), "axes": axes, "steps": self.steps}
 
 
-def row(plain: Mapping[str, Any], number: int) -> Part:
+def row(plain: Mapping[str, Any], number: int) -> MadePart:
     """Make one row of the sweep `plain`, as JSON: {"values", "facts", "timing", "status", "why"}."""
     axes = {name: tuple(values) for name, values in plain["axes"].items()}
     sweep = ParameterSweep(plain["lab"], plain["values"], axes, plain["steps"])

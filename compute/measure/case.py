@@ -20,7 +20,7 @@ from compute.measure.statistics import Measurement, SpeedUp
 from compute.measure.timing import Sample, Timing
 
 OPPONENTS = ("cpu_numba", "cpu_numpy")  # the first that was measured is what speed-ups are over
-Status = Literal["measured", "disagrees", "wrong", "failed", "skipped", "missing"]
+RowStatus = Literal["measured", "disagrees", "wrong", "failed", "skipped", "missing"]
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Row:
     backend: str
     variant: str
     case: Any
-    status: Status
+    status: RowStatus
     reason: str = ""
     device: str = ""
     reference: str = ""

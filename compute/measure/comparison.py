@@ -25,7 +25,7 @@ from compute.measure.rules import ComparisonRules
 from compute.measure.sampling import steps_for
 from compute.measure.statistics import FEW, Measurement, Spread, settled
 from compute.measure.timing import Timing
-from compute.measure.verdict import Key, ResultCache, Standing, Variant, Verdict, judge, pairing
+from compute.measure.verdict import ResultCache, ResultKey, Standing, Variant, Verdict, judge, pairing
 
 CALM = 0.7  # seconds without a change of the parameters before anything is asked for them
 REST = 0.25  # seconds between two jobs, of one session or of all with the same parameters
@@ -61,8 +61,8 @@ Opener = Callable[[str, dict[str, Any], Callable[[Any], None]], MeasuredLab]  # 
 class EngineTask(ABC):
     """One question to an engine. key, failed: where in the ResultCache an answer or a failure belongs."""
 
-    key: Key
-    failed: Key
+    key: ResultKey
+    failed: ResultKey
     engine: str
     values: dict[str, Any]
     steps: int
@@ -136,8 +136,8 @@ class Comparison:
         self._doing = ""  # what is long about that job, in its engine's words
         self._deadline = 0.0
         self._answers: deque[tuple[EngineTask, Any]] = deque()
-        self._right: tuple[Key, Any] = ((), None)  # the reference field, of one setting
-        self._claims: tuple[Key, ...] = ()  # of the job under way
+        self._right: tuple[ResultKey, Any] = ((), None)  # the reference field, of one setting
+        self._claims: tuple[ResultKey, ...] = ()  # of the job under way
         self._for_first_estimate = False  # whether that job is for the first estimate
         self._looked: tuple[int, float] = (-1, 0.0)  # version of the results at the last look, and when the next is due
         self._judged: tuple[int, float, Verdict | None] = (-1, 0.0, None)  # version, until when it holds, verdict
@@ -211,7 +211,7 @@ class Comparison:
         return self._for_first_estimate and self._job is not None
 
     @property
-    def _shared(self) -> Key:
+    def _shared(self) -> ResultKey:
         """What is claimed beside a job's own key: sessions with the same parameters have one job at a time."""
         return self._setting("job", self.rules.checked, self.rules.reference)
 
@@ -330,7 +330,7 @@ class Comparison:
         challenger, opponent, everybody = pairing(self._values)
         return challenger, opponent, list(dict.fromkeys([*everybody, *self.rules.others(self._values)]))
 
-    def _where(self, variant: Variant, changes: Mapping[str, Any]) -> tuple[Key, str, dict[str, Any]]:
+    def _where(self, variant: Variant, changes: Mapping[str, Any]) -> tuple[ResultKey, str, dict[str, Any]]:
         """(where a failure belongs, engine, values) of a task for that variant."""
         own = {"backend": variant.backend}
         if "variant" in self._values:  # a lab with one kernel a backend has no such parameter
@@ -412,20 +412,20 @@ class Comparison:
         device = backend(variant.backend).device
         return device if device == "host" else f"{device}:{self._values.get('device_index', 0)}"
 
-    def _checked_key(self, variant: Variant) -> Key:
+    def _checked_key(self, variant: Variant) -> ResultKey:
         return self._setting("checked", self.rules.checked, variant)
 
-    def _timed_key(self, variant: Variant) -> Key:
+    def _timed_key(self, variant: Variant) -> ResultKey:
         return self._setting("timed", self.rules.timed, variant)
 
-    def _failed_key(self, variant: Variant) -> Key:
+    def _failed_key(self, variant: Variant) -> ResultKey:
         return self._setting("failed", self.rules.checked, variant)
 
-    def _roof_key(self, engine: str, dtype: str) -> Key:
+    def _roof_key(self, engine: str, dtype: str) -> ResultKey:
         """Of all labs whose rates are compared with the same."""
         return ("roof", engine, self.rules.rate.roof, dtype)
 
-    def _setting(self, kind: str, names: tuple[str, ...], variant: Variant) -> Key:
+    def _setting(self, kind: str, names: tuple[str, ...], variant: Variant) -> ResultKey:
         """The setting is frozen at the values a job was made for: its key goes with it."""
         values = tuple(_frozen(self._values.get(name)) for name in (*names, "device_index"))
         return (kind, self._lab, variant, *values)

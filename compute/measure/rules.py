@@ -29,7 +29,7 @@ AMPLIFIED = 10.0  # times at most that rounding may be amplified until results a
 
 REFERENCE = Variant("cpu_numpy")
 SIDES = ("ny", "nx")
-Values = Mapping[str, Any]  # of the live lab's parameters
+LabValues = Mapping[str, Any]  # of the live lab's parameters
 
 
 @dataclass(frozen=True)
@@ -72,39 +72,39 @@ class ComparisonRules(ABC):
     reference: Variant = REFERENCE
     because: str = ""
 
-    def own(self, variant: Variant, values: Values) -> dict[str, Any]:  # noqa: ARG002
+    def own(self, variant: Variant, values: LabValues) -> dict[str, Any]:  # noqa: ARG002
         """Return changes for a variant's lab, beside backend and variant."""
         return {}
 
-    def compared_after(self, values: Values) -> int:  # noqa: ARG002
+    def compared_after(self, values: LabValues) -> int:  # noqa: ARG002
         """Return the steps after which results are compared."""
         return 1
 
     @abstractmethod
-    def right(self, values: Values) -> dict[str, Any]:
+    def right(self, values: LabValues) -> dict[str, Any]:
         """Return changes for the reference's lab."""
 
-    def small(self, values: Values) -> dict[str, Any]:  # noqa: ARG002
+    def small(self, values: LabValues) -> dict[str, Any]:  # noqa: ARG002
         """Return changes for comparing results: the same problem, cheap enough for the reference."""
         return {}
 
-    def sampled(self, values: Values) -> dict[str, Any]:  # noqa: ARG002
+    def sampled(self, values: LabValues) -> dict[str, Any]:  # noqa: ARG002
         """Return changes for timing."""
         return {}
 
     @abstractmethod
-    def agreement(self, right: NDArray[Any], got: NDArray[Any], values: Values, steps: int) -> Agreement:
+    def agreement(self, right: NDArray[Any], got: NDArray[Any], values: LabValues, steps: int) -> Agreement:
         """Say how far `got` lies from the right result. values: of the lab that gave it."""
 
-    def refusal(self, variant: Variant, values: Values) -> str:  # noqa: ARG002
+    def refusal(self, variant: Variant, values: LabValues) -> str:  # noqa: ARG002
         """Say why a variant is not timed at these values; empty if it may be."""
         return ""
 
-    def crowded(self, values: Values, beside: bool) -> bool:  # noqa: ARG002
+    def crowded(self, values: LabValues, beside: bool) -> bool:  # noqa: ARG002
         """Whether an engine should get no second lab for timing. beside: the live lab runs on it."""
         return False
 
-    def held(self, values: Values) -> float:  # noqa: ARG002
+    def held(self, values: LabValues) -> float:  # noqa: ARG002
         """Return the bytes that are read over and over: a cache that holds them makes a variant faster than memory.
 
         nan if no roof of memory is meant.
@@ -112,35 +112,35 @@ class ComparisonRules(ABC):
         return nan
 
     @abstractmethod
-    def cells(self, values: Values) -> int:
+    def cells(self, values: LabValues) -> int:
         """Return what Timing.cells is for a live frame at these values."""
 
-    def others(self, values: Values) -> Sequence[Variant]:  # noqa: ARG002
+    def others(self, values: LabValues) -> Sequence[Variant]:  # noqa: ARG002
         """Return the variants that are compared at these values beside the default of each backend."""
         return ()
 
-    def dtype(self, values: Values) -> str:
+    def dtype(self, values: LabValues) -> str:
         """Return the dtype that a rate's roof is for."""
         return str(values["dtype"])
 
-    def facts(self, values: Values, frame: Frame, roof: float) -> Sequence[Fact]:  # noqa: ARG002
+    def facts(self, values: LabValues, frame: Frame, roof: float) -> Sequence[Fact]:  # noqa: ARG002
         """Return what to say of the newest frame. roof: of the live device, nan if not known."""
         return ()
 
-    def elsewhere(self, values: Values, figures: Sequence[Recorded]) -> Sequence[Recorded]:  # noqa: ARG002
+    def elsewhere(self, values: LabValues, figures: Sequence[Recorded]) -> Sequence[Recorded]:  # noqa: ARG002
         """Return the recorded and the published figures to show where there is no GPU. figures: all recorded ones."""
         return ()
 
-    def recorded_pair(self, values: Values, figures: Sequence[Recorded]) -> RecordedPair | None:  # noqa: ARG002
+    def recorded_pair(self, values: LabValues, figures: Sequence[Recorded]) -> RecordedPair | None:  # noqa: ARG002
         """Return what a recorded GPU did with the work of these values, or with the nearest there is."""
         return None
 
-    def chart(self, values: Values, figures: Sequence[Recorded]) -> Chart | None:  # noqa: ARG002
+    def chart(self, values: LabValues, figures: Sequence[Recorded]) -> Chart | None:  # noqa: ARG002
         """Return the bar chart that belongs to these values, if one does."""
         return None
 
 
-def _keeps(values: Values) -> float:  # noqa: ARG001
+def _keeps(values: LabValues) -> float:  # noqa: ARG001
     """A step amplifies nothing."""
     return 1.0
 
@@ -162,70 +162,70 @@ class FieldRules(ComparisonRules):
     check_steps: int
     lab: str
     timed_with: Mapping[str, Any] = field(default_factory=dict)
-    growth: Callable[[Values], float] = _keeps
+    growth: Callable[[LabValues], float] = _keeps
     cited: tuple[Recorded, ...] = ()
     apart: Mapping[str, Any] = field(default_factory=dict)
     start: str = "noise"
     included: str = "The kernels of one step, on a twin of this grid."
     because: str = ""
 
-    def own(self, variant: Variant, values: Values) -> dict[str, Any]:  # noqa: ARG002 the same for all
+    def own(self, variant: Variant, values: LabValues) -> dict[str, Any]:  # noqa: ARG002 the same for all
         """Return what comparisons start from."""
         return dict(self.apart)
 
-    def compared_after(self, values: Values) -> int:
+    def compared_after(self, values: LabValues) -> int:
         """Return check_steps, or as many as amplify rounding by AMPLIFIED at most."""
         growth, steps = self.growth(values), self.check_steps
         while steps > 1 and amplification(growth, steps) > AMPLIFIED:
             steps -= 1
         return steps
 
-    def right(self, values: Values) -> dict[str, Any]:
+    def right(self, values: LabValues) -> dict[str, Any]:
         """Float64, where the lab has a choice."""
         return {"dtype": "float64"} if "dtype" in values else {}
 
-    def small(self, values: Values) -> dict[str, Any]:
+    def small(self, values: LabValues) -> dict[str, Any]:
         """At most CHECK_SIDE cells a side."""
         return {side: min(values[side], CHECK_SIDE) for side in SIDES if side in values}
 
-    def sampled(self, values: Values) -> dict[str, Any]:  # noqa: ARG002 whatever they are
+    def sampled(self, values: LabValues) -> dict[str, Any]:  # noqa: ARG002 whatever they are
         """The live grid."""
         return dict(self.timed_with)
 
-    def agreement(self, right: NDArray[Any], got: NDArray[Any], values: Values, steps: int) -> Agreement:
+    def agreement(self, right: NDArray[Any], got: NDArray[Any], values: LabValues, steps: int) -> Agreement:
         """By relative L2."""
         amplified = amplification(self.growth(values), steps)
         return field_agreement(right, got, self.tolerance[self.dtype(values)], steps, amplified, self.start)
 
-    def refusal(self, variant: Variant, values: Values) -> str:
+    def refusal(self, variant: Variant, values: LabValues) -> str:
         """One thread takes too long for a large grid."""
         if variant.threads == 1 and self.cells(values) > SERIAL_CELLS:
             return "one step would hold up the picture at this size; `fieldlab bench` times it"
         return ""
 
-    def crowded(self, values: Values, beside: bool) -> bool:
+    def crowded(self, values: LabValues, beside: bool) -> bool:
         """A second grid must not be too large."""
         return self.cells(values) > (LARGEST if beside else LARGEST_APART)
 
-    def held(self, values: Values) -> float:
+    def held(self, values: LabValues) -> float:
         """Two grids."""
         return 2.0 * self.cells(values) * np.dtype(self.dtype(values)).itemsize
 
-    def cells(self, values: Values) -> int:
+    def cells(self, values: LabValues) -> int:
         """Of the grid."""
         return prod(int(values[side]) for side in SIDES if side in values)
 
-    def dtype(self, values: Values) -> str:
+    def dtype(self, values: LabValues) -> str:
         """Of the field; float64 where the lab has no choice."""
         return str(values.get("dtype", "float64"))
 
-    def elsewhere(self, values: Values, figures: Sequence[Recorded]) -> Sequence[Recorded]:
+    def elsewhere(self, values: LabValues, figures: Sequence[Recorded]) -> Sequence[Recorded]:
         """The recorded one nearest to this grid, and the published ones."""
         ny, nx = (values.get(side, 1) for side in SIDES)
         figure = nearest(figures, self.lab, ny, nx, self.dtype(values))
         return [*([figure] if figure else []), *self.cited]
 
-    def recorded_pair(self, values: Values, figures: Sequence[Recorded]) -> RecordedPair | None:
+    def recorded_pair(self, values: LabValues, figures: Sequence[Recorded]) -> RecordedPair | None:
         """On this grid, with these edges, if that was recorded; else on the nearest grid."""
         ny, nx, dtype = *(values.get(side, 1) for side in SIDES), self.dtype(values)
         mine = [figure for figure in figures if (figure.lab, figure.dtype) == (self.lab, dtype)]

@@ -20,8 +20,8 @@ MOST_RIGHT = 4  # results of the reference kept a process, each a whole field
 SERIAL = ("cpu_numpy",)  # backends that compute on one thread
 LAUNCHING = 0.5  # part of the device's time that launching takes, from which that is the reason
 WAKING = 0.3  # part of a step that starting the threads takes, from which that is the reason
-State = Literal["measuring", "agree", "disagree", "unavailable"]
-Key = tuple[Any, ...]
+VerdictState = Literal["measuring", "agree", "disagree", "unavailable"]
+ResultKey = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Verdict:
 
     challenger: Variant
     opponent: Variant | None
-    state: State
+    state: VerdictState
     speed_up: SpeedUp | None
     agreement: Agreement | None
     standings: tuple[Standing, ...]
@@ -177,16 +177,16 @@ class ResultCache:
     """
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[Key, Any] = OrderedDict()
-        self._right: OrderedDict[Key, Any] = OrderedDict()
-        self._claims: dict[Key, tuple[object, float]] = {}  # who has it, None for nobody; until when
+        self._entries: OrderedDict[ResultKey, Any] = OrderedDict()
+        self._right: OrderedDict[ResultKey, Any] = OrderedDict()
+        self._claims: dict[ResultKey, tuple[object, float]] = {}  # who has it, None for nobody; until when
         self.version = 0
 
-    def get(self, key: Key) -> Any:
+    def get(self, key: ResultKey) -> Any:
         """The entry, or None."""
         return self._entries.get(key)
 
-    def put(self, key: Key, value: Any) -> None:
+    def put(self, key: ResultKey, value: Any) -> None:
         """Keep an entry; the oldest goes when there are too many."""
         self._entries[key] = value
         self._entries.move_to_end(key)
@@ -194,18 +194,18 @@ class ResultCache:
             self._entries.popitem(last=False)
         self.version += 1
 
-    def right(self, key: Key) -> Any:
+    def right(self, key: ResultKey) -> Any:
         """A reference's result; None if it is not known, or was given up for newer ones."""
         return self._right.get(key)
 
-    def put_right(self, key: Key, field: Any) -> None:
+    def put_right(self, key: ResultKey, field: Any) -> None:
         """Keep a reference's result, which may be large: the newest MOST_RIGHT only."""
         self._right[key] = field
         while len(self._right) > MOST_RIGHT:
             self._right.popitem(last=False)
         self.version += 1
 
-    def claim(self, keys: Iterable[Key], who: object, now: float, until: float) -> bool:
+    def claim(self, keys: Iterable[ResultKey], who: object, now: float, until: float) -> bool:
         """Claim all of `keys`, or claim them again, until the moment `until`; False if another has one of them."""
         if any(self._taken(key, who, now) for key in keys):
             return False
@@ -214,13 +214,13 @@ class ResultCache:
             self._claims = {key: claim for key, claim in self._claims.items() if now < claim[1]}
         return True
 
-    def release(self, keys: Iterable[Key], who: object, free_at: float) -> None:
+    def release(self, keys: Iterable[ResultKey], who: object, free_at: float) -> None:
         """Give back what `who` still has of `keys`: others may claim it from the moment `free_at` on."""
         for key in keys:
             if self._claims.get(key, (None, 0.0))[0] is who:
                 self._claims[key] = (None, free_at)
 
-    def _taken(self, key: Key, who: object, now: float) -> bool:
+    def _taken(self, key: ResultKey, who: object, now: float) -> bool:
         """Whether somebody else has it."""
         holder, until = self._claims.get(key, (who, 0.0))
         return holder is not who and now < until

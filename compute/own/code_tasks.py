@@ -18,7 +18,7 @@ from typing import Any
 
 from compute import scratch
 from compute.cuda_source import Defines
-from compute.export.child_process import Task, Tell
+from compute.export.child_process import ChildTask, Tell
 from compute.export.jobs import Job, JobLane
 from compute.labs import lab_class
 from compute.labs.crossover.catalogue import workload
@@ -268,7 +268,7 @@ class Asked:
     architecture: str
     saved: int
 
-    def task(self) -> Task:
+    def task(self) -> ChildTask:
         """What a job does for it."""
         file = self.file
         match file.made:

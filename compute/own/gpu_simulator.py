@@ -25,7 +25,7 @@ from compute.own.watch import Access, AccessWatch, KernelLaunch, Order
 
 WARP, SECTOR = 32, 32  # threads; bytes
 VISIBLE = {"threadfence", "threadfence_block", "threadfence_system"}
-Place = tuple[int, int, int]
+GridIndex = tuple[int, int, int]
 
 
 class OutsideArray(Exception):
@@ -67,8 +67,8 @@ class Running:
     """The launch that runs now: what is counted, and who touched what since."""
 
     kernel: str
-    grid: Place
-    block_size: Place
+    grid: GridIndex
+    block_size: GridIndex
     regions: list[Region]
     outside: Access | None = None
     race: tuple[Access, Access] | None = None
@@ -203,7 +203,7 @@ def _address(watched: WatchedArray, index: Any) -> int:
 class CudaThread:
     """What the simulator asks about the thread that runs: its place, and barriers."""
 
-    def __init__(self, block: Place, thread: Place, running: Running) -> None:
+    def __init__(self, block: GridIndex, thread: GridIndex, running: Running) -> None:
         from numba.cuda.simulator.kernelapi import Dim3
 
         (gx, gy, _), (bx, by, _) = running.grid, running.block_size
@@ -293,7 +293,7 @@ class _Worker:
 _pool = SimulatorThreads()
 
 
-def run_launch(kernel: Any, grid: Place, block_size: Place, arguments: tuple[Any, ...]) -> None:
+def run_launch(kernel: Any, grid: GridIndex, block_size: GridIndex, arguments: tuple[Any, ...]) -> None:
     """Run a whole launch in the order that the AccessWatch of this process says, and tell it."""
     watch = AccessWatch.current()
     names = list(inspect.signature(kernel).parameters)
@@ -314,7 +314,7 @@ def run_launch(kernel: Any, grid: Place, block_size: Place, arguments: tuple[Any
     watch.heard(running.launch())
 
 
-def _turns(size: Place, order: Order, shuffle: random.Random) -> list[Place]:
+def _turns(size: GridIndex, order: Order, shuffle: random.Random) -> list[GridIndex]:
     x, y, _ = size
     found = [(i % x, i // x % y, i // x // y) for i in range(prod(size))]
     if order is Order.backwards:
@@ -325,7 +325,7 @@ def _turns(size: Place, order: Order, shuffle: random.Random) -> list[Place]:
 
 
 def _run_block(
-    running: Running, kernel: Callable[..., Any], block: Place, turns: list[Place], arguments: tuple[Any, ...]
+    running: Running, kernel: Callable[..., Any], block: GridIndex, turns: list[GridIndex], arguments: tuple[Any, ...]
 ) -> None:
     threads = [CudaThread(block, place, running) for place in turns]
     if not _has_barriers(kernel):
@@ -374,10 +374,10 @@ def _has_barriers(kernel: Callable[..., Any]) -> bool:
 class Blocks:
     """Takes the place of the simulator's BlockManager: the whole launch runs when its first block is asked for."""
 
-    def __init__(self, function: Any, grid: Place, block_size: Place, _debug: bool) -> None:
+    def __init__(self, function: Any, grid: GridIndex, block_size: GridIndex, _debug: bool) -> None:
         self._launch = function, grid, block_size
 
-    def run(self, grid_point: Place, *arguments: Any) -> None:
+    def run(self, grid_point: GridIndex, *arguments: Any) -> None:
         """Run a block: all of them with the first, none afterwards."""
         if tuple(grid_point) == (0, 0, 0):
             function, grid, block_size = self._launch

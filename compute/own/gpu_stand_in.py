@@ -27,7 +27,7 @@ C_TYPES = {
 BLOCK = 128
 
 
-class Array(np.ndarray[Any, Any]):
+class StandInArray(np.ndarray[Any, Any]):
     """An array that passes for one on a GPU; `get` and `set` as CuPy's have them."""
 
     def get(self, stream: Any = None, out: Any = None) -> NDArray[Any]:  # noqa: ARG002 - CuPy's signature
@@ -42,21 +42,21 @@ class Array(np.ndarray[Any, Any]):
         self[...] = host
 
 
-def as_array(host: Any, dtype: Any = None) -> Array:
+def as_array(host: Any, dtype: Any = None) -> StandInArray:
     """A copy that passes for one on a GPU."""
-    return np.array(host, dtype).view(Array)
+    return np.array(host, dtype).view(StandInArray)
 
 
 class OnCpu(Host):
     """Main memory that passes for a GPU's."""
 
-    def upload(self, host: NDArray[Any]) -> Array:
+    def upload(self, host: NDArray[Any]) -> StandInArray:
         """A copy."""
         return as_array(host)
 
     def download(self, array: Any) -> NDArray[Any]:
         """A copy; TypeError for an array that was never on the GPU."""
-        if not isinstance(array, Array):
+        if not isinstance(array, StandInArray):
             raise TypeError(f"the result is of type {type(array).__name__}, not an array on the GPU (cupy.ndarray)")
         return np.array(array)
 
@@ -120,7 +120,7 @@ class ElementwiseKernel:
             v for v, (_, _, raw) in zip(values, parameters, strict=False) if isinstance(v, np.ndarray) and not raw
         ]
         shape = np.broadcast_shapes(*(v.shape for v in shaped)) if shaped else (size or 1,)
-        values += [np.full(shape, -1, dtype).view(Array) for dtype in dtypes[len(values) :]]
+        values += [np.full(shape, -1, dtype).view(StandInArray) for dtype in dtypes[len(values) :]]
         passed = [self._passed(v, d, p[2], shape) for v, d, p in zip(values, dtypes, parameters, strict=True)]
         count = int(np.prod(shape))
         self._kernel(dtypes)((max(1, -(-count // BLOCK)),), (BLOCK,), (*passed, np.int64(count)))
@@ -202,7 +202,7 @@ def install() -> None:
     made.__dict__.update({name: getattr(np, name) for name in dir(np) if not name.startswith("_")})
     cuda.__dict__.update(Stream=Stream, get_current_stream=Stream, Device=lambda *_: nullcontext(), is_available=bool)
     made.__dict__.update(
-        cuda=cuda, RawKernel=RawKernel, RawModule=RawModule, ElementwiseKernel=ElementwiseKernel, ndarray=Array,
+        cuda=cuda, RawKernel=RawKernel, RawModule=RawModule, ElementwiseKernel=ElementwiseKernel, ndarray=StandInArray,
         fuse=lambda *args, **_: args[0] if args else lambda function: function, asnumpy=np.array, asarray=as_array,
         array=as_array, get_array_module=lambda *_: made, zeros=_made(np.zeros), ones=_made(np.ones),
         empty=_made(_unwritten), full=_made(np.full), arange=_made(np.arange), linspace=_made(np.linspace),
@@ -214,7 +214,7 @@ def install() -> None:
 
 
 def _made(function: Any) -> Any:
-    return lambda *args, **more: function(*args, **more).view(Array)
+    return lambda *args, **more: function(*args, **more).view(StandInArray)
 
 
 def _unwritten(shape: Any, dtype: Any = np.float64, **_: Any) -> NDArray[Any]:

@@ -16,7 +16,7 @@ background: var(--paper); color: var(--ink); border: 1px solid var(--line); bord
 <b>@name</b><br>@words{{safe}}</div>
 """
 ABOVE, BESIDE = 8, 16  # px around what the axes enclose
-Place = tuple[int, int]  # px along x and y
+Offset = tuple[int, int]  # px along x and y
 Columns = dict[str, list[Any]]
 
 
@@ -38,10 +38,10 @@ class LogPlot:
     ten needs there.
     """
 
-    AROUND: ClassVar[dict[bool, Place]]
-    TICK: ClassVar[dict[bool, Place]]
+    AROUND: ClassVar[dict[bool, Offset]]
+    TICK: ClassVar[dict[bool, Offset]]
 
-    def __init__(self, name: str, words: tuple[str, str], ranges: tuple[Any, Any], ticks: Place, y_words: str) -> None:
+    def __init__(self, name: str, words: tuple[str, str], ranges: tuple[Any, Any], ticks: Offset, y_words: str) -> None:
         """words: what the axes are called; ranges: shown at first; ticks: on them at most; y_words: see LogWindow."""
         self._theme = (False, False)
         self._texts: list[Any] = []

@@ -14,7 +14,7 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
-from app.plots import Point, RasterPlots
+from app.plots import Position, RasterPlots
 from app.session import Session
 from app.upload import Upload
 from app.widgets import FULL
@@ -153,8 +153,8 @@ class Brush:
         self._options = pn.Column(self.value, self.radius, visible=False, margin=0, sizing_mode="stretch_width")
         self.panel = pn.Column(self.mode, self._options, margin=0, sizing_mode="stretch_width")
         self.mode.param.watch(self._switch, "value")
-        self._points: list[Point] = []
-        self._last: Point | None = None
+        self._points: list[Position] = []
+        self._last: Position | None = None
         self._scheduled = False
         self._begins = False  # what is sent next begins a stroke
         pictures.brushed = self.stroke
@@ -164,7 +164,7 @@ class Brush:
         self.value.disabled = self.mode.value == "erase"
         self.session.later(lambda: self.pictures.use_pointer_for(self.mode.value != "move"))
 
-    def stroke(self, points: list[Point], end: bool) -> None:
+    def stroke(self, points: list[Position], end: bool) -> None:
         """Continue the stroke through `points` (cells); `end` lifts the brush afterwards."""
         inside = [(x, y) for x, y in points if x is not None and y is not None]
         self._begins |= self._last is None

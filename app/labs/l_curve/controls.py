@@ -13,7 +13,7 @@ from app.bokeh_messages import changed_together
 from app.controls import (
     REDO,
     UNDO,
-    Act,
+    BarButton,
     ComputeControls,
     Controls,
     Dial,
@@ -325,7 +325,7 @@ class LCurveControls(Controls):
             "c": lambda: lab_view.take_rule(session.values["rule"]),
         }
 
-    def acts(self) -> list[Act]:
+    def acts(self) -> list[BarButton]:
         """Run, one step, and the curve again from its first step."""
         return [*super().acts()[:2], ("r", "Again", "The curve from its first step")]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from app.curve_plots import LogWindow
 from app.labs.l_curve.labels import RULE_NUMBERS, rule_hue
 from app.labs.l_curve.linked_view import PlotPointer, draw_linked
-from app.labs.l_curve.rule_markers import Place, beside
+from app.labs.l_curve.rule_markers import Position, beside
 from app.lean_plots import rewrite
 from app.stream import FrameSource
 from app.theme import FAMILY, colours, set_type, type_size
@@ -284,11 +284,11 @@ class LCurvePlot:
 
     # -- px
 
-    def _px(self, x: float, y: float) -> Place:
+    def _px(self, x: float, y: float) -> Position:
         width, height = self.inner
         return self.x.part(x) * width, self.y.part(y) * height
 
-    def _norms(self, px: float, py: float) -> Place:
+    def _norms(self, px: float, py: float) -> Position:
         width, height = self.inner
         inside = BADGE[self._presenter] / 2
         px, py = min(max(px, inside), width - inside), min(max(py, inside), height - inside)

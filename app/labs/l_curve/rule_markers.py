@@ -18,12 +18,12 @@ from app.curve_plots import separate_labels
 from app.labs.l_curve.labels import RULE_HUES, RULE_NAMES, RULE_NUMBERS, LambdaNotation, short, short_reason
 from compute.labs.l_curve.rules import RULES
 
-Place = tuple[float, float]
+Position = tuple[float, float]
 AWAY = 1.2  # sizes of a badge that its middle keeps from the curve
 SAMPLES = 9  # places across a badge at which the curve is looked at
 
 
-def beside(points: Sequence[Place], curve: NDArray[np.float64], size: float) -> list[Place]:
+def beside(points: Sequence[Position], curve: NDArray[np.float64], size: float) -> list[Position]:
     """Return a place for a badge of `size` px for each of `points`, all in px with y upwards.
 
     curve: float64 (n, 2), the points' curve.
@@ -44,7 +44,7 @@ def _along_and_out(curve: NDArray[np.float64]) -> NDArray[np.float64]:
     return turned[:, np.argsort(turned[0])]
 
 
-def _beyond_curve(points: Sequence[Place], curve: NDArray[np.float64], size: float) -> list[Place]:
+def _beyond_curve(points: Sequence[Position], curve: NDArray[np.float64], size: float) -> list[Position]:
     root = sqrt(2.0)
     along = [(x - y) / root for x, y in points]
     order = sorted(range(len(points)), key=along.__getitem__)

@@ -12,7 +12,7 @@ import panel_material_ui as pmui
 from app.controls import (
     REDO,
     UNDO,
-    Act,
+    BarButton,
     ComputeControls,
     Controls,
     Dial,
@@ -67,9 +67,9 @@ class MandelbrotControls(Controls):
         """Take over a palette."""
         self.display.apply_style(style)
 
-    def acts(self) -> list[Act]:
+    def acts(self) -> list[BarButton]:
         """Run, and what moves the view."""
-        zooms: list[Act] = [
+        zooms: list[BarButton] = [
             ("+", "Zoom in", "Twofold"),
             ("-", "Out", "Zoom out twofold"),
             ("0", "Home", "The whole set"),

@@ -22,7 +22,7 @@ from compute.measure.statistics import SpeedUp, Spread
 NEAR = 10**0.5  # a measured n may be so many times larger or smaller than the one cited
 HALF = 2.0  # a ratio holds if at least half of it is reached: machines differ
 
-Verdict = Literal["holds", "does not hold", "undecided", "not measured yet"]
+ClaimVerdict = Literal["holds", "does not hold", "undecided", "not measured yet"]
 Curves = Sequence[RecordedCurve]  # of one workload and machine
 
 
@@ -31,7 +31,7 @@ class Found:
     """What the curves say. ours: in words."""
 
     ours: str
-    verdict: Verdict
+    verdict: ClaimVerdict
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Conclusion:
     claim: str
     cited: str
     ours: str
-    verdict: Verdict
+    verdict: ClaimVerdict
     where: tuple[str, str]
 
 
@@ -209,7 +209,7 @@ def _series(curves: Curves, way: MeasuredWay, dtype: str) -> Mapping[int, Spread
     return {}
 
 
-def _verdict(low: float, high: float, wanted: float) -> Verdict:
+def _verdict(low: float, high: float, wanted: float) -> ClaimVerdict:
     """Whether the interval from low to high lies above `wanted`, below it, or around it."""
     if low >= wanted:
         return "holds"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from compute.measure.statistics import Spread
 
-Series = Mapping[int, Spread]  # seconds by n
+TimesByN = Mapping[int, Spread]  # seconds by n
 Rounds = Mapping[int, Sequence[float]]  # seconds by n, a sample a round
 Quantity = Callable[[Spread], float]  # one of a spread
 TAIL, LEAST_ROUNDS = 0.1, 4  # part of the rounds that is left out at either end; fewer rounds say nothing
@@ -57,7 +57,7 @@ class Crossing:
         return lower + 1
 
 
-def crossing(slow: Series, fast: Series) -> Crossing:
+def crossing(slow: TimesByN, fast: TimesByN) -> Crossing:
     """Where `fast` goes below `slow` for good, on straight lines between the points in log-log, as they are drawn.
 
     Compared from the smallest to the largest n that both were measured at, and nowhere else; where one of them was not
@@ -105,7 +105,7 @@ def with_rounds(found: Crossing, slow: Rounds, fast: Rounds) -> Crossing:
     )
 
 
-def _round(series: Rounds, number: int) -> Series:
+def _round(series: Rounds, number: int) -> TimesByN:
     """One sample at every n."""
     return {n: Spread(samples[number], samples[number], samples[number], 1) for n, samples in series.items()}
 
@@ -115,12 +115,14 @@ def _place(found: Crossing) -> float:
     return found.n if found.n is not None else -inf if found.always else inf
 
 
-def _gain(slow: Series, fast: Series, sizes: list[int], of_slow: Quantity, of_fast: Quantity) -> NDArray[np.float64]:
+def _gain(
+    slow: TimesByN, fast: TimesByN, sizes: list[int], of_slow: Quantity, of_fast: Quantity
+) -> NDArray[np.float64]:
     """log(slow / fast) at each n: positive where `fast` is faster."""
     return _logs(slow, sizes, of_slow) - _logs(fast, sizes, of_fast)
 
 
-def _logs(series: Series, sizes: list[int], quantity: Quantity) -> NDArray[np.float64]:
+def _logs(series: TimesByN, sizes: list[int], quantity: Quantity) -> NDArray[np.float64]:
     """log of the seconds at each n: as measured where it was, else on the straight line between its neighbours."""
     known = sorted(series)
     logs = [log(quantity(series[n])) for n in known]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from compute.frames import Curve, Frame, freeze
 from compute.labs.crossover.catalogue import workload
-from compute.labs.crossover.plan import STATUSES, Point, Status
+from compute.labs.crossover.plan import STATUSES, Point, PointStatus
 from compute.labs.crossover.roofline import Roof, roof_curves, roofline_point
 from compute.measure.statistics import LAUNCH_BOUND, Spread
 
@@ -29,7 +29,7 @@ QUANTITIES = (
 )
 
 
-ShownStatus = Status | Literal["noisy"]
+ShownStatus = PointStatus | Literal["noisy"]
 WORST: tuple[ShownStatus, ...] = (
     "disagrees",
     "noisy",

@@ -21,8 +21,8 @@ from compute.measure.timing import Sample, Timing
 
 PATIENCE = 2.0  # a call may take so many times the budget of its point before larger n are skipped
 
-Status = Literal["waiting", "checked", "measured", "disagrees", "failed", "skipped", "missing"]
-STATUSES: tuple[Status, ...] = get_args(Status)
+PointStatus = Literal["waiting", "checked", "measured", "disagrees", "failed", "skipped", "missing"]
+STATUSES: tuple[PointStatus, ...] = get_args(PointStatus)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Point:
 
     way: Way
     n: int
-    status: Status = "waiting"
+    status: PointStatus = "waiting"
     reason: str = ""
     difference: float = nan
     first_call: float = nan
@@ -135,7 +135,7 @@ class Point:
         seconds = [timing.step_seconds for timing in self.timings]
         return len(seconds) >= MOST_SAMPLES or settled(seconds)
 
-    def refuse(self, status: Status, reason: str) -> None:
+    def refuse(self, status: PointStatus, reason: str) -> None:
         """It has no time: why."""
         self.status, self.reason = status, reason
 

@@ -37,7 +37,7 @@ OVERHEAD = 1e-3  # seconds of a call that may be launches and threads waking up:
 SLOWEST = 1e8  # bytes a second at least that arrays are handled with; what takes longer compiles
 AGAIN = 0.1  # seconds: a call that takes longer is not repeated to know its pace
 
-Points = Mapping[tuple[str, int], Point]  # by way's name and n
+PointsByWay = Mapping[tuple[str, int], Point]  # by way's name and n
 
 
 class CheckProgress(NamedTuple):
@@ -54,7 +54,7 @@ class Checks:
     Only what is right, at which n, is timed afterwards.
     """
 
-    def __init__(self, plan: SweepPlan, points: Points) -> None:
+    def __init__(self, plan: SweepPlan, points: PointsByWay) -> None:
         self._plan, self._points = plan, points
         self._references: dict[int, float] = {}  # seconds by n
 

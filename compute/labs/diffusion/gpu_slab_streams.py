@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from compute.devices import Array
-from compute.labs.diffusion.slabs import Copy, Launch, Work
+from compute.labs.diffusion.slabs import Copy, Launch, SlabWork
 
 Arrays = Sequence[Sequence[Array]]  # the array of each slab, of either grid
 Launcher = Callable[[Launch], None]
@@ -43,7 +43,7 @@ class SlabStreams:
         self._used = [0 for _ in numbers]
         self._pinned: dict[tuple[int, int, int, int], Any] = {}  # where rows wait on the host
 
-    def run(self, works: Sequence[Work], arrays: Arrays, launch: Launcher) -> None:
+    def run(self, works: Sequence[SlabWork], arrays: Arrays, launch: Launcher) -> None:
         """Put a plan on the streams: after all that the GPUs' default streams were given, and before what they will be.
 
         arrays: the two grids; launch(work) launches a kernel on the current stream.
@@ -54,7 +54,7 @@ class SlabStreams:
         self._join()
         self._leave()
 
-    def record(self, works: Sequence[Work], arrays: Arrays, launch: Launcher) -> Any:
+    def record(self, works: Sequence[SlabWork], arrays: Arrays, launch: Launcher) -> Any:
         """The same as a graph for `replay`; every kernel must have run before."""
         self._used = [0 for _ in self._used]
         with self._gpus[0]:
@@ -131,7 +131,7 @@ class SlabStreams:
 
     # -- works
 
-    def _put(self, works: Sequence[Work], arrays: Arrays, launch: Launcher) -> None:
+    def _put(self, works: Sequence[SlabWork], arrays: Arrays, launch: Launcher) -> None:
         begins, ends = [self._begin(work) for work in works], [self._end(work) for work in works]
         awaited = {
             before for number, work in enumerate(works) for before in work.after if ends[before] is not begins[number]
@@ -155,12 +155,12 @@ class SlabStreams:
                 with self._gpus[at]:
                     marks[number] = self._mark(at, ends[number])
 
-    def _begin(self, work: Work) -> Any:
+    def _begin(self, work: SlabWork) -> Any:
         """The stream on which a work begins."""
         first = isinstance(work, Copy) or work.strip
         return (self._first if first else self._most)[work.slab]
 
-    def _end(self, work: Work) -> Any:
+    def _end(self, work: SlabWork) -> Any:
         """The stream on which a work ends."""
         landing = isinstance(work, Copy) and self.way == STAGED
         return self._landing[work.to] if isinstance(work, Copy) and landing else self._begin(work)

@@ -32,7 +32,7 @@ from compute.labs.diffusion import gpu_cupy
 from compute.labs.diffusion.gpu_cupy import TALL, TILINGS, WARP, Tiling, launches, multiprocessors, tilings
 from compute.labs.diffusion.gpu_slab_device import SlabArray
 from compute.labs.diffusion.scheme import PERIODIC, edge_code
-from compute.labs.diffusion.slabs import Launch, Layout, Work, plan
+from compute.labs.diffusion.slabs import Launch, Layout, SlabWork, plan
 
 SOURCE = Path(__file__).with_suffix(".cu")
 SIZES = (8, 4, 2, 1)  # steps a launch can take
@@ -81,7 +81,7 @@ def refresh(u: SlabArray, edges: str) -> None:
 
 
 @lru_cache(maxsize=64)
-def _planned(layout: Layout, periodic: bool, sizes: tuple[int, ...]) -> list[Work]:
+def _planned(layout: Layout, periodic: bool, sizes: tuple[int, ...]) -> list[SlabWork]:
     """The plan of these launches; the host takes longer to make it than a GPU for a small one."""
     return plan(layout, periodic, sizes)
 

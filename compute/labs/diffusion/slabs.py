@@ -80,7 +80,7 @@ class Copy:
     after: tuple[int, ...]
 
 
-Work = Launch | Copy
+SlabWork = Launch | Copy
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class _Finished:
     arrived: tuple[int, ...] = ()
 
 
-def plan(layout: Layout, periodic: bool, sizes: Sequence[int]) -> list[Work]:
+def plan(layout: Layout, periodic: bool, sizes: Sequence[int]) -> list[SlabWork]:
     """Launches of `sizes` steps and the copies between them, in an order in which they can be done.
 
     At the beginning array 0 of each slab has all its ghost rows, at the end array len(sizes) % 2. Raises ValueError for
@@ -184,7 +184,7 @@ def plan(layout: Layout, periodic: bool, sizes: Sequence[int]) -> list[Work]:
     """
     if layout.count > 1 and max(sizes) > layout.ghost:
         raise ValueError(f"a launch must take at most {layout.ghost} steps, as there are ghost rows, not {max(sizes)}")
-    made: list[Work] = []
+    made: list[SlabWork] = []
     past: dict[int, _Finished] = defaultdict(_Finished)  # of the turn before, by slab
     sent: dict[int, tuple[int, ...]] = {}  # copies of the turn before that
     right = layout.ghost
@@ -217,7 +217,7 @@ def plan(layout: Layout, periodic: bool, sizes: Sequence[int]) -> list[Work]:
 
 
 def _launch(
-    made: list[Work],
+    made: list[SlabWork],
     slab: int,
     steps: int,
     turn: int,

@@ -8,7 +8,7 @@ CurveTarget is the second lab beside the live one: a step of it is a whole curve
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import isfinite, nan
 from time import perf_counter
 from typing import Any
@@ -25,7 +25,7 @@ from compute.labs.l_curve.system import OWN, settled, typical
 from compute.measure.agreement import Agreement
 from compute.measure.rates import Rate
 from compute.measure.records import Recorded, RecordedPair, paired
-from compute.measure.rules import Chart, ComparisonRules, Fact
+from compute.measure.rules import Chart, ComparisonRules, Fact, LabValues
 from compute.measure.timing import Timing
 from compute.measure.verdict import Variant
 
@@ -51,7 +51,6 @@ CITED = tuple(
 )  # fmt: skip
 
 PROBLEM = tuple(name for name in LCurve.STRUCTURAL if name not in ("backend", "device_index"))
-Values = Mapping[str, Any]
 
 SLICE = 0.02  # seconds after which a curve lets others in
 PATIENCE = 6.0  # seconds after which a curve is given up: the live lab waits meanwhile, three quarters of the time
@@ -72,18 +71,18 @@ class CurveRules(ComparisonRules):
         "matrix is on the device before. Rules and solutions are not in it."
     )
 
-    def right(self, values: Values) -> dict[str, Any]:
+    def right(self, values: LabValues) -> dict[str, Any]:
         """Float64, and ribbons a thousand times as narrow."""
         return {"dtype": "float64", "tolerance": max(values["tolerance"] * CLOSER, 1e-12)}
 
-    def small(self, values: Values) -> dict[str, Any]:
+    def small(self, values: LabValues) -> dict[str, Any]:
         """The same kind of problem at a size that takes NumPy a moment; an own one as it is."""
         if values["problem"] == OWN:
             return {}
         usual = SMALL_N if values["problem"] == "random_sparse" else typical(values["problem"])
         return {"n": min(values["n"], usual)}
 
-    def agreement(self, right: NDArray[Any], got: NDArray[Any], values: Values, steps: int) -> Agreement:  # noqa: ARG002
+    def agreement(self, right: NDArray[Any], got: NDArray[Any], values: LabValues, steps: int) -> Agreement:  # noqa: ARG002
         """By the largest relative error of both norms at any λ."""
         least = np.array([[FLOOR], [0.0]]) * right.max(axis=1, keepdims=True)
         difference = float(np.max(np.abs(got - right) / np.maximum(right, least)))
@@ -98,21 +97,21 @@ class CurveRules(ComparisonRules):
             f"{tolerance:.1e} counts as right",
         )
 
-    def refusal(self, variant: Variant, values: Values) -> str:  # noqa: ARG002
+    def refusal(self, variant: Variant, values: LabValues) -> str:  # noqa: ARG002
         """Why a large problem is not solved a second time beside the live one."""
         if _entries(values) <= LARGEST:
             return ""
         return "a second problem of this size would hold up the live one; `fieldlab bench l_curve` times it"
 
-    def held(self, values: Values) -> float:
+    def held(self, values: LabValues) -> float:
         """The matrix, which every product reads."""
         return _entries(values) * RATE.need(self.dtype(values))
 
-    def cells(self, values: Values) -> int:
+    def cells(self, values: LabValues) -> int:
         """Non-zeros of a step: two products."""
         return 2 * _entries(values)
 
-    def facts(self, values: Values, frame: Frame, roof: float) -> Sequence[Fact]:  # noqa: ARG002
+    def facts(self, values: LabValues, frame: Frame, roof: float) -> Sequence[Fact]:  # noqa: ARG002
         """The live run: its products, what they read, how far it is."""
         known = frame.facts
         rate = products_per_second(known)
@@ -128,12 +127,12 @@ class CurveRules(ComparisonRules):
             whole,
         )
 
-    def elsewhere(self, values: Values, figures: Sequence[Recorded]) -> Sequence[Recorded]:
+    def elsewhere(self, values: LabValues, figures: Sequence[Recorded]) -> Sequence[Recorded]:
         """The fastest recorded whole curve of the tutorial's problem, in the live run's dtype."""
         fitting = [f for f in _recorded(figures) if f.dtype == values["dtype"] and f.backend.startswith("gpu_")]
         return [min(fitting, key=lambda f: f.step)] if fitting and values["problem"] == "random_sparse" else []
 
-    def recorded_pair(self, values: Values, figures: Sequence[Recorded]) -> RecordedPair | None:
+    def recorded_pair(self, values: LabValues, figures: Sequence[Recorded]) -> RecordedPair | None:
         """On the tutorial's curve, which is large; it is compared with nothing that runs here."""
         n = f"{TUTORIAL_N:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
         curve = f"the tutorial's curve, n = {n}"
@@ -144,7 +143,7 @@ class CurveRules(ComparisonRules):
         known = [pair for pair in pairs if pair is not None]
         return next((pair for pair in known if pair.cpu), known[0] if known else None)
 
-    def chart(self, values: Values, figures: Sequence[Recorded]) -> Chart | None:
+    def chart(self, values: LabValues, figures: Sequence[Recorded]) -> Chart | None:
         """The tutorial's whole curve by one bidiagonalisation and by LSMR, if its problem is on the screen."""
         if values["problem"] != "random_sparse":
             return None
@@ -163,7 +162,7 @@ MOVED_ABOUT = (
 RULES = CurveRules()
 
 
-def _entries(values: Values) -> int:
+def _entries(values: LabValues) -> int:
     """Non-zeros, at most; of an own matrix what its bytes tell."""
     if values["problem"] == OWN:
         return LCurve.predicted_bytes(**values) // 32

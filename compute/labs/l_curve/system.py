@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from compute.images import Kept, as_field, fingerprint, read_image
 from compute.labs.l_curve.bidiagonal import compressed
 from compute.labs.l_curve.problems import NAMES, PROBLEMS, make, require
-from compute.labs.l_curve.problems.checks import Option, WholeNumber
+from compute.labs.l_curve.problems.checks import ProblemOption, WholeNumber
 
 OWN = NAMES[-1]
 EXACT = 400  # rows and columns up to which singular values are worked out: a tenth of a second
@@ -45,7 +45,7 @@ def options_of(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return named | dict(values["options"])
 
 
-def _whole(kind: Option, value: Any) -> Any:
+def _whole(kind: ProblemOption, value: Any) -> Any:
     """A float that is a whole number as int where the option wants one: a slider knows no kinds of numbers."""
     return int(value) if isinstance(kind, WholeNumber) and isinstance(value, float) and value.is_integer() else value
 

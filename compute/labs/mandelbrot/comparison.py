@@ -5,7 +5,7 @@ See compute/measure/rules.py. Of the second lab a step is a whole picture, its r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf, isfinite, nan
 from time import perf_counter
 from typing import Any
@@ -24,7 +24,7 @@ from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
 from compute.measure.agreement import Agreement
 from compute.measure.rates import Rate
 from compute.measure.records import Recorded, RecordedPair, paired
-from compute.measure.rules import Chart, ComparisonRules, Fact
+from compute.measure.rules import Chart, ComparisonRules, Fact, LabValues
 from compute.measure.timing import Timing
 from compute.measure.verdict import Variant
 
@@ -66,7 +66,6 @@ CITED = tuple(
     for backend, name, seconds in LESSON_SECONDS
 )  # fmt: skip
 
-Values = Mapping[str, Any]
 
 SLICE = 0.02  # seconds after which a picture lets others in
 PATIENCE = 6.0  # seconds after which a picture is given up: the live lab waits meanwhile, three quarters of the time
@@ -90,27 +89,27 @@ class PictureRules(ComparisonRules):
         "scene at its own size, shortcuts off. Without the reference orbit of a deep view."
     )
 
-    def own(self, variant: Variant, values: Values) -> dict[str, Any]:  # noqa: ARG002
+    def own(self, variant: Variant, values: LabValues) -> dict[str, Any]:  # noqa: ARG002
         """The arithmetic of the live picture, which a smaller one alone might not choose."""
         return {"precision": "perturbation" if arithmetic(values).deep else arithmetic(values).name}
 
-    def right(self, values: Values) -> dict[str, Any]:
+    def right(self, values: LabValues) -> dict[str, Any]:
         """What "auto" takes, with every step done."""
         deep = choose("auto", _place(values)).deep
         return {"precision": "perturbation" if deep else "float64", "fidelity": "exact"}
 
-    def small(self, values: Values) -> dict[str, Any]:
+    def small(self, values: LabValues) -> dict[str, Any]:
         """The same view in few pixels."""
         return _shrunk(values, CHECK_ROWS, DEEP_WORK if choose("auto", _place(values)).deep else inf)
 
-    def sampled(self, values: Values) -> dict[str, Any]:
+    def sampled(self, values: LabValues) -> dict[str, Any]:
         """The same view, smaller; the lesson's scene as it was, every iteration done."""
         if is_lesson(values):
             return {"ny": LESSON_SHAPE[0], "nx": LESSON_SHAPE[1], "shortcuts": False}
         work = DEEP_WORK if choose("auto", _place(values)).deep else HOST_WORK
         return _shrunk(values, TIMED_ROWS, inf if any(b.device == "cuda" for b in _here()) else work)
 
-    def agreement(self, right: NDArray[Any], got: NDArray[Any], values: Values, steps: int) -> Agreement:  # noqa: ARG002
+    def agreement(self, right: NDArray[Any], got: NDArray[Any], values: LabValues, steps: int) -> Agreement:  # noqa: ARG002
         """By the share of pixels whose counts differ by more than 1."""
         share, largest = apart(right, got)
         ny, nx = right.shape
@@ -125,19 +124,19 @@ class PictureRules(ComparisonRules):
             f"than 1; up to {100 * tolerance:.2g} % counts as right. Largest difference {largest:.0f} iterations",
         )
 
-    def cells(self, values: Values) -> int:
+    def cells(self, values: LabValues) -> int:
         """Pixels."""
         return int(values["ny"]) * int(values["nx"])
 
-    def others(self, values: Values) -> Sequence[Variant]:
+    def others(self, values: LabValues) -> Sequence[Variant]:
         """For the lesson's scene every kernel that can run here."""
         return all_variants() if is_lesson(values) else ()
 
-    def dtype(self, values: Values) -> str:
+    def dtype(self, values: LabValues) -> str:
         """Of z."""
         return arithmetic(values).dtype
 
-    def facts(self, values: Values, frame: Frame, roof: float) -> Sequence[Fact]:
+    def facts(self, values: LabValues, frame: Frame, roof: float) -> Sequence[Fact]:
         """The live picture: rate, percent of the roof, iterations, time if all its pixels were computed."""
         named = ("iterations", "timed_iterations", "compute_seconds")
         done, timed, seconds = (frame.facts.get(name, nan) for name in named)
@@ -157,18 +156,18 @@ class PictureRules(ComparisonRules):
             whole,
         )
 
-    def _mix(self, values: Values) -> Sequence[Fact]:
+    def _mix(self, values: LabValues) -> Sequence[Fact]:
         """Instructions of a step in the live picture's kernel; a deep view's steps are of several kinds."""
         variant = values.get("variant") or "block"
         mix = MIX.get((values["backend"], variant, self.dtype(values)))
         return (Fact("A step", mix, "text", MIX_ABOUT),) if mix and not arithmetic(values).deep else ()
 
-    def elsewhere(self, values: Values, figures: Sequence[Recorded]) -> Sequence[Recorded]:
+    def elsewhere(self, values: LabValues, figures: Sequence[Recorded]) -> Sequence[Recorded]:
         """The fastest recorded one of the whole set, in the dtype of the live picture."""
         fitting = [f for f in _recorded(figures, "whole set") if f.dtype == self.dtype(values)]
         return [min(fitting, key=lambda f: f.step)] if fitting else []
 
-    def recorded_pair(self, values: Values, figures: Sequence[Recorded]) -> RecordedPair | None:
+    def recorded_pair(self, values: LabValues, figures: Sequence[Recorded]) -> RecordedPair | None:
         """On the lesson's scene if that is on the screen, else on the whole set."""
         same = is_lesson(values)
         scene, dtype = "lesson" if same else "whole set", self.dtype(values)
@@ -176,7 +175,7 @@ class PictureRules(ComparisonRules):
         size = f"{known[0].nx} × {known[0].ny} pixels, " if known else ""
         return paired(known, f"the {scene}'s scene, {size}{dtype}" if same else f"the {scene}, {size}{dtype}", same)
 
-    def chart(self, values: Values, figures: Sequence[Recorded]) -> Chart | None:
+    def chart(self, values: LabValues, figures: Sequence[Recorded]) -> Chart | None:
         """All backends and all kernels on the lesson's scene, if it is on the screen."""
         if not is_lesson(values):
             return None
@@ -203,14 +202,14 @@ COLD_ABOUT = "The first launch of a kernel loads it, or compiles it: no rate cou
 RULES = PictureRules()
 
 
-def is_lesson(values: Values) -> bool:
+def is_lesson(values: LabValues) -> bool:
     """Whether a view is the lesson's scene, whatever its size in pixels."""
     lesson, one = VIEWS["lesson"], (1, 1)
     here, there = _place(values, one), Place.of(lesson.center, lesson.zoom, *one)
     return values["max_iterations"] == lesson.max_iterations and here == there
 
 
-def arithmetic(values: Values) -> Precision:
+def arithmetic(values: LabValues) -> Precision:
     """What the live picture is computed in."""
     return choose(values["precision"], _place(values))
 
@@ -233,11 +232,11 @@ def _recorded(figures: Sequence[Recorded], scene: str) -> list[Recorded]:
     return [f for f in figures if (f.lab, f.case) == ("mandelbrot", scene) and f.backend.startswith("gpu_")]
 
 
-def _place(values: Values, shape: tuple[int, int] | None = None) -> Place:
+def _place(values: LabValues, shape: tuple[int, int] | None = None) -> Place:
     return Place.of(values["center"], values["zoom"], *(shape or (values["ny"], values["nx"])))
 
 
-def _shrunk(values: Values, rows: int, work: float) -> dict[str, Any]:
+def _shrunk(values: LabValues, rows: int, work: float) -> dict[str, Any]:
     """The view in at most `rows` rows and `work` pixels x iterations, in the same proportions."""
     ny, nx = values["ny"], values["nx"]
     scale = min(1.0, rows / ny, (work / (ny * nx * values["max_iterations"])) ** 0.5)

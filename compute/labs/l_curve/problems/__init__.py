@@ -14,7 +14,7 @@ from compute.labs.l_curve.problems import integral, pictures
 from compute.labs.l_curve.problems.checks import (
     Angles,
     AnyValue,
-    Option,
+    ProblemOption,
     RealNumber,
     WholeNumber,
     checked,
@@ -59,7 +59,7 @@ class Problem:
 
     title: str
     build: Callable[..., Any]
-    options: Mapping[str, Option] = field(default_factory=dict)
+    options: Mapping[str, ProblemOption] = field(default_factory=dict)
     entries: Callable[..., int] = _full
     multiple: int = 1
     least: int = 4

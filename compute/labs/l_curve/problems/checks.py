@@ -79,7 +79,7 @@ class AnyValue:
         return value
 
 
-Option = WholeNumber | RealNumber | Angles | AnyValue
+ProblemOption = WholeNumber | RealNumber | Angles | AnyValue
 
 
 # -- A and b

@@ -20,7 +20,7 @@ NO_CORNER = "no interior corner"
 
 TURN = 1e-6  # sine of a bend that is more than rounding
 FEWEST = 5  # segments of the most pruned curve
-Array = NDArray[np.float64]
+Vector = NDArray[np.float64]
 
 
 def straight(reading: CurveReading) -> str:
@@ -101,11 +101,11 @@ def pruning(reading: CurveReading) -> RuleChoice:
     return RuleChoice(float(reading.lambdas[::-1][_place(reading, p[corner])]))
 
 
-def _place(reading: CurveReading, point: Array) -> int:
+def _place(reading: CurveReading, point: Vector) -> int:
     return int(np.flatnonzero((logarithms(reading) == point).all(axis=1))[0])
 
 
-def _candidates(p: Array) -> tuple[list[int], bool]:
+def _candidates(p: Vector) -> tuple[list[int], bool]:
     """Corners of curves of the 5, 10, 20 ... longest segments, ascending; and whether one of them bends inward."""
     segments = np.diff(p, axis=0)
     lengths = np.hypot(*segments.T)
@@ -124,12 +124,12 @@ def _candidates(p: Array) -> tuple[list[int], bool]:
     return sorted(found), convex
 
 
-def _wedge(directions: Array) -> Array:
+def _wedge(directions: Vector) -> Vector:
     """Sines of the angles between neighbours; negative where the curve, from right to left, turns right: a corner."""
     return directions[:-1, 0] * directions[1:, 1] - directions[1:, 0] * directions[:-1, 1]
 
 
-def _nearest_origin(p: Array, directions: Array, chosen: NDArray[np.int64]) -> int | None:
+def _nearest_origin(p: Vector, directions: Vector, chosen: NDArray[np.int64]) -> int | None:
     """The point nearest to where the most horizontal segment and the most vertical one meet; None if none follows."""
     order = np.argsort(np.abs(directions[:, 1]), kind="stable")
     pairs = _flat_before_steep(order)
@@ -154,7 +154,7 @@ def _flat_before_steep(order: NDArray[np.int64]) -> tuple[int, int] | None:
     return None
 
 
-def _best(p: Array, candidates: list[int]) -> int:
+def _best(p: Vector, candidates: list[int]) -> int:
     """The last candidate before the solution norm grows fast and the curve still bends inward."""
     corners = p[candidates]
     steps = np.diff(corners, axis=0)
