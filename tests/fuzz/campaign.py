@@ -46,6 +46,16 @@ GROWTH = 1.05  # times the blocks in use after the first batch of pages; one pag
 CALM = 300.0  # seconds until all that belongs together must agree
 
 
+def grown(blocks: Sequence[int]) -> str:
+    """Say that blocks in use after each batch of closed pages have grown beyond GROWTH times the first; "" if not.
+
+    The first batch fills tables of libraries, so it is what later ones are compared with.
+    """
+    if blocks[-1] <= GROWTH * blocks[0]:
+        return ""
+    return f"{blocks[-1]} blocks are in use after closed pages, {blocks[0]} after the first ones"
+
+
 @contextmanager
 def fuzzed_server(said: Path) -> Iterator[Server]:
     """Serve the app with the limits for strangers; what it says goes to the file `said`."""
@@ -255,13 +265,12 @@ class Campaign:
         return self.found
 
     async def _note_held(self) -> None:
-        """Note what is in use; FuzzError if it is more than after the first pages, which fill tables of libraries."""
+        """Note what is in use; FuzzError if that has grown."""
         held = await self.truth("collect=1&held=1")
-        blocks, malloc = self.found.blocks, self.found.malloc
-        blocks.append(held["blocks"])
-        malloc.append(held["malloc"])
-        if blocks[-1] > GROWTH * blocks[0]:
-            raise FuzzError(f"{blocks[-1]} blocks are in use after closed pages, {blocks[0]} after the first ones")
+        self.found.blocks.append(held["blocks"])
+        self.found.malloc.append(held["malloc"])
+        if words := grown(self.found.blocks):
+            raise FuzzError(words)
 
     async def _alone(self) -> None:
         """Wait until the server has given up every page but the neighbour's."""

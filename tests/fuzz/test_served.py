@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.load.server import Server
-from tests.fuzz.campaign import Campaign, fuzzed_server
+from tests.fuzz.campaign import GROWTH, Campaign, fuzzed_server, grown
 from tests.fuzz.messages import Hostile, Known
 from tests.fuzz.users import disagreement
 
@@ -60,3 +60,16 @@ GOOD = {
 def test_a_lie_is_seen(lie: dict[str, object]) -> None:
     assert disagreement(GOOD, whole=True) == ""
     assert disagreement(GOOD | lie, whole=True)
+
+
+def test_blocks_that_grow_with_closed_pages_are_seen() -> None:
+    first = 1_000_000
+    most = int(GROWTH * first)
+    assert grown([first]) == ""
+    assert grown([first, most]) == ""
+    assert grown([first, 2 * first, most]) == ""  # what was in use between is no leak
+    words = grown([first, first, most + 1])
+    assert str(most + 1) in words
+    assert str(first) in words
+    page = 0.025 * first  # that a batch of ten pages leaves three of is seen after it
+    assert grown([first, int(first + 3 * page)])
