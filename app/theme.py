@@ -65,6 +65,9 @@ NOT_FINITE_COLOUR = "#ff00c8"  # in no palette, so that a NaN cannot pass for a 
 # above a field, in the gap of its outline; a list's own is smaller
 LABEL = {"transform": "translate(14px, -10px) scale(0.875)", "fontSize": "1rem !important"}
 
+# as wide as its words: the library lets it be as narrow as the room beside its button
+TIP = {"fontSize": "0.875rem", "backgroundColor": "#14202b", "width": "max-content", "maxWidth": "min(300px, 50vw)"}
+
 # whoever asks the system for less motion gets none; the library sets its own as styles of the elements
 STILL = {
     "@media (prefers-reduced-motion: reduce)": {
@@ -118,7 +121,7 @@ def _components(colours: dict[str, str]) -> dict[str, Any]:
         "MuiOutlinedInput": {"styleOverrides": {"notchedOutline": {"& legend": {"fontSize": "0.875em"}}}},
         "MuiTooltip": {
             "defaultProps": {"disableInteractive": True},  # a tip may lie over the next button: a press goes through it
-            "styleOverrides": {"tooltip": {"fontSize": "0.875rem", "backgroundColor": "#14202b"}},
+            "styleOverrides": {"tooltip": TIP},
         },
         "MuiFormHelperText": {"styleOverrides": {"root": {"fontSize": "0.875rem", "marginLeft": 0}}},
         "MuiAccordion": {"styleOverrides": {"root": {**flat, "backgroundColor": "transparent", **STILL}}},

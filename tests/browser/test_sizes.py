@@ -15,6 +15,7 @@ from tests.browser.layout import comes, faults, plots, resize
 
 LABS = ("Diffusion", "Mandelbrot", "L-curve", "Crossover")
 PHONE = (390, 844)
+ONE_LINE = 40  # px of height of a tip
 SIZES = {
     "laptop": (1280, 720),
     "projector at 150 %": (853, 480),
@@ -104,7 +105,12 @@ def test_a_phone_reaches_every_button_of_the_header(at):
             page.wait_for_function(f"document.documentElement.dataset.theme == '{wanted}'")
         for name in ("Open contextbar", "Close contextbar", "Open drawer", "Close drawer"):
             page.get_by_role("button", name=name).click()
-        page.get_by_role("button", name="About this lab").click()
+        about = page.get_by_role("button", name="About this lab")
+        about.hover()
+        tip = page.get_by_role("tooltip").filter(has_text="About this lab")
+        tip.wait_for()
+        assert tip.bounding_box()["height"] < ONE_LINE
+        about.click()
         page.get_by_role("dialog").get_by_role("button", name="close").click()
         page.get_by_role("dialog").wait_for(state="detached")
     finally:
