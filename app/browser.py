@@ -186,15 +186,13 @@ class Browser(JSComponent):
     ) -> None:
         super().__init__(width=0, height=0, margin=0, **params)
         self._pressed, self._resized, self._looked, self._travelled = pressed, resized, looked, travelled
-        self.on_msg(self._on_message)
 
     def write_address(self, query: str, push: bool) -> None:
         """Let `query` follow the page's address in the bar, as a new entry of the browser's history if `push`."""
         number = self.address.get("number", 0) + 1  # written again, too: the browser may have gone elsewhere meanwhile
         self.address = {"query": query, "push": push, "number": number}
 
-    def _on_message(self, message: Any) -> None:
-        data = getattr(message, "data", message)
+    def _handle_msg(self, data: Any) -> None:
         if not isinstance(data, dict):
             return
         key = data.get("key")

@@ -29,9 +29,7 @@ class Card(JSComponent):
     def __init__(self, told: Callable[[dict[str, Any]], None], **params: Any) -> None:
         super().__init__(margin=0, **params)
         self._told = told
-        self.on_msg(self._on_message)
 
-    def _on_message(self, message: Any) -> None:
-        data = getattr(message, "data", message)
+    def _handle_msg(self, data: Any) -> None:
         if isinstance(data, dict):
             self._told(data)

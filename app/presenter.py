@@ -58,7 +58,6 @@ class PresenterBar(JSComponent):
             ".": lambda: self._flip("hidden"),
             "x": self._wipe,
         }
-        self.on_msg(self._on_message)
 
     @property
     def presenting(self) -> bool:
@@ -111,8 +110,7 @@ class PresenterBar(JSComponent):
         dials = self._tab.controls.dials() if self._tab else ()
         return dials[index] if isinstance(index, int) and 0 <= index < len(dials) else None
 
-    def _on_message(self, message: Any) -> None:
-        data = getattr(message, "data", message)
+    def _handle_msg(self, data: Any) -> None:
         if not isinstance(data, dict):
             return
         if isinstance(data.get("key"), str):

@@ -32,7 +32,6 @@ class FileDownload(JSComponent):
         self._files: deque[tuple[Path, str, Callable[[], object]]] = deque()
         self._number = self._next = self._count = 0
         self._on_copied: Callable[[str, bool], object] = lambda address, ok: None
-        self.on_msg(self._on_message)
 
     def send(self, path: Path, name: str, done: Callable[[], object]) -> None:
         """Have the browser save the file `path` as `name`; done() is called when it has all of it.
@@ -69,8 +68,7 @@ class FileDownload(JSComponent):
         self.piece = {"file": self._number, "number": number, "of": self._count, "name": name, "kind": kind,
                       "data": data}  # fmt: skip
 
-    def _on_message(self, message: Any) -> None:
-        data = getattr(message, "data", message)
+    def _handle_msg(self, data: Any) -> None:
         if not isinstance(data, dict):
             return
         if isinstance(data.get("address"), str):

@@ -41,10 +41,8 @@ class DropZone(JSComponent):
     def __init__(self, dropped: Callable[[str, str | None], None], **params: Any) -> None:
         super().__init__(width=0, height=0, margin=0, **params)
         self._dropped = dropped
-        self.on_msg(self._on_message)
 
-    def _on_message(self, message: Any) -> None:
-        data = getattr(message, "data", message)
+    def _handle_msg(self, data: Any) -> None:
         if not isinstance(data, dict) or not isinstance(data.get("name"), str):
             return
         text = data.get("text")

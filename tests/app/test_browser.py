@@ -29,5 +29,5 @@ def test_a_window_has_a_size_within_bounds_whatever_is_said(said, size):
     heard = []
     browser = Browser(heard.append, lambda *told: heard.append(told), heard.append, heard.append)
     browser.wanted = ["a"]
-    browser._on_message(said)
+    browser._handle_msg(said)
     assert heard == ([] if size is None else [size])

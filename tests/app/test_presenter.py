@@ -56,8 +56,8 @@ def test_a_lab_from_outside_whose_column_has_no_headline_has_a_bar_all_the_same(
 
 def test_a_button_does_what_its_key_does_and_the_slider_sets_the_value():
     bar, lab, pressed = bar_of(object())
-    bar._on_message({"key": " "})
-    bar._on_message({"dial": 0, "place": 0.1})
+    bar._handle_msg({"key": " "})
+    bar._handle_msg({"dial": 0, "place": 0.1})
     assert pressed == [" "]
     assert lab.r == 0.1
     assert bar.place == [0.1, "0.100"]
@@ -82,7 +82,7 @@ def test_a_button_does_what_its_key_does_and_the_slider_sets_the_value():
 )
 def test_what_no_bar_sends_changes_nothing(message):
     bar, lab, pressed = bar_of(object())
-    bar._on_message(message)
+    bar._handle_msg(message)
     assert (lab.r, bar.dial, bar.height_px, pressed) == (0.2, 0, 0, [])
 
 
@@ -98,7 +98,7 @@ def test_leaving_takes_away_what_lay_over_the_pictures():
 def test_a_height_is_told_once_the_bar_has_it():
     grown: list[int] = []
     bar = PresenterBar(lambda key: None, lambda: grown.append(bar.height_px))
-    bar._on_message({"height": 104})
+    bar._handle_msg({"height": 104})
     assert grown == [104]
 
 

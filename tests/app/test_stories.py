@@ -198,6 +198,6 @@ def test_a_closed_story_is_there_again(page, teller):
 @pytest.mark.parametrize("message", [{}, {"go": 5}, {"go": "1"}, {"open": 3}, {"open": "nothing"}, {"do": "harm"}])
 def test_messages_that_mean_nothing_do_nothing(page, teller, message):
     page.current.take()
-    teller.card._on_message(message)
+    teller.card._handle_msg(message)
     assert teller.number == 0
     assert page.current.take() == []

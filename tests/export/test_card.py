@@ -298,7 +298,7 @@ def download(monkeypatch):
 
 def acknowledge(download, number=None):
     piece = download.piece
-    download._on_message({"file": piece["file"], "number": piece["number"] if number is None else number})
+    download._handle_msg({"file": piece["file"], "number": piece["number"] if number is None else number})
 
 
 def test_pieces_follow_each_other_and_files_too(download, tmp_path):

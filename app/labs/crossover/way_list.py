@@ -91,7 +91,6 @@ class WayList(JSComponent):
     def __init__(self, switched: Callable[[str, bool], object], **params: Any) -> None:
         super().__init__(**params)
         self._switched = switched
-        self.on_msg(self._on_message)
 
     def show(self, items: list[dict[str, Any]]) -> None:
         """Write the list, if it is another one."""
@@ -102,8 +101,7 @@ class WayList(JSComponent):
         """Tick what `items` says, whatever was clicked."""
         self.param.trigger("items")
 
-    def _on_message(self, message: Any) -> None:
-        data = getattr(message, "data", message)
+    def _handle_msg(self, data: Any) -> None:
         if isinstance(data, dict) and any(item["way"] == data.get("way") for item in self.items):
             self._switched(data["way"], bool(data.get("on")))
 

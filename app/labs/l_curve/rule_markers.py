@@ -141,7 +141,6 @@ class RuleList(JSComponent):
     def __init__(self, picked: Callable[[str], object], **params: Any) -> None:
         super().__init__(margin=0, **params)
         self._picked = picked
-        self.on_msg(self._on_message)
 
     def show(self, facts: Mapping[str, float], notes: Mapping[str, str], chosen: str, notation: LambdaNotation) -> None:
         """Show the rules of a frame; `chosen` is the one whose solution is shown, "" for none."""
@@ -163,7 +162,6 @@ class RuleList(JSComponent):
         if items != self.items or notation.label != self.symbol:
             self.param.update(items=items, symbol=notation.label)
 
-    def _on_message(self, message: Any) -> None:
-        data = getattr(message, "data", message)
+    def _handle_msg(self, data: Any) -> None:
         if isinstance(data, dict) and data.get("rule") in RULES:
             self._picked(data["rule"])

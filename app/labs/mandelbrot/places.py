@@ -175,14 +175,12 @@ class Gallery(JSComponent):
     def __init__(self, picked: Callable[[int], object], dropped: Callable[[int], object], **params: Any) -> None:
         super().__init__(sizing_mode="stretch_width", margin=(4, 8), **params)
         self._picked, self._dropped = picked, dropped
-        self.on_msg(self._on_message)
 
     def show(self, bookmarks: Sequence[Bookmark]) -> None:
         """Show these."""
         self.items = [{"title": b.title, "picture": b.picture, "own": b.own} for b in bookmarks]
 
-    def _on_message(self, message: Any) -> None:
-        data = getattr(message, "data", message)
+    def _handle_msg(self, data: Any) -> None:
         if not isinstance(data, dict):
             return
         for key, act in (("pick", self._picked), ("drop", self._dropped)):
