@@ -79,7 +79,7 @@ class Found:
     blocks: list[int] = field(default_factory=list)
     malloc: list[int] = field(default_factory=list)
     raised: Counter[str] = field(default_factory=Counter)
-    longest: dict[str, float] = field(default_factory=dict)  # seconds until a message of each kind was taken
+    longest: dict[str, float] = field(default_factory=dict)  # s until each kind was taken, until each lab's parts agreed
     restarts: int = 0
 
     @property
@@ -327,7 +327,7 @@ class Campaign:
 
     async def _agree(self, user: User, whole: bool = False) -> None:
         """Wait until widgets, session and engine, and if `whole` link and document, tell the same."""
-        end = time.monotonic() + CALM
+        began = time.monotonic()
         while True:
             if user.guest.reading.done():
                 raise FuzzError(f"the page of {user.lab} was closed after {user.done}")
@@ -336,8 +336,10 @@ class Campaign:
             wrong = disagreement(told, whole)
             if not wrong and whole:
                 wrong = user.unlike(await user.guest.pull(), told)
+            waited = time.monotonic() - began
             if not wrong:
+                self.found.longest[user.lab] = max(self.found.longest.get(user.lab, 0.0), waited)
                 return
-            if time.monotonic() > end:
+            if waited > CALM:
                 raise FuzzError(f"{user.lab} after {user.done}: {wrong}")
             await asyncio.sleep(LOOK)

@@ -11,7 +11,8 @@ import pytest
 from app.load.server import Server
 from tests.fuzz.campaign import GROWTH, Campaign, fuzzed_server, grown
 from tests.fuzz.messages import Hostile, Known
-from tests.fuzz.users import disagreement
+from tests.fuzz.users import User, disagreement
+from tests.fuzz.visitors import Guest
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +34,14 @@ def test_widgets_session_engine_and_link_tell_the_same_after_any_sequence(server
     found = asyncio.run(Campaign(server, seed=1).sequences(16, batch=16))
     assert found.sent.total() == 16
     assert len(found.sent) == 4  # labs
+    assert set(found.longest) == set(found.sent)  # how long each waited until all agreed
+
+
+@pytest.mark.parametrize("label", ["Iterations at most", "Samples a pixel", "Steps at most", "n  [samples]", "to"])
+def test_what_costs_more_is_used_too(label: str) -> None:
+    user = User(Guest("http://nowhere"), random.Random(1))
+    assert user._change("IntSlider", {"label": label, "start": 1, "end": 9})
+    assert user._change("TextInput", {"label": label})
 
 
 def test_the_same_seed_makes_the_same_messages() -> None:
