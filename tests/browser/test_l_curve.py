@@ -21,6 +21,8 @@ from tests.browser.lab_page import OPENING
 A_FILE = re.compile(r"A, or A and b|A: \S+|Not taken: \S+")  # the label before and after a file was chosen
 B_FILE, PICTURE = re.compile(r"b \[.npy|b: \S+"), re.compile(r"Picture \[.png|Picture: \S+")
 
+FADES = "(list) => getComputedStyle(list).maskImage != 'none'"
+
 
 @pytest.fixture(scope="module")
 def opened(lasting, server):
@@ -230,6 +232,20 @@ def test_the_lab_pauses_steps_and_goes_on(lab):
     lab.grow(FAST)
     lab.key(" ")
     lab.until(lab.done)
+
+
+def test_a_list_of_rules_that_goes_on_below_fades_out_there(lab):
+    rules = lab.page.locator("ul:has(button.r0)")
+    try:
+        lab.page.set_viewport_size({"width": 800, "height": 600})
+        lab.until(lambda: rules.evaluate(FADES))
+        rules.locator("button").last.scroll_into_view_if_needed()
+        lab.until(lambda: not rules.evaluate(FADES))
+        lab.page.set_viewport_size({"width": PROJECTOR[0], "height": PROJECTOR[1]})
+        lab.until(lambda: rules.evaluate("(list) => list.scrollHeight == list.clientHeight"))
+        assert not rules.evaluate(FADES)
+    finally:
+        lab.page.set_viewport_size({"width": LAPTOP[0], "height": LAPTOP[1]})
 
 
 @pytest.mark.parametrize("size", [LAPTOP, PROJECTOR])

@@ -68,9 +68,11 @@ def _hue_style() -> str:
 
 
 STYLE = """
-:host { min-width: 0; overflow-y: auto; }
+:host { min-width: 0; overflow: hidden; }
+.rule-list { width: 100% !important; height: 100% !important; }  /* it would stay as large as at first */
 ul { list-style: none; margin: 0; padding: 0; display: flex; flex-direction: column; height: 100%; gap: 2px;
   font-size: var(--small, 14px); overflow-y: auto; }
+ul.more { mask-image: linear-gradient(black calc(100% - 48px), transparent); }   /* it goes on below */
 li { flex: 0 0 auto; }
 button { font: inherit; color: var(--ink); background: none; border: 0; border-radius: 6px; width: 100%;
   padding: 3px 8px; cursor: pointer; display: flex; flex-wrap: wrap; column-gap: 8px;
@@ -106,6 +108,11 @@ class RuleList(JSComponent):
         made.textContent = words;
         return made;
       };
+      const mark = () => list.classList.toggle('more', list.scrollHeight - list.scrollTop - list.clientHeight > 4);
+      const sizes = new ResizeObserver(mark);
+      sizes.observe(list);
+      list.addEventListener('scroll', mark);
+      model.on('remove', () => sizes.disconnect());
       const entries = new Map();
       const entry = (rule, index) => {
         const item = document.createElement('li'), button = document.createElement('button');
@@ -130,6 +137,7 @@ class RuleList(JSComponent):
           const said = item.value ? part('value', item.value) : part('why', item.why);
           button.replaceChildren(part('badge', item.number), part('name', item.name), said);
         });
+        mark();
       };
       model.on('items', draw);
       model.on('symbol', draw);
