@@ -1,4 +1,4 @@
-"""What only the browser knows: its keys, the size of its window, whether anybody can see it, and its address bar."""
+"""What only the browser knows: its keys, its window's size and scheme, whether anybody sees it, and its address bar."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ESCAPE = "escape"  # the key that closes `Browser.card`
 
 
 class Browser(JSComponent):
-    """An invisible component that reports key presses, window sizes, when its tab is hidden or seen again, and where
-    its Back and Forward lead. `write_address` writes its address bar.
+    """An invisible component that reports key presses, window sizes, whether its system is dark, when its tab is hidden
+    or seen again, and where its Back and Forward lead. `write_address` writes its address bar.
 
     Of all keys only those in `wanted` are reported: their `event.key` in lower case, with "shift+" before those of
     several letters, such as "shift+backspace", and before a letter where that is wanted; "ctrl+z" for Ctrl or Command
@@ -147,9 +147,12 @@ class Browser(JSComponent):
         }
       };
       const look = () => model.send_msg({ visible: !document.hidden });
+      const system = matchMedia('(prefers-color-scheme: dark)');
+      const prefer = () => model.send_msg({ dark: system.matches });
       const resize = () => { clearTimeout(timer); timer = setTimeout(measure, 150); };
       for (const [name, listener] of Object.entries(listeners)) document.addEventListener(name, listener, true);
       addEventListener('resize', resize);
+      system.addEventListener('change', prefer);
       addEventListener('popstate', travel);
       model.on('address', write);
       model.on('card', followCard);
@@ -158,6 +161,7 @@ class Browser(JSComponent):
         clearInterval(waiting);
         for (const [name, listener] of Object.entries(listeners)) document.removeEventListener(name, listener, true);
         removeEventListener('resize', resize);
+        system.removeEventListener('change', prefer);
         removeEventListener('popstate', travel);
         document.removeEventListener('visibilitychange', look);
         forget_words();
@@ -170,6 +174,7 @@ class Browser(JSComponent):
       model.on('dark', applyTheme);
       applyTheme();
       measure();
+      if (system.matches) prefer();           // a page begins light
       el.style.display = 'none';
       return document.createElement('span');
     }
@@ -182,10 +187,12 @@ class Browser(JSComponent):
         resized: Callable[[int, int], None],
         looked: Callable[[bool], None],
         travelled: Callable[[str], None],
+        preferred: Callable[[bool], None],
         **params: Any,
     ) -> None:
         super().__init__(width=0, height=0, margin=0, **params)
         self._pressed, self._resized, self._looked, self._travelled = pressed, resized, looked, travelled
+        self._preferred = preferred
 
     def write_address(self, query: str, push: bool) -> None:
         """Let `query` follow the page's address in the bar, as a new entry of the browser's history if `push`."""
@@ -200,6 +207,8 @@ class Browser(JSComponent):
             self._pressed(key)
         if isinstance(data.get("visible"), bool):
             self._looked(data["visible"])
+        if isinstance(data.get("dark"), bool):
+            self._preferred(data["dark"])
         if isinstance(data.get("query"), str):
             self._travelled(data["query"])
         width, height = data.get("width"), data.get("height")

@@ -148,12 +148,13 @@ class Page:
         self.lab_tabs: dict[str, LabTab] = {}
         self.current: LabTab | None = None
         kept = "" if self.level == FULL else self.level
-        self.browser = Browser(self._pressed, self._resized, self._looked, self._travelled, ui=kept)
+        self.browser = Browser(self._pressed, self._resized, self._looked, self._travelled, self._preferred, ui=kept)
         self._window = (1280, 720)
         whole = self.level == FULL
         self._bars_open = (whole, whole)  # side bar and readout, when presenter mode is left
         self.bar = PresenterBar(self._pressed, self._arrange)
         self.visible = True  # whether the browser's tab can be seen
+        self._system_dark = False  # whether the visitor's system is
         self._waiting = False  # for the browser to draw a lab, before another is shown
         self.system = SystemCard(self.document)
         self.export = ExportCard(self.document, self._notices, self._dropped)
@@ -297,6 +298,12 @@ class Page:
         self.browser.dark = self.template.dark_theme
         if self.current is not None:
             self.current.set_theme(self.template.dark_theme, self._large)
+
+    def _preferred(self, dark: bool) -> None:
+        """The visitor's system is dark, or light: the page follows it, unless the other scheme was chosen."""
+        if self.template.dark_theme == self._system_dark:
+            self.template.dark_theme = dark
+        self._system_dark = dark
 
     @property
     def _large(self) -> bool:

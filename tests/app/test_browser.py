@@ -27,7 +27,15 @@ from app.browser import Browser
 )
 def test_a_window_has_a_size_within_bounds_whatever_is_said(said, size):
     heard = []
-    browser = Browser(heard.append, lambda *told: heard.append(told), heard.append, heard.append)
+    browser = Browser(heard.append, lambda *told: heard.append(told), heard.append, heard.append, heard.append)
     browser.wanted = ["a"]
     browser._handle_msg(said)
     assert heard == ([] if size is None else [size])
+
+
+@pytest.mark.parametrize(("said", "preferred"), [(True, [True]), (False, [False]), ("yes", []), (1, [])])
+def test_the_systems_scheme_is_dark_or_not_whatever_is_said(said, preferred):
+    heard = []
+    browser = Browser(print, print, print, print, heard.append)
+    browser._handle_msg({"dark": said})
+    assert heard == preferred

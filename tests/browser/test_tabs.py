@@ -22,6 +22,8 @@ INKS = {
 MODELS = """() => { const page = Bokeh.documents[0], there = page.roots().flatMap((root) => [...root.references()]);
   return [page._all_models.size, new Set(there).size]; }"""
 
+INK = "getComputedStyle(document.documentElement).getPropertyValue('--ink')"
+
 
 @pytest.fixture(scope="module")
 def opened(lasting, server) -> LabPage:
@@ -64,3 +66,27 @@ def test_plots_of_a_lab_follow_the_scheme_that_was_chosen_while_another_was_show
         for name, ink in INKS.items():
             lab.page.get_by_role("tab", name=name).click()
             lab.until(lambda ink=ink, hue=hue: lab.page.evaluate(f"() => {{ {model} return {ink}; }}") == hue)
+
+
+def test_a_page_follows_its_systems_scheme_unless_the_other_was_chosen(page, server) -> None:
+    page.emulate_media(color_scheme="dark")
+    lab = LabPage(page, server)
+
+    def comes(scheme: str) -> None:
+        """Wait until the page has that scheme, its text too."""
+        ink = {"dark": DARK, "light": LIGHT}[scheme]["ink"]
+        lab.until(lambda: page.evaluate("document.documentElement.dataset.theme") == scheme)
+        lab.until(lambda: page.evaluate(INK) == ink)
+
+    comes("dark")
+    page.emulate_media(color_scheme="light")
+    comes("light")
+    page.get_by_label("Toggle theme").click()
+    comes("dark")
+    page.emulate_media(color_scheme="dark")
+    comes("dark")
+    page.get_by_label("Toggle theme").click()
+    comes("light")
+    page.emulate_media(color_scheme="light")
+    page.wait_for_timeout(500)
+    comes("light")
