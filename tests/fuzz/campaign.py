@@ -79,7 +79,7 @@ class Found:
     blocks: list[int] = field(default_factory=list)
     malloc: list[int] = field(default_factory=list)
     raised: Counter[str] = field(default_factory=Counter)
-    longest: dict[str, float] = field(default_factory=dict)  # s until each kind was taken, until each lab's parts agreed
+    longest: dict[str, float] = field(default_factory=dict)  # s until a kind was taken, a lab agreed
     restarts: int = 0
 
     @property

@@ -14,7 +14,7 @@ from tests.fuzz.visitors import Guest
 
 KEYS = (" ", "s", "r", "h", "l", "ctrl+z", "ctrl+shift+z", "+", "-", "arrowleft", "m", "n", "a", "v", "backspace")
 TYPED = ("1", "64", "1e3", "-0.5", "0.25", "200", "1e-3", "nan", "1e400", "٣", *TEXTS)
-# A grid of 2048² cells takes seconds a frame where cores are few, and shows no more than these. Nothing else is left out.
+# Larger grids take seconds a frame where cores are few, and show no more. Nothing else is left out.
 QUICK = {"Grid [cells]": ("64 × 64", "128 × 128", "256 × 256")}
 
 
