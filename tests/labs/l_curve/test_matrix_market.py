@@ -12,7 +12,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from compute.labs.l_curve.problems.matrix_market import read_body, read_head
+from compute.labs.l_curve.problems.own import read_body, read_head
 
 RNG = np.random.default_rng(5)
 SQUARE = RNG.random((5, 5))
