@@ -21,8 +21,7 @@ from bokeh.document import Document
 from app.theme import ASSETS, CARD, stylesheet
 from app.widgets import icon
 from compute.devices import cpu_count
-from compute.measure.conditions import PERIOD, SPAN, Sampler, sampler
-from compute.measure.provenance import software
+from compute.measure.conditions import PERIOD, SPAN, Sampler, sampler, software
 from compute.system import CpuReading, GpuReading, GpuUser, Reading
 
 UNKNOWN = "n/a"

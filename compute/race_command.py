@@ -14,7 +14,7 @@ from rich.table import Table
 from compute.backends import BACKENDS, backend
 from compute.export.parameter_texts import values_of
 from compute.labs import lab_class, labs
-from compute.measure.provenance import provenance
+from compute.measure.conditions import provenance
 from compute.measure.records import library
 from compute.race import MOST_STEPS, Lane, Race, Racer, RaceResult, default_racers, run_race
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from compute import BACKENDS, machine
 from compute.__main__ import BAD_INPUT, OK, Terminated, main, without_paths
 from compute.labs.diffusion import benchmark, cpu_numba, cpu_numpy, scheme
-from compute.measure import deadline, records, report
+from compute.measure import records, report, sampling
 from compute.measure.case import BenchPlan, Results, Row
 from compute.measure.commands import DISAGREED, benchmark_named
 from compute.measure.statistics import Measurement
@@ -204,9 +204,9 @@ def test_who_interrupts_a_command_that_keeps_nothing_is_told_so(monkeypatch, cap
 
 
 def test_a_budget_holds_for_the_whole_run(monkeypatch):
-    monkeypatch.setattr(deadline, "LEAST_RUN", 0.0)
+    monkeypatch.setattr(sampling, "LEAST_RUN", 0.0)
     rows = benchmark.BENCHMARK.run(plan(sizes=(24, 48), budget=1e-9)).rows
-    assert {(row.status, row.reason) for row in rows} == {("skipped", deadline.OVER)}
+    assert {(row.status, row.reason) for row in rows} == {("skipped", sampling.OVER)}
     assert len(rows) == 6
 
 

@@ -22,9 +22,9 @@ from compute.labs.mandelbrot.scenes import CountsReference
 from compute.measure import course
 from compute.measure.case import Implementation
 from compute.measure.course import turns
-from compute.measure.deadline import Deadline
 from compute.measure.records import Recorded
 from compute.measure.run import CaseRun, Pace
+from compute.measure.sampling import Deadline
 from compute.race import Race, RaceError, Racer, default_racers, run_race
 
 SMALL = {"ny": 30, "nx": 40, "max_iterations": 60}

@@ -22,8 +22,7 @@ from app.load.run import Load, address, engine_alone, loads
 from app.load.server import Server, serving
 from compute.arguments import counts
 from compute.files import whole
-from compute.measure.conditions import Watch
-from compute.measure.provenance import provenance
+from compute.measure.conditions import Watch, provenance
 
 SCHEMA = "fieldlab-load-bench/1"
 FOLLOWERS_SCHEMA = "fieldlab-followers-bench/1"

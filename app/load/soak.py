@@ -31,7 +31,7 @@ from app.load.client import Client, ClientError
 from app.load.server import Server, Use, serving
 from app.load.trend import Trend
 from compute.files import whole
-from compute.measure.provenance import provenance
+from compute.measure.conditions import provenance
 
 SCHEMA = "fieldlab-soak/2"
 RECORD = Path("build/soak.json")

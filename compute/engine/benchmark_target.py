@@ -2,7 +2,7 @@
 
 The worker has one thread, so a slice of a measurement never overlaps a live lab's kernels on this device. Between two
 slices it rests three times as long as the slice took: it gets a quarter of the device at most, and less where the live
-labs need it (turns.py).
+labs need it (pacing.py).
 
 What is measured is a second lab of the live one's kind, as the BenchmarkTarget that its Benchmark makes of it
 (compute/measure/target.py): something that advances in steps and has a result.
@@ -21,8 +21,7 @@ from typing import Any, Literal, TypeAlias
 
 from compute.engine.channel import COMPILING, EventSender
 from compute.engine.messages import Answered, Event, Refused, Sampled, Solve, Solved, TakeSample
-from compute.engine.pacing import Tally
-from compute.engine.turns import Urgency
+from compute.engine.pacing import Tally, Urgency
 from compute.lab import Lab
 from compute.measure.rates import RoofKind
 from compute.measure.roofs import sampled_beside

@@ -17,10 +17,9 @@ from compute.builds import watching
 from compute.engine import messages
 from compute.engine.channel import COMPILING, EventSender
 from compute.engine.checkpoints import Checkpointer
-from compute.engine.pacing import FramePacer
+from compute.engine.pacing import FramePacer, Urgency
 from compute.engine.recording import LabRecorder
 from compute.engine.shared_memory import IN_MESSAGE, FrameRing, pack
-from compute.engine.turns import Urgency
 from compute.frames import Frame
 from compute.lab import Lab
 from compute.measure.timing import listening

@@ -1,7 +1,7 @@
 """The engine's own process: one loop over all labs of one device.
 
-Requests are read between slices; the labs with work have their slices in the order of turns.py; signs of life come from
-this loop and nowhere else, so a loop that hangs is seen to hang. The process ends when the pipe does.
+Requests are read between slices; the labs with work have their slices in the order of pacing.py; signs of life come
+from this loop and nowhere else, so a loop that hangs is seen to hang. The process ends when the pipe does.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from compute.engine import messages
 from compute.engine.benchmark_target import BenchmarkQueue
 from compute.engine.channel import COMPILING, Channel, EventSender
 from compute.engine.lab_host import LabHost, check_device
+from compute.engine.pacing import Turns
 from compute.engine.shared_memory import FrameRing, read_blob
-from compute.engine.turns import Turns
 from compute.lab import Lab
 from compute.labs import lab_class
 

@@ -26,8 +26,7 @@ from compute.export.render import Pixels, Replay, current_pixels, png
 from compute.export.render_pool import VISIBLE, LocalPool, MadePart, MakePart, gpus_here
 from compute.export.scene import Scene, SceneError
 from compute.files import whole
-from compute.measure.conditions import Watch
-from compute.measure.provenance import provenance
+from compute.measure.conditions import Watch, provenance
 from compute.measure.statistics import Spread
 
 NAME = "export"

@@ -90,7 +90,7 @@ class BenchmarkFixture(Protocol):
 
 @dataclass(frozen=True)
 class BenchPlan:
-    """What to time. cases: the lab's own; budget: seconds for the whole run (deadline.py).
+    """What to time. cases: the lab's own; budget: seconds for the whole run (sampling.py).
 
     listen: whether to note when the parts of each sample ran, for a trace.
     """

@@ -26,9 +26,9 @@ from compute.labs import labs
 from compute.measure import exports, record_comparison, records
 from compute.measure.benchmark import Benchmark
 from compute.measure.case import BenchPlan, Option
+from compute.measure.exports import trace_document, write_trace
 from compute.measure.report import as_record
 from compute.measure.run import BenchProgress
-from compute.measure.trace import trace_document, write_trace
 
 OK, DISAGREED = 0, 1  # exit codes
 LONGEST_BUDGET = 3600.0  # seconds

@@ -1,4 +1,4 @@
-"""What else the machine did: other users of the GPU and the processor, clocks that were held down.
+"""Where a figure was taken, and what else the machine did: others on the GPU or the processor, clocks held down.
 
 Of a bench (`Watch`): readings are taken before the first case and after each, never while something is timed. Of a page
 (`Sampler`): one reader for everybody who looks, at work only meanwhile.
@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 
+from compute import machine
 from compute.system import CpuReading, GpuReading, GpuUser, Reading, System, busy_and_all
 
 OTHERS_SHARE = 0.10  # of the machine's threads kept busy by others, from which it is said
@@ -223,3 +224,38 @@ class Sampler:
 def sampler() -> Sampler:
     """This process's sampler."""
     return Sampler()
+
+
+# -- what the records of all timings have in common: each is made with `provenance`, which
+# tests/measure/test_provenance.py sees to
+
+
+@cache
+def software() -> dict[str, Any]:
+    """Commit, machine and versions, as they were when first asked: that asks other programs, which may take seconds."""
+    return {"commit": machine.commit(), "machine": machine.machine(), "versions": machine.versions()}
+
+
+def provenance(command: str, samples: int, watch: Watch | None = None) -> dict[str, Any]:
+    """Return {date, command, commit, machine, versions, conditions} of a record that is made now.
+
+    samples: how many timings are in it; watch: what was read before and meanwhile. Without one the newest reading of
+    the page's sampler is taken, or one is made now.
+
+    conditions: changed (whether the source differs from the commit; None if there is no commit), samples, and the
+    machine before and after: load, clocks, temperatures, power and its cap.
+    """
+    known = software()
+    history = sampler().history() if watch is None else ()
+    if history:
+        state: dict[str, Any] = {"before": plain_reading(history[0]), "after": plain_reading(history[-1]), "cases": []}
+    else:
+        state = (watch or Watch()).as_record()
+    commit = known["commit"]
+    changed = commit.endswith(machine.CHANGED) if commit else None
+    return {
+        "date": machine.now(),
+        "command": command,
+        **known,
+        "conditions": {"changed": changed, "samples": samples, **state},
+    }

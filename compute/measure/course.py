@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from compute.backends import Backend
 from compute.measure.case import Implementation, Row
-from compute.measure.deadline import Deadline
 from compute.measure.run import CHECKING, CaseRun, Pace
+from compute.measure.sampling import Deadline
 
 if TYPE_CHECKING:
     from compute.measure.benchmark import CaseBenchmark

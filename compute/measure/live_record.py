@@ -11,12 +11,11 @@ from math import isfinite, nan
 from typing import Any
 
 from compute import machine
-from compute.measure.exports import UNITS, Series, pyperf_document
-from compute.measure.provenance import provenance
+from compute.measure.conditions import provenance
+from compute.measure.exports import UNITS, Series, pyperf_document, trace_document, write_trace
 from compute.measure.rates import Rate
 from compute.measure.statistics import Measurement
 from compute.measure.timing import PARTS, Sample, Timing
-from compute.measure.trace import trace_document, write_trace
 from compute.measure.verdict import Standing, Verdict
 
 SCHEMA = "fieldlab-live/1"  # no record of `fieldlab bench`: never drawn as a recorded figure, nor compared with

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from compute.measure.case import BenchPlan, Results, Row
-from compute.measure.provenance import provenance
+from compute.measure.conditions import provenance
 from compute.measure.rates import why_above_roof
 from compute.measure.records import SCHEMA
 from compute.measure.statistics import SpeedUp

@@ -16,9 +16,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 from compute.backends import BACKENDS, Backend
 from compute.devices import Device
 from compute.measure.case import BenchmarkFixture, BenchPlan, Implementation, Results, Row, with_speed_ups
-from compute.measure.deadline import KEPT, LEAST_RUN, OVER, Deadline
 from compute.measure.roofs import DTYPES, RoofMeter, copy_bandwidth, fma_rate
-from compute.measure.sampling import LEAST_SAMPLES, SAMPLE_SECONDS, interleave, steps_for
+from compute.measure.sampling import (
+    KEPT,
+    LEAST_RUN,
+    LEAST_SAMPLES,
+    OVER,
+    SAMPLE_SECONDS,
+    Deadline,
+    interleave,
+    steps_for,
+)
 from compute.measure.statistics import Measurement
 from compute.measure.timing import Sample, Timing, take_sample
 

@@ -8,15 +8,19 @@ as slow, for seconds, on one core and not on the next; the guest's system does n
 Seen on a guest of 16 cores beside an H200: at any time half of the cores, for 1 to 5 s each, and 2.0 times between the
 slowest and the quickest of six. Two runs of the crossover's bench then overlapped in their quartiles at 40 % of the
 points; on quiet cores (`move_to_a_quiet_core`) at 83 %.
+
+A bench's budget holds for the whole run, checks and roofs included (`Deadline`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from random import Random
-from time import perf_counter
+from time import monotonic, perf_counter
 
+from compute.builds import watching
 from compute.measure.statistics import settled
 from compute.measure.timing import Sample
 
@@ -114,3 +118,39 @@ def _loop() -> float:
     start = perf_counter()
     sum(range(LOOP))
     return perf_counter() - start
+
+
+# -- how long a whole run may take
+
+LEAST_RUN = 30.0  # seconds that a run may take however small its budget: what checks and five samples of each need
+OVER = "the budget of the whole run was over"
+KEPT = "what is measured is kept if you interrupt it"
+
+
+class Deadline:
+    """The end of a run that has begun now. budget: seconds for all of it; compiling kernels is no part of them."""
+
+    def __init__(self, budget: float, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._end = clock() + max(budget, LEAST_RUN)
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left; 0 when it is over."""
+        return max(0.0, self._end - self._clock())
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing may be begun any more."""
+        return self.left <= 0.0
+
+    @contextmanager
+    def watching_builds(self) -> Iterator[None]:
+        """Move the end by the time that this thread takes in the block to build kernels."""
+
+        def ended() -> None:
+            """A kernel has been built."""
+            self._end += builds.seconds
+
+        with watching(ended=ended) as builds:
+            yield

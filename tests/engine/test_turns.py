@@ -8,7 +8,7 @@ from math import inf
 
 import pytest
 
-from compute.engine.turns import BETWEEN, CLAIM, CROWD, LONGEST, RECENT, ROUND, SHORTEST, Turns, Urgency
+from compute.engine.pacing import BETWEEN, CLAIM, CROWD, LONGEST, RECENT, ROUND, SHORTEST, Turns, Urgency
 
 
 @dataclass(eq=False)

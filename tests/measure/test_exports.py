@@ -20,7 +20,7 @@ from rich.console import Console
 from compute.__main__ import BAD_INPUT, OK, main
 from compute.backends import backend
 from compute.gpu_devices import EventStopwatch
-from compute.measure import commands, records, trace
+from compute.measure import commands, exports, records
 from compute.measure.exports import Series
 from compute.measure.timing import MOST_SPANS, Sample, Span, Timing, listening, note_span, take_sample
 
@@ -128,7 +128,7 @@ def test_parts_seen_late_are_put_before_the_next_and_deliveries_side_by_side():
     late = tuple(Span("compute", 10.0, 2.0) for _ in range(3))
     launches = Span("launch", 1.1, 0.1), Span("launch", 1.3, 0.1)
     under_way = Span("delivery", 12.0, 2.0), Span("delivery", 13.0, 2.0), Span("delivery", 15.0, 2.0)
-    made = trace.trace_document([series(Sample(1.0, 10.0, timing, (*launches, *late, *under_way)))], ABOUT)
+    made = exports.trace_document([series(Sample(1.0, 10.0, timing, (*launches, *late, *under_way)))], ABOUT)
     rows(made)
     kernels = [event for event in made["traceEvents"] if event.get("cat") == "compute"]
     assert [(event["ts"] / 1e6, event["dur"] / 1e6) for event in kernels] == [(3, 2), (5, 2), (7, 2)]

@@ -18,7 +18,7 @@ from app.load.server import Use
 from compute import machine, race_command
 from compute.export import benchmark as export
 from compute.labs.diffusion import benchmark as diffusion
-from compute.measure import provenance
+from compute.measure import conditions
 from compute.measure.case import BenchPlan
 from compute.measure.conditions import Watch
 from compute.measure.live_record import Shown
@@ -98,11 +98,11 @@ def test_all_writers_are_tested_here_and_nobody_else_asks_for_the_commit():
     sources = [path for part in ("app", "compute") for path in (ROOT / part).rglob("*.py")]
     own = {path.name for path in sources if calls(path, "provenance")}
     assert own == set(WRITERS)
-    assert {path.name for path in sources if calls(path, "commit")} == {"provenance.py", "info.py", "formats.py"}
+    assert {path.name for path in sources if calls(path, "commit")} == {"conditions.py", "info.py", "formats.py"}
 
 
 @pytest.mark.parametrize(("commit", "changed"), [("abc", False), ("abc+changes", True), (None, None)])
 def test_a_source_that_was_changed_is_told(monkeypatch, commit, changed):
     known = {"commit": commit, "machine": {}, "versions": {}}
-    monkeypatch.setattr(provenance, "software", lambda: known)
-    assert provenance.provenance("", 0, Watch())["conditions"]["changed"] is changed
+    monkeypatch.setattr(conditions, "software", lambda: known)
+    assert conditions.provenance("", 0, Watch())["conditions"]["changed"] is changed

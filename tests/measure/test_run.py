@@ -12,9 +12,8 @@ from compute.devices import Host
 from compute.labs.diffusion.benchmark import BENCHMARK as DIFFUSION
 from compute.measure.benchmark import CaseBenchmark
 from compute.measure.case import Checked, Implementation
-from compute.measure.deadline import Deadline
 from compute.measure.run import BenchRun, CaseRun, Pace, _in_checking_order
-from compute.measure.sampling import interleave
+from compute.measure.sampling import Deadline, interleave
 from compute.measure.timing import Timing
 
 STEP = {"fast": 1e-4, "slow": 1.0, "as slow": 1.0, "first slow": 40.0}  # s a step, by variant

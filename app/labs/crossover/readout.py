@@ -31,7 +31,7 @@ from compute.frames import Frame
 from compute.labs.crossover.benchmark import record_of
 from compute.labs.crossover.finding import Finding, TimeCurve
 from compute.labs.crossover.results import results_of
-from compute.measure import exports, trace
+from compute.measure import exports
 from compute.measure.case import Results
 from compute.measure.exports import Series, series_of_bench
 from compute.measure.statistics import Spread
@@ -200,7 +200,7 @@ def as_pyperf(sweep: SavedSweep) -> str:
 def as_trace(sweep: SavedSweep) -> str:
     """Return a trace for Perfetto, as JSON."""
     out = io.StringIO()
-    trace.write_trace(trace.trace_document(sweep.series, sweep.record), out)
+    exports.write_trace(exports.trace_document(sweep.series, sweep.record), out)
     return out.getvalue()
 
 

@@ -27,11 +27,11 @@ from compute.labs.crossover.sweep import CHECKS, ROUNDS, Sweep, SweepProgress
 from compute.labs.crossover.workload import DTYPES, Way, Workload, error_line
 from compute.measure.benchmark import Benchmark
 from compute.measure.case import BenchPlan, Option, Results, Row
-from compute.measure.deadline import KEPT, LEAST_RUN
 from compute.measure.rates import Rate
 from compute.measure.report import as_record
 from compute.measure.roofs import RoofMeter, copy_bandwidth, fma_rate
 from compute.measure.run import BenchProgress, silent
+from compute.measure.sampling import KEPT, LEAST_RUN
 
 LONGEST = 6.0  # seconds that a reference or a comparison may take: larger n are skipped
 LONGEST_CALL = 2.0  # seconds that a call may take, of which there are eight at least
