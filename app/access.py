@@ -37,8 +37,8 @@ from panel.auth import BasicLoginHandler
 from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, HTTPServerRequest, ResponseStartLine
 from tornado.web import OutputTransform
 
-from app.log_lines import log_request
 from app.message_bounds import bounded_zlib
+from app.server_log import log_request
 from compute.settings import current
 
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}  # names that nobody else can bind to this machine

@@ -7,13 +7,17 @@ What a link cannot hold, an image that is too large for one, say, is said in wor
 
 An act that is worth a "back" (another lab, a preset, a place: `Controls.landmark`) adds an entry to the browser's
 history; everything else replaces the present one.
+
+`ui` in the address says how much of the page is shown, for a frame on a slide or on a course's page: `none` the lab's
+main picture alone, `minimal` the main controls, one slider and the headline below it, `full` everything. Keys do in all
+of them what they do otherwise; cards that they open lie over the picture.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from bokeh.document import Document
 from msgspec import structs
@@ -26,6 +30,7 @@ from compute.export.scene import LONGEST_WORDS, Scene, SceneError, Style
 
 if TYPE_CHECKING:
     from app.lab_tab import LabTab
+
 
 CALM = 0.3  # s without a change after which the address follows
 PERIOD = 2.0  # s between two addresses of a lab that runs, and until the engine is asked once more
@@ -180,3 +185,30 @@ def asked_to_run(document: Document) -> bool:
     """Whether the address by which the page was reached says that the lab runs."""
     request = document.session_context.request if document.session_context else None
     return request is not None and request.arguments.get(RUN) == [b"1"]
+
+
+# -- how much of the page is shown
+
+LEVEL_NAME = "ui"  # of the entry in the address
+Level = Literal["none", "minimal", "full"]
+FULL: Level = "full"
+LEVELS: tuple[Level, ...] = ("none", "minimal", FULL)
+WITHOUT_HEADER = ":root { --header: 0px; }"
+CSS: dict[Level, str] = {  # of the page: what is not there takes no room
+    "none": WITHOUT_HEADER + ":root { --status-bar: hidden; }",
+    "minimal": WITHOUT_HEADER,
+    FULL: "",
+}
+MOST_TOLD = 40  # characters of an unknown value that are told
+
+
+def asked_level(document: Document) -> Level:
+    """Return how much the page's address asks for, `full` if it says nothing; ValueError names what it may be."""
+    request = document.session_context.request if document.session_context else None
+    given = request.arguments.get(LEVEL_NAME, []) if request else []
+    if not given:
+        return FULL
+    text = given[0].decode("utf-8", "replace")
+    if text not in LEVELS:
+        raise ValueError(f"{LEVEL_NAME} must be one of {', '.join(LEVELS)}, not {text[:MOST_TOLD]!r}")
+    return cast(Level, text)

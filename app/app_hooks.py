@@ -26,7 +26,7 @@ def on_server_loaded(server_context: Any) -> None:
 
 def bound_what_strangers_may_do() -> None:
     """Addresses of the server's own, who may ask for what, how much of it, and what the log says of it."""
-    from app import access, admission, frame_channel, log_bounds, loop_watch, message_bounds, operations
+    from app import access, admission, frame_channel, free_loop, message_bounds, operations, server_log
     from app.audience import handlers
     from app.ready_page import ready_page
     from compute import scratch
@@ -38,8 +38,8 @@ def bound_what_strangers_may_do() -> None:
     admission.install(ready_page())
     message_bounds.install()
     frame_channel.install()
-    log_bounds.install()
-    loop_watch.install()
+    server_log.install()
+    free_loop.install()
 
 
 def change_panel_and_bokeh() -> None:
@@ -63,10 +63,10 @@ def change_panel_and_bokeh() -> None:
 
 def warm(application: Any) -> None:
     """Begin what takes long and what the first visitor would wait for."""
-    from app import admission, collecting, system_card
+    from app import admission, free_loop, system_card
     from compute.measure.machine_roofs import machine_roofs
 
-    collecting.collector().install(application.application)
+    free_loop.collector().install(application.application)
     system_card.find_machine()
     admission.session_limiter().warm()  # the first visitor needs them as soon as the page
     machine_roofs().start()

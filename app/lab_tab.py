@@ -132,23 +132,23 @@ class LabTab:
         self.on_drawn: Callable[[], object] = ignore
         self.on_tick: Callable[[], object] = ignore
         self.started = self.drawn = self._closed = False
-        self.waits = False  # for its scene, before it runs
+        self.awaits_scene = False  # for its scene, before it runs
         self._shown = True  # whether this is the lab that the page shows
         self._visible = True  # whether the browser's tab can be seen
         self._passed = 0  # TICKs since the last refresh
         self._warning = ""
 
-    def start(self, waits: bool = False) -> None:
-        """Open the lab, and let it run if it is one that plays by itself; waits: not before its scene is restored."""
+    def start(self, awaits_scene: bool = False) -> None:
+        """Open the lab, and let it run if it is one that plays by itself; awaits_scene: not before that is restored."""
         self.started = True
         self.session.start()
-        self.session.play(self.parts.plays and not waits)
-        self.waits = waits
+        self.session.play(self.parts.plays and not awaits_scene)
+        self.awaits_scene = awaits_scene
 
     def wait_no_longer(self) -> None:
         """There is no scene to wait for: begin as usual, unless the lab has begun."""
-        if self.waits:
-            self.waits = False
+        if self.awaits_scene:
+            self.awaits_scene = False
             self.session.play(self.parts.plays)
 
     def _stream(self) -> None:

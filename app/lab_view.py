@@ -75,7 +75,7 @@ class LabView:
     def __init__(self, session: Session, size: Size) -> None:
         self.session, self.size = session, size
         self.dark = self.presenter = False
-        self.alone = False  # only the main picture is shown, as the page's address asks (app/ui_level.py)
+        self.alone = False  # only the main picture is shown, as the page's address asks (app/address.py)
         self.on_ready: Callable[[], object] = lambda: None
         self.first_draw = FirstDraw()
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import panel as pn
 import panel_material_ui as pmui
 
-from app.address import asked_to_run
+from app.address import CSS, FULL, asked_level, asked_to_run
 from app.admission import server_full, session_limiter
 from app.audience.mode import AudienceMode
 from app.browser import ESCAPE, Browser
@@ -33,7 +33,6 @@ from app.race import RaceTrack
 from app.stories import StoryTeller
 from app.system_card import SystemCard
 from app.theme import ASSETS, THEME, html_pane, stylesheet
-from app.ui_level import CSS, FULL, asked_level
 from app.widgets import icon
 from compute.export.link import asked_in, unpacked
 from compute.export.scene import Scene, SceneError
@@ -460,7 +459,7 @@ class Page:
         if tab.started:
             tab.show(True)
         else:
-            tab.start(waits=back)
+            tab.start(awaits_scene=back)
         tab.address.enter(push=chosen)
 
     def _put(self, tab: LabTab, whole: bool = False) -> None:

@@ -20,10 +20,9 @@ from bokeh.document import Document
 from numpy.typing import NDArray
 from PIL import Image
 
-from app.card import Card, card_script
 from app.readout_html import times
 from app.theme import ASSETS
-from app.widgets import icon
+from app.widgets import Card, card_script, icon
 from compute.export.jobs import STATE, Job
 from compute.export.scene import Style, coloured
 from compute.lab import Lab

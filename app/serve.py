@@ -22,7 +22,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, TextIO
 
-from app import log_lines
+from app import server_log
 from compute import kernel_cache, serve_options, settings, stories
 
 SESSIONS = "FIELDLAB_MAX_SESSIONS"  # see app/admission.py
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if chosen.metrics:
         os.environ[METRICS] = "1"
     if chosen.log:
-        os.environ[log_lines.VARIABLE] = chosen.log
+        os.environ[server_log.LOG_VARIABLE] = chosen.log
     if chosen.browser:
         os.environ[BROWSER] = "1"
     # naming an origin replaces the server's default

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bokeh.document import Document
 from msgspec import structs
 
-from app.card import Card, card_script
 from app.theme import ASSETS
-from app.widgets import icon
+from app.widgets import Card, card_script, icon
 from compute.backends import preferred
 from compute.export.scene import Scene
 from compute.lab import Lab
@@ -189,7 +188,7 @@ class StoryTeller:
                 tab.notices.tell("warning", f"The step cannot be shown: {error}.")
                 tab.wait_no_longer()
             return
-        tab.waits = False
+        tab.awaits_scene = False
         every = self._wanted(tab, scene)
         wanted = {name: value for name, value in every.items() if not names or name in names}
         changed = {name: value for name, value in wanted.items() if session.values[name] != value}

@@ -6,10 +6,12 @@ Bounds, label and choices of a widget come from the lab's parameters, never from
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import panel_material_ui as pmui
 import param
+from panel.custom import JSComponent
 
 from app.markup import plain
 from app.session import Session
@@ -152,3 +154,31 @@ def show_refusal(refusal: str, fields: Mapping[str, NumberField]) -> bool:
     if field is not None:
         field.complain(refusal)
     return field is not None
+
+
+# -- cards over the page
+
+STATIC = Path(__file__).with_name("static")
+
+
+def card_script(name: str) -> str:
+    """Return the script of that name in static/, with `make`, which creates its elements."""
+    return "\n".join((STATIC / each).read_text(encoding="utf-8") for each in ("make.js", name))
+
+
+class Card(JSComponent):
+    """A card that a script draws. content: {} while there is nothing to show; told(message): hears the browser, which
+    may be anybody's.
+    """
+
+    content = param.Dict(default={}, doc="What is shown.")
+
+    _esm = "export function render() { return null; }"
+
+    def __init__(self, told: Callable[[dict[str, Any]], None], **params: Any) -> None:
+        super().__init__(margin=0, **params)
+        self._told = told
+
+    def _handle_msg(self, data: Any) -> None:
+        if isinstance(data, dict):
+            self._told(data)

@@ -20,6 +20,9 @@ Value = TypeVar("Value")
 TOP_LEVEL = 254
 NOT_FINITE = 255
 
+Extent = tuple[float, float, float, float]  # x0, y0, x1, y1: where a picture lies in its plot
+View = tuple[float, float, float, float]  # the part of a picture that is wanted, from (0, 0, 1, 1), the whole of it
+
 
 @dataclass(frozen=True)
 class Raster:
@@ -32,7 +35,7 @@ class Raster:
     levels: NDArray[np.uint8]
     low: float
     high: float
-    extent: tuple[float, float, float, float]
+    extent: Extent
     label: str = ""
     unit: str = ""
 

@@ -28,7 +28,7 @@ from compute.backends import BACKENDS, Backend, backend
 from compute.builds import watching
 from compute.devices import Array, Device
 from compute.display.camera import Camera
-from compute.frames import Curve, Frame, Raster, freeze
+from compute.frames import Curve, Frame, Raster, View, freeze
 from compute.history import GIVEN, Entry, History, StepHistory, plain_history
 from compute.measure.timing import Timing
 from compute.mixing import mixed
@@ -43,7 +43,6 @@ ON_THE_WAY = ("backend", "device_index", "variant", "dtype")  # structural param
 
 _RUN_BEFORE: set[tuple[str, ...]] = set()  # by this process: lab, backend, and what else a build depends on
 
-View = tuple[float, float, float, float]
 
 
 class OutOfMemory(ValueError):

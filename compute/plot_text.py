@@ -12,7 +12,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.frames import NOT_FINITE, TOP_LEVEL, Frame, Raster
+from compute.frames import NOT_FINITE, TOP_LEVEL, Extent, Frame, Raster
 from compute.lab import Lab
 from compute.panels import Line, Panel
 
@@ -20,7 +20,6 @@ SIDE = 7  # rows and columns of a picture's table at most
 ROWS = 33  # of a table of curves at most
 LINES = 3  # of a plot that are put into sentences; a table has all of them
 
-Extent = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ REFERENCE = "cpu_numpy"
 NUMPY_CELLS = 2**22  # of a grid up to which NumPy races by itself: some 20 ms a step
 MOST_WORK = 10**12  # steps times cells of a lane that may be asked for
 
-OnProgress = Callable[[float, str], object]  # called with the part that is done, from 0 to 1, and in words
+OnRaceProgress = Callable[[float, str], object]  # called with the part that is done, from 0 to 1, and in words
 
 
 class RaceError(ValueError):
@@ -193,7 +193,7 @@ class Race:
             if racer.record is None:
                 backend(racer.backend).require()
 
-    def run(self, progress: OnProgress) -> RaceResult:
+    def run(self, progress: OnRaceProgress) -> RaceResult:
         """Run it; `progress` hears how far it is. ValueError for values that the lab refuses."""
         if self.lab.ENDS:
             return self._run_course(progress)
@@ -215,7 +215,7 @@ class Race:
             all_lanes = (recorded(racer, marks) if racer.record else next(found) for racer in self.racers)
             return RaceResult(tuple(all_lanes), steps, marks, tuple(pictures), self.words)
 
-    def _run_course(self, progress: OnProgress) -> RaceResult:
+    def _run_course(self, progress: OnRaceProgress) -> RaceResult:
         """Run it to a whole result; RaceError if fewer than two lanes can be timed."""
         progress(0.0, "warming up")
         backends = [backend(racer.backend) for racer in self.racers if racer.record is None]
@@ -324,7 +324,7 @@ def timed(racer: Racer, row: Row, course: Course, made_by: str) -> Lane:
     return Lane(racer, step, clock, Agreement(difference, allowed, course.said(difference), about))
 
 
-def run_race(race: Race, tell: OnProgress) -> RaceResult:
+def run_race(race: Race, tell: OnRaceProgress) -> RaceResult:
     """Run a race as a job (compute/export/jobs.py)."""
     return race.run(tell)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from compute.backends import backend
-from compute.device_list import devices_name
+from compute.devices import devices_name
 from compute.gpu_devices import Cuda
 from compute.labs.diffusion import Diffusion, gpu_cupy
 from compute.labs.diffusion.scheme import EDGES

@@ -95,8 +95,8 @@ def long_functions(sources):
     ]
 
 
-def names_of_two_classes(sources):
-    """One name, one thing: no class, nested ones too, has the name of another, or of a type that a module declares."""
+def names_of_two_types(sources):
+    """One name, one thing: no class, nested ones too, and no type that a module declares has the name of another."""
     classes, types = {}, {}
     for source in sources:
         for node in ast.walk(source.tree):
@@ -104,7 +104,7 @@ def names_of_two_classes(sources):
                 classes.setdefault(node.name, []).append(source.at(node))
         for node, name in declared_types(source.tree):
             types.setdefault(name, []).append(source.at(node))
-    homes = {name: places + types.get(name, []) for name, places in sorted(classes.items())}
+    homes = {name: classes.get(name, []) + types.get(name, []) for name in sorted({*classes, *types})}
     return [f"{name}: {', '.join(places)}" for name, places in homes.items() if len(places) > 1]
 
 
@@ -155,8 +155,9 @@ OFFENCES = [
     (undocumented, "app/x.py", "'''Says so.'''\nclass Public:\n    '''It is.'''\n    def method(self): ..."),
     (undocumented, "app/x.py", "x = 1"),
     (long_functions, "app/x.py", "class C:\n    async def f(self):\n" + "        x = 1\n" * LONGEST),
-    (names_of_two_classes, "app/x.py", "class C: ...\ndef f():\n    class C: ..."),
-    (names_of_two_classes, "app/x.py", "class Case: ...\nCase: TypeAlias = int | str"),
+    (names_of_two_types, "app/x.py", "class C: ...\ndef f():\n    class C: ..."),
+    (names_of_two_types, "app/x.py", "class Case: ...\nCase: TypeAlias = int | str"),
+    (names_of_two_types, "app/x.py", "Tell = Callable[[str], None]\nTell = Callable[[int], None]"),
     (dispatch_by_getattr, "app/x.py", "getattr(self, name)(**arguments)"),
 ]
 RULES = sorted({rule for rule, _, _ in OFFENCES}, key=lambda rule: rule.__name__)

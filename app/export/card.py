@@ -14,9 +14,8 @@ from app.export.download import FileDownload
 from app.export.exports import Exports
 from app.export.fields import ExportSection
 from app.export.film import FilmSection
-from app.export.recording import RecordSection
 from app.export.restore import DropZone
-from app.export.sections import LinkSection, NumbersSection, PictureSection
+from app.export.sections import LinkSection, NumbersSection, PictureSection, RecordSection
 from app.export.source import ExportSource
 from app.notices import Notices
 from app.theme import CARD, html_pane

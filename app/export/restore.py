@@ -125,10 +125,10 @@ class Restorer:
             self._tab.wait_no_longer()
             return
         if not self._posed:
-            self._plays |= self._tab.waits and session.playing  # Run was pressed while it came
+            self._plays |= self._tab.awaits_scene and session.playing  # Run was pressed while it came
             session.play(self._scene.kind.ENDS and self._tab.parts.plays)
             self._show(self._scene, job.result[0])
-            self._posed, self._tab.waits = True, False
+            self._posed, self._tab.awaits_scene = True, False
         if session.phase in ("moving", "starting"):
             return  # to the engine that the values ask for
         self._job, self._waited, self._posed = None, 0, False

@@ -13,8 +13,8 @@ from msgspec import structs
 from compute.engine import messages
 from compute.export.render import LiveState
 from compute.export.scene import Scene, Style
-from compute.frames import Frame
-from compute.lab import Lab, View
+from compute.frames import Frame, View
+from compute.lab import Lab
 from compute.panels import Panel
 
 if TYPE_CHECKING:

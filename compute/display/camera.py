@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 
 from compute.devices import Array, Device, Stopwatch
 from compute.display.cpu_numpy import WORK_SHAPE
-from compute.frames import Raster, fit
+from compute.frames import Raster, View, fit
 from compute.measure.timing import note_span
-
-View = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from compute.engine import messages
 from compute.engine.registry import LabState, RecordingState
 from compute.engine.shared_memory import MAX_PIXELS
+from compute.frames import View
 from compute.measure.rates import RoofKind
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class LabHandle:
                 self._lab.steps = steps
                 self._send(messages.SetPace(self._number, steps))
 
-    def set_view(self, view: messages.View | None, pixels: tuple[int, int]) -> None:
+    def set_view(self, view: View | None, pixels: tuple[int, int]) -> None:
         """Show `view` (x0, y0, x1, y1) in cells, None for all, at most `pixels` (height, width) large."""
         if (view is None or self._is_view(view)) and self._are_pixels(pixels):
             with self._supervisor.lock:

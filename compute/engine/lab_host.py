@@ -20,7 +20,7 @@ from compute.engine.checkpoints import Checkpointer
 from compute.engine.pacing import FramePacer, Urgency
 from compute.engine.recording import LabRecorder
 from compute.engine.shared_memory import IN_MESSAGE, FrameRing, pack
-from compute.frames import Frame
+from compute.frames import Frame, View
 from compute.lab import Lab
 from compute.measure.timing import listening
 
@@ -45,9 +45,9 @@ class LabHost:
         self.number, self.lab = number, lab
         self.pacer, self.recorder = FramePacer(), LabRecorder(number, lab, sender, self._allow_time)
         self.checkpointer = Checkpointer(number, lab, sender, self.recorder.offset)
-        self.view: messages.View | None = None
+        self.view: View | None = None
         self.pixels = (512, 512)
-        self._shown: tuple[messages.View | None, tuple[int, int]] = (None, self.pixels)
+        self._shown: tuple[View | None, tuple[int, int]] = (None, self.pixels)
         self._sender, self._ring, self._engine = sender, ring, engine
         self._updates: list[messages.Update] = []
         self._sick = False

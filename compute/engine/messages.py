@@ -17,11 +17,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.frames import Frame
+from compute.frames import Frame, View
 from compute.measure.rates import RoofKind
 from compute.measure.timing import Timing
 
-View: TypeAlias = tuple[float, float, float, float]
 RecordingOffset: TypeAlias = tuple[str, int]  # folder of the recording under way, the lab's steps since it began
 
 OPENING = -1  # Refused.change of a lab that could not be opened

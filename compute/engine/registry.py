@@ -14,6 +14,7 @@ from compute.engine import messages
 from compute.engine.channel import QueuedRequest
 from compute.engine.process import WorkerExit
 from compute.engine.shared_memory import IN_MESSAGE, MAX_PIXELS, FrameRing, NoSharedMemory, duplicate, read_blob, unpack
+from compute.frames import View
 
 CRASH_WINDOW = 60.0  # seconds
 TRIES = 2  # restarts that unanswered values get before they are given up as the possible cause
@@ -56,7 +57,7 @@ class LabState:
     on_event: Callable[[messages.Event], None]
     values: Mapping[str, Any]
     pixels: tuple[int, int]
-    view: messages.View | None = None
+    view: View | None = None
     running: bool = False
     steps: int | None = 1
     frames: int = 0

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 NOTE = "8-bit levels: value = low + level / 254 * (high - low) of that frame; level 255 is no number; row 0 is lowest"
 
-Arrays = dict[str, NDArray[Any]]
+NamedArrays = dict[str, NDArray[Any]]
 TableRows = Sequence[Mapping[str, Any]]
 OnCount = Callable[[int, int], None]  # called with how many are done, of how many
 
@@ -51,7 +51,7 @@ def _zarr_group(path: Path, about: Mapping[str, Any]) -> Iterator[Any]:
 # -- results of a lab
 
 
-def results(lab: Lab) -> Arrays:
+def results(lab: Lab) -> NamedArrays:
     """Return the lab's data; SceneError if it has none."""
     found = lab.data()
     if not found:
@@ -159,14 +159,14 @@ def write_zarr_levels(found: Recording, path: Path, about: Mapping[str, Any], pr
                 progress(done, every)
 
 
-def _columns_and_shapes(found: Recording) -> tuple[Arrays, dict[str, tuple[int, int, int]]]:
+def _columns_and_shapes(found: Recording) -> tuple[NamedArrays, dict[str, tuple[int, int, int]]]:
     """What is one number a frame, (frames,) by its name; the shape (frames, height, width) of every picture."""
     heads = [found.store.head(number) for number in found.numbers]
     shapes = {name: _shape(found, heads, name) for name in found.parts}
     if not shapes:
         raise SceneError(f"a recording of {found.about['lab']} has no pictures, and so no levels")
     facts = dict.fromkeys(fact for head in heads for fact in head.facts)
-    columns: Arrays = {"step": np.array([head.step for head in heads], np.int64)}
+    columns: NamedArrays = {"step": np.array([head.step for head in heads], np.int64)}
     for name in shapes:
         columns[f"{name}.low"] = np.array([head.parts[name].low for head in heads], np.float64)
         columns[f"{name}.high"] = np.array([head.parts[name].high for head in heads], np.float64)

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from compute import documents
 from compute.display.palettes import PALETTES, table
 from compute.documents import short, typed
-from compute.frames import NOT_FINITE
+from compute.frames import NOT_FINITE, View
 from compute.history import MOST_CHARACTERS, MOST_ENTRIES, Entries
-from compute.lab import Lab, View
+from compute.lab import Lab
 from compute.labs import lab_class
 
 SCHEMA = "fieldlab-scene/1"

@@ -22,7 +22,7 @@ from compute.own.opened import OwnWorkload
 
 LARGEST = 2**20  # characters of a file that are shown
 KERNEL = "__global__"
-Made = Literal["cuda", "numba", "numba.cuda", "nothing"]
+Compiler = Literal["cuda", "numba", "numba.cuda", "nothing"]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class CodeFile:
         return self.path.read_text(encoding="utf-8", errors="replace")[:LARGEST]
 
     @property
-    def made(self) -> Made:
+    def made(self) -> Compiler:
         """Whose compiler makes code of it."""
         if self.language == "cuda":
             return "nothing" if self.path.suffix == ".cuh" else "cuda"

@@ -38,7 +38,7 @@ TOLERANCES = {"float32": 1e-4, "float64": 1e-10}  # of the largest result; sums 
 USUAL = BACKENDS[0].name  # the reference, if no way is marked
 LARGEST, LARGEST_N = 2**22, 10**9  # bytes of a file; n
 F = TypeVar("F", bound=Callable[..., Any])
-Count = Callable[[int], float]
+WorkCount = Callable[[int], float]
 
 
 class FileRefused(ValueError):
@@ -113,8 +113,8 @@ class OwnFile:
     tolerance: Mapping[str, float] = field(default_factory=dict)
     nan: bool = False
     denormals: bool = True
-    moved: Count | None = None
-    flops: Count | None = None
+    moved: WorkCount | None = None
+    flops: WorkCount | None = None
     on: Literal["device", "host"] = "device"
     ways: dict[str, OwnWay] = field(default_factory=dict)
     kernels: list[CudaKernel] = field(default_factory=list)
@@ -197,7 +197,7 @@ _loading: list[OwnFile] = []
 def workload(
     sizes: tuple[int, int], dtypes: Sequence[str] = ("float32",), *,
     tolerance: float | Mapping[str, float] | None = None, denormals: bool = True,
-    nan: bool = False, moved: Count | None = None, flops: Count | None = None,
+    nan: bool = False, moved: WorkCount | None = None, flops: WorkCount | None = None,
 ) -> Callable[[F], F]:  # fmt: skip
     """Declare the inputs: a function (n, dtype, rng) that returns arrays and plain numbers.
 

@@ -31,7 +31,7 @@ from compute.own.way_process import WayProcess, free_memory
 ON_SIMULATOR, ON_SHIM = "in Numba's simulator", "on the CPU in place of a GPU"
 STAND_INS = {"gpu_numba": ON_SIMULATOR, "gpu_cupy": ON_SHIM}  # where a way of a GPU is checked without one, by backend
 LONGEST_CALL = 0.25  # part of the budget that one call may take at most; larger n are left out
-Tell = Callable[[str], None]
+SayLine = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class TrialReport:
         return not self.refused and all(way.status in ("right", "missing") for way in self.ways)
 
 
-def try_file(options: Options, tell: Tell = lambda _: None) -> TrialReport:
+def try_file(options: Options, tell: SayLine = lambda _: None) -> TrialReport:
     """Try the file. tell: hears what is being done. What is wrong with the file is in the report, nothing is raised."""
     report = TrialReport(options.path, datetime.now(UTC).isoformat(timespec="seconds"))
     try:
@@ -134,7 +134,7 @@ def try_file(options: Options, tell: Tell = lambda _: None) -> TrialReport:
 class KernelTrial:
     """One run. Its processes end with `processes`."""
 
-    def __init__(self, options: Options, report: TrialReport, processes: ExitStack, tell: Tell) -> None:
+    def __init__(self, options: Options, report: TrialReport, processes: ExitStack, tell: SayLine) -> None:
         self._options, self._report, self._tell, self._processes = options, report, tell, processes
         self._memory = options.memory or free_memory()
         self._here: dict[str, WayProcess] = {}  # by way

@@ -12,7 +12,7 @@ from bokeh.application import Application
 from bokeh.application.handlers.document_lifecycle import DocumentLifecycleHandler
 from bokeh.document import Document
 
-from app.collecting import Collector
+from app.free_loop import Collector
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from app.free_loop import VARIABLE
 from app.load.client import Client
 from app.load.server import APP
-from app.loop_watch import VARIABLE
 from app.serve import ADDRESS
 
 HELD = re.compile(r"HELD (\d+) ms: (.*)")
@@ -27,8 +27,8 @@ HELD = re.compile(r"HELD (\d+) ms: (.*)")
 SERVE = """
 import sys
 from panel.command import main
-from app import loop_watch
-loop_watch._log = lambda seconds, where: print(f"HELD {1000 * seconds:.0f} ms: {where}", flush=True)
+from app import free_loop
+free_loop._log = lambda seconds, where: print(f"HELD {1000 * seconds:.0f} ms: {where}", flush=True)
 main()
 """
 PATIENCE = 240.0  # s until the server is ready

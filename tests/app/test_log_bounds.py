@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.log_bounds import BURST, MOST_CHARACTERS, MOST_PLACES, MOST_TRACEBACK, PAUSE, BoundedLog
+from app.server_log import BURST, MOST_CHARACTERS, MOST_PLACES, MOST_TRACEBACK, PAUSE, BoundedLog
 
 
 class Clock:
@@ -104,11 +104,11 @@ from bokeh.models import ColumnDataSource
 from bokeh.server.server import Server
 from bokeh.util.token import generate_jwt_token, generate_session_id
 import panel.io.server
-from app import log_bounds, message_bounds
+from app import message_bounds, server_log
 
 logging.basicConfig(level=logging.INFO)
 message_bounds.install()
-log_bounds.install(); log_bounds.install()
+server_log.install(); server_log.install()
 delay = tornado.iostream.IOStream.set_nodelay
 tornado.iostream.IOStream.set_nodelay = lambda stream, never: delay(stream, True)  # each small answer would wait 40 ms
 LONG = "stranger" * 12_500

@@ -9,19 +9,18 @@ import sys
 
 import pytest
 
-from app import log_lines
-from app.log_bounds import BoundedLog
-from app.log_lines import JsonLines
+from app import server_log
+from app.server_log import BoundedLog, JsonLines
 
 
 @pytest.fixture
 def lines(monkeypatch):
     """A logger's name → what it then writes, as objects."""
-    monkeypatch.setenv(log_lines.VARIABLE, "json")
+    monkeypatch.setenv(server_log.LOG_VARIABLE, "json")
     out = io.StringIO()
     handler = logging.StreamHandler(out)
     handler.addFilter(BoundedLog())
-    log_lines.install({handler})
+    server_log.write_json_lines({handler})
 
     def write(name, *arguments, level=logging.WARNING, **options):
         logger = logging.getLogger(name)
@@ -81,19 +80,19 @@ def test_only_requests_that_failed_are_told_and_only_their_path(caplog):
             self.get_status = lambda: status
 
     for status in (200, 302, 404, 500):
-        log_lines.log_request(Handler(status))
+        server_log.log_request(Handler(status))
     assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"]
     assert all("192.0.2.7" not in record.getMessage() for record in caplog.records)
 
 
 def test_another_kind_is_refused(monkeypatch):
-    monkeypatch.setenv(log_lines.VARIABLE, "xml")
+    monkeypatch.setenv(server_log.LOG_VARIABLE, "xml")
     with pytest.raises(ValueError, match="FIELDLAB_LOG must be one of text, json, not 'xml'"):
-        log_lines.kind()
+        server_log.log_kind()
 
 
 def test_plain_text_stays_as_it_is(monkeypatch):
-    monkeypatch.delenv(log_lines.VARIABLE, raising=False)
+    monkeypatch.delenv(server_log.LOG_VARIABLE, raising=False)
     handler = logging.StreamHandler(sys.stderr)
-    log_lines.install({handler})
+    server_log.write_json_lines({handler})
     assert not isinstance(handler.formatter, JsonLines)

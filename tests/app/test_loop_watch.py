@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from app import loop_watch
-from app.loop_watch import LoopWatch, limit
+from app import free_loop
+from app.free_loop import LoopWatch, limit
 
 
 @pytest.fixture
@@ -49,11 +49,11 @@ def test_who_holds_the_loop_is_named(handle):
 
 
 def test_the_switch_is_a_number_of_milliseconds(monkeypatch):
-    monkeypatch.delenv(loop_watch.VARIABLE, raising=False)
+    monkeypatch.delenv(free_loop.VARIABLE, raising=False)
     assert limit() is None
-    monkeypatch.setenv(loop_watch.VARIABLE, "20")
+    monkeypatch.setenv(free_loop.VARIABLE, "20")
     assert limit() == pytest.approx(0.02)
     for wrong in ("0", "-1", "soon", "1.5"):
-        monkeypatch.setenv(loop_watch.VARIABLE, wrong)
-        with pytest.raises(ValueError, match=loop_watch.VARIABLE):
+        monkeypatch.setenv(free_loop.VARIABLE, wrong)
+        with pytest.raises(ValueError, match=free_loop.VARIABLE):
             limit()

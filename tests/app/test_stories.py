@@ -40,14 +40,14 @@ class Tab:
             lab=lab, values=values, phase="paused", change=change, on_values=lambda values: None,
             act=self.asked.append, play=self.asked.append, later=lambda call: call(),
         )  # fmt: skip
-        self.drawn, self.waits, self.parts = True, True, SimpleNamespace(plays=True)
+        self.drawn, self.awaits_scene, self.parts = True, True, SimpleNamespace(plays=True)
         self.controls = self.notices = SimpleNamespace()
         self.lab_view = SimpleNamespace(show_part=lambda view: None)
         self.restorer = Restorer(self, lambda kind, text: None)
         self.restorer.restore = lambda scene, plays: self.asked.append(("restore", scene.steps, plays))
 
     def wait_no_longer(self):
-        self.waits = False
+        self.awaits_scene = False
 
     def take(self):
         """What it was asked for since."""
@@ -96,7 +96,7 @@ def test_the_first_step_sets_everything_and_begins_the_field(page, teller):
     assert paused is False  # before the reset: what runs would go on from the new beginning
     assert changed == {"r": 0.125, "preset": "noise"}
     assert rest == ["reset", False]
-    assert not page.current.waits
+    assert not page.current.awaits_scene
     assert teller.card.content["number"] == 1
     assert teller.card.content["label"] == Diffusion.param["r"].label
 

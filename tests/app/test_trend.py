@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.load.trend import Trend
+from app.load.soak import Trend
 
 TIMES = np.arange(60.0)
 

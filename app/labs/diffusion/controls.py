@@ -19,7 +19,7 @@ from app.plots import AMOUNTS, SIGNED
 from app.session import Session
 from app.widgets import FULL, ValueWidgets, icon
 from compute import settings
-from compute.device_list import devices_name
+from compute.devices import devices_name
 from compute.engine import messages
 from compute.export.scene import Style
 from compute.gpu_devices import cuda_count

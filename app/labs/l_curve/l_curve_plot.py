@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from app.curve_plots import LogWindow
 from app.labs.l_curve.labels import RULE_NUMBERS, rule_hue
 from app.labs.l_curve.linked_view import PlotPointer, draw_linked
-from app.labs.l_curve.rule_markers import Position, beside
+from app.labs.l_curve.rule_markers import beside
 from app.lean_plots import rewrite
+from app.plots import Position
 from app.stream import FrameSource
 from app.theme import FAMILY, colours, set_type, type_size
 from compute.frames import Frame

@@ -16,9 +16,9 @@ from panel.custom import JSComponent
 
 from app.curve_plots import separate_labels
 from app.labs.l_curve.labels import RULE_HUES, RULE_NAMES, RULE_NUMBERS, LambdaNotation, short, short_reason
+from app.plots import Position
 from compute.labs.l_curve.rules import RULES
 
-Position = tuple[float, float]
 AWAY = 1.2  # sizes of a badge that its middle keeps from the curve
 SAMPLES = 9  # places across a badge at which the curve is looked at
 

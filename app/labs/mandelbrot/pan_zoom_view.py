@@ -38,7 +38,7 @@ from app.labs.mandelbrot.navigator import Navigator, Viewport, log10
 from app.plots import ImagePlot
 from app.stream import FrameSource
 from app.theme import LIGHT
-from compute.frames import NOT_FINITE, Frame, Raster
+from compute.frames import NOT_FINITE, Extent, Frame, Raster
 
 FINEST, COARSEST = 2.0**-16, 4.0  # height of a view in units of an anchor that serves it
 FAR = 2.0**16  # distance of a view from such an anchor, in its own heights: 2^-37 of it is still told apart
@@ -49,7 +49,7 @@ NO_FRAME = -1  # number of a write that is no frame's
 Levels: TypeAlias = NDArray[np.uint8]
 BLANK: Levels = np.full((1, 1), NOT_FINITE, np.uint8)  # nothing is known
 WIDE = 8  # heights of a view that a blank picture reaches to each side of its centre
-Extent = tuple[float, float, float, float]
+
 AXES_CODE = (Path(__file__).parent / "axes.js").read_text(encoding="utf-8")
 DECIMALS = 11  # of an absolute label at most; float64 would hold 15, but no axis has the room
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from compute.backends import backend, preferred
 from compute.devices import Device, Host
-from compute.frames import Frame
+from compute.frames import Frame, View
 from compute.history import History
-from compute.lab import Lab, View
+from compute.lab import Lab
 from compute.labs.crossover import finding, panels, picture
 from compute.labs.crossover.catalogue import workload, workload_names
 from compute.labs.crossover.plan import SweepPlan

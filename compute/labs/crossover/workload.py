@@ -8,7 +8,7 @@ file that is shown beside its figures, found by its name, read without being run
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -39,7 +39,6 @@ INCLUDED = {
     "host": "A time is wall time from data in main memory to results in main memory. Pinned memory is got before.",
 }  # by where a workload's arguments lie
 
-Arrays = Sequence[NDArray[Any]]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 from compute.devices import Array
 from compute.labs.diffusion.slabs import Copy, Launch, SlabWork
 
-Arrays = Sequence[Sequence[Array]]  # the array of each slab, of either grid
+SlabRows = Sequence[Sequence[Array]]  # the array of each slab, of either grid
 Launcher = Callable[[Launch], None]
 SERVED_FIRST = -1  # CUDA's higher priorities are lower numbers
 ALREADY_ENABLED = 704  # cudaErrorPeerAccessAlreadyEnabled
@@ -43,7 +43,7 @@ class SlabStreams:
         self._used = [0 for _ in numbers]
         self._pinned: dict[tuple[int, int, int, int], Any] = {}  # where rows wait on the host
 
-    def run(self, works: Sequence[SlabWork], arrays: Arrays, launch: Launcher) -> None:
+    def run(self, works: Sequence[SlabWork], arrays: SlabRows, launch: Launcher) -> None:
         """Put a plan on the streams: after all that the GPUs' default streams were given, and before what they will be.
 
         arrays: the two grids; launch(work) launches a kernel on the current stream.
@@ -54,7 +54,7 @@ class SlabStreams:
         self._join()
         self._leave()
 
-    def record(self, works: Sequence[SlabWork], arrays: Arrays, launch: Launcher) -> Any:
+    def record(self, works: Sequence[SlabWork], arrays: SlabRows, launch: Launcher) -> Any:
         """The same as a graph for `replay`; every kernel must have run before."""
         self._used = [0 for _ in self._used]
         with self._gpus[0]:
@@ -131,7 +131,7 @@ class SlabStreams:
 
     # -- works
 
-    def _put(self, works: Sequence[SlabWork], arrays: Arrays, launch: Launcher) -> None:
+    def _put(self, works: Sequence[SlabWork], arrays: SlabRows, launch: Launcher) -> None:
         begins, ends = [self._begin(work) for work in works], [self._end(work) for work in works]
         awaited = {
             before for number, work in enumerate(works) for before in work.after if ends[before] is not begins[number]
@@ -165,13 +165,13 @@ class SlabStreams:
         landing = isinstance(work, Copy) and self.way == STAGED
         return self._landing[work.to] if isinstance(work, Copy) and landing else self._begin(work)
 
-    def _send(self, copy: Copy, arrays: Arrays, stream: Any) -> None:
+    def _send(self, copy: Copy, arrays: SlabRows, stream: Any) -> None:
         """Rows from one GPU's memory to another's; of the two calls for it this is the one that graphs can hold."""
         source, target, size = _ends(copy, arrays)
         runtime = self._cuda.runtime
         runtime.memcpyAsync(target, source, size, runtime.memcpyDefault, stream.ptr)
 
-    def _send_staged(self, copy: Copy, arrays: Arrays, stream: Any, fetched: dict[tuple[int, int, int], Any]) -> None:
+    def _send_staged(self, copy: Copy, arrays: SlabRows, stream: Any, fetched: dict[tuple[int, int, int], Any]) -> None:
         """Rows by way of the host's memory, which the GPU that gets them fetches them from."""
         source, target, size = _ends(copy, arrays)
         runtime, key = self._cuda.runtime, (copy.slab, copy.to, copy.target)
@@ -205,7 +205,7 @@ class SlabStreams:
         return True
 
 
-def _ends(copy: Copy, arrays: Arrays) -> tuple[int, int, int]:
+def _ends(copy: Copy, arrays: SlabRows) -> tuple[int, int, int]:
     """Where a copy reads and writes (addresses), and its bytes."""
     source, target = arrays[copy.array][copy.slab], arrays[copy.array][copy.to]
     line = source.shape[1] * source.itemsize

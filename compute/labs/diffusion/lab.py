@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 
 from compute.backends import Backend
 from compute.builds import watching
-from compute.device_list import device_numbers, devices_name
-from compute.devices import Array
+from compute.devices import Array, device_numbers, devices_name
 from compute.display.camera import Camera, Survey
-from compute.frames import Frame
+from compute.frames import Frame, View
 from compute.gpu_devices import Cuda
 from compute.history import GIVEN, Entry
-from compute.lab import PICTURE_BYTES, Lab, View
+from compute.lab import PICTURE_BYTES, Lab
 from compute.labs.diffusion import history, initial
 from compute.labs.diffusion.history import EarlierField, FieldHistory, UndoHistory
 from compute.labs.diffusion.initial import LoadedImage

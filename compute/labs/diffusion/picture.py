@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.display.camera import RasterRequest
-from compute.frames import Curve, Frame, Raster, freeze
-from compute.lab import View
+from compute.frames import Curve, Frame, Raster, View, freeze
 from compute.measure.timing import Timing
 from compute.panels import Line, Panel
 

@@ -17,8 +17,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from compute.builds import watching
-from compute.frames import Frame
-from compute.lab import Lab, OutOfMemory, View
+from compute.frames import Frame, View
+from compute.lab import Lab, OutOfMemory
 from compute.labs.l_curve.bidiagonal import SPARE, Bidiagonalisation, footprint, nbytes, room_for
 from compute.labs.l_curve.picture import panels_of, show
 from compute.labs.l_curve.problems import NAMES, PROBLEMS

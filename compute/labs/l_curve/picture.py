@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 
 from compute.devices import Array
 from compute.display.camera import Camera
-from compute.frames import Curve, Frame, Raster, freeze
-from compute.lab import View
+from compute.frames import Curve, Frame, Raster, View, freeze
 from compute.labs.l_curve.rules import RULES
 from compute.labs.l_curve.rules.minima import adaptive_weight, gcv_values, weighted_values
 from compute.labs.l_curve.small_system import coefficients, points

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from compute.devices import Array, Device
 from compute.display.camera import Camera
-from compute.frames import Curve, Raster
-from compute.lab import View
+from compute.frames import Curve, Raster, View
 
 COLOURINGS = ("histogram", "smooth", "distance", "interior")
 SCALES = ("log", "linear")

@@ -17,9 +17,17 @@ from numpy.typing import NDArray
 
 from compute import numba_threads
 from compute.labs.mandelbrot import bla as one
-from compute.labs.mandelbrot.cycle import multiplier_at
 from compute.labs.mandelbrot.deep import normal, perturb, perturb_far
-from compute.labs.mandelbrot.formula import ESCAPED, PERIODIC, complex_power, each_step, inside, iterate, smooth_count
+from compute.labs.mandelbrot.formula import (
+    ESCAPED,
+    PERIODIC,
+    complex_power,
+    each_step,
+    inside,
+    iterate,
+    multiplier_at,
+    smooth_count,
+)
 from compute.labs.mandelbrot.reference_orbit import ReferenceOrbit
 from compute.labs.mandelbrot.state import MARGIN, LaunchPart, PixelArrays
 

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.mandelbrot.bla import bla, normal, plus, scaled
-from compute.labs.mandelbrot.cycle import CLOSE2, FIRST, NEWTON, SLACK, STILL2
-from compute.labs.mandelbrot.formula import BLOCK, FAR2, FAR_STEPS
+from compute.labs.mandelbrot.formula import BLOCK, CLOSE2, FAR2, FAR_STEPS, FIRST, NEWTON, SLACK, STILL2
 from compute.labs.mandelbrot.reference_orbit import ReferenceOrbit
 from compute.labs.mandelbrot.state import MARGIN, LaunchPart, PixelArrays
 

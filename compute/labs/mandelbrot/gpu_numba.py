@@ -19,7 +19,6 @@ from compute.devices import Array
 from compute.gpu_numba_kernel import device_function, kernel
 from compute.labs.mandelbrot import bla as one
 from compute.labs.mandelbrot import deep
-from compute.labs.mandelbrot.cycle import multiplier_at
 from compute.labs.mandelbrot.formula import (
     ESCAPED,
     PERIODIC,
@@ -28,6 +27,7 @@ from compute.labs.mandelbrot.formula import (
     inside,
     iterate,
     literals,
+    multiplier_at,
     smooth_count,
 )
 from compute.labs.mandelbrot.reference_orbit import ReferenceOrbit

@@ -14,8 +14,8 @@ import param
 from numpy.typing import NDArray
 
 from compute.devices import Array
-from compute.frames import Frame
-from compute.lab import Lab, View
+from compute.frames import Frame, View
+from compute.lab import Lab
 from compute.labs.mandelbrot.colouring import COLOURINGS, SCALES
 from compute.labs.mandelbrot.overlays import PointerPoint, under
 from compute.labs.mandelbrot.painting import Painting, Task

@@ -23,8 +23,7 @@ import numpy as np
 
 from compute.devices import Array
 from compute.display.camera import Camera
-from compute.frames import Curve, Frame, Raster, freeze
-from compute.lab import View
+from compute.frames import Curve, Frame, Raster, View, freeze
 from compute.labs.mandelbrot import overlays
 from compute.labs.mandelbrot.colouring import ColourMapper, ColourSettings
 from compute.labs.mandelbrot.overlays import MOST, AreaEstimate

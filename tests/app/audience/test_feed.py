@@ -12,8 +12,7 @@ from PIL import Image
 
 from app.audience import feed as feeds
 from app.audience.broadcast import Counts
-from app.audience.feed import PageFeed
-from app.audience.pictures import DRAWING, MOST_SIDE, Picture, coloured_image
+from app.audience.feed import DRAWING, MOST_SIDE, PageFeed, Picture, coloured_image
 from compute.export.scene import APART, Style, coloured
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve

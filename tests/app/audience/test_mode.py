@@ -10,9 +10,8 @@ from bokeh.document import Document
 from PIL import Image
 
 from app.audience import mode as modes
-from app.audience.mode import AudienceMode, is_base, qr
+from app.audience.mode import AudienceMode, is_base, line, paragraphs, qr
 from app.audience.rooms import MOST_ROOMS, Rooms
-from app.audience.words import line, paragraphs
 from tests.app.audience.test_broadcast import Onlooker
 from tests.app.audience.test_rooms import Fed
 

@@ -13,7 +13,7 @@ from compute import lab as base
 from compute.display import gpu as raster
 from compute.export.scene import Style
 from compute.labs.diffusion import Diffusion, lab
-from compute.labs.diffusion.gpu_slab_camera import _pixel_rows
+from compute.labs.diffusion.gpu_slab_device import _pixel_rows
 from compute.labs.diffusion.scheme import EDGES
 from compute.labs.diffusion.slabs import Layout
 from tests.cuda_streams import SlabGpu

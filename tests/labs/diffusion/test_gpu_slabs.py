@@ -7,8 +7,7 @@ import pytest
 
 from compute.display import cpu_numpy as cpu_raster
 from compute.labs.diffusion import cpu_numpy, gpu_cupy, gpu_slabs
-from compute.labs.diffusion.gpu_slab_camera import SlabCamera
-from compute.labs.diffusion.gpu_slab_device import SlabDevice
+from compute.labs.diffusion.gpu_slab_device import SlabCamera, SlabDevice
 from compute.labs.diffusion.gpu_slab_streams import DIRECT, STAGED
 from compute.labs.diffusion.scheme import EDGES
 from tests.cuda_on_cpu import upload

@@ -10,7 +10,7 @@ import gmpy2
 import numpy as np
 import pytest
 
-from compute.labs.mandelbrot import Mandelbrot, cycle
+from compute.labs.mandelbrot import Mandelbrot, formula
 from compute.labs.mandelbrot import cpu_numpy as reference
 from compute.labs.mandelbrot.reference_orbit import LOOK, NEVER
 
@@ -126,9 +126,9 @@ def test_a_multiple_of_the_period_gives_the_multiplier_of_the_cycle_itself():
     for c in (0.1 + 0.2j, -0.1 - 0.6j):
         w = (1 - np.sqrt(1 - 4 * c)) / 2
         for period in (1, 2, 6):
-            assert cycle.strength(w.real, w.imag, c.real, c.imag, period) == pytest.approx(abs(2 * w), rel=1e-12)
+            assert formula.strength(w.real, w.imag, c.real, c.imag, period) == pytest.approx(abs(2 * w), rel=1e-12)
             assert reference._strength(np.array([w]), np.array([c]), period) == pytest.approx(abs(2 * w), rel=1e-12)
-    assert cycle.strength(0.5, 1.5, -2.0, 0.0, 1) == cycle.NOTHING
+    assert formula.strength(0.5, 1.5, -2.0, 0.0, 1) == formula.NOTHING
 
 
 def test_every_backend_agrees_with_numpy_on_a_view(kernel):

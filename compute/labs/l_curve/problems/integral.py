@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigvalsh_tridiagonal, toeplitz
 
 Vector = NDArray[np.float64]
-Made = tuple[Vector, Vector, Vector]
+DenseProblem = tuple[Vector, Vector, Vector]
 
 
 def _middles(low: float, high: float, n: int) -> Vector:
@@ -21,7 +21,7 @@ def _middles(low: float, high: float, n: int) -> Vector:
     return np.asarray(low + (high - low) * (np.arange(n) + 0.5) / n)
 
 
-def shaw(n: int) -> Made:
+def shaw(n: int) -> DenseProblem:
     """One-dimensional image restoration behind a slit: very ill-posed (Shaw 1972). Midpoint rule; n even."""
     angle = _middles(-np.pi / 2, np.pi / 2, n)
     u = np.pi * (np.sin(angle)[:, None] + np.sin(angle))
@@ -30,7 +30,7 @@ def shaw(n: int) -> Made:
     return A, A @ x, x
 
 
-def phillips(n: int) -> Made:
+def phillips(n: int) -> DenseProblem:
     """The problem of Phillips (1962) on [-6, 6]: a smooth bump blurred by itself. Galerkin; n a multiple of 4."""
     h, quarter = 12 / n, n // 4
     row = np.zeros(n)
@@ -49,7 +49,7 @@ def _phillips_integral(t: NDArray[Any]) -> Vector:
     return np.asarray(t * (6 - t / 2) + ((3 - t / 2) * np.sin(c * t) - 2 / c * (np.cos(c * t) - 1)) / c)
 
 
-def gravity(n: int, depth: float) -> Made:
+def gravity(n: int, depth: float) -> DenseProblem:
     """Mass at `depth` below a line, from the vertical field on the line, both on [0, 1]. Midpoint rule."""
     t = _middles(0, 1, n)
     A = depth / n * (depth**2 + (t[:, None] - t) ** 2) ** -1.5
@@ -57,7 +57,7 @@ def gravity(n: int, depth: float) -> Made:
     return A, A @ x, x
 
 
-def deriv2(n: int) -> Made:
+def deriv2(n: int) -> DenseProblem:
     """The second derivative: the kernel is Green's function on [0, 1], mildly ill-posed. Galerkin; x(t) = t."""
     h, i = 1 / n, np.arange(1, n + 1)
     lower = h**2 * (i - 0.5) * ((i[:, None] - 0.5) * h - 1)
@@ -68,7 +68,7 @@ def deriv2(n: int) -> Made:
     return A, b, h**1.5 * (i - 0.5)
 
 
-def heat(n: int, kappa: float) -> Made:
+def heat(n: int, kappa: float) -> DenseProblem:
     """The inverse heat equation, a Volterra kernel: kappa 1 is ill-posed, 5 is well-posed. Collocation; n even."""
     t = _middles(0, 1, n)
     column = 1 / (2 * n * kappa * np.sqrt(np.pi)) * t**-1.5 * np.exp(-1 / (4 * kappa**2 * t))
@@ -79,7 +79,7 @@ def heat(n: int, kappa: float) -> Made:
     return A, A @ x, x
 
 
-def baart(n: int) -> Made:
+def baart(n: int) -> DenseProblem:
     """exp(s cos t) on [0, pi/2] x [0, pi], b = 2 sinh(s) / s, x = sin t: extremely ill-posed. Galerkin; n even."""
     s, t = np.pi / (2 * n) * np.arange(n + 1), np.pi / n * np.arange(2 * n + 1) / 2
     edges = _exponential_means(s, np.cos(t[::2]))
@@ -99,13 +99,13 @@ def _exponential_means(s: NDArray[Any], c: NDArray[Any]) -> Vector:
     return np.asarray(width * np.exp(middle[:, None] * c) * ratio)
 
 
-def foxgood(n: int) -> Made:
+def foxgood(n: int) -> DenseProblem:
     """sqrt(s^2 + t^2) on [0, 1] (Fox and Goodwin 1953): severely ill-posed. Midpoint rule; b is the exact integral."""
     t = _middles(0, 1, n)
     return np.hypot(t[:, None], t) / n, ((1 + t**2) ** 1.5 - t**3) / 3, t
 
 
-def wing(n: int) -> Made:
+def wing(n: int) -> DenseProblem:
     """t exp(-s t^2) on [0, 1]; x is 1 between 1/3 and 2/3 and 0 elsewhere, a jump. Galerkin, midpoints."""
     t = _middles(0, 1, n)
     A = t * np.exp(-t[:, None] * t**2) / n
@@ -113,7 +113,7 @@ def wing(n: int) -> Made:
     return A, b, np.where((t > 1 / 3) & (t < 2 / 3), 1 / np.sqrt(n), 0.0)
 
 
-def i_laplace(n: int) -> Made:
+def i_laplace(n: int) -> DenseProblem:
     """The inverse Laplace transform of 1 / (s + 1/2), which is exp(-t/2), by Gauss-Laguerre quadrature."""
     s = 10 * np.arange(1, n + 1) / n
     t = eigvalsh_tridiagonal(2.0 * np.arange(n) + 1, np.arange(1.0, n))

@@ -39,10 +39,10 @@ BROKEN = (  # what the readers raise for damaged files
 )  # fmt: skip
 PARTS = {"csr": sp.csr_matrix, "csc": sp.csc_matrix}
 FILES = "an .npz file (NumPy arrays A and b, or scipy.sparse.save_npz) or a Matrix Market file"
-Made = tuple[Any, NDArray[np.float64], "NDArray[np.float64] | None"]
+OwnProblem = tuple[Any, NDArray[np.float64], "NDArray[np.float64] | None"]
 
 
-def own(n: int | None, matrix: Any, rhs: Any = None, truth: Any = None) -> Made:
+def own(n: int | None, matrix: Any, rhs: Any = None, truth: Any = None) -> OwnProblem:
     """(A, b, x) from `matrix` and `rhs`: arrays, or the bytes of files; n, if given, must be the columns of A.
 
     matrix: an array, a sparse matrix, the bytes of an .npz with A and b (and x, if known), of scipy.sparse.save_npz,

@@ -31,7 +31,7 @@ ELLIPSES = (
 Vector = NDArray[np.float64]
 SLICE = 2_000_000  # crossings worked on at once, which bounds the scratch memory
 SHORT = 1e-10  # pixels: a piece of this length is a rounding error at a corner
-Made = tuple[sp.csr_matrix, Vector, Vector]
+SparseProblem = tuple[sp.csr_matrix, Vector, Vector]
 
 
 def shepp_logan(n: int) -> NDArray[np.float64]:
@@ -102,7 +102,7 @@ def _cuts(n: int, through: Vector, along: Vector) -> Vector:
 # -- the problems
 
 
-def blur(n: int, band: int, sigma: float, image: object) -> Made:
+def blur(n: int, band: int, sigma: float, image: object) -> SparseProblem:
     """A picture of n x n pixels, blurred by a Gaussian of `sigma` pixels that is cut off at `band` pixels."""
     x = as_picture(image, n)
     column = np.zeros(n)
@@ -113,7 +113,7 @@ def blur(n: int, band: int, sigma: float, image: object) -> Made:
     return A, A @ x, x
 
 
-def paralleltomo(n: int, angles: int | Sequence[float], rays: int, image: object) -> Made:
+def paralleltomo(n: int, angles: int | Sequence[float], rays: int, image: object) -> SparseProblem:
     """Parallel-beam tomography of n x n pixels of unit size: for each angle `rays` rays, one unit apart at most.
 
     angles: how many, evenly spread over half a turn, or the angles in degrees; rays: 0 for as many as the diagonal is
@@ -131,7 +131,7 @@ def paralleltomo(n: int, angles: int | Sequence[float], rays: int, image: object
     return A, A @ x, x
 
 
-def tomo(n: int, rays: float, seed: int, image: object) -> Made:
+def tomo(n: int, rays: float, seed: int, image: object) -> SparseProblem:
     """Tomography along round(rays n^2) rays through random pairs of points on the border of n x n pixels."""
     x = as_picture(image, n)
     rng = np.random.default_rng(seed)

@@ -152,7 +152,7 @@ def test_a_session_that_ends_takes_its_plots_with_it():
     before, document = len(Callback._callbacks), Document()
     plots = [LCurvePlot(document, print), *(LinkedPlot(name, view, document, print) for name, view in VIEWS.items())]
     assert len(Callback._callbacks) == before + 2 * len(plots)  # a tap and a drag each
-    for callback in tuple(document.callbacks.session_destroyed_callbacks):  # as app/collecting.py takes them
+    for callback in tuple(document.callbacks.session_destroyed_callbacks):  # as app/free_loop.py takes them
         callback(session_context=None)
     assert len(Callback._callbacks) == before
 

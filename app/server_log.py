@@ -1,24 +1,31 @@
-"""What strangers can write into the log: short records, few of them.
+"""The server's log: what strangers can write into it, short records and few of them; and its form, text or JSON.
 
 Libraries log what a client sent as it is, with a traceback for each message. A filter on every handler of the process
 cuts a record to MOST_CHARACTERS and a traceback to its last lines, indents every line but the first and escapes what is
 no printable character, so that nobody forges a record, and lets a warning or an error of one place in the code through
 BURST times, then once in PAUSE seconds, with the number of those that were left out.
+
+FIELDLAB_LOG=json makes each record one JSON object a line, for programs that collect logs: {"time": when, in UTC;
+"level"; "logger"; "message"; "trace": the last lines of a traceback, if there is one}. Of a request that failed only
+the status, the method and the path are told: neither who asked nor what they asked for with it.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import re
 import threading
 import time
 import traceback
 import warnings
 from collections.abc import Callable
+from datetime import UTC, datetime
+from urllib.parse import unquote
 
 from bokeh.util.warnings import BokehUserWarning
-
-from app import log_lines
+from tornado.web import RequestHandler
 
 MOST_CHARACTERS = 1500  # of a message: Bokeh puts tracebacks of ours into some
 MOST_TRACEBACK = 3000  # characters, the last ones
@@ -94,7 +101,7 @@ def install() -> None:
     # its text holds an id of the client's choice, and Python remembers every text that it has warned of
     warnings.filterwarnings("ignore", "reference already known", BokehUserWarning)
     bounded, handlers = BoundedLog(), _handlers()
-    log_lines.install(handlers)
+    write_json_lines(handlers)
     for handler in handlers:
         if not any(isinstance(one, BoundedLog) for one in handler.filters):
             handler.addFilter(bounded)
@@ -105,3 +112,49 @@ def _handlers() -> set[logging.Handler]:
     loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]
     found = {handler for logger in loggers if isinstance(logger, logging.Logger) for handler in logger.handlers}
     return found | ({logging.lastResort} if logging.lastResort else set())
+
+
+# -- the log as lines of JSON
+
+LOG_VARIABLE = "FIELDLAB_LOG"
+LOG_KINDS = ("text", "json")
+MOST_PATH = 120  # characters
+requests_log = logging.getLogger("fieldlab.requests")
+
+
+def log_kind() -> str:
+    """FIELDLAB_LOG, or "text"; ValueError if it is neither of LOG_KINDS."""
+    text = os.environ.get(LOG_VARIABLE, LOG_KINDS[0])
+    if text not in LOG_KINDS:
+        raise ValueError(f"{LOG_VARIABLE} must be one of {', '.join(LOG_KINDS)}, not {text[:40]!r}")
+    return text
+
+
+class JsonLines(logging.Formatter):
+    """Writes a record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See logging.Formatter."""
+        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {"time": when, "level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self.formatException(record.exc_info)
+        if record.exc_text:
+            line["trace"] = record.exc_text
+        return json.dumps(line, ensure_ascii=False)
+
+
+def log_request(handler: RequestHandler) -> None:
+    """Tornado's log of a request that was answered: those that failed, without the visitor's address."""
+    status = handler.get_status()
+    if status >= 400:
+        path = unquote(handler.request.path)[:MOST_PATH]
+        level = logging.ERROR if status >= 500 else logging.WARNING
+        requests_log.log(level, "%d %s %s", status, handler.request.method, path)
+
+
+def write_json_lines(handlers: set[logging.Handler]) -> None:
+    """Let these handlers write lines of JSON, if that is wanted."""
+    if log_kind() == "json":
+        for one in handlers:
+            one.setFormatter(JsonLines())
