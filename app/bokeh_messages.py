@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet
 
+from bokeh.core.property.descriptors import UnsetValueError
 from bokeh.core.serialization import Deserializer, Serializer, UnknownReferenceError
 from bokeh.document import Document
 from bokeh.document.events import DocumentPatchedEvent, ModelChangedEvent
@@ -30,6 +31,7 @@ from tornado.websocket import WebSocketClosedError
 log = logging.getLogger(__name__)
 
 MARK = "fieldlab_at_once"
+CHANGING = {"ModelChanged": "new", "ColumnDataChanged": "data"}  # events that set a property -> where its value stands
 
 
 def send_at_once() -> None:
@@ -209,11 +211,40 @@ def remember_what_is_unsent() -> None:
                 raise
             log.debug("dropped a patch about a model that is gone: %s", error.id)
             return
+        keep_models(document, events)
         for event in events:
             DocumentPatchedEvent.handle_event(document, event, setter)
         document.models.flush_synced(lambda model: model in unsent or not deserializer.has_ref(model))
 
     Document.apply_json_patch = apply  # type: ignore[method-assign]
+
+
+def keep_models(document: Document, events: Any) -> None:
+    """Require that none of these events of a browser's message, read and not yet applied, replaces a model.
+
+    Which model a property holds is the page's structure, and the server's affair: what it next writes into a model that
+    has been put in the place of another's fails, or goes to nobody. No BokehJS of ours says anything of the kind.
+    ValueError names the property; a model that already is there may be said again.
+    """
+    for event in events:
+        said = CHANGING.get(event["kind"])
+        if said is None or not isinstance(event["model"], Model):
+            continue  # Bokeh refuses what changes no model
+        model, name, new = event["model"], event["attr"], event[said]
+        held = _held(model, name)
+        planted = isinstance(new, Model) and new.document is not document
+        if new is not held and (planted or isinstance(held, Model)):
+            raise ValueError(f"a browser may not replace the {name} of a {type(model).__name__}")
+
+
+def _held(model: Model, name: Any) -> Any:
+    """What a property holds; None if there is none of that name, or if it has no value yet."""
+    if not isinstance(name, str) or name not in model.properties():
+        return None
+    try:
+        return getattr(model, name)
+    except UnsetValueError:  # as the inner_width of a plot until its browser says it
+        return None
 
 
 def pull_again_whole() -> None:

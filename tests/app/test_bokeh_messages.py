@@ -10,9 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from bokeh.document import Document
 from bokeh.document.events import DocumentPatchedEvent
-from bokeh.models import Column, ColumnDataSource, Div
+from bokeh.models import Column, ColumnDataSource, Div, Range1d
+from bokeh.plotting import figure
 from bokeh.protocol.message import Message
 from bokeh.protocol.messages.patch_doc import patch_doc
 
@@ -157,3 +159,33 @@ def test_what_waits_to_be_sent_is_sent_whole_although_the_browser_says_something
     column.children = [first]
     (event,) = json.loads(told[0].content_json)["events"]
     assert event["new"] == [{"id": first.id}]  # and once is enough
+
+
+def test_a_browser_replaces_no_model_of_the_page(monkeypatch) -> None:
+    """Found by a fuzz of messages: a component whose data were another model failed at the server's next write."""
+    monkeypatch.setattr(Document, "apply_json_patch", Document.apply_json_patch)
+    remember_what_is_unsent()
+    document, plot, other = Document(), figure(), Range1d(name="other")
+    document.add_root(plot)
+    document.add_root(other)
+    before, title = plot.x_range, {"kind": "ModelChanged", "model": {"id": other.id}, "attr": "name", "new": "changed"}
+    for new in ({"id": other.id}, {"type": "object", "name": "Range1d", "id": "new1"}, None, 3):
+        planted = {"kind": "ModelChanged", "model": {"id": plot.id}, "attr": "x_range", "new": new}
+        with pytest.raises(ValueError, match="a browser may not replace"):
+            document.apply_json_patch({"events": [title, planted]})  # type: ignore[typeddict-item]
+        assert plot.x_range is before
+        assert other.name == "other"  # nothing of a message that is refused
+    disguised = {"kind": "ColumnDataChanged", "model": {"id": plot.id}, "attr": "x_range", "data": {"id": other.id}}
+    empty = {"kind": "ModelChanged", "model": {"id": plot.toolbar.id}, "attr": "active_drag"}
+    for planted in (disguised, empty | {"new": {"type": "object", "name": "PanTool", "id": "new2"}}):
+        with pytest.raises(ValueError, match="a browser may not replace"):
+            document.apply_json_patch({"events": [title, planted]})  # type: ignore[typeddict-item]
+    assert plot.x_range is before
+    inner = {"kind": "ModelChanged", "model": {"id": plot.id}, "attr": "inner_width", "new": 300}  # which is unset
+    document.apply_json_patch({"events": [inner]})  # type: ignore[typeddict-item]
+    assert plot.inner_width == 300
+    document.apply_json_patch({"events": [empty | {"new": {"id": plot.toolbar.tools[0].id}}]})  # type: ignore[typeddict-item]
+    assert plot.toolbar.active_drag is plot.toolbar.tools[0]  # which a browser may choose among those there are
+    same = {"kind": "ModelChanged", "model": {"id": plot.id}, "attr": "x_range", "new": {"id": before.id}}
+    document.apply_json_patch({"events": [same, title]})  # type: ignore[typeddict-item]
+    assert other.name == "changed"
