@@ -1,8 +1,20 @@
-"""What several command lines take in the same form."""
+"""What many places ask for in the same form and refuse in the same words: something by its name, a list of numbers."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from typing import TypeVar
+
+Known = TypeVar("Known")
+
+
+def named(what: str, name: str, known: Mapping[str, Known]) -> Known:
+    """Return what is known by `name`; ValueError says what it is a name of, and which names there are."""
+    for own_name, found in known.items():
+        if own_name == name:  # compared, as whatever comes from outside may be nothing that a mapping can look up
+            return found
+    raise ValueError(f"{what} must be one of {', '.join(known)}, not {name!r}")
 
 
 def counts(text: str, what: str, most: int | None = None) -> tuple[int, ...]:

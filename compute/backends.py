@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from compute.arguments import named
 from compute.devices import Host
 from compute.gpu_devices import Cuda, NumbaCuda
 
@@ -135,8 +136,4 @@ def preferred(known: Iterable[Backend] = BACKENDS) -> Backend:
 
 def backend(name: str) -> Backend:
     """The backend called `name`; ValueError names the ones there are."""
-    for candidate in BACKENDS:
-        if candidate.name == name:
-            return candidate
-    known = ", ".join(b.name for b in BACKENDS)
-    raise ValueError(f"backend must be one of {known}, not {name!r}")
+    return named("backend", name, {each.name: each for each in BACKENDS})

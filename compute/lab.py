@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from param.parameterized import ParameterizedMetaclass
 
 from compute import in_notebook, settings
+from compute.arguments import named
 from compute.backends import BACKENDS, Backend, backend
 from compute.builds import watching
 from compute.devices import Array, Device
@@ -349,10 +350,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
 
     def act(self, name: str, **arguments: Any) -> Any:
         """Call one of `actions` by name."""
-        known = self.actions()
-        if name not in known:
-            raise ValueError(f"action must be one of {', '.join(known)}, not {name!r}")
-        return known[name](self, **arguments)
+        return named("action", name, self.actions())(self, **arguments)
 
     def close(self) -> None:
         """Give the state's memory back. The lab cannot be used afterwards."""

@@ -1,4 +1,4 @@
-"""Lists of numbers on a command line."""
+"""What is asked for by name or as a list of numbers, and how it is refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from compute.arguments import counts
+from compute.arguments import counts, named
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,14 @@ def test_a_list_is_put_in_order(text, numbers):
 def test_what_is_no_such_list_is_refused_whole(text):
     with pytest.raises(argparse.ArgumentTypeError, match="no list of tabs such as 1,2, each from 1 to 500"):
         counts(text, "tabs", 500)
+
+
+def test_what_is_known_is_found_by_its_name():
+    assert named("letter", "b", {"a": 1, "b": 2}) == 2
+
+
+@pytest.mark.parametrize("name", ["c", "", "A", None, 1, ["a"], {"a": 1}])
+def test_another_name_is_refused_with_those_there_are(name):
+    with pytest.raises(ValueError, match="letter must be one of a, b, not ") as refused:
+        named("letter", name, {"a": 1, "b": 2})
+    assert str(refused.value).endswith(f"not {name!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from compute import plugins
+from compute.arguments import named
 from compute.lab import Lab
 from compute.labs.crossover import Crossover
 from compute.labs.diffusion import Diffusion
@@ -24,7 +25,4 @@ def labs() -> tuple[type[Lab], ...]:
 
 def lab_class(name: str) -> type[Lab]:
     """The lab called `name` (its LAB); ValueError names the labs there are."""
-    for lab in labs():
-        if name == lab.LAB:
-            return lab
-    raise ValueError(f"lab must be one of {', '.join(lab.LAB for lab in labs())}, not {name!r}")
+    return named("lab", name, {lab.LAB: lab for lab in labs()})

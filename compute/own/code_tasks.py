@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from compute import scratch
+from compute.arguments import named
 from compute.cuda_source import Defines
 from compute.export.child_process import ChildTask, Tell
 from compute.export.jobs import Job, JobLane
@@ -297,8 +298,7 @@ class ListingStore:
         """
         if file.made == "nothing":
             raise CodeUnavailable(file.why_nothing)
-        if architecture not in ARCHITECTURES:
-            raise ValueError(f"architecture must be one of {', '.join(ARCHITECTURES)}, not {architecture!r}")
+        named("architecture", architecture, ARCHITECTURES)
         host = file.kind == "cpu"
         asked = Asked(file, dtype, PROCESSOR if host else architecture, file.path.stat().st_mtime_ns)
         job = self._jobs.get(asked)

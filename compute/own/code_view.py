@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from compute import scratch
+from compute.arguments import named
 from compute.cuda_source import Binary, Defines, Resources, check_cuda
 
 INSTALL = "pip install 'fieldlab[code]'"
@@ -236,11 +237,9 @@ class Occupancy:
 
 def occupancy(resources: Resources, threads: int, architecture: str, dynamic_shared: int = 0) -> Occupancy:
     """Of blocks of `threads` threads. ValueError for an architecture that is not in the table, or no block."""
-    if architecture not in ARCHITECTURES:
-        raise ValueError(f"architecture must be one of {', '.join(ARCHITECTURES)}, not {architecture!r}")
+    limits, warps = named("architecture", architecture, ARCHITECTURES), -(-threads // WARP)
     if not 1 <= threads <= 1024:
         raise ValueError(f"threads must be from 1 to 1024, not {threads}")
-    limits, warps = ARCHITECTURES[architecture], -(-threads // WARP)
     registers = _up(max(1, resources.registers) * WARP, GRANULE_REGISTERS)
     shared = _up(resources.shared + dynamic_shared + limits.reserved, GRANULE_SHARED)
     allowed = {

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from pkgutil import iter_modules
 
+from compute.arguments import named
 from compute.labs.crossover import workloads as folders
 from compute.labs.crossover.workload import Workload, declared, own_name
 
@@ -38,7 +39,4 @@ def built_in() -> tuple[Workload, ...]:
 
 def workload(name: str) -> Workload:
     """Return the workload called `name`; ValueError names the ones there are."""
-    for candidate in workloads():
-        if candidate.name == name:
-            return candidate
-    raise ValueError(f"workload must be one of {', '.join(w.name for w in workloads())}, not {name!r}")
+    return named("workload", name, {each.name: each for each in workloads()})

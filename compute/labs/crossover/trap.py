@@ -10,6 +10,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
+from compute.arguments import named
 from compute.backends import Backend
 from compute.labs.crossover import traps as folders
 from compute.labs.crossover.workload import Program, error_line, programs_in, readme
@@ -100,7 +101,4 @@ def traps() -> tuple[Trap, ...]:
 
 def trap(name: str) -> Trap:
     """Return the trap called `name`; ValueError names the ones there are."""
-    for candidate in traps():
-        if candidate.name == name:
-            return candidate
-    raise ValueError(f"trap must be one of {', '.join(t.name for t in traps())}, not {name!r}")
+    return named("trap", name, {each.name: each for each in traps()})

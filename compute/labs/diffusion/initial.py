@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from compute.arguments import named
 from compute.images import Kept, as_field, fingerprint, read_image
 from compute.labs.diffusion.scheme import eigenmode
 
@@ -154,9 +155,7 @@ PRESETS: dict[str, Callable[[int, int, PresetOptions], Grid]] = {
 
 def make_preset(name: str, ny: int, nx: int, options: PresetOptions) -> Grid:
     """The preset `name` on an ny x nx grid; ValueError names the presets there are."""
-    if name not in PRESETS:
-        raise ValueError(f"preset must be one of {', '.join(PRESETS)}, not {name!r}")
-    return PRESETS[name](ny, nx, options)
+    return named("preset", name, PRESETS)(ny, nx, options)
 
 
 # -- a picture that somebody loads

@@ -17,18 +17,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from compute.arguments import named
+
 EDGES = ("zero-flux", "zero-dirichlet", "periodic")
 PERIODIC, ZERO_FLUX, ZERO_DIRICHLET = 0, 1, 2
-_CODES = {"periodic": PERIODIC, "zero-flux": ZERO_FLUX, "zero-dirichlet": ZERO_DIRICHLET}
+_CODES = dict(zip(EDGES, (ZERO_FLUX, ZERO_DIRICHLET, PERIODIC), strict=True))
 
 WRONG_VARIANTS = ("racing",)  # variants whose result is wrong on purpose; they are shown with their error
 
 
 def edge_code(edges: str) -> int:
     """The kernels' number for an edge condition; ValueError names the three there are."""
-    if edges not in _CODES:
-        raise ValueError(f"edges must be one of {', '.join(EDGES)}, not {edges!r}")
-    return _CODES[edges]
+    return named("edges", edges, _CODES)
 
 
 # -- eigenmodes

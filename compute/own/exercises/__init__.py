@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from compute.arguments import named
 from compute.own.watch import KernelLaunch
 
 HERE = Path(__file__).parent
@@ -189,7 +190,4 @@ EXERCISES = (
 
 def exercise(name: str) -> Exercise:
     """The exercise of that name; ValueError names those there are."""
-    for one in EXERCISES:
-        if one.name == name:
-            return one
-    raise ValueError(f"exercise must be one of {', '.join(one.name for one in EXERCISES)}, not {name!r}")
+    return named("exercise", name, {one.name: one for one in EXERCISES})
