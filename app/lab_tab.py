@@ -93,6 +93,7 @@ class StatusBar:
 
 
 SIDEBAR, READOUT, HEADER, STATUS, PADDING = 280, 320, 57, 40, 24  # px
+LEAST_VIEW = (200, 160)  # px of width and height of a view: what is cut off in a smaller window can be scrolled to
 TICK = 250  # ms between refreshes of status, curves and readout
 CROWD = 8  # open pages for each of which another TICK passes between two refreshes
 
@@ -239,6 +240,9 @@ class LabTab:
 def view_size(
     window: Size, sidebar: bool = True, readout: bool = True, below: int = STATUS, above: int = HEADER
 ) -> Size:
-    """(width, height) in px that a window of that size leaves to the view; above, below: px of the bars there."""
+    """(width, height) in px that a window of that size leaves to the view; above, below: px of the bars there.
+
+    Both are at least LEAST_VIEW, whatever a browser says of its window and its bars: plots refuse sizes below 0.
+    """
     width = window[0] - SIDEBAR * sidebar - READOUT * readout - PADDING
-    return width, window[1] - above - below - PADDING
+    return max(LEAST_VIEW[0], width), max(LEAST_VIEW[1], window[1] - above - below - PADDING)

@@ -162,6 +162,7 @@ def shares_html(lines: Iterable[ShownWay], n: int, why: Callable[[ShownWay, Show
     return f"<div class='split'><table>{head}{rows}</table></div>"
 
 
+LEAST = 96  # px of height of the plot, however low the window is
 CHOOSER, TABLE = 64, 0.36  # px of the slider; part of the height that the table takes
 NO_ROOFS = "<div class='split'><p>The roofs are measured at the end of the first run on each device.</p></div>"
 NO_FLOPS = "<div class='split'><p>No floating-point operations: this workload has no place on the plot.</p></div>"
@@ -200,7 +201,7 @@ class RooflineView:
         table = round(TABLE * height)
         self._table.height = table
         if self._drawn:
-            plot = height - CHOOSER - table
+            plot = max(LEAST, height - CHOOSER - table)
             self.plot.resize(width, plot)
             self._pane.param.update(width=width, height=plot)
 

@@ -26,6 +26,7 @@ from compute.labs.crossover.claims import conclusions
 from compute.labs.crossover.trap import Trap
 
 CHOOSER = {False: 40, True: 52}  # px of the line that chooses the view
+LEAST = 120  # px of height of the view that is shown, however low the window is
 SENTENCE = 600  # px of width for which the heights of the sentences are made
 REST = 0.2  # seconds after each frame: what draws does not measure
 # Panel's component keeps the size that it was drawn with first, after its lab was left and shown again.
@@ -160,19 +161,23 @@ class CrossoverView(LabView):
     # -- sizes
 
     def arrange(self) -> None:
-        """Give the view that is shown what the chooser and the sentence leave."""
+        """Give the view that is shown what the chooser and the sentence leave.
+
+        A low window has no room for the sentence, a lower one none for the chooser: the view has at least LEAST.
+        """
         width, height = self.size
         self.panel.param.update(width=width, height=height)
         rows = -(-LINE * (1.4 if self.presenter else 1.0) // max(1, width))
         high = round(CHOOSER[self.presenter] * rows)
-        self.chooser.param.update(width=width - 4 * GRID, height=high - 4, visible=not self.alone)
-        height -= (high + GRID) * (not self.alone)
-        self._sentence.visible = bool(self.shown.sentence) and not self.alone
-        if self._sentence.visible:
-            self._sentence.height = round(
-                self.shown.sentence[self.presenter] * max(1.0, SENTENCE / max(1, width)) ** 1.6
-            )
-            height -= self._sentence.height
+        choosing = not self.alone and height - high - GRID >= LEAST
+        self.chooser.param.update(width=width - 4 * GRID, height=high - 4, visible=choosing)
+        height -= (high + GRID) * choosing
+        said = round(self.shown.sentence.get(self.presenter, 0) * max(1.0, SENTENCE / max(1, width)) ** 1.6)
+        self._sentence.visible = saying = said > 0 and not self.alone and height - said >= LEAST
+        if saying:
+            self._sentence.height = said
+            height -= said
+        height = max(LEAST, height)
         if self.shown.plot:
             plot = height if self.alone else round(self.shown.plot * height)
             self.plot.resize(width, plot)

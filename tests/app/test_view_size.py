@@ -1,0 +1,74 @@
+"""A view has a size that its plots can take, whatever window a browser says that it has: a phone's, or none at all."""
+
+from __future__ import annotations
+
+import panel as pn
+import pytest
+from bokeh.document import Document
+
+from app.lab_tab import LEAST_VIEW, LabTab, view_size
+from app.lab_view import Size
+from compute.labs import LABS
+
+# px, as a browser may say them: none, nonsense, a watch, phones, a strip
+WINDOWS = (0, 0), (-5, 10**6), (1, 1), (200, 240), (300, 200), (320, 240), (390, 844), (844, 390), (1280, 90)
+BARS = {"page": (True, True, 40), "phone": (False, False, 66), "a bar that says it is huge": (True, True, 4096)}
+
+
+@pytest.fixture(scope="module", params=LABS, ids=lambda lab: lab.LAB)
+def tab(request):
+    """A tab of each lab, whose plots a browser has drawn, so that they take every size."""
+    tab = LabTab(request.param, Document(), (1280, 720))
+    for pane in tab.lab_view.panel.select(pn.pane.Bokeh):
+        pane.object.trigger("inner_width", 0, 600)
+    tab.session.later = lambda call: call()
+    assert tab.lab_view.drawn
+    return tab
+
+
+def sizes(tab: LabTab) -> list[tuple[str, float]]:
+    """Each size in px that one of the view's parts or plots has been given, with its name."""
+    parts = [*tab.lab_view.panel.select(), *(pane.object for pane in tab.lab_view.panel.select(pn.pane.Bokeh))]
+    named = [(f"{part}"[:80], getattr(part, side, None)) for part in parts for side in ("width", "height")]
+    return [(name, side) for name, side in named if side is not None]
+
+
+def rooms() -> dict[str, Size]:
+    """The sizes of the view in each window, with each set of bars."""
+    return {f"{window}, {name}": view_size(window, *bars) for window in WINDOWS for name, bars in BARS.items()}
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("bars", BARS.values(), ids=BARS)
+def test_a_view_is_never_smaller_than_the_least(window, bars):
+    width, height = view_size(window, *bars)
+    assert width >= LEAST_VIEW[0]
+    assert height >= LEAST_VIEW[1]
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["page", "picture alone"])
+@pytest.mark.parametrize("presenter", [False, True], ids=["", "presenter"])
+def test_every_lab_takes_every_size(tab, presenter, alone):
+    """Bokeh refuses a size below 0, and so does Panel; what is 0 px wide draws nothing."""
+    view = tab.lab_view
+    view.alone = alone
+    view.set_theme(False, presenter)
+    titles = getattr(view, "views", {"": None})
+    for title in titles:
+        if title:
+            view.show_view(title)
+        for where, room in rooms().items():
+            tab.resize(room)
+            bad = [one for one in sizes(tab) if not one[1] >= 0]
+            assert not bad, (title, where, room)
+
+
+def test_the_plot_keeps_a_room_that_can_be_seen(tab):
+    """In the smallest view, too, each lab draws its main picture, as large as the smallest thing that can be read."""
+    tab.lab_view.alone = False
+    tab.lab_view.set_theme(False, False)
+    if hasattr(tab.lab_view, "views"):
+        tab.lab_view.show_view("Crossover")
+    tab.resize(LEAST_VIEW)
+    shown = [pane.object for pane in tab.lab_view.panel.select(pn.pane.Bokeh) if pane.visible]
+    assert max(plot.height for plot in shown if plot.visible) >= 120

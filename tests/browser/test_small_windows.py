@@ -1,0 +1,37 @@
+"""A page that is opened in a small window shows the picture of each lab, as one that is made small later does."""
+
+from __future__ import annotations
+
+import pytest
+
+from compute.export.link import NAME, packed
+from compute.export.scene import Scene
+from tests.browser.lab_page import OPENING
+from tests.browser.layout import comes, plots
+
+PHONE, TINY = (390, 844), (320, 240)
+LABS = ("diffusion", "mandelbrot", "l_curve", "crossover")
+# The number of colours in the first canvas that is seen: text and lines have several, an empty one has one.
+COLOURS = """(canvas) => { const {width, height} = canvas;
+  const data = width && height ? canvas.getContext('2d').getImageData(0, 0, width, height).data : [];
+  return new Set(new Uint32Array(data.buffer ?? [])).size; }"""
+
+
+@pytest.mark.parametrize("size", [PHONE, TINY], ids=["phone", "tiny"])
+def test_a_page_that_is_opened_small_draws_each_lab(lasting, server, allowed_errors, size):
+    page = lasting()
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    wrong = {}
+    for lab in LABS:
+        page.goto(f"{server.url}?{NAME}={packed(Scene(lab, {}))}")
+        page.locator(".plot-words").first.wait_for(state="attached", timeout=1000 * OPENING)
+        canvas = page.locator("canvas").filter(visible=True).first
+        canvas.wait_for()
+        if not comes(page, lambda canvas=canvas: canvas.evaluate(COLOURS) > 8):
+            wrong[lab] = "nothing is drawn"
+        elif not (seen := plots(page)) or min(seen[0]) < 80:
+            wrong[lab] = str(seen)
+    page.close()
+    lasting.pages.remove(page)
+    lasting.complain(allowed_errors)
+    assert wrong == {}
