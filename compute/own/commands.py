@@ -26,10 +26,10 @@ from compute.files import whole
 from compute.labs.crossover.catalogue import OWN_FILE
 from compute.labs.crossover.workload import DTYPES, own_name
 from compute.own import learning
-from compute.own.estimate import recorded_roofs, reward
 from compute.own.exercises import EXERCISES, exercise
 from compute.own.report import as_html, as_json, lines
 from compute.own.trial import Options, TrialReport, try_file
+from compute.own.verdict import recorded_roofs, reward
 
 WRONG, BAD_INPUT = 1, 2
 RESULTS = "fieldlab-learn.json"

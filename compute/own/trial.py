@@ -23,9 +23,8 @@ from compute.labs.crossover.roofline import Roof
 from compute.measure.statistics import Spread
 from compute.own import tasks
 from compute.own.declaring import OwnWay, read_text
-from compute.own.estimate import estimate_of, recorded_roofs
 from compute.own.faults import Fault
-from compute.own.verdict import AskedWork, verdict_of
+from compute.own.verdict import AskedWork, estimate_of, recorded_roofs, verdict_of
 from compute.own.way_process import WayProcess, free_memory
 
 ON_SIMULATOR, ON_SHIM = "in Numba's simulator", "on the CPU in place of a GPU"

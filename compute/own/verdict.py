@@ -1,15 +1,29 @@
-"""What the times of a file's ways say, in words with their intervals."""
+"""What the times of a file's ways say, in words with their intervals, and what a GPU that is not here could do.
+
+That is an estimate, from roofs that were measured on the GPU and recorded: no kernel can be faster than its bytes over
+the GPU's copy bandwidth, its operations over the rate of multiply-adds, or a launch. So from these the n follows below
+which a GPU cannot pay, whatever the kernel; a real one pays later.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, nan
+from functools import cache
+from math import inf, isfinite, nan
+from time import perf_counter
 
+import numpy as np
+
+from compute.labs.crossover import recorded
+from compute.labs.crossover.crossing import crossing
 from compute.labs.crossover.finding import Finding, TimeCurve, commas
 from compute.labs.crossover.results import time_in_words
-from compute.labs.crossover.roofline import Roof
+from compute.labs.crossover.roofline import FLOPS_OF_FMA, Roof
+from compute.measure import records
 from compute.measure.statistics import Spread
+from compute.own.exercises import Exercise
 
 NEAR = 60.0  # percent of a roof from which on it is what limits
 FLAT = 1.5  # as finding.FLAT
@@ -101,3 +115,109 @@ def limit(spread: Spread, roof: Roof, asked: AskedWork) -> str:
     if isfinite(arithmetic):
         return f"{both}: far from both, so something else limits it (latency, few threads, a pattern of access)"
     return f"{both}; the file counts no operations (flops=), so nothing is said of arithmetic"
+
+
+# -- what a GPU that is not here could do at best
+
+GPU = "cuda:0"
+SMALLEST = "add_one"  # the workload whose fastest call on a GPU is a launch
+
+
+@dataclass(frozen=True)
+class RecordedRoofs:
+    """Of one GPU. bandwidth: bytes/s of copying; flops: operations/s by dtype, where recorded; launch: in seconds."""
+
+    machine: str
+    bandwidth: float
+    flops: Mapping[str, float]
+    launch: float
+
+    def seconds(self, asked: AskedWork, dtype: str) -> float:
+        """What `asked` takes at least."""
+        arithmetic = asked.flops / self.flops.get(dtype, inf) if isfinite(asked.flops) else 0.0
+        return max(self.launch, asked.moved / self.bandwidth, arithmetic)
+
+
+@cache
+def recorded_roofs() -> RecordedRoofs | None:
+    """Those of the GPU that the records beside the program are of; None if there are none."""
+    bandwidth, flops, machine = nan, dict[str, float](), ""
+    for path in sorted(records.timings_folder().glob("*.json")):
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            copy = found.get("copy_bandwidth", {}).get(GPU)
+            if copy:
+                bandwidth, machine = float(copy["q3"]), records.machine_name(found["machine"])
+            for name, rate in found.get("fma", {}).items():
+                if name.startswith(GPU):
+                    flops[name.removeprefix(GPU).strip()] = FLOPS_OF_FMA * float(rate["q3"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+    calls = [
+        spread.median
+        for curve in recorded.curves(SMALLEST)
+        if curve.machine == machine and curve.way.startswith("gpu")
+        for spread in curve.series.values()
+    ]
+    if not isfinite(bandwidth) or not calls:
+        return None
+    return RecordedRoofs(machine, bandwidth, flops, min(calls))
+
+
+def estimate_of(
+    curves: Sequence[TimeCurve], work: Mapping[int, AskedWork], dtype: str, roofs: RecordedRoofs | None
+) -> list[str]:
+    """A sentence on the GPU of `roofs` against the fastest of the timed ways, all of which are on the CPU."""
+    sizes = sorted(set(work) & {n for curve in curves for n in curve.series})
+    if roofs is None:
+        return []
+    best = min((c for c in curves if sizes[-1] in c.series), key=lambda c: c.series[sizes[-1]].median, default=None)
+    series = {n: best.series[n] for n in sizes if n in best.series} if best else {}
+    if best is None or len(series) < 2:
+        return []
+    counted = "" if isfinite(work[sizes[-1]].flops) else ", operations not counted"
+    return [f"Estimate, not measured: {_against(best.way.name, series, work, dtype, roofs)}{counted}."]
+
+
+def _against(
+    name: str, series: Mapping[int, Spread], work: Mapping[int, AskedWork], dtype: str, roofs: RecordedRoofs
+) -> str:
+    """Below which n the GPU cannot pay against the way of these times, and what it takes at least for the largest."""
+    least = {n: Spread(s, s, s, 1) for n in series for s in [roofs.seconds(work[n], dtype)]}
+    found, n = crossing(series, least), max(series)
+    where = (
+        "could pay at every n" if found.always
+        else f"cannot pay below n \N{ALMOST EQUAL TO} {commas(found.rounded)}" if found.n is not None
+        else f"cannot pay up to n = {commas(n)}"
+    )  # fmt: skip
+    said = f"by the roofs recorded on {roofs.machine}, data on the GPU, it {where} against {name}"
+    return f"{said}; n = {commas(n)} takes it {time_in_words(least[n].median)} at least"
+
+
+# -- the reward of an exercise
+
+REWARD_SIZES = (100, 300, 1000, 3000, 10_000, 100_000, 1_000_000, 10_000_000)
+MOST_BYTES, TIMES = 64 * 2**20, 3  # of inputs; calls of which the fastest counts
+DTYPE = "float32"  # of all exercises
+
+
+def reward(of: Exercise, roofs: RecordedRoofs | None, clock: Callable[[], float] = perf_counter) -> str:
+    """What a right answer would be good for, against NumPy, which is timed here; "" where nothing is known of it."""
+    if roofs is None or of.on == "host":  # whose copies over the bus no roof tells
+        return ""
+    series, work = dict[int, Spread](), dict[int, AskedWork]()
+    for n in REWARD_SIZES:
+        inputs = of.inputs(n, np.random.default_rng(n))
+        given = sum(one.nbytes for one in inputs)
+        if given > MOST_BYTES:
+            break
+        seconds, result = [], None
+        for _ in range(TIMES):
+            arrays = tuple(one.copy() for one in inputs)
+            start = clock()
+            result = of.reference(*arrays)
+            seconds.append(clock() - start)
+        work[n] = AskedWork(float(given + (given if result is None else result.nbytes)))
+        series[n] = Spread(min(seconds), min(seconds), min(seconds), TIMES)
+    said = _against("NumPy", series, work, DTYPE, roofs)
+    return f"What for? An estimate, not measured: {said}; NumPy takes {time_in_words(series[max(series)].median)} here."

@@ -10,9 +10,8 @@ from compute.labs.crossover.ecosystems import ecosystem_of
 from compute.labs.crossover.finding import TimeCurve
 from compute.measure.statistics import Spread
 from compute.own.declaring import OwnWay
-from compute.own.estimate import RecordedRoofs, estimate_of, recorded_roofs, reward
 from compute.own.exercises import exercise
-from compute.own.verdict import AskedWork
+from compute.own.verdict import AskedWork, RecordedRoofs, estimate_of, recorded_roofs, reward
 
 ROOFS = RecordedRoofs("Some GPU", 1e12, {"float32": 1e13}, 5e-6)
 SIZES = [10**k for k in range(2, 8)]

@@ -36,8 +36,8 @@ from compute.labs.diffusion.slabs import FEWEST_GHOSTS, Layout
 from compute.measure.timing import Timing
 from compute.panels import Panel
 
-SLAB_DEVICE, SLAB_KERNELS, SLAB_DISPLAY = (  # loaded where several GPUs share a grid
-    f"compute.labs.diffusion.{name}" for name in ("gpu_slab_device", "gpu_slabs", "gpu_slab_camera")
+SLAB_DEVICE, SLAB_KERNELS = (  # loaded where several GPUs share a grid
+    f"compute.labs.diffusion.{name}" for name in ("gpu_slab_device", "gpu_slabs")
 )
 TOGETHER = ("gpu_cupy",)  # backends whose kernels can share a grid
 LIMIT = 0.25  # largest stable r of forward Euler in two dimensions
@@ -228,7 +228,7 @@ class Diffusion(Lab):
     @property
     def display(self) -> ModuleType:
         """The kernels that turn a field into a picture."""
-        return import_module(SLAB_DISPLAY) if self.together else super().display
+        return import_module(SLAB_DEVICE) if self.together else super().display
 
     def _open_device(self) -> None:
         super()._open_device()
