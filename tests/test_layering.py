@@ -24,6 +24,8 @@ THIRD_PARTIES = {"panel", "bokeh", "holoviews", "param", "numba", "numpy", "scip
 LONGEST = 45  # lines of a function: more are several steps, each of which has a name
 NAMED_BY_NUMPY = {"compute/own/gpu_simulator.py"}  # __array_ufunc__ is given the method's name
 PROJECT = read("app", "compute")
+MODULE_NAME = re.compile(r"(app|compute)(\.[a-z_]\w*)+")
+MODULES = {source.module for source in PROJECT}
 
 
 def upward_imports(sources):
@@ -129,6 +131,17 @@ def dispatch_by_getattr(sources):
     ]
 
 
+def names_of_no_module(sources):
+    """A module that is loaded by its name is there: no import says so, and no type checker looks."""
+    return [
+        f"{source.at(node)} {node.value}"
+        for source in sources
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if MODULE_NAME.fullmatch(node.value) and node.value not in MODULES
+    ]
+
+
 def overrides(node):
     """Whether a method says that its base class documents it."""
     return any(isinstance(mark, ast.Name) and mark.id == "override" for mark in getattr(node, "decorator_list", ()))
@@ -159,6 +172,7 @@ OFFENCES = [
     (names_of_two_types, "app/x.py", "class Case: ...\nCase: TypeAlias = int | str"),
     (names_of_two_types, "app/x.py", "Tell = Callable[[str], None]\nTell = Callable[[int], None]"),
     (dispatch_by_getattr, "app/x.py", "getattr(self, name)(**arguments)"),
+    (names_of_no_module, "compute/x.py", "import_module('compute.display.gone')"),
 ]
 RULES = sorted({rule for rule, _, _ in OFFENCES}, key=lambda rule: rule.__name__)
 

@@ -36,9 +36,8 @@ from compute.labs.diffusion.slabs import FEWEST_GHOSTS, Layout
 from compute.measure.timing import Timing
 from compute.panels import Panel
 
-SLAB_DEVICE, SLAB_KERNELS = (  # loaded where several GPUs share a grid
-    f"compute.labs.diffusion.{name}" for name in ("gpu_slab_device", "gpu_slabs")
-)
+SLAB_DEVICE = "compute.labs.diffusion.gpu_slab_device"  # loaded where several GPUs share a grid
+SLAB_KERNELS = "compute.labs.diffusion.gpu_slabs"
 TOGETHER = ("gpu_cupy",)  # backends whose kernels can share a grid
 LIMIT = 0.25  # largest stable r of forward Euler in two dimensions
 UNSTABLE_LIMIT = 0.5
