@@ -7,6 +7,7 @@ import signal
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,10 +30,10 @@ def memory(server: Server) -> float:
     return sum(process.memory_info().rss for process in family) / MEGABYTE
 
 
-@pytest.fixture
-def own_server(tmp_path: Path):
-    """A server for one test, which forgets closed sessions quickly."""
-    with serve(tmp_path, (*SHORT_LIVED, "--setup", str(HERE / "alive_setup.py"))) as server:
+@pytest.fixture(scope="module")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that forgets closed sessions quickly. No page has been opened yet when the first test gets it."""
+    with serve(tmp_path_factory.mktemp("own"), (*SHORT_LIVED, "--setup", str(HERE / "alive_setup.py"))) as server:
         yield server
 
 
@@ -56,6 +57,25 @@ def deserted(server: Server, allowed: float = 1e9) -> float:
     return memory(server)
 
 
+def test_bare_requests_start_no_work(own_server) -> None:
+    def get(count: int) -> None:
+        for _ in range(count):
+            with suppress(urllib.error.HTTPError), urllib.request.urlopen(own_server.url) as answer:
+                assert answer.status == 200
+                answer.read()
+
+    get(10)
+    worker = with_spare(own_server)
+    baseline = deserted(own_server)
+    began, before = time.monotonic(), sum(worker.cpu_times()[:2])
+    get(30)
+    after = deserted(own_server, baseline + 30)
+    worked = sum(worker.cpu_times()[:2]) - before
+    seconds = time.monotonic() - began
+    print(f"memory {baseline:.0f} MB before, {after:.0f} MB after 30 requests; the engine worked {worked} s")
+    assert worked < 0.5 + IDLE * seconds
+
+
 def test_closed_tabs_leave_nothing_behind(own_server, new_page) -> None:
     """Not even the first one, of whichever labs they have shown; they are closed while they compute and export."""
 
@@ -74,25 +94,6 @@ def test_closed_tabs_leave_nothing_behind(own_server, new_page) -> None:
         LabPage(new_page(), own_server).page.close()
     after = deserted(own_server, baseline + 25)  # what Python itself keeps; a page is some 5 MB
     print(f"memory {baseline:.0f} MB before, {after:.0f} MB after {tabs} tabs")
-
-
-def test_bare_requests_start_no_work(own_server) -> None:
-    def get(count: int) -> None:
-        for _ in range(count):
-            with suppress(urllib.error.HTTPError), urllib.request.urlopen(own_server.url) as answer:
-                assert answer.status == 200
-                answer.read()
-
-    get(10)
-    worker = with_spare(own_server)
-    baseline = deserted(own_server)
-    began, before = time.monotonic(), sum(worker.cpu_times()[:2])
-    get(30)
-    after = deserted(own_server, baseline + 30)
-    worked = sum(worker.cpu_times()[:2]) - before
-    seconds = time.monotonic() - began
-    print(f"memory {baseline:.0f} MB before, {after:.0f} MB after 30 requests; the engine worked {worked} s")
-    assert worked < 0.5 + IDLE * seconds
 
 
 @pytest.fixture(scope="module")
