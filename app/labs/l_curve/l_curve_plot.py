@@ -14,6 +14,7 @@ from bokeh.models import ColumnDataSource, Label, Span
 from numpy.typing import NDArray
 
 from app.curve_plots import LogWindow
+from app.labs.l_curve.free_places import Corner, FreeRoom
 from app.labs.l_curve.labels import RULE_NUMBERS, rule_hue
 from app.labs.l_curve.linked_view import PlotPointer, draw_linked
 from app.labs.l_curve.rule_markers import beside
@@ -69,7 +70,9 @@ class CurvePath:
         return float(10 ** (self.lam[best] + parts[best] * (self.lam[best + 1] - self.lam[best])))
 
 
-WORDS_WIDE = 11  # type sizes that the second of these is wide
+WORD_WIDE, LINE_HIGH = 0.5, 1.4  # type sizes: width of a letter of the words below, at most, and height of their line
+CLEAR = 0.6  # type sizes between these words and the curve
+EDGE = 3  # px between them and a badge
 NOISE, SMOOTHING = "small λ: noise rules", "large λ: smoothing rules"  # written at the two ends of the curve
 X_LABEL, Y_LABEL = "residual norm  ‖Ax − b‖", "solution norm  ‖x‖"
 BADGE = {False: 24, True: 32}  # px; in presenter mode
@@ -95,6 +98,9 @@ class LCurvePlot:
         self.path: CurvePath | None = None
         self._rules: dict[str, float] = {}
         self._marks: tuple[Any, ...] = ()
+        self._badges: list[Position] = []  # px of the middle of each
+        self._around: tuple[Any, ...] = ()  # what the words were placed beside
+        self._corners: dict[str, Corner | None] = {}  # of the words, by their name
         self._lam: float | None = None
         self._finish()
         self.set_theme(dark=False, presenter=False)
@@ -133,7 +139,7 @@ class LCurvePlot:
             self.figure.add_layout(hair)
         ends = {"text_font": FAMILY, "text_font_style": "italic", "visible": False, "x": 1.0, "y": 1.0}
         self.noise = Label(text=NOISE, name="noise rules", **ends)
-        self.smoothing = Label(text=SMOOTHING, name="smoothing rules", text_align="right", **ends)
+        self.smoothing = Label(text=SMOOTHING, name="smoothing rules", **ends)
         for label in (self.noise, self.smoothing):
             self.figure.add_layout(label)
         for name, renderer in (("l-curve", self.line), ("ribbon", self.ribbon), ("picked", self.ring),
@@ -217,28 +223,35 @@ class LCurvePlot:
             self._write(self.dots, [x, y] if few else [])
         if any(moved):
             self._marks = ()
-        self._name_ends()
 
     def _name_ends(self) -> None:
-        """Say at the ends of the curve what is wrong with a λ there."""
+        """Say near the ends of the curve what is wrong with a λ there, beside the curve and the rules' badges.
+
+        Where a small plot has no room for such words they are left out.
+        """
         if self.path is None:
             return
         points, high = self.path.points(), type_size(self._presenter)
-        near = max(1, len(points) // 8)
-        for label, end, inner in ((self.noise, 0, near), (self.smoothing, -1, -1 - near)):
-            x, y = (float(value) for value in points[end])
-            place, other = self._px(x, y), self._px(*points[inner])
-            steep = abs(place[1] - other[1]) > abs(place[0] - other[0])
-            if label is self.noise:  # right of a steep end and its badges, below a flat one
-                offset = (2.6 * BADGE[self._presenter] if steep else high, -1.4 * high if steep else -2.2 * high)
-            elif place[1] > 1.6 * high or steep:  # lower than the end, to which the curve falls; left of a steep one
-                offset = -2.8 * high if steep else -0.4 * high, -1.1 * high
-            else:  # no room there: above the curve
-                drawn = np.array([self._px(*point) for point in points])
-                over = drawn[drawn[:, 0] >= place[0] - WORDS_WIDE * high, 1].max()
-                offset = 0.0, over - place[1] + 0.4 * high
+        clipped = np.column_stack([self.x.clipped(points[:, 0]), self.y.clipped(points[:, 1])])
+        drawn = np.array([self._px(*point) for point in clipped])
+        around = drawn.tobytes(), tuple(self._badges), self.inner, self._presenter
+        if around == self._around:  # another λ is picked, say
+            return
+        self._around = around
+        room = FreeRoom(*self.inner)
+        room.take_line(drawn, CLEAR * high)
+        side = BADGE[self._presenter] + 2 * EDGE
+        for x, y in self._badges:
+            room.take_box((x - side / 2, y - side / 2), (side, side))
+        for label, end in ((self.noise, 0), (self.smoothing, -1)):
+            size = WORD_WIDE * high * len(label.text), LINE_HIGH * high
+            corner = self._corners[label.name] = room.nearest(size, drawn[end], self._corners.get(label.name))
+            if corner is None:
+                label.visible = False
+                continue
+            room.take_box(corner, size)
             known = label.x, label.y, label.x_offset, label.y_offset, label.visible
-            x, y = float(self.x.clipped(np.array([x]))[0]), float(self.y.clipped(np.array([y]))[0])
+            (x, y), offset = clipped[end].tolist(), (np.array(corner) - drawn[end]).tolist()
             if known != (x, y, *offset, True):
                 label.update(x=x, y=y, x_offset=offset[0], y_offset=offset[1], visible=True)
 
@@ -250,11 +263,13 @@ class LCurvePlot:
         self._write(self.ribbon, [[[[xs]]], [[[ys]]]])
 
     def mark_rules(self, lambdas: Mapping[str, float]) -> None:
-        """Put each rule's number beside the curve at its λ; nan for none."""
+        """Put each rule's number beside the curve at its λ, nan for none, and the words where these leave room."""
         self._rules = dict(lambdas)
-        if self.path is None:
-            return
-        path = self.path
+        if self.path is not None:
+            self._place_badges(self.path, lambdas)
+            self._name_ends()
+
+    def _place_badges(self, path: CurvePath, lambdas: Mapping[str, float]) -> None:
         known = {name: path.at(lam) for name, lam in lambdas.items() if isfinite(lam) and lam > 0}
         marks = tuple((name, round(x, 12), round(y, 12)) for name, (x, y) in known.items())
         if marks == self._marks:
@@ -263,6 +278,7 @@ class LCurvePlot:
         drawn = np.array([self._px(*point) for point in path.points()])
         places = beside([self._px(*point) for point in known.values()], drawn, BADGE[self._presenter] + 2)
         x, y = np.array([self._norms(*place) for place in places]).reshape(-1, 2).T
+        self._badges = [self._px(*norms) for norms in zip(x.tolist(), y.tolist(), strict=True)]
         on = np.array(list(known.values())).reshape(-1, 2).T
         names = [RULE_NUMBERS[name] for name in known]
         self.leaders.data_source.data = {"x": on[0], "y": on[1], "x1": x, "y1": y}
