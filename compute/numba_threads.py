@@ -23,6 +23,17 @@ def choose_layer() -> None:
     os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read when the layer is loaded, at the first parallel kernel
 
 
+def launch() -> None:
+    """Start Numba's threads, if nothing has yet: before a kernel is loaded that itself is not parallel, but calls one.
+
+    Numba starts them when it loads a parallel kernel. Where it compiles a caller and finds what that calls in its
+    cache, it does not note there that the caller needs them, too; loaded first in another process, it would call
+    address 0.
+    """
+    choose_layer()
+    numba.get_num_threads()
+
+
 def leave_a_core(leave: bool) -> None:
     """Have the parallel kernels of this thread use all of Numba's threads but one, if there are two, or all again."""
     choose_layer()  # the call starts the threads, if nothing has yet

@@ -29,12 +29,14 @@ def index_types(columns: int, entries: int) -> tuple[type, type]:
 
 def start(work: BidiagonalArrays) -> None:
     """As in cpu_numpy."""
+    numba_threads.launch()
     _start(*_arrays(work.T), work.u, work.V, work.w, work.alpha, work.beta)
 
 
 def steps(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny: float) -> None:
     """As in cpu_numpy."""
     vectors = work.u, work.V, work.w, work.c
+    numba_threads.launch()
     _steps(_arrays(work.A), _arrays(work.T), vectors, work.alpha, work.beta, first, count, (orthogonal, tiny))
 
 

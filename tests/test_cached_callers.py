@@ -1,0 +1,30 @@
+"""A kernel from the cache that calls a parallel one starts Numba's threads first: else it calls nothing, and dies."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+# Compiles what the lab's first step calls, in parallel; then that step with what lies in the cache; then runs it.
+CALLEES = """
+import numpy as np
+from compute.labs.l_curve import cpu_numba
+starts, columns, values = np.array([0, 1, 2], np.int64), np.array([0, 1], np.uint16), np.ones(2)
+cpu_numba._multiply(starts, columns, values, np.ones(2), np.empty(2))
+"""
+CALLER = """
+from compute.labs.l_curve.lab import LCurve
+lab = LCurve(backend="cpu_numba", n=20)
+lab.advance()
+lab.close()
+"""
+
+
+def test_a_kernel_of_the_cache_that_calls_parallel_ones_runs_in_a_new_process(tmp_path):
+    """Numba forgets that it needs threads, if its callees came from the cache when it was compiled."""
+    known = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    for program in (CALLEES, CALLER, CALLER):
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, env=known, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
