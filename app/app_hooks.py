@@ -58,6 +58,7 @@ def change_panel_and_bokeh() -> None:
     panel_workarounds.shorten_pause_before_events()
     panel_workarounds.hold_documents_for_events()
     panel_workarounds.keep_current_documents_apart()
+    panel_workarounds.refuse_what_is_no_option()
     lean_bookkeeping.install()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import bokeh.io.doc
 import panel as pn
+import panel_material_ui as pmui
 import param
 from bokeh.application.handlers import code
 from bokeh.document import Document
@@ -29,6 +30,7 @@ from panel.io.resources import LOCAL_DIST
 from panel.models.browser import BrowserInfo
 from panel.reactive import Reactive, Syncable
 from panel.util import edit_readonly
+from panel.widgets.select import SingleSelectBase
 from panel_material_ui.base import MaterialComponent
 from tornado.ioloop import IOLoop
 
@@ -269,3 +271,32 @@ def hold_documents_for_events() -> None:
     """
     for coroutine in (Syncable._event_coroutine, Syncable._change_coroutine):  # noqa: SLF001
         coroutine.lock = True  # type: ignore[attr-defined] # as pn.io.with_lock says it of a function
+
+
+def refuse_what_is_no_option() -> None:
+    """Have a widget of options refuse a message whose value is none of them, with one line in the log.
+
+    Panel looks up what came, and what is not there, or cannot be, ends in an exception with its traceback.
+    """
+    for kind, key in (SingleSelectBase, str), (pmui.DiscreteSlider, int):
+        _refuse_others(kind, key)
+
+
+def _refuse_others(kind: type[Any], key: type) -> None:
+    """Let widgets of `kind` take no message whose value is none of their options.
+
+    key: str where a message names an option, int where it counts them.
+    """
+    given = kind._process_property_change  # noqa: SLF001 Panel has no other place for it
+
+    def change(widget: Any, message: dict[str, Any]) -> dict[str, Any]:
+        """Panel's own, of what is not refused."""
+        options = range(len(widget.labels)) if key is int else [*widget.unicode_values, *widget.labels]
+        value = message.get("value")
+        if options and "value" in message and (type(value) is not key or value not in options):
+            log.warning("a %s of %d options was sent another: %.99r", type(widget).__name__, len(widget.labels), value)
+            message = {name: its for name, its in message.items() if name != "value"}
+        done: dict[str, Any] = given(widget, message)
+        return done
+
+    kind._process_property_change = change  # noqa: SLF001 as above

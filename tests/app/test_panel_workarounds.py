@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import subprocess
 import sys
@@ -13,12 +14,14 @@ from types import SimpleNamespace
 import bokeh.io.doc
 import holoviews as hv
 import panel as pn
+import panel_material_ui as pmui
 import pytest
 from bokeh.document import Document
 from bokeh.document.callbacks import invoke_with_curdoc
 from panel.io.document import _destroy_document
 from panel.io.state import set_curdoc
 from panel.reactive import Syncable
+from panel.widgets.select import SingleSelectBase
 
 from app import panel_workarounds
 from app.labs.l_curve.linked_view import draw_linked
@@ -395,3 +398,28 @@ def test_a_button_pressed_right_after_a_slider_was_moved_leaves_both_done() -> N
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split() == ["both"]
     assert "does not hold its lock" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("widget", "hostile", "good", "becomes"),
+    [
+        (pmui.Select(options=["a", "b"], value="a"), ("z", None, 7, ["b"], {}), "b", "b"),
+        (pmui.RadioButtonGroup(options={"one": 1, "two": 2}, value=1), ("z", None, 7.5, ["two"], {}), "two", 2),
+        (pmui.DiscreteSlider(options={"low": 10, "high": 20}, value=10), ("z", None, 2, -1, 1.5, True, 1e308), 1, 20),
+    ],
+)
+def test_what_is_no_option_is_refused_in_words(monkeypatch, caplog, widget, hostile, good, becomes) -> None:
+    """Found by a fuzz of messages."""
+    for kind in (SingleSelectBase, pmui.DiscreteSlider):
+        monkeypatch.setattr(kind, "_process_property_change", kind._process_property_change)
+    panel_workarounds.refuse_what_is_no_option()
+    before = widget.value
+    for value in hostile:
+        caplog.clear()
+        widget._process_events({"value": value})
+        assert widget.value == before
+        (record,) = [one for one in caplog.records if one.levelno >= logging.WARNING]
+        assert type(widget).__name__ in record.getMessage()
+        assert not record.exc_info
+    widget._process_events({"value": good})
+    assert widget.value == becomes
