@@ -29,6 +29,7 @@ ENDING = ".frame"
 TIMING = ("backend", "variant", "steps", "cells", "launch", "compute", "levels", "transfer", "first_call")
 
 Count = Annotated[int, Meta(ge=0)]
+Length = Annotated[int, Meta(ge=0, le=2**31)]  # of an axis, or of a curve: two of them multiplied fit into 64 bits
 
 
 class RecordingError(ValueError):
@@ -49,8 +50,8 @@ class RecordedFrame:
 class PartHead(Struct):
     """What a frame's file says of a part: what a raster of (rows, columns) shows, or how many points a curve has."""
 
-    raster: tuple[Count, Count] | None = None
-    curve: Count = 0
+    raster: tuple[Length, Length] | None = None
+    curve: Length = 0
     low: float = nan
     high: float = nan
     extent: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)

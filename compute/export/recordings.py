@@ -73,6 +73,7 @@ def recorded(folder: Path) -> Recording:
     store = RecordingStore(folder)
     try:
         about, numbers = store.about(), store.numbers()
+        kind = _kind(about)
         if not numbers:
             raise SceneError("nothing was recorded: there is no frame")
         heads = [store.head(number) for number in numbers]
@@ -85,8 +86,19 @@ def recorded(folder: Path) -> Recording:
         for number, head in enumerate(heads) if head.values
     ]  # fmt: skip
     parts = tuple(dict.fromkeys(name for frame in ends for name in frame.rasters))
-    panels = tuple(dict.fromkeys(name for frame in ends for name in lab_class(about["lab"]).panels(frame)))
+    panels = tuple(dict.fromkeys(name for frame in ends for name in kind.panels(frame)))
     return Recording(store, about, tuple(numbers), steps, tuple(changes), parts, panels)
+
+
+def _kind(about: Mapping[str, Any]) -> type[Lab]:
+    """Return the class of the lab that was recorded. SceneError for none, and for a size that is none."""
+    pixels = about.get("pixels", DRAWN)
+    if not (isinstance(pixels, list | tuple) and len(pixels) == 2 and all(type(one) is int for one in pixels)):
+        raise SceneError(f"pixels of a recording must be two whole numbers, not {pixels!r:.100}")
+    try:
+        return lab_class(about.get("lab", ""))
+    except ValueError as error:
+        raise SceneError(str(error)) from error
 
 
 def write(  # noqa: PLR0913 - what a film of a recording can be, each with a default

@@ -442,6 +442,8 @@ def test_a_frame_is_read_back_as_it_was_and_damage_is_seen(tmp_path):
         b'{"parts": {"a": {"raster": [1, 1]}}}\n0',
         data.replace(b"[5, 4]", b"[-1, 4]"),
         data.replace(b'"curve": 3', b'"curve": -3'),
+        data.replace(b'"curve": 3', b'"curve": %d' % 10**19),  # found by a fuzz of files, as the next
+        data.replace(b"[5, 4]", b"[%d, 4]" % 10**19),
     ):
         store.path(4).write_bytes(damaged)
         with pytest.raises(RecordingError, match=r"000004\.frame is damaged"):

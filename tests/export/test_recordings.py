@@ -164,6 +164,26 @@ def test_lines_are_drawn_and_so_are_axes(heat, tmp_path, monkeypatch):
         assert picture.getpixel((1, 1)) == (255, 255, 255)
 
 
+@pytest.mark.parametrize(
+    ("about", "words"),
+    [
+        ({}, "lab must be one of"),
+        ({"lab": 3}, "lab must be one of"),
+        ({"lab": ["diffusion"]}, "lab must be one of"),
+        ({"lab": "diffusion", "pixels": [1]}, "pixels of a recording must be two whole numbers, not"),
+        ({"lab": "diffusion", "pixels": ["1", 2]}, "pixels of a recording must be two whole numbers, not"),
+    ],
+)
+def test_a_recording_that_says_nothing_sound_of_itself_is_refused_in_words(tmp_path, about, words):
+    lab = Diffusion(backend="cpu_numpy", ny=8, nx=10)
+    record(lab, tmp_path, 1, 1)
+    lab.close()
+    told = json.loads((tmp_path / "recording.json").read_text())
+    (tmp_path / "recording.json").write_text(json.dumps({"schema": told["schema"], **about}))
+    with pytest.raises(SceneError, match=words):
+        recordings.recorded(tmp_path)
+
+
 def test_what_cannot_be_written_is_said_and_leaves_nothing(heat, tmp_path):
     folder, _ = heat
     empty, broken = tmp_path / "empty", tmp_path / "broken"

@@ -188,13 +188,13 @@ def request(text: str) -> None:
     first, *lines = text.split("\n")
     target = first.split(" ")[1] if first.count(" ") > 1 else "/"
     head = HTTPHeaders()
-    for line in lines:
-        name, _, value = line.partition(": ")
-        if name and name.isidentifier() and value.isprintable():
-            head.add(name, value)
-    if len(head.get_list("Host")) != 1:
-        return  # Tornado refuses it
     try:
+        for line in lines:
+            name, _, value = line.partition(": ")
+            if name and name.isidentifier() and value.isprintable():
+                head.add(name, value)
+        if len(head.get_list("Host")) != 1:
+            return  # Tornado refuses it
         asked = HTTPServerRequest(headers=head, start_line=RequestStartLine("GET", target, "HTTP/1.1"))
     except HTTPInputError:  # so does Tornado
         return
