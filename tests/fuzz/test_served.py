@@ -6,8 +6,11 @@ import asyncio
 import random
 from collections.abc import Iterator
 
+import panel as pn
+import panel_material_ui as pmui
 import pytest
 
+from app.labs.l_curve.problem_controls import titles
 from app.load.server import Server
 from tests.fuzz.campaign import GROWTH, Campaign, fuzzed_server, grown
 from tests.fuzz.messages import Hostile, Known
@@ -42,6 +45,22 @@ def test_what_costs_more_is_used_too(label: str) -> None:
     user = User(Guest("http://nowhere"), random.Random(1))
     assert user._change("IntSlider", {"label": label, "start": 1, "end": 9})
     assert user._change("TextInput", {"label": label})
+
+
+def test_choices_in_groups_and_of_buttons_are_changed_too() -> None:
+    """As the page's own widgets have them: what a user sends is taken."""
+    pn.extension()
+    problem = pmui.Select(label="Problem", groups=titles(), value="shaw")
+    buttons = pmui.RadioButtonGroup(options={"one": 1, "two": 2}, value=1)
+    for widget in (problem, buttons):
+        user, chosen = User(Guest("http://nowhere"), random.Random(1)), set()
+        shown = widget.get_root().data.properties_with_values()
+        for _ in range(200):
+            change = user._change(type(widget).__name__, shown)
+            assert change is not None
+            widget._process_events(dict([change]))
+            chosen.add(widget.value)
+        assert chosen == set(widget.values)
 
 
 def test_the_same_seed_makes_the_same_messages() -> None:

@@ -70,8 +70,11 @@ class User:
                 found = "value", pick.randrange(len(options))
             case "Select" if isinstance(options, list) and options:
                 found = "value", pick.choice([one for one in options if one not in now.get("disabled_options", ())])
+            case "Select" if isinstance(options, dict) and options:  # in groups, each option with its words
+                every = [one for group in options.values() for one, _ in group]
+                found = "value", pick.choice([one for one in every if one not in now.get("disabled_options", ())])
             case "RadioButtonGroup" if options:
-                found = "active", pick.randrange(len(options))
+                found = "value", pick.choice(options)
             case "Switch":
                 found = "value", pick.random() < 0.5
             case "TextInput" | "LiteralInput":
