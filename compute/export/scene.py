@@ -37,8 +37,14 @@ MOST_STEPS = 10**7  # of a lab that never ends
 StepNumber = Annotated[int, Meta(ge=0, le=MOST_STEPS)]
 
 
+LONGEST_REFUSAL = 1500  # characters: what is refused may be within, and may be a megabyte
+
+
 class SceneError(ValueError):
-    """A scene that cannot be used; the text names the entry and what is wrong with it."""
+    """A scene that cannot be used; the text names the entry and what is wrong with it, in LONGEST_REFUSAL at most."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words if len(words) <= LONGEST_REFUSAL else f"{words[:LONGEST_REFUSAL]}…")
 
 
 class Style(Struct, frozen=True, forbid_unknown_fields=True):

@@ -184,3 +184,12 @@ def test_any_text_is_refused_in_words(text):
     for read in (scene_in, unpacked, lambda text: unpacked(f"1.{text}"), asked):
         with pytest.raises(SceneError):
             read(text)
+
+
+@pytest.mark.parametrize("name", ["lab", "look"])
+def test_a_refusal_is_short_however_long_what_is_refused(name: str) -> None:
+    """Found by a fuzz of files: the text goes to the page as it is."""
+    document = {**GOOD[0], name: "x" * 100_000 if name == "lab" else {"palette": "x" * 100_000}}
+    with pytest.raises(SceneError, match="must be one of") as refused:
+        scene_in(json.dumps(document))
+    assert len(str(refused.value)) < 2000
