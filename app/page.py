@@ -424,11 +424,11 @@ class Page:
 
         Who runs through the tabs gets the last of them, not all: a lab is some hundred models for the browser to make.
         """
-        tab = self.current
-        if tab is None or tab is self.lab_tabs.get(self.labs[self.tabs.active].LAB):
+        tab, chosen = self.current, self._chosen()
+        if tab is None or chosen is None or tab is self.lab_tabs.get(self.labs[chosen].LAB):
             return  # it is shown already, or the page has not begun
         if tab.drawn:
-            self._choose(self.tabs.active)
+            self._choose(chosen)
         elif not self._waiting:
             self._waiting = True
             tab.on_drawn = self._choose_now
@@ -437,8 +437,17 @@ class Page:
     def _choose_now(self) -> None:
         if self._waiting:
             self._waiting = False
-            if self.current is not self.lab_tabs.get(self.labs[self.tabs.active].LAB):
-                self._choose(self.tabs.active)
+            chosen = self._chosen()
+            if chosen is not None and self.current is not self.lab_tabs.get(self.labs[chosen].LAB):
+                self._choose(chosen)
+
+    def _chosen(self) -> int | None:
+        """Return which tab is chosen; None, said in the log, for one that there is not: a browser may send any."""
+        chosen = self.tabs.active
+        if type(chosen) is int and 0 <= chosen < len(self.labs):
+            return chosen
+        log.warning("tab must be from 0 to %d, not %.99r", len(self.labs) - 1, chosen)
+        return None
 
     def _give_up_waiting(self, tab: LabTab) -> None:
         """A browser that draws nothing for so long, because its tab is hidden, say, is waited for no longer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from types import SimpleNamespace
 
 import pytest
@@ -47,3 +48,22 @@ def test_a_tab_that_is_left_meanwhile_fills_no_bar(page):
     page._fill("a tab", 0, ["controls"])
     page._fill("another", 1, ["readout"])
     assert [bar.objects for bar in page._bars] == [["controls"], []]
+
+
+@pytest.mark.parametrize("active", [None, -1, 2, 10**30])
+def test_a_tab_that_there_is_not_is_refused_in_words(page, caplog, active):
+    """Found by a fuzz of messages: a browser may send any; -1 was the last one."""
+    shown, chosen = SimpleNamespace(drawn=True), []
+    page.labs, page.lab_tabs = (SimpleNamespace(LAB="a"), SimpleNamespace(LAB="b")), {"a": shown}
+    page.current, page.tabs, page._choose = shown, SimpleNamespace(active=active), chosen.append
+    page._choose_soon()
+    page._waiting = True
+    page._choose_now()
+    assert chosen == []
+    assert not page._waiting
+    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING] == [
+        f"tab must be from 0 to 1, not {active}"
+    ] * 2
+    page.tabs.active = 1
+    page._choose_soon()
+    assert chosen == [1]
