@@ -305,11 +305,15 @@ class ResumableParts:
         missing = self.missing()
         done = self.count - len(missing)
         tell(done)
-        with closing(pool.make(self._work, missing)) as coming:
-            for one in coming:
-                self._keep(one)
-                done += 1
-                tell(done)
+        try:
+            with closing(pool.make(self._work, missing)) as coming:
+                for one in coming:
+                    self._keep(one)
+                    done += 1
+                    tell(done)
+        finally:  # an interrupt may come while whole_file takes its own folder away
+            for half in self.folder.glob(".*.part"):
+                shutil.rmtree(half)
 
     def read(self, number: int) -> bytes:
         """Return the bytes of part `number`."""

@@ -10,6 +10,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -171,6 +172,23 @@ def test_a_film_that_is_stopped_ends_at_once_and_goes_on_later(before, sign, cod
     assert below
     assert not psutil.wait_procs(below, 120)[1]
     assert untouched(path)
+    assert nothing_half_done(path.parent)
+
+
+def test_an_interrupt_while_a_frame_s_folder_is_taken_away_leaves_none(path, monkeypatch):
+    cleanup = tempfile.TemporaryDirectory.cleanup
+
+    def interrupted(self):
+        """The signal comes when the frame is there, and its folder not yet gone."""
+        if ".png." not in self.name:
+            return cleanup(self)
+        monkeypatch.undo()
+        self._finalizer.detach()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tempfile.TemporaryDirectory.cleanup", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        FilmRenderer(FILM, path).run(InProcess())
     assert nothing_half_done(path.parent)
 
 
