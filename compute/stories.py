@@ -293,11 +293,11 @@ def _inline(tokens: list[Token], states: list[tuple[str, str]], claims: list[Sto
     for token in tokens:
         if token.type == "link_open":
             inside = str(token.attrs["href"])
-            if f"{NAME}=" in inside.partition("?")[2]:
-                states.append((inside, str(token.attrs.get("title") or "")))
-            elif inside.startswith(CLAIM):
+            if inside.startswith(CLAIM):
                 claims.append(StoryClaim(inside.removeprefix(CLAIM), ""))
                 token.tag, token.attrs = "span", {"class": "claim", "title": TESTED}
+            elif f"{NAME}=" in inside.partition("?")[2]:
+                states.append((inside, str(token.attrs.get("title") or "")))
             elif inside.startswith(("https://", "http://")):
                 token.attrs |= {"target": "_blank", "rel": "noopener noreferrer"}
             else:

@@ -121,6 +121,7 @@ def test_a_link_that_leads_away_opens_a_page_of_its_own(told):
         (HEAD.replace("lab: diffusion", "lab: fusion") + STEP, "one.md: .*fusion"),
         (HEAD.replace("lab: diffusion", "lab: l_curve") + STEP, "lab must be that of step 1, diffusion, not l_curve"),
         (HEAD + "Words.", r"one.md, step 1: it must have one link to a state, .*not 0"),
+        (f"{HEAD}[4](claim:four?scene={LINK})", r"one.md, step 1: it must have one link to a state, .*not 0"),
         (HEAD + STEP + STEP, "step 1: .*not 2"),
         (f"{HEAD}{STEP}---\n{STEP.replace('1.', '7.')}", "one.md, step 2: this link is of version '7'"),
         (f"{HEAD}{STEP.replace(LINK, LINK[:-3] + 'AAA')}", "one.md, step 1: this link is damaged"),

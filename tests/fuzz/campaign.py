@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import random
 import re
 import sys
@@ -60,7 +61,8 @@ def grown(blocks: Sequence[int]) -> str:
 def fuzzed_server(said: Path) -> Iterator[Server]:
     """Serve the app with the limits for strangers; what it says goes to the file `said`."""
     chosen = msgspec.json.encode(settings.PRESETS["public"]).decode()
-    environment = {settings.VARIABLE: chosen, "PYTHONPATH": str(ROOT), "FIELDLAB_METRICS": "1"} | ROOM
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    environment = {settings.VARIABLE: chosen, "PYTHONPATH": path, "FIELDLAB_METRICS": "1"} | ROOM
     with serving(environment, ("tests.fuzz.served",), said) as server:
         yield server
 
