@@ -19,6 +19,7 @@ from bokeh.document import Document
 from bokeh.document.events import DocumentPatchedEvent, ModelChangedEvent
 from bokeh.model import Model
 from bokeh.models import ColumnDataSource
+from bokeh.models.nodes import Coordinate
 from bokeh.protocol.message import Message
 from bokeh.protocol.messages.patch_doc import patch_doc
 from bokeh.protocol.messages.pull_doc_reply import pull_doc_reply
@@ -233,7 +234,8 @@ def keep_models(document: Document, events: Any) -> None:
         model, name, new = event["model"], event["attr"], event[said]
         held = _held(model, name)
         planted = isinstance(new, Model) and new.document is not document
-        if new is not held and (planted or isinstance(held, Model)):
+        placed = isinstance(held, Coordinate) and isinstance(new, int | float)  # an edge of the box that zooms
+        if new is not held and (planted or (isinstance(held, Model) and not placed)):
             raise ValueError(f"a browser may not replace the {name} of a {type(model).__name__}")
 
 

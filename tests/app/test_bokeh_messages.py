@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from bokeh.document import Document
 from bokeh.document.events import DocumentPatchedEvent
-from bokeh.models import Column, ColumnDataSource, Div, Range1d
+from bokeh.models import BoxAnnotation, Column, ColumnDataSource, Div, Range1d
 from bokeh.plotting import figure
 from bokeh.protocol.message import Message
 from bokeh.protocol.messages.patch_doc import patch_doc
@@ -186,6 +186,14 @@ def test_a_browser_replaces_no_model_of_the_page(monkeypatch) -> None:
     assert plot.inner_width == 300
     document.apply_json_patch({"events": [empty | {"new": {"id": plot.toolbar.tools[0].id}}]})  # type: ignore[typeddict-item]
     assert plot.toolbar.active_drag is plot.toolbar.tools[0]  # which a browser may choose among those there are
+    box = BoxAnnotation()  # as of a tool that zooms: its edges are nodes until somebody draws it
+    plot.add_layout(box)
+    edge = {"kind": "ModelChanged", "model": {"id": box.id}, "attr": "right"}
+    for refused in (None, {"id": other.id}, {"type": "object", "name": "Node", "id": "new3"}):
+        with pytest.raises(ValueError, match="a browser may not replace the right of a BoxAnnotation"):
+            document.apply_json_patch({"events": [edge | {"new": refused}]})  # type: ignore[typeddict-item]
+    document.apply_json_patch({"events": [edge | {"new": 0.055}]})  # type: ignore[typeddict-item]
+    assert box.right == 0.055
     same = {"kind": "ModelChanged", "model": {"id": plot.id}, "attr": "x_range", "new": {"id": before.id}}
     document.apply_json_patch({"events": [same, title]})  # type: ignore[typeddict-item]
     assert other.name == "changed"

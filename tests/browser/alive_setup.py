@@ -1,10 +1,12 @@
-"""`panel serve --setup` runs this: at SIGUSR1 the server prints how many labs its closed and open tabs keep alive."""
+"""`panel serve --setup` runs this: at SIGUSR1 the server prints how many labs and pages of its tabs are alive."""
 
 import gc
 import signal
 
 
 def _tell(number: int, frame: object) -> None:
+    from bokeh.server.session import ServerSession
+
     from app.lab_tab import LabTab
     from app.ready_page import ready_page
     from app.session import Session
@@ -14,7 +16,8 @@ def _tell(number: int, frame: object) -> None:
     alive = gc.get_objects()  # not isinstance: weak proxies answer for their things
     sessions = [thing for thing in alive if type(thing) is Session and thing.document is not ready]
     tabs = [thing for thing in alive if type(thing) is LabTab and thing.session.document is not ready]
-    print(f"alive: {len(tabs)} views, {len(sessions)} sessions", flush=True)
+    pages = [thing for thing in alive if type(thing) is ServerSession and thing.document is not ready]
+    print(f"alive: {len(tabs)} views, {len(sessions)} sessions, {len(pages)} pages", flush=True)
 
 
 signal.signal(signal.SIGUSR1, _tell)

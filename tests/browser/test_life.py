@@ -49,9 +49,9 @@ def alive(server: Server) -> str:
 
 
 def deserted(server: Server, allowed: float = 1e9) -> float:
-    """The server's megabytes once no lab is alive; they must come down to what is allowed."""
+    """The server's megabytes once no lab and no page is alive; they must come down to what is allowed."""
     end = time.monotonic() + PATIENCE
-    while (left := alive(server)) != "0 views, 0 sessions" or memory(server) > allowed:
+    while (left := alive(server)) != "0 views, 0 sessions, 0 pages" or memory(server) > allowed:
         assert time.monotonic() < end, f"{left}, {memory(server):.0f} MB; allowed are {allowed:.0f} MB"
         time.sleep(0.5)
     return memory(server)
