@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -82,10 +82,16 @@ def _public(body: list[ast.stmt]) -> Iterator[Definition]:
             yield from _public(node.body)
 
 
+@cache
+def _source(path: Path) -> Source:
+    """The file; several tests of a process share its tree."""
+    return Source(path.relative_to(ROOT), path.read_text(encoding="utf-8"))
+
+
 def read(*packages: str) -> list[Source]:
     """Every Python file below these folders of the project, sorted by path."""
     paths = sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
-    return [Source(path.relative_to(ROOT), path.read_text(encoding="utf-8")) for path in paths]
+    return [_source(path) for path in paths]
 
 
 def lines(node: Function) -> int:

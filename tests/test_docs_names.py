@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -53,6 +54,7 @@ def missing_files(text: str) -> list[str]:
     return [name for block in blocks(text) for name, paths in named_files(block).items() if not paths]
 
 
+@cache
 def definitions() -> dict[str, list[tuple[Path, set[str]]]]:
     """The project's classes and types by name: the file of each, and the names of its members."""
     found: dict[str, list[tuple[Path, set[str]]]] = {}
@@ -73,16 +75,13 @@ def defined(node: ast.stmt) -> list[str]:
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
-KNOWN = definitions()
-
-
 def missing_classes(text: str) -> list[str]:
     """Classes and members of classes in backticks that no file defines."""
     said = [found for found in map(CLASS.fullmatch, QUOTED.findall(text)) if found]
     return [
         found[0]
         for found in said
-        if not any(found[2] is None or found[2] in members for _, members in KNOWN.get(found[1], ()))
+        if not any(found[2] is None or found[2] in members for _, members in definitions().get(found[1], ()))
     ]
 
 
@@ -93,7 +92,7 @@ def misplaced_words(text: str) -> list[str]:
         word
         for row in rows
         for word in re.findall(r"\w+", row[0])
-        if CLASS.fullmatch(word) and not any(lies_in(file, row[-1]) for file, _ in KNOWN.get(word, ()))
+        if CLASS.fullmatch(word) and not any(lies_in(file, row[-1]) for file, _ in definitions().get(word, ()))
     ]
 
 

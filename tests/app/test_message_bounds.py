@@ -188,19 +188,18 @@ def test_inflating_stops_at_the_bound_exactly() -> None:
 def test_two_megabytes_that_unpack_to_gigabytes_are_refused_at_once() -> None:
     """In a process of its own, whose memory counts; its greatest is read before and after."""
     script = """
-import asyncio, base64, json, resource, sys, time, zlib
+import asyncio, base64, json, sys, time, zlib
 import tornado.websocket, tornado.httpclient
 from bokeh.server.server import Server
 from bokeh.util.token import generate_jwt_token, generate_session_id
 from app import message_bounds
+from tests.peak_memory import peak_memory
 message_bounds.install(); message_bounds.install()
 
 press = zlib.compressobj(9, zlib.DEFLATED, 31)
 first, one_more = [press.compress(bytes(2**20)) + press.flush(zlib.Z_FULL_FLUSH) for _ in range(2)]
 bomb = first + (int(sys.argv[1]) - 1) * one_more  # nobody gets as far as the sum at its end
 bomb = base64.b64encode(bomb).decode()
-unit = 1 if sys.platform == "darwin" else 1024  # bytes of ru_maxrss
-most = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 async def main():
     server = Server({"/": lambda document: None}, port=0, address="127.0.0.1")
@@ -211,12 +210,12 @@ async def main():
         await socket.read_message()  # the acknowledgement
     message = {"events": [{"kind": "ModelChanged", "new": {"type": "bytes", "data": bomb}}]}
     texts = json.dumps({"msgid": "1", "msgtype": "PATCH-DOC"}), "{}", json.dumps(message)
-    before, began = most(), time.perf_counter()
+    before, began = peak_memory(), time.perf_counter()
     for text in texts:
         await socket.write_message(text)
     while await socket.read_message() is not None:
         pass
-    print(json.dumps({"grown": most() - before, "seconds": time.perf_counter() - began, "sent": len(texts[2]),
+    print(json.dumps({"grown": peak_memory() - before, "seconds": time.perf_counter() - began, "sent": len(texts[2]),
                       "code": socket.close_code, "why": socket.close_reason}))
 
 asyncio.run(main())
