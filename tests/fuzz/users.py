@@ -71,7 +71,7 @@ class User:
             case "Select" if isinstance(options, list) and options:
                 found = "value", pick.choice([one for one in options if one not in now.get("disabled_options", ())])
             case "Select" if isinstance(options, dict) and options:  # in groups, each option with its words
-                every = [one for group in options.values() for one, _ in group]
+                every = [one for _, group in options["entries"] for one, _ in group]
                 found = "value", pick.choice([one for one in every if one not in now.get("disabled_options", ())])
             case "RadioButtonGroup" if options:
                 found = "value", pick.choice(options)

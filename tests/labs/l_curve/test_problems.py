@@ -335,6 +335,17 @@ def test_an_archive_is_measured_before_it_is_unpacked(monkeypatch):
         make("own", matrix=archive("A.npy", bytes(2**26)), rhs=B0)
 
 
+def test_a_head_at_which_the_tokenizer_breaks_is_refused(monkeypatch):
+    """Found by a fuzz: some bytes behind the literal end in a SystemError of Python 3.12's."""
+
+    def broken(opened):
+        raise SystemError("returned a result with an exception set")
+
+    monkeypatch.setitem(sys.modules["compute.labs.l_curve.problems.own"].READERS, (1, 0), broken)
+    with pytest.raises(ValueError, match="matrix cannot be read: its head cannot be read"):
+        make("own", matrix=stored(np.save, A0), rhs=B0)
+
+
 def test_indices_of_a_sparse_file_are_checked():
     data = stored(np.savez, format=np.array(b"csr"), shape=[2, 2], data=[1.0], indices=[7], indptr=[0, 1, 1])
     with pytest.raises(ValueError, match="matrix cannot be read"):

@@ -151,7 +151,10 @@ def _array(opened: IO[bytes], size: int, kinds: str = "fiub") -> NDArray[Any]:
     version = np.lib.format.read_magic(opened)
     if version not in READERS:
         raise ValueError(f"its version of .npy must be 1.0 or 2.0, not {version[0]}.{version[1]}")
-    shape, columns_first, dtype = READERS[version](opened)
+    try:
+        shape, columns_first, dtype = READERS[version](opened)
+    except SystemError as error:  # of Python 3.12's tokenizer, which NumPy asks where a head is no literal
+        raise ValueError("its head cannot be read") from error
     if dtype.kind not in kinds or dtype.names:
         raise ValueError(f"its arrays must hold real numbers, not {str(dtype)[:40]}")
     needed = prod(shape) * dtype.itemsize
