@@ -7,6 +7,8 @@
 //   levels interleaved, none looked up beyond reach, Z kept   2.7     9.4   11.9    8.1
 //   jump and step in branches of their own                    1.7     7.1   11.9    8.1   both were issued, one masked out
 //   four steps before the next look at the table              1.4     6.6    8.0    5.3   22 instructions a step, 16 of them FP64
+//   escape asked once in four steps, the other two tests by upper halves: 10 of FP64 a step instead of 16, every bit equal,
+//   on an H100, and slower: e113 6.6 -> 7.0, e323 8.0 -> 8.5, e1007 5.3 -> 5.7 (e14 1.4 both). FP64 is not what it waits for.
 // Far views gained most because all but a few of their steps now are in plain float64. 84 % of the steps of e113 are single
 // ones (its delta is beyond reach), in 92 % of the lanes; the table lies in the caches (99.6 % of the loads hit L1).
 // Looking for repetitions shares its test with the end of the slice; it took 3 % of e113 and 10 % of e14 before the last line.
