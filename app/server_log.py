@@ -90,8 +90,13 @@ def _without_visitor(words: str) -> str:
 
 
 def _shown(text: str, most: int, last: bool = False) -> str:
-    """At most `most` characters of `text`, its first or its last ones; lines but the first are indented."""
-    cut = text if len(text) <= most else f"… {text[-most:]}" if last else f"{text[:most]}… ({len(text)} characters)"
+    """About `most` characters of `text`, its last ones or both of its ends; lines but the first are indented.
+
+    Some libraries put a traceback into a message: what was raised is its last line.
+    """
+    half = most // 2
+    both = f"{text[:half]}… ({len(text)} characters) …{text[-half:]}"
+    cut = text if len(text) <= most else f"… {text[-most:]}" if last else both
     return "".join(one if one.isprintable() else "\n  " if one == "\n" else ascii(one)[1:-1] for one in cut)
 
 

@@ -54,6 +54,12 @@ def test_what_a_client_sent_is_cut(bounded):
     assert "1000009 characters" in text
 
 
+def test_a_message_with_a_traceback_in_it_keeps_what_was_raised(bounded):
+    text = written(bounded, record(f"{'x' * 10**6}\nZeroDivisionError: division by zero"))
+    assert text.startswith("xxx")
+    assert text.endswith("\n  ZeroDivisionError: division by zero")
+
+
 def test_a_client_writes_no_line_of_its_own(bounded):
     text = written(bounded, record("refused %s", "a\n2026-01-01 all is well\x1b[2K\u2028"))
     assert text == "refused a\n  2026-01-01 all is well\\x1b[2K\\u2028"
