@@ -11,8 +11,10 @@ import logging
 import os
 import re
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,14 +22,16 @@ from bokeh.document import Document
 from PIL import Image
 
 from app import lab_view
-from app.export.restore import scene_in
+from app.export.restore import Restorer, scene_in
+from app.export.source import ExportSource
 from app.lab_tab import LabTab
-from app.labs.plain.parts import PlainControls, PlainView
+from app.labs.plain.parts import PARTS, PlainControls, PlainView
 from app.notices import Notices
+from app.stream import ignore
 from compute import __main__ as command_line
 from compute import plugins
 from compute.__main__ import BAD_INPUT, OK, main
-from compute.engine import Refused, SnapshotTaken
+from compute.engine import Refused, Sampled, SnapshotTaken
 from compute.export import render
 from compute.export.link import packed, unpacked
 from compute.export.scene import Scene, SceneError
@@ -161,6 +165,9 @@ def test_an_engine_a_process_of_its_own_runs_it(wave):
     client.handle.snapshot()
     assert client.wait(SnapshotTaken).snapshot["steps"] == 5
     client.handle.sample(3, 2)
+    sampled = client.wait(Sampled).timings
+    assert [timing.steps for timing in sampled] == [1, 3, 3]  # the first is the warm-up
+    assert all(timing.compute > 0 for timing in sampled)
     next(lives, None)
 
 
@@ -190,6 +197,36 @@ def test_its_link_and_its_picture_make_the_same_state_again(wave):
     shown = render.pixels(scene, render.LiveState(lab.values(), lab.snapshot()))
     np.testing.assert_array_equal(render.read_png(picture), shown)
     assert scene_in(json.dumps(scene.plain())) == scene
+
+
+def test_what_the_page_takes_along_of_it_comes_back_to_the_page(wave):
+    session = DirectSession(wave(**SMALL))
+    session.view = None
+    controls = PlainControls(session, None, Notices(Document()))
+    session.live.advance(40)
+    session.see()
+    source, moments = ExportSource(SimpleNamespace(session=session, controls=controls)), []
+    assert set(source.pictures().values()) == {"displacement"}
+    session.ask_snapshot = lambda: source.on_event(SnapshotTaken(session.live.snapshot()))
+    source.ask("displacement", moments.append, moments.append)
+    (moment,) = moments
+    picture = render.pixels(moment.scene, moment.current)
+    assert picture.shape[:2] == moment.scene.size
+
+    shown = DirectSession(wave(**SMALL))
+    shown.phase, shown.act = "paused", lambda name, snapshot: shown.live.restore(snapshot)
+    tab = SimpleNamespace(
+        session=shown, parts=PARTS, awaits_scene=False, controls=SimpleNamespace(apply_style=ignore),
+        lab_view=SimpleNamespace(show_part=ignore), address=SimpleNamespace(forget=ignore),
+    )  # fmt: skip
+    restorer, told = Restorer(tab, lambda kind, words: told.append((kind, words))), []
+    restorer.restore(unpacked(packed(moment.scene)))
+    end = time.monotonic() + 120
+    while restorer.busy and time.monotonic() < end:  # a process of its own checks it, and computes its state
+        restorer.tick()
+        time.sleep(0.05)
+    assert told[-1] == ("success", "Restored, at step 40.")
+    np.testing.assert_array_equal(shown.live.field(), session.live.field())
 
 
 def test_every_command_takes_its_folder(wave_folder, tmp_path, capsys, monkeypatch):
