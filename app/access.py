@@ -101,7 +101,7 @@ class RefusedRequest(HTTPMessageDelegate):
         self._request, self._status, self._words = request, status, f"{words}\n".encode()
 
     def data_received(self, chunk: bytes) -> None:
-        """Drop it."""
+        """Drop what else the browser sends."""
 
     def finish(self) -> None:
         """Say no, and close the connection."""
@@ -124,7 +124,7 @@ class SecurityHeaders(OutputTransform):
     def transform_first_chunk(
         self, status_code: int, headers: HTTPHeaders, chunk: bytes, finishing: bool
     ) -> tuple[int, HTTPHeaders, bytes]:
-        """See OutputTransform."""
+        """Add the headers to an answer that begins; Tornado calls it with the status and the first bytes."""
         for name, value in self._headers.items():
             headers.setdefault(name, value)
         return status_code, headers, chunk

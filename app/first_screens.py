@@ -20,15 +20,15 @@ class Teller:
     """Writes what precompile says to standard output."""
 
     def began(self, number: int, count: int, words: str) -> None:
-        """See compute.precompile.CompileListener."""
+        """Say that part `number` of `count` has begun."""
         self._tell("began", number, count, words)
 
     def ended(self, number: int, builds: int, seconds: float) -> None:
-        """See compute.precompile.CompileListener."""
+        """Say that it is done, and how many kernels were compiled for it."""
         self._tell("ended", number, builds, seconds)
 
     def failed(self, number: int, why: str) -> None:
-        """See compute.precompile.CompileListener."""
+        """Say why it could not be done."""
         self._tell("failed", number, why)
 
     def _tell(self, *items: object) -> None:

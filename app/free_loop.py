@@ -84,7 +84,7 @@ class LoopWatch:
         threading.Thread(target=self._look, name="loop watch", daemon=True).start()
 
     def close(self) -> None:
-        """End."""
+        """End the watching thread."""
         self._ended.set()
 
     def _look(self) -> None:

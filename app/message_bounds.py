@@ -72,7 +72,7 @@ class BoundedReceiver(Receiver):
     _size = 0
 
     async def consume(self, fragment: str | bytes) -> Any:
-        """See Receiver; ProtocolError for a message that is too large."""
+        """Bokeh's consume; ProtocolError for a message that is too large."""
         if self._current_consumer == self._HEADER:
             self._size = 0
         self._size += len(fragment)
@@ -85,7 +85,7 @@ class BoundedProtocol(Protocol):
     """Reads messages whose parts are within the bounds."""
 
     def assemble(self, header_json: str, metadata_json: str, content_json: str) -> Any:
-        """See Protocol; ProtocolError for what breaks a bound."""
+        """Bokeh's assemble; ProtocolError for what breaks a bound."""
         texts = header_json, metadata_json, content_json
         if sum(map(_values, texts)) > MOST_VALUES:
             raise ProtocolError(f"a message must have at most {MOST_VALUES} values")

@@ -90,7 +90,7 @@ class Status:
 
     @classmethod
     def now(cls, pages: SessionLimiter, jobs: JobQueue, clock: LoopClock) -> Status:
-        """Look."""
+        """Return the state of this server now."""
         engines = {name: (one.state, one.restarts, one.open_labs) for name, one in pages.started_engines().items()}
         waiting, running = jobs.counts()
         free = shutil.disk_usage(tempfile.gettempdir()).free
@@ -153,7 +153,7 @@ class ServerMetrics(Collector):
     """What a scrape of /metrics finds."""
 
     def collect(self) -> Iterator[Metric]:
-        """See Collector."""
+        """Yield what is known now; Prometheus' registry calls it for each answer."""
         yield from status().metrics()
         yield _counted("requests_refused", "status", "Requests refused before anything was built.", access.REFUSED)
         yield from audience_metrics()
@@ -180,7 +180,7 @@ def _counted(name: str, label: str, words: str, counts: Counter[Any]) -> Metric:
 
 @cache
 def loop_clock() -> LoopClock:
-    """This process's."""
+    """Return the clock of this process's loop."""
     return LoopClock()
 
 
@@ -190,7 +190,7 @@ def status() -> Status:
 
 
 class Health(RequestHandler):
-    """GET /health."""
+    """Answers GET /health with the server's state as JSON."""
 
     def get(self) -> None:
         """Say how it is."""
@@ -201,7 +201,7 @@ class Health(RequestHandler):
 
 
 class Metrics(RequestHandler):
-    """GET /metrics."""
+    """Answers GET /metrics in the format of Prometheus."""
 
     def get(self) -> None:
         """Say it in Prometheus' words."""

@@ -231,11 +231,11 @@ class _OfEachThread(threading.local):
         return self._entries[place]
 
     def append(self, entry: Any) -> None:
-        """As of a list."""
+        """Put `entry` on top of this thread's stack."""
         self._entries.append(entry)
 
     def pop(self) -> Any:
-        """As of a list."""
+        """Take the top of this thread's stack off, and return it."""
         return self._entries.pop()
 
 

@@ -355,7 +355,7 @@ class FrameSource:
             self.source.data = columns
 
     def confirm(self, number: int, seconds: float) -> None:
-        """See frame_channel.PaintListener. What is sent next may change models, which needs the document's lock."""
+        """Hear that frame `number` is painted. What is sent next may change models, which needs the document's lock."""
         if self._lock_free():
             self.painted(number, seconds)
         else:

@@ -48,7 +48,7 @@ def part(value: float | None, whole: float | None) -> float | None:
 
 
 def percent(value: float | None) -> str:
-    """Whole percent."""
+    """Return `value` as a whole percentage, in words."""
     return UNKNOWN if value is None else f"{value:.0f} %"
 
 

@@ -42,7 +42,7 @@ class TabRecording:
             self._reported = False
 
     def stop(self, handle: LabHandle) -> None:
-        """Stop it."""
+        """End the recording on `handle`'s lab."""
         if self.on and not (self._moving or self._stopping):
             handle.stop_recording()
         elif self.on:

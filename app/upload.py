@@ -97,7 +97,7 @@ class Upload:
         self.panel = pn.Column(self.field, self.words, margin=0, sizing_mode="stretch_width")
 
     def reset(self) -> None:
-        """As if no file had been chosen."""
+        """Be as if no file had been chosen."""
         self._show(self._label, IDLE)
         self._say("")
 

@@ -114,7 +114,7 @@ class DriverKernel:
     function: Any
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
-        """Launch it."""
+        """Launch the kernel on the current stream."""
         from cuda.bindings import driver
 
         held = [np.asarray(value if isinstance(value, np.generic) else _pointer(value)) for value in arguments]

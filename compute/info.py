@@ -44,7 +44,7 @@ def _roofs() -> dict[str, Any] | None:
 
 
 def show(found: dict[str, Any], console: Console) -> None:
-    """The same in words."""
+    """Print what was found, in words."""
     here = found["machine"]
     table = Table.grid(padding=(0, 3))
     table.add_row("Fieldlab", found["versions"].get("fieldlab", "not installed, run from its source"))

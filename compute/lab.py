@@ -32,7 +32,6 @@ from compute.display.camera import Camera
 from compute.frames import Curve, Frame, Raster, View, freeze
 from compute.history import GIVEN, Entry, History, StepHistory, plain_history
 from compute.measure.timing import Timing
-from compute.mixing import mixed
 from compute.panels import Panel, plain
 
 if TYPE_CHECKING:
@@ -401,7 +400,7 @@ class Lab(param.Parameterized, metaclass=LabMeta):
     def between(cls, first: dict[str, Any], last: dict[str, Any], part: float) -> dict[str, Any]:
         """Values on the way from `first` to `last`, which have the same names; `part` is 0 at the first, 1 at the last.
 
-        mixing.py says what is between two values.
+        `mixed` says what is between two values.
         """
         return {name: mixed(value, last[name], part) for name, value in first.items()}
 
@@ -518,3 +517,19 @@ class Lab(param.Parameterized, metaclass=LabMeta):
             return self.snapshot()
         finally:
             self.device = new
+
+
+def mixed(first: Any, last: Any, part: float) -> Any:
+    """What lies between two values, at `part` of the way from 0 to 1.
+
+    A number changes in proportion to `part`, a whole number that grows tenfold or more by equal factors; anything else
+    jumps at the end.
+    """
+    if isinstance(first, bool) or not all(isinstance(value, int | float) for value in (first, last)):
+        return last if part >= 1 else first
+    if isinstance(first, int) and isinstance(last, int):
+        low, high = sorted((first, last))
+        if low > 0 and high >= 10 * low:
+            return round(first * (last / first) ** part)
+        return round(first + part * (last - first))
+    return first + part * (last - first)

@@ -100,7 +100,7 @@ class _FileParser(argparse.ArgumentParser):
         add(self)
 
     def error(self, message: str) -> NoReturn:
-        """Raise SettingsError."""
+        """Raise SettingsError instead of ending the process."""
         raise SettingsError(f"{self._path}: {message.removeprefix('argument --')}")
 
 

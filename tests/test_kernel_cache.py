@@ -7,7 +7,7 @@ from numba.core.caching import _CacheLocator
 
 from compute import kernel_cache
 
-PLAIN, LAB, OTHER, SHARED = "mixing.py", "labs/wave/cpu_numba.py", "labs/heat/cpu_numba.py", "display/cpu_numba.py"
+PLAIN, LAB, OTHER, SHARED = "images.py", "labs/wave/cpu_numba.py", "labs/heat/cpu_numba.py", "display/cpu_numba.py"
 
 
 @pytest.fixture

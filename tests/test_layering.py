@@ -21,6 +21,7 @@ MAY_IMPORT_GPU = re.compile(r"compute/(devices|cuda_source|(.*/)?gpu_\w+)\.py")
 BACKENDS = {"cpu_numpy", "cpu_numba", "gpu_numba", "gpu_cupy"}
 THIRD_PARTIES = {"panel", "bokeh", "holoviews", "param", "numba", "numpy", "scipy", "PIL", "tornado", "psutil", "rich"}
 
+ELSEWHERE = re.compile(r"See ([A-Z]|`|\w+\.)|As (in|of) \w+\.?$")
 LONGEST = 45  # lines of a function: more are several steps, each of which has a name
 NAMED_BY_NUMPY = {"compute/own/gpu_simulator.py"}  # __array_ufunc__ is given the method's name
 PROJECT = read("app", "compute")
@@ -85,6 +86,17 @@ def undocumented(sources):
         for source in sources
         for node in source.public()
         if not ast.get_docstring(node) and not overrides(node)
+    ]
+
+
+def riddles(sources):
+    """A docstring says what there is, not where else that is said."""
+    return [
+        f"{source.at(node)} {node.name}"
+        for source in sources
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if ELSEWHERE.match(ast.get_docstring(node) or "")
     ]
 
 
@@ -167,6 +179,9 @@ OFFENCES = [
     (hiding_names, "app/compute.py", ""),
     (undocumented, "app/x.py", "'''Says so.'''\nclass Public:\n    '''It is.'''\n    def method(self): ..."),
     (undocumented, "app/x.py", "x = 1"),
+    (riddles, "app/x.py", "def f():\n    '''See Session.'''"),
+    (riddles, "app/x.py", "class C:\n    def f(self):\n        '''See compute.lab.Lab; raises ValueError.'''"),
+    (riddles, "compute/x.py", "def f():\n    '''As in cpu_numpy.'''"),
     (long_functions, "app/x.py", "class C:\n    async def f(self):\n" + "        x = 1\n" * LONGEST),
     (names_of_two_types, "app/x.py", "class C: ...\ndef f():\n    class C: ..."),
     (names_of_two_types, "app/x.py", "class Case: ...\nCase: TypeAlias = int | str"),

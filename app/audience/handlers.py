@@ -56,7 +56,7 @@ class Shell(RequestHandler):
         self._name = name
 
     def get(self) -> None:
-        """Send it."""
+        """Send the page, with a policy that lets it talk to this host alone."""
         host = self.request.host
         sockets = f" ws://{host} wss://{host}" if re.fullmatch(r"[\w.:\[\]-]+", host, re.ASCII) else ""
         self.set_header("Content-Type", "text/html; charset=utf-8")
@@ -117,7 +117,7 @@ class ViewerSocket(WebSocketHandler):
         raise NotImplementedError
 
     def go(self, feed: Feed) -> None:
-        """Leave them."""
+        """Leave the viewers of `feed`."""
         raise NotImplementedError
 
     def take(self, feed: Feed, message: str) -> bool:
@@ -138,7 +138,7 @@ class ViewerSocket(WebSocketHandler):
             self.go(feed)
 
     def deliver(self, message: bytes) -> None:
-        """See Viewer. Tornado's write_message would make a task for each, to say when it is written."""
+        """Send `message` at once. Tornado's write_message would make a task for each, to say when it is written."""
         protocol: Any = self.ws_connection
         if protocol is None or protocol.is_closing():
             return
@@ -148,23 +148,23 @@ class ViewerSocket(WebSocketHandler):
             log.debug("a viewer has gone while it was sent something")
 
     def dismiss(self, code: int, why: str) -> None:
-        """See Viewer."""
+        """Close the connection with `code`, and say why."""
         self.close(code, why)
 
 
 class FollowSocket(ViewerSocket):
-    """A follower's."""
+    """The WebSocket of a follower's page."""
 
     def enter(self) -> Feed:
-        """See ViewerSocket."""
+        """Join the followers of the room whose code is in the address; ViewerRefused says why not."""
         return rooms().follow(self._name.upper(), self)
 
     def go(self, feed: Feed) -> None:
-        """See ViewerSocket."""
+        """Leave the followers of `feed`."""
         feed.followers.leave(self)
 
     def take(self, feed: Feed, message: str) -> bool:
-        """See ViewerSocket."""
+        """Note a confirmation; False for any other message."""
         found = CONFIRMED.fullmatch(message)
         return found is not None and feed.followers.confirm(self, int(found[1]))
 
@@ -173,15 +173,15 @@ class LecturerSocket(ViewerSocket):
     """That of a lecturer's window, which may ask for acts as well."""
 
     def enter(self) -> Feed:
-        """See ViewerSocket."""
+        """Join the windows of the page whose token is in the address; ViewerRefused says why not."""
         return rooms().look_on(self._name, self)
 
     def go(self, feed: Feed) -> None:
-        """See ViewerSocket."""
+        """Leave the windows of `feed`."""
         feed.windows.leave(self)
 
     def take(self, feed: Feed, message: str) -> bool:
-        """See ViewerSocket."""
+        """Do an act, or note a confirmation; False for any other message."""
         if act := ACT.fullmatch(message):
             feed.act(act[1])
             return True

@@ -108,7 +108,7 @@ class Follower:
         self._socket: WebSocketClientConnection | None = None
 
     async def connect(self, address: str) -> None:
-        """Come in."""
+        """Connect to the WebSocket at `address`."""
         self._socket = await websocket_connect(address)
         protocol: Any = self._socket.protocol
         protocol.stream.set_nodelay(True)  # as browsers do
@@ -130,7 +130,7 @@ class Follower:
             self._socket.write_message(f"ok {head['number']}")
 
     def leave(self) -> None:
-        """Go."""
+        """Close the connection."""
         if self._socket is not None:
             self._socket.close()
 

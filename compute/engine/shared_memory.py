@@ -191,6 +191,6 @@ class FrameRing:
         return bool(self._view[SLOTS])
 
     def close(self) -> None:
-        """Unmap."""
+        """Unmap the shared memory."""
         self._view.release()
         self._map.close()

@@ -115,11 +115,11 @@ class Trial:
 
     @property
     def task(self) -> MakePart:
-        """See RenderWork."""
+        """The function that makes the frame and says who made it and when."""
         return timed
 
     def plain(self) -> dict[str, Any]:
-        """See RenderWork."""
+        """The film of one frame that a worker makes."""
         return Film(self.scene, 1).plain()
 
 

@@ -112,7 +112,7 @@ class LocalPool:
             raise SceneError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
 
     def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[MadePart]:
-        """See RenderPool. A worker that dies, or is stopped, is replaced, and its parts are made again."""
+        """Yield the parts `numbers`, in any order; those of a worker that dies are made again by another."""
         count = 1 if work.sequential else min(self.workers, max(1, len(numbers)))
         share = max(1, cpu_count() // (1 if work.sequential else self.workers))
         slots = [WorkerSlot(self._environment(place, share)) for place in range(count)]
@@ -212,7 +212,7 @@ class Cluster:
         self.address, self.workers = address, workers
 
     def make(self, work: RenderWork, numbers: Sequence[int]) -> Generator[MadePart]:
-        """See RenderPool; a film whose frames follow from one another is refused.
+        """Yield the parts `numbers`, in any order; a film whose frames follow from one another is refused.
 
         WorkerLost if one part has taken more than LOSSES workers with it, on a cluster of any settings.
         """

@@ -148,7 +148,7 @@ def _metadata(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _texts(about: Mapping[str, Any]) -> dict[str, Any]:
-    """As metadata may be: texts of one line, none empty."""
+    """Return `about` as texts that metadata may have: of one line, none empty."""
     lines = {name: " ".join(str(value).split())[:LONGEST] for name, value in about.items() if value is not None}
     return {name: line for name, line in lines.items() if line}
 
@@ -199,7 +199,7 @@ def trace_document(series: Iterable[Series], record: Mapping[str, Any]) -> dict[
 
 
 def write_trace(timeline: Mapping[str, Any], out: TextIO) -> None:
-    """As JSON, one event a line."""
+    """Write the timeline as JSON, one event a line."""
     head = {name: value for name, value in timeline.items() if name != "traceEvents"}
     out.write(json.dumps(head, ensure_ascii=False, allow_nan=False)[:-1] + ',\n"traceEvents": [\n')
     out.writelines(

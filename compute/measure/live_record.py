@@ -124,7 +124,7 @@ class Shown:
 
 
 def as_json(shown: Shown) -> str:
-    """The record."""
+    """Return the record as JSON."""
     return json.dumps(shown.record(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

@@ -103,7 +103,7 @@ def require_lab(old: Mapping[str, Any], lab: str) -> None:
 
 
 def show(comparison: RecordComparison, step: str, console: Console) -> None:
-    """As a table, and below it what differs."""
+    """Print the comparison as a table, and below it what differs."""
     table = Table(title=f"Compared with {comparison.against}", title_justify="left", title_style="bold")
     table.add_column("case")
     table.add_column("way", no_wrap=True)
@@ -136,7 +136,7 @@ def _has(result: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """As JSON gives them back."""
+    """Return `facts` as JSON gives them back."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in facts.items()}
 
 

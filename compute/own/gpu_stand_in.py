@@ -95,7 +95,7 @@ class RawKernel:
         self._module.compile()
 
     def __call__(self, grid: Any, block: Any, args: Any, **more: Any) -> None:
-        """KernelLaunch it."""
+        """Launch it."""
         self._module.get_function(self._name)(grid, block, args, **more)
 
 

@@ -72,7 +72,7 @@ def answer_task(path: Path, name: str, seed: int, tell: Tell) -> tuple[int, ...]
 
 
 def try_answer(path: Path, of: Exercise, seed: int, tell: Tell = lambda *_: None) -> tuple[int, ...]:
-    """The same where the stand-ins are installed."""
+    """Try the answer in `path` in this process, where the stand-ins are installed."""
     sizes = of.sizes(seed)
     file = OwnFile(path, lambda n, _dtype, rng: of.inputs(n, rng), (1, max(sizes)), ("float32",), on=of.on)
     file.ways = {

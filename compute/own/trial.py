@@ -309,7 +309,7 @@ class KernelTrial:
 
 
 def _grid(sizes: tuple[int, int], per_decade: int) -> tuple[int, ...]:
-    """As Workload.grid."""
+    """Return sizes from the first to the last, `per_decade` to a factor of ten, as Workload.grid has them."""
     digits = {1: (1,), 2: (1, 3), 3: (1, 2, 5)}[per_decade]
     rounds = (digit * 10**power for power in range(len(str(sizes[1]))) for digit in digits)
     return tuple(sorted({*sizes, *(n for n in rounds if sizes[0] <= n <= sizes[1])}))

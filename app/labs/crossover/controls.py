@@ -347,7 +347,7 @@ class CrossoverControls(Controls):
         self.session.later(self.lab_view.refresh)
 
     def landmark(self) -> object:
-        """The workload."""
+        """The workload: another one is worth an entry in the browser's history."""
         return self.session.values["workload"]
 
     def tick(self) -> None:

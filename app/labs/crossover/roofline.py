@@ -40,12 +40,12 @@ Why: TypeAlias = Callable[[ShownWay, ShownPoint], str]
 
 
 def _unknown(line: ShownWay, spot: ShownPoint) -> str:
-    """Nothing is known."""
+    """Return no reason: none is known."""
     return ""
 
 
 class RooflinePlot(LogPlot):
-    """One figure."""
+    """The roofline as a figure: operations a second over operations a byte, a roof and a dot for each way."""
 
     AROUND: ClassVar = {False: (104, 56), True: (136, 72)}
     TICK: ClassVar = {False: (64, 36), True: (88, 48)}

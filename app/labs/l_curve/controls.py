@@ -347,7 +347,7 @@ class LCurveControls(Controls):
             part.show_values(values)
 
     def landmark(self) -> object:
-        """The problem."""
+        """The problem: another one is worth an entry in the browser's history."""
         return self.session.values["problem"]
 
     def tick(self) -> None:

@@ -47,7 +47,7 @@ class OrbitOverlay:
         self.points.data = {"x": kept[:, 0], "y": kept[:, 1], "size": sizes, "colour": colours}
 
     def clear(self) -> None:
-        """Draw nothing."""
+        """Take the orbit off the picture."""
         if len(self.line.data["x"]) or len(self.points.data["x"]):
             self.show(np.empty((0, 2)), (0, 0, 0, 0))
 

@@ -177,7 +177,7 @@ class Gallery(JSComponent):
         self._picked, self._dropped = picked, dropped
 
     def show(self, bookmarks: Sequence[Bookmark]) -> None:
-        """Show these."""
+        """Show `bookmarks`, in that order."""
         self.items = [{"title": b.title, "picture": b.picture, "own": b.own} for b in bookmarks]
 
     def _handle_msg(self, data: Any) -> None:

@@ -9,6 +9,6 @@ from compute.devices import Array
 
 @njit(parallel=True, nogil=True, cache=True)
 def evict(scratch: Array) -> None:
-    """As in cpu_numpy."""
+    """Read and write `scratch`, an array much larger than the caches, so that they hold nothing else."""
     for i in prange(scratch.size):
         scratch[i] += 1

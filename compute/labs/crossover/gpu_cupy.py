@@ -6,5 +6,5 @@ from compute.devices import Array
 
 
 def evict(scratch: Array) -> None:
-    """As in cpu_numpy."""
+    """Read and write `scratch`, an array much larger than the caches, so that they hold nothing else."""
     scratch += 1

@@ -20,5 +20,5 @@ def _evict(scratch: Array) -> None:
 
 
 def evict(scratch: Array) -> None:
-    """As in cpu_numpy."""
+    """Read and write `scratch`, an array much larger than the caches, so that they hold nothing else."""
     _evict[-(-scratch.size // 256), 256](scratch)

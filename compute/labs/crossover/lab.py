@@ -144,7 +144,7 @@ class Crossover(Lab):
 
     @property
     def chosen_workload(self) -> Workload:
-        """The workload."""
+        """The Workload that the parameter `workload` names."""
         return workload(self.workload)
 
     # -- state

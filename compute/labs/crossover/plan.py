@@ -140,7 +140,7 @@ class Point:
         self.status, self.reason = status, reason
 
     def fail(self, error: Exception) -> None:
-        """It raised."""
+        """Note that the way raised `error` at this n."""
         self.refuse("failed", error_line(error))
 
     def snapshot(self) -> dict[str, Any]:

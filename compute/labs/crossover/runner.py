@@ -103,7 +103,7 @@ class WorkloadRunner:
         device.synchronise()
 
     def _load(self) -> None:
-        """Fresh arguments."""
+        """Make the arguments anew."""
         outputs = self._case.outputs()
         self._first, self._last = len(self._inputs), len(self._inputs) + len(outputs)
         self._arguments = self._way.prepared(tuple(self._place(value) for value in (*self._inputs, *outputs)))

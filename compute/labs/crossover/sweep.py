@@ -59,7 +59,7 @@ class Checks:
         self._references: dict[int, float] = {}  # seconds by n
 
     def run(self) -> Generator[CheckProgress, None, None]:
-        """Check all."""
+        """Check every way against the reference; yields after each."""
         for point in self._points.values():
             if point.way.missing:
                 help_ = point.way.backend.install

@@ -415,11 +415,11 @@ class Diffusion(Lab):
 
     @classmethod
     def require_entry(cls, action: str, arguments: Mapping[str, Any]) -> None:
-        """See Lab."""
+        """Raise ValueError unless a stroke or an image of a history has arguments that it may have."""
         history.require_entry(action, arguments)
 
     def replay(self, entry: Entry) -> None:
-        """See Lab. An image comes as text."""
+        """Do what an entry of a history says; an image comes as text."""
         if entry.get("do") == "load_image":
             self.load_image(history.decoded(entry["with"]["data"]))
         else:

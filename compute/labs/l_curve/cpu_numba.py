@@ -28,31 +28,31 @@ def index_types(columns: int, entries: int) -> tuple[type, type]:
 
 
 def start(work: BidiagonalArrays) -> None:
-    """As in cpu_numpy."""
+    """beta_0 u_0 = b, alpha_0 v_0 = transpose(A) u_0, where b is read from work.u; in full in cpu_numpy."""
     numba_threads.launch()
     _start(*_arrays(work.T), work.u, work.V, work.w, work.alpha, work.beta)
 
 
 def steps(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny: float) -> None:
-    """As in cpu_numpy."""
+    """Steps number first to first + count - 1 of the bidiagonalisation; in full in cpu_numpy."""
     vectors = work.u, work.V, work.w, work.c
     numba_threads.launch()
     _steps(_arrays(work.A), _arrays(work.T), vectors, work.alpha, work.beta, first, count, (orthogonal, tiny))
 
 
 def multiply(matrix: Rows, x: Vector, out: Vector) -> None:
-    """As in cpu_numpy."""
+    """out (rows,) = matrix x, x (columns,), all of one type."""
     _multiply(*_arrays(matrix), x, out)
 
 
 def combine(V: Vector, y: Vector, x: Vector) -> None:
-    """As in cpu_numpy."""
+    """x (n,) = y_0 V[0] + y_1 V[1] + ... for y (k,), k >= 1, of V's type."""
     x[:] = 0
     _subtract(V, y.size, -y, x)
 
 
 def project(V: Vector, x: Vector, y: Vector) -> None:
-    """As in cpu_numpy."""
+    """y (k,) = V[:k] x, the scalar products of x (n,) with the first k rows; all of V's type."""
     _project(V, y.size, x, y)
 
 

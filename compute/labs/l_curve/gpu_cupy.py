@@ -34,7 +34,7 @@ def index_types(columns: int, entries: int) -> tuple[type, type]:
 
 
 def start(work: BidiagonalArrays) -> None:
-    """As in cpu_numpy."""
+    """beta_0 u_0 = b, alpha_0 v_0 = transpose(A) u_0, where b is read from work.u; in full in cpu_numpy."""
     with work.u.device:
         scratch, backward, kernels = _scratch_of(work), product(work.T), vectors(work.u)
         begun = Recurrence(scratch.u, kernels.squares(work.u, scratch.u), work.beta, made=scratch.w)
@@ -45,7 +45,7 @@ def start(work: BidiagonalArrays) -> None:
 
 
 def steps(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny: float) -> None:
-    """As in cpu_numpy; in one pass over A where that pays."""
+    """Steps number first to first + count - 1, in one pass over A where that pays; in full in cpu_numpy."""
     with work.u.device:
         tiles, scratch = tiles_of(work.A), _scratch_of(work)
         run = _OnePass(work, scratch, tiles) if tiles else _TwoProducts(work, scratch)
@@ -62,19 +62,19 @@ def two_products(work: BidiagonalArrays, first: int, count: int, orthogonal: boo
 
 
 def multiply(matrix: Rows, x: Array, out: Array) -> None:
-    """As in cpu_numpy."""
+    """out (rows,) = matrix x, x (columns,), all of one type."""
     with x.device:
         product(matrix)(matrix, x, out, PLAIN)
 
 
 def combine(V: Array, y: Array, x: Array) -> None:
-    """As in cpu_numpy."""
+    """x (n,) = y_0 V[0] + y_1 V[1] + ... for y (k,), k >= 1, of V's type."""
     with x.device:
         vectors(V).combine(V, y, x)
 
 
 def project(V: Array, x: Array, y: Array) -> None:
-    """As in cpu_numpy."""
+    """y (k,) = V[:k] x, the scalar products of x (n,) with the first k rows; all of V's type."""
     with x.device:
         vectors(V).project(V, y.size, x, y, 1)
 

@@ -30,7 +30,7 @@ def index_types(columns: int, entries: int) -> tuple[type, type]:
 
 
 def start(work: BidiagonalArrays) -> None:
-    """As in cpu_numpy."""
+    """beta_0 u_0 = b, alpha_0 v_0 = transpose(A) u_0, where b is read from work.u; in full in cpu_numpy."""
     squares = _scratch(max(work.u.size, work.w.size))
     count = _blocks(work.u.size, THREADS)
     kernel(_squares)[count, THREADS](work.u, squares)
@@ -42,7 +42,7 @@ def start(work: BidiagonalArrays) -> None:
 
 
 def steps(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny: float) -> None:
-    """As in cpu_numpy."""
+    """Steps number first to first + count - 1 of the bidiagonalisation; in full in cpu_numpy."""
     squares = _scratch(max(work.u.size, work.w.size))
     for j in range(first, first + count):
         v, beta = work.V[j], work.beta[j + 1 :]
@@ -57,18 +57,18 @@ def steps(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny
 
 
 def multiply(matrix: Rows, x: Array, out: Array) -> None:
-    """As in cpu_numpy."""
+    """out (rows,) = matrix x, x (columns,), all of one type."""
     arrays = matrix.starts, matrix.columns, matrix.values
     kernel(_multiply)[_blocks(out.size, ROWS), THREADS](*arrays, x, out, _real(x, 0))
 
 
 def combine(V: Array, y: Array, x: Array) -> None:
-    """As in cpu_numpy."""
+    """x (n,) = y_0 V[0] + y_1 V[1] + ... for y (k,), k >= 1, of V's type."""
     kernel(_combine)[_blocks(x.size, THREADS), THREADS](V, y, x, _real(x, 0))
 
 
 def project(V: Array, x: Array, y: Array) -> None:
-    """As in cpu_numpy."""
+    """y (k,) = V[:k] x, the scalar products of x (n,) with the first k rows; all of V's type."""
     kernel(_project)[y.size, THREADS](V, x, y, _real(x, 0))
 
 

@@ -128,7 +128,7 @@ class LCurve(Lab):
 
     @classmethod
     def sizes(cls, values: Mapping[str, Any]) -> dict[str, int]:
-        """See Lab: columns of the matrix, and steps."""
+        """Columns of the matrix, and steps: what a server may bound."""
         return {"unknowns": _extent(values)[0], "iterations": values["steps_at_most"]}
 
     def update(self, **values: Any) -> None:

@@ -109,7 +109,7 @@ class Mandelbrot(Lab):
 
     @classmethod
     def sizes(cls, values: Mapping[str, Any]) -> dict[str, int]:
-        """See Lab: the grid, and how long a pixel may take."""
+        """The grid, and how long a pixel may take: what a server may bound."""
         return super().sizes(values) | {"iterations": values["max_iterations"]}
 
     @classmethod
@@ -240,7 +240,7 @@ class Mandelbrot(Lab):
 
     @property
     def headway(self) -> float:
-        """See Lab."""
+        """How far the picture is, from 0 to 1."""
         return self.progress
 
     @property

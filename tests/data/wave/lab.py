@@ -34,7 +34,7 @@ class Wave(Lab):
         return np.sin(np.pi * number / (size + 1) * (cell + 1))
 
     def advance(self, steps=1):
-        """See Lab."""
+        """Advance `steps` >= 1 leapfrog steps; returns what that took."""
         values = self.courant**2, self.damping, self.edges == "free", steps
         with self.stepping(steps) as done:
             u, before = self.kernels.step(self.arrays["u"], self.arrays["before"], *values)
