@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from bokeh.core.has_props import HasProps
+from bokeh.core.has_props import HasProps, MetaHasProps
 from bokeh.core.property.descriptors import PropertyDescriptor
 from bokeh.core.property.wrappers import PropertyValueContainer
+from bokeh.core.serialization import Ref, Serializer
+from bokeh.core.types import ID
 from bokeh.settings import settings
 from panel.config import config
 from panel.custom import ReactiveESM
@@ -37,6 +39,7 @@ def install() -> None:
     settings.perform_error_diagnostics = False  # Bokeh looks up the signature of each callback: 7 % of building a page
     keep_owners_in_tuples()
     find_defaults_once()
+    define_kinds_once()
     share_watchers()
     read_parameters_of_classes()
     share_links()
@@ -97,6 +100,26 @@ def find_defaults_once() -> None:
 
     HasProps._overridden_defaults = classmethod(defaults)  # type: ignore[assignment,method-assign]
     PropertyDescriptor.instance_default = default  # type: ignore[method-assign]
+
+
+def define_kinds_once() -> None:
+    """Have Bokeh write the definition of each kind of component once: all 160 take 10 ms, with every page."""
+    given = Serializer._encoders[MetaHasProps]
+    kept: dict[type[HasProps], Any] = {}
+
+    def definition(kind: type[HasProps], serializer: Serializer) -> Any:
+        """The definition of `kind`, or its name where it has been defined."""
+        if kind in kept:
+            serializer.add_ref(kind, Ref(id=ID(kind.__qualified_model__)))
+            return kept[kind]
+        before, buffers = set(serializer._references), len(serializer._buffers)
+        found = given(kind, serializer)
+        named = serializer._references.keys() - before - {id(one) for one in (kind, *kind.__bases__)}
+        if not named and buffers == len(serializer._buffers) and found.get("extends", {}).keys() <= {"id"}:
+            kept[kind] = found  # nothing of it is defined elsewhere, or lies beside it
+        return found
+
+    Serializer._encoders[MetaHasProps] = definition
 
 
 def share_watchers() -> None:

@@ -170,3 +170,18 @@ def test_the_parameters_of_classes_are_as_before_their_components_were_drawn():
     before = slots()
     pn.Column(Button(), IntSlider(start=3, end=5, value=4), Select(options=[1, 2])).get_root(Document())
     assert slots() == before
+
+
+def test_kinds_of_components_are_defined_once_for_all_pages():
+    def definitions() -> list[dict[str, object]]:
+        document = Document()
+        document.add_root(Button(label="one").get_root())
+        return document.to_json().content["defs"]
+
+    first, second = definitions(), definitions()
+    by_name = {one["name"]: one for one in first}
+    assert len(by_name) == len(first) > 50
+    assert {"name": "label", "kind": "Any", "default": ""} in by_name["Button1"]["properties"]
+    assert first == second
+    anew = {one["name"] for one, other in zip(first, second, strict=True) if one is not other}
+    assert anew <= {"ChatMessage1"}  # which brings an icon along
