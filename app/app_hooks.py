@@ -53,6 +53,8 @@ def change_panel_and_bokeh() -> None:
     bokeh_messages.pull_again_whole()
     panel_workarounds.shorten_import_maps()
     panel_workarounds.share_stylesheets()
+    panel_workarounds.load_fonts_for_their_letters()
+    panel_workarounds.leave_own_scripts_as_they_are()
     panel_workarounds.leave_webgl_out()
     panel_workarounds.write_html_alone()
     panel_workarounds.shorten_pause_before_events()

@@ -26,7 +26,7 @@ from app.lab_tab import ACROSS, HEADER, READOUT, SIDEBAR, STATUS, LabTab, view_s
 from app.lab_view import Size, labs_with_tabs
 from app.markup import filled
 from app.notices import Notices
-from app.panel_workarounds import load_early, never_busy
+from app.panel_workarounds import component_stylesheets, font_files, load_early, never_busy
 from app.plot_words import numbers_html
 from app.presenter import NARROW, PRESENTING, PresenterBar
 from app.race import RaceTrack
@@ -44,9 +44,8 @@ log = logging.getLogger(__name__)
 # Asked for anew with each page: with the question mark, the "?v=" that Panel appends is no argument by which Tornado
 # has the browser keep the file for ten years.
 BOKEH_PATCHES = "app/static/bokeh_patches.js?"
-# Beside what Panel puts into the head: the module of all components, which it would ask for when it has the document.
-HEAD = '{% block preamble %}{{ super() }}<link rel="modulepreload" href="{{ components }}">{% endblock %}'
-LOADING = (Path(__file__).parent / "static" / "loading.html").read_text(encoding="utf-8")
+STATIC = Path(__file__).parent / "static"
+TEMPLATE = "".join((STATIC / name).read_text(encoding="utf-8") for name in ("head.html", "loading.html"))
 DRAWN = 5000  # ms that a lab has to be drawn before another may take its place
 SIDE_ROOM, READOUT_ROOM = 900, 1180  # px of window width from which the side bar, and the readout too, are open
 STORY_ROOM = 700  # px of it from which the picture stands beside a story; in a narrower one the story lies over it
@@ -185,8 +184,13 @@ class Page:
         """Put the page into the document that is being served."""
         self.template.servable(title="Fieldlab")
         page = self.document.roots[0]
-        self.document.template_variables["components"] = page.esm
-        self.document.template = HEAD + LOADING
+        self.document.template_variables.update(
+            components=page.esm,
+            extensions=page.esm.partition("panel-material-ui/")[0],
+            fonts=font_files(),
+            component_stylesheets=component_stylesheets(),
+        )
+        self.document.template = TEMPLATE
         load_early(self.document)
 
     # -- layout

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import bokeh.io.doc
 import panel as pn
+import panel_material_ui
 import panel_material_ui as pmui
 import param
 from bokeh.application.handlers import code
@@ -25,13 +29,14 @@ from bokeh.server.session import ServerSession, current_time
 from bokeh.server.tornado import BokehTornado
 from bokeh.server.views import ws
 from bokeh.util.token import get_token_payload
+from panel.custom import JSComponent, ReactiveESM
 from panel.io import handlers
 from panel.io.resources import LOCAL_DIST
 from panel.models.browser import BrowserInfo
 from panel.reactive import Reactive, Syncable
 from panel.util import edit_readonly
 from panel.widgets.select import SingleSelectBase
-from panel_material_ui.base import MaterialComponent
+from panel_material_ui.base import FONT_CSS, MaterialComponent
 from tornado.ioloop import IOLoop
 
 log = logging.getLogger(__name__)
@@ -149,6 +154,70 @@ def share_stylesheets() -> None:
         return known
 
     Reactive._get_properties = properties  # noqa: SLF001 as above
+
+
+EXTENSIONS = {
+    "panel": Path(pn.__file__).parent / "dist",
+    "panel-material-ui": Path(panel_material_ui.__file__).parent / "dist",
+}
+SHEETS = (  # of those: what components ask for, each in its own shadow root
+    "panel/css/loading.css",
+    "panel/css/listpanel.css",
+    "panel/css/markdown.css",
+    "panel/bundled/theme/material.css",
+    "panel/bundled/theme/material_variables.css",
+    "panel-material-ui/panel-material-ui.bundle.css",
+)
+FONT_FACE = re.compile(r"@font-face\s*\{[^}]*\}")
+
+
+@cache
+def component_stylesheets() -> dict[str, str]:
+    """The text of each style sheet that components link to, by its address below static/extensions/.
+
+    A page has it in its head, and static/bokeh_patches.js puts it in the place of the links: 256 of them, each of which
+    came some time after its component and had that drawn and laid out anew. Fonts are left out: those of the page's
+    own sheets count, and none within a component.
+    """
+    found = {}
+    for name in SHEETS:
+        extension, _, path = name.partition("/")
+        found[name] = FONT_FACE.sub("", (EXTENSIONS[extension] / path).read_text(encoding="utf-8"))
+    return found
+
+
+def load_fonts_for_their_letters() -> None:
+    """Have a browser load of Roboto what has the letters of the page.
+
+    Material's sheet of icons names every part of that font once more, for all letters: a browser loads all eighteen,
+    one after the other, and draws and lays out the page anew for each. Its bundle's sheet has them, and the icons, too.
+    """
+    FONT_CSS.clear()
+
+
+def font_files() -> list[str]:
+    """The fonts that every page needs, as addresses below static/extensions/: its letters, plain and bold."""
+    folder = EXTENSIONS["panel-material-ui"]
+    found = [next(iter(sorted(folder.glob(f"roboto-latin-{weight}-normal-*.woff2"))), None) for weight in (400, 700)]
+    return [f"panel-material-ui/{path.name}" for path in found if path is not None]
+
+
+def leave_own_scripts_as_they_are() -> None:
+    """Have a browser take the scripts of this project's components for the JavaScript that they are.
+
+    Panel translates each from TypeScript, in the browser and with every visit, unless it comes from a bundle.
+    """
+    given = ReactiveESM._get_properties  # noqa: SLF001 Panel offers no other place for it
+
+    def properties(component: ReactiveESM, document: Document | None) -> dict[str, Any]:
+        """The properties of its model."""
+        known: dict[str, Any] = given(component, document)
+        kind = type(component)
+        if isinstance(component, JSComponent) and kind.__module__.startswith("app.") and known.get("bundle") is None:
+            known["bundle"] = f"{kind.__module__}.{kind.__name__}"
+        return known
+
+    ReactiveESM._get_properties = properties  # type: ignore[method-assign] # noqa: SLF001 as above
 
 
 def write_html_alone() -> None:

@@ -8,10 +8,54 @@
   // the plot's element for each of them, whenever it draws: a tenth of what a page costs to open. No CSS here sets one.
   Bokeh.require('core/visuals/visual').VisualProperties.prototype._get_css_value = () => '';
 
+  // Each component links to the styles of its kind: a browser asks for each link by itself, has it a moment after it has
+  // drawn the component, and draws and lays it out anew. Their text is in the page (app/panel_workarounds.py), and here it
+  // takes the place of the links, from the start.
+  const sheets = JSON.parse(document.getElementById('stylesheets')?.textContent ?? '{}');
+  const { ImportedStyleSheet: LinkedSheet, InlineStyleSheet: TextSheet } = Bokeh.require('core/dom');
+  const texts = new Map();                     // by address; null if it has to be linked to
+  const textAt = (address) => {
+    const { href } = new URL(address, document.baseURI), css = sheets[href.match(/static\/extensions\/([^?]*)/)?.[1]];
+    return css?.replace(/url\('(\.[^']*)'\)/g, (_, path) => `url('${new URL(path, href)}')`) ?? null;
+  };
+  const inPlaceOf = (address) => {
+    if (!texts.has(address)) texts.set(address, textAt(address));
+    const css = texts.get(address);
+    return css == null ? null : new TextSheet(css);
+  };
+  const { ImportedStyleSheet } = Bokeh.require('models/dom/stylesheets'), { underlying } = ImportedStyleSheet.prototype;
+  ImportedStyleSheet.prototype.underlying = function () { return inPlaceOf(this.url) ?? underlying.call(this); };
+  const ComponentView = Bokeh.Models.get('panel.models.esm.ReactiveESM').prototype.default_view, { stylesheets } = ComponentView.prototype;
+  ComponentView.prototype.stylesheets = function () {
+    return stylesheets.call(this).map((sheet) => (sheet instanceof LinkedSheet && inPlaceOf(sheet.el.href)) || sheet);
+  };
+
+  // A document begins with a definition of each kind of component that there is, 160, of which a page has some thirty. Each
+  // is made when it is needed.
+  const { ModelResolver } = Bokeh.require('core/resolvers'), { get: find } = ModelResolver.prototype;
+  const { Deserializer } = Bokeh.require('core/serialization/deserializer');
+  const definitions = new Map(), making = new Set();
+  ModelResolver.prototype.get = function (name) {
+    const found = find.call(this, name);
+    if (found != null || this.parent == null || making.has(name) || !definitions.has(name)) return found;
+    making.add(name);
+    try {
+      return new Deserializer(this).decode(definitions.get(name));
+    } finally {
+      making.delete(name);
+    }
+  };
+
   // Bokeh forgets models that a page no longer has 30 s after the last message that changed something: never, as long as
   // a lab runs. Each change of tab left some hundred behind. Here it is 30 s after the first such message.
   const { Document } = Bokeh.require('document/document'), forget = Document.prototype._schedule_recompute_all_models;
   Document.prototype._schedule_recompute_all_models = function () { if (this._recompute_timer == null) forget.call(this); };
+
+  const { from_json } = Document;
+  Document.from_json = function ({ defs, ...rest }, ...more) {
+    for (const one of defs ?? []) definitions.set(one.name, one);
+    return from_json.call(this, rest, ...more);
+  };
 
   // A connection that breaks within a message leaves the half of it with Bokeh 3.9, which takes the first words of the next
   // connection for the rest, gives up, and closes with a code that no page may use: the page stood still for ever.
@@ -64,14 +108,21 @@
     const views = new Set(there.map(([view]) => outermost(view)));
     for (const view of views) if (!within(view.parent, views)) view.compute_layout();
   };
-  const layOutSoon = (view, styles) => {
-    if (!due.size) setTimeout(layOut);
+  let waiting = null;
+  const layOutSoon = (view, styles, delay = 0) => {
+    if (!delay || !due.size) {
+      clearTimeout(waiting);
+      waiting = setTimeout(layOut, delay);
+    }
     due.set(view, styles || due.get(view));
   };
+  // React draws component after component, a few a frame, and each one's first size had all of the page laid out, for a
+  // second after it was opened. But a browser has put it in its place, and plots and their rows hear of their own sizes.
+  const DRAWING = 150;                         // ms that sizes of components are collected
   const resized = LayoutDOMView.prototype._after_resize;
   LayoutDOMView.prototype._after_resize = function () {
     if (this.is_layout_root && !this._was_built) resized.call(this);
-    else layOutSoon(this, false);
+    else layOutSoon(this, false, this instanceof ComponentView ? DRAWING : 0);
   };
   // What one message says of sizes, of margins and of what is visible: a change of the window, of the tab or of the type
   // has some twenty such values, for each of which the page was laid out.
@@ -107,10 +158,11 @@
     layOutSoon(view, false);
   };
 
-  // A plot whose labels need more room asks for that, too, as often as its numbers grow a digit. What it shares its room
-  // with are those in the same rows and columns.
+  // A plot whose labels need more room asks for that, too, as often as its numbers grow a digit, and before it has a place.
+  // What it shares its room with are those in the same rows and columns.
   const makeRoom = PlotView.prototype._invalidate_layout_if_needed;
   PlotView.prototype._invalidate_layout_if_needed = function () {
+    if (!this.is_displayed) return;            // it asks again once it is
     this.compute_layout = () => {
       let all = this;
       while (all.parent instanceof LayoutDOMView && all.parent.layout != null) all = all.parent;

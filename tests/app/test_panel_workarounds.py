@@ -18,6 +18,7 @@ import panel_material_ui as pmui
 import pytest
 from bokeh.document import Document
 from bokeh.document.callbacks import invoke_with_curdoc
+from panel.custom import JSComponent, ReactiveESM
 from panel.io.document import _destroy_document
 from panel.io.state import set_curdoc
 from panel.reactive import Syncable
@@ -25,6 +26,7 @@ from panel.widgets.select import SingleSelectBase
 
 from app import panel_workarounds
 from app.labs.l_curve.linked_view import draw_linked
+from app.widgets import Card
 
 PULLED = """
 import asyncio, json, tornado.httpclient, tornado.websocket
@@ -202,7 +204,9 @@ async def opened(page):
 """
 # A page whose browser says what it is, but never that it has drawn the page. What changes before that word goes into
 # the document that is still to be sent.
-EARLY = CLIENT + """
+EARLY = (
+    CLIENT
+    + """
 import panel as pn, panel_material_ui as pmui
 from app import bokeh_messages, panel_workarounds
 bokeh_messages.send_at_once(); bokeh_messages.one_message_a_turn(); bokeh_messages.remember_what_is_unsent()
@@ -255,6 +259,7 @@ async def main():
 
 asyncio.run(main())
 """
+)
 
 
 def test_what_changes_before_a_page_is_drawn_in_whole_reaches_its_browser_once_and_in_order() -> None:
@@ -333,7 +338,9 @@ def test_a_plot_of_holoviews_belongs_to_its_page_whatever_document_is_current():
 
 # A page whose slider and button change a model directly. Its browser says that both were used in one breath, so that
 # the button's event comes while the slider's value still waits.
-HASTY = CLIENT + """
+HASTY = (
+    CLIENT
+    + """
 import panel as pn, panel_material_ui as pmui
 from bokeh.models import Div
 from app import bokeh_messages, panel_workarounds
@@ -390,6 +397,7 @@ async def main():
 
 asyncio.run(main())
 """
+)
 
 
 def test_a_button_pressed_right_after_a_slider_was_moved_leaves_both_done() -> None:
@@ -423,3 +431,34 @@ def test_what_is_no_option_is_refused_in_words(monkeypatch, caplog, widget, host
         assert not record.exc_info
     widget._process_events({"value": good})
     assert widget.value == becomes
+
+
+class Foreign(JSComponent):
+    """A component of somebody else, which may be TypeScript."""
+
+    _esm = "export function render(): null { return null; }"
+
+
+def test_own_scripts_are_not_translated_and_those_of_others_are(monkeypatch):
+    monkeypatch.setattr(ReactiveESM, "_get_properties", ReactiveESM._get_properties)
+    panel_workarounds.leave_own_scripts_as_they_are()
+    own, other = Card(print).get_root(), Foreign().get_root()
+    assert own.bundle == "app.widgets.Card"
+    assert own.css_bundle is None
+    assert other.bundle is None
+
+
+def test_styles_of_components_are_texts_without_fonts():
+    found = panel_workarounds.component_stylesheets()
+    assert ".material-icons{" in found["panel-material-ui/panel-material-ui.bundle.css"]
+    assert len(found) == len(panel_workarounds.SHEETS)
+    for name, text in found.items():
+        assert len(text) > 100, name
+        assert "@font-face" not in text
+
+
+def test_fonts_that_are_loaded_early_are_there():
+    names = panel_workarounds.font_files()
+    assert len(names) == 2
+    extension = panel_workarounds.EXTENSIONS["panel-material-ui"]
+    assert all((extension / name.removeprefix("panel-material-ui/")).is_file() for name in names)

@@ -145,6 +145,57 @@ ASKED = """() => {
 }"""
 
 
+PLOT = """
+  const plots = [];
+  const walk = (view) => {
+    if (view.model.type == 'Figure') plots.push(view);
+    for (const child of view.children_views()) walk(child);
+  };
+  Bokeh.index.roots.forEach(walk);
+  const plot = plots.find((plot) => plot.is_displayed);
+"""
+# Times that the page was laid out: right after a component has got another size, and right after a plot has, too.
+SIZES = f"""async () => {{
+  {VIEW} {PLOT}
+  let page = view, times = 0;
+  while (page.parent) page = page.parent;
+  page.compute_layout = () => times++;
+  const soon = async () => {{
+    await new Promise((next) => setTimeout(next));
+    await new Promise((next) => setTimeout(next));
+    return times;
+  }};
+  for (let i = 0; i < 5; i++) view._after_resize();
+  const component = await soon();
+  plot._after_resize();
+  const both = await soon();
+  for (let i = 0; i < 5; i++) view._after_resize();
+  for (let i = 0; i < 600 && times == both; i++) await new Promise((next) => setTimeout(next, 100));
+  delete page.compute_layout;
+  return [component, both, times];
+}}"""
+# Whether a plot that needs a layout asked for it: while it has no place, and once it has one.
+NO_PLACE = f"""async () => {{
+  {VIEW} {PLOT}
+  const asked = [];
+  let parent = plot;
+  while (parent.parent?.layout != null) parent = parent.parent;
+  parent.measure_layout = () => asked.push(plot.is_displayed);
+  for (const place of [false, true]) {{
+    plot._is_displayed = place;
+    plot._needs_layout = true;
+    plot._invalidate_layout_if_needed();
+  }}
+  delete parent.measure_layout;
+  return asked;
+}}"""
+# Whether a kind of component was made that the page has, one that it has not, and no more than a page needs.
+KINDS = """() => {
+  const names = Bokeh.documents[0].resolver.names;
+  return [names.includes('Page1'), names.includes('ChatAreaInput1'), names.length < 60];
+}"""
+
+
 @pytest.fixture(scope="module")
 def opened(lasting, server):
     lab = LabPage(lasting(), server)
@@ -169,6 +220,18 @@ def test_a_value_that_changes_while_it_is_drawn_first_is_shown_as_it_is(lab):
 
 def test_components_within_each_other_are_laid_out_together_once(lab):
     assert lab.page.evaluate(TOGETHER) == [0, ["outer styled", "page laid out"]]
+
+
+def test_sizes_of_components_are_collected_and_a_plot_does_not_wait(lab):
+    assert lab.page.evaluate(SIZES) == [0, 1, 2]
+
+
+def test_a_plot_without_a_place_is_not_laid_out(lab):
+    assert lab.page.evaluate(NO_PLACE) == [True]
+
+
+def test_kinds_of_components_are_made_when_they_are_needed(lab):
+    assert lab.page.evaluate(KINDS) == [True, False, True]
 
 
 def test_a_message_with_many_sizes_lays_the_page_out_once(lab):

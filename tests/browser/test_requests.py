@@ -1,7 +1,8 @@
-"""What a page asks for: nothing of any other machine, whatever tab is shown, and each module once."""
+"""What a page asks for: nothing of any other machine, whatever tab is shown, each module and each style sheet once."""
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Page
@@ -27,3 +28,27 @@ def test_a_page_asks_its_own_server_alone_and_for_its_components_once(page: Page
     own = f"localhost:{server.port}"
     places = {(parts.scheme, parts.netloc) for parts in map(urlsplit, asked) if parts.scheme not in {"data", "blob"}}
     assert places == {("http", own), ("ws", own)}
+
+
+LINKED = """() => {
+  const walk = (root) => Array.from(root.querySelectorAll('*')).flatMap((node) => node.shadowRoot ?
+    [...Array.from(node.shadowRoot.querySelectorAll('link'), (link) => link.href), ...walk(node.shadowRoot)] : []);
+  return walk(document);
+}"""
+
+
+def test_a_page_asks_for_the_fonts_of_its_letters_and_no_component_for_its_styles(page: Page, server: Server):
+    """What comes later has the page drawn and laid out anew: there were 256 links, and eighteen parts of a font."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+    LabPage(page, server)
+    for tab in page.get_by_role("tab").all()[1:]:
+        tab.click()
+        page.wait_for_timeout(1500)
+    assert page.evaluate(LINKED) == []
+    sheets = [path for path in asked if path.endswith(".css")]
+    assert len(sheets) == len(set(sheets)) < 5
+    fonts = [path.rpartition("/")[2] for path in asked if ".woff" in path]
+    assert {"latin", "icons"} <= {name.split("-")[1] for name in fonts}
+    assert len(fonts) == len(set(fonts)) <= 8
+    assert not [name for name in fonts if re.search("vietnamese|cyrillic|greek-ext", name)]
