@@ -350,6 +350,10 @@ class Session(param.Parameterized):
         """Call one of the lab's actions."""
         self._request(lambda handle: handle.act(name, **arguments))
 
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Go on from a state, as Lab.snapshot returned it of a lab of this shape."""
+        self._request(lambda handle: handle.restore(snapshot))
+
     def play(self, playing: bool) -> None:
         """Run, or pause; a broken engine is tried again."""
         self.playing = playing

@@ -133,7 +133,7 @@ class Restorer:
             return  # to the engine that the values ask for
         self._job, self._waited, self._posed = None, 0, False
         if job.result[1] is not None:
-            session.act("restore", snapshot=job.result[1])
+            session.restore(job.result[1])
             self._tell("success", f"Restored, at step {self._scene.steps}.")
             if self._plays:
                 session.play(True)

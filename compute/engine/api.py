@@ -7,6 +7,7 @@ what must be known to open the lab again after a restart. Answers and errors com
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from compute.engine import messages
@@ -48,8 +49,12 @@ class LabHandle:
             return lab.serial
 
     def act(self, name: str, **arguments: Any) -> None:
-        """Call an action of the lab, for example "paint"; or "restore", with a `snapshot` of a lab of this shape."""
+        """Call an action of the lab, for example "paint"."""
         self._send(messages.Act(self._number, name, arguments))
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Go on from the `snapshot` of a lab of this shape."""
+        self._send(messages.Restore(self._number, snapshot))
 
     def run(self) -> None:
         """Start the lab, or let it go on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -57,14 +57,16 @@ class LabHost:
 
     # -- requests
 
-    def handle(self, request: messages.HostRequest) -> None:  # noqa: C901 - a case for each request
+    def handle(self, request: messages.HostRequest) -> None:  # noqa: C901, PLR0912 - a case for each request
         """Do what is asked; an Update waits until the next turn."""
         match request:
             case messages.Update():  # of equal values the newest win
                 self._updates = [old for old in self._updates if not old.values.keys() <= request.values.keys()]
                 self._updates.append(request)
-            case messages.Act():
-                self._act(request)
+            case messages.Act(name=name, arguments=arguments):
+                self._act(partial(self.lab.act, name, **arguments))
+            case messages.Restore(snapshot=snapshot):
+                self._act(partial(self.lab.restore, dict(snapshot)))
             case messages.Run():
                 self._require_time()
                 self.pacer.running = True
@@ -89,12 +91,11 @@ class LabHost:
             case _:
                 assert_never(request)
 
-    def _act(self, request: messages.Act) -> None:
-        """Call one of the lab's actions, or `restore`, after the values that came before it."""
+    def _act(self, action: Callable[[], object]) -> None:
+        """Do something to the lab, after the values that came before it."""
         self.apply_updates()
-        action = self.lab.restore if request.name == "restore" else partial(self.lab.act, request.name)
         with self._ring.at_work(), self._allow_time():
-            action(**request.arguments)
+            action()
         self._changed()
         self._sender.send(messages.ParametersApplied(self.number, 0, self.lab.values()))
 

@@ -249,10 +249,17 @@ class Update(Request):
 
 @dataclass(frozen=True)
 class Act(Request):
-    """Call one of the lab's actions, or "restore"."""
+    """Call one of the lab's actions."""
 
     name: str
     arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Restore(Request):
+    """Go on from a state, as Lab.snapshot returned it of a lab of this shape."""
+
+    snapshot: Mapping[str, Any]
 
 
 class Run(Request):
@@ -350,7 +357,9 @@ Setting: TypeAlias = Update | SetView | SetPace | FramesThrough  # the newest of
 AnsweredRequest: TypeAlias = (
     TakeSample | Solve | TakeSnapshot | TakeCheckpoint
 )  # has an answer, and is asked again until it came
-HostRequest: TypeAlias = Setting | Act | Run | Pause | Step | Record | StopRecording | TellHistory  # for a LabHost
+HostRequest: TypeAlias = (  # for a LabHost
+    Setting | Act | Restore | Run | Pause | Step | Record | StopRecording | TellHistory
+)
 WorkerRequest: TypeAlias = OpenLab | CloseLab | AnsweredRequest | Refuse | Stop  # for the Worker itself
 Reopened: TypeAlias = (  # covered by reopening a lab, or void with the process
     Setting | AnsweredRequest | OpenLab | Run | Pause | Record | StopRecording | TellHistory

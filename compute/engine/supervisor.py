@@ -142,9 +142,7 @@ class Supervisor:
                 return
             if self.state != "broken":
                 self._put(QueuedRequest(request))
-            elif isinstance(
-                request, messages.Act | messages.Step
-            ):  # all else is remembered until the engine is tried again
+            elif isinstance(request, messages.Act | messages.Restore | messages.Step):  # all else is remembered
                 self._emit(lab, messages.Refused(f"the engine {self.name!r} has stopped; nothing was done"))
 
     def close_lab(self, lab: LabState) -> None:

@@ -98,7 +98,7 @@ def test_a_link_s_size_and_state_arrive_on_the_gpu(tab):
     field = np.random.default_rng(1).random((2048, 2048), np.float32)
     truth = Diffusion(backend="cpu_numba", ny=2048, nx=2048)
     truth.load(field)
-    tab.session.act("restore", snapshot=truth.snapshot())
+    tab.session.restore(truth.snapshot())
     tab.until(tab.rests)
     tab.until(lambda: tab.session.latest.timing.cells == 2048**2)
     np.testing.assert_array_equal(tab.snapshot()["field"], field)

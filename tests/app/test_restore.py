@@ -18,8 +18,8 @@ class Session(SimpleNamespace):
     def play(self, playing):
         self.playing = playing
 
-    def act(self, name, **arguments):
-        self.done.append(name)
+    def restore(self, snapshot):
+        self.done.append(snapshot)
 
 
 def tab(waits):
@@ -52,6 +52,6 @@ def test_whether_the_lab_runs_then(monkeypatch, waits, asked, pressed, runs):
     shown.session.play(pressed)
     job.over = True
     restorer.tick()
-    assert shown.session.done == ["restore"]
+    assert shown.session.done == ["the snapshot"]
     assert shown.session.playing is runs
     assert not restorer.busy

@@ -129,7 +129,7 @@ def test_a_state_of_another_size_is_restored_on_another_engine(two, tab_on_two):
     tab.session.step()
     tab.until(lambda: tab.session.latest and tab.session.latest.facts["step"] == 1)
     tab.session.change(text="b", size=64, level=0.25)
-    tab.session.act("restore", snapshot={"field": np.full((64, 64), 7.0), "count": 7})
+    tab.session.restore({"field": np.full((64, 64), 7.0), "count": 7})
     assert tab.session.phase == "moving"
     tab.until(lambda: tab.session.phase == "paused" and tab.session.latest.facts["step"] == 7)
     assert refusals(tab) == []

@@ -336,7 +336,7 @@ def test_a_state_moves_to_another_engine(engine):
     taken = first.wait(SnapshotTaken).snapshot
     for other in running("host:other"):
         client = Client(other)
-        client.handle.act("restore", snapshot=taken)
+        client.handle.restore(taken)
         client.credit(2)
         assert client.wait_frame(lambda frame: frame.facts["step"] == 9).facts["value"] == 9.0
 
