@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from compute.measure import records
 WRITTEN = Path(__file__).parents[1] / "data" / "first_edition"
 LINKS = json.loads((WRITTEN / "links.json").read_text(encoding="utf-8"))
 PARAMETERS = json.loads((WRITTEN / "parameters.json").read_text(encoding="utf-8"))
+OPTIONS = json.loads((WRITTEN / "options.json").read_text(encoding="utf-8"))
 PICTURES = ("painted", "laplacian", "deep", "seahorse")
 TAKEN = ("_ms", "first_call")  # columns of times, which are this machine's
 
@@ -69,6 +71,15 @@ def test_whatever_a_link_or_a_file_leaves_out_is_what_it_was():
                 assert most is None or (high is not None and high <= most), (lab, name)
             if "choices" in was:
                 assert set(was["choices"]) <= set(plain(list(parameter.objects))), (lab, name)
+
+
+@pytest.mark.parametrize("command", OPTIONS)
+def test_a_command_takes_the_options_that_it_took(command, capsys):
+    with pytest.raises(SystemExit) as done:
+        main([command, "--help"])
+    assert not done.value.code
+    said = capsys.readouterr().out
+    assert [option for option in OPTIONS[command] if not re.search(rf"{option}\b", said)] == []
 
 
 @pytest.mark.parametrize("backend", ["cpu_numpy", "cpu_numba"])
