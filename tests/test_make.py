@@ -78,6 +78,15 @@ def test_nothing_is_installed_twice(sandbox):
     assert not installs(sandbox.make("serve"))
 
 
+@pytest.mark.parametrize("variable", ["", "1"])
+def test_what_tests_import_is_compiled_then_unless_python_keeps_no_bytecode(sandbox, monkeypatch, variable):
+    """And what a user waits for is compiled when it is installed."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", variable)
+    (serving,), (testing,) = installs(sandbox.make("serve")), installs(sandbox.make("lint"))
+    assert "--no-compile" not in serving
+    assert ("--no-compile" in testing) is (not variable)
+
+
 @pytest.mark.parametrize("changed", ["pyproject.toml", "constraints.txt"])
 def test_changed_pins_install_again(sandbox, changed):
     sandbox.make("serve")
