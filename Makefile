@@ -33,11 +33,14 @@ serve: $(VENV)/installed$(EXTRAS)  ## run Fieldlab and print its address (PORT=5
 
 # While mypy has one processor, another compiles the kernels that most tests need, and each of them would compile.
 compiling = $(if $(strip $(ARGS)),,$(bin)/python -m app.first_screens >/dev/null &)
+# What no server under test then measures again, for 3 s of all processors: beside mypy it came out too low to be kept.
+measuring = $(if $(strip $(ARGS)),,$(bin)/fieldlab info --roofs >/dev/null)
 # Both halves of the tests, those without and those in a browser; ARGS goes to one pytest.
 tests = $(if $(strip $(ARGS)),$(bin)/python -m pytest $(ARGS),$(bin)/python tests/halves.py --apart --jobs $(JOBS))
 
 test: lint  ## lint, types, then every test: unit, kernels, browser (ARGS="-k stream" narrows it)
 	@$(compiling) $(MAKE) --no-print-directory types; wait
+	@$(measuring)
 	@echo "== a Chromium for the browser tests"
 	@$(bin)/python tests/browser/chromium.py --install
 	@echo "== tests"

@@ -119,6 +119,7 @@ def test_all_tests_are_run_in_both_halves(sandbox):
     calls = sandbox.make("test", "JOBS=3")
     assert calls[-1] == "python tests/halves.py --apart --jobs 3"
     assert "python -m app.first_screens" in calls  # beside mypy, and done before the tests begin
+    assert calls.index("fieldlab info --roofs") > max(map(calls.index, ("python -m app.first_screens", "mypy ")))
 
 
 HALF = """#!/bin/sh
