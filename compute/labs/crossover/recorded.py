@@ -42,7 +42,8 @@ def curves(of: str, folder: Path | None = None) -> list[RecordedCurve]:
 
     Files that cannot be read are left out here; `record.library` says what is wrong with them.
     """
-    return [curve for curve in library(folder) if curve.workload == workload(of).name]
+    name = workload(of).name  # once: it looks through all workloads
+    return [curve for curve in library(folder) if curve.workload == name]
 
 
 def comparable_curves(
