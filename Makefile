@@ -7,7 +7,7 @@ ADDRESS ?= localhost
 ORIGIN ?=
 EXTRAS ?=
 ARGS ?=
-JOBS ?= 2
+JOBS ?= 3
 FUZZ_SECONDS ?= 600
 
 SHELL := bash

@@ -1,7 +1,7 @@
 """Runs both halves of the tests at a time: those in a browser, and beside them all that need none.
 
-`python tests/halves.py --jobs 2 [more for pytest]`. The browser's tests are run by two processes, each with a
-browser and servers of its own, which wait as long as they compute. The others get what these leave of the processors;
+`python tests/halves.py --jobs 3 [more for pytest]`. The browser's tests are run by three processes, each with a
+browser and servers of its own, as each waits now and then. The others get what these leave of the processors;
 the browser's are reported when both are done. `--apart` runs one half after the other. The status is 0 if both are
 green. Each half lists its slowest 20.
 """
@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Sequence
 
 BROWSER = "tests/browser"
-STREAMS = 2  # browsers at a time, each with servers of its own
+JOBS = STREAMS = 3  # processes of each half: one more than cores: two left a fifth of two cores idle
 ASIDE = 5  # niceness of the others: a quarter of a core that a browser wants, too, so that none starves
 SLOWEST = ("--durations", "20", "--durations-min", "1")
 
@@ -28,7 +28,7 @@ def spread(processes: int) -> tuple[str, ...]:
 def main(arguments: Sequence[str], pytest: Sequence[str] = (sys.executable, "-m", "pytest")) -> int:
     """Run them; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=2, help="processes for the tests that need no browser")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="processes for the tests that need no browser")
     parser.add_argument("--apart", action="store_true", help="one half after the other")
     options, more = parser.parse_known_args(arguments)
     browser = [*pytest, BROWSER, *spread(STREAMS), "-o", "cache_dir=.pytest_cache/browser", *SLOWEST, *more]
