@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import panel as pn
 import param
 import pytest
 from bokeh.core.property.wrappers import PropertyValueList
 from bokeh.document import Document
 from bokeh.models import ColumnDataSource, Div, Row
+from bokeh.settings import settings
+from panel.custom import JSComponent
 from panel_material_ui import Button, IntSlider, Select
 
 from app import lean_bookkeeping
@@ -185,3 +190,36 @@ def test_kinds_of_components_are_defined_once_for_all_pages():
     assert first == second
     anew = {one["name"] for one, other in zip(first, second, strict=True) if one is not other}
     assert anew <= {"ChatMessage1"}  # which brings an icon along
+
+
+def test_files_of_components_are_looked_for_once(monkeypatch):
+    looked: list[Path] = []
+    given = Path.is_file
+    monkeypatch.setattr(Path, "is_file", lambda path: (looked.append(path), given(path))[1])
+
+    class New(JSComponent):
+        """A kind of component that nobody has asked for."""
+
+        _esm = "export function render() { return null; }"
+
+    New().get_root()
+    Button(label="one").get_root()
+    assert looked
+    looked.clear()
+    assert New().get_root().esm == New._esm
+    assert "bundle.js" in Button(label="two").get_root().esm
+    assert looked == []
+
+
+def test_files_that_are_watched_are_looked_for_each_time(monkeypatch):
+    found: list[str] = []
+    find = lean_bookkeeping._once(found.append)
+    for autoreload in (False, True):
+        monkeypatch.setattr(lean_bookkeeping, "config", SimpleNamespace(autoreload=autoreload))
+        find("one")
+        find("one")
+    assert found == ["one"] * 3
+
+
+def test_a_page_is_built_without_a_search_for_plots_that_show_nothing():
+    assert not settings.perform_document_validation()
