@@ -93,7 +93,7 @@ class Readout:
             return
         machine_roofs().start()
         if self._comparison:
-            self._comparison.follow(session.values)
+            self._comparison.follow(session.confirmed)  # what may yet be refused is no question
             self._comparison.tick()
         self._follow()
         self.history.add(now, Spread.of(self._fresh).median)
@@ -199,7 +199,7 @@ class Readout:
         """The headline, the live picture's facts, and the ways with their bars."""
         if self._comparison is None:
             return ""
-        rules, values, latest = self._comparison.rules, self._session.values, self._session.latest
+        rules, values, latest = self._comparison.rules, self._session.confirmed, self._session.latest
         dtype, step = rules.dtype(values), rules.rate.step
         names = {"cpu": "host", "gpu": f"cuda:{values.get('device_index', 0)}"}
         rates = {kind: self._roof(name, dtype) for kind, name in names.items()}

@@ -25,6 +25,7 @@ class DirectSession(param.Parameterized):
         super().__init__()
         self.live, self.lab = lab, type(lab)
         self.values: dict[str, Any] = lab.values()
+        self.confirmed = self.values
         self.document = Document()
         self.gate = SimpleNamespace(acknowledge=lambda *painted: None)
         self.latest: Any = None

@@ -144,6 +144,12 @@ class LabHandle:
         with self._supervisor.lock:
             return {**self._lab.values, **self._lab.pending}
 
+    @property
+    def confirmed(self) -> dict[str, Any]:
+        """The last known values, without those that the engine has not yet applied and may refuse."""
+        with self._supervisor.lock:
+            return dict(self._lab.values)
+
     def record(self, folder: str, every: int, pixels: tuple[int, int], most: int, done: int | None = None) -> None:
         """Record a frame of the whole lab, at most `pixels` (height, width), now and after every `every` steps.
 

@@ -14,6 +14,7 @@ from app import readout
 from app.readout import Readout
 from compute.frames import Frame
 from compute.labs.diffusion import Diffusion
+from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.views import VIEWS
 from compute.measure import comparison
@@ -47,8 +48,8 @@ def session(lab, **values):
     defaults = {name: lab.param[name].default for name in lab.param if name != "name"} if hasattr(lab, "param") else {}
     frame = Frame({}, {"iterations": 6e9, "timed_iterations": 6e9, "compute_seconds": 2.0, "finished": 1.0}, TIMING)
     return SimpleNamespace(
-        lab=lab, values=defaults | values, latest=frame, phase="running", playing=True, engine="host",
-        gate=SimpleNamespace(rate=25.0),
+        lab=lab, values=defaults | values, confirmed=defaults | values, latest=frame, phase="running", playing=True,
+        engine="host", gate=SimpleNamespace(rate=25.0),
     )  # fmt: skip
 
 
@@ -63,6 +64,14 @@ def shown(lab, **values):
     label = made.history.figure.yaxis[0].axis_label
     made.close()
     return text, label
+
+
+def test_nothing_is_compared_with_values_that_may_yet_be_refused():
+    made = Readout(session(LCurve, problem="gravity", n=32, backend="cpu_numpy"))
+    made._session.values["depth"] = inf
+    made.tick()
+    assert made._comparison._values["depth"] == 0.25
+    made.close()
 
 
 def test_a_lab_that_compares_nothing_has_the_parts_of_its_frames_and_no_more():

@@ -95,9 +95,12 @@ def test_what_was_changed_since_stays(tab):
 def test_an_earlier_change_is_put_back_after_a_later_one(tab):
     tab.session.change(cost=-1.0)
     tab.session.change(level=0.25)
+    assert tab.session.values["cost"] == -1.0
+    assert tab.session.confirmed["cost"] == 0.0
     tab.until(lambda: refusals(tab))
     assert tab.restored == [{"cost": 0.0}]
     assert (tab.session.values["level"], shown(tab)) == (0.25, 0.25)
+    assert tab.session.confirmed["level"] == 0.25
 
 
 def test_where_another_engine_cannot_open_the_lab_it_stays(tab):
