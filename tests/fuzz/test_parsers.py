@@ -89,6 +89,7 @@ def test_what_is_good_is_taken(name: str) -> None:
         PARSERS[name].read(sample)
 
 
+@pytest.mark.filterwarnings("ignore:Reading `.npy`:UserWarning")  # NumPy takes such a head, and says that it is slower
 @pytest.mark.parametrize("name", PARSERS)
 def test_what_is_damaged_is_taken_or_refused_in_words(name: str) -> None:
     parser = PARSERS[name]
