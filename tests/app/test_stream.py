@@ -13,15 +13,28 @@ import pytest
 from bokeh.core.serialization import Serializer
 from bokeh.document import Document
 from bokeh.document.events import DocumentPatchedEvent
+from bokeh.plotting import figure
 from bokeh.protocol import Protocol
 from bokeh.protocol.message import Message
 from bokeh.server.session import ServerSession
 
 from app.plots import RasterPlots
-from app.stream import FAST, PUBLIC, WIDEST, Delivered, FrameGate, ignore, wanted_transport, window_for
+from app.stream import FAST, PUBLIC, WIDEST, Delivered, FirstDraw, FrameGate, ignore, wanted_transport, window_for
 from compute.frames import Frame, Raster
 from compute.measure.timing import Timing
 from tests.app.test_frame_channel import unpacked
+
+
+def test_a_plot_is_drawn_for_the_first_time_once_and_not_while_it_has_no_size() -> None:
+    first, drawn, plots = FirstDraw(), [], [figure(), figure()]
+    for plot in plots:
+        first.wait(plot, partial(drawn.append, plot))
+    plots[0].inner_width = 0
+    assert not drawn
+    plots[0].inner_width = 300
+    plots[0].inner_width = 400
+    assert drawn == plots[:1]
+    assert first.waiting == plots[1:]
 
 
 def frame(number: int) -> Frame:
