@@ -29,10 +29,10 @@ def test_a_plot_is_drawn_for_the_first_time_once_and_not_while_it_has_no_size() 
     first, drawn, plots = FirstDraw(), [], [figure(), figure()]
     for plot in plots:
         first.wait(plot, partial(drawn.append, plot))
-    plots[0].inner_width = 0
+    plots[0].trigger("inner_width", None, 0)  # as a browser says it
     assert not drawn
-    plots[0].inner_width = 300
-    plots[0].inner_width = 400
+    plots[0].trigger("inner_width", 0, 300)
+    plots[0].trigger("inner_width", 300, 400)
     assert drawn == plots[:1]
     assert first.waiting == plots[1:]
 
