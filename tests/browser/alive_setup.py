@@ -16,7 +16,8 @@ def _tell(number: int, frame: object) -> None:
     alive = gc.get_objects()  # not isinstance: weak proxies answer for their things
     sessions = [thing for thing in alive if type(thing) is Session and thing.document is not ready]
     tabs = [thing for thing in alive if type(thing) is LabTab and thing.session.document is not ready]
-    pages = [thing for thing in alive if type(thing) is ServerSession and thing.document is not ready]
+    made = [thing for thing in alive if type(thing) is ServerSession and hasattr(thing, "_document")]  # none half made
+    pages = [thing for thing in made if thing.document is not ready]
     print(f"alive: {len(tabs)} views, {len(sessions)} sessions, {len(pages)} pages", flush=True)
 
 
