@@ -154,6 +154,16 @@ def names_of_no_module(sources):
     ]
 
 
+def begun_too_early(sources):
+    """A file that is a command begins when all of it is defined: as its last statement."""
+    return [
+        source.at(node)
+        for source in sources
+        for node in source.tree.body[:-1]
+        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
+    ]
+
+
 def overrides(node):
     """Whether a method says that its base class documents it."""
     return any(isinstance(mark, ast.Name) and mark.id == "override" for mark in getattr(node, "decorator_list", ()))
@@ -187,6 +197,7 @@ OFFENCES = [
     (names_of_two_types, "app/x.py", "class Case: ...\nCase: TypeAlias = int | str"),
     (names_of_two_types, "app/x.py", "Tell = Callable[[str], None]\nTell = Callable[[int], None]"),
     (dispatch_by_getattr, "app/x.py", "getattr(self, name)(**arguments)"),
+    (begun_too_early, "app/x.py", "if __name__ == '__main__':\n    main()\n\n\ndef later(): ..."),
     (names_of_no_module, "compute/x.py", "import_module('compute.display.gone')"),
 ]
 RULES = sorted({rule for rule, _, _ in OFFENCES}, key=lambda rule: rule.__name__)

@@ -260,10 +260,6 @@ def _show(found: Sequence[Held], tabs: int) -> None:
     Console().print(table)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 # -- whether what was counted again and again grows
 
 SURE = 0.95  # of the interval
@@ -309,3 +305,7 @@ class Trend:
     def verdict(self, allowed: float) -> str:
         """Return "flat" if the slope is surely at most `allowed`, "grows" if it surely is not, or "undecided"."""
         return "flat" if self.high <= allowed else "grows" if self.low > allowed else "undecided"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
