@@ -2,9 +2,10 @@
 
 A job opens a lab apart from the live one, asks it for a result (`solve`) or for timings (`sample`), and closes it. For
 every setting the results are compared first, then times are taken until their quartiles settle; what is known stays
-in a ResultCache and is not asked for again. The two ways of the headline come first, one job right after the other: one
-timing of each makes a first estimate. Of all sessions with the same parameters one at a time has a job, whoever comes
-first; the others read. `tick`, `follow` and `verdict` belong to one thread; engine events may come from any.
+in a ResultCache and is not asked for again. The two ways of the headline come first, one job right after the other:
+what each has timed then makes a first estimate. Of all sessions with the same parameters one at a time has a job,
+whoever comes first; the others read. `tick`, `follow` and `verdict` belong to one thread; engine events may come from
+any.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ LONGEST_JOB = 90.0  # seconds after which an unanswered job is given up; a first
 SAMPLE_SECONDS = 0.008  # length of one sample: shorter than a frame, so that the picture does not stutter
 REPEAT = 5  # samples a job: few, so that the ways take turns and a disturbance meets all of them
 LONG = 0.3  # seconds of a step from which a job has one sample
+TELLING = 0.001  # seconds of the single step that finds the pace, from which it is more than a launch after a rest
 AGAIN = 8.0  # seconds between two jobs for a way that has MOST_TIMINGS samples and is still noisy
 RETRY = 60.0  # seconds after which something that failed is tried again
 SEED = 20
@@ -108,6 +110,14 @@ class TakenTimings:
     def warm(self) -> list[float]:
         """Seconds a step of those that count."""
         return [timing.step_seconds for timing in self.timings[2:]]
+
+    @property
+    def telling(self) -> tuple[Timing, ...]:
+        """Those that count; until there are any, the one that found the pace, if it is long enough.
+
+        A short step by itself is a launch after a rest: 47 us on an H100 where a step among many takes 1.3 us.
+        """
+        return self.timings[2:] or tuple(timing for timing in self.timings[1:2] if timing.compute >= TELLING)
 
     def with_more(self, timings: Sequence[Timing], now: float) -> TakenTimings:
         """And these; of an answer the first is a warm-up, which counts as the first call once only."""
@@ -249,14 +259,21 @@ class Comparison:
         """What the first estimate needs; then results, then whoever has the fewest samples. Its key is claimed."""
         challenger, opponent, everybody = self._ways
         pair = [variant for variant in (challenger, opponent) if variant is not None]
-        untimed = [variant for variant in pair if not self._taken(variant).timings]
-        by_samples = sorted(everybody, key=lambda variant: len(self._taken(variant).timings))
+
+        def count(variant: Variant) -> int:
+            """How many timings there are of it."""
+            return len(self._taken(variant).timings)
+
+        untimed = sorted((variant for variant in pair if not self._taken(variant).telling), key=count)
+        by_samples = sorted(everybody, key=count)
         for find, variants, first_estimate in (
             (self._check, pair, True), (self._sample, untimed, True),
             (self._check, everybody, False), (self._sample, by_samples, False),
         ):  # fmt: skip
             for variant in variants:
                 job = None if self._note(variant) else find(variant)
+                if first_estimate and isinstance(job, SampleTask):
+                    job = replace(job, roof="")  # which can wait
                 if job is not None and self._results.claim((job.key,), self, now, now + HOLD):
                     self._for_first_estimate = first_estimate
                     return job
@@ -397,10 +414,9 @@ class Comparison:
 
     def _standing(self, variant: Variant) -> Standing:
         agreement = self._results.get(self._checked_key(variant))
-        taken = self._taken(variant).timings
+        taken = self._taken(variant)
         right = agreement is not None and agreement.agrees
-        settled = taken[2:] or taken[1:2]  # the one that found the pace is an estimate until there are others
-        timings = _alike([*taken[:1], *settled]) if right and len(taken) > 1 else []
+        timings = _alike([*taken.timings[:1], *taken.telling]) if right and taken.telling else []
         measurement = Measurement.of(timings) if timings else None
         doing = self._doing if self._job is not None and self._job.key[2] == variant else ""
         return Standing(variant, measurement, agreement, self._note(variant), tuple(timings), doing)

@@ -515,20 +515,25 @@ def test_a_job_brings_a_roof_with_its_timings(monkeypatch):
     assert heard[1].roof == ()
 
 
-def test_the_first_estimate_needs_five_jobs_without_a_rest_and_is_marked(monkeypatch):
-    """The right result, those of the two that are compared, and a job of timings of each; others wait."""
+@pytest.mark.parametrize(("telling", "sampled"), [(0.0, 1), (math.inf, 2)])
+def test_the_first_estimate_needs_few_jobs_without_a_rest_and_is_marked(monkeypatch, telling, sampled):
+    """The right result, those of the two that are compared, and timings of each; others wait.
+
+    Timings are one job, or one more where the step that finds the pace is too short to say something.
+    """
     monkeypatch.setattr(module, "REST", 100.0)
+    monkeypatch.setattr(module, "TELLING", telling)
     bench = Bench()
     pair = [Variant("cpu_numba"), Variant("cpu_numpy")]
     other = Variant("cpu_numba", "one-step")
     monkeypatch.setattr(Comparison, "_ways", property(lambda self: (*pair, [*pair, other])))
     bench.turn()
-    for _ in range(5):  # each tick takes an answer and starts the next job
+    for _ in range(3 + 2 * sampled):  # each tick takes an answer and starts the next job
         assert bench.comparison.verdict().speed_up is None
         bench.comparison.tick()
-    assert bench.engines.sampled == ["cpu_numba", "cpu_numpy"]
+    assert bench.engines.sampled == sampled * ["cpu_numba", "cpu_numpy"]
     first = bench.comparison.verdict()
-    assert (first.state, first.early) == ("agree", True)
+    assert (first.state, first.early) == ("agree", sampled == 1)
     for _ in range(12):
         bench.now += 101.0
         bench.comparison.tick()
@@ -536,3 +541,17 @@ def test_the_first_estimate_needs_five_jobs_without_a_rest_and_is_marked(monkeyp
     assert (settled.state, settled.early) == ("agree", False)
     (numba,) = (one for one in settled.standings if one.variant == pair[0])
     assert len(numba.timings) == numba.measurement.step.n + 1  # the first call; what found the pace counts no longer
+
+
+def test_a_short_step_by_itself_is_no_estimate():
+    """On a GPU it is a launch after a rest, many times what a step among others takes."""
+    alone = [
+        Timing("gpu_cupy", "", 1, 100, compute=seconds, first_call=first)
+        for seconds, first in ((9.0, True), (47e-6, False))
+    ]
+    short = TakenTimings().with_more(alone, 0.0)
+    assert short.telling == ()
+    among = Timing("gpu_cupy", "", 4800, 100, compute=4800 * 1.3e-6)
+    assert short.with_more([replace(among, first_call=True), among], 1.0).telling == (among,)
+    long = TakenTimings().with_more([alone[0], replace(alone[1], compute=0.5)], 0.0)
+    assert [timing.compute for timing in long.telling] == [0.5]
