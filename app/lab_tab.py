@@ -212,8 +212,10 @@ class LabTab:
             return
         self._passed = 0
         with changed_together(self.session.document):
-            for part in (self.lab_view, self.controls, self.status, self.readout, self.restorer, self.address):
+            for part in (self.lab_view, self.controls, self.status, self.restorer, self.address):
                 part.tick()
+            if not self.restorer.busy:  # it would compare what is about to change
+                self.readout.tick()
             self.words.tick()
             self.on_tick()
             self._warn()

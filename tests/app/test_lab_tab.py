@@ -111,3 +111,12 @@ def test_a_refresh_changes_the_document_once(drawn_tab):
     with pytest.raises(ValueError, match="half-way"):
         drawn_tab._tick()
     assert heard == [None]
+
+
+def test_nothing_is_compared_of_a_lab_that_is_on_its_way_to_a_scene(drawn_tab):
+    drawn_tab.restorer._job = object()  # under way
+    drawn_tab._tick()
+    assert sorted(drawn_tab.ticks) == ["address", "controls", "lab_view", "restorer", "status"]
+    drawn_tab.restorer._job = None
+    drawn_tab._tick()
+    assert drawn_tab.ticks.count("readout") == 1
