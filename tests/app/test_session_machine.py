@@ -277,3 +277,16 @@ def test_page_values_and_what_computes_agree_after_any_sequence(examples: int) -
             suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.shrink),
         ),
     )  # fmt: skip
+
+
+def test_a_lab_that_nobody_looks_at_rests_and_goes_on_where_it_was():
+    tab = Tab()
+    tab.rest(10)
+    tab.session.play(True)
+    assert tab.lab.running
+    tab.session.show(False)
+    tab.session.play(True)  # by a key that was on its way
+    assert not tab.lab.running
+    tab.session.show(True)
+    assert tab.lab.running
+    tab.close()
