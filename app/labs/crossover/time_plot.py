@@ -122,9 +122,13 @@ class NamedEnd:
 
 
 def named_ends(picture: TimePlotContent, scheme: Mapping[str, str]) -> list[NamedEnd]:
-    """What gets a name in the plot: lines in their order, then the figures of others that lie on the axis."""
+    """What gets a name in the plot, as far as there is room: lines, first those that the sentence above names, then
+    the figures of others that lie on the axis.
+    """
+    sides = (picture.finding.fast, picture.finding.slow) if picture.finding else ()
+    told = {line.key for side in sides for line in side.lines}
     ends = []
-    for line in picture.drawn:
+    for line in sorted(picture.drawn, key=lambda line: line.key not in told):
         n = max(line.series)
         ends.append(NamedEnd(n, line.series[n].median, line_name(line), scheme[line.kind]))
     return ends + [NamedEnd(one.n, one.seconds, f"{one.name}, cited", scheme["muted"]) for one in picture.cited_inside]
@@ -242,7 +246,9 @@ class TimePlot(LogPlot):
         scheme = colours(self._theme[0])
         self.lines.data, self.bars.data = line_columns(picture, scheme), quartile_columns(picture, scheme)
         self.dots.data, self.cited.data = point_columns(picture, scheme), cited_columns(picture, scheme)
-        self._draw_names(named_ends(picture, scheme))
+        gap = 1.25 * type_size(self._theme[1])
+        names = named_ends(picture, scheme)[: max(1, int(self.inner[1] / gap))]  # what has none says it when hovered
+        self._draw_names(names, gap)
         self._draw_crossing(picture.finding)
 
     def _fit(self, picture: TimePlotContent) -> None:
@@ -261,17 +267,17 @@ class TimePlot(LogPlot):
             self.y.forget()
         self.y.fit(np.array(times or EMPTY))
 
-    def _draw_names(self, ends: Sequence[NamedEnd]) -> None:
-        """The name of each line and cited figure beside the last of them, apart from each other."""
+    def _draw_names(self, ends: Sequence[NamedEnd], gap: float) -> None:
+        """The name of each line and cited figure beside the last of them, at least `gap` px apart from each other."""
         width, height = self.inner
         ends = sorted(ends, key=lambda end: end.seconds)
-        gap = 1.25 * type_size(self._theme[1])
         placed = separate_labels([self.y.part(end.seconds) * height for end in ends], gap)
-        lack = min(0.0, height - gap / 2 - placed[-1]) if placed else 0.0  # shift the pile into the plot
+        below, above = gap / 2, height - gap / 2 - (len(placed) - 1) * gap  # of the lowest name, however many are on it
+        placed = [min(max(place, below + i * gap), above + i * gap) for i, place in enumerate(placed)]
         x = self.x.value(self.x.part(max((end.n for end in ends), default=10)) + 2 * GAP / width)
         names, leaders = empty_columns(NAMES), empty_columns(LEADERS)
         for end, place in zip(ends, placed, strict=True):
-            y = self.y.value((place + lack) / height)
+            y = self.y.value(place / height)
             append_row(names, x, y, end.text, end.hue)
             append_row(leaders, end.n, end.seconds, x, y, end.hue)
         self.names.data, self.leaders.data = names, leaders

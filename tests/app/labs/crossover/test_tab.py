@@ -24,6 +24,7 @@ from app.labs.crossover.roofline import shares_html
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.labs.crossover.time_parts import SizeChoice, time_parts, time_parts_html
 from app.labs.crossover.time_plot import (
+    TimePlot,
     TimePlotContent,
     cited_columns,
     line_columns,
@@ -32,7 +33,7 @@ from app.labs.crossover.time_plot import (
     quartile_columns,
 )
 from app.labs.crossover.way_list import list_items, state
-from app.theme import LIGHT
+from app.theme import LIGHT, type_size
 from compute.labs.crossover import Crossover, roofline
 from compute.labs.crossover.catalogue import workload, workloads
 from compute.labs.crossover.claims import Conclusion
@@ -124,6 +125,30 @@ def test_full_marks_are_measured_hollow_ones_recorded_and_pale_ones_noisy():
     assert cited_columns(picture, LIGHT)["name"] == ["NumPy"]  # the other lies outside
     texts = [end.text for end in named_ends(picture, LIGHT)]
     assert texts == [mine.label, f"{recorded.label}, recorded", "NumPy, cited"]
+
+
+@pytest.mark.parametrize("height", [110, 200, 500])  # px
+def test_names_lie_within_the_plot_and_those_that_the_sentence_tells_come_first(height):
+    lines = [
+        line(way, {10: 1e-6, 100: 1e-4}, machine=f"M{i}", date="2026-11-21") for i in range(4) for way in (CUPY, NUMPY)
+    ]
+    mine = [line(NUMPY, {10: 1e-6, 100: 2e-4}), line(NUMBA, {10: 2e-6, 100: 1e-4})]
+    content = TimePlotContent(
+        lines + mine, way_styles(ADD.ways()), [Cited("NumPy", 100, "", 1e-4, "a CPU")],
+        compare(*sides(mine, "cpu_numpy", "cpu_numba")), sizes=(10, 1000),
+    )  # fmt: skip
+    plot = TimePlot(lambda key: None)
+    plot.set_theme(False, False)
+    plot.resize(700, height)
+    plot.show(content)
+    inner = plot.inner[1]
+    names, places = plot.names.data["text"], [plot.y.part(y) * inner for y in plot.names.data["y"]]
+    gap = 1.25 * type_size(False)
+    assert len(names) == min(11, max(1, int(inner / gap)))
+    assert {"Numba", "NumPy"} <= {*names} or height < 2 * gap
+    assert min(places) >= gap / 2 - 0.01
+    assert max(places) <= inner - gap / 2 + 0.01
+    assert np.diff(sorted(places)).min() >= gap - 0.01
 
 
 def test_a_way_that_disagrees_has_no_line_and_says_so():
