@@ -257,8 +257,10 @@ def prepare(device: str) -> None:
     """Do in advance what the first frame would wait for; no GPU is touched, CUDA is not even initialised.
 
     On the host Numba fills its tables and starts its threads when the first kernel is called, which takes longer than
-    to import it. For a GPU, CuPy is imported where it is installed.
+    to import it. For a GPU, CuPy is imported where it is installed. SciPy imports its parts when they are first used.
     """
+    for part in ("scipy.linalg", "scipy.sparse"):  # of the L-curve lab
+        import_module(part)
     if device == HOST:
         kernels = import_module("compute.display.cpu_numba")
         kernels.levels(np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8), 0.0, 1.0)

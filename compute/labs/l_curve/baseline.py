@@ -17,9 +17,8 @@ from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator, lsmr
 
 TITLE = "LSMR for each λ"
 
@@ -94,14 +93,14 @@ class StackedSciPy:
 
     title = f"{TITLE}, stacked in float64 (the tutorial's way), SciPy"
 
-    def __init__(self, A: sp.csr_matrix, b: NDArray[Any]) -> None:
+    def __init__(self, A: scipy.sparse.csr_matrix, b: NDArray[Any]) -> None:
         self._A, self._b = A, np.asarray(b, np.float64)
 
     def solve(self, lam: float) -> tuple[NDArray[np.float64], int]:
         """(x, iterations)."""
         n = self._A.shape[1]
-        stacked = sp.vstack([self._A, lam * sp.eye(n, format="csr")], format="csr")
-        x, _, iterations, *_ = lsmr(stacked, np.concatenate([self._b, np.zeros(n)]))
+        stacked = scipy.sparse.vstack([self._A, lam * scipy.sparse.eye(n, format="csr")], format="csr")
+        x, _, iterations, *_ = scipy.sparse.linalg.lsmr(stacked, np.concatenate([self._b, np.zeros(n)]))
         return x, int(iterations)
 
     def norms(self, x: NDArray[np.float64]) -> tuple[float, float]:
@@ -114,20 +113,23 @@ class DampedSciPy(StackedSciPy):
 
     title = f"{TITLE}, damped, SciPy"
 
-    def __init__(self, A: sp.csr_matrix, b: NDArray[Any]) -> None:
+    def __init__(self, A: scipy.sparse.csr_matrix, b: NDArray[Any]) -> None:
         super().__init__(A, b)
         self._T, self._real = A.T.tocsr(), A.dtype
 
     def solve(self, lam: float) -> tuple[NDArray[np.float64], int]:
         """(x, iterations)."""
-        operator = LinearOperator(
+        operator = scipy.sparse.linalg.LinearOperator(
             self._A.shape,
             matvec=lambda x: (self._A @ x.astype(self._real, copy=False)).astype(np.float64, copy=False),
             rmatvec=lambda y: (self._T @ y.astype(self._real, copy=False)).astype(np.float64, copy=False),
             dtype=np.float64,
         )
-        x, _, iterations, *_ = lsmr(operator, self._b, damp=lam)
+        x, _, iterations, *_ = scipy.sparse.linalg.lsmr(operator, self._b, damp=lam)
         return x, int(iterations)
 
 
-SOLVERS: dict[str, Callable[[sp.csr_matrix, NDArray[Any]], Solver]] = {"stacked": StackedSciPy, "damped": DampedSciPy}
+SOLVERS: dict[str, Callable[[scipy.sparse.csr_matrix, NDArray[Any]], Solver]] = {
+    "stacked": StackedSciPy,
+    "damped": DampedSciPy,
+}

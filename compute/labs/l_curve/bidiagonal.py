@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
 
 from compute.devices import Array, Device, Stopwatch
@@ -41,7 +41,7 @@ class Rows:
     values: Array
 
     @classmethod
-    def of(cls, device: Device, kernels: ModuleType, matrix: sp.csr_matrix) -> Rows:
+    def of(cls, device: Device, kernels: ModuleType, matrix: scipy.sparse.csr_matrix) -> Rows:
         """`matrix` on `device`, with the indices that `kernels` reads."""
         starts, columns = kernels.index_types(matrix.shape[1], matrix.nnz)
         arrays = (matrix.indptr.astype(starts), matrix.indices.astype(columns), matrix.data)
@@ -77,7 +77,7 @@ class BidiagonalArrays:
     beta: Array
 
     @classmethod
-    def of(cls, device: Device, kernels: ModuleType, A: sp.csr_matrix, most: int) -> BidiagonalArrays:
+    def of(cls, device: Device, kernels: ModuleType, A: scipy.sparse.csr_matrix, most: int) -> BidiagonalArrays:
         """Arrays for the matrix A, whose dtype is that of the vectors; u and V hold nothing yet."""
         rows, transposed = Rows.of(device, kernels, A), Rows.of(device, kernels, A.T.tocsr())
         (m, n), real = A.shape, A.dtype
@@ -97,9 +97,9 @@ class BidiagonalArrays:
         return int(self.alpha.shape[0]) - 1
 
 
-def compressed(A: Any, dtype: str) -> sp.csr_matrix:
+def compressed(A: Any, dtype: str) -> scipy.sparse.csr_matrix:
     """A as CSR of `dtype`, entries sorted and summed, stored zeros left out."""
-    matrix = sp.csr_matrix(A, dtype=dtype, copy=False)
+    matrix = scipy.sparse.csr_matrix(A, dtype=dtype, copy=False)
     if not matrix.has_canonical_format or (matrix.data == 0).any():
         matrix = matrix.copy()
         matrix.sum_duplicates()
@@ -116,7 +116,7 @@ def nbytes(unknowns: int, entries: int, room: int, dtype: str) -> int:
     return 2 * entries * (real + INDEX_BYTES) + (room + 1 + VECTORS) * unknowns * real
 
 
-def footprint(A: sp.csr_matrix, room: int) -> int:
+def footprint(A: scipy.sparse.csr_matrix, room: int) -> int:
     """`nbytes` of a matrix that is there."""
     return nbytes(A.shape[1], int(A.nnz), room, A.dtype.name)
 
@@ -162,7 +162,9 @@ class Bidiagonalisation:
     system holds the whole curve. products: with A or its transpose, since `start`. seconds: of the device, for them.
     """
 
-    def __init__(self, device: Device, kernels: ModuleType, A: sp.csr_matrix, most: int, orthogonal: bool) -> None:
+    def __init__(
+        self, device: Device, kernels: ModuleType, A: scipy.sparse.csr_matrix, most: int, orthogonal: bool
+    ) -> None:
         self.device, self.kernels, self.orthogonal = device, kernels, orthogonal
         self.work = BidiagonalArrays.of(device, kernels, A, most)
         self.dtype = A.dtype

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
 
 from compute.backends import Backend
@@ -49,7 +49,7 @@ class LaneCurve:
         """λ of the curve, ascending."""
         return self.grid
 
-    def matrix(self, dtype: str) -> sp.csr_matrix:
+    def matrix(self, dtype: str) -> scipy.sparse.csr_matrix:
         """A in this type."""
         return self.A.astype(dtype, copy=False)
 

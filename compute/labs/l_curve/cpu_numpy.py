@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
 
 from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Rows
@@ -56,7 +56,7 @@ def steps(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny
 def multiply(matrix: Rows, x: Vector, out: Vector) -> None:
     """out (rows,) = matrix x, x (columns,), all of one type."""
     arrays = (matrix.values, matrix.columns, matrix.starts)
-    out[:] = sp.csr_matrix(arrays, shape=matrix.shape, copy=False) @ x
+    out[:] = scipy.sparse.csr_matrix(arrays, shape=matrix.shape, copy=False) @ x
 
 
 def combine(V: Vector, y: Vector, x: Vector) -> None:

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
 
 from compute.backends import backend
@@ -100,7 +100,7 @@ class CurveReference:
         apart = np.abs(np.stack([residual - truth.residual, solution - truth.solution]))
         return float((apart / np.stack([truth.residual, truth.solution])).max()), float(apart.max())
 
-    def matrix(self, dtype: str) -> sp.csr_matrix:
+    def matrix(self, dtype: str) -> scipy.sparse.csr_matrix:
         """A in this type."""
         return self.A.astype(dtype, copy=False)
 
@@ -116,7 +116,7 @@ def truncated(small: Small, k: int) -> Small:
 class RightCurve(Protocol):
     """What a fixture asks of the right curve: see CurveReference, and course.py for that of a race."""
 
-    A: sp.csr_matrix
+    A: scipy.sparse.csr_matrix
     b: NDArray[np.float64]
     n: int
 
@@ -131,7 +131,7 @@ class RightCurve(Protocol):
     def lambdas(self, count: int) -> NDArray[np.float64]:
         """λ at which norms are worked out."""
 
-    def matrix(self, dtype: str) -> sp.csr_matrix:
+    def matrix(self, dtype: str) -> scipy.sparse.csr_matrix:
         """A in this type."""
 
     def distance(self, residual: NDArray[np.float64], solution: NDArray[np.float64]) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
 
 from compute.labs.l_curve.baseline import TITLE, Solver
@@ -20,7 +20,7 @@ class StackedCuPy:
 
     title = f"{TITLE}, stacked in float64 (the tutorial's way), CuPy"
 
-    def __init__(self, A: sp.csr_matrix, b: NDArray[Any]) -> None:
+    def __init__(self, A: scipy.sparse.csr_matrix, b: NDArray[Any]) -> None:
         self._cupy, self._sparse, self._linalg = _libraries()
         self._A, self._b = self._sparse.csr_matrix(A), self._cupy.asarray(np.asarray(b, np.float64))
 
@@ -42,7 +42,7 @@ class DampedCuPy(StackedCuPy):
 
     title = f"{TITLE}, damped, CuPy"
 
-    def __init__(self, A: sp.csr_matrix, b: NDArray[Any]) -> None:
+    def __init__(self, A: scipy.sparse.csr_matrix, b: NDArray[Any]) -> None:
         super().__init__(A, b)
         self._T, self._real = self._sparse.csr_matrix(A.T.tocsr()), A.dtype
 
@@ -66,4 +66,7 @@ def _libraries() -> tuple[Any, Any, Any]:
     return cupy, sparse, linalg
 
 
-SOLVERS: dict[str, Callable[[sp.csr_matrix, NDArray[Any]], Solver]] = {"stacked": StackedCuPy, "damped": DampedCuPy}
+SOLVERS: dict[str, Callable[[scipy.sparse.csr_matrix, NDArray[Any]], Solver]] = {
+    "stacked": StackedCuPy,
+    "damped": DampedCuPy,
+}

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import param
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
 
 from compute.builds import watching
@@ -404,7 +404,7 @@ def _extent(given: Mapping[str, Any]) -> tuple[int, int]:
         matrix = given["options"].get("matrix", b"")
         if isinstance(matrix, (bytes, bytearray)):
             return given["n"], len(matrix) // np.dtype(given["dtype"]).itemsize
-        if sp.issparse(matrix):
+        if scipy.sparse.issparse(matrix):
             return matrix.shape[1], int(matrix.nnz)
         shape = np.asarray(matrix).shape
         if len(shape) != 2:

@@ -18,9 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numba import njit, prange
 from numpy.typing import NDArray
-from scipy.linalg import eigvalsh_tridiagonal
 
 Vector = NDArray[np.float64]
 Pair = NDArray[np.float64]
@@ -137,14 +137,14 @@ def largest(small: Small) -> float:
     squares = small.r[:-1] ** 2 + small.theta[:-1] ** 2
     last = small.k - 1
     above = small.r[:-2] * small.theta[1:-1]
-    return float(np.sqrt(eigvalsh_tridiagonal(squares, above, select="i", select_range=(last, last))[0]))
+    return float(np.sqrt(scipy.linalg.eigvalsh_tridiagonal(squares, above, select="i", select_range=(last, last))[0]))
 
 
 def ritz_values(small: Small) -> Vector:
     """(k,) singular values of B, descending: the positive eigenvalues of the Golub-Kahan matrix (2 k + 1)^2."""
     off = np.empty(2 * small.k)
     off[0::2], off[1::2] = small.diagonal[:-1], small.below[1:]
-    return np.asarray(eigvalsh_tridiagonal(np.zeros(off.size + 1), off)[: small.k : -1])
+    return np.asarray(scipy.linalg.eigvalsh_tridiagonal(np.zeros(off.size + 1), off)[: small.k : -1])
 
 
 def first_of_inverse(alpha: Vector, beta: Vector, lambdas: Vector) -> tuple[Vector, Vector]:

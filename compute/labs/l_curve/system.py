@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
 
 from compute.images import Kept, as_field, fingerprint, read_image
@@ -77,7 +77,7 @@ class HeldProblem:
     of the files that it is made of, "" for none; kept: in words, the part that was taken of a picture among them.
     """
 
-    A: sp.csr_matrix
+    A: scipy.sparse.csr_matrix
     b: NDArray[np.float64]
     x: NDArray[np.float64] | None
     side: int

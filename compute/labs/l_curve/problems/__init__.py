@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
 
 from compute.labs.l_curve.problems import integral, pictures
@@ -30,13 +30,13 @@ BUILDING = 3  # copies of a matrix that exist while it is made
 
 
 # the random sparse matrix of a GPU tutorial: the speed benchmark; it has no real corner, since b is not of A
-def random_sparse(n: int, density: float, seed: int) -> tuple[sp.csr_matrix, NDArray[np.float64], None]:
+def random_sparse(n: int, density: float, seed: int) -> tuple[scipy.sparse.csr_matrix, NDArray[np.float64], None]:
     """A (n, n) float32 with `density` n^2 entries uniform in [0, 1), and b ~ N(3, 1), both from one generator.
 
     The draws are the tutorial's, in its order, so that A and b are its own bit for bit; but b is (n,), not (n, 1).
     """
     rng = np.random.default_rng(seed)
-    A = sp.csr_matrix(sp.random(m=n, n=n, density=density, dtype=np.float32, random_state=rng))
+    A = scipy.sparse.csr_matrix(scipy.sparse.random(m=n, n=n, density=density, dtype=np.float32, random_state=rng))
     return A, rng.normal(loc=3.0, scale=1.0, size=(n, 1))[:, 0], None
 
 

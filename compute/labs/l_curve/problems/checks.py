@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import psutil
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
 
 from compute.lab import RESERVE, OutOfMemory
@@ -99,7 +99,7 @@ def checked(A: Any, b: Any, x: Any) -> tuple[Any, NDArray[Any], NDArray[np.float
 
     A and b must be finite and real, fit, and A must not vanish, nor transpose(A) b: then x would be 0 for every λ.
     """
-    A = sp.csr_matrix(A) if sp.issparse(A) else np.asarray(A)
+    A = scipy.sparse.csr_matrix(A) if scipy.sparse.issparse(A) else np.asarray(A)
     _require_matrix(A)
     b = np.asarray(b)
     _require_vector("b", b, A.shape[0], "rows")
@@ -118,7 +118,7 @@ def _require_matrix(A: Any) -> None:
         raise ValueError(f"A must have at most {LARGEST} rows and columns, not {A.shape}")
     if A.dtype.kind not in "fiub":
         raise ValueError(f"A must hold real numbers, not {A.dtype}")
-    entries = A.data if sp.issparse(A) else A
+    entries = A.data if scipy.sparse.issparse(A) else A
     if not np.isfinite(entries).all():
         raise ValueError("A must be finite; it holds NaN or inf")
     if not np.any(entries):

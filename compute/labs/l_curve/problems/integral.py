@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import eigvalsh_tridiagonal, toeplitz
 
 Vector = NDArray[np.float64]
 DenseProblem = tuple[Vector, Vector, Vector]
@@ -40,7 +40,7 @@ def phillips(n: int) -> DenseProblem:
     half = np.diff(_phillips_integral(h * np.arange(n // 2 + 1))) / np.sqrt(h)
     rise = (h + np.diff(np.sin(np.pi / 3 * h * np.arange(quarter + 1))) * 3 / np.pi) / np.sqrt(h)
     x = np.concatenate([np.zeros(quarter), rise[::-1], rise, np.zeros(quarter)])
-    return toeplitz(row), np.concatenate([half[::-1], half]), x
+    return scipy.linalg.toeplitz(row), np.concatenate([half[::-1], half]), x
 
 
 def _phillips_integral(t: NDArray[Any]) -> Vector:
@@ -72,7 +72,7 @@ def heat(n: int, kappa: float) -> DenseProblem:
     """The inverse heat equation, a Volterra kernel: kappa 1 is ill-posed, 5 is well-posed. Collocation; n even."""
     t = _middles(0, 1, n)
     column = 1 / (2 * n * kappa * np.sqrt(np.pi)) * t**-1.5 * np.exp(-1 / (4 * kappa**2 * t))
-    A = toeplitz(column, np.r_[column[0], np.zeros(n - 1)])
+    A = scipy.linalg.toeplitz(column, np.r_[column[0], np.zeros(n - 1)])
     at = 20 / n * np.arange(1, n // 2 + 1)
     pieces = [0.75 * at**2 / 4, 0.75 + (at - 2) * (3 - at), 0.75 * np.exp(-2 * (at - 3))]
     x = np.concatenate([np.select([at < 2, at < 3], pieces[:2], pieces[2]), np.zeros(n - n // 2)])
@@ -116,7 +116,7 @@ def wing(n: int) -> DenseProblem:
 def i_laplace(n: int) -> DenseProblem:
     """The inverse Laplace transform of 1 / (s + 1/2), which is exp(-t/2), by Gauss-Laguerre quadrature."""
     s = 10 * np.arange(1, n + 1) / n
-    t = eigvalsh_tridiagonal(2.0 * np.arange(n) + 1, np.arange(1.0, n))
+    t = scipy.linalg.eigvalsh_tridiagonal(2.0 * np.arange(n) + 1, np.arange(1.0, n))
     A = np.exp((1 - s[:, None]) * t + _log_laguerre_weights(t))
     return A, 1 / (s + 0.5), np.exp(-t / 2)
 

@@ -24,7 +24,7 @@ from math import prod
 from typing import IO, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
 
 MAX_BYTES = 256 * 2**20  # of arrays once unpacked: 5792 x 5792 numbers of float64
@@ -37,7 +37,6 @@ BROKEN = (  # what the readers raise for damaged files
     OSError, EOFError, LookupError, TypeError, ValueError, ArithmeticError, MemoryError, RuntimeError, SyntaxError,
     struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-PARTS = {"csr": sp.csr_matrix, "csc": sp.csc_matrix}
 FILES = "an .npz file (NumPy arrays A and b, or scipy.sparse.save_npz) or a Matrix Market file"
 OwnProblem = tuple[Any, NDArray[np.float64], "NDArray[np.float64] | None"]
 
@@ -65,10 +64,10 @@ def own(n: int | None, matrix: Any, rhs: Any = None, truth: Any = None) -> OwnPr
 
 def _line(values: Any, name: str) -> NDArray[np.float64]:
     """A vector, or a matrix of one column or row, as (size,)."""
-    shape = np.shape(values) if not sp.issparse(values) else values.shape
+    shape = np.shape(values) if not scipy.sparse.issparse(values) else values.shape
     if len(shape) not in (1, 2) or prod(shape) != max(shape, default=0):
         raise ValueError(f"{name} must be a vector, not of the shape {shape}")
-    array = np.asarray(values.toarray() if sp.issparse(values) else values)
+    array = np.asarray(values.toarray() if scipy.sparse.issparse(values) else values)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold real numbers, not {array.dtype}")
     return array.ravel().astype(np.float64)
@@ -91,7 +90,7 @@ def _listed(names: Iterable[str]) -> str:
 def _open(given: Any, name: str) -> Mapping[str, Any]:
     """What `given` holds, by name; an array by itself is called A."""
     if not isinstance(given, (bytes, bytearray)):
-        return {"A": given if sp.issparse(given) else np.asarray(given)}
+        return {"A": given if scipy.sparse.issparse(given) else np.asarray(given)}
     data = bytes(given)
     try:
         if data.startswith(MARKET):
@@ -136,11 +135,12 @@ def _archive(data: bytes) -> Mapping[str, Any]:
     if not {"format", "shape", "data"} <= held.keys():
         return held if "A" in held else dict.fromkeys(name for name in parts if name != "A")
     kind = bytes(held["format"].item()).decode() if held["format"].dtype.kind == "S" else str(held["format"].item())
-    if kind not in PARTS:
+    classes = {"csr": scipy.sparse.csr_matrix, "csc": scipy.sparse.csc_matrix}
+    if kind not in classes:
         raise ValueError(f"its format must be csr or csc, not {kind[:20]}")
     rows, columns = (int(side) for side in held["shape"])
     _require_sides(rows, columns)
-    A = PARTS[kind]((held["data"], held["indices"], held["indptr"]), shape=(rows, columns))
+    A = classes[kind]((held["data"], held["indices"], held["indptr"]), shape=(rows, columns))
     A.check_format(full_check=True)
     return {"A": A, **{name: held[name] for name in ("b", "x") if name in held}}
 
@@ -265,4 +265,4 @@ def _sparse(numbers: NDArray[np.float64], head: MarketHead) -> Any:
         sign = -1.0 if head.symmetry == "skew-symmetric" else 1.0
         mirrored = columns[apart], rows[apart], sign * values[apart]
         rows, columns, values = (np.concatenate(pair) for pair in zip((rows, columns, values), mirrored, strict=True))
-    return sp.coo_matrix((values, (rows, columns)), shape=bounds)
+    return scipy.sparse.coo_matrix((values, (rows, columns)), shape=bounds)

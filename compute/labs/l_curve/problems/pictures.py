@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import toeplitz
 
 # grey value, half axes, centre, angle in degrees: Shepp and Logan (1974) with the contrast of Toft (1996)
 ELLIPSES = (
@@ -31,7 +30,7 @@ ELLIPSES = (
 Vector = NDArray[np.float64]
 SLICE = 2_000_000  # crossings worked on at once, which bounds the scratch memory
 SHORT = 1e-10  # pixels: a piece of this length is a rounding error at a corner
-SparseProblem = tuple[sp.csr_matrix, Vector, Vector]
+SparseProblem = tuple["scipy.sparse.csr_matrix", Vector, Vector]
 
 
 def shepp_logan(n: int) -> NDArray[np.float64]:
@@ -64,7 +63,7 @@ def as_picture(image: object, n: int) -> NDArray[np.float64]:
 # -- how long rays run in the pixels of a square picture
 
 
-def matrix(n: int, through: Vector, along: Vector) -> sp.csr_matrix:
+def matrix(n: int, through: Vector, along: Vector) -> scipy.sparse.csr_matrix:
     """(rays, n * n) lengths, in pixels, of each ray in each pixel of the square [-n/2, n/2]^2; pixel i * n + j.
 
     through, along: (rays, 2), a point and a direction of any length for each ray; row i counts upwards, column j to
@@ -74,10 +73,10 @@ def matrix(n: int, through: Vector, along: Vector) -> sp.csr_matrix:
     along = along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), np.finfo(float).tiny)
     at_once = max(1, SLICE // (2 * n + 2))
     blocks = [_block(n, through[i : i + at_once], along[i : i + at_once]) for i in range(0, len(through), at_once)]
-    return sp.vstack(blocks, format="csr") if blocks else sp.csr_matrix((0, n * n))
+    return scipy.sparse.vstack(blocks, format="csr") if blocks else scipy.sparse.csr_matrix((0, n * n))
 
 
-def _block(n: int, through: Vector, along: Vector) -> sp.csr_matrix:
+def _block(n: int, through: Vector, along: Vector) -> scipy.sparse.csr_matrix:
     cuts = _cuts(n, through, along)
     with np.errstate(invalid="ignore"):  # inf - inf, where a ray runs along the grid: those pieces are dropped
         length, middle = np.diff(cuts, axis=1), (cuts[:, 1:] + cuts[:, :-1]) / 2
@@ -85,7 +84,7 @@ def _block(n: int, through: Vector, along: Vector) -> sp.csr_matrix:
         within = np.isfinite(length) & (length > SHORT) & ((place >= 0) & (place < n)).all(axis=2)
     ray, piece = np.nonzero(within)
     column, row = np.floor(place[ray, piece]).astype(np.int64).T
-    entries = sp.coo_matrix((length[ray, piece], (ray, row * n + column)), shape=(len(through), n * n))
+    entries = scipy.sparse.coo_matrix((length[ray, piece], (ray, row * n + column)), shape=(len(through), n * n))
     return entries.tocsr()
 
 
@@ -108,8 +107,8 @@ def blur(n: int, band: int, sigma: float, image: object) -> SparseProblem:
     column = np.zeros(n)
     reach = np.arange(min(band, n))
     column[: reach.size] = np.exp(-(reach**2) / (2 * sigma**2))
-    line = sp.csr_matrix(toeplitz(column))
-    A = sp.csr_matrix(sp.kron(line, line) / (2 * np.pi * sigma**2))
+    line = scipy.sparse.csr_matrix(scipy.linalg.toeplitz(column))
+    A = scipy.sparse.csr_matrix(scipy.sparse.kron(line, line) / (2 * np.pi * sigma**2))
     return A, A @ x, x
 
 
