@@ -15,6 +15,9 @@ import pytest
 # Before NumPy comes. Threads of OpenBLAS wait for each other in a loop: 300 singular value decompositions of 130 x 130
 # take 1 s of one core, and 13 s of two cores where other processes are at work.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Nor do Numba's threads wait so, here and in the processes under test: six of them want two cores. A quarter of what
+# 225 L-curves take beside two other processes.
+os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 from compute.backends import BACKENDS, Backend
 from compute.lab import Lab
