@@ -1,13 +1,13 @@
 """Who gets a page, asked before anything of it is built; how many pages are open, and the engines that they share.
 
-A page costs a fifth of a second of the loop that all tabs share, and some MB until its browser has been silent for a
-while; a bare GET is enough to have one built. So there may be at most WAITING pages whose browser has not yet said that
-it is ready, half of them for one address, and none above the cap on open pages. Everybody else gets a few hundred bytes
-with the status 503, which is no session; the page for "just now" tries again by itself. A WebSocket, which would have a
-session built as well, is closed.
+A page costs a fifth of a second of the builder's thread (app/builder.py), and some MB until its browser has been silent
+for a while; a bare GET is enough to have one built. So there may be at most WAITING pages whose browser has not yet
+said that it is ready, half of them for one address, and none above the cap on open pages. Everybody else gets a few
+hundred bytes with the status 503, which is no session; the page for "just now" tries again by itself. A WebSocket,
+which would have a session built as well, is closed.
 
 So a flood of GETs costs at most WAITING pages in the time that bokeh keeps unused sessions (15 to 32 s): a tenth to a
-fifth of the loop. What it can do is to keep newcomers waiting; who has a page keeps it.
+fifth of the builder. What it can do is to keep newcomers waiting; who has a page keeps it.
 """
 
 from __future__ import annotations

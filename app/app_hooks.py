@@ -45,17 +45,19 @@ def bound_what_strangers_may_do() -> None:
 def change_panel_and_bokeh() -> None:
     """Have them do otherwise what panel_workarounds, bokeh_messages and lean_bookkeeping say, and why."""
     from app import bokeh_messages, lean_bookkeeping, panel_workarounds
+    from app.builder import builder
 
     panel_workarounds.begin_housekeeping()
     bokeh_messages.send_at_once()
     bokeh_messages.one_message_a_turn()
     bokeh_messages.remember_what_is_unsent()
-    bokeh_messages.pull_again_whole()
+    bokeh_messages.pull_beside(builder())
     panel_workarounds.shorten_import_maps()
     panel_workarounds.share_stylesheets()
     panel_workarounds.load_fonts_for_their_letters()
     panel_workarounds.leave_own_scripts_as_they_are()
     panel_workarounds.leave_webgl_out()
+    panel_workarounds.write_pages_beside(builder())
     panel_workarounds.write_html_alone()
     panel_workarounds.shorten_pause_before_events()
     panel_workarounds.hold_documents_for_events()
@@ -67,9 +69,11 @@ def change_panel_and_bokeh() -> None:
 def warm(application: Any) -> None:
     """Begin what takes long and what the first visitor would wait for."""
     from app import admission, free_loop, system_card
+    from app.builder import builder
     from compute.measure.machine_roofs import machine_roofs
 
     free_loop.collector().install(application.application)
+    builder().install(application.application)
     system_card.find_machine()
     admission.session_limiter().warm()  # the first visitor needs them as soon as the page
     machine_roofs().start()
@@ -80,7 +84,8 @@ async def open_doors(application: Any) -> None:
     """Have the first visitor's page ready, then print the address, which `python -m app.serve` has set.
 
     The modules' objects, 300 000, are left out of all collections from here on: they stay, and looking through them
-    held the loop for a quarter of a second each time. While they are made nothing is collected at all.
+    held the loop for a quarter of a second each time. While they are made nothing is collected at all, so that the page
+    is young as a whole: it is looked through before anybody is there.
     """
     from app.ready_page import ready_page
     from app.serve import ADDRESS, BROWSER
@@ -90,6 +95,7 @@ async def open_doors(application: Any) -> None:
         await ready_page().build(application)
     finally:
         gc.enable()
+        gc.collect(1)
     if address := os.environ.get(ADDRESS):
         sys.stdout.write(f"Fieldlab: {address}   (Ctrl-C stops it)\n")
         sys.stdout.flush()

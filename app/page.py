@@ -7,7 +7,7 @@ A bare request, which never says so, costs a shell and starts nothing. A page th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ from app.address import CSS, FULL, asked_level, asked_to_run
 from app.admission import server_full, session_limiter
 from app.audience.mode import AudienceMode
 from app.browser import ESCAPE, Browser
+from app.builder import builder
 from app.code_panel import CodePanel
 from app.export.card import ExportCard
 from app.export.restore import asked_for, scene_in
@@ -154,6 +155,9 @@ class Page:
         self.visible = True  # whether the browser's tab can be seen
         self._system_dark = False  # whether the visitor's system is
         self._waiting = False  # for the browser to draw a lab, before another is shown
+        self._choosing = False  # whether a lab was chosen and is not there yet
+        self._meant: list[str] = []  # keys for that lab, which were pressed meanwhile
+        self._wanted: type[Lab] | None = None  # the lab that is to be shown soon
         self.system = SystemCard(self.document)
         self.export = ExportCard(self.document, self._notices, self._dropped)
         self.stories, self.race = StoryTeller(self), RaceTrack(self)
@@ -172,8 +176,8 @@ class Page:
         self.template = self._shell()
         pn.state.onload(self._start)
         pn.state.on_session_destroyed(self._destroyed)
-        self.document.on_event("connection_lost", lambda event: self._show(False))
-        self.document.on_event("client_reconnected", lambda event: self._show(True))
+        for event, there in (("connection_lost", False), ("client_reconnected", True)):
+            self.document.on_event(event, partial(self._show_soon, there))
 
     def prepare(self) -> None:
         """Put the first lab there, which begins once a browser is ready for it."""
@@ -203,7 +207,8 @@ class Page:
         self._main = pn.Column(waiting, margin=0, sizing_mode="stretch_both")
         self._bars = [pn.Column(margin=margin, sizing_mode="stretch_width") for margin in (0, (8, 16))]
         # there from the start: what is added to a page later has it laid out anew, which takes a second
-        self._words = pn.pane.Markdown("", stylesheets=[stylesheet()])
+        # With some words: what reads them compiles its patterns for the first ones, which takes 30 ms.
+        self._words = pn.pane.Markdown("Words", stylesheets=[stylesheet()])
         self._dialog = pmui.Dialog(self._words, close_on_click=True, show_close_button=True, width_option="md")
         self._dialog.param.watch(partial(self._card_toggled, DIALOG), "open")
         cards = self.race.card, self.code.card, self.audience.card, self.bar
@@ -323,9 +328,21 @@ class Page:
         else:
             session_limiter().add(self, self.document.session_context.id)
             self.bar.show(self._bar_mode)
-            self._open()
-            for problem in self._problems:
-                self._notices().tell("warning", problem)
+            if self.current is None:
+                self._choosing = True
+                self._build(self._begin)
+            else:
+                self._begin()
+
+    def _build(self, change: Callable[[], object]) -> None:
+        """Have the builder make a change of the page that takes long, after those that wait already."""
+        builder().change(self.document, change)
+
+    def _begin(self) -> None:
+        self._chosen_there()
+        self._open()
+        for problem in self._problems:
+            self._notices().tell("warning", problem)
 
     def _turn_away(self) -> None:
         """Say that there is no room, instead of a lab that was prepared."""
@@ -356,6 +373,10 @@ class Page:
         if self.current is None or not text:
             return
         self.current.address.left()
+        self._build(partial(self._travel, text, plays))
+
+    def _travel(self, text: str, plays: bool) -> None:
+        """Show what an address holds."""
         shown = next((tab for tab in self.lab_tabs.values() if tab.address.text == text), None)
         try:
             if shown is None:
@@ -366,7 +387,7 @@ class Page:
                 self.tabs.active = index
         except SceneError as error:
             self._notices().tell("warning", f"The address cannot be shown: {error}.")
-            self.current.address.enter(push=False)  # which says again what is shown
+            self._current_tab().address.enter(push=False)  # which says again what is shown
 
     def _restore(self, scene: Scene, what: str, plays: bool = False) -> None:
         """Show `scene` in its lab's tab. plays: let it run from there."""
@@ -381,6 +402,17 @@ class Page:
         except ValueError as error:
             self._notices().tell("warning", f"{what} cannot be shown: {error}.")
             tab.wait_no_longer()
+
+    def show_soon(self, kind: type[Lab]) -> None:
+        """Show the tab of that lab, once: it is asked for again and again until it is there."""
+        if kind is not self._wanted:
+            self._wanted = kind
+            self._build(self._show_wanted)
+
+    def _show_wanted(self) -> None:
+        kind, self._wanted = self._wanted, None
+        if kind is not None:
+            self.show_lab(kind)
 
     def show_lab(self, kind: type[Lab]) -> LabTab | None:
         """Show the tab of that lab, which waits for its state; None if it cannot be shown."""
@@ -413,7 +445,7 @@ class Page:
         except SceneError as error:
             self._notices().tell("warning", f"{name} cannot be shown: {error}.")
             return
-        self._restore(scene, name)
+        self._build(partial(self._restore, scene, name))
 
     def _notices(self) -> Notices:
         return self._current_tab().notices
@@ -432,7 +464,7 @@ class Page:
         if tab is None or chosen is None or tab is self.lab_tabs.get(self.labs[chosen].LAB):
             return  # it is shown already, or the page has not begun
         if tab.drawn:
-            self._choose(chosen)
+            self._show_chosen_soon()
         elif not self._waiting:
             self._waiting = True
             tab.on_drawn = self._choose_now
@@ -441,9 +473,25 @@ class Page:
     def _choose_now(self) -> None:
         if self._waiting:
             self._waiting = False
-            chosen = self._chosen()
-            if chosen is not None and self.current is not self.lab_tabs.get(self.labs[chosen].LAB):
-                self._choose(chosen)
+            self._show_chosen_soon()
+
+    def _show_chosen_soon(self) -> None:
+        if not self._choosing:
+            self._choosing = True
+            self._build(self._show_chosen)
+
+    def _chosen_there(self) -> None:
+        """The lab that was chosen is there once this turn is over: so are the keys that were meant for it."""
+        self._choosing, keys, self._meant = False, self._meant, []
+        for key in keys:
+            self.document.add_next_tick_callback(partial(self._pressed, key))
+
+    def _show_chosen(self) -> None:
+        """Show the lab of the tab that is chosen by now, unless it is shown."""
+        self._chosen_there()
+        chosen = self._chosen()
+        if chosen is not None and self.current is not self.lab_tabs.get(self.labs[chosen].LAB):
+            self._choose(chosen)
 
     def _chosen(self) -> int | None:
         """Return which tab is chosen; None, said in the log, for one that there is not: a browser may send any."""
@@ -476,19 +524,16 @@ class Page:
         tab.address.enter(push=chosen)
 
     def _put(self, tab: LabTab, whole: bool = False) -> None:
-        """Let the page show `tab`: its view now, the bars beside it in turns of the loop of their own, unless `whole`.
-
-        Each takes as long to make as the view does, for which all other tabs wait; the view is drawn meanwhile.
-        """
+        """Let the page show `tab`: its view now, then the bars, so that it is drawn meanwhile; whole: all at once."""
         self.current = self.lab_tabs[tab.session.lab.LAB] = tab
         tab.prepare(self._room, self.template.dark_theme, self._large)
         self._main.objects = list(tab.main)
         fills = partial(self._fill, tab, 0, [tab.controls.panel]), partial(self._fill, tab, 1, list(tab.readout.panel))
-        if whole:
-            for fill in fills:
+        for fill in fills:
+            if whole:
                 fill()
-        else:
-            self._one_by_one(fills)
+            else:
+                self._build(fill)
         self._list_keys()
         self.bar.follow(tab)
         tab.on_tick = self.bar.refresh
@@ -501,17 +546,6 @@ class Page:
         """Show `parts` in a bar beside the view, unless another tab is shown by now."""
         if tab is self.current:
             self._bars[bar].objects = parts
-
-    def _one_by_one(self, calls: Sequence[Callable[[], None]]) -> None:
-        """Make each call in a turn of the loop of its own, in order."""
-
-        def call() -> None:
-            """Make the first, then let others in."""
-            calls[0]()
-            self._one_by_one(calls[1:])
-
-        if calls:
-            self.document.add_next_tick_callback(call)
 
     def _write_address(self, tab: LabTab, query: str, push: bool) -> None:
         """The state of a tab's lab is this."""
@@ -545,6 +579,10 @@ class Page:
             tab.close()
             del self.lab_tabs[tab.session.lab.LAB]
 
+    def _show_soon(self, shown: bool, event: Any) -> None:
+        """The browser has gone, or is there again: what is being built of the page comes first."""
+        self.document.add_next_tick_callback(partial(self._show, shown))
+
     def _show(self, shown: bool) -> None:
         self.system.show(shown)
         self.audience.away = not shown
@@ -569,7 +607,9 @@ class Page:
 
     def _pressed(self, key: str) -> None:
         keys = self._keys | self.stories.keys
-        if key == ESCAPE and self.browser.card in self._cards:
+        if self._choosing:
+            self._meant.append(key)
+        elif key == ESCAPE and self.browser.card in self._cards:
             self._cards[self.browser.card].toggle()
         elif key in keys:
             keys[key]()

@@ -1,9 +1,9 @@
 """A page that is built before anybody asks for it, so that its visitor waits for the browser alone.
 
-A page with its first lab takes half a second of the loop. One is kept ready: who asks for the plain address gets it,
-and his browser draws the lab with the rest of the page; an engine is asked for once that browser has said a word.
-Another is built a while later, unless a CROWD would have to wait for that. Who comes meanwhile, or with a link, has a
-page built that is as light as it can be.
+A page with its first lab takes half a second to build. One is kept ready: who asks for the plain address gets it, and
+his browser draws the lab with the rest of the page; an engine is asked for once that browser has said a word. Another
+is built a while later, once nobody waits for something to be built. Who comes meanwhile, or with a link, has a page
+built that is as light as it can be.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.ioloop import IOLoop
 
 from app.admission import session_limiter
+from app.builder import builder
 from app.panel_workarounds import hand_over
 
 log = logging.getLogger(__name__)
 PAUSE = 10.0  # seconds from a visitor to the next page that is built ahead: his own is drawn by then
-CROWD = 8  # open pages from which on none is built ahead: it holds the loop of all for half a second or more
 
 NOBODY = HTTPHeaders({"Host": "localhost"})  # who asks for it
 
@@ -43,8 +43,7 @@ class ReadyPage:
         self._context, self._awaited = context, False
         if self._session is not None:
             return
-        limiter = session_limiter()
-        if limiter.full or len(limiter.pages) >= CROWD:
+        if session_limiter().full or builder().busy:
             self._build_later(context)
             return
         line = RequestStartLine("GET", context.url or "/", "HTTP/1.1")

@@ -24,7 +24,6 @@ the present lab go straight to the gate, which is made for that, all other event
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,9 +32,9 @@ from typing import Any, ClassVar, TypeAlias
 
 import param
 from bokeh.document import Document
-from tornado.ioloop import IOLoop
 
 from app.admission import session_limiter
+from app.builder import builder
 from app.panel_workarounds import is_destroyed
 from app.stream import Delivered, FrameGate, ignore
 from app.tab_recording import TabRecording
@@ -138,15 +137,6 @@ class Values(Mapping[str, Any]):
         return len(self._read())
 
 
-def running_loop() -> IOLoop | None:
-    """The loop that runs in this thread; None where none does."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-    return IOLoop.current()
-
-
 def host_values(lab: type[Lab], values: Mapping[str, Any]) -> dict[str, Any]:
     """What `values` must become for the host's engine to take them: another backend, and a kernel that it has."""
     ready = [one.name for one in lab.backends() if one.device == HOST and one.missing is None]
@@ -203,7 +193,7 @@ class Session(param.Parameterized):
         self.on_event: Callable[[Any], None] = ignore
         self.on_values: Callable[[dict[str, Any]], None] = ignore
         self.lock_free: Callable[[], bool] = lambda: False
-        self._loop = running_loop()
+        self._loop = builder().loop()
         self.gate = FrameGate(self._send, self._permit, self._schedule, self._confirm, self._painted)
         self._first = {n: lab.param[n].default for n in lab.param if n != "name"} | dict(values)
         self._handle: LabHandle | None = None  # of the lab that is shown

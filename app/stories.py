@@ -38,8 +38,8 @@ class StoryPage(Protocol):
     document: Document
     current: LabTab | None
 
-    def show_lab(self, kind: type[Lab]) -> LabTab | None:
-        """Show the tab of that lab, which waits for its state; None if it cannot be shown."""
+    def show_soon(self, kind: type[Lab]) -> None:
+        """Show the tab of that lab, which waits for its state; harmless if asked for again before it is there."""
 
     def make_room(self) -> None:
         """A story is told, or no longer: give it its place, and its keys."""
@@ -162,7 +162,7 @@ class StoryTeller:
             return
         if tab.session.lab is not step.scene.kind:
             if self._coming is not None:
-                self._page.show_lab(step.scene.kind)
+                self._page.show_soon(step.scene.kind)
             self._say_away(self._coming is None)
         elif self._coming is not None:
             if tab.session.phase in AT_WORK and not tab.restorer.busy:

@@ -31,9 +31,13 @@ from panel.command import main
 from panel.viewable import Viewable
 from tornado.ioloop import IOLoop
 from app import ready_page
+from app.builder import builder
 ready_page.PAUSE = 0.5
 
 def held():
+    if builder().busy:  # who looks at a tuple that is just being made breaks it
+        IOLoop.current().call_later(0.05, held)
+        return
     gc.collect()
     kinds = Counter()
     for thing in gc.get_objects():

@@ -1,8 +1,8 @@
-"""What a visitor does holds the loop of all tabs only for a part of what it takes to build a page.
+"""Nothing that a visitor does holds the loop of all tabs for long: pages and labs are built beside it.
 
-The unit is measured in the same run, in the loop's own processor time: the first page, which the server builds ahead,
-before it is ready. So the machine's speed and load cancel out. The parts are wide, three times what was seen, and yet
-below what a page that is built while its visitor waits would take, or a compilation on the loop.
+The unit is measured in the same run, in processor time, too: the first page, which the server builds ahead, in the
+builder's thread. So the machine's speed and load cancel out. What a page takes is twenty to forty times what may hold
+the loop; one that is built on it, a lab, or the bars beside one, takes a tenth of that at least.
 """
 
 from __future__ import annotations
@@ -23,18 +23,27 @@ from app.load.server import APP
 from app.serve import ADDRESS
 
 HELD = re.compile(r"HELD (\d+) ms: (.*)")
+BUILT = re.compile(r"BUILT in (\d+) ms")
 # the server with every callback of at least a millisecond told; its log says only so many lines a minute
 SERVE = """
-import sys
+import sys, time
 from panel.command import main
-from app import free_loop
+from app import builder, free_loop
+work = builder._in
+def timed(*about):
+    start = time.thread_time()
+    try:
+        return work(*about)
+    finally:
+        print(f"BUILT in {1000 * (time.thread_time() - start):.0f} ms", flush=True)
+builder._in = timed
 free_loop._log = lambda seconds, where: print(f"HELD {1000 * seconds:.0f} ms: {where}", flush=True)
 main()
 """
 PATIENCE = 240.0  # s until the server is ready
 REST = 1.0  # s in which what a step has begun goes on
-# of the time for the first page; seen: 0.08, 0.01, 0.21, 0.08, where a lab's bars came with its view 0.30 and 0.21
-FIRST_LOOK, KEY, ANOTHER_LAB, KNOWN_LAB = 0.25, 0.1, 0.65, 0.25
+STEPS = ("first look", "key", "another lab", "closed", "known lab", "a page of its own")
+PART = 0.04  # of the time for the first page; seen: 0.007 to 0.022, which is 7 to 24 ms where the page took 1.1 s
 
 
 class Server:
@@ -56,6 +65,10 @@ class Server:
             assert time.monotonic() < end, text
             time.sleep(0.1)
         return re.search(r"Bokeh app running at: (\S+)", text)[1]
+
+    def first_page(self) -> int:
+        """Return the ms of a processor that the first page took."""
+        return int(BUILT.search(self.log.read_text(errors="replace"))[1])
 
     def until_held(self) -> None:
         """Wait until the callback that said that the server is ready has ended."""
@@ -97,13 +110,23 @@ def told(tmp_path_factory):
         await step("closed")  # the list of keys, which is another one in the other lab
         client.choose(0)
         await step("known lab")
+        client = await another(client)
+        await step("a page of its own")
         await client.close()
+
+    async def another(before):
+        """Open another page, which is not built ahead: it is too soon for that."""
+        await before.close()
+        client = Client(address, PATIENCE)
+        await client.open()
+        return client
 
     try:
         address = server.wait()
         server.until_held()  # the callback that built the page ends after it has said so
         time.sleep(REST)
-        found["page"] = server.longest()
+        found["page"] = server.first_page(), ""
+        server.longest()  # what comes before the first visitor holds up nobody
         asyncio.run(visit(address))
     finally:
         server.process.terminate()
@@ -111,11 +134,8 @@ def told(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize(
-    ("step", "part"),
-    [("first look", FIRST_LOOK), ("key", KEY), ("another lab", ANOTHER_LAB), ("known lab", KNOWN_LAB)],
-)
-def test_no_step_of_a_visitor_holds_the_loop_for_long(told, step, part):
+@pytest.mark.parametrize("step", STEPS)
+def test_no_step_of_a_visitor_holds_the_loop_for_long(told, step):
     unit, (held, where) = told["page"][0], told[step]
     assert unit > 0
-    assert held <= part * unit, f"{step}: {held} ms, a page takes {unit} ms: {where}"
+    assert held <= PART * unit, f"{step}: {held} ms, a page takes {unit} ms: {where}"

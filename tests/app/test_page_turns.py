@@ -1,4 +1,4 @@
-"""What a page shows of a lab beside its view comes in turns of the loop of its own, and only while it is shown."""
+"""What a page shows of a lab beside its view comes after it, and only while it is shown."""
 
 from __future__ import annotations
 
@@ -29,19 +29,11 @@ class Turns:
 @pytest.fixture
 def page():
     page = object.__new__(Page)
-    page.document, page.current = Turns(), "a tab"
+    page.document, page.current, page._choosing = Turns(), "a tab", False
+    page._meant = []
+    page._build = page.document.add_next_tick_callback
     page._bars = [SimpleNamespace(objects=[]), SimpleNamespace(objects=[])]
     return page
-
-
-def test_each_call_has_a_turn_of_its_own(page):
-    done = []
-    page._one_by_one([lambda: done.append(1), lambda: done.append(2)])
-    assert done == []
-    for expected in ([1], [1, 2], [1, 2]):
-        page.document.turn()
-        assert done == expected
-    assert page.document.waiting == []
 
 
 def test_a_tab_that_is_left_meanwhile_fills_no_bar(page):
@@ -59,6 +51,7 @@ def test_a_tab_that_there_is_not_is_refused_in_words(page, caplog, active):
     page._choose_soon()
     page._waiting = True
     page._choose_now()
+    page.document.turn()
     assert chosen == []
     assert not page._waiting
     assert [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING] == [
@@ -66,4 +59,22 @@ def test_a_tab_that_there_is_not_is_refused_in_words(page, caplog, active):
     ] * 2
     page.tabs.active = 1
     page._choose_soon()
+    assert chosen == []
+    page.document.turn()
     assert chosen == [1]
+
+
+def test_a_key_is_meant_for_the_lab_that_was_chosen_before_it(page):
+    """It is built a while later; a key that was pressed meanwhile waits for it."""
+    done = []
+    page.labs, page.lab_tabs = (SimpleNamespace(LAB="a"), SimpleNamespace(LAB="b")), {"a": SimpleNamespace(drawn=True)}
+    page.current, page.tabs, page._choose = page.lab_tabs["a"], SimpleNamespace(active=1), done.append
+    page.stories = SimpleNamespace(keys={})
+    page._keys, page._cards = {"h": lambda: done.append("h")}, {}
+    page.browser = SimpleNamespace(card="", presenter=False)
+    page._choose_soon()
+    page._pressed("h")
+    assert done == []
+    page.document.turn()
+    page.document.turn()
+    assert done == [1, "h"]

@@ -142,10 +142,10 @@ def test_a_page_that_cannot_be_built_ahead_is_left_to_its_visitor(error):
     assert asyncio.run(visit()) is None
 
 
-def test_none_is_built_while_a_crowd_would_wait_for_it(monkeypatch):
-    """It is looked again later, as the crowd may have gone by then."""
-    pages, asked, built = [object()] * ready_page.CROWD, [], []
-    monkeypatch.setattr(ready_page, "session_limiter", lambda: SimpleNamespace(pages=pages, full=False))
+def test_none_is_built_while_somebody_waits_for_something_to_be_built(monkeypatch):
+    """It is looked again later, as nobody may wait by then."""
+    busy, asked, built = SimpleNamespace(busy=True), [], []
+    monkeypatch.setattr(ready_page, "builder", lambda: busy)
     loop = SimpleNamespace(call_later=lambda seconds, build, context: asked.append((seconds, build, context)))
     monkeypatch.setattr(ready_page.IOLoop, "current", lambda: loop)
 
@@ -159,7 +159,7 @@ def test_none_is_built_while_a_crowd_would_wait_for_it(monkeypatch):
     ready, context = ReadyPage(), Context()
     asyncio.run(ready.build(context))
     assert (built, asked) == ([], [(ready_page.PAUSE, ready.build, context)])
-    pages.pop()
+    busy.busy = False
     asyncio.run(ready.build(context))
     assert len(built) == 1
     assert len(asked) == 1

@@ -65,7 +65,7 @@ class Page:
         self.current = self.tabs[Diffusion]
         self.rooms = 0
 
-    def show_lab(self, kind):
+    def show_soon(self, kind):
         self.current = self.tabs[kind]
         return self.current
 

@@ -1,16 +1,22 @@
 """`panel serve --setup` runs this: at SIGUSR1 the server prints how many labs and pages of its tabs are alive."""
 
 import gc
+import os
 import signal
+import threading
 
 
 def _tell(number: int, frame: object) -> None:
     from bokeh.server.session import ServerSession
 
+    from app.builder import builder
     from app.lab_tab import LabTab
     from app.ready_page import ready_page
     from app.session import Session
 
+    if builder().busy:  # who looks at a tuple that is just being made breaks it
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        return
     gc.collect()
     ready = ready_page().document  # the next visitor's, who is not there yet
     alive = gc.get_objects()  # not isinstance: weak proxies answer for their things

@@ -6,6 +6,7 @@ known where exceptions came from, of which the log, which is bounded, has a few.
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import gc
 import json
@@ -24,6 +25,7 @@ from tornado.httputil import HTTPServerRequest
 from tornado.web import RequestHandler
 
 from app.admission import session_limiter
+from app.builder import builder
 from app.lab_tab import LabTab
 from app.widgets import ValueWidgets
 from compute.export.link import unpacked
@@ -76,7 +78,7 @@ def values_at_the_end(scene: Scene) -> dict[str, Any]:
 class Truth(RequestHandler):
     """GET /truth."""
 
-    def get(self) -> None:
+    async def get(self) -> None:
         """Tell it; with ?collect=1 once all garbage is collected, with ?page=ID of that page alone.
 
         With ?held=1 tell what this process holds instead.
@@ -84,6 +86,8 @@ class Truth(RequestHandler):
         if self.get_argument("collect", ""):
             gc.collect()
         if self.get_argument("held", ""):
+            while builder().busy:  # who looks at a tuple that is just being made breaks it  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
             self.finish(plain(held()))
             return
         wanted = self.get_argument("page", "")

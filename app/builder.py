@@ -1,0 +1,183 @@
+"""Builds pages and labs beside the loop that all tabs share: one thread makes them, one after the other.
+
+A page takes 0.4 s of Python, a lab that is shown for the first time as long. On the loop all pictures of all tabs stood
+still for that. Here they go on: Python lets the loop in every SWITCH seconds, and whenever it has something to do.
+
+One thing is built at a time, with its document as the current one, and nobody else touches that document meanwhile: a
+page that is being made has no browser yet, and of an open one the builder holds the lock, as any callback does. The
+document is held, too, so that nothing is written from here: what was changed becomes one message, encoded here, which
+the loop writes, and what was asked of the loop (timers, callbacks) is passed to it then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from functools import cache, partial
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import panel as pn
+from bokeh.application import Application
+from bokeh.document import Document
+from bokeh.document.callbacks import invoke_with_curdoc
+from panel.io.state import set_curdoc
+from tornado.ioloop import IOLoop
+
+from app.bokeh_messages import encode_held
+
+SWITCH = 0.0005  # seconds that the builder computes before the loop is let in; by itself Python takes ten times as long
+Made = TypeVar("Made")
+
+
+class _Thread(threading.local):
+    """What a thread builds for."""
+
+    loop: IOLoop | None = None
+
+
+class Builder:
+    """One thread that builds, whatever takes short first, then in order."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="builder")
+        self._thread = _Thread()
+        self.busy = False  # whether something is being built
+        self._waiting: dict[bool, deque[asyncio.Future[None]]] = {True: deque(), False: deque()}  # by `short`, see turn
+
+    @asynccontextmanager
+    async def turn(self, short: bool = False) -> AsyncIterator[None]:
+        """Wait until it is one's turn; the block has the builder for itself. short: before all that takes long.
+
+        Who needs the lock of a document, too, takes that within: what waits here for long must not hold it.
+        """
+        if self.busy:
+            mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting[short].append(mine)
+            await mine
+        self.busy = True
+        try:
+            yield
+        finally:
+            self.busy = self._next()
+
+    def _next(self) -> bool:
+        """Let the next one begin; False if none waits."""
+        for waiting in self._waiting[True], self._waiting[False]:
+            while waiting:
+                turn = waiting.popleft()
+                if not turn.done():  # who waited may have been cancelled
+                    turn.set_result(None)
+                    return True
+        return False
+
+    async def work(self, document: Document, work: Callable[[], Made]) -> Made:
+        """Return what `work` returns, called in the builder's thread with `document` as the current one.
+
+        For who has the turn. Nobody else may touch `document` meanwhile.
+        """
+        running = asyncio.get_running_loop()
+        return await running.run_in_executor(self._pool, self._work, IOLoop.current(), document, work)
+
+    def _work(self, loop: IOLoop, document: Document, work: Callable[[], Made]) -> Made:
+        threads, theirs = pn.state._thread_id_, pn.state._thread_id_.get(document)
+        self._thread.loop, threads[document] = loop, threading.get_ident()
+        try:
+            with set_curdoc(document):
+                return _in(document, work)
+        finally:
+            self._thread.loop = None
+            if theirs is None:
+                threads.pop(document, None)
+            else:
+                threads[document] = theirs
+
+    def change(self, document: Document, change: Callable[[], object]) -> None:
+        """Have `change` change the open page of `document` soon, after all that waits. On the loop, or built here."""
+        loop = self.loop()
+        if loop is None:
+            raise RuntimeError("a page is changed on the loop that serves it")
+        loop.add_callback(self._change, document, change)
+
+    async def _change(self, document: Document, change: Callable[[], object]) -> None:
+        async with self.turn():
+            session = document.session_context.session if document.session_context else None
+            if session is not None:
+                await session.with_document_locked(self._change_locked, document, change)
+
+    async def _change_locked(self, document: Document, change: Callable[[], object]) -> None:
+        if document.callbacks.hold_value:  # by somebody who passes on what is changed
+            await self.work(document, change)
+            return
+        document.hold("combine")
+        try:
+            send = await self.work(document, partial(_changed, document, change))
+            if send is not None:
+                send()
+        finally:
+            document.unhold()
+
+    def loop(self) -> IOLoop | None:
+        """The loop of this thread: the one that runs in it, or that it builds for; None if there is none."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._thread.loop
+        return IOLoop.current()
+
+    def install(self, application: Application) -> None:
+        """Build every page of `application` here; a session waits for its own."""
+        sys.setswitchinterval(SWITCH)
+        begin, build = application.on_session_created, application.initialize_document
+        built: WeakKeyDictionary[Document, Exception | None] = WeakKeyDictionary()
+
+        async def created(session_context: Any) -> None:
+            """Do what Bokeh does before it has a page built, then build it: this is the last time that it waits."""
+            document = session_context._document  # noqa: SLF001 as Bokeh does
+            try:
+                await begin(session_context)
+            finally:
+                async with self.turn():
+                    built[document] = await self.work(document, partial(_tried, build, document))
+                pn.state._thread_id_[document] = threading.get_ident()
+
+        def initialize(document: Document) -> None:
+            """It has been built."""
+            if error := built.pop(document):
+                raise error
+
+        application.on_session_created = created  # type: ignore[method-assign]
+        application.initialize_document = initialize  # type: ignore[method-assign]
+
+
+def _in(document: Document, work: Callable[[], Made]) -> Made:
+    """Return what `work` returns, with `document` as Bokeh's current one."""
+    found: list[Made] = []
+    invoke_with_curdoc(document, lambda: found.append(work()))
+    return found[0]
+
+
+def _changed(document: Document, change: Callable[[], object]) -> Callable[[], None] | None:
+    """Make the change; return what passes its message on, None if there is none."""
+    change()
+    return encode_held(document)
+
+
+def _tried(build: Callable[[Document], None], document: Document) -> Exception | None:
+    """Build a page; return what has failed."""
+    try:
+        build(document)
+    except Exception as error:  # noqa: BLE001 Bokeh hears of it, whatever it is, where it would have built the page
+        return error
+    return None
+
+
+@cache
+def builder() -> Builder:
+    """This process's builder."""
+    return Builder()
