@@ -1,9 +1,10 @@
 """Where compiled kernels are kept, whether they are those of this code, and how long it took to compile them.
 
 Numba keeps a compiled kernel beside its source, or under NUMBA_CACHE_DIR, or in the user's cache where it may not write
-beside the source, and compiles it anew when the source file itself, Numba or the processor is another one. What it does
-not see is a change in another file of which the kernel has made a part of itself. So what was compiled in advance is
-recorded with all sources it may be made of; when one of them has changed, `forget_stale` deletes what may be stale.
+beside the source, and compiles it anew when the source file itself, its time of change too, Numba or the processor is
+another one. What it does not see is a change in another file of which the kernel has made a part of itself. So what was
+compiled in advance is recorded with all sources it may be made of; when one of them has changed, `forget_stale` deletes
+what may be stale.
 
 The record and the times lie beside the cache, so that they go with it, and so that they are this machine's.
 """
@@ -34,8 +35,8 @@ NOTICEABLE = 0.1  # seconds from which the time of a build is worth being rememb
 
 @dataclass(frozen=True)
 class KernelRecord:
-    """What was compiled in advance. sources: a digest of each file, by its path in the package; made_by: versions and
-    processor; index: Numba's index files.
+    """What was compiled in advance. sources: digest and time of change of each file, by its path in the package;
+    made_by: versions and processor; index: Numba's index files.
     """
 
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -103,11 +104,16 @@ def _recorded() -> KernelRecord:
 
 def _now() -> KernelRecord:
     sources = {path for pattern in SOURCES for path in PACKAGE.glob(pattern)}
-    digests = {path.relative_to(PACKAGE).as_posix(): sha256(path.read_bytes()).hexdigest()[:16] for path in sources}
+    digests = {path.relative_to(PACKAGE).as_posix(): _state(path) for path in sources}
     made_by = {name: version(name) for name in ("numba", "llvmlite", "numpy")}
     made_by |= {"python": platform.python_version(), "cpu": cpu_name()}
     index = sorted(str(path) for path in _index_files())
     return KernelRecord(dict(sorted(digests.items())), made_by, tuple(index))
+
+
+def _state(source: Path) -> str:
+    """What tells whether Numba takes a kernel of that source from its cache: a copied tree has other times."""
+    return f"{sha256(source.read_bytes()).hexdigest()[:16]} {source.stat().st_mtime_ns}"
 
 
 # -- times

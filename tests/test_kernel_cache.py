@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from numba.core.caching import _CacheLocator
 
@@ -54,6 +56,12 @@ def test_nothing_is_current_before_it_is_recorded_and_then_it_stays_so(package):
 def test_another_source_is_another_code(package, name):
     kernel_cache.note_current()
     (package / name).write_text("one = 2\n")
+    assert not kernel_cache.is_current()
+
+
+def test_another_time_of_change_is_another_code_as_it_is_to_numba(package):
+    kernel_cache.note_current()
+    os.utime(package / LAB, ns=(0, 10**18))
     assert not kernel_cache.is_current()
 
 

@@ -36,7 +36,8 @@ LONGEST_JOB = 90.0  # seconds after which an unanswered job is given up; a first
 SAMPLE_SECONDS = 0.008  # length of one sample: shorter than a frame, so that the picture does not stutter
 REPEAT = 5  # samples a job: few, so that the ways take turns and a disturbance meets all of them
 LONG = 0.3  # seconds of a step from which a job has one sample
-TELLING = 0.001  # seconds of the single step that finds the pace, from which it is more than a launch after a rest
+TELLING = 0.002  # seconds that a sample must last to say something: of a shorter one too much is launch
+ALONE = 0.1  # the same of the step that finds the pace: after a rest caches hold other data, and threads sleep
 AGAIN = 8.0  # seconds between two jobs for a way that has MOST_TIMINGS samples and is still noisy
 RETRY = 60.0  # seconds after which something that failed is tried again
 SEED = 20
@@ -107,17 +108,26 @@ class TakenTimings:
     at: float = 0.0
 
     @property
-    def warm(self) -> list[float]:
-        """Seconds a step of those that count."""
-        return [timing.step_seconds for timing in self.timings[2:]]
+    def samples(self) -> tuple[Timing, ...]:
+        """Those that count: what lasted long enough; where no job can last so long, any but those of the first job.
+
+        On an H100 a step of 1.3 us takes 47 us by itself, and 2.1 among 96.
+        """
+        taken = self.timings[2:]
+        long = tuple(timing for timing in taken if timing.compute >= TELLING)
+        return long or (taken if len(taken) > REPEAT else ())
 
     @property
     def telling(self) -> tuple[Timing, ...]:
-        """Those that count; until there are any, the one that found the pace, if it is long enough.
+        """What an estimate may be made of: the samples, and before any the step that found the pace, if it was long."""
+        if len(self.timings) > 2:
+            return self.samples
+        return tuple(timing for timing in self.timings[1:] if timing.compute >= ALONE)
 
-        A short step by itself is a launch after a rest: 47 us on an H100 where a step among many takes 1.3 us.
-        """
-        return self.timings[2:] or tuple(timing for timing in self.timings[1:2] if timing.compute >= TELLING)
+    @property
+    def warm(self) -> list[float]:
+        """Seconds a step of the samples."""
+        return [timing.step_seconds for timing in self.samples]
 
     def with_more(self, timings: Sequence[Timing], now: float) -> TakenTimings:
         """And these; of an answer the first is a warm-up, which counts as the first call once only."""
@@ -159,8 +169,8 @@ class Comparison:
         names = ("backend", "variant", "device_index", *self.rules.checked)
         kept = {name: values[name] for name in names if name in values}
         if kept != self._values:
+            self._calm_at = self._clock() + (CALM if self._values else 0.0)  # the first were not moved by anybody
             self._values = kept
-            self._calm_at = self._clock() + CALM
             self._forget()
 
     def record_live(self, timing: Timing) -> None:
@@ -309,7 +319,7 @@ class Comparison:
         late = self._clock() - samples.at >= AGAIN
         if settled(warm) or (len(warm) >= MOST_TIMINGS and not (late and Spread.of(warm).noisy)):
             return None
-        step_seconds = warm[-1] if warm else samples.timings[-1].step_seconds
+        step_seconds = samples.timings[-1].step_seconds
         steps, repeat = steps_for(step_seconds, SAMPLE_SECONDS), REPEAT if step_seconds < LONG else 1
         job = SampleTask(key, *self._where(variant, changes), steps, repeat)
         if len(self._results.get(self._roof_key(job.engine, dtype)) or ()) >= MOST_TIMINGS:

@@ -522,7 +522,8 @@ def test_the_first_estimate_needs_few_jobs_without_a_rest_and_is_marked(monkeypa
     Timings are one job, or one more where the step that finds the pace is too short to say something.
     """
     monkeypatch.setattr(module, "REST", 100.0)
-    monkeypatch.setattr(module, "TELLING", telling)
+    monkeypatch.setattr(module, "ALONE", telling)
+    monkeypatch.setattr(module, "TELLING", 0.0)
     bench = Bench()
     pair = [Variant("cpu_numba"), Variant("cpu_numpy")]
     other = Variant("cpu_numba", "one-step")
@@ -543,15 +544,41 @@ def test_the_first_estimate_needs_few_jobs_without_a_rest_and_is_marked(monkeypa
     assert len(numba.timings) == numba.measurement.step.n + 1  # the first call; what found the pace counts no longer
 
 
-def test_a_short_step_by_itself_is_no_estimate():
-    """On a GPU it is a launch after a rest, many times what a step among others takes."""
-    alone = [
-        Timing("gpu_cupy", "", 1, 100, compute=seconds, first_call=first)
-        for seconds, first in ((9.0, True), (47e-6, False))
-    ]
-    short = TakenTimings().with_more(alone, 0.0)
-    assert short.telling == ()
-    among = Timing("gpu_cupy", "", 4800, 100, compute=4800 * 1.3e-6)
-    assert short.with_more([replace(among, first_call=True), among], 1.0).telling == (among,)
-    long = TakenTimings().with_more([alone[0], replace(alone[1], compute=0.5)], 0.0)
-    assert [timing.compute for timing in long.telling] == [0.5]
+def timed(steps, step_seconds, **more):
+    return Timing("gpu_cupy", "", steps, 100, compute=steps * step_seconds, **more)
+
+
+def test_what_is_too_short_is_no_estimate():
+    """On a GPU a step by itself is a launch after a rest, and of a few still half of the time is launching."""
+    taken = TakenTimings().with_more([timed(1, 9.0, first_call=True), timed(1, 47e-6)], 0.0)
+    assert taken.telling == ()
+    few = [timed(96, 2.1e-6)] * module.REPEAT
+    taken = taken.with_more([timed(1, 1e-4, first_call=True), *few], 1.0)
+    assert taken.telling == ()
+    many = timed(3840, 1.3e-6)
+    assert taken.with_more([timed(1, 1e-4, first_call=True), many], 2.0).telling == (many,)
+    assert (
+        len(taken.with_more([timed(1, 1e-4, first_call=True), *few], 2.0).telling) == 2 * module.REPEAT
+    )  # no longer ones
+
+
+def test_a_long_step_by_itself_is_an_estimate():
+    long = timed(1, 0.5)
+    taken = TakenTimings().with_more([timed(1, 9.0, first_call=True), long], 0.0)
+    assert (taken.telling, taken.warm) == ((long,), [])
+    short = timed(1, 0.4)
+    assert taken.with_more([timed(1, 9.0, first_call=True), short], 1.0).telling == (short,)
+
+
+def test_the_first_values_are_asked_about_at_once_and_changed_ones_when_they_are_calm():
+    bench = Bench(answer=False)
+    bench.comparison.tick()
+    assert len(bench.engines.opened) == 1
+    bench.comparison.let_go()
+    bench.now += REST + 0.01
+    bench.comparison.follow(VALUES | {"r": 0.1})
+    bench.comparison.tick()
+    assert len(bench.engines.opened) == 1
+    bench.now += CALM
+    bench.comparison.tick()
+    assert len(bench.engines.opened) == 2
