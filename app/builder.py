@@ -59,7 +59,12 @@ class Builder:
         if self.busy:
             mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting[short].append(mine)
-            await mine
+            try:
+                await mine
+            except asyncio.CancelledError:
+                if not mine.cancelled():  # the turn had come in the same moment: it is the next one's
+                    self.busy = self._next()
+                raise
         self.busy = True
         try:
             yield

@@ -162,3 +162,21 @@ def test_who_waits_no_longer_is_passed_over():
 
     asyncio.run(main())
     assert not built.busy
+
+
+def test_a_turn_that_comes_as_its_owner_is_cancelled_goes_to_the_next():
+    async def main():
+        builder, took = Builder(), []
+
+        async def wait(name):
+            async with builder.turn():
+                took.append(name)
+
+        async with builder.turn():
+            tasks = [asyncio.ensure_future(wait(name)) for name in ("gone", "next")]
+            await asyncio.sleep(0)
+        tasks[0].cancel()  # its turn is there, and it has not gone on yet
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return took, builder.busy
+
+    assert asyncio.run(asyncio.wait_for(main(), 10)) == (["next"], False)
