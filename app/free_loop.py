@@ -31,6 +31,7 @@ from bokeh.application import Application
 from bokeh.application.handlers.document_lifecycle import DocumentLifecycleHandler
 
 from app.admission import session_limiter
+from compute.freed_memory import give_back
 
 log = logging.getLogger(__name__)
 
@@ -141,10 +142,11 @@ class Collector:
         self.ended += 1
 
     def look(self) -> None:
-        """Collect, if enough sessions have ended."""
+        """Collect, and give the memory back, if enough sessions have ended."""
         if self.ended and SHARE * self.ended >= self._pages():
             self.ended = 0
             gc.collect()
+            give_back()
 
     def install(self, application: Application) -> None:
         """Take the place of Bokeh's collection at the end of each session of `application`, Panel's, and Python's."""

@@ -31,6 +31,7 @@ from compute.engine.channel import COMPILING, Channel, EventSender
 from compute.engine.lab_host import LabHost, check_device
 from compute.engine.pacing import Turns
 from compute.engine.shared_memory import FrameRing, read_blob
+from compute.freed_memory import FreedMemory
 from compute.lab import Lab
 from compute.labs import lab_class
 
@@ -49,6 +50,7 @@ class Worker:
         self._benchmarks = BenchmarkQueue(self._sender)
         self._turns = Turns()
         self._turns.join(self._benchmarks)
+        self._memory = FreedMemory()
         self._open, self._core_left = True, False
         self._served = 0  # the number of the lab that has a turn or whose request is carried out
 
@@ -59,6 +61,7 @@ class Worker:
             with watching(lambda: self._build_began(builds), lambda: self._build_ended(builds)) as builds:
                 while self._open:
                     self._receive(0.0 if self._turn(builds) else self._rest())
+                    self._memory.look(time.monotonic())
                     self._sender.heartbeat()
         finally:
             for host in self._hosts.values():
@@ -219,6 +222,7 @@ class Worker:
             self._turns.leave(host)
             self._benchmarks.drop(number)
             host.close()
+            self._memory.freed(time.monotonic())
         self._sender.forget(number)
         self._sender.send_event(number, messages.LabClosed())
 

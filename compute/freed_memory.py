@@ -1,0 +1,44 @@
+"""Gives back to the system what a process has freed.
+
+The C library keeps it for the next time, in heaps full of holes: after a few rounds of twenty tabs, all of them closed,
+the host's engine had 382 MB of which it used 148, and the server 527 of 497. To look for what can be given back took
+19 ms for 135 MB, and is over at once where there is nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from math import inf
+
+PAUSE = 10.0  # seconds after something large was freed: others may be freed soon, or the same be wanted again
+
+
+@cache
+def _trim() -> Callable[[int], int] | None:
+    """The function of the GNU C library; others have none, and give back what they can by themselves."""
+    return getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+
+def give_back() -> None:
+    """Give back now what this process has freed and holds in whole pages."""
+    if trim := _trim():
+        trim(0)
+
+
+class FreedMemory:
+    """Gives back a while after something large was freed; for a loop that calls `look` in each of its turns."""
+
+    def __init__(self) -> None:
+        self._due = inf
+
+    def freed(self, now: float) -> None:
+        """Something large was freed at the moment `now`, by the clock that `look` is told."""
+        self._due = min(self._due, now + PAUSE)
+
+    def look(self, now: float) -> None:
+        """Give back, if that is due."""
+        if now >= self._due:
+            self._due = inf
+            give_back()
