@@ -31,7 +31,7 @@ from tornado.ioloop import IOLoop
 
 from app.bokeh_messages import encode_held
 
-SWITCH = 0.0005  # seconds that the builder computes before the loop is let in; by itself Python takes ten times as long
+SWITCH = 0.0005  # seconds that the builder computes before the loop is let in; Python's own are ten times as long
 Made = TypeVar("Made")
 
 
@@ -92,10 +92,13 @@ class Builder:
     def _work(self, loop: IOLoop, document: Document, work: Callable[[], Made]) -> Made:
         threads, theirs = pn.state._thread_id_, pn.state._thread_id_.get(document)
         self._thread.loop, threads[document] = loop, threading.get_ident()
+        usual = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH)
         try:
             with set_curdoc(document):
                 return _in(document, work)
         finally:
+            sys.setswitchinterval(usual)
             self._thread.loop = None
             if theirs is None:
                 threads.pop(document, None)
@@ -137,7 +140,6 @@ class Builder:
 
     def install(self, application: Application) -> None:
         """Build every page of `application` here; a session waits for its own."""
-        sys.setswitchinterval(SWITCH)
         begin, build = application.on_session_created, application.initialize_document
         built: WeakKeyDictionary[Document, Exception | None] = WeakKeyDictionary()
 

@@ -19,6 +19,7 @@ PAGES = 6
 # thread is let in thousands of times a second. Tells of each its models by kind, and what belongs to another document.
 SCRIPT = """
 import asyncio, json, sys, time
+import app.builder
 from collections import Counter
 import panel as pn
 from bokeh.application.handlers.function import FunctionHandler
@@ -66,7 +67,7 @@ async def main():
     await build("first")  # what is made once for all pages
     told = {"loop": [await build(f"loop {n}") for n in range(2)]}
     builder().install(application)
-    sys.setswitchinterval(1e-5)
+    app.builder.SWITCH = 1e-5
     turns = []
     ticking = asyncio.create_task(tick(turns))
     told["builder"] = await asyncio.gather(*(build(f"builder {n}") for n in range(int(sys.argv[1]))))
