@@ -83,13 +83,16 @@ def test_a_part_that_fails_is_told_and_the_others_are_compiled(cache):
 # What Numba says of its cache (NUMBA_DEBUG_CACHE) tells which kernels a process needs, be they compiled or found there.
 # So both use the cache of the whole run.
 COMPILE = """
+import sys
 from app.lab_view import first_values, parts_of
+from compute import precompile
 from compute.labs import lab_class
-from compute.precompile import first_screen
+compile = precompile.first_screen if sys.argv[1] == "shown" else precompile._be_compared
+precompile.prepare("host")
 firsts = {}
 for lab in map(lab_class, ("diffusion", "mandelbrot", "l_curve")):
     firsts[lab.LAB] = first_values(lab, parts_of(lab)) | {"backend": "cpu_numba"}
-    first_screen(lab, firsts[lab.LAB])
+    compile(lab, firsts[lab.LAB])
 print("FIRSTS", firsts)
 """
 SHOW = """
@@ -104,12 +107,13 @@ pool = EnginePool()
 for lab, values in ast.literal_eval(sys.argv[1]).items():
     events = queue.SimpleQueue()
     handle = pool.get("host").open(lab, values, events.put)
-    handle.set_view(None, (600, 600))
-    handle.frames_through(9)
-    handle.run()
-    wait(FrameReady, 3)
+    if sys.argv[2] == "shown":
+        handle.set_view(None, (600, 600))
+        handle.frames_through(9)
+        handle.run()
+        wait(FrameReady, 3)
     handle.sample(1, 1)
-    handle.solve(2, 20)
+    handle.solve(25, 20)
     wait(Sampled)
     wait(Solved)
     handle.close()
@@ -117,8 +121,12 @@ pool.close()
 """
 
 
-def test_after_it_the_engine_compiles_nothing_for_the_first_screens():
-    """Every kernel that an engine needs for what the labs show at first was needed for compiling them in advance."""
+@pytest.mark.parametrize("tab", ["shown", "compared"])
+def test_after_it_the_engine_compiles_nothing_for_the_first_screens(tab):
+    """Every kernel that an engine needs for what the labs show at first was needed for compiling them in advance.
+
+    compared: where the tab computes on a GPU, and the host's engine is asked for the comparison alone.
+    """
 
     def run(code, *arguments):
         """Return what it says, and the files of the cache that it and its children have read or written."""
@@ -128,8 +136,8 @@ def test_after_it_the_engine_compiles_nothing_for_the_first_screens():
         assert done.returncode == 0, done.stderr
         return done.stdout, set(re.findall(r"data (?:loaded from|saved to) '([^']+)'", done.stdout))
 
-    said, compiled = run(COMPILE)
-    shown = run(SHOW, re.search(r"FIRSTS (.*)", said)[1])[1]
+    said, compiled = run(COMPILE, tab)
+    shown = run(SHOW, re.search(r"FIRSTS (.*)", said)[1], tab)[1]
     for lab in ("diffusion", "mandelbrot", "l_curve"):
         assert any(re.search(rf"/{lab}[/_]", name) for name in shown), lab
     assert shown <= compiled
