@@ -163,9 +163,20 @@ class Builder:
 
 
 def _in(document: Document, work: Callable[[], Made]) -> Made:
-    """Return what `work` returns, with `document` as Bokeh's current one."""
+    """Return what `work` returns, with `document` as the current one of Bokeh, which an error would leave it."""
     found: list[Made] = []
-    invoke_with_curdoc(document, lambda: found.append(work()))
+    failed: list[BaseException] = []
+
+    def call() -> None:
+        """Keep what comes of it."""
+        try:
+            found.append(work())
+        except BaseException as error:  # noqa: BLE001 raised below
+            failed.append(error)
+
+    invoke_with_curdoc(document, call)
+    if failed:
+        raise failed[0]
     return found[0]
 
 

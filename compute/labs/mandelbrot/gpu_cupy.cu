@@ -193,7 +193,7 @@ __device__ __forceinline__ void slice(const REAL* re, const REAL* im, REAL* z, i
             z[p.at + part.ny * part.nx] = y;
             left = n < part.limit;
         }
-        if (SMOOTH && found == ESCAPED) smooth[p.at] = smooth_count<REAL>(x, y, cr, ci, m);
+        if (SMOOTH && found == ESCAPED) smooth[p.at] = smooth_value(x, y, cr, ci, m);
     }
     add_up(totals, n - p.done, left);
 }
@@ -289,7 +289,7 @@ __device__ __forceinline__ void tile(const REAL* re, const REAL* im, int* count,
             }
         }
         count[at] = n;
-        if (SMOOTH && !in) smooth[at] = smooth_count<REAL>(a, b, cr, ci, m);
+        if (SMOOTH && !in) smooth[at] = smooth_value(a, b, cr, ci, m);
         sum += n;
     }
     add_up(totals, sum, 0);

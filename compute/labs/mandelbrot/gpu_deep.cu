@@ -151,7 +151,7 @@ perturbed(const double* re, const double* im, double* z, int* place, int* count,
             left = t.n < part.limit;
         }
         if (found == ESCAPED)
-            smooth[p.at] = smooth_count<double>(t.full.x, t.full.y, centre_x + dc.x, centre_y + dc.y, t.n);
+            smooth[p.at] = smooth_value(t.full.x, t.full.y, centre_x + dc.x, centre_y + dc.y, t.n);
     }
     add_up(totals, t.n - p.done, left);
 }
@@ -264,7 +264,7 @@ far(const double* re, const double* im, double* z, int* place, int* count, float
             place[other] = d.e;
             left = t.n < part.limit;
         }
-        if (found == ESCAPED) smooth[p.at] = smooth_count<double>(t.full.x, t.full.y, centre_x, centre_y, t.n);
+        if (found == ESCAPED) smooth[p.at] = smooth_value(t.full.x, t.full.y, centre_x, centre_y, t.n);
     }
     add_up(totals, t.n - p.done, left);
 }

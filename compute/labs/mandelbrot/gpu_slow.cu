@@ -65,6 +65,7 @@ __device__ __forceinline__ void slice(const REAL* re, const REAL* im, REAL* z, i
             z[p.at + part.ny * part.nx] = y;
             left = n < part.limit;
         }
+        // not smooth_value: what follows a loop changes how the compiler contracts it
         if (found == ESCAPED) smooth[p.at] = smooth_count<REAL>(x, y, cr, ci, n);
     }
     add_up(totals, n - p.done, left);

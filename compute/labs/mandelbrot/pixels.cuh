@@ -52,45 +52,44 @@ __device__ __forceinline__ bool settle(const Part& part, int at, int n, int foun
 }
 
 // n + 1 - log2(ln|z_n| / ln 2), read off a few steps later where it is accurate: to 1e-6, less than a float32 holds from
-// n = 16 on.
-template <class T> __device__ __forceinline__ float smooth_count(T x, T y, T cr, T ci, int n);
-
-// In float32 where |z| >= 10 000.
-template <> __device__ __forceinline__ float smooth_count<float>(float x, float y, float cr, float ci, int n)
+// n = 16 on. Only until |z| = 4 can a step magnify an error (near c = -2), so that float32 is enough for the steps after.
+template <class T> __device__ __forceinline__ float smooth_count(T x, T y, T cr, T ci, int n)
 {
     int k = 0;
     #pragma unroll 1
-    for (; k < 61 && x * x + y * y < 16.0f; k++) {
-        const float t = x * x - y * y + cr;
-        y = 2 * x * y + ci;
+    for (; k < 61 && x * x + y * y < T(16); k++) {
+        const T t = x * x - y * y + cr;
+        y = T(2) * x * y + ci;
         x = t;
     }
-    float size = x * x + y * y;
+    float a = x, b = y, size = a * a + b * b;
+    const float re = cr, im = ci;
     if (!(size < 1e30f)) {  // only from z_1 = c, far outside, can it have come here: read off there
-        x = cr;
-        y = ci;
-        size = x * x + y * y;
+        a = re;
+        b = im;
+        size = a * a + b * b;
         n = 1;
         k = 0;
     }
     #pragma unroll
     for (int j = 0; j < 3; j++)  // |z|: 4, 14, 194, 37600 at least
         if (size < 1e8f) {
-            const float t = cr - y * y;
-            y = 2 * x * y + ci;
-            x = x * x + t;
-            size = x * x + y * y;
+            const float t = re - b * b;
+            b = 2 * a * b + im;
+            a = a * a + t;
+            size = a * a + b * b;
             k++;
         }
     return float(n) + (float(k + 1) - __log2f(__log2f(size) * 0.5f));
 }
 
-// In float64 where |z| >= 1000, from the exponent of |z|^2 and the upper 20 bits of what follows: a conversion of z and c
-// to float32 for the same steps took longer than the steps (the lesson's scene on an H100: 47 us, and 55 with it).
-template <> __device__ __forceinline__ float smooth_count<double>(double x, double y, double cr, double ci, int n)
+// The same for less in float64: read off where |z| >= 1000, from the exponent of |z|^2 and the upper 20 bits of the rest.
+// A conversion of z and c to float32, for the same steps, took longer than the steps: the lesson's scene takes 47 us on
+// an H100 and took 55.
+__device__ __forceinline__ float smooth_value(double x, double y, double cr, double ci, int n)
 {
     double size = x * x + y * y;
-    if (!(size < 1e200)) {  // likewise
+    if (!(size < 1e200)) {  // only from z_1 = c, likewise
         x = cr;
         y = ci;
         size = x * x + y * y;
@@ -107,6 +106,11 @@ template <> __device__ __forceinline__ float smooth_count<double>(double x, doub
     const int upper = __double2hiint(size);
     const float exponent = float((upper >> 20) - 1023), rest = __int_as_float((upper & 0xfffff) << 3 | 0x3f800000);
     return float(n + 1) - __log2f((exponent + __log2f(rest)) * 0.5f);
+}
+
+__device__ __forceinline__ float smooth_value(float x, float y, float cr, float ci, int n)
+{
+    return smooth_count<float>(x, y, cr, ci, n);
 }
 
 // Adds to one of the pairs of totals: the iterations done, and the pixels that are left, of a warp. Added to one pair,
