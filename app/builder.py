@@ -26,6 +26,7 @@ import panel as pn
 from bokeh.application import Application
 from bokeh.document import Document
 from bokeh.document.callbacks import invoke_with_curdoc
+from bokeh.io.state import curstate
 from panel.io.state import set_curdoc
 from tornado.ioloop import IOLoop
 
@@ -92,13 +93,14 @@ class Builder:
     def _work(self, loop: IOLoop, document: Document, work: Callable[[], Made]) -> Made:
         threads, theirs = pn.state._thread_id_, pn.state._thread_id_.get(document)
         self._thread.loop, threads[document] = loop, threading.get_ident()
-        usual = sys.getswitchinterval()
+        usual, bokeh, current = sys.getswitchinterval(), curstate(), curstate().document
         sys.setswitchinterval(SWITCH)
         try:
             with set_curdoc(document):
                 return _in(document, work)
         finally:
             sys.setswitchinterval(usual)
+            bokeh.document = current  # Panel sets the document here as well, and would keep it: it is current already
             self._thread.loop = None
             if theirs is None:
                 threads.pop(document, None)
