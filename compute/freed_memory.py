@@ -8,6 +8,7 @@ the host's engine had 382 MB of which it used 148, and the server 527 of 497. To
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections.abc import Callable
 from functools import cache
 from math import inf
@@ -38,7 +39,8 @@ class FreedMemory:
         self._due = min(self._due, now + PAUSE)
 
     def look(self, now: float) -> None:
-        """Give back, if that is due."""
+        """Give back, if that is due; what was freed may be held by cycles until Python looks for those."""
         if now >= self._due:
             self._due = inf
+            gc.collect()
             give_back()

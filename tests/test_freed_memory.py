@@ -27,7 +27,8 @@ print(before - own())
 
 def test_it_is_looked_once_and_not_before_a_pause(monkeypatch):
     looked = []
-    monkeypatch.setattr(freed_memory, "give_back", lambda: looked.append(True))
+    monkeypatch.setattr(freed_memory, "give_back", lambda: looked.append("given back"))
+    monkeypatch.setattr(freed_memory.gc, "collect", lambda: looked.append("collected"))
     memory = FreedMemory()
     memory.look(1e9)
     assert not looked
@@ -37,7 +38,7 @@ def test_it_is_looked_once_and_not_before_a_pause(monkeypatch):
     assert not looked
     memory.look(100.0 + PAUSE)
     memory.look(100.0 + 3 * PAUSE)
-    assert looked == [True]
+    assert looked == ["collected", "given back"]
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such function")
