@@ -142,10 +142,12 @@ def test_a_page_that_cannot_be_built_ahead_is_left_to_its_visitor(error):
     assert asyncio.run(visit()) is None
 
 
-def test_none_is_built_while_somebody_waits_for_something_to_be_built(monkeypatch):
-    """It is looked again later, as nobody may wait by then."""
-    busy, asked, built = SimpleNamespace(busy=True), [], []
+@pytest.mark.parametrize(("pages", "waits"), [(0, True), (ready_page.CROWD, False)])
+def test_none_is_built_while_somebody_waits_for_something_to_be_built_or_a_crowd_is_there(monkeypatch, pages, waits):
+    """It is looked again later, as that may be over by then."""
+    busy, there, asked, built = SimpleNamespace(busy=waits), [object()] * pages, [], []
     monkeypatch.setattr(ready_page, "builder", lambda: busy)
+    monkeypatch.setattr(ready_page, "session_limiter", lambda: SimpleNamespace(pages=there, full=False))
     loop = SimpleNamespace(call_later=lambda seconds, build, context: asked.append((seconds, build, context)))
     monkeypatch.setattr(ready_page.IOLoop, "current", lambda: loop)
 
@@ -160,6 +162,7 @@ def test_none_is_built_while_somebody_waits_for_something_to_be_built(monkeypatc
     asyncio.run(ready.build(context))
     assert (built, asked) == ([], [(ready_page.PAUSE, ready.build, context)])
     busy.busy = False
+    there[ready_page.CROWD - 1 :] = []
     asyncio.run(ready.build(context))
     assert len(built) == 1
     assert len(asked) == 1
