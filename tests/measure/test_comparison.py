@@ -481,7 +481,7 @@ def test_the_roof_is_sampled_in_turn_with_the_ways_on_their_engine(monkeypatch):
     bench.turn(20)
     assert set(asked) == {("host", "copy", "float32")}
     assert len(asked) >= 2
-    assert bench.comparison.roof("host", "float32") == 20e9  # of 10, 10 and 20 each time
+    assert 15e9 <= bench.comparison.roof("host", "float32") <= 20e9  # the upper quartile of 10, 10 and 20 each time
     assert math.isnan(bench.comparison.roof("cuda:0", "float32"))
     assert len(bench.results.get(("roof", "host", "copy", "float32"))) <= MOST_TIMINGS + benchmark_target.ROOF_SAMPLES
 
