@@ -1,8 +1,8 @@
 """Measurements beside the live labs: on a lab of their own, at low duty, one slice at a time.
 
 The worker has one thread, so a slice of a measurement never overlaps a live lab's kernels on this device. Between two
-slices it rests three times as long as the slice took: it gets a quarter of the device at most, and less where the live
-labs need it (pacing.py).
+slices it rests three times as long as the slice took, where somebody looks at a lab of this device: it gets a quarter
+of the time at most, and less where the live labs need it (pacing.py).
 
 What is measured is a second lab of the live one's kind, as the BenchmarkTarget that its Benchmark makes of it
 (compute/measure/target.py): something that advances in steps and has a result.
@@ -44,6 +44,7 @@ class BenchmarkQueue:
         self._waiting: deque[tuple[TakeSample | Solve, AnswerInSlices]] = deque()
         self._ready_at = 0.0
         self._warm = False
+        self.beside_live = True  # whether the next slice is one beside labs that are looked at
 
     @property
     def number(self) -> int:
@@ -90,7 +91,7 @@ class BenchmarkQueue:
             self._sender.report_error(request.lab, error, partial(Refused, request=type(request)))
             self._sender.send(Answered(request.lab, type(request)))
         now = time.monotonic()
-        self._ready_at = now + REST * (now - start)
+        self._ready_at = now + (REST * (now - start) if self.beside_live else 0.0)
 
     def _finish(self) -> None:
         self._waiting.popleft()[1].close()

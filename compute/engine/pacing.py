@@ -77,14 +77,19 @@ class Share:
 class Turn:
     """The next turn: whose, how many seconds it may take, whether it is waited for or comes between those that are.
 
-    crowded: whether CROWD labs or more are waited for.
+    labs: how many are waited for, or were so up to RECENT ago.
     """
 
     share: Share
     seconds: float
     awaited: bool
     between: bool
-    crowded: bool
+    labs: int
+
+    @property
+    def crowded(self) -> bool:
+        """Whether CROWD labs or more are waited for."""
+        return self.labs >= CROWD
 
 
 class Turns:
@@ -140,7 +145,7 @@ class Turns:
     def _turn(self, share: Share, now: float, *, awaited: bool = False, between: bool = False) -> Turn:
         """Return a turn so long that all who are waited for have one within ROUND, but no shorter than SHORTEST."""
         labs = sum(now - other.awaited_at < RECENT for other in self._shares)
-        return Turn(share, max(ROUND / max(1, labs), SHORTEST), awaited, between, crowded=labs >= CROWD)
+        return Turn(share, max(ROUND / max(1, labs), SHORTEST), awaited, between, labs)
 
     def done(self, turn: Turn, seconds: float) -> None:
         """Count the `seconds` that a turn has taken.

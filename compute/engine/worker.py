@@ -86,6 +86,7 @@ class Worker:
         who = turn.share.who
         self._served = who.number
         self._leave_a_core(turn.crowded and who is not self._benchmarks)
+        self._benchmarks.beside_live = turn.labs > 0
         who.turn(now, turn.seconds)
         seconds = time.monotonic() - now if builds.count == built else 0.0
         self._turns.done(turn, seconds)

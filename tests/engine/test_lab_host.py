@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager, nullcontext
 from math import inf, nan
 
 import numpy as np
@@ -12,7 +13,7 @@ from compute.devices import Host
 from compute.engine.benchmark_target import BenchmarkQueue
 from compute.engine.checkpoints import Checkpointer, all_finite
 from compute.engine.lab_host import check_device
-from compute.engine.messages import CheckpointMessage, Report
+from compute.engine.messages import CheckpointMessage, Report, TakeSample
 from tests.engine.faulty import Faulty
 
 
@@ -76,3 +77,21 @@ def test_an_engine_takes_what_runs_on_its_device(engine, values, fits):
 
 def test_a_bench_without_jobs_sleeps():
     assert BenchmarkQueue(None).wakes_at(0.0) == inf  # type: ignore[arg-type]
+
+
+class Silent:
+    """A sender that announces nothing."""
+
+    def extended_deadline(self, *_: object) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+@pytest.mark.parametrize("beside_live", [True, False])
+def test_a_bench_rests_beside_labs_that_are_looked_at(beside_live):
+    queue = BenchmarkQueue(Silent())  # type: ignore[arg-type]
+    queue.add(TakeSample(1, 100, 5), Faulty(backend="cpu_numpy", cost=0.01))
+    queue.beside_live = beside_live
+    for _ in range(3):  # the lab is made, the first step, and two that warm up with one that is timed
+        queue.turn(0.0, 0.0)
+    assert (queue.wakes_at(0.0) - time.monotonic() > 0.03) == beside_live
+    queue.drop(1)

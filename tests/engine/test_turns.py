@@ -107,6 +107,7 @@ def test_a_core_is_left_to_the_server_while_there_is_a_crowd():
         engine.run(1.0)
         turn = engine.turns.next(engine.now)
         assert turn is not None
+        assert turn.labs == n
         assert turn.crowded == (n >= CROWD)
 
 
