@@ -75,8 +75,8 @@ def first_screen(lab: type[Lab], values: Mapping[str, Any]) -> None:
                 break
         live.snapshot()
         compared = live.benchmark().rules is not None
-    _be_compared(lab, values)
     if compared:
+        _be_compared(lab, values)
         challenger, opponent, _ = pairing(values)
         for way in (challenger, opponent):
             if way is not None and way.backend not in (values["backend"], INTERPRETED):

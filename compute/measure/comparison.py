@@ -38,6 +38,7 @@ REPEAT = 5  # samples a job: few, so that the ways take turns and a disturbance 
 LONG = 0.3  # seconds of a step from which a job has one sample
 TELLING = 0.002  # seconds that a sample must last to say something: of a shorter one too much is launch
 ALONE = LONG  # the same of the step that finds the pace: after a rest caches hold other data, and threads sleep
+SOON = 0.5  # seconds that the samples of a job for the first estimate take together, or one sample if that takes longer
 AGAIN = 8.0  # seconds between two jobs for a way that has MOST_TIMINGS samples and is still noisy
 RETRY = 60.0  # seconds after which something that failed is tried again
 SEED = 20
@@ -283,7 +284,7 @@ class Comparison:
             for variant in variants:
                 job = None if self._note(variant) else find(variant)
                 if first_estimate and isinstance(job, SampleTask):
-                    job = replace(job, roof="")  # which can wait
+                    job = self._soon(job, variant)
                 if job is not None and self._results.claim((job.key,), self, now, now + HOLD):
                     self._for_first_estimate = first_estimate
                     return job
@@ -325,6 +326,12 @@ class Comparison:
         if len(self._results.get(self._roof_key(job.engine, dtype)) or ()) >= MOST_TIMINGS:
             return job
         return replace(job, roof=self.rules.rate.roof, dtype=dtype)
+
+    def _soon(self, job: SampleTask, variant: Variant) -> SampleTask:
+        """The same without what can wait: the roof, and samples beyond SOON."""
+        known = self._taken(variant).timings
+        seconds = job.steps * known[-1].step_seconds if known else 0.0
+        return replace(job, roof="", repeat=max(1, min(job.repeat, int(SOON / max(seconds, 1e-9)))))
 
     def _note(self, variant: Variant) -> str:
         """Why nothing is asked of it at this setting; empty if something may be."""

@@ -544,6 +544,16 @@ def test_the_first_estimate_needs_few_jobs_without_a_rest_and_is_marked(monkeypa
     assert len(numba.timings) == numba.measurement.step.n + 1  # the first call; what found the pace counts no longer
 
 
+@pytest.mark.parametrize(("pace", "repeat"), [(1e-6, module.REPEAT), (module.SOON / 2.5, 2), (4 * module.SOON, 1)])
+def test_a_first_estimate_does_not_wait_for_many_long_samples(pace, repeat):
+    bench = Bench()
+    variant = Variant("cpu_numpy")
+    bench.results.put(bench.comparison._timed_key(variant), TakenTimings((timed(1, pace), timed(1, pace)), at=0.0))
+    job = module.SampleTask((), (), "host", {}, 1, module.REPEAT, "copy", "float32")
+    soon = bench.comparison._soon(job, variant)
+    assert (soon.repeat, soon.roof) == (repeat, "")
+
+
 def timed(steps, step_seconds, **more):
     return Timing("gpu_cupy", "", steps, 100, compute=steps * step_seconds, **more)
 
