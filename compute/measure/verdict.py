@@ -78,7 +78,10 @@ class Standing:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What may be said now: a speed-up only in the state "agree", when both results were compared and are right."""
+    """What may be said now: a speed-up only in the state "agree", when both results were compared and are right.
+
+    opponent: of a GPU the fastest way of the processor, as far as they are measured.
+    """
 
     challenger: Variant
     opponent: Variant | None
@@ -89,9 +92,17 @@ class Verdict:
 
     @property
     def early(self) -> bool:
-        """Whether the speed-up is a first estimate, from a single timing of one of both."""
+        """Whether the speed-up is a first estimate: from a single timing of one of both, or of a GPU while a backend of
+        the processor, which may be faster than the opponent, is still to be timed.
+        """
+        if self.speed_up is None:
+            return False
         pair = (one.measurement for one in self.standings if one.variant in (self.challenger, self.opponent))
-        return self.speed_up is not None and any(one is not None and one.step.n < 2 for one in pair)
+        rivals = (one for one in self.standings if one.variant.kind == "cpu" and not one.variant.name)
+        pending = self.challenger.kind == "gpu" and any(
+            one.measurement is None and not one.note and (one.agreement is None or one.right) for one in rivals
+        )
+        return pending or any(one is not None and one.step.n < 2 for one in pair)
 
     @property
     def title(self) -> str:
@@ -106,8 +117,9 @@ class Verdict:
 def pairing(values: Mapping[str, Any]) -> tuple[Variant, Variant | None, list[Variant]]:
     """(challenger, opponent, everybody) for a lab's values, on this machine.
 
-    The challenger is the GPU backend that is selected, or the best there is, against Numba on all cores; without a GPU
-    Numba against NumPy. Everybody: these two first, then the other backends that are here.
+    The challenger is the GPU backend that is selected, or the best there is, at first against Numba on all cores, later
+    against whatever of the processor turns out the fastest (`judge`); without a GPU Numba against NumPy. Everybody:
+    these two first, then the other backends that are here.
     """
     here = [b.name for b in BACKENDS if b.missing is None]
     selected = Variant(values["backend"], values.get("variant", ""))
@@ -132,9 +144,13 @@ def judge(challenger: Variant, opponent: Variant | None, standings: tuple[Standi
     worst = max(compared, key=lambda agreement: agreement.difference / agreement.tolerance, default=None)
     if any(not agreement.agrees for agreement in compared):
         return Verdict(challenger, opponent, "disagree", None, worst, standings)
-    measured = [s.measurement for s in pair if s.right and s.measurement is not None and s.measurement.step.n > 0]
-    if opponent is not None and len(measured) == 2:
-        speed_up = SpeedUp.of(measured[1].step, measured[0].step)
+    measured = {one.variant: one.measurement.step for one in standings if one.right and one.measurement}
+    measured = {variant: step for variant, step in measured.items() if step.n > 0}
+    if opponent is not None and challenger in measured and opponent in measured:
+        if challenger.kind == "gpu":
+            cpus = (variant for variant in measured if variant.kind == "cpu")
+            opponent = min(cpus, key=lambda variant: measured[variant].median, default=opponent)
+        speed_up = SpeedUp.of(measured[opponent], measured[challenger])
         return Verdict(challenger, opponent, "agree", speed_up, worst, standings)
     stuck = opponent is None or any(standing.note for standing in pair)
     return Verdict(challenger, opponent, "unavailable" if stuck else "measuring", None, worst, standings)

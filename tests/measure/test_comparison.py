@@ -404,6 +404,23 @@ def test_a_speed_up_needs_two_compared_and_measured_ways():
     assert judge(*pair, (standing("cpu_numba", difference=1e-3), numpy)).state == "disagree"
 
 
+def test_a_gpu_is_compared_with_the_fastest_way_of_the_processor():
+    """Sixteen threads may take ten times as long as NumPy for a small problem: a factor over them would flatter."""
+    gpu, numba, numpy = standing("gpu_cupy", 1.0), standing("cpu_numba", 11.0), standing("cpu_numpy", 2.0)
+    pair, waiting = (gpu.variant, numba.variant), Standing(numpy.variant, None, None)
+    first = judge(*pair, (gpu, numba, waiting))
+    assert (first.opponent, first.early) == (numba.variant, True)
+    assert first.speed_up.ratio == pytest.approx(11.0)
+    known = judge(*pair, (gpu, numba, numpy))
+    assert (known.opponent, known.early, known.title) == (numpy.variant, False, "GPU over CPU")
+    assert known.speed_up.ratio == pytest.approx(2.0)
+    wrong = standing("cpu_numpy", 2.0, difference=1e-3)
+    for other in (wrong, Standing(numpy.variant, None, None, note="too large"), standing("cpu_numpy", 20.0)):
+        verdict = judge(*pair, (gpu, numba, other))
+        assert (verdict.opponent, verdict.early) == (numba.variant, False)
+    assert judge(*pair, (gpu, Standing(numba.variant, None, None), numpy)).speed_up is None
+
+
 def test_agreement_is_the_relative_distance_to_the_reference():
     right = np.arange(6.0).reshape(2, 3)
     got = right.copy()
