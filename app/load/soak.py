@@ -39,7 +39,8 @@ RECORD = Path("build/soak.json")
 KEYS = (" ", "s", "r", "h", "e", "u", "p", "l")
 USED, REST = 10.0, 2.0  # seconds of a round in which tabs are used, and after which it is looked what the server holds
 ROUNDS = 3  # after which all tabs are closed
-GONE = 45.0  # seconds after which their sessions are: Bokeh keeps them for up to 32, Panel collects 5 later
+GONE = 45.0  # seconds after which their sessions are: Bokeh keeps them for up to 32, longer on a machine that is busy
+COLLECTED = 15.0  # seconds after the last, in which all is given back: Panel collects after 5, an engine after 10
 GONE_AT_LAST = 600.0  # seconds within which they must be, on a machine that is busy otherwise
 LEAST = 3  # times that it is looked without tabs
 PATIENCE = 300.0  # seconds for a tab: what is looked at is what is held, also on a machine that is busy otherwise
@@ -100,7 +101,7 @@ async def _gone(server: Server) -> None:
         if time.monotonic() > end:
             raise ClientError(f"the server keeps {kept} pages of tabs that were closed {GONE_AT_LAST:.0f} s ago")
         await asyncio.sleep(REST)
-    await asyncio.sleep(REST)  # its engines give up a lab when they are told
+    await asyncio.sleep(COLLECTED)
 
 
 def alone(found: Sequence[Held]) -> list[Held]:

@@ -83,7 +83,7 @@ def test_a_soak_goes_through_its_rounds(server, monkeypatch):
 
 def test_a_soak_looks_when_the_server_has_given_the_closed_pages_up(monkeypatch):
     """A busy server takes longer for that, and what it still holds of them is no growth; but it must do so."""
-    for name in ("GONE", "REST"):
+    for name in ("GONE", "REST", "COLLECTED"):
         monkeypatch.setattr(soak, name, 0.01)
     kept = [2, 1, 0, 5]
 
