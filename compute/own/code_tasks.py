@@ -26,7 +26,7 @@ from compute.labs.crossover.catalogue import workload
 from compute.own.code_files import CodeFile, embedded_cuda
 from compute.own.code_view import ARCHITECTURES, CodeUnavailable, KernelCode, code_view, vector_bits
 
-CODE = JobLane("code", 2, 90.0)  # compilations at a time, and the seconds that one may take
+CODE = JobLane("code", 2, 240.0)  # compilations at a time, and the seconds that one may take
 KEPT = 32  # listings that are kept, the newest
 MOST_LINES = 4000  # of machine code of one function, and of PTX
 REALS = {"float32": "float", "float64": "double"}
