@@ -10,6 +10,7 @@ from tests.browser.lab_page import OPENING
 from tests.browser.layout import comes, plots
 
 PHONE, TINY = (390, 844), (320, 240)
+ZOOMED = (853, 480)  # a projector of 1280 x 720 at 150 %
 LABS = ("diffusion", "mandelbrot", "l_curve", "crossover")
 # The number of colours in the first canvas that is seen: text and lines have several, an empty one has one.
 COLOURS = """(canvas) => { const {width, height} = canvas;
@@ -35,3 +36,18 @@ def test_a_page_that_is_opened_small_draws_each_lab(lasting, server, allowed_err
     lasting.pages.remove(page)
     lasting.complain(allowed_errors)
     assert wrong == {}
+
+
+def test_each_lab_begins_whose_tab_is_chosen_in_a_small_window(lasting, server, allowed_errors):
+    """It is built for the window as it is, where a page's first lab is for a usual one, and follows."""
+    page = lasting()
+    page.set_viewport_size({"width": ZOOMED[0], "height": ZOOMED[1]})
+    page.goto(server.url)
+    page.locator(".plot-words").first.wait_for(state="attached", timeout=1000 * OPENING)
+    for title in ("Mandelbrot", "L-curve", "Diffusion"):
+        page.get_by_role("tab", name=title).click()
+        words = page.locator(".plot-words").filter(has_text=title)
+        assert comes(page, lambda words=words: words.count() > 0), title
+    page.close()
+    lasting.pages.remove(page)
+    lasting.complain(allowed_errors)

@@ -76,8 +76,8 @@ class LCurveView(LabView):
         self.panel = pn.Column(
             *parts, margin=(GRID, 0, 0, 0), width=wide, height=high, sizing_mode="fixed", styles=styles
         )
-        self.arrange()
         self.wait_for(self.plot.figure, *self.linked_plots.figures)
+        self.arrange()
 
     # -- sizes
 
@@ -115,7 +115,8 @@ class LCurveView(LabView):
         self.plot.resize(*curve)
         self._pane.param.update(width=curve[0], height=curve[1])
         self.rules.param.update(width=rules[0], height=rules[1])
-        self.linked_plots.row.visible = roomy = below[1] >= LEAST_BELOW and not self.alone
+        roomy = below[1] >= LEAST_BELOW and not self.alone
+        self.linked_plots.row.visible = roomy or not self.drawn  # what is hidden is not drawn, but waited for
         if not roomy:
             below = (below[0], LEAST_BELOW)
         self.linked_plots.row.param.update(width=below[0], height=below[1])
