@@ -149,7 +149,7 @@ def judge(challenger: Variant, opponent: Variant | None, standings: tuple[Standi
     if opponent is not None and challenger in measured and opponent in measured:
         if challenger.kind == "gpu":
             cpus = (variant for variant in measured if variant.kind == "cpu")
-            opponent = min(cpus, key=lambda variant: measured[variant].median, default=opponent)
+            opponent = min(cpus, key=lambda variant: measured[variant].median)
         speed_up = SpeedUp.of(measured[opponent], measured[challenger])
         return Verdict(challenger, opponent, "agree", speed_up, worst, standings)
     stuck = opponent is None or any(standing.note for standing in pair)
