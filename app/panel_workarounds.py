@@ -46,14 +46,19 @@ from app.bokeh_messages import Beside
 
 log = logging.getLogger(__name__)
 
+HOUR = 3_600_000  # ms: longer than a turn of any callback
+
 
 def begin_housekeeping() -> None:
     """Have Panel begin its process-wide housekeeping of busy widgets now, before there is a page.
 
     It is a task that never ends. Panel begins it with the first event of any widget, and a task keeps the context it
     was begun in: the whole page of the first visitor would stay in memory.
+
+    The event is a callback that Panel calls once and cancels. It is cancelled where it would wait for its next turn: a
+    turn that takes longer than its period waits for nothing, and holds the loop (1 ms did so on a slow computer).
     """
-    IOLoop.current().add_callback(pn.state.add_periodic_callback, _nothing, period=1, count=1)
+    IOLoop.current().add_callback(pn.state.add_periodic_callback, _nothing, period=HOUR, count=1)
 
 
 def load_early(document: Document) -> None:

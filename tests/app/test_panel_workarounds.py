@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
 import subprocess
 import sys
+import time
 from functools import partial
 from threading import Event, Thread
 from types import SimpleNamespace
@@ -462,3 +464,24 @@ def test_fonts_that_are_loaded_early_are_there():
     assert len(names) == 2
     extension = panel_workarounds.EXTENSIONS["panel-material-ui"]
     assert all((extension / name.removeprefix("panel-material-ui/")).is_file() for name in names)
+
+
+def test_housekeeping_begins_without_holding_the_loop_of_a_slow_computer(monkeypatch):
+    turns = []
+
+    def slow(state, name):
+        turns.append(name)
+        time.sleep(0.01)
+        if len(turns) > 20:
+            raise RuntimeError("the loop is held")
+
+    async def begin():
+        panel_workarounds.begin_housekeeping()
+        while not turns:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
+
+    monkeypatch.setattr(type(pn.state), "_add_busy_event", slow)
+    monkeypatch.setattr(type(pn.state), "_remove_busy_event", lambda state, name: None)
+    asyncio.run(begin())
+    assert len(turns) == 1
