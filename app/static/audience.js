@@ -23,6 +23,8 @@ export function render({ model }) {
   const shut = () => { blocked = false; if (model.content.open) send({ do: 'toggle' }); else draw(); };
   const [over, forget] = overPage(section, shut);
 
+  const count = make('p', { className: 'count' });
+  count.setAttribute('role', 'status');
   const follows = (count) => (count == 1 ? '1 follows' : `${count} follow`);
 
   const room = ({ code, link, local, qr, followers }) => {
@@ -40,15 +42,15 @@ export function render({ model }) {
     }
     if (link) words.append(make('a', { className: 'link', href: link, target: '_blank', rel: 'noopener', textContent: link.replace(/^https?:\/\//, '') }));
     words.append(make('p', { className: 'code', label: `Code ${code.split('').join(' ')}`, textContent: code }));
-    const count = make('p', { className: 'count', textContent: follows(followers) });
-    count.setAttribute('role', 'status');
+    count.textContent = follows(followers);
     words.append(count);
     found.push(words);
     return make('div', { className: 'room' }, ...found);
   };
 
+  let said = '';                            // what the card says beside the number of followers
   const draw = () => {
-    const content = model.content, { open, code, link, followers, problem, window: address } = content;
+    const content = model.content, { followers, ...rest } = content, { open, code, link, problem, window: address } = rest;
     if (code && !link) send({ base: new URL('follow/', location.href).href });
     if ((content.windows ?? 0) > opened) {
       opened = content.windows;
@@ -62,8 +64,15 @@ export function render({ model }) {
     requestAnimationFrame(() => over(!section.hidden));
     if (section.hidden) {
       section.replaceChildren();
+      said = '';
       return;
     }
+    const now = JSON.stringify([rest, blocked]);
+    if (now == said) {                                  // a button that is pressed as somebody comes is not taken away
+      count.textContent = follows(followers);
+      return;
+    }
+    said = now;
     const head = make('header', {}, make('h2', { textContent: 'Audience' }),
       make('button', { className: 'small', label: 'Close the card', title: 'Close (Q); the room goes on', textContent: '✕',
         click: shut }));
@@ -75,7 +84,7 @@ export function render({ model }) {
       textContent: "Open the lecturer's window", click: () => { blocked = false; } }) :
       make('button', { textContent: "Lecturer's window", title: "Notes, the next step and a clock, on the lecturer's own screen (W)",
         click: () => send({ do: 'window' }) });
-    section.replaceChildren(head, ...(problem ? [make('p', { className: 'bad', textContent: problem })] : []), body,
+    renew(section, head, ...(problem ? [make('p', { className: 'bad', textContent: problem })] : []), body,
       make('footer', {}, act, second));
   };
   model.on('content', draw);

@@ -1,5 +1,6 @@
 // The tip of words that explain themselves (app/explain.py): one for the page, beside the word that is pointed at or has
-// the focus. The text around such a word is written anew every second; then its successor takes over the focus.
+// the focus. The text around such a word is written anew every second; then its successor takes over the focus, before a
+// key that is pressed meanwhile is heard.
 
 const GAP = 8, OFTEN = 200;                             // px around the tip; ms between looks whether its word is there
 
@@ -48,7 +49,8 @@ export function explainWords() {
     if (element) show(element, true);
   };
   const blur = (event) => {
-    if (term(event)?.isConnected) hide();               // not one that was written anew
+    const element = term(event);                        // written anew, it is told while it is still connected
+    if (element) queueMicrotask(() => (element.isConnected ? hide() : look(true)));
   };
   const key = (event) => {
     if (event.key == 'Escape' || event.key == 'Tab') hide();

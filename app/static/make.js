@@ -7,6 +7,19 @@ function make(tag, options = {}, ...children) {
   return node;
 }
 
+const pressable = (section) => [...section.querySelectorAll('button, a, select, input')].filter((node) => !node.disabled);
+
+// Replace all that a section has. What had the focus gives it to its successor: what has the same words, or, where there
+// are as many buttons, the same place; else the section takes it.
+function renew(section, ...nodes) {
+  const words = (node) => node.getAttribute('aria-label') || node.textContent;
+  const had = section.getRootNode().activeElement, before = pressable(section), place = before.indexOf(had);
+  section.replaceChildren(...nodes);
+  if (place < 0) return;
+  const now = pressable(section), same = now.length == before.length ? now[place] : null;
+  (now.find((node) => words(node) == words(had)) ?? same ?? section).focus({ preventScroll: true });
+}
+
 // What lies over the page takes the focus as it appears, goes at Escape, and gives the focus back to who had it.
 // Returns a function to be told whether it is shown, and one to be called when it is removed.
 // within: whether Escape must be pressed within it.

@@ -14,7 +14,8 @@ const spaced = (number) => String(Math.floor(number)).replace(/\B(?=(\d{3})+$)/g
 const three = (number) => String(Number(number.toPrecision(3)));
 
 export function render({ model }) {
-  const section = make('section', { className: 'race', label: 'Race' });
+  const head = make('header'), body = make('div', { className: 'body' });
+  const section = make('section', { className: 'race', label: 'Race' }, head, body);
   const send = (message) => () => model.send_msg(message);
   let frame = 0, slow = false;
   const [shown, forget] = overPage(section, send({ do: 'close' }));
@@ -75,20 +76,20 @@ export function render({ model }) {
     frame = requestAnimationFrame(draw);
   };
 
-  // The same elements as long as they say the same: one that has the focus keeps it while the race is run.
-  let said = '', kept = null;
-  const header = (title, choices) => {
+  // The same elements as long as they say the same, and never moved: one that has the focus keeps it while the race is
+  // run, and one that is pressed is still there when the button of the mouse is let go.
+  let said = '';
+  const name = (title, choices) => {
     const now = JSON.stringify([title, choices]);
-    if (now == said) return kept;
+    if (now == said) return;
     said = now;
     const picked = make('span', { className: 'choices' }, ...choices.map(({ words, message, on }) => {
       const button = make('button', { className: on ? 'on' : '', textContent: words, click: send(message) });
       button.setAttribute('aria-pressed', String(on));
       return button;
     }));
-    kept = make('header', {}, make('h2', { textContent: title }), picked, make('button', {
+    renew(head, make('h2', { textContent: title }), picked, make('button', {
       className: 'small', label: 'Close the race', title: 'Close (Shift+R, Escape)', textContent: '✕', click: send({ do: 'close' }) }));
-    return kept;
   };
 
   const draw = () => {
@@ -96,19 +97,20 @@ export function render({ model }) {
     const { title, lanes, part, doing, failed, choices, note, pictures } = model.content;
     section.hidden = !title;
     if (!title) {
-      section.replaceChildren();
+      head.replaceChildren();
+      body.replaceChildren();
       said = '';
       shown(false);
       return;
     }
     requestAnimationFrame(() => shown(!section.hidden));    // once it is part of the page
-    const head = header(title, choices);
+    name(title, choices);
     if (!lanes) {
       const words = failed ? `The race was not run: ${failed}` : `The lanes take turns, each against its own clock: ${doing}`;
-      const body = make('p', { className: failed ? 'bad' : 'waiting', textContent: words });
-      body.setAttribute('role', 'status');
+      const now = make('p', { className: failed ? 'bad' : 'waiting', textContent: words });
+      now.setAttribute('role', 'status');
       const bar = make('div', { className: 'track wide' }, make('i', { style: `width: ${100 * (part || 0)}%` }));
-      section.replaceChildren(head, body, ...(failed ? [] : [bar]));
+      body.replaceChildren(now, ...(failed ? [] : [bar]));
       return;
     }
     const all = lanes.map((one) => lane(one, pictures)), caption = make('span', { className: 'caption' });
@@ -117,7 +119,7 @@ export function render({ model }) {
     const row = make('div', { className: 'lanes' }, ...all.map(({ node }) => node));
     row.style.setProperty('--lanes', lanes.length);
     const controls = make('div', { className: 'controls' }, again, slower, caption);
-    section.replaceChildren(head, row, make('footer', {}, controls, make('p', { className: 'note', textContent: note })));
+    body.replaceChildren(row, make('footer', {}, controls, make('p', { className: 'note', textContent: note })));
     slow = false;
     play(model.content, all, caption);
   };

@@ -98,7 +98,7 @@ export function render({ model, el }) {
   const draw = () => {
     const content = model.content, key = `${content.title} ${content.number}`;
     section.hidden = !content.stories && !content.html;
-    section.replaceChildren(...(content.stories ? list(content) : content.html ? step(content) : []));
+    renew(section, ...(content.stories ? list(content) : content.html ? step(content) : []));
     if (key != shown) section.scrollIntoView({ block: 'start' });     // the column may have been scrolled
     shown = key;
     follow();

@@ -138,6 +138,42 @@ def walk(page):
                  if label in left and number not in numbers and label not in names and group not in groups]  # fmt: skip
 
 
+LOST = f"""async (word) => {{ {DEEP}
+  const term = all.find((node) => node.dataset.term == word), root = term.getRootNode();
+  term.focus();
+  let times = 3;
+  return new Promise((done) => new MutationObserver(async () => {{
+    await null;  // what else hears of it has been told then
+    if (root.activeElement?.dataset.term != word) done('lost'); else if (!--times) done('kept');
+  }}).observe(root, {{childList: true, subtree: true}}));
+}}"""
+
+
+def test_a_word_that_is_written_anew_never_loses_the_focus(resting):
+    page = resting.page
+    page.get_by_role("tab", name="Diffusion").click()
+    resting.until(lambda: resting.fact("heat") > 0)
+    resting.key(" ")  # its parts of a frame are written every second
+    page.locator("[data-term=compute]").first.wait_for()
+    assert page.evaluate(LOST, "compute") == "kept"
+    resting.key(" ")
+
+
+def test_steps_of_a_story_are_gone_through_with_one_button_and_the_enter_key(resting):
+    page = resting.page
+    page.keyboard.press("t")
+    page.locator(".story li button").first.focus()
+    page.keyboard.press("Enter")
+    step = page.locator(".story .progress")
+    resting.until(lambda: (step.get_attribute("aria-label") or "").startswith("Step 1 of"))
+    page.get_by_role("button", name="Next step").focus()
+    for number in (2, 3):
+        page.keyboard.press("Enter")
+        resting.until(lambda number=number: (step.get_attribute("aria-label") or "").startswith(f"Step {number} of"))
+    page.keyboard.press("Escape")
+    step.wait_for(state="hidden")
+
+
 MOVING = f"""() => {{ {DEEP}
   return all.filter((node) => node.checkVisibility()).flatMap((node) => {{
     const {{transitionDuration, animationDuration, animationName}} = getComputedStyle(node);

@@ -16,6 +16,17 @@ IN_SIGHT = """(node) => {
     node.getRootNode().elementFromPoint(x + width / 2, y + height / 2) == node;
 }"""
 
+# Until what is in the element, in whichever shadow tree, was changed so many times.
+CHANGED = """async ([selector, times]) => {
+  const find = (root) => root.querySelector(selector) ??
+    [...root.querySelectorAll('*')].reduce((found, node) => found ?? (node.shadowRoot && find(node.shadowRoot)), null);
+  await new Promise((done) => new MutationObserver(() => --times || done())
+    .observe(find(document), {childList: true, subtree: true}));
+}"""
+HAS_FOCUS = """(label) => { let node = document.activeElement;
+  while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
+  return node.getAttribute('aria-label') == label; }"""
+
 
 @pytest.fixture(scope="module")
 def opened(lasting, server):
@@ -57,6 +68,24 @@ def test_a_race_is_run_replayed_and_closed(lab):
     lab.key("Shift+R")
     page.locator(".race article").first.wait_for(state="detached")
     lab.until(lambda: "Running" in lab.status() and lab.step() > resting)
+
+
+def test_a_button_pressed_slowly_while_a_race_is_run_works_and_keeps_the_focus(lab):
+    page = lab.page
+    page.keyboard.press("Shift+R")
+    page.locator(".race [role=status]").wait_for()
+    choice = page.locator(".race .choices button").nth(1)
+    box = choice.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.evaluate(CHANGED, [".race", 3])  # as the race says how far it is
+    page.mouse.up()
+    page.locator(".race .choices button:nth-child(2).on").wait_for()
+    page.get_by_role("button", name="Close the race").focus()
+    page.locator(".race article").first.wait_for(timeout=1000 * OPENING)
+    assert page.evaluate(HAS_FOCUS, "Close the race")
+    page.keyboard.press("Enter")
+    page.locator(".race").wait_for(state="hidden")
 
 
 def test_where_no_race_can_be_that_is_told(lab):
