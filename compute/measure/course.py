@@ -21,7 +21,8 @@ from compute.measure.sampling import Deadline
 if TYPE_CHECKING:
     from compute.measure.benchmark import CaseBenchmark
 
-SHARE = 6.0  # s of sampling for all lanes together; one whose run takes a third of it is not timed
+SHARE = 6.0  # s of sampling for all lanes together
+PATIENT = 90.0  # s that a lane's check and fewest samples may take, as others work on this computer, too
 TURNS = 20  # moments of the way to the finish line at which a picture is shown
 
 
@@ -52,8 +53,8 @@ def run_course(
     benchmark: CaseBenchmark, course: Course, backends: Sequence[Backend], heard: Callable[[float, str], object]
 ) -> list[Row]:
     """Check and time a whole result on each backend; a row for each, in their order. heard(part, words): how far."""
-    deadline = Deadline(0)
-    run = CaseRun(benchmark, course.case, course.right, SHARE, Pace(), deadline, alone=True)
+    deadline = Deadline(PATIENT * len(backends))
+    run = CaseRun(benchmark, course.case, course.right, SHARE, Pace(), deadline, alone=PATIENT)
     try:
         with deadline.watching_builds():
             for number, backend in enumerate(backends):

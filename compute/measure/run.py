@@ -71,8 +71,8 @@ class CaseRun:
     """Everything that is held while one case is timed.
 
     case: a TimedCase of the lab; right: its reference; share: seconds of sampling it may take; deadline: of the whole
-    run; listen: whether the parts of each sample are noted; alone: whether each way may take as long as the whole case,
-    whatever the others take: in a race nobody is left out for another's sake.
+    run; listen: whether the parts of each sample are noted; alone: seconds that each way may take, whatever the others
+    take, 0 where they share: in a race nobody is left out for another's sake.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class CaseRun:
         pace: Pace,
         deadline: Deadline,
         listen: bool = False,
-        alone: bool = False,
+        alone: float = 0.0,
     ) -> None:
         self._benchmark, self._right, self._share, self._pace = benchmark, right, share, pace
         self._deadline, self._alone = deadline, alone
@@ -170,7 +170,8 @@ class CaseRun:
 
         first = take_sample(call, self._listen)
         row = replace(row, device=fixture.device.name)
-        while self._too_slow(min(told)) and len(told) < LOOKS and self._spent - before < NOTHING * len(told):
+        longest = max(NOTHING, self._alone / 20)
+        while self._too_slow(min(told)) and len(told) < LOOKS and self._spent - before < longest * len(told):
             told.append(fixture.first(way)[1])  # a part of a step is short: one disturbance, and it tells too much
         step = min(told)
         self._pace.note(way, self._case, step)
@@ -206,8 +207,7 @@ class CaseRun:
     def _too_slow(self, step: float) -> str:
         """Why steps of so many seconds would take too long; empty if they would not, or take next to nothing."""
         seconds = step * (self._benchmark.check_steps + LEAST_SAMPLES)
-        others = 0.0 if self._alone else self._spent + self._planned
-        left = min(PATIENCE * self._share - others, self._deadline.left)
+        left = min(self._alone or PATIENCE * self._share - self._spent - self._planned, self._deadline.left)
         if seconds <= max(left, NOTHING):
             return ""
         left, what = max(0.0, left), self._benchmark.rate.step

@@ -160,6 +160,11 @@ SIZES = f"""async () => {{
   let page = view, times = 0;
   while (page.parent) page = page.parent;
   page.compute_layout = () => times++;
+  for (let before = -1; before != times;) {   // what the lab itself has asked for is over
+    before = times;
+    await new Promise((next) => setTimeout(next, 400));
+  }
+  times = 0;
   const soon = async () => {{
     await new Promise((next) => setTimeout(next));
     await new Promise((next) => setTimeout(next));

@@ -61,7 +61,7 @@ def test_the_lessons_scene_brings_the_recorded_gpu(lab):
     show(lab, "Mandelbrot")
     page.get_by_role("button", name="Race:").click()
     page.get_by_role("button", name="the lesson's scene").click()
-    page.locator(".race article.recorded").wait_for(timeout=1000 * OPENING)
+    page.locator(".race article.recorded").wait_for(timeout=1000 * SLOW)
     finished(lab)
     recorded = page.locator(".race article.recorded")
     assert "H100" in recorded.locator("h3").inner_text()

@@ -90,7 +90,7 @@ class FakeBenchmark(CaseBenchmark):
 
 
 def checked(
-    benchmark: FakeBenchmark, ways: tuple[str, ...], share: float, pace: Pace, alone: bool = False
+    benchmark: FakeBenchmark, ways: tuple[str, ...], share: float, pace: Pace, alone: float = 0.0
 ) -> dict[str, str]:
     """Each way's reason not to be timed, "" if it is."""
     numpy = backend("cpu_numpy")
@@ -118,8 +118,14 @@ def test_one_disturbance_does_not_make_a_way_too_slow(monkeypatch):
 
 def test_in_a_race_nobody_is_left_out_for_another_s_sake():
     benchmark = FakeBenchmark(tuple(STEP))
-    reasons = checked(benchmark, ("slow", "as slow", "fast"), 5.0, Pace(), alone=True)
+    reasons = checked(benchmark, ("slow", "as slow", "fast"), 5.0, Pace(), alone=10.0)
     assert set(reasons.values()) == {""}
+
+
+def test_in_a_race_a_lane_may_take_longer_than_the_time_of_sampling():
+    assert checked(FakeBenchmark(("first slow",)), ("first slow",), 5.0, Pace(), alone=240.0) == {"first slow": ""}
+    refused = checked(FakeBenchmark(("first slow",)), ("first slow",), 5.0, Pace(), alone=239.0)["first slow"]
+    assert refused == "would take about 240 s (40 s a step); 239 s are allowed for this case"
 
 
 def test_what_was_too_slow_once_is_not_begun_again():

@@ -1,0 +1,228 @@
+"""Breaks places chosen at random, one at a time, and counts how many of them the tests notice.
+
+    python -m tests.mutations FOLDER --group engine=compute/engine --group export=compute/export,app/export --count 15
+
+FOLDER is a copy of the project that may be broken; each process works on a copy of its own. A place is a comparison, an
+operator, a number, a condition, a value returned or a call, outside of type annotations, texts and logging; all places
+of a group are equally likely. Run are the test files that import what is broken, then those that import what imports
+it, MOST at most, none in a browser. A test that fails in the unbroken copy as well does not count. A JSON line a place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+MOST = 10  # test files run for a place
+LIMIT = 400  # s for them; a run that takes longer is noticed, too: it hangs
+OTHER: dict[type[ast.AST], Any] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.Add: ast.Sub, ast.Sub: ast.Add,
+    ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.And: ast.Or, ast.Or: ast.And,
+}  # fmt: skip
+TELLING = re.compile(r"\b(log|logging|logger|warnings)\.")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a file is broken: the characters from `start` to `end` become `text`."""
+
+    group: str
+    path: str
+    line: int
+    start: int
+    end: int
+    text: str
+    was: str
+
+
+def broken(node: ast.AST) -> ast.expr | ast.stmt | None:
+    """Return what stands for `node` in the broken file, None for a node that is left alone."""
+    new: ast.expr | ast.stmt | None = None
+    match node:
+        case ast.Compare(left, [op], [right]) if type(op) in OTHER:
+            new = ast.Compare(left, [OTHER[type(op)]()], [right])
+        case ast.BinOp(left, op, right) if type(op) in OTHER and not isinstance(left, ast.Constant | ast.JoinedStr):
+            new = ast.BinOp(left, OTHER[type(op)](), right)
+        case ast.BoolOp(op, values):
+            new = ast.BoolOp(OTHER[type(op)](), values)
+        case ast.UnaryOp(ast.Not(), operand):
+            new = operand
+        case ast.Constant(bool() as value):
+            new = ast.Constant(not value)
+        case ast.Constant(int() | float() as value):
+            new = ast.Constant(value + 1)
+        case ast.Return(value) if value is not None and not isinstance(value, ast.Constant):
+            new = ast.Return(ast.Constant(None))
+        case ast.Expr(ast.Call()):
+            new = ast.Pass()
+    return new
+
+
+def nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every node that is run: no annotation, no subscript in one, no text within a format."""
+    for name, field in ast.iter_fields(tree):
+        if name in ("annotation", "returns", "type_params", "decorator_list"):
+            continue
+        for node in field if isinstance(field, list) else [field]:
+            if not isinstance(node, ast.AST) or isinstance(node, ast.JoinedStr):
+                continue
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+                continue
+            yield node
+            yield from nodes(node)
+
+
+def places(folder: Path, group: str, paths: str) -> list[Place]:
+    """Return all places of the group's files."""
+    found = []
+    for path in paths.split(","):
+        files = sorted((folder / path).rglob("*.py")) if (folder / path).is_dir() else [folder / path]
+        files = [file for file in files if "gpu" not in file.name]  # most of which no computer without one runs
+        for file in files:
+            source = file.read_text(encoding="utf-8")
+            starts = [0]
+            for line in source.encode().splitlines(keepends=True):
+                starts.append(starts[-1] + len(line))
+            for node in nodes(ast.parse(source)):
+                new = broken(node)
+                if new is None or TELLING.search(ast.unparse(node)) or not isinstance(node, ast.expr | ast.stmt):
+                    continue
+                start = starts[node.lineno - 1] + node.col_offset
+                end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+                text = ast.unparse(ast.fix_missing_locations(new))
+                text = text if isinstance(new, ast.stmt) else f"({text})"
+                name = str(file.relative_to(folder))
+                found.append(Place(group, name, node.lineno, start, end, text, ast.unparse(node)))
+    return found
+
+
+def imports(folder: Path) -> dict[str, set[str]]:
+    """Return the modules of the project that each Python file imports, by the file's path."""
+    modules = {module_name(path.relative_to(folder)) for path in folder.rglob("*.py")}
+    found: dict[str, set[str]] = {}
+    for path in folder.rglob("*.py"):
+        names: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                above = path.relative_to(folder).parts[: -node.level] if node.level else ()
+                module = ".".join(filter(None, (*above, node.module)))
+                names |= {module} | {f"{module}.{alias.name}" for alias in node.names}
+        found[str(path.relative_to(folder))] = names & modules
+    return found
+
+
+def module_name(path: Path) -> str:
+    """compute/lab.py -> compute.lab; a package's __init__.py is the package."""
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+
+
+def chosen_tests(path: str, imported: dict[str, set[str]]) -> list[str]:
+    """Return the test files for a broken `path`, the nearest first, MOST at most."""
+    known, wanted = [], {module_name(Path(path))}
+    for _ in range(3):
+        near = sorted(file for file, names in imported.items() if names & wanted)
+        known += [file for file in near if Path(file).name.startswith("test_") and "browser" not in file]
+        wanted |= {module_name(Path(file)) for file in near if not Path(file).name.startswith("test_")}
+    if not known and path.startswith("compute/labs/"):  # a kernel, which its lab loads by its file's name
+        lab = path.split("/")[2]
+        known = sorted(file for file in imported if lab in file and re.search(r"tests/(?!browser).*test_", file))
+    return list(dict.fromkeys(known))[:MOST]
+
+
+class Copy:
+    """A copy of the project that one process breaks and mends."""
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self.root = folder.with_name(f"{folder.name}.{number}")
+        if not self.root.exists():
+            shutil.copytree(folder, self.root, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".gpu*"))
+        self.environment = os.environ | {
+            "PYTHONPATH": str(self.root), "NUMBA_CACHE_DIR": f"{self.root}.numba", "PYTHONDONTWRITEBYTECODE": "",
+        }  # fmt: skip
+
+    def run(self, tests: list[str]) -> tuple[str, str]:
+        """Return "passed", "failed" or "hangs", and the first test that failed."""
+        pytest = (sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header")
+        ended = subprocess.run(
+            ["timeout", "--kill-after", "5", str(LIMIT), *pytest, *tests], cwd=self.root, env=self.environment,
+            capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+        if ended.returncode in (0, 5):
+            return "passed", ""
+        if ended.returncode in (124, 137):
+            return "hangs", ""
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+?)(?: - |$)", ended.stdout, re.MULTILINE)
+        return "failed", failed[1] if failed else ended.stdout[-300:]
+
+    def judge(self, place: Place, tests: list[str]) -> tuple[str, str]:
+        """Return whether the broken place was noticed, and by what."""
+        file = self.root / place.path
+        spared: list[str] = []  # tests that fail without it
+        source = file.read_bytes()
+        while True:
+            file.write_bytes(source[: place.start] + place.text.encode() + source[place.end :])
+            try:
+                said, by = self.run([*tests, *(f"--deselect={test}" for test in spared)])
+            finally:
+                file.write_bytes(source)
+            if said != "failed" or "::" not in by:
+                return ("noticed" if said == "failed" else said), by
+            if self.run([by])[0] == "passed":
+                return "noticed", by
+            spared.append(by)
+
+
+def main() -> None:
+    """Break them, and print a line for each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--group", action="append", required=True, help="name=path,path")
+    parser.add_argument("--count", type=int, default=15)
+    parser.add_argument("--seed", type=int, default=14)
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args()
+    imported, generator = imports(options.folder), random.Random(options.seed)
+    taken = []
+    for group in options.group:
+        name, _, paths = group.partition("=")
+        taken += generator.sample(places(options.folder, name, paths), options.count)
+    generator.shuffle(taken)  # so that a part of them is fair, too
+    copies: SimpleQueue[Copy] = SimpleQueue()
+    for number in range(options.jobs):
+        copies.put(Copy(options.folder, number))
+
+    def judged(place: Place) -> None:
+        """Judge a place in a copy that is free."""
+        copy, begun = copies.get(), time.monotonic()
+        tests = chosen_tests(place.path, imported)
+        said, by = copy.judge(place, tests) if tests else ("untested", "")
+        copies.put(copy)
+        line = {
+            "group": place.group, "place": f"{place.path}:{place.line}", "was": place.was[:90], "is": place.text[:90],
+            "said": said, "by": by, "files": len(tests), "seconds": round(time.monotonic() - begun),
+        }  # fmt: skip
+        print(json.dumps(line, ensure_ascii=False), flush=True)
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(judged, taken))
+
+
+if __name__ == "__main__":
+    main()
