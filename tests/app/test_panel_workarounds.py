@@ -467,18 +467,18 @@ def test_fonts_that_are_loaded_early_are_there():
 
 
 def test_housekeeping_begins_without_holding_the_loop_of_a_slow_computer(monkeypatch):
-    turns = []
+    turns, begun = [], asyncio.Event()
 
     def slow(state, name):
         turns.append(name)
+        begun.set()
         time.sleep(0.01)
         if len(turns) > 20:
             raise RuntimeError("the loop is held")
 
     async def begin():
         panel_workarounds.begin_housekeeping()
-        while not turns:
-            await asyncio.sleep(0.001)
+        await begun.wait()
         await asyncio.sleep(0.05)
 
     monkeypatch.setattr(type(pn.state), "_add_busy_event", slow)

@@ -160,10 +160,10 @@ SIZES = f"""async () => {{
   let page = view, times = 0;
   while (page.parent) page = page.parent;
   page.compute_layout = () => times++;
-  for (let before = -1; before != times;) {   // what the lab itself has asked for is over
+  for (let before = -1; before != times;) {{  // what the lab itself has asked for is over
     before = times;
     await new Promise((next) => setTimeout(next, 400));
-  }
+  }}
   times = 0;
   const soon = async () => {{
     await new Promise((next) => setTimeout(next));
