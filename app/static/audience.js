@@ -23,8 +23,8 @@ export function render({ model }) {
   const shut = () => { blocked = false; if (model.content.open) send({ do: 'toggle' }); else draw(); };
   const [over, forget] = overPage(section, shut);
 
-  const count = make('p', { className: 'count' });
-  count.setAttribute('role', 'status');
+  const counter = make('p', { className: 'count' });
+  counter.setAttribute('role', 'status');
   const follows = (count) => (count == 1 ? '1 follows' : `${count} follow`);
 
   const room = ({ code, link, local, qr, followers }) => {
@@ -42,8 +42,8 @@ export function render({ model }) {
     }
     if (link) words.append(make('a', { className: 'link', href: link, target: '_blank', rel: 'noopener', textContent: link.replace(/^https?:\/\//, '') }));
     words.append(make('p', { className: 'code', label: `Code ${code.split('').join(' ')}`, textContent: code }));
-    count.textContent = follows(followers);
-    words.append(count);
+    counter.textContent = follows(followers);
+    words.append(counter);
     found.push(words);
     return make('div', { className: 'room' }, ...found);
   };
@@ -69,7 +69,7 @@ export function render({ model }) {
     }
     const now = JSON.stringify([rest, blocked]);
     if (now == said) {                                  // a button that is pressed as somebody comes is not taken away
-      count.textContent = follows(followers);
+      counter.textContent = follows(followers);
       return;
     }
     said = now;

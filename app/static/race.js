@@ -79,7 +79,7 @@ export function render({ model }) {
   // The same elements as long as they say the same, and never moved: one that has the focus keeps it while the race is
   // run, and one that is pressed is still there when the button of the mouse is let go.
   let said = '';
-  const name = (title, choices) => {
+  const drawHead = (title, choices) => {
     const now = JSON.stringify([title, choices]);
     if (now == said) return;
     said = now;
@@ -104,13 +104,13 @@ export function render({ model }) {
       return;
     }
     requestAnimationFrame(() => shown(!section.hidden));    // once it is part of the page
-    name(title, choices);
+    drawHead(title, choices);
     if (!lanes) {
       const words = failed ? `The race was not run: ${failed}` : `The lanes take turns, each against its own clock: ${doing}`;
-      const now = make('p', { className: failed ? 'bad' : 'waiting', textContent: words });
-      now.setAttribute('role', 'status');
+      const status = make('p', { className: failed ? 'bad' : 'waiting', textContent: words });
+      status.setAttribute('role', 'status');
       const bar = make('div', { className: 'track wide' }, make('i', { style: `width: ${100 * (part || 0)}%` }));
-      body.replaceChildren(now, ...(failed ? [] : [bar]));
+      body.replaceChildren(status, ...(failed ? [] : [bar]));
       return;
     }
     const all = lanes.map((one) => lane(one, pictures)), caption = make('span', { className: 'caption' });

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from compute.measure.benchmark import CaseBenchmark
 
 SHARE = 6.0  # s of sampling for all lanes together
-PATIENT = 90.0  # s that a lane's check and fewest samples may take, as others work on this computer, too
+LONGEST_LANE = 90.0  # s that a lane's check and fewest samples may take, as others work on this computer, too
 TURNS = 20  # moments of the way to the finish line at which a picture is shown
 
 
@@ -53,8 +53,8 @@ def run_course(
     benchmark: CaseBenchmark, course: Course, backends: Sequence[Backend], heard: Callable[[float, str], object]
 ) -> list[Row]:
     """Check and time a whole result on each backend; a row for each, in their order. heard(part, words): how far."""
-    deadline = Deadline(PATIENT * len(backends))
-    run = CaseRun(benchmark, course.case, course.right, SHARE, Pace(), deadline, alone=PATIENT)
+    deadline = Deadline(LONGEST_LANE * len(backends))
+    run = CaseRun(benchmark, course.case, course.right, SHARE, Pace(), deadline, alone=LONGEST_LANE)
     try:
         with deadline.watching_builds():
             for number, backend in enumerate(backends):
