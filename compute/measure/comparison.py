@@ -20,6 +20,7 @@ from math import inf, nan
 from typing import Any, Literal, Protocol
 
 from compute.backends import backend
+from compute.engine.benchmark_target import SAMPLE_SLICE
 from compute.engine.messages import Busy, EngineBroken, LabClosed, Refused, Sampled, Solved
 from compute.measure.rates import RoofKind
 from compute.measure.rules import ComparisonRules
@@ -320,8 +321,11 @@ class Comparison:
         late = self._clock() - samples.at >= AGAIN
         if settled(warm) or (len(warm) >= MOST_TIMINGS and not (late and Spread.of(warm).noisy)):
             return None
-        step_seconds = samples.timings[-1].step_seconds
-        steps, repeat = steps_for(step_seconds, SAMPLE_SECONDS), REPEAT if step_seconds < LONG else 1
+        newest = samples.timings[-1]
+        at_once, step_seconds = self.rules.steps_at_once(newest.backend, newest.variant), newest.step_seconds
+        if at_once * step_seconds > SAMPLE_SLICE:  # the picture is shown in between, which cuts it anyway
+            at_once = 1
+        steps, repeat = steps_for(step_seconds, SAMPLE_SECONDS, at_once=at_once), REPEAT if step_seconds < LONG else 1
         job = SampleTask(key, *self._where(variant, changes), steps, repeat)
         if len(self._results.get(self._roof_key(job.engine, dtype)) or ()) >= MOST_TIMINGS:
             return job

@@ -76,6 +76,10 @@ class ComparisonRules(ABC):
         """Return changes for a variant's lab, beside backend and variant."""
         return {}
 
+    def steps_at_once(self, backend: str, variant: str) -> int:  # noqa: ARG002
+        """Return the steps that a kernel takes in one launch, or pass; a sample is made of whole ones."""
+        return 1
+
     def compared_after(self, values: LabValues) -> int:  # noqa: ARG002
         """Return the steps after which results are compared."""
         return 1
@@ -152,7 +156,7 @@ class FieldRules(ComparisonRules):
     tolerance: relative L2 by dtype; apart: what every second lab starts from, start: that in words; check_steps: after
     which results are compared, unless that amplifies rounding too much; growth: by values, the largest factor by which
     a step multiplies an error, at least 1; timed_with: values that no time depends on, at which the field stays finite;
-    cited: published figures.
+    cited: published figures; at_once: steps in one launch, or pass, of kernels that take several, by backend and name.
     """
 
     rate: Rate
@@ -168,6 +172,11 @@ class FieldRules(ComparisonRules):
     start: str = "noise"
     included: str = "The kernels of one step, on a twin of this grid."
     because: str = ""
+    at_once: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    def steps_at_once(self, backend: str, variant: str) -> int:
+        """Return what `at_once` says, 1 for all others."""
+        return self.at_once.get((backend, variant), 1)
 
     def own(self, variant: Variant, values: LabValues) -> dict[str, Any]:  # noqa: ARG002 the same for all
         """Return what comparisons start from."""

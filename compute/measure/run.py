@@ -38,6 +38,7 @@ SAMPLING = 2 / 3  # of a case's time is its share: seconds of sampling; checks t
 PATIENCE = 2.0  # a case may take so many times its share, if slow ways need it for their check and fewest samples
 WARM_UPS = 2  # before the samples of a way
 LOOKS = 4  # at how long a way takes, before it is called too slow; fewer if each takes long itself
+LOOKING = 1 / 20  # of what a lane of a race may take, for one of them
 NOTHING = 1.0  # seconds that a way may take in any case: no fast one is lost to a slow one
 
 
@@ -99,7 +100,7 @@ class CaseRun:
     def check(self, way: Implementation) -> None:
         """Compare the way's result with the reference; a row now unless it is to be sampled."""
         row = Row(way.backend.name, way.variant, self._case, "skipped", reference=self._right.name)
-        reason = OVER if self._deadline.over else self._too_slow(self._pace.step_seconds(way, self._case))
+        reason = OVER if self._deadline.over else self._too_slow(way, self._pace.step_seconds(way, self._case))
         if reason:
             self.rows.append(replace(row, reason=reason))
             return
@@ -170,12 +171,12 @@ class CaseRun:
 
         first = take_sample(call, self._listen)
         row = replace(row, device=fixture.device.name)
-        longest = max(NOTHING, self._alone / 20)
-        while self._too_slow(min(told)) and len(told) < LOOKS and self._spent - before < longest * len(told):
+        longest = max(NOTHING, LOOKING * self._alone)
+        while self._too_slow(way, min(told)) and len(told) < LOOKS and self._spent - before < longest * len(told):
             told.append(fixture.first(way)[1])  # a part of a step is short: one disturbance, and it tells too much
         step = min(told)
         self._pace.note(way, self._case, step)
-        reason = self._too_slow(step)
+        reason = self._too_slow(way, step)
         if reason:
             self.rows.append(replace(row, reason=reason))
             return
@@ -191,7 +192,7 @@ class CaseRun:
         else:
             row = replace(row, status="measured")
         self._checked.append((way, row, first))
-        self._planned += (WARM_UPS + LEAST_SAMPLES) * max(timing.step_seconds, step)
+        self._planned += (WARM_UPS + LEAST_SAMPLES) * self._at_once(way) * max(timing.step_seconds, step)
 
     def _open(self, way: Implementation) -> str:
         """Open the backend's arrays if they are not there yet; why not, or empty."""
@@ -204,9 +205,9 @@ class CaseRun:
         self._fixtures[way.backend.name] = self._benchmark.fixture(device, self._case, self._right)
         return ""
 
-    def _too_slow(self, step: float) -> str:
+    def _too_slow(self, way: Implementation, step: float) -> str:
         """Why steps of so many seconds would take too long; empty if they would not, or take next to nothing."""
-        seconds = step * (self._benchmark.check_steps + LEAST_SAMPLES)
+        seconds = step * (self._benchmark.check_steps + LEAST_SAMPLES * self._at_once(way))
         left = min(self._alone or PATIENCE * self._share - self._spent - self._planned, self._deadline.left)
         if seconds <= max(left, NOTHING):
             return ""
@@ -225,7 +226,12 @@ class CaseRun:
         return max(self._share / 2, min(self._share, self._share / SAMPLING - others))
 
     def _steps(self, way: Implementation) -> int:
-        return steps_for(self._pace.step_seconds(way, self._case), most=self._benchmark.most_steps)
+        seconds = self._pace.step_seconds(way, self._case)
+        return steps_for(seconds, most=self._benchmark.most_steps, at_once=self._at_once(way))
+
+    def _at_once(self, way: Implementation) -> int:
+        rules = self._benchmark.rules
+        return rules.steps_at_once(way.backend.name, way.variant) if rules else 1
 
     def _run(self, way: Implementation) -> Timing:
         return self._fixtures[way.backend.name].run(way, self._steps(way))

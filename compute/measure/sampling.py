@@ -27,21 +27,25 @@ from compute.measure.timing import Sample
 LEAST_SAMPLES = 5  # samples of every way even if the budget is over: fewer give no quartiles
 MOST_SAMPLES = 200  # samples of one way: beyond it the quartiles of a noisy machine do not settle any more
 SAMPLE_SECONDS = 0.05  # length one sample aims at: long against the clock (1 us) and against an odd launch or copy
-LAUNCH_STEPS = 48  # steps are a multiple of it when there are many, so that 12 or 16 steps a launch divide them
 MOST_STEPS = 4800  # steps of one sample, so that a field hardly changes its character within it
 TRIES = 6  # cores that are compared: if half of them are slow, all six are so once in 64 times; 1 ms in all
 LOOP, LOOPS = 3000, 3  # additions in a row, about 30 us: many instructions a cycle, which a neighbour halves
 
 
-def steps_for(step_seconds: float, sample_seconds: float = SAMPLE_SECONDS, most: int = MOST_STEPS) -> int:
-    """Steps to put into one sample so that it lasts about `sample_seconds`, at most `most`.
+def steps_for(
+    step_seconds: float, sample_seconds: float = SAMPLE_SECONDS, most: int = MOST_STEPS, at_once: int = 1
+) -> int:
+    """Steps to put into one sample so that it lasts about `sample_seconds`; at most `most`, or `at_once` if more.
 
-    Odd when few (an even count may cost one extra copy), else a multiple of LAUNCH_STEPS.
+    at_once: steps of one launch, or pass. They are a whole number of launches, and an odd one: launches alternate
+    between two arrays, so that an even number costs a copy, or a launch more. Samples of 23 steps, in launches of 8, 8,
+    4, 2 and 1, took 1.5 times as long a step as 24 on an H200.
     """
     wanted = min(sample_seconds / max(step_seconds, 1e-9), float(most))
-    if wanted < LAUNCH_STEPS:
-        return max(1, 2 * int(wanted / 2) + 1 if wanted >= 2 else 1)
-    return LAUNCH_STEPS * int(wanted / LAUNCH_STEPS)
+    launches = 2 * int(wanted / at_once / 2) + 1
+    if launches > 1 and launches * at_once > most:
+        launches -= 2
+    return launches * at_once
 
 
 def interleave(

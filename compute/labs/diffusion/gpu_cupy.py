@@ -23,9 +23,9 @@ from compute.labs.diffusion.scheme import edge_code
 STEPS_SOURCE = Path(__file__).with_name("gpu_steps.cu")
 REAL = {"float32": "float", "float64": "double"}
 WARP = 32
-LARGE = 2**27  # cells from which a loop of its own for inner strips pays off
-MEDIUM = 2**23  # and from which the multiprocessors are better filled up
+LARGE = {"float32": 2**23, "float64": 2**27}  # cells from which a loop of its own for inner strips pays off
 TALL = 400  # rows a warp writes at most on large grids: more, shorter warps even out
+ALONE = 1.05  # what a single wave of warps takes more than its rows say: nothing follows where one ends
 
 SOURCE = Path(__file__).with_suffix(".cu")
 TILE = 16  # cells a side of a block of the racing kernel, as in gpu_cupy.cu
@@ -52,12 +52,28 @@ class Tiling:
         lost = -(-self.steps // self.columns) * self.columns
         return WARP * self.columns - 2 * lost
 
-    def cut(self, ny: int, nx: int, multiprocessors: int) -> tuple[int, int]:
-        """(warps in all, rows each writes) for a grid of ny x nx cells."""
+    def cut(self, ny: int, nx: int, multiprocessors: int, beside: int = 0) -> tuple[int, int]:
+        """(warps in all, rows each writes) for a grid of ny x nx cells.
+
+        All run at once, in one wave; with `inner` in as many as TALL asks for or one more, whichever reads fewer rows.
+        beside: warps of each strip that another launch brings along.
+        """
         strips = -(-nx // self.width)
-        rows = -(-ny // max(1, multiprocessors * self.warps // strips))
+        wave = multiprocessors * self.warps
+
+        def rows_of(waves: int) -> int:
+            """Rows that each warp writes."""
+            return -(-ny // max(1, waves * wave // strips - beside))
+
+        def cost(waves: int) -> float:
+            """Rows that are read one after the other."""
+            return waves * (rows_of(waves) + 2 * self.steps) * (ALONE if waves == 1 else 1)
+
+        waves = 1
         if self.inner:
-            rows = min(rows, TALL)
+            least = -(-strips * -(-ny // TALL) // wave)
+            waves = min((least, least + 1), key=cost)
+        rows = rows_of(waves)
         return strips * -(-ny // rows), rows
 
     def defines(self, dtype: str) -> dict[str, int | str]:
@@ -71,6 +87,7 @@ TILINGS = {
     "float32": (Tiling(8, 4, 12, 8), Tiling(4, 4, 16, 12), Tiling(2, 4, 16, 12)),
     "float64": (Tiling(8, 2, 12, 12), Tiling(4, 2, 16, 12), Tiling(2, 2, 16, 12)),
 }
+MOST_STEPS = max(tiling.steps for found in TILINGS.values() for tiling in found)
 MEASURED = 96  # steps timed at once: a multiple of every candidate's
 _TUNED: dict[tuple[int, tuple[int, int], str], Tiling] = {}  # by GPU, shape and dtype: the tiling for most steps
 
@@ -78,11 +95,8 @@ _TUNED: dict[tuple[int, tuple[int, int], str], Tiling] = {}  # by GPU, shape and
 def tilings(shape: tuple[int, int], dtype: str, device: int) -> tuple[Tiling, ...]:
     """The tilings for a grid, most steps first: what `tune` found, otherwise by its size."""
     first, *others = TILINGS[dtype]
-    cells = shape[0] * shape[1]
-    if cells >= LARGE:
+    if shape[0] * shape[1] >= LARGE[dtype]:
         first = replace(first, inner=True, warps=first.blocks)
-    elif cells >= MEDIUM:
-        first = replace(first, warps=first.blocks)
     return _TUNED.get((device, shape, dtype), first), *others
 
 

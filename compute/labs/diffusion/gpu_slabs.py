@@ -12,7 +12,10 @@ Seen on two H200 with NVLink, float32, zero flux, Gcell/s, both numbers of GPUs 
   exchange after 4 launches, in graphs                      3487    4843     5586     6049 (no graphs)
   exchange after 8 launches, in graphs                      3572    4891     5593     5997 (no graphs)
   rows passed on by a kernel, after 8 launches, in graphs   3628    4896     5548
-At 65536^2 two gave 5094 where one gave 2307, held down by its power cap.
+Four H200, after slabs were cut into whole waves of warps: 5352, 8418, 10822 and 11889, that is 2.46, 3.17, 3.50 and
+some 3.8 times one; with 16384^2 cells on each 12010, 0.99 of four times one. At 65536^2 four gave some 12000, and one,
+on another machine, 3250 (3600 of a smooth field, which takes less power). Ghost rows for 2, 4, 8 and 16 launches gave
+10480, 10620, 10740 and 10580 at 16384^2.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ import numpy as np
 from compute.cuda_source import compile_cuda
 from compute.devices import Array
 from compute.labs.diffusion import gpu_cupy
-from compute.labs.diffusion.gpu_cupy import TALL, TILINGS, WARP, Tiling, launches, multiprocessors, tilings
+from compute.labs.diffusion.gpu_cupy import TILINGS, WARP, Tiling, launches, multiprocessors, tilings
 from compute.labs.diffusion.gpu_slab_device import SlabArray
 from compute.labs.diffusion.scheme import PERIODIC, edge_code
 from compute.labs.diffusion.slabs import Launch, Layout, SlabWork, plan
@@ -168,14 +171,11 @@ def _slab_launcher(
     beside: how many bands another launch makes at the same time; so many warps of each column of the grid are left out.
     """
     first, last = bands[0]
-    rows, apart = last - first, last - first
-    columns, deep = -(-shape[1] // tiling.width), len(bands)
-    if deep > 1:
-        apart = bands[1][0] - first
-    elif not strip:
-        apart = rows = _warp_rows(tiling, rows, columns, multiprocessors(gpu), beside)
-        deep = -(-(last - first) // rows)
-    blocks = columns * deep
+    if strip:
+        blocks, rows = -(-shape[1] // tiling.width) * len(bands), last - first
+    else:
+        blocks, rows = tiling.cut(last - first, shape[1], multiprocessors(gpu), beside)
+    apart = bands[1][0] - first if len(bands) > 1 else rows
     kernel = compile_cuda(SOURCE, defines=tiling.defines(dtype)).get_function("slab_steps")
     numbers = [np.int32(number) for number in (rows, first, bands[-1][1], apart)]
     ny, nx = (np.int32(number) for number in shape)
@@ -185,14 +185,6 @@ def _slab_launcher(
         kernel((blocks,), (WARP,), (u, out, ny, nx, r, edges, *numbers))
 
     return launch
-
-
-def _warp_rows(tiling: Tiling, rows: int, columns: int, gpu_multiprocessors: int, beside: int) -> int:
-    """Rows that each warp makes, so that a wave of them and what runs beside it fill the GPU at once."""
-    slots = gpu_multiprocessors * tiling.warps
-    waves = max(1, -(-columns * -(-rows // TALL) // slots)) if tiling.inner else 1
-    deep = max(1, waves * slots // columns - beside)
-    return -(-rows // deep)
 
 
 VARIANTS: dict[str, Callable[..., None]] = {"T-step": step}

@@ -21,7 +21,13 @@
 //   the same, T = 12 and 8 warps an SM                                           1305  2464  3004
 //   128 registers, 16 warps an SM, T = 8                                         1309  2473  3037
 //   eight columns a lane, T = 8                                                  1003  2075  2431   too few warps
-//   as it is now, chosen by size, called through CuPy                            1657  2649  3214
+//   chosen by size, called through CuPy                                          1657  2649  3214
+// Later, on another H200, at 4096^2, 8192^2 and on 4096 x 16384 (a slab of four GPUs):
+//   one wave of warps, no loop of its own for inner strips                       2131  2547  2407
+//   one wave of warps with that loop                                             2265  2739  2586
+//   two waves of even bands, as it is now                                          -   2727  2868
+//   as many warps as run at once, some strips in one band more                   2260  2720  2681   strips share less
+// Bands of 98 rows in four waves give 2575 and 2677 on the last two: two rows a step are read for nothing.
 // Zero Dirichlet gives 1475, 2490 and 3014; float64 1035, 1383 and, from run to run, 1311 to 1411. INNER is for large
 // grids; small ones, where the time to fill counts, do better with RING = 3 and less code. Five instructions a cell and
 // half a shuffle would allow 5300 in strips of 112 columns; the schedulers issue in three of four cycles.

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from compute.devices import Array
 from compute.gpu_devices import Cuda
+from compute.labs.diffusion import gpu_cupy
 from compute.labs.diffusion.gpu_slab_device import COMPARED, SlabArray, SlabDevice, different_cells
 from compute.measure.case import Results, Row
 from compute.measure.run import BenchProgress, silent
@@ -205,7 +206,7 @@ class ScalingRun:
         variant, steps = _variant(count), 96
         for _ in range(3):  # the second repeats the first's graphs, the third is as all that follow
             seconds = made.advance(case.edges, steps, variant).step_seconds
-            steps = steps_for(seconds)
+            steps = steps_for(seconds, at_once=gpu_cupy.MOST_STEPS)
         made.advance(case.edges, steps, variant)
         made.advance(case.edges, steps, variant)
         return lambda: take_sample(lambda: made.advance(case.edges, steps, variant))
@@ -220,7 +221,7 @@ def _measured(row: Row, samples: Sequence[Sample]) -> Row:
 
 def open_grids(shape: tuple[int, int], dtype: str, count: int) -> Grids:
     """A pair of grids on the first `count` GPUs."""
-    from compute.labs.diffusion import gpu_cupy, gpu_slabs
+    from compute.labs.diffusion import gpu_slabs
 
     device = SlabDevice(range(count)) if count > 1 else Cuda(0)
     u, out = (device.allocate(shape, dtype) for _ in range(2))

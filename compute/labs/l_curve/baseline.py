@@ -1,10 +1,10 @@
 """What the L-curve lab is compared with: one run of LSMR for every λ, on the CPU by SciPy.
 
-`Stacked` is a GPU tutorial's way: [A; λ I] is stacked anew for every λ and given to LSMR with its usual tolerances.
+`StackedSciPy` is a GPU tutorial's way: [A; λ I] is made for every λ and given to LSMR with its usual tolerances.
 The identity is float64, so the stacked matrix is too, though A be float32: 12 bytes a non-zero, read twice an
 iteration. At these tolerances both norms are some 2 % off at the tutorial's smallest λ. One thing is not taken over:
-the tutorial subtracts an (n, 1) array from an (n,) one, which gives n x n numbers and a wrong residual. `Damped` is
-LSMR as it should be called: λ as its damping, A and its transpose stored, products in A's own type.
+the tutorial subtracts an (n, 1) array from an (n,) one, which gives n x n numbers and a wrong residual. `DampedSciPy`
+is LSMR as it should be called: λ as its damping, A and its transpose stored, products in A's own type.
 
 LSMR: D. C.-L. Fong and M. A. Saunders, SIAM J. Sci. Comput. 33 (2011).
 """
@@ -54,7 +54,7 @@ class Baseline:
     points: tuple[BaselinePoint, ...]
 
     def column(self, name: str) -> NDArray[Any]:
-        """(count,) values of a Point's field: "lam", "residual_norm", "solution_norm", "iterations", "seconds"."""
+        """(count,) values of "lam", "residual_norm", "solution_norm", "iterations" or "seconds"."""
         return np.array([getattr(point, name) for point in self.points])
 
     @property

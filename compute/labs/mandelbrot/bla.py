@@ -11,7 +11,8 @@ First the table in NumPy, a level at a time; then its entries one by one, for co
 entries a level below. Of these the functions that read arrays stay plain: each backend compiles them with its own
 compiler. `plain`: everything is float64, R = 0 means unusable; `far`: mantissas and powers of two, log2 R.
 
-Numba's cache does not see a change of this file in what calls it: then delete the __pycache__ of this folder.
+Numba's cache does not see a change of this file in what calls it: `fieldlab serve` forgets what it holds then,
+or delete the __pycache__ of this folder.
 """
 
 from __future__ import annotations

@@ -193,8 +193,8 @@ MIX_ABOUT = (
 )
 FMA_ABOUT = (
     "A step is 3 fused multiply-adds and 1 addition: 4 instructions, against the fused multiply-adds a second that "
-    "this device does at most, measured at start. Of a kernel that doubles by an integer addition 3 are counted; host "
-    "kernels do not fuse and need 7, of which 4 are counted."
+    "this device does at most, measured now or within a week before. Of a kernel that doubles by an integer addition 3 "
+    "are counted; host kernels do not fuse and need 7, of which 4 are counted."
 )
 WHOLE = "Time of the full picture"
 WHOLE_ABOUT = "Device time of all launches of this picture, coarse passes included."

@@ -1,6 +1,6 @@
 """The Mandelbrot set in Numba, rows in parallel over all cores: the fair CPU opponent. No fastmath: NumPy's bits.
 
-The scalar code is that of formula.py, deep.py, bla.py and cycle.py. Last come kernels that are slow on purpose: what
+The scalar code is that of formula.py, deep.py and bla.py. Last come kernels that are slow on purpose: what
 the lecture writes first, with the same counts as `direct`.
 """
 

@@ -292,7 +292,7 @@ def _size(z: NDArray[np.complex128]) -> NDArray[np.float64]:
     return np.asarray(np.abs(z.real) + np.abs(z.imag))
 
 
-# -- the attracting cycle; cycle.py describes the algorithm
+# -- the attracting cycle; formula.py describes the algorithm
 
 
 def multiplier(

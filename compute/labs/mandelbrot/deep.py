@@ -4,7 +4,8 @@ A pixel c = C + dc follows the reference orbit Z of C: z_n = Z_m + d with d' = (
 pixel is nearer to 0 than to the reference, so it starts on it anew with d = z, m = 0 (rebasing): no glitches.
 `perturb` and `perturb_far` read arrays, so they stay plain here: each backend compiles them with its own compiler.
 
-Numba's cache does not see a change of this file in what calls it: then delete the __pycache__ of this folder.
+Numba's cache does not see a change of this file in what calls it: `fieldlab serve` forgets what it holds then,
+or delete the __pycache__ of this folder.
 """
 
 from __future__ import annotations

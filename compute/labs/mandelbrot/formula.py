@@ -3,7 +3,8 @@
 One step is z^2 + c as t = c_re - y y, d = x + x, y = d y + c_im, x = x x + t: on a GPU 3 fused multiply-adds and one
 addition. On the CPU nothing is fused, so that the bits are those of NumPy.
 
-Numba's cache does not see a change of this file in what calls it: then delete the __pycache__ of this folder.
+Numba's cache does not see a change of this file in what calls it: `fieldlab serve` forgets what it holds then,
+or delete the __pycache__ of this folder.
 
 The lecture's ways to iterate one pixel are here too, with an escape test after each step. Constants come in as numbers
 of z's type where that matters.

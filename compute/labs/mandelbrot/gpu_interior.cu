@@ -1,4 +1,4 @@
-// The multiplier of the attracting cycle in CUDA C, as cycle.py, which has the reasons. A thread owns a pixel.
+// The multiplier of the attracting cycle in CUDA C, as formula.py, which has the reasons. A thread owns a pixel.
 
 #define FIRST 16       // iterations before the first try
 #define NEWTON 32      // steps at most

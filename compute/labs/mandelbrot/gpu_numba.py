@@ -1,6 +1,6 @@
 """The Mandelbrot set in Numba-CUDA, a thread a pixel or an entry of the table. Runs in the simulator.
 
-The scalar code is that of formula.py, deep.py, bla.py and cycle.py. Constants come in as arguments of z's type: a
+The scalar code is that of formula.py, deep.py and bla.py. Constants come in as arguments of z's type: a
 literal 4 would turn float32 arithmetic into float64. Last come kernels that are slow on purpose: what the lecture
 writes first, with the same counts as `direct`, no shortcuts.
 """

@@ -2,7 +2,7 @@
 
 enum { ACTIVE, ESCAPED, PERIODIC };
 
-#define THREADS 128  // of a block, as in gpu_launch.py: warps of 8 x 4 pixels, one below the other
+#define THREADS 128  // of a block, as BLOCK in state.py: warps of 8 x 4 pixels, one below the other
 #define SLOTS 64     // pairs of totals, and numbers from one to the next, as in state.py: a line of the cache each
 #define LINE 16
 
