@@ -137,7 +137,7 @@ def refusal(request: HTTPServerRequest, allowed: Iterable[str], prefix: str = ""
         origins = (request.headers.get(name) for name in ("Origin", "Sec-WebSocket-Origin"))
         hosts += [origin.partition("://")[2] for origin in origins if origin is not None]
     if not all(is_allowed(host, allowed) for host in hosts):
-        return 403, "This host is not on the allow-list. To add it: panel serve --allow-websocket-origin HOST:PORT"
+        return 403, "This host is not on the allow-list. To add it: fieldlab serve --origin HOST:PORT"
     path = unquote(request.path)
     if not path.isprintable() or "\\" in path or ".." in path.split("/"):
         return 400, "There is no such address."

@@ -1,4 +1,4 @@
-"""What the server does once at its start: bound what strangers may do, keep house, warm the kernels.
+"""What the server does once at its start: bound what strangers may do, keep house, warm the engines.
 
 Bokeh executes this file twice, so it holds no state.
 """
@@ -49,6 +49,7 @@ def change_panel_and_bokeh() -> None:
 
     panel_workarounds.begin_housekeeping()
     bokeh_messages.send_at_once()
+    bokeh_messages.give_up_dead_connections()
     bokeh_messages.one_message_a_turn()
     bokeh_messages.remember_what_is_unsent()
     bokeh_messages.pull_beside(builder())
@@ -78,6 +79,9 @@ def warm(application: Any) -> None:
     admission.session_limiter().warm()  # the first visitor needs them as soon as the page
     machine_roofs().start()
     import app.page  # noqa: F401 - in advance: it takes seconds, for which the first visitor would wait
+    from compute.stories import stories
+
+    stories()  # reads them, once
 
 
 async def open_doors(application: Any) -> None:

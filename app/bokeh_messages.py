@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -33,6 +33,7 @@ from tornado.websocket import WebSocketClosedError
 log = logging.getLogger(__name__)
 
 MARK = "fieldlab_at_once"
+PING = 20.0  # seconds between two looks whether a silent browser is there, and until it must have answered
 Done = TypeVar("Done")
 CHANGING = {"ModelChanged": "new", "ColumnDataChanged": "data"}  # events that set a property -> where its value stands
 
@@ -66,6 +67,29 @@ def send_at_once() -> None:
 
     setattr(open_at_once, MARK, True)
     ws.WSHandler.open, ws.WSHandler.send_message = open_at_once, send_whole
+
+
+def give_up_dead_connections() -> None:
+    """Have a page's older connection end when its browser comes back by another, and one that is silent after a while.
+
+    A laptop that changes its network leaves a connection of which nothing is heard any more. TCP gives it up after a
+    quarter of an hour. Until then all that was written to it was kept, and whoever waited until it was written, which
+    Bokeh does with the lock of the document, held up the page. Harmless if called twice.
+    """
+    subscribe = ServerSession.subscribe
+    if getattr(subscribe, MARK, False):
+        return
+
+    def subscribe_alone(session: ServerSession, connection: ServerConnection) -> None:
+        """Bokeh's subscribe."""
+        for older in session._subscribed_connections:  # noqa: SLF001 Bokeh tells only how many there are
+            if (protocol := older._socket.ws_connection) is not None:  # noqa: SLF001 as above
+                protocol.stream.close()
+        subscribe(session, connection)
+
+    setattr(subscribe_alone, MARK, True)
+    ServerSession.subscribe = subscribe_alone
+    ws.WSHandler.ping_interval = PING
 
 
 async def write_whole(handler: ws.WSHandler, message: Message[Any]) -> None:
@@ -287,8 +311,13 @@ def _held(model: Model, name: Any) -> Any:
 class Beside(Protocol):
     """Does work beside the loop, in a thread of its own; see app.builder."""
 
-    def turn(self, short: bool = False) -> AbstractAsyncContextManager[None]:
+    def turn(self, short: bool = False) -> AbstractAsyncContextManager[Any]:
         """Wait until nothing else is done there; short: before what takes long."""
+
+    async def with_page(
+        self, session: ServerSession, work: Callable[[Any], Awaitable[Done]], short: bool = False
+    ) -> Done | None:
+        """Return what `work` returns, called once nothing else is done there, with the page's lock."""
 
     async def work(self, document: Document, work: Callable[[], Done]) -> Done:
         """Return what `work` returns; for who has the turn. Nobody else may touch `document` meanwhile."""
@@ -306,9 +335,12 @@ def pull_beside(beside: Beside) -> None:
 
     async def answer(session: ServerSession, message: Message[Any], deferred: bool) -> Any:
         """The document as a message; deferred: with its arrays beside it."""
-        async with beside.turn(short=True):
-            write = partial(_whole, session.document, message, deferred)
-            return await session.with_document_locked(beside.work, session.document, write)
+
+        async def write(turn: Any) -> Message[Any]:
+            """Write it in a turn, with the page's lock."""
+            return await beside.work(session.document, partial(_whole, session.document, message, deferred))
+
+        return await beside.with_page(session, write, short=True)
 
     def pull(message: Message[Any], connection: ServerConnection) -> Any:
         """Take the place of Bokeh's own."""

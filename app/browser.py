@@ -10,7 +10,7 @@ import param
 from panel.custom import JSComponent
 
 STATIC = Path(__file__).parent / "static"
-SCRIPTS = "".join((STATIC / name).read_text(encoding="utf-8") for name in ("explain.js", "less_motion.js"))
+SCRIPTS = "".join((STATIC / name).read_text(encoding="utf-8") for name in ("make.js", "explain.js", "less_motion.js"))
 ESCAPE = "escape"  # the key that closes `Browser.card`
 
 
@@ -77,18 +77,9 @@ class Browser(JSComponent):
         return true;
       };
       // A card that opens gets the focus, and whoever had it gets it back; Escape closes it.
-      const seen = (root, name) => {
-        for (const node of root.querySelectorAll('*')) {
-          if (node.classList.contains(name) && node.checkVisibility()) return node;
-          const found = node.shadowRoot && seen(node.shadowRoot, name);
-          if (found) return found;
-        }
+      const seen = (name) => {
+        for (const node of everyElement()) if (node.classList.contains(name) && node.checkVisibility()) return node;
         return null;
-      };
-      const focused = () => {
-        let node = document.activeElement;
-        while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
-        return node;
       };
       let before = null, waiting = null;
       const followCard = () => {
@@ -101,7 +92,7 @@ class Browser(JSComponent):
         before ??= focused();
         let looks = 0;
         waiting = setInterval(() => {         // it is filled when it is opened first
-          const card = seen(document, model.card);
+          const card = seen(model.card);
           if (!card && ++looks < 100) return;
           clearInterval(waiting);
           if (!card || card.contains(focused())) return;

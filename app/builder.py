@@ -15,7 +15,7 @@ import asyncio
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import cache, partial
@@ -27,6 +27,7 @@ from bokeh.application import Application
 from bokeh.document import Document
 from bokeh.document.callbacks import invoke_with_curdoc
 from bokeh.io.state import curstate
+from bokeh.server.session import ServerSession
 from panel.io.state import set_curdoc
 from tornado.ioloop import IOLoop
 
@@ -42,6 +43,19 @@ class _Thread(threading.local):
     loop: IOLoop | None = None
 
 
+class BuildTurn:
+    """One's turn at the builder. pass_on() lets the next one begin."""
+
+    def __init__(self, pass_on: Callable[[], None]) -> None:
+        self._pass_on: Callable[[], None] | None = pass_on
+
+    def end(self) -> None:
+        """Let the next one begin. Harmless if called twice."""
+        pass_on, self._pass_on = self._pass_on, None
+        if pass_on is not None:
+            pass_on()
+
+
 class Builder:
     """One thread that builds, whatever takes short first, then in order."""
 
@@ -52,10 +66,9 @@ class Builder:
         self._waiting: dict[bool, deque[asyncio.Future[None]]] = {True: deque(), False: deque()}  # by `short`, see turn
 
     @asynccontextmanager
-    async def turn(self, short: bool = False) -> AsyncIterator[None]:
-        """Wait until it is one's turn; the block has the builder for itself. short: before all that takes long.
-
-        Who needs the lock of a document, too, takes that within: what waits here for long must not hold it.
+    async def turn(self, short: bool = False) -> AsyncIterator[BuildTurn]:
+        """Wait until it is one's turn; until its end, or the block's, the builder is one's own. short: before all that
+        takes long. For who needs the lock of an open page, too, there is `with_page`.
         """
         if self.busy:
             mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -67,10 +80,33 @@ class Builder:
                     self.busy = self._next()
                 raise
         self.busy = True
+        turn = BuildTurn(self._pass_on)
         try:
-            yield
+            yield turn
         finally:
-            self.busy = self._next()
+            turn.end()
+
+    async def with_page(
+        self, session: ServerSession, work: Callable[[BuildTurn], Awaitable[Made]], short: bool = False
+    ) -> Made | None:
+        """Return what `work` returns, which has a turn and the page's lock; None if the page is gone.
+
+        A browser that does not read what is written to it keeps its page's lock. So no lock is waited for in a turn,
+        and `work` should end the turn before what it has changed is written, which holds the lock.
+        """
+        async with self.turn(short) as turn:
+            if _is_free(session):
+                return await session.with_document_locked(work, turn)
+
+        async def within_the_lock() -> Made:
+            """Wait for a turn with the lock, which only this page then waits for."""
+            async with self.turn(short) as turn:
+                return await work(turn)
+
+        return await session.with_document_locked(within_the_lock)
+
+    def _pass_on(self) -> None:
+        self.busy = self._next()
 
     def _next(self) -> bool:
         """Let the next one begin; False if none waits."""
@@ -114,13 +150,24 @@ class Builder:
             raise RuntimeError("a page is changed on the loop that serves it")
         loop.add_callback(self._change, document, change)
 
-    async def _change(self, document: Document, change: Callable[[], object]) -> None:
-        async with self.turn():
-            session = document.session_context.session if document.session_context else None
-            if session is not None:
-                await session.with_document_locked(self._change_locked, document, change)
+    def beside(self, document: Document, change: Callable[[], object]) -> None:
+        """Change the page of `document` beside the loop: soon where this is the loop that serves it, otherwise now."""
+        try:
+            asyncio.get_running_loop()
+            served = _session(document) is not None
+        except RuntimeError:
+            served = False
+        if served:
+            self.change(document, change)
+        else:
+            change()
 
-    async def _change_locked(self, document: Document, change: Callable[[], object]) -> None:
+    async def _change(self, document: Document, change: Callable[[], object]) -> None:
+        session = _session(document)
+        if session is not None:
+            await self.with_page(session, partial(self._change_locked, document, change))
+
+    async def _change_locked(self, document: Document, change: Callable[[], object], turn: BuildTurn) -> None:
         if document.callbacks.hold_value:  # by somebody who passes on what is changed
             await self.work(document, change)
             return
@@ -131,6 +178,7 @@ class Builder:
                 send()
         finally:
             document.unhold()
+            turn.end()
 
     def loop(self) -> IOLoop | None:
         """The loop of this thread: the one that runs in it, or that it builds for; None if there is none."""
@@ -162,6 +210,21 @@ class Builder:
 
         application.on_session_created = created  # type: ignore[method-assign]
         application.initialize_document = initialize  # type: ignore[method-assign]
+
+
+def _is_free(session: ServerSession) -> bool:
+    """Whether nobody has the lock of a page, or waits for it: who asks for it at once has it."""
+    asked = session._lock.acquire()  # noqa: SLF001 Bokeh waits for it, however long
+    if asked.done():
+        session._lock.release()  # noqa: SLF001 as above
+        return True
+    asked.cancel()
+    return False
+
+
+def _session(document: Document) -> Any:
+    """The session of a page that is open; None of one that is not served."""
+    return document.session_context.session if document.session_context else None
 
 
 def _in(document: Document, work: Callable[[], Made]) -> Made:

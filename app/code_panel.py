@@ -16,6 +16,7 @@ import panel as pn
 import panel_material_ui as pmui
 from bokeh.document import Document
 
+from app.builder import builder
 from app.code_html import SOURCE, TABS, CodeSide, page_html
 from app.theme import ASSETS, CARD, html_pane
 from app.widgets import icon
@@ -65,14 +66,24 @@ class CodePanel:
         """Open or close it."""
         if self._tab is None:
             return
+        self.open = not self.open
+        if not self.open:
+            self.card.visible = False
+            self._document.remove_periodic_callback(self._ticking)
+            return
+        self._ticking = self._document.add_periodic_callback(self._tick, TICK)
+        if self.card.objects:
+            self._fill()
+        else:  # for the first time, which takes too long for the loop
+            builder().beside(self._document, self._fill)
+
+    def _fill(self) -> None:
+        if not self.open:  # closed meanwhile
+            return
         if not self.card.objects:
             self._build()
-        self.open = self.card.visible = not self.open
-        if self.open:
-            self._find_files()
-            self._ticking = self._document.add_periodic_callback(self._tick, TICK)
-        else:
-            self._document.remove_periodic_callback(self._ticking)
+        self._find_files()
+        self.card.visible = True
 
     # -- what it is made of
 

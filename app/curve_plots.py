@@ -115,53 +115,37 @@ LOG_SLACK, LOG_SHRINK = 0.06, 0.6  # part of the span left free; share below whi
 LEAST = 0.6  # decades at least
 FARTHEST = 30.0  # decades above and below 1 that are drawn at all
 
-POWER = """
-const power = Math.log10(tick), raised = (n) => String(n).replace(/./g, (c) => '⁰¹²³⁴⁵⁶⁷⁸⁹'[c] ?? '⁻');
-return Math.abs(power - Math.round(power)) < 1e-9 ? '10' + raised(Math.round(power)) : '';
+POWERS = """
+const power = Math.log10, raised = (n) => String(n).replace(/./g, (c) => '⁰¹²³⁴⁵⁶⁷⁸⁹'[c] ?? '⁻');
+const whole = (value) => Math.abs(power(value) - Math.round(power(value))) < 1e-9;
+return ticks.every(whole) ? '10' + raised(Math.round(power(tick))) : String(Number(tick.toPrecision(2)));
 """
-PLAIN = "return String(Number(tick.toPrecision(2)));"
 MINOR = (1.0, 2.0, 5.0)  # of a decade, where an axis has few
 
 
-def decades(axis: Any, low: float, high: float, most: int, words: str = "") -> None:
-    """Ticks of an axis that spans `low` to `high` decades: every k-th, at most `most`; a short one gets 2 and 5 too.
-
-    words: JavaScript that writes a `tick`; otherwise it is a power of ten.
-    """
+def decades(low: float, high: float, most: int) -> list[float]:
+    """Ticks of an axis that spans `low` to `high` decades: every k-th, at most `most`; a short one gets 2 and 5 too."""
     first, last = -int(-low // 1), int(high // 1)
     if last - first < 1:
         ticks = [m * 10.0**n for n in range(int(low // 1), last + 1) for m in MINOR]
-        inside = [tick for tick in ticks if 10**low <= tick <= 10**high]
-        _label(axis, inside, words or PLAIN)
-        return
+        return [tick for tick in ticks if 10**low <= tick <= 10**high]
     stride = max(1, -(-(last - first + 1) // most))
-    ticks = [10.0**n for n in range(first + (-first) % stride, last + 1, stride)]
-    _label(axis, ticks, words or POWER)
-
-
-def _label(axis: Any, ticks: Sequence[float], code: str) -> None:
-    """Put `ticks` on an axis, written by the JavaScript `code`.
-
-    Its models stay where they can: with another one Bokeh goes through all of the document's, for 12 ms.
-    """
-    if isinstance(axis.ticker, FixedTicker):
-        axis.ticker.ticks = ticks
-    else:
-        axis.ticker = FixedTicker(ticks=ticks)
-    if not isinstance(axis.formatter, CustomJSTickFormatter) or axis.formatter.code != code:
-        axis.formatter = CustomJSTickFormatter(code=code)  # a new one: several axes may share the one that is there
+    return [10.0**n for n in range(first + (-first) % stride, last + 1, stride)]
 
 
 class LogWindow:
     """The range of one logarithmic axis, in decades.
 
-    most: labels at most; words: as in `decades`; room: part of the axis at its end that stays free.
+    most: labels at most; words: JavaScript that writes a `tick` of `ticks`; room: part of the axis at its end that
+    stays free. The axis keeps its ticker and its formatter: with another one Bokeh goes through all models of the
+    document, for 12 ms.
     """
 
-    def __init__(self, range_: Any, axis: Any, most: int, words: str = "", room: float = 0.0) -> None:
-        self._range, self._axis, self._most, self._words, self.room = range_, axis, most, words, room
+    def __init__(self, range_: Any, axis: Any, most: int, words: str = POWERS, room: float = 0.0) -> None:
+        self._range, self._most, self.room = range_, most, room
         self._shown: tuple[float, float] | None = None
-        decades(axis, *self.shown, most, words)
+        self._ticker = FixedTicker(ticks=decades(*self.shown, most))
+        axis.update(ticker=self._ticker, formatter=CustomJSTickFormatter(code=words))
 
     def forget(self) -> None:
         """What comes next has nothing to do with what was shown."""
@@ -185,7 +169,7 @@ class LogWindow:
         slack = LOG_SLACK * (high - low)
         self._shown = low - slack, high + slack
         self._range.update(start=10.0 ** self._shown[0], end=10.0**self._end)
-        decades(self._axis, *self._shown, self._most, self._words)
+        self._ticker.ticks = decades(*self._shown, self._most)
         return True
 
     @property
@@ -202,7 +186,7 @@ class LogWindow:
         """Label at most that many powers of ten: the axis has another length now."""
         if most != self._most:
             self._most = most
-            decades(self._axis, *self.shown, most, self._words)
+            self._ticker.ticks = decades(*self.shown, most)
 
     def clipped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """`values`, those far outside at a place that is outside too, where a logarithmic scale can draw them."""

@@ -16,8 +16,10 @@ WORDS = {
     "Gnz/s": "Gnz/s: 10⁹ nonzeros of the matrix multiplied, a second. More is faster.",
     "GB/s": "GB/s: 10⁹ bytes that must at least be moved between memory and processor, a second.",
     "Ginstr/s": "Ginstr/s: 10⁹ arithmetic instructions that the iterations need, a second.",
-    "of copy": "Of the rate at which this device copies memory, measured at start: the limit of what computes little.",
-    "of FMA": "Of the most fused multiply-adds (a · b + c) a second that this device did, measured at start.",
+    "of copy": "Of the rate at which this device copies memory, measured beside these times or in the week before: the "
+    "limit of what computes little.",
+    "of FMA": "Of the most fused multiply-adds (a · b + c) a second that this device did, measured beside these times "
+    "or in the week before.",
     "noisy": "Noisy: the times scatter so much that the figure may change by a tenth or more. Other work disturbs it.",
     "recorded": "Recorded: measured earlier on another machine and kept with this program; not measured here and now.",
     "cited": "Cited: taken from somebody else's publication; neither measured here nor by this program.",

@@ -27,6 +27,8 @@ from tornado.websocket import WebSocketClosedError
 MARK = bytes.fromhex("8f1d6ec2a5b04b7e9c3342d07ae915f6")  # begins no message of Bokeh's
 ALIGNED = 8  # bytes
 BINARY = 0x2  # of a WebSocket's frames
+UNREAD = 8 * 2**20  # bytes that may wait for a browser, and that many frames: more than any window lets be under way
+AHEAD = 8
 PREFIX, LONGEST = "frame ", 120  # characters
 CONFIRMATION = re.compile(r"frame ([\w-]{1,64}) (-?\d{1,15}) (\d{1,6}(?:\.\d{1,9})?)", re.ASCII)
 INSTALLED = "fieldlab_frames"
@@ -93,7 +95,10 @@ def number_of(message: bytes) -> tuple[str, int]:
 
 
 def send(document: Document, message: bytes) -> None:
-    """Write `message` to every browser that shows `document`. It needs no lock, and waits for nobody."""
+    """Write `message` to every browser that shows `document`. It needs no lock, and waits for nobody.
+
+    One that confirms frames and does not read them would have all of them kept here: it is given up.
+    """
     context = document.session_context
     session = context.session if context is not None else None
     for connection in session._subscribed_connections if session is not None else ():  # noqa: SLF001 as Bokeh sends
@@ -102,6 +107,9 @@ def send(document: Document, message: bytes) -> None:
             continue
         try:
             protocol._write_frame(True, BINARY, message)  # noqa: SLF001 write_message makes a task, to say when it is written
+            if len(protocol.stream._write_buffer) > UNREAD + AHEAD * len(message):  # noqa: SLF001 Tornado tells it nowhere
+                log.warning("gave up a connection that does not read: %d bytes of frames wait for it", len(message))
+                protocol.stream.close()
         except (StreamClosedError, WebSocketClosedError):
             log.debug("a browser has gone while a frame was sent to it")
 

@@ -175,23 +175,13 @@ class LabTab:
         self.session.close()
         self.readout.close()
 
-    def resize(self, room: Size) -> None:
-        """Lay the view out in a main area of that many px."""
-        self.session.later(lambda: self.lab_view.resize(*room))
+    def fit(self, room: Size, dark: bool, presenter: bool) -> None:
+        """Follow the page's main area (px), scheme and type size.
 
-    def set_theme(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size."""
-        self.session.later(lambda: self.lab_view.set_theme(dark, presenter))
-        self.session.later(lambda: self.readout.set_theme(dark))
-
-    def prepare(self, room: Size, dark: bool, presenter: bool) -> None:
-        """Take over the page's size and theme, which may have changed while this tab was not shown, or not there.
-
-        At once: its plots are in no document now, and are sent whole when they are shown. A change that is made after
-        that can come to the browser before them, and be lost.
+        At once: a tab that is about to be shown is in no document yet, and its plots are sent whole. A change that is
+        made after that can come to the browser before them, and be lost.
         """
-        self.lab_view.resize(*room)
-        self.lab_view.set_theme(dark, presenter)
+        self.lab_view.fit(room, dark, presenter)
         self.readout.set_theme(dark)
 
     def press(self, key: str) -> None:

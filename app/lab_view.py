@@ -14,6 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from app.bokeh_messages import changed_together
 from app.controls import Controls
 from app.notices import Notices
 from app.session import Session
@@ -95,19 +96,21 @@ class LabView:
             self.on_ready()
 
     def _refresh(self) -> None:
-        self.apply_theme()
-        self.arrange()
+        with changed_together(self.session.document):
+            self.apply_theme()
+            self.arrange()
 
     def resize(self, width: int, height: int) -> None:
         """Use a main area of width x height px, as soon as the plots are there."""
         self.size = (width, height)
         if self.drawn:
-            self.arrange()
+            with changed_together(self.session.document):
+                self.arrange()
 
-    def set_theme(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size, as soon as the plots are there."""
-        if (dark, presenter) != (self.dark, self.presenter):
-            self.dark, self.presenter = dark, presenter
+    def fit(self, size: Size, dark: bool, presenter: bool) -> None:
+        """Follow the page's size, scheme and type size as soon as the plots are there, laid out once for all three."""
+        if (size, dark, presenter) != (self.size, self.dark, self.presenter):
+            self.size, self.dark, self.presenter = size, dark, presenter
             if self.drawn:
                 self._refresh()
 

@@ -11,7 +11,7 @@ twice.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ from bokeh.core.types import ID
 from bokeh.settings import settings
 from panel.config import config
 from panel.custom import ReactiveESM
-from panel.reactive import Syncable
+from panel.reactive import ReactiveCustomBase, Syncable
 from panel.util import classproperty
 from panel.viewable import is_viewable_param
 from panel_material_ui.base import MaterialComponent
@@ -47,6 +47,7 @@ def install() -> None:
     share_watchers()
     read_parameters_of_classes()
     share_links()
+    tag_parts_once()
 
 
 def keep_owners_in_tuples() -> None:
@@ -188,8 +189,8 @@ def _changed(watchers: Iterable[Watcher], action: str, watcher: Watcher) -> list
     return changed
 
 
-class _Reading(threading.local):
-    """Whether this thread only reads parameters."""
+class _Switch(threading.local):
+    """Whether something holds for this thread now."""
 
     on = False
 
@@ -199,7 +200,7 @@ def read_parameters_of_classes() -> None:
 
     It asks the component, for which param copies each of them, 2000 a page; a copy is needed by who changes one.
     """
-    given, find_properties, reading = Parameters.__getitem__, ReactiveESM._get_properties, _Reading()
+    given, find_properties, reading = Parameters.__getitem__, ReactiveESM._get_properties, _Switch()
 
     def parameter(parameters: Parameters, name: str) -> Any:
         """The parameter of that name: the object's own if it has one, which it gets unless it is only read."""
@@ -228,6 +229,32 @@ def read_parameters_of_classes() -> None:
     Parameters.__getitem__ = parameter  # type: ignore[method-assign]
     ReactiveESM._get_properties = properties  # type: ignore[method-assign]
     ReactiveESM._get_children = children  # type: ignore[method-assign]
+
+
+def tag_parts_once() -> None:
+    """Have Panel look for parts of a component that do not name their page yet only where they may be new.
+
+    It goes through all models below a component whenever a value of it changes; for the page itself, as a bar is opened
+    or closed, these are all that there are: 10 ms.
+    """
+    tag, write = vars(ReactiveCustomBase)["_patch_datamodel_ref"].__func__, ReactiveESM._set_on_model
+    writing = _Switch()
+
+    def tag_new(kind: type[ReactiveCustomBase], props: Any, ref: Any) -> None:
+        """Take the place of Panel's own; a tag is put on everything below a component when that is made."""
+        if not (writing.on and f"__ref:{ref}" in props.tags):
+            tag(kind, props, ref)
+
+    def write_values(component: ReactiveESM, values: Mapping[str, Any], root: Any, model: Any) -> list[str]:
+        """Panel's own, which brings no model where the values are plain."""
+        before, writing.on = writing.on, all(isinstance(value, PLAIN) for value in values.values())
+        try:
+            return write(component, values, root, model)
+        finally:
+            writing.on = before
+
+    ReactiveCustomBase._patch_datamodel_ref = classmethod(tag_new)  # type: ignore[assignment,method-assign]
+    ReactiveESM._set_on_model = write_values  # type: ignore[method-assign]
 
 
 def share_links() -> None:

@@ -31,6 +31,7 @@ from app import access, admission
 from app.admission import SessionLimiter, session_limiter
 from app.audience.rooms import rooms
 from compute.export.jobs import JOBS, JobQueue
+from compute.freed_memory import in_use
 
 METRICS = "FIELDLAB_METRICS"
 STATES = ("starting", "ready", "busy", "restarting", "broken", "closed")  # of an engine
@@ -156,8 +157,17 @@ class ServerMetrics(Collector):
         """Yield what is known now; Prometheus' registry calls it for each answer."""
         yield from status().metrics()
         yield _counted("requests_refused", "status", "Requests refused before anything was built.", access.REFUSED)
+        yield from memory_metrics()
         yield from audience_metrics()
         yield _counted("pages_refused", "reason", "Pages not built: the server was full or busy.", admission.REFUSED)
+
+
+def memory_metrics() -> Iterator[Metric]:
+    """What the server's process has allocated. Where that grows for days something is kept that should not be."""
+    now = in_use()
+    words = "Blocks that Python has allocated and not freed."
+    yield GaugeMetricFamily("fieldlab_python_blocks", words, now.blocks)
+    yield GaugeMetricFamily("fieldlab_malloc_bytes", "Bytes that the C library has, likewise.", now.malloc)
 
 
 def audience_metrics() -> Iterator[Metric]:

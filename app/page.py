@@ -18,6 +18,7 @@ import panel_material_ui as pmui
 from app.address import CSS, FULL, asked_level, asked_to_run
 from app.admission import server_full, session_limiter
 from app.audience.mode import AudienceMode
+from app.bokeh_messages import changed_together
 from app.browser import ESCAPE, Browser
 from app.builder import builder
 from app.code_panel import CodePanel
@@ -235,8 +236,7 @@ class Page:
             js_modules={"bokeh_patches": BOKEH_PATCHES},
         )
         never_busy(page)
-        page.param.watch(self._arrange, ["sidebar_open", "contextbar_open"])
-        page.param.watch(self._set_theme, "dark_theme")
+        page.param.watch(self._arrange, ["sidebar_open", "contextbar_open", "dark_theme"])
         return page
 
     def _header(self) -> pn.Row:
@@ -259,7 +259,6 @@ class Page:
 
     def _resized(self, width: int, height: int) -> None:
         """The window has another size; bars are opened or closed where that makes or takes their room."""
-        large = self._large
         before, now = self._roomy, bars_with_room(width) if self.level == FULL else (False, False)
         self._window = (width, height)
         if now != before and self.browser.presenter:
@@ -267,8 +266,6 @@ class Page:
         elif now != before:
             self.template.param.update(sidebar_open=now[0], contextbar_open=now[1] or self.stories.open)
             self.bar.show(self._bar_mode)
-        if self._large != large:
-            self._set_theme()
         self._arrange()
 
     @property
@@ -298,14 +295,14 @@ class Page:
             self.current.look(visible)
 
     def _arrange(self, *events: Any) -> None:
-        if self.current is not None:
-            self.current.resize(self._room)
-
-    def _set_theme(self, *events: Any) -> None:
-        """The scheme or the type size has changed."""
+        """The room, the scheme or the type size has changed: the lab follows when all that goes with it has, too."""
         self.browser.dark = self.template.dark_theme
         if self.current is not None:
-            self.current.set_theme(self.template.dark_theme, self._large)
+            self.current.session.later(partial(self._fit, self.current))
+
+    def _fit(self, tab: LabTab) -> None:
+        if tab is self.current:
+            tab.fit(self._room, self.template.dark_theme, self._large)
 
     def _preferred(self, dark: bool) -> None:
         """The visitor's system is dark, or light: the page follows it, unless the other scheme was chosen."""
@@ -503,7 +500,7 @@ class Page:
 
     def _give_up_waiting(self, tab: LabTab) -> None:
         """A browser that draws nothing for so long, because its tab is hidden, say, is waited for no longer."""
-        if tab is self.current:
+        if tab is self.current:  # else the page shows another lab since, and has waited for no longer (`_put`)
             self._choose_now()
 
     def _choose(self, index: int, back: bool = False) -> None:
@@ -525,8 +522,9 @@ class Page:
 
     def _put(self, tab: LabTab, whole: bool = False) -> None:
         """Let the page show `tab`: its view now, then the bars, so that it is drawn meanwhile; whole: all at once."""
-        self.current = self.lab_tabs[tab.session.lab.LAB] = tab
-        tab.prepare(self._room, self.template.dark_theme, self._large)
+        self.current, self._waiting = tab, False
+        self.lab_tabs[tab.session.lab.LAB] = tab
+        self._fit(tab)
         self._main.objects = list(tab.main)
         fills = partial(self._fill, tab, 0, [tab.controls.panel]), partial(self._fill, tab, 1, list(tab.readout.panel))
         for fill in fills:
@@ -584,10 +582,13 @@ class Page:
         self.document.add_next_tick_callback(partial(self._show, shown))
 
     def _show(self, shown: bool) -> None:
+        session = self.document.session_context.session if self.document.session_context else None
+        if not shown and session is not None and session.connection_count:
+            return  # it is there again, by another connection
         self.system.show(shown)
         self.audience.away = not shown
         if self.current is not None:
-            self.current.show(shown)
+            self.current.show(shown and not self.race.open)  # which shows it when it is over
 
     def _destroyed(self, session_context: Any) -> None:
         session_limiter().remove(self)
@@ -651,14 +652,14 @@ class Page:
         on, page = not self.browser.presenter, self.template
         if on:
             self._bars_open = page.sidebar_open, page.contextbar_open
-        self.browser.presenter = on
-        self._list_keys()
-        sidebar, readout = (False, False) if on else self._bars_open
-        page.param.update(sidebar_open=sidebar, contextbar_open=readout or self.stories.open)
-        self.bar.show(PRESENTING if on else self._bar_mode)
-        self.system.present(on)
-        self._arrange()
-        self._set_theme()
+        with changed_together(self.document):
+            self.browser.presenter = on
+            self._list_keys()
+            sidebar, readout = (False, False) if on else self._bars_open
+            page.param.update(sidebar_open=sidebar, contextbar_open=readout or self.stories.open)
+            self.bar.show(PRESENTING if on else self._bar_mode)
+            self.system.present(on)
+            self._arrange()
 
 
 def bars_with_room(width: int) -> tuple[bool, bool]:

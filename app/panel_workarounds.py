@@ -1,4 +1,4 @@
-"""What Panel and Bokeh do otherwise than needed, and what they offer nowhere but in private: all of it in one place."""
+"""What Panel and Bokeh do otherwise than needed, or offer only in private, and what no other module here is about."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from panel.custom import JSComponent
 from app.controls import Dial
 from app.lab_tab import ACROSS, LabTab
 from app.lab_view import SaysHeadline
+from app.widgets import card_script
 
 STATIC = Path(__file__).parent / "static"
 PRESENTING, NARROW = "presenting", "narrow"
@@ -43,7 +44,7 @@ class PresenterBar(JSComponent):
     room = param.String(default="", doc="The code of the room and how many follow, if there is one.")
     wiped = param.Integer(default=0, doc="How often the pen's strokes were taken away.")
 
-    _esm = (STATIC / "presenter.js").read_text(encoding="utf-8")
+    _esm = card_script("presenter.js")
     _stylesheets: ClassVar[list[str]] = [(STATIC / "presenter.css").read_text(encoding="utf-8")]
 
     def __init__(self, pressed: Callable[[str], None], grown: Callable[[], None]) -> None:

@@ -113,15 +113,16 @@ class RaceTrack:
         if not tab.drawn:
             self._later(tab, steps, work)
             return
-        self.close()
         values = {name: value for name, value in tab.session.values.items() if name not in PLACED}
         lab = tab.session.lab
         values |= works(lab).get(work, {})
         try:
             race = Race(lab, values, default_racers(lab, values, library()[0]), steps)
         except ValueError as error:
+            self.close()
             tab.notices.tell("info", f"No race here: {error}.")
             return
+        self._end()  # what it said stays until the next one says something: its buttons keep the focus
         tab.show(False)
         job = Job(partial(run_race, race), STATE, client=self)
         self._run = OpenRace(tab, race, work, job, self._page.document.add_periodic_callback(self._tick, TICK))
@@ -141,14 +142,20 @@ class RaceTrack:
 
     def close(self) -> None:
         """End the race, and let the lab go on. Harmless if there is none."""
-        run, self._run = self._run, None
+        run = self._end()
         if run is None:
             return
-        run.job.cancel()
-        self._stop(run)
         if run.tab is self._page.current:
             run.tab.show(True)
         self.card.content = {}
+
+    def _end(self) -> OpenRace | None:
+        """End the race if there is one, and return it. Its lab rests on, and its card stays."""
+        run, self._run = self._run, None
+        if run is not None:
+            run.job.cancel()
+            self._stop(run)
+        return run
 
     def give_up(self) -> None:
         """The page is gone."""

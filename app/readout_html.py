@@ -35,8 +35,8 @@ NEEDS = {
     "entry of a matrix that serves two products counts twice. What fits in a cache can exceed 100 % of the copy "
     "bandwidth.",
     "instructions": "Four instructions an iteration, three of them fused multiply-adds, against as many fused "
-    "multiply-adds as the device does at most, measured at start; three where the kernel doubles by an integer "
-    "addition. Only iterations that were done count.",
+    "multiply-adds as the device does at most, measured now or within a week before; three where the kernel doubles by "
+    "an integer addition. Only iterations that were done count.",
 }
 LAUNCH_BOUND = "Launching the kernels takes as long as they do: this is the time of the launches, not of the kernels"
 FIRST = "First step of a fresh lab; it holds compilation if nothing had compiled the kernel before. In no median."

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -106,19 +106,21 @@ def compile_first(out: TextIO = sys.stdout, command: Sequence[str] = COMMAND) ->
 def _running(command: Sequence[str]) -> Iterator[tuple[subprocess.Popen[str], SimpleQueue[str | None]]]:
     """Run a program in the block; its lines, then None, come through a queue. It does not outlive the block."""
     lines: SimpleQueue[str | None] = SimpleQueue()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:
-        try:
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
 
-            def read() -> None:
-                """Pass on each line, then None."""
-                for line in process.stdout or ():
-                    lines.put(line)
-                lines.put(None)
+    def read() -> None:
+        """Pass on each line, then None. The pipe is closed here: elsewhere it would be closed under a read."""
+        with process.stdout or nullcontext(()) as said:
+            for line in said:
+                lines.put(line)
+        lines.put(None)
 
-            threading.Thread(target=read, name="compiling", daemon=True).start()
-            yield process, lines
-        finally:
-            process.kill()
+    try:
+        threading.Thread(target=read, name="compiling", daemon=True).start()
+        yield process, lines
+    finally:
+        process.kill()
+        process.wait()
 
 
 class CompileProgress:

@@ -318,6 +318,12 @@ class Session(param.Parameterized):
         Panel runs the callbacks of its own widgets without that lock. Any thread: an engine may say a last word between
         the end of the page's document and that of the session, which comes after it.
         """
+        if self._loop is None or builder().loop() is not None:
+            self._next_tick(callback)
+        else:  # an engine's thread: what Bokeh is asked for while the loop lets go of a document that is held gets lost
+            self._loop.add_callback(self._next_tick, callback)
+
+    def _next_tick(self, callback: Callable[[], object]) -> None:
         if not isinstance(self.state, Closed) and not is_destroyed(self.document):
             self.document.add_next_tick_callback(callback)
 
@@ -450,7 +456,7 @@ class Session(param.Parameterized):
         if self._loop is not None and isinstance(self.state, Live) and not self.busy and self.lock_free():
             self._loop.add_callback(show)
         else:
-            self.document.add_next_tick_callback(show)
+            self.later(show)
 
     def _confirm(self, number: int) -> None:
         self.on_confirm(number)
@@ -614,7 +620,11 @@ class Session(param.Parameterized):
         held = {name: value for name, value in (checkpoint.values if checkpoint else values).items() if name in values}
         rest = {name: value for name, value in (values | move.cause).items() if value != (held | where).get(name)}
         frames = self.gate.permitted  # the old lab may still come to there, and no further
-        move.key, move.handle = self._open(move.target, values | held | where, frames, checkpoint)
+        try:
+            move.key, move.handle = self._open(move.target, values | held | where, frames, checkpoint)
+        except (OSError, RuntimeError) as error:  # no descriptor is left for the state, or no thread for the engine
+            self._fail(move, str(error))
+            return
         if rest:
             move.handle.update(**rest)
         move.handle.pace(self.steps_per_frame)

@@ -124,7 +124,7 @@ class Upload:
         self.name = short_name(name if isinstance(name, str) else "")
         self.field.clear()
         if not isinstance(data, bytes) or len(data) > self._most:
-            self.refuse(f"It must be one file of at most {self._most // MIB} MB.")
+            self.refuse(f"It must be one file of at most {self._most // MIB} MiB.")
             return
         self._show(f"Reading {self.name} …", READING)
         self._say("")

@@ -1,4 +1,4 @@
-"""Gives back to the system what a process has freed.
+"""Gives back to the system what a process has freed, and says what it has not.
 
 The C library keeps it for the next time, in heaps full of holes: after a few rounds of twenty tabs, all of them closed,
 the host's engine had 382 MB of which it used 148, and the server 527 of 497. To look for what can be given back took
@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from math import inf
+from typing import Any
 
+MALLINFO = ["arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"]
 PAUSE = 10.0  # seconds after something large was freed: others may be freed soon, or the same be wanted again
 
 
@@ -26,6 +30,39 @@ def give_back() -> None:
     """Give back now what this process has freed and holds in whole pages."""
     if trim := _trim():
         trim(0)
+
+
+class _Used(ctypes.Structure):
+    """mallinfo2 of the GNU C library, since 2.33."""
+
+    _fields_ = tuple((name, ctypes.c_size_t) for name in MALLINFO)
+
+
+@cache
+def _mallinfo() -> Callable[[], Any] | None:
+    function = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if function is not None:
+        function.restype = _Used
+    return function
+
+
+@dataclass(frozen=True)
+class InUse:
+    """What a process has allocated and not freed: blocks of Python's own allocator (objects of up to 512 bytes), and
+    bytes of the C library's, 0 where that does not tell. The process has more: room that is kept for the next time.
+    """
+
+    blocks: int
+    malloc: int
+
+
+def in_use() -> InUse:
+    """Return what this process has allocated now. It takes some 50 µs."""
+    ask = _mallinfo()
+    if ask is None:
+        return InUse(sys.getallocatedblocks(), 0)
+    told = ask()
+    return InUse(sys.getallocatedblocks(), told.uordblks + told.hblkhd)
 
 
 class FreedMemory:

@@ -27,7 +27,7 @@ def read_image(data: bytes) -> Image.Image:
     Raises ValueError for another type, a damaged file, more than MAX_BYTES bytes or more than MAX_PIXELS pixels.
     """
     if len(data) > MAX_BYTES:
-        raise ValueError(f"image must be at most {MAX_BYTES / 2**20:.0f} MB, not {len(data) / 2**20:.1f} MB")
+        raise ValueError(f"image must be at most {MAX_BYTES / 2**20:.0f} MiB, not {len(data) / 2**20:.1f} MiB")
     try:
         picture = Image.open(io.BytesIO(data), formats=FORMATS)
     except UnidentifiedImageError as error:

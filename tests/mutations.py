@@ -5,7 +5,9 @@
 FOLDER is a copy of the project that may be broken; each process works on a copy of its own. A place is a comparison, an
 operator, a number, a condition, a value returned or a call, outside of type annotations, texts and logging; all places
 of a group are equally likely. Run are the test files that import what is broken, then those that import what imports
-it, MOST at most, none in a browser. A test that fails in the unbroken copy as well does not count. A JSON line a place.
+it, those first whose paths have words of the broken file's; --most at most, none in a browser. A test that fails in the
+unbroken copy as well does not count. A JSON line a place; --again FILE judges only those that passed there, for more
+tests or others; with --browser by tests in a browser alone, the nearest and those of the whole page.
 """
 
 from __future__ import annotations
@@ -20,15 +22,18 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-MOST = 10  # test files run for a place
-LIMIT = 400  # s for them; a run that takes longer is noticed, too: it hangs
+MOST = 10  # test files run for a place, unless others are asked for
+NEAREST = 3  # of those in a browser, of which each takes a minute
+WHOLE_PAGE = ("tests/browser/test_diffusion.py", "tests/browser/test_reconnect.py")
+LIMIT, LONG = 400, 2000  # s for them; a run that takes longer is noticed, too: it hangs
 OTHER: dict[type[ast.AST], Any] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.Add: ast.Sub, ast.Sub: ast.Add,
@@ -133,26 +138,42 @@ def module_name(path: Path) -> str:
     return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
-def chosen_tests(path: str, imported: dict[str, set[str]]) -> list[str]:
-    """Return the test files for a broken `path`, the nearest first, MOST at most."""
-    known, wanted = [], {module_name(Path(path))}
+def chosen_tests(path: str, imported: dict[str, set[str]], most: int = MOST) -> list[str]:
+    """Return the test files for a broken `path`, the nearest first, `most` at most."""
+    known, wanted, farness = [], {module_name(Path(path))}, _farness(path)
     for _ in range(3):
-        near = sorted(file for file, names in imported.items() if names & wanted)
+        near = sorted((file for file, names in imported.items() if names & wanted), key=farness)
         known += [file for file in near if Path(file).name.startswith("test_") and "browser" not in file]
         wanted |= {module_name(Path(file)) for file in near if not Path(file).name.startswith("test_")}
-    if not known and path.startswith("compute/labs/"):  # a kernel, which its lab loads by its file's name
-        lab = path.split("/")[2]
-        known = sorted(file for file in imported if lab in file and re.search(r"tests/(?!browser).*test_", file))
-    return list(dict.fromkeys(known))[:MOST]
+    # A kernel is loaded by its file, and an engine or an export runs in a process of its own: no import leads there.
+    farness = _farness(path, {"app", "compute", "labs"})
+    other = (file for file in imported if re.match(r"tests/(?!browser).*test_", file) and farness(file)[0])
+    known += sorted(other, key=farness)
+    return list(dict.fromkeys(known))[:most]
+
+
+def chosen_in_a_browser(path: str, imported: dict[str, set[str]]) -> list[str]:
+    """Return the tests in a browser for a broken `path`: NEAREST at most by name, then those of the whole page."""
+    farness = _farness(path, {"app", "compute"})
+    near = (file for file in imported if file.startswith("tests/browser/test_") and farness(file)[0])
+    whole_page = (file for file in WHOLE_PAGE if file in imported)
+    return list(dict.fromkeys((*sorted(near, key=farness)[:NEAREST], *whole_page)))
+
+
+def _farness(path: str, common: Set[str] = frozenset()) -> Callable[[str], tuple[int, str]]:
+    """Return the order of tests for a broken `path`: those first whose paths have most of its words."""
+    words = set(re.split(r"[/._]", path.removesuffix(".py"))) - common
+    return lambda file: (-len(words & set(re.split(r"[/._]", file.removesuffix(".py")))), file)
 
 
 class Copy:
     """A copy of the project that one process breaks and mends."""
 
-    def __init__(self, folder: Path, number: int) -> None:
+    def __init__(self, folder: Path, number: int, limit: int) -> None:
+        self.limit = limit  # s
         self.root = folder.with_name(f"{folder.name}.{number}")
-        if not self.root.exists():
-            shutil.copytree(folder, self.root, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".gpu*"))
+        shutil.rmtree(self.root, ignore_errors=True)  # one that was killed has left its file broken
+        shutil.copytree(folder, self.root, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".gpu*"))
         self.environment = os.environ | {
             "PYTHONPATH": str(self.root), "NUMBA_CACHE_DIR": f"{self.root}.numba", "PYTHONDONTWRITEBYTECODE": "",
         }  # fmt: skip
@@ -161,15 +182,15 @@ class Copy:
         """Return "passed", "failed" or "hangs", and the first test that failed."""
         pytest = (sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header")
         ended = subprocess.run(
-            ["timeout", "--kill-after", "5", str(LIMIT), *pytest, *tests], cwd=self.root, env=self.environment,
+            ["timeout", "--kill-after", "5", str(self.limit), *pytest, *tests], cwd=self.root, env=self.environment,
             capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False,
         )  # fmt: skip
         if ended.returncode in (0, 5):
             return "passed", ""
         if ended.returncode in (124, 137):
             return "hangs", ""
-        failed = re.search(r"^(?:FAILED|ERROR) (\S+?)(?: - |$)", ended.stdout, re.MULTILINE)
-        return "failed", failed[1] if failed else ended.stdout[-300:]
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+?\.py(?:::.+?)?)(?: - |$)", ended.stdout, re.MULTILINE)
+        return "failed", failed[1] if failed else f"no test, exit status {ended.returncode}"
 
     def judge(self, place: Place, tests: list[str]) -> tuple[str, str]:
         """Return whether the broken place was noticed, and by what."""
@@ -197,6 +218,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=15)
     parser.add_argument("--seed", type=int, default=14)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--again", type=Path, metavar="FILE", help="printed before with the same options")
+    parser.add_argument("--most", type=int, default=MOST, help=f"test files run for a place (default {MOST})")
+    parser.add_argument("--browser", action="store_true", help="tests in a browser, and no others")
     options = parser.parse_args()
     imported, generator = imports(options.folder), random.Random(options.seed)
     taken = []
@@ -204,14 +228,20 @@ def main() -> None:
         name, _, paths = group.partition("=")
         taken += generator.sample(places(options.folder, name, paths), options.count)
     generator.shuffle(taken)  # so that a part of them is fair, too
+    if options.again:
+        lines = map(json.loads, options.again.read_text(encoding="utf-8").splitlines())
+        passed = {(line["place"], line["was"]) for line in lines if line["said"] == "passed"}
+        taken = [place for place in taken if (f"{place.path}:{place.line}", place.was[:90]) in passed]
+    choose = chosen_in_a_browser if options.browser else partial(chosen_tests, most=options.most)
+    limit = LONG if options.browser or options.most > MOST else LIMIT
     copies: SimpleQueue[Copy] = SimpleQueue()
     for number in range(options.jobs):
-        copies.put(Copy(options.folder, number))
+        copies.put(Copy(options.folder, number, limit))
 
     def judged(place: Place) -> None:
         """Judge a place in a copy that is free."""
         copy, begun = copies.get(), time.monotonic()
-        tests = chosen_tests(place.path, imported)
+        tests = choose(place.path, imported)
         said, by = copy.judge(place, tests) if tests else ("untested", "")
         copies.put(copy)
         line = {

@@ -79,7 +79,7 @@ def test_slabs_give_the_bits_of_one_gpu(cupy, place, staged, edges, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_large_slabs_with_a_loop_for_inner_strips_give_the_bits_of_one_gpu(cupy, place, dtype):
     device = opened(place)
-    rows = gpu_cupy.LARGE // 8192 * len(device.gpus)
+    rows = gpu_cupy.LARGE[dtype] // 8192 * len(device.gpus)
     field = np.random.default_rng(5).random((251, 8192)).astype(dtype)
     field = np.tile(field, (-(-rows // 251), 1))[:rows]
     steps = (8, 25, 64)

@@ -9,6 +9,7 @@ import panel as pn
 import panel_material_ui as pmui
 from bokeh.document import Document
 
+from app.builder import builder
 from app.controls import column
 from app.export.download import FileDownload
 from app.export.exports import Exports
@@ -70,7 +71,7 @@ class ExportCard:
         """Export from this tab from now on: the page shows it."""
         self._tab = tab
         if self.open:
-            self._fill()
+            self._show()
 
     def forget(self, tab: LabTab) -> None:
         """Close the sections of a tab that is closed for good."""
@@ -82,31 +83,47 @@ class ExportCard:
         """Open or close the card."""
         if self._tab is None:
             return
-        if not self.card.objects:
-            self.card.objects = self._frame()
-        self.open = self.card.visible = not self.open
+        self.open = not self.open
         if self.open:
             JOBS.prepare()
-            self._fill()
             self._ticking = self._document.add_periodic_callback(self._tick, TICK)
-        elif self._ticking is not None:
+            self._show()
+        else:
+            self.card.visible = False
             self._document.remove_periodic_callback(self._ticking)
-            self._ticking = None
 
     def close(self) -> None:
         """End all exports: the page is gone."""
+        self._tab = None
         self.exports.close()
+        self.download.close()
         for sections in self._sections.values():
             sections.close()
 
+    def _show(self) -> None:
+        """Show the sections of the lab; the first time they are made for it, which takes too long for the loop."""
+        if self._shown is None:
+            builder().beside(self._document, self._fill)
+        else:
+            self._fill()
+
+    @property
+    def _shown(self) -> LabExports | None:
+        """The sections of the lab that is shown, if they have been made."""
+        return self._sections.get(self._tab.session.lab.LAB) if self._tab is not None else None
+
     def _fill(self) -> None:
         tab = self._tab
-        if tab is None:
+        if tab is None or not self.open:  # closed meanwhile
             return
-        if tab.session.lab.LAB not in self._sections:
+        if not self.card.objects:
+            self.card.objects = self._frame()
+        sections = self._shown
+        if sections is None:
             sections = self._sections[tab.session.lab.LAB] = LabExports(tab, self.exports, self.download, self._mark)
             tab.listeners.append(sections.on_event)
-        self._body.objects = [self._sections[tab.session.lab.LAB].panel]
+        self._body.objects = [sections.panel]
+        self.card.visible = True
         self._tick()
 
     def _mark(self) -> None:
@@ -117,8 +134,8 @@ class ExportCard:
         )  # fmt: skip
 
     def _tick(self) -> None:
-        if self.open and self._tab is not None:
-            self._sections[self._tab.session.lab.LAB].tick()
+        if self.open and self._shown is not None:
+            self._shown.tick()
 
 
 class LabExports:

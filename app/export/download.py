@@ -5,8 +5,9 @@ from __future__ import annotations
 import mimetypes
 from collections import deque
 from collections.abc import Callable
+from io import SEEK_END
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import param
 from panel.custom import JSComponent
@@ -29,16 +30,16 @@ class FileDownload(JSComponent):
 
     def __init__(self, **params: Any) -> None:
         super().__init__(width=0, height=0, margin=0, **params)
-        self._files: deque[tuple[Path, str, Callable[[], object]]] = deque()
+        self._files: deque[tuple[BinaryIO, str, Callable[[], object]]] = deque()
         self._number = self._next = self._count = 0
         self._on_copied: Callable[[str, bool], object] = lambda address, ok: None
 
     def send(self, path: Path, name: str, done: Callable[[], object]) -> None:
         """Have the browser save the file `path` as `name`; done() is called when it has all of it.
 
-        The file must stay until then. Files go one after the other.
+        Files go one after the other. One that is deleted meanwhile arrives all the same. OSError if it is not there.
         """
-        self._files.append((path, name, done))
+        self._files.append((path.open("rb"), name, done))
         if len(self._files) == 1:
             self._begin()
 
@@ -50,19 +51,24 @@ class FileDownload(JSComponent):
         self._on_copied = done
         self.query = {"text": query, "again": self.query.get("again", 0) + 1}
 
+    def close(self) -> None:
+        """Forget what has not arrived: the page is gone."""
+        for opened, *_ in self._files:
+            opened.close()
+        self._files.clear()
+
     def _begin(self) -> None:
         self._number += 1
-        self._next, self._count = 0, max(1, -(-self._files[0][0].stat().st_size // PIECE))
+        self._next, self._count = 0, max(1, -(-self._files[0][0].seek(0, SEEK_END) // PIECE))
         self._push()
 
     def _push(self) -> None:
         """One more piece, if there is one."""
         if self._next >= self._count:
             return
-        path, name, _ = self._files[0]
-        with path.open("rb") as opened:
-            opened.seek(self._next * PIECE)
-            data = opened.read(PIECE)
+        opened, name, _ = self._files[0]
+        opened.seek(self._next * PIECE)
+        data = opened.read(PIECE)
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         number, self._next = self._next, self._next + 1
         self.piece = {"file": self._number, "number": number, "of": self._count, "name": name, "kind": kind,
@@ -76,7 +82,8 @@ class FileDownload(JSComponent):
         if data.get("file") != self._number or data.get("number") != self._next - 1 or not self._files:
             return
         if self._next == self._count:
-            *_, done = self._files.popleft()
+            opened, _, done = self._files.popleft()
+            opened.close()
             self.piece = {}  # the browser need not keep it
             done()
             if self._files:

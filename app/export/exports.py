@@ -244,13 +244,10 @@ class Exports:
 
     def add(self, name: str) -> Export:
         """Return a new export at the top of the list; it has failed already if there are too many that are not over."""
-        under_way = sum(not export.over for export in self._exports)
+        refusal = self.refusal
         export = Export(name, self)
-        most = self._settings.exports
-        if under_way >= most:
-            export.fail(f"{most} exports are under way, as many as one page may have: wait for one, or cancel one")
-        elif self._too_full():
-            export.fail(self._full)
+        if refusal:
+            export.fail(refusal)
         self._exports.insert(0, export)
         for old in [old for old in self._exports if old.over][MOST - 1 :]:
             self.drop(old)
@@ -258,6 +255,14 @@ class Exports:
         if self._ticking is None:
             self._ticking = self._document.add_periodic_callback(self._tick, TICK)
         return export
+
+    @property
+    def refusal(self) -> str:
+        """Why no further export can be made now, "" if one can."""
+        most = self._settings.exports
+        if sum(not export.over for export in self._exports) >= most:
+            return f"{most} exports are under way, as many as one page may have: wait for one, or cancel one"
+        return self._full if self._too_full() else ""
 
     def drop(self, export: Export) -> None:
         """Cancel it, and take it from the list."""
@@ -277,7 +282,7 @@ class Exports:
 
     @property
     def _full(self) -> str:
-        most = f"{self._settings.disk} MB"
+        most = f"{self._settings.disk} MiB"
         return f"the files of one page may take {most} on this server (its setting disk): remove one from the list"
 
     def _too_full(self) -> bool:

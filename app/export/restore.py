@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from app.lab_tab import LabTab
 
 MOST_WORK = 10**12  # steps times cells that a link or a file may ask for: some minutes of one processor
+SIZE = ("ny", "nx")  # parameters on which the shape of a state depends
 
 
 class DropZone(JSComponent):
@@ -78,6 +79,7 @@ class Restorer:
         self._scene: Scene | None = None
         self._job: Job | None = None
         self._waited, self._posed, self._plays = 0, False, False
+        self._wanted: dict[str, Any] = {}  # the values that were asked for
 
     @property
     def busy(self) -> bool:
@@ -131,14 +133,28 @@ class Restorer:
             self._posed, self._tab.awaits_scene = True, False
         if session.phase in ("moving", "starting"):
             return  # to the engine that the values ask for
+        fits = self._has_size(session.values)
+        if fits and not self._has_size(session.confirmed):
+            return  # the engine may yet refuse it
         self._job, self._waited, self._posed = None, 0, False
-        if job.result[1] is not None:
-            session.restore(job.result[1])
-            self._tell("success", f"Restored, at step {self._scene.steps}.")
+        if fits:
+            self._go_on(self._scene, job.result[1])
+        else:
+            self._tell("error", "The state cannot be shown: the lab did not take its size.")
+
+    def _has_size(self, values: Mapping[str, Any]) -> bool:
+        """Whether a lab of these values takes the state."""
+        return all(values[name] == self._wanted[name] for name in SIZE if name in self._wanted)
+
+    def _go_on(self, scene: Scene, snapshot: Mapping[str, Any] | None) -> None:
+        """From the state of `scene`, which the lab has the values of."""
+        session = self._tab.session
+        if snapshot is not None:
+            session.restore(snapshot)
+            self._tell("success", f"Restored, at step {scene.steps}.")
             if self._plays:
                 session.play(True)
-        view = self._scene.view
-        session.later(lambda: self._tab.lab_view.show_part(view))
+        session.later(lambda: self._tab.lab_view.show_part(scene.view))
 
     def close(self) -> None:
         """Cancel what is under way."""
@@ -166,7 +182,7 @@ class Restorer:
     def _show(self, scene: Scene, values: Mapping[str, Any]) -> None:
         """Set all values and the style."""
         session, names = self._tab.session, self.names()
-        wanted = {name: values.get(name, session.lab.param[name].default) for name in names}
+        self._wanted = wanted = {name: values.get(name, session.lab.param[name].default) for name in names}
         session.change(**wanted)
         session.on_values(wanted)
         if scene.look is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -293,7 +294,10 @@ class RecordSection(ExportSection):
         """Begin, or stop and make the film."""
         session = self._source.session
         if self.recording:
-            session.stop_recording()
+            if refusal := self._exports.refusal:  # the film could not be made, and what is recorded would be lost
+                self._say(f"still recording: {refusal}")
+            else:
+                session.stop_recording()
             return
         try:
             every, self._rate = self.every.value, self.rate.value
@@ -321,8 +325,8 @@ class RecordSection(ExportSection):
 
     def close(self) -> None:
         """Delete the frames: the page is gone."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:  # thousands of files, which the loop of all pages must not wait for
+            threading.Thread(target=shutil.rmtree, args=(self._folder, True), name="recording", daemon=True).start()
 
     def _finish(self, frames: int) -> None:
         folder, self._folder = self._folder, None

@@ -1,11 +1,12 @@
 """`make soak`: tabs that are opened, used and closed at random, for half an hour; what the server holds must stay flat.
 
 A tab that stays longer has visited more labs, so what is held while tabs are open says little. After every few rounds
-all of them are closed, and once their sessions are gone it is looked what the server holds: memory and descriptors of
-its own process, and the memory of its engines. The first third is not counted: libraries fill their tables, and memory
-that was freed is used again. A line goes through the rest, and its slope is judged with its interval: "flat" where the
-slope is surely below what is allowed, "grows" where it is surely above, "undecided" where the soak was too short to
-say. The record is written after each round, so that a soak that is ended early keeps its curves.
+all of them are closed, and once their sessions are gone it is looked what the server holds: what its process says that
+it has allocated, that process's memory and descriptors, and the memory of its engines. The first third is not counted:
+libraries fill their tables, and memory that was freed is used again. A line goes through the rest, and its slope is
+judged with its interval: "flat" where the slope is surely below what is allowed, "grows" where it is surely above,
+"undecided" where the soak was too short to say. The record is written after each round, so that a soak that is ended
+early keeps its curves.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from tornado.httpclient import AsyncHTTPClient
 
 from app.load.client import Client, ClientError
 from app.load.server import Server, Use, serving
+from app.serve import METRICS
 from compute.files import whole
 from compute.measure.conditions import provenance
 
@@ -49,7 +51,9 @@ GROWTH = 0.03  # part of its memory the server may grow by, and each of its engi
 DESCRIPTORS = 4.0  # and so many descriptors more it may have
 FLAT, UNDECIDED = "flat", "undecided"
 SHOWN = {  # what is judged: in words, and in which unit
-    "memory": ("memory, MB", 2**20),
+    "memory": ("its process, MB", 2**20),
+    "blocks": ("Python's blocks, 1000", 1000),
+    "malloc": ("malloc, MB", 2**20),
     "descriptors": ("descriptors", 1),
     "engines_memory": ("memory of the engines, MB", 2**20),
 }
@@ -57,11 +61,17 @@ SHOWN = {  # what is judged: in words, and in which unit
 
 @dataclass(frozen=True)
 class Held:
-    """What the server held `minutes` after the start, while `tabs` were open."""
+    """What the server held `minutes` after the start, while `tabs` were open, of `opened` that had been opened.
+
+    blocks, malloc: what it says itself that it has allocated, see compute.freed_memory; 0 where it does not.
+    """
 
     minutes: float
     tabs: int
     use: Use
+    opened: int = 0
+    blocks: int = 0
+    malloc: int = 0
 
 
 async def soak(server: Server, tabs: int, minutes: float, told: Callable[[Sequence[Held]], object]) -> list[Held]:
@@ -72,25 +82,35 @@ async def soak(server: Server, tabs: int, minutes: float, told: Callable[[Sequen
     end, start = time.monotonic() + 60 * minutes, time.monotonic()
     there: list[Client] = []
     found: list[Held] = []
+    opened = 0
 
-    def look() -> None:
+    async def look() -> None:
         """See what the server holds now."""
+        blocks, malloc = await _allocated(server)
         if use := server.use():
-            found.append(Held((time.monotonic() - start) / 60, len(there), use))
+            found.append(Held((time.monotonic() - start) / 60, len(there), use, opened, blocks, malloc))
             told(found)
 
     try:
         while time.monotonic() < end or len(alone(found)) < LEAST:
             for _ in range(ROUNDS):
-                await _round(server, there, tabs)
-                look()
+                opened += await _round(server, there, tabs)
+                await look()
                 await _leave(there, max(1, tabs // 2))
             await _leave(there, len(there))
             await _gone(server)
-            look()
+            await look()
     finally:
         await _leave(there, len(there))
     return found
+
+
+async def _allocated(server: Server) -> tuple[int, int]:
+    """Blocks of Python's and bytes of the C library's that the server has allocated, by its metrics; 0 if unknown."""
+    address = f"{server.address.rpartition('/')[0]}/metrics"
+    answer = await AsyncHTTPClient().fetch(address, request_timeout=PATIENCE, raise_error=False)
+    lines = dict(line.rsplit(" ", 1) for line in answer.body.decode().splitlines() if line.startswith("fieldlab_"))
+    return int(float(lines.get("fieldlab_python_blocks", 0))), int(float(lines.get("fieldlab_malloc_bytes", 0)))
 
 
 async def _gone(server: Server) -> None:
@@ -109,14 +129,16 @@ def alone(found: Sequence[Held]) -> list[Held]:
     return [held for held in found if not held.tabs]
 
 
-async def _round(server: Server, there: list[Client], tabs: int) -> None:
-    """Open tabs until there are so many, and use them."""
+async def _round(server: Server, there: list[Client], tabs: int) -> int:
+    """Open tabs until there are so many, and use them; return how many were opened."""
+    opened = tabs - len(there)
     while len(there) < tabs:
         tab = Client(server.address, PATIENCE)
         there.append(tab)
         await tab.open()
     await asyncio.gather(*(_use(tab) for tab in there))
     await asyncio.sleep(REST)
+    return opened
 
 
 async def _leave(there: list[Client], count: int) -> None:
@@ -141,7 +163,7 @@ async def _use(tab: Client) -> None:
 def _tell(held: Held) -> None:
     use = held.use
     parts = f"{use.memory / 2**20:7.1f} MB  {use.descriptors} descriptors  engines {use.engines_memory / 2**20:.1f} MB"
-    sys.stderr.write(f"{held.minutes:5.1f} min  {held.tabs:3} tabs  {parts}\n")
+    sys.stderr.write(f"{held.minutes:5.1f} min  {held.tabs:3} tabs of {held.opened:4}  {parts}\n")
 
 
 @dataclass(frozen=True)
@@ -163,6 +185,7 @@ def judged(found: Sequence[Held]) -> dict[str, Judged]:
     counted = counted[len(counted) // 3 :]
     minutes = [held.minutes for held in counted]
     memory = [float(held.use.memory) for held in counted]
+    blocks, malloc = [float(held.blocks) for held in counted], [float(held.malloc) for held in counted]
     descriptors = [float(held.use.descriptors) for held in counted]
     engines = [float(held.use.engines_memory) for held in counted]
 
@@ -170,22 +193,33 @@ def judged(found: Sequence[Held]) -> dict[str, Judged]:
         """The trend of these."""
         return Judged(Trend.of(minutes, values).times(HALF_AN_HOUR), allowed)
 
+    allocated = {"blocks": blocks, "malloc": malloc} if all(blocks) else {}
     return {
         "memory": judge(memory, GROWTH * fmean(memory or [0.0])),
+        **{name: judge(values, GROWTH * fmean(values or [0.0])) for name, values in allocated.items()},
         "descriptors": judge(descriptors, DESCRIPTORS),
         "engines_memory": judge(engines, GROWTH * fmean(engines or [0.0])),
     }
 
 
 def verdict(found: Sequence[Held]) -> str:
-    """Return "flat" if everything is, "grows" if one thing does, or "undecided"."""
-    verdicts = {each.verdict for each in judged(found).values()}
+    """Return "flat" if everything is, "grows" if one thing does, or "undecided".
+
+    Where the server says what it has allocated, that counts, and not the size of its process: the allocators keep what
+    was freed, in steps of tens of MB, and the steps of an hour hide a leak as well as they look like one.
+    """
+    each = judged(found)
+    verdicts = {one.verdict for name, one in each.items() if name != "memory" or "blocks" not in each}
     return FLAT if verdicts == {FLAT} else "grows" if "grows" in verdicts else UNDECIDED
 
 
 def record_of(found: Sequence[Held], tabs: int) -> dict[str, Any]:
     """Return the record of a soak, or of its first rounds: what the server held after each, and what came of it."""
-    rounds = [{"minutes": held.minutes, "tabs": held.tabs, **asdict(held.use)} for held in found]
+    rounds = [
+        {"minutes": held.minutes, "tabs": held.tabs, "opened": held.opened, **asdict(held.use)}
+        | {"blocks": held.blocks, "malloc": held.malloc}
+        for held in found
+    ]
     trends = {
         name: {key: value if isfinite(value) else None for key, value in asdict(each.trend).items()}
         | {"allowed": each.allowed, "verdict": each.verdict}
@@ -206,7 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             json.dump(record_of(found, chosen.tabs), out, indent=1, ensure_ascii=False)
 
     try:
-        with serving() as server:
+        with serving({METRICS: "1"}) as server:
             found = asyncio.run(soak(server, chosen.tabs, chosen.minutes, told))
     except (ClientError, OSError) as error:
         sys.stderr.write(f"fieldlab: {error}\n")
@@ -248,11 +282,12 @@ def _minutes(text: str) -> float:
 
 
 def _show(found: Sequence[Held], tabs: int) -> None:
-    table = Table(title=f"after up to {tabs} tabs were closed, in {found[-1].minutes:.0f} min", title_justify="left")
+    title = f"after up to {tabs} tabs were closed, {found[-1].opened} in {found[-1].minutes:.0f} min"
+    table = Table(title=title, title_justify="left")
     for column in ("", "first", "last", "in half an hour", "interval", "allowed", ""):
         table.add_column(column, justify="right")
     seen = alone(found)
-    first, last = asdict(seen[0].use), asdict(seen[-1].use)
+    first, last = ({**asdict(one.use), "blocks": one.blocks, "malloc": one.malloc} for one in (seen[0], seen[-1]))
     for name, each in judged(found).items():
         words, unit = SHOWN[name]
         numbers = first[name], last[name], each.trend.slope, each.trend.low, each.trend.high, each.allowed

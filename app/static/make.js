@@ -1,4 +1,21 @@
-// An element with its properties, its label, what a click on it does, and its children: before a card's own script.
+// Before a card's own script: what several of them need.
+
+// Every element below `root`, those in shadow trees included, each before what is in it.
+function* everyElement(root = document) {
+  for (const node of root.querySelectorAll('*')) {
+    yield node;
+    if (node.shadowRoot) yield* everyElement(node.shadowRoot);
+  }
+}
+
+// What has the focus, in whichever shadow tree.
+function focused() {
+  let node = document.activeElement;
+  while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
+  return node;
+}
+
+// An element with its properties, its label, what a click on it does, and its children.
 function make(tag, options = {}, ...children) {
   const { label, click, ...rest } = options, node = Object.assign(document.createElement(tag), rest);
   if (label) node.setAttribute('aria-label', label);
@@ -25,11 +42,6 @@ function renew(section, ...nodes) {
 // within: whether Escape must be pressed within it.
 function overPage(section, close, within = false) {
   let before = null, open = false;
-  const focused = () => {
-    let node = document.activeElement;
-    while (node?.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
-    return node;
-  };
   const escape = (event) => {
     const elsewhere = (node) => node !== section && ['dialog', 'listbox', 'menu'].includes(node.getAttribute?.('role'));
     if (within && !event.composedPath().includes(section)) return;

@@ -15,16 +15,8 @@ const TOOLS = [                                         // key, name, what it do
 ];
 const symbol = (lines) => `<svg viewBox="0 0 24 24" aria-hidden="true"><path d="${lines}"/></svg>`;
 
-const make = (tag, options = {}, ...children) => {
-  const made = Object.assign(document.createElement(tag), options);
-  made.append(...children);
-  return made;
-};
-
-// Every canvas of the page that can be seen, those in shadow trees included.
-const canvases = (root = document) => Array.from(root.querySelectorAll('*')).flatMap((node) => [
-  ...(node.tagName == 'CANVAS' && node.checkVisibility() ? [node] : []), ...(node.shadowRoot ? canvases(node.shadowRoot) : []),
-]);
+// Every canvas of the page that can be seen.
+const canvases = () => [...everyElement()].filter((node) => node.tagName == 'CANVAS' && node.checkVisibility());
 
 export function render({ model }) {
   const veil = make('div', { className: 'veil' }), ice = make('div', { className: 'ice' });
@@ -46,8 +38,7 @@ export function render({ model }) {
     return made;
   };
   const acts = make('div', { className: 'acts' }), tools = make('div', { className: 'tools' });
-  const chooser = make('select', { title: 'What the slider sets' });
-  chooser.setAttribute('aria-label', 'What the slider sets');
+  const chooser = make('select', { title: 'What the slider sets', label: 'What the slider sets' });
   const name = make('span', { className: 'name' }), value = make('output');
   const slider = make('input', { type: 'range' });
   const dial = make('div', { className: 'dial' }, name, chooser, slider, value);

@@ -7,13 +7,9 @@ const AREAS = {
 const HEADER = 57, STATUS = 40;               // px of the bars over the page
 const AIR = 6;                                // px between a control and the ring round it
 
-// Through every shadow root: the first node that the test likes.
-function find(root, test) {
-  for (const node of root.querySelectorAll('*')) {
-    if (test(node)) return node;
-    const found = node.shadowRoot && find(node.shadowRoot, test);
-    if (found) return found;
-  }
+// The first element of the page that the test likes.
+function find(test) {
+  for (const node of everyElement()) if (test(node)) return node;
   return null;
 }
 
@@ -35,8 +31,8 @@ function control(node) {
 }
 
 function target({ area, label }) {
-  if (area) return find(document, (node) => node.matches(AREAS[area]) && seen(node));
-  const found = label ? find(document, labelled(label)) : null;
+  if (area) return find((node) => node.matches(AREAS[area]) && seen(node));
+  const found = label ? find(labelled(label)) : null;
   return found && control(found);
 }
 

@@ -17,21 +17,31 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
 from compute.engine.messages import (
+    OPENING,
+    Answered,
+    AnsweredRequest,
     BlobMessage,
+    CloseLab,
     DeadlineExtended,
     Event,
     EventMessage,
     Fatal,
     Heartbeat,
+    LabClosed,
+    OpenLab,
     Payload,
+    Refused,
     Reopened,
     Report,
     Request,
     Setting,
+    Stop,
+    TakeCheckpoint,
     Update,
 )
 from compute.engine.shared_memory import BlobWriter
@@ -39,7 +49,8 @@ from compute.engine.shared_memory import BlobWriter
 log = logging.getLogger(__name__)
 
 CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-MAX_WAITING = 4000  # requests: a worker that does not read for its whole deadline gets about 300 a client
+MOST_OF_A_LAB = 300  # requests: about as many as a client makes while a worker does not read for its whole deadline
+MAX_WAITING = 4000  # of all labs
 COMPILING = 115.0  # seconds allowed beyond the usual deadline where kernels may be compiled
 MAX_TEXT = 400  # characters of an error shown to a client; it may quote what the client sent
 LOG_PERIOD = 10.0  # seconds between two logged tracebacks of the same kind
@@ -113,7 +124,7 @@ class RequestQueue:
     def put(self, item: QueuedRequest) -> bool:
         """Queue a request; False, and not queued, if too many wait."""
         with self._change:
-            if len(self._items) >= MAX_WAITING or self._closed:
+            if self._closed or self._full(item.request):
                 item.drop()
                 return False
             if isinstance(item.request, Setting):
@@ -121,6 +132,16 @@ class RequestQueue:
             self._items.append(item)
             self._change.notify_all()
         return True
+
+    def _full(self, request: Request) -> bool:
+        """Whether too many wait for this one to wait, too: of its lab, so that none takes the others' room, or in all.
+
+        What opens, moves or closes a lab is not counted: each comes once, and everything else rests on it.
+        """
+        if len(self._items) < MOST_OF_A_LAB or isinstance(request, OpenLab | CloseLab | TakeCheckpoint | Stop):
+            return False
+        of_lab = sum(item.request.lab == request.lab for item in self._items)
+        return of_lab >= MOST_OF_A_LAB or len(self._items) >= MAX_WAITING
 
     def _replace_older(self, newer: Setting) -> None:
         """Drop the unsent request that `newer` makes void, as far back as the last one of its lab that sets nothing."""
@@ -273,6 +294,16 @@ class EventSender:
             self._logged[key] = now
             log.error("lab %d: %s", lab, error_text(error), exc_info=error)
         self.send_event(lab, event(error_text(error)))
+
+    def report_refusal(self, lab: int, request: Request, error: Exception) -> None:
+        """Tell the lab's client that `request` was not carried out, and why; one that could not be opened is closed."""
+        opening = isinstance(request, OpenLab)
+        change = OPENING if opening else None
+        self.report_error(lab, error, partial(Refused, change=change, request=type(request)))
+        if isinstance(request, AnsweredRequest):
+            self.send(Answered(lab, type(request)))
+        if opening:
+            self.send_event(lab, LabClosed())
 
     def forget(self, lab: int) -> None:
         """Drop what is remembered of a closed lab."""

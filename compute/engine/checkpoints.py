@@ -64,7 +64,7 @@ class Checkpointer:
         start = time.monotonic()
         try:
             self._write()
-        except NoSharedMemory as error:
+        except (NoSharedMemory, OSError) as error:
             log.warning("lab %d: no checkpoint for a restart: %s", self._number, error)
             self.close()
             self._cost = RETRY * SHARE

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from typing import Any, assert_never
@@ -26,6 +27,7 @@ from compute.measure.timing import listening
 
 BYTES_PER_SECOND = 100e6  # slowest plausible handling of a field: a preset computed in NumPy
 NOTICEABLE = 0.2  # seconds of allowance from which it is announced: a loaded machine needs many times as long
+MOST_WAITING = 64  # requests of a lab that wait for its turn
 NOT_FINITE = "the field holds values that are not finite (NaN or inf); reset it, or go back to a checkpoint"
 
 
@@ -36,6 +38,14 @@ def check_device(engine: str, values: Mapping[str, Any]) -> None:
         raise ValueError(f"backend {values['backend']!r} runs on another device than the engine {engine!r}")
     if index.isdigit() and str(values.get("device_index", index)) != index:
         raise ValueError(f"device_index {values['device_index']!r} is not the device of the engine {engine!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class Deferred:
+    """A request that waits for its lab's turn, and what is done for it then."""
+
+    request: messages.HostRequest | messages.WorkerRequest
+    carry_out: Callable[[], object]
 
 
 class LabHost:
@@ -49,7 +59,7 @@ class LabHost:
         self.pixels = (512, 512)
         self._shown: tuple[View | None, tuple[int, int]] = (None, self.pixels)
         self._sender, self._ring, self._engine = sender, ring, engine
-        self._updates: list[messages.Update] = []
+        self._waiting: deque[messages.Update | Deferred] = deque()
         self._sick = False
         self._seconds = 0.0  # of the device in all turns
         self._most_seconds = settings.current().device_seconds or inf
@@ -58,15 +68,14 @@ class LabHost:
     # -- requests
 
     def handle(self, request: messages.HostRequest) -> None:  # noqa: C901, PLR0912 - a case for each request
-        """Do what is asked; an Update waits until the next turn."""
+        """Do what is asked. What takes long, or must come after what takes long, waits for the lab's turn."""
         match request:
-            case messages.Update():  # of equal values the newest win
-                self._updates = [old for old in self._updates if not old.values.keys() <= request.values.keys()]
-                self._updates.append(request)
+            case messages.Update():
+                self._update(request)
             case messages.Act(name=name, arguments=arguments):
-                self._act(partial(self.lab.act, name, **arguments))
+                self.defer(request, partial(self._act, partial(self.lab.act, name, **arguments)))
             case messages.Restore(snapshot=snapshot):
-                self._act(partial(self.lab.restore, dict(snapshot)))
+                self.defer(request, partial(self._act, partial(self.lab.restore, dict(snapshot))))
             case messages.Run():
                 self._require_time()
                 self.pacer.running = True
@@ -82,19 +91,40 @@ class LabHost:
             case messages.FramesThrough(number=number):
                 self.pacer.permit(number, time.monotonic())
             case messages.Record():
-                self._record(request)
+                self.defer(request, partial(self._record, request))
             case messages.StopRecording():
-                self.recorder.end()
+                self.defer(request, self.recorder.end)
             case messages.TellHistory(number=number):
-                self.apply_updates()
-                self._sender.send_event(self.number, messages.HistoryTold(self.lab.origin(), number))
+                self.defer(request, partial(self._tell_history, number))
             case _:
                 assert_never(request)
 
+    def defer(
+        self, request: messages.HostRequest | messages.WorkerRequest, carry_out: Callable[[], object]
+    ) -> None:
+        """Carry `request` out in a turn, after what came before it, so that it costs this lab and no other.
+
+        ValueError if too many wait.
+        """
+        if len(self._waiting) >= MOST_WAITING:
+            raise ValueError(f"{MOST_WAITING} requests of this lab wait already; nothing was done")
+        self._waiting.append(Deferred(request, carry_out))
+
+    def _update(self, update: messages.Update) -> None:
+        """Have values wait; of equal ones that nothing else came between the newest win."""
+        between: deque[messages.Update | Deferred] = deque()
+        while self._waiting and isinstance(older := self._waiting[-1], messages.Update):
+            self._waiting.pop()
+            if not older.values.keys() <= update.values.keys():
+                between.appendleft(older)
+        self._waiting += [*between, update]
+
+    def _tell_history(self, number: int) -> None:
+        self._sender.send_event(self.number, messages.HistoryTold(self.lab.origin(), number))
+
     def _act(self, action: Callable[[], object]) -> None:
-        """Do something to the lab, after the values that came before it."""
-        self.apply_updates()
-        with self._ring.at_work(), self._allow_time():
+        """Do something to the lab."""
+        with self._allow_time():
             action()
         self._changed()
         self._sender.send(messages.ParametersApplied(self.number, 0, self.lab.values()))
@@ -118,11 +148,9 @@ class LabHost:
 
     def _record(self, request: messages.Record) -> None:
         self._require_time()
-        self.apply_updates()
         self.recorder.begin(request)
         self.checkpointer.touch(by_hand=True)
-        with self._ring.at_work():
-            self._take_recorded_frame()
+        self._take_recorded_frame()
 
     # -- turns
 
@@ -130,7 +158,7 @@ class LabHost:
         """Return when this lab wants its next turn: 0 for at once, inf for not before a request comes."""
         shows = self._frame_due()
         ready = self._ring.free() is not None if shows else self._steps(now) > 0
-        if ready or self._updates or self.recorder.due(running=self.pacer.running):
+        if ready or self._waiting or self.recorder.due(running=self.pacer.running):
             return 0.0
         unwatched_at = self.pacer.unwatched_at() if self.recorder.on and not (shows or self.lab.resting) else inf
         return min(self.checkpointer.wakes_at(), self.recorder.wakes_at(), unwatched_at if unwatched_at > now else inf)
@@ -140,25 +168,25 @@ class LabHost:
 
         A recording goes on without anybody; a lab that is only ahead of the frames that it may show can wait.
         """
-        if self._updates or self.pacer.waited_for:
+        if self._waiting or self.pacer.waited_for:
             return Urgency.AWAITED
         return Urgency.DUE if self.recorder.on or not self.pacer.running else Urgency.AHEAD
 
     def turn(self, now: float, seconds: float) -> None:
-        """Apply values, compute one slice, show a frame if one is due, write a piece of a checkpoint.
+        """Carry out what waits; then compute one slice, show a frame if one is due, write a piece of a checkpoint.
 
         seconds: for a slice and a frame together.
         """
         self.pacer.turn = seconds
         try:
             with self._ring.at_work():
-                self._work(now)
+                if self._carry_out(now + seconds):
+                    self._work(now)
         except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
             self.pacer.fail()
             self._sender.report_error(self.number, error, messages.Paused)
 
     def _work(self, now: float) -> None:
-        self.apply_updates()
         if not self._frame_due() and (steps := self._steps(now)):
             self._compute(steps)
         self._take_recorded_frame()
@@ -180,11 +208,27 @@ class LabHost:
             return 0
         return self.recorder.limited(self.pacer.next_steps(now, recorded=self.recorder.on))
 
-    def apply_updates(self) -> None:
-        """Apply the waiting values: each set as a whole or not at all."""
-        if not self._updates:
-            return
-        updates, self._updates = self._updates, []
+    def _carry_out(self, until: float) -> bool:
+        """Carry out what waits, in its order; False if the time of the turn was over before all was done."""
+        while self._waiting:
+            first = self._waiting.popleft()
+            if isinstance(first, Deferred):
+                try:
+                    first.carry_out()
+                except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
+                    self._sender.report_refusal(self.number, first.request, error)
+            else:
+                updates = [first]
+                while self._waiting and isinstance(update := self._waiting[0], messages.Update):
+                    updates.append(update)
+                    self._waiting.popleft()
+                self._apply_all(updates)
+            if time.monotonic() >= until:
+                return not self._waiting
+        return True
+
+    def _apply_all(self, updates: Sequence[messages.Update]) -> None:
+        """Apply values: each set as a whole or not at all."""
         for update in updates:
             try:
                 self._apply(update.values)

@@ -49,7 +49,8 @@ class LabState:
 
     values: last known good ones; unapplied: updates sent but not yet answered, by serial; tries: restarts that these
     were given; frames: number of the last frame that came; frames_through: of the last one permitted; questions: not
-    yet answered; absent: why and since when the process is away; crash_times: when it died at work for this lab.
+    yet answered; absent: why and since when the process is away; crash_times: when it died at work for this lab;
+    opened: whether this process has opened it; deaths: of processes that died while they opened it.
     """
 
     number: int
@@ -73,6 +74,8 @@ class LabState:
     closing: bool = False
     told_broken: bool = False
     absent: tuple[str, float] | None = None
+    opened: bool = False
+    deaths: int = 0
 
     def opening_requests(self) -> list[QueuedRequest]:
         """Return the requests that make this lab in a fresh worker as it was. Raises NoSharedMemory."""
@@ -86,7 +89,7 @@ class LabState:
                 descriptors.append(duplicate(kept.descriptor))
             undo.pop_all()
         self.close_ring()
-        self.ring = ring
+        self.ring, self.opened = ring, False
         values = kept.values if kept else self.values
         opening = messages.OpenLab(self.number, self.kind, values, kept.payload if kept else None, self.frames)
         changed = {name: value for name, value in self.values.items() if name not in values or values[name] != value}
@@ -152,6 +155,20 @@ class LabState:
         again = self.running and len(self.crash_times) > 1
         self.running = self.running and not again
         return again
+
+    def died_while_opened(self, reason: str) -> list[messages.Event]:
+        """Note that the process died while it opened this lab; return what its client is told.
+
+        At the second death its state is given up, which may be why; at the next one, or without a state, the lab.
+        """
+        self.deaths += 1
+        if self.deaths < TRIES:
+            return []
+        words = f"the engine died again while it opened this lab ({reason})"
+        if self.checkpoint is not None:
+            self.checkpoint = None
+            return [messages.Refused(f"{words}: its state was given up, and it begins anew")]
+        return [messages.Refused(words, change=messages.OPENING), messages.LabClosed()]
 
     def close_ring(self) -> None:
         """Unmap the frames' memory."""
@@ -248,6 +265,7 @@ class LabRegistry:
                 lab.answered(report.question)
             case messages.Opened():
                 absent, lab.absent = lab.absent, None
+                lab.opened, lab.deaths = True, 0
                 return messages.EngineRestarted(absent[0], now - absent[1]) if absent else None
             case messages.EventMessage():
                 lab.note_event(report.event)
@@ -270,7 +288,14 @@ class LabRegistry:
             if lab.tries >= TRIES:
                 told += [(lab, event) for event in lab.give_up(ended.reason)]
             at_work = lab.ring is not None and lab.ring.died_at_work
-            if ended.natural and (at_work or lab.number == ended.lab) and lab.record_crash(ended.since):
+            if not ended.natural or not (at_work or lab.number == ended.lab):
+                continue
+            if not lab.opened:
+                events = lab.died_while_opened(ended.reason)
+                told += [(lab, event) for event in events]
+                if any(isinstance(event, messages.LabClosed) for event in events):
+                    self.drop(lab)
+            elif lab.record_crash(ended.since):
                 told.append(
                     (lab, messages.Paused(f"the engine failed twice while it worked for this lab: {ended.reason}"))
                 )

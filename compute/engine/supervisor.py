@@ -1,8 +1,8 @@
 """Starts an engine's process, listens to it, and starts it again when it dies or hangs; the pool of all engines.
 
 One thread does all of that and calls every `on_event`; another sends requests (RequestQueue). Death is seen at once,
-by the end of the pipe; a hang by a missing sign of life. The next process opens every lab again from its last good
-snapshot with the last values, view, pace and run state, and each client is told once.
+by the end of the pipe; a hang by a missing sign of life. The next process opens every lab again from its last
+checkpoint with the last values, view, pace and run state, and each client is told once.
 """
 
 from __future__ import annotations
@@ -140,10 +140,14 @@ class Supervisor:
         with self.lock:
             if lab.closing or self.state == "closed":
                 return
-            if self.state != "broken":
-                self._put(QueuedRequest(request))
-            elif isinstance(request, messages.Act | messages.Restore | messages.Step):  # all else is remembered
-                self._emit(lab, messages.Refused(f"the engine {self.name!r} has stopped; nothing was done"))
+            if self.state == "broken":
+                why = f"the engine {self.name!r} has stopped; nothing was done"
+            elif self._put(QueuedRequest(request)):
+                return
+            else:
+                why = f"too many requests wait for the engine {self.name!r}; nothing was done"
+            if isinstance(request, messages.Act | messages.Restore | messages.Step):  # all else is remembered
+                self._emit(lab, messages.Refused(why))
 
     def close_lab(self, lab: LabState) -> None:
         """Close a lab."""
@@ -157,9 +161,12 @@ class Supervisor:
                 self._put(QueuedRequest(messages.CloseLab(lab.number)))
             self._wake.notify_all()
 
-    def _put(self, item: QueuedRequest) -> None:
-        if self._requests and not self._requests.put(item) and not self._stopping:
-            log.warning("%s engine: a request (%s) was dropped, because too many wait", self.name, item.request.words)
+    def _put(self, item: QueuedRequest) -> bool:
+        """Queue it, or keep it for nobody if there is no queue now; False if too many wait."""
+        if not self._requests or self._requests.put(item) or self._stopping:
+            return True
+        log.warning("%s engine: a request (%s) was dropped, because too many wait", self.name, item.request.words)
+        return False
 
     # -- on the supervising thread
 

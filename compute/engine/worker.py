@@ -133,15 +133,7 @@ class Worker:
             else:
                 self._dispatch(request, descriptors)
         except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
-            opening = isinstance(request, messages.OpenLab)
-            change = messages.OPENING if opening else None
-            self._sender.report_error(
-                request.lab, error, partial(messages.Refused, change=change, request=type(request))
-            )
-            if isinstance(request, messages.TakeSample | messages.Solve):
-                self._sender.send(messages.Answered(request.lab, type(request)))
-            if opening:
-                self._sender.send_event(request.lab, messages.LabClosed())
+            self._sender.report_refusal(request.lab, request, error)
 
     def _dispatch(self, request: messages.WorkerRequest, descriptors: list[int]) -> None:
         """Do what makes, ends or measures a lab, or what is asked of the process."""
@@ -151,11 +143,14 @@ class Worker:
             case messages.CloseLab():
                 self._close_lab(request.lab)
             case messages.TakeSample() | messages.Solve():
-                self._benchmarks.add(request, self._up_to_date(request.lab).lab)
+                host = self._hosts[request.lab]
+                host.defer(request, partial(self._benchmarks.add, request, host.lab))
             case messages.TakeSnapshot():
-                self._take_snapshot(request.lab)
+                host = self._hosts[request.lab]
+                host.defer(request, partial(self._take_snapshot, host))
             case messages.TakeCheckpoint():
-                self._take_checkpoint(request.lab)
+                host = self._hosts[request.lab]
+                host.defer(request, partial(self._take_checkpoint, host))
             case messages.Refuse():
                 self._sender.send_event(request.lab, messages.Refused(request.text))
             case messages.Stop():
@@ -170,7 +165,7 @@ class Worker:
                 always.callback(os.close, state)
             shared = undo.enter_context(closing(FrameRing(ring)))
             check_device(self._setup.name, request.values)
-            with self._sender.extended_deadline(request.lab, "opening", COMPILING):
+            with shared.at_work(), self._sender.extended_deadline(request.lab, "opening", COMPILING):
                 lab = undo.enter_context(closing(self._class(request.kind)(**request.values)))
                 if request.payload:
                     self._restore(request.lab, lab, request.payload, state)
@@ -195,28 +190,17 @@ class Worker:
         found: type[Lab] = getattr(import_module(module), name)
         return found
 
-    def _take_snapshot(self, number: int) -> None:
-        try:
-            self._sender.send_large_event(number, messages.SnapshotTaken(self._up_to_date(number).lab.snapshot()))
-        finally:
-            self._sender.send(messages.Answered(number, messages.TakeSnapshot))
+    def _take_snapshot(self, host: LabHost) -> None:
+        self._sender.send_large_event(host.number, messages.SnapshotTaken(host.lab.snapshot()))
+        self._sender.send(messages.Answered(host.number, messages.TakeSnapshot))
 
-    def _take_checkpoint(self, number: int) -> None:
-        try:
-            host = self._up_to_date(number)
-            values, offset = host.lab.values(), host.recorder.offset()
-            self._sender.send_blob(
-                host.lab.snapshot(),
-                lambda payload: messages.CheckpointMessage(number, payload, values, offset, requested=True),
-            )
-        finally:
-            self._sender.send(messages.Answered(number, messages.TakeCheckpoint))
-
-    def _up_to_date(self, number: int) -> LabHost:
-        """Return the lab after the values that came before the request are applied."""
-        host = self._hosts[number]
-        host.apply_updates()
-        return host
+    def _take_checkpoint(self, host: LabHost) -> None:
+        values, offset = host.lab.values(), host.recorder.offset()
+        self._sender.send_blob(
+            host.lab.snapshot(),
+            lambda payload: messages.CheckpointMessage(host.number, payload, values, offset, requested=True),
+        )
+        self._sender.send(messages.Answered(host.number, messages.TakeCheckpoint))
 
     def _close_lab(self, number: int) -> None:
         if host := self._hosts.pop(number, None):

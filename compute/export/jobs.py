@@ -283,7 +283,10 @@ class Job:
             with self._lock:
                 wanted = self._holds if self._held else 0
             if wanted != passed:
-                process.hold(wanted) if wanted else process.go_on()
+                if passed:  # also to be held again: it waits for this, and says only then that it does
+                    process.go_on()
+                if wanted:
+                    process.hold(wanted)
                 passed = wanted
             for _, answer in exchange([process], TICK):
                 self._hear(answer)

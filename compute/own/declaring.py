@@ -271,7 +271,7 @@ class CudaKernel:
     made: Any = None
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], **more: Any) -> None:
-        """KernelLaunch it, as a cupy.RawKernel."""
+        """Launch it, as a cupy.RawKernel."""
         if self.made is None:
             self.made = self._compiled()
         self.made(grid, block, args, **more)

@@ -1,4 +1,4 @@
-"""Numba's CUDA simulator, watched: its kernels run in the order that a AccessWatch says, and every access is noted.
+"""Numba's CUDA simulator, watched: its kernels run in the order that an AccessWatch says, and every access is noted.
 
 For a process that was started with NUMBA_ENABLE_CUDASIM=1; `install` changes the simulator for the whole process. Each
 CUDA thread is a thread of the system here, of which one runs at a time, from barrier to barrier: a kernel does the same

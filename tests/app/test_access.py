@@ -104,7 +104,8 @@ async def answer(port, kind, path, host, origin, method="GET", body=None, token=
         headers["Origin"] = origin.replace("PORT", str(port))
     address = f"{kind}://127.0.0.1:{port}{path}"
     request = tornado.httpclient.HTTPRequest(address, headers=headers, method=method, body=body,
-                                             follow_redirects=False, allow_nonstandard_methods=True)
+                                             follow_redirects=False, allow_nonstandard_methods=True,
+                                             request_timeout=240)
     try:
         if kind == "ws":
             token = generate_jwt_token(generate_session_id()) if token is None else token

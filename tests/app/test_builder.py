@@ -7,10 +7,13 @@ import json
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 from bokeh.document import Document
 from bokeh.io import curdoc
+from bokeh.server.session import ServerSession
+from tornado.ioloop import IOLoop
 
 from app.builder import Builder
 
@@ -181,3 +184,95 @@ def test_a_turn_that_comes_as_its_owner_is_cancelled_goes_to_the_next():
         return took, builder.busy
 
     assert asyncio.run(asyncio.wait_for(main(), 10)) == (["next"], False)
+
+
+def test_a_page_that_no_loop_serves_is_changed_at_once():
+    builder, changed = Builder(), []
+    builder.beside(Document(), lambda: changed.append("no loop"))
+
+    async def within_a_loop():
+        builder.beside(Document(), lambda: changed.append("not served"))
+
+    asyncio.run(within_a_loop())
+    assert changed == ["no loop", "not served"]
+
+
+class SlowPage:
+    """An open page with a real session of Bokeh's, whose browser reads nothing until `reads` is set."""
+
+    def __init__(self):
+        self.document, self.reads = Document(), asyncio.Event()
+        self.session = ServerSession("session", self.document, io_loop=IOLoop.current())
+        self.document._session_context = lambda: SimpleNamespace(session=self.session)
+        self.session.subscribe(self)
+        self._socket = self
+
+    async def send_patch_document(self, event):
+        """As Bokeh's connection."""
+        await self.reads.wait()
+
+    send_message = send_patch_document
+
+    def tick(self):
+        """What the page writes by itself, four times a second."""
+        return asyncio.ensure_future(self.session.with_document_locked(setattr, self.document, "title", "tick"))
+
+
+@pytest.mark.parametrize("when", ["before", "by the change"])
+def test_a_browser_that_does_not_read_holds_up_its_own_page_alone(when):
+    """It keeps the lock of its page until what is written to it has gone, before a change or after it."""
+
+    async def main():
+        builder, changed, loop = Builder(), [], asyncio.get_running_loop()
+        slow, other, made = SlowPage(), SlowPage(), {name: asyncio.Event() for name in ("slow", "other")}
+        other.reads.set()
+        loop_task = slow.tick() if when == "before" else None
+        await asyncio.sleep(0)
+
+        def change(page, name):
+            def call():
+                page.document.title = name
+                changed.append(name)
+                loop.call_soon_threadsafe(made[name].set)
+
+            return call
+
+        builder.change(slow.document, change(slow, "slow"))
+        await asyncio.sleep(0.05)
+        builder.change(other.document, change(other, "other"))
+        await asyncio.wait_for(made["other"].wait(), 60)
+        before = list(changed)
+        slow.reads.set()
+        await asyncio.wait_for(made["slow"].wait(), 60)
+        async with builder.turn():
+            pass
+        if loop_task is not None:
+            await loop_task
+        return before, changed
+
+    before, changed = asyncio.run(main())
+    assert before == (["other"] if when == "before" else ["slow", "other"])
+    assert set(changed) == {"slow", "other"}
+
+
+def test_a_page_whose_lock_is_held_is_changed_when_it_is_free_and_its_turn_has_come():
+    async def main():
+        builder, page, seen = Builder(), SlowPage(), []
+
+        async def work(turn):
+            seen.append((builder.busy, page.session._lock._block._value))
+            turn.end()
+            return builder.busy
+
+        held = page.tick()
+        await asyncio.sleep(0)
+        waiting = asyncio.ensure_future(builder.with_page(page.session, work))
+        await asyncio.sleep(0.05)
+        assert not seen
+        assert not builder.busy
+        page.reads.set()
+        result = await asyncio.wait_for(waiting, 60)
+        await held
+        return seen, result, builder.busy
+
+    assert asyncio.run(main()) == ([(True, 0)], False, False)

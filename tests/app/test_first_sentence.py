@@ -128,6 +128,5 @@ def test_every_lab_s_own_record_has_a_sentence_at_its_first_values(name):
     pair = rules.recorded_pair(values | first_values(lab, parts_of(lab)), recorded_figures())
     assert pair is not None
     assert pair.cpu is not None
-    fastest = {"mandelbrot": "NVIDIA H100 80GB HBM3"}  # that is recorded
-    assert pair.gpu.machine == fastest.get(name, "NVIDIA H200")
+    assert pair.gpu.machine == "NVIDIA H200"  # the fastest that is recorded
     assert rules.because

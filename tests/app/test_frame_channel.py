@@ -65,6 +65,7 @@ class Wire:
     """A browser's WebSocket. wrong: what is raised when something is written to it."""
 
     def __init__(self, wrong: Exception | None = None, closing: bool = False) -> None:
+        self.stream = SimpleNamespace(_write_buffer=b"")
         self.sent: list[bytes] = []
         self.wrong, self.closing = wrong, closing
         self._socket = SimpleNamespace(ws_connection=self)

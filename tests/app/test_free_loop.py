@@ -42,8 +42,11 @@ main()
 """
 PATIENCE = 240.0  # s until the server is ready
 REST = 1.0  # s in which what a step has begun goes on
-STEPS = ("first look", "key", "another lab", "closed", "known lab", "a page of its own")
-PART = 0.04  # of the time for the first page; seen: 0.007 to 0.022, which is 7 to 24 ms where the page took 1.1 s
+STEPS = (
+    "first look", "key", "another lab", "closed", "known lab", "plots of curves", "export card", "code",
+    "presenter mode", "a page of its own",
+)  # fmt: skip
+PART = 0.04  # of the time for the first page; seen: 0.004 to 0.023
 
 
 class Server:
@@ -110,6 +113,12 @@ def told(tmp_path_factory):
         await step("closed")  # the list of keys, which is another one in the other lab
         client.choose(0)
         await step("known lab")
+        await step("closed again")
+        client.choose(2)
+        await step("plots of curves")
+        for key, name in {"e": "export card", "k": "code", "p": "presenter mode"}.items():
+            client.press(key)
+            await step(name)
         client = await another(client)
         await step("a page of its own")
         await client.close()

@@ -53,7 +53,7 @@ def pass_time(document: Document) -> None:
 def test_a_scheme_chosen_before_the_plots_are_drawn_colours_them_once_they_are(name):
     (lab,) = (lab for lab in LABS if name == lab.LAB)
     tab = LabTab(lab, Document(), (1280, 720))
-    tab.set_theme(True, False)
+    tab.fit((1280, 720), True, False)
     pass_time(tab.session.document)
     assert ink(tab) == LIGHT["ink"]  # changing a plot before the browser has drawn it is an error there
     for pane in tab.lab_view.panel.select(pn.pane.Bokeh):
@@ -61,7 +61,7 @@ def test_a_scheme_chosen_before_the_plots_are_drawn_colours_them_once_they_are(n
     pass_time(tab.session.document)
     assert tab.drawn
     assert ink(tab) == DARK["ink"]
-    tab.prepare((656, 599), False, False)  # the page is light by the time it shows this tab again
+    tab.fit((656, 599), False, False)  # the page is light by the time it shows this tab again
     assert ink(tab) == LIGHT["ink"]  # at once: what follows the plots to the browser may come before them
 
 

@@ -10,10 +10,11 @@ import param
 import pytest
 from bokeh.core.property.wrappers import PropertyValueList
 from bokeh.document import Document
+from bokeh.model import DataModel, Model
 from bokeh.models import ColumnDataSource, Div, Row
 from bokeh.settings import settings
 from panel.custom import JSComponent
-from panel_material_ui import Button, IntSlider, Select
+from panel_material_ui import Button, Column, IntSlider, Paper, Select
 
 from app import lean_bookkeeping
 
@@ -175,6 +176,21 @@ def test_the_parameters_of_classes_are_as_before_their_components_were_drawn():
     before = slots()
     pn.Column(Button(), IntSlider(start=3, end=5, value=4), Select(options=[1, 2])).get_root(Document())
     assert slots() == before
+
+
+def test_a_plain_value_has_nobody_go_through_what_lies_below_and_new_parts_name_their_page(monkeypatch):
+    outer, document = Paper(Button(label="old"), elevation=1), Document()
+    root = outer.get_root(document)
+    document.add_root(root)
+    select, walked = Model.select, []
+    monkeypatch.setattr(Model, "select", lambda model, what: walked.append(model) or select(model, what))
+    outer.elevation = 3
+    assert root.data.elevation == 3
+    assert walked == []
+    outer.objects = [Button(label="new"), Column(Button(label="newer"))]
+    parts = list(select(root, {"type": DataModel}))
+    assert {part.label for part in parts if hasattr(part, "label")} == {"new", "newer"}
+    assert all(f"__ref:{root.ref['id']}" in part.tags for part in parts)
 
 
 def test_kinds_of_components_are_defined_once_for_all_pages():

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import replace
 from math import nan
 
 import pytest
@@ -76,6 +77,7 @@ def test_a_soak_goes_through_its_rounds(server, monkeypatch):
     found = asyncio.run(soak.soak(server, 2, 0.01, lambda rounds: told.append(len(rounds))))
     assert told == [1, 2, 3, 4, 5, 6]
     assert [held.tabs for held in found] == [2, 2, 0, 2, 2, 0]
+    assert [held.opened for held in found] == [2, 3, 3, 5, 6, 6]
     assert soak.alone(found) == [found[2], found[5]]
     assert all(held.use.memory > 2**20 for held in found)
     assert all(held.use.engines_memory > 2**20 for held in found)
@@ -143,6 +145,23 @@ def test_growth_is_that_of_the_last_two_thirds():
 )  # fmt: skip
 def test_a_soak_is_judged_by_all_that_is_held(memory, descriptors, said):
     assert soak.verdict(held(memory, descriptors)) == said
+
+
+@pytest.mark.parametrize(
+    ("blocks", "malloc", "said"),
+    [([1000] * 9, [50] * 9, "flat"), ([1000 + 9 * at for at in range(9)], [50] * 9, "grows"),
+     ([1000] * 9, [50 + at for at in range(9)], "grows")],
+)  # fmt: skip
+def test_what_the_server_says_that_it_has_allocated_counts_and_not_the_size_of_its_process(blocks, malloc, said):
+    """Which goes up and down by steps of what the allocators keep."""
+    steps = [100, 100, 100, 140, 100, 140, 100, 140, 140]
+    looks = [one for one in held(steps, [40] * 9) if not one.tabs]
+    assert soak.verdict(looks) == "undecided"
+    told = [replace(one, blocks=b, malloc=m) for one, b, m in zip(looks, blocks, malloc, strict=True)]
+    assert soak.verdict(told) == said
+    record = soak.record_of(told, tabs=2)
+    assert [(one["blocks"], one["malloc"]) for one in record["rounds"]] == list(zip(blocks, malloc, strict=True))
+    assert set(record["in_half_an_hour"]) == {"memory", "blocks", "malloc", "descriptors", "engines_memory"}
 
 
 def test_a_soak_is_written_down():

@@ -78,3 +78,39 @@ def test_a_key_is_meant_for_the_lab_that_was_chosen_before_it(page):
     page.document.turn()
     page.document.turn()
     assert done == [1, "h"]
+
+
+def test_a_wait_for_a_tab_that_is_left_before_it_was_drawn_ends_with_it(page):
+    """Back leads to another lab while a click on a third one waits: it is over, and the next click is heard."""
+    def opened(name):
+        bars = {"controls": SimpleNamespace(panel=None), "readout": SimpleNamespace(panel=[])}
+        lab = SimpleNamespace(lab=SimpleNamespace(LAB=name))
+        return SimpleNamespace(
+            drawn=name == "a", session=lab, main=[], look=list, address=SimpleNamespace(), **bars
+        )  # fmt: skip
+
+    tabs = {name: opened(name) for name in "ab"}
+    timers, chosen = [], []
+    page.document.add_timeout_callback = lambda callback, milliseconds: timers.append(callback)
+    page.labs, page.lab_tabs = [SimpleNamespace(LAB=name) for name in "abc"], dict(tabs)
+    page.current, page._waiting, page.tabs, page._choose = tabs["b"], False, SimpleNamespace(active=2), chosen.append
+    page._fit = page._list_keys = lambda *tab: None
+    page._main, page.bar = SimpleNamespace(objects=[]), SimpleNamespace(follow=lambda tab: None, refresh=None)
+    page.visible, page.export, page.code = [], SimpleNamespace(show=id), SimpleNamespace(show=id)
+    page._choose_soon()
+    assert page._waiting
+    page._put(tabs["a"])
+    for timer in timers:
+        timer()
+    page._choose_soon()
+    while page.document.waiting:
+        page.document.turn()
+    assert chosen == [2]
+    again = opened("b")  # the one before was closed
+    page._put(again)
+    page._choose_soon()
+    assert page._waiting
+    again.on_drawn()
+    while page.document.waiting:
+        page.document.turn()
+    assert chosen == [2, 2]

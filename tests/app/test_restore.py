@@ -25,7 +25,7 @@ class Session(SimpleNamespace):
 def tab(waits):
     nothing = lambda *anything, **more: None  # noqa: E731
     session = Session(
-        lab=Scene("diffusion", VALUES).kind, playing=False, done=[], phase="paused",
+        lab=Scene("diffusion", VALUES).kind, playing=False, done=[], phase="paused", values=VALUES, confirmed=VALUES,
         change=nothing, on_values=nothing, later=nothing,
     )  # fmt: skip
     parts = SimpleNamespace(plays=True)
@@ -55,3 +55,35 @@ def test_whether_the_lab_runs_then(monkeypatch, waits, asked, pressed, runs):
     assert shown.session.done == ["the snapshot"]
     assert shown.session.playing is runs
     assert not restorer.busy
+
+
+def test_nothing_is_said_to_be_restored_before_the_engine_has_taken_its_size(monkeypatch):
+    """It may refuse: another process has taken the memory meanwhile, say."""
+    told, finished = [], SimpleNamespace(over=True, part=1.0, state="done", result=(VALUES, "s"), start=lambda: None)
+    monkeypatch.setattr(restore, "Job", lambda *given, **options: finished)
+    shown = tab(waits=False)
+    small = {**shown.session.values, "ny": 8}
+    restorer = restore.Restorer(shown, lambda kind, words: told.append((kind, words)))
+    for refused in (True, False):
+        shown.session.confirmed = small
+        shown.session.values = dict(VALUES)
+        restorer.restore(Scene("diffusion", VALUES), True)
+        for _ in range(3):
+            restorer.tick()
+        assert restorer.busy
+        assert told == []
+        assert shown.session.done == []
+        if refused:
+            shown.session.values = small
+            restorer.tick()
+            assert told == [("error", "The state cannot be shown: the lab did not take its size.")]
+            assert shown.session.done == []
+            assert not shown.session.playing
+            told.clear()
+        else:
+            shown.session.confirmed = dict(VALUES)
+            restorer.tick()
+            assert [kind for kind, _ in told] == ["success"]
+            assert shown.session.done == ["s"]
+            assert shown.session.playing
+        assert not restorer.busy

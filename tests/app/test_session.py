@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import threading
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from bokeh.document import Document
+from bokeh.server.session import ServerSession
+from tornado.ioloop import IOLoop
 
 from app import session as module
-from app.session import FellBack, host_values
+from app.session import FellBack, Session, host_values
 from compute.engine import EngineBroken, Refused, SnapshotTaken, Supervisor
+from compute.engine.messages import TakeSnapshot
 from compute.labs.diffusion import Diffusion
 from tests.app.test_tab_recording import Tab
 from tests.engine.faulty import running
@@ -113,6 +121,24 @@ def test_where_another_engine_cannot_open_the_lab_it_stays(tab):
     assert shown(tab) == 0.75
 
 
+def test_a_move_for_which_no_descriptor_is_left_is_taken_back(tab_on_two, two, monkeypatch):
+    tab = tab_on_two
+    opened = Supervisor.open
+
+    def refuse(engine, *about, **more):
+        if engine is two["host:b"]:
+            raise OSError(errno.EMFILE, "no descriptor is left")
+        return opened(engine, *about, **more)
+
+    monkeypatch.setattr(Supervisor, "open", refuse)
+    tab.session.change(text="b")
+    tab.until(lambda: refusals(tab))
+    assert "the lab stays on host:a: [Errno 24] no descriptor is left" in refusals(tab)[0].text
+    assert tab.restored == [{"text": "a"}]
+    assert (tab.session.phase, tab.session.values["text"]) == ("paused", "a")
+    assert shown(tab) == 0.5
+
+
 def snapshot(tab: Tab) -> dict[str, object]:
     before = len([event for event in tab.heard if isinstance(event, SnapshotTaken)])
     tab.session.ask_snapshot()
@@ -155,8 +181,61 @@ def test_an_engine_that_gives_up_hands_its_last_state_to_the_host(two, tab_on_tw
     assert [event.reason for event in tab.heard if isinstance(event, FellBack)] == ["it died four times"]
 
 
+def test_who_has_asked_the_host_s_engine_for_a_state_hears_that_it_has_given_up(two, tab_on_two, monkeypatch):
+    tab = tab_on_two
+    monkeypatch.setattr(module, "HOST", "host:a")
+    monkeypatch.setattr(tab.session._handle, "snapshot", lambda: None)  # which it does not answer any more
+    tab.session.ask_snapshot()
+    tab.session._react(tab.session._key, EngineBroken("it died four times"))
+    assert tab.session.phase == "broken"
+    assert [(event.request, event.text) for event in refusals(tab)] == [
+        (TakeSnapshot, "the engine stopped: it died four times")
+    ]
+
+
 def test_values_that_the_host_takes():
     """Of a GPU's kernel that the host's backends do not have."""
     values = {"backend": "gpu_cupy", "variant": "temporal blocking"}
     assert host_values(Diffusion, values) == {"backend": "cpu_numba", "variant": ""}
     assert host_values(Diffusion, {"backend": "gpu_cupy", "variant": ""}) == {"backend": "cpu_numba"}
+
+
+def test_what_an_engine_says_while_the_document_is_let_go_is_not_lost():
+    """Bokeh notes a callback in the list of what is held, from any thread; that list is dropped at the end of it."""
+
+    class Held:
+        """What is held already; a thread that looks whether it can be combined with something new, waits."""
+
+        callback_invoker = None
+
+        def combine(self, event):
+            looked.set()
+            assert threading.current_thread() is threading.main_thread() or go_on.wait(60)
+            return False
+
+        def dispatch(self, receiver):
+            """Nothing that anybody has to hear of."""
+
+    looked, go_on = threading.Event(), threading.Event()
+
+    def until_it_waits(engine):
+        while engine.is_alive() and not looked.is_set():
+            time.sleep(0.001)
+
+    async def main():
+        document, called = Document(), []
+        session, served = Session(Diffusion, document), ServerSession("id", document, io_loop=IOLoop.current())
+        document.hold("combine")
+        document.callbacks._held_events.append(Held())
+        engine = threading.Thread(target=session.later, args=[lambda: called.append("engine")])
+        engine.start()
+        until_it_waits(engine)  # with nothing of the loop between
+        document.unhold()
+        go_on.set()
+        engine.join(60)
+        for _ in range(1000):
+            await asyncio.sleep(0.01 * (not called))
+        served.destroy()
+        return called
+
+    assert asyncio.run(main()) == ["engine"]

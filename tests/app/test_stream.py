@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -329,8 +330,11 @@ def test_changed_values_replace_the_prepared_frame() -> None:
     world = World(paint=0.2)
     world.gate.open()
     world.run(1.05)  # one under way, one prepared
-    made, painted = world.made, list(world.painted)
+    made, painted, dropped = world.made, list(world.painted), world.gate.dropped
     world.gate.refresh()
+    assert world.gate.dropped == dropped + 1
+    world.gate.refresh()  # which finds none
+    assert world.gate.dropped == dropped + 1
     world.run(0.4)
     assert made not in world.painted
     assert made + 1 in world.painted
@@ -354,6 +358,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.protocol, self._socket, self.ws_connection = Protocol(), self, self
+        self.stream, self._write_buffer = self, b""  # it reads all at once
         self.sent: list[Message[Any]] = []
         self.frames: list[bytes] = []
 
@@ -472,6 +477,24 @@ def test_a_frame_is_confirmed_alike_whichever_way_it_took(told: str) -> None:
     tab.answer(value=[9.0, 0.012])
     tab.answer(value=[10.0])  # is none
     assert tab.painted == [(9, 0.012)]
+
+
+def test_a_lab_that_is_to_be_watched_rests_before_its_next_frame() -> None:
+    tab, confirmed, later = Tab(), [], []
+    session = SimpleNamespace(
+        gate=SimpleNamespace(acknowledge=lambda number, seconds: confirmed.append((number, round(seconds, 3)))),
+        document=SimpleNamespace(add_timeout_callback=lambda act, ms: later.append((act, ms))),
+        later=ignore,
+    )
+    tab.frames.serve(session)
+    tab.answer(value=[1.0, 0.012])
+    assert (confirmed, later) == ([(1, 0.012)], [])
+    tab.frames.rest = 0.5
+    tab.answer(value=[2.0, 0.012])
+    assert confirmed == [(1, 0.012)]
+    ((confirm, ms),) = later
+    confirm()
+    assert (confirmed[1:], ms) == ([(2, 0.512)], 500)
 
 
 @pytest.mark.parametrize("told", [FAST, "public: no paint"])

@@ -120,4 +120,4 @@ def wait(condition):
 @pytest.fixture(autouse=True)
 def no_thread_is_left():
     yield
-    assert not [thread for thread in threading.enumerate() if thread.name == "system"]
+    wait(lambda: not [thread for thread in threading.enumerate() if thread.name == "system"])

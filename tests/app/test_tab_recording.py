@@ -65,7 +65,7 @@ def engines() -> Iterator[dict[str, Supervisor]]:
 def tab(engines, monkeypatch) -> Iterator[Tab]:
     room = SimpleNamespace(engines=SimpleNamespace(get=engines.__getitem__))
     monkeypatch.setattr(module, "session_limiter", lambda: room)
-    tab = Tab(cost=0.0005)
+    tab = Tab(cost=0.002)
     yield tab
     tab.session.close()
 

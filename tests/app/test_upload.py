@@ -75,6 +75,6 @@ def test_a_server_may_take_less(monkeypatch):
     upload = Upload("A", ".npz", "A", lambda data, name: taken.append(data))
     assert upload.field.max_file_size == settings.MIB
     upload.field.value = bytes(settings.MIB + 1)
-    assert "at most 1 MB." in upload.words.object
+    assert "at most 1 MiB." in upload.words.object
     upload.field.value = bytes(settings.MIB)
     assert [len(data) for data in taken] == [settings.MIB]

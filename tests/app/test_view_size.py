@@ -53,22 +53,22 @@ def test_every_lab_takes_every_size(tab, presenter, alone):
     """Bokeh refuses a size below 0, and so does Panel; what is 0 px wide draws nothing."""
     view = tab.lab_view
     view.alone = alone
-    view.set_theme(False, presenter)
+    view.fit(view.size, False, presenter)
     titles = getattr(view, "views", {"": None})
     for title in titles:
         if title:
             view.show_view(title)
         for where, room in rooms().items():
-            tab.resize(room)
+            view.resize(*room)
             assert not sizes_below_0(tab), (title, where, room)
 
 
 def test_the_plot_keeps_a_room_that_can_be_seen(tab):
     """In the smallest view, too, each lab draws its main picture, as large as the smallest thing that can be read."""
     tab.lab_view.alone = False
-    tab.lab_view.set_theme(False, False)
+    tab.lab_view.fit(tab.lab_view.size, False, False)
     if hasattr(tab.lab_view, "views"):
         tab.lab_view.show_view("Crossover")
-    tab.resize(LEAST_VIEW)
+    tab.lab_view.resize(*LEAST_VIEW)
     shown = [pane.object for pane in tab.lab_view.panel.select(pn.pane.Bokeh) if pane.visible]
     assert max(plot.height for plot in shown if plot.visible) >= 120

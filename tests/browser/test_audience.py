@@ -97,6 +97,16 @@ def test_a_broken_connection_comes_back_by_itself(room, phone):
     until(phone, lambda: not phone.locator("#said").is_visible())
 
 
+def test_somebody_who_comes_takes_no_button_and_no_focus_away(room, phone):
+    lab, code = room
+    end = lab.page.get_by_role("button", name="End the room")
+    end.focus()
+    button = end.element_handle()
+    follow(phone, lab, code)
+    lab.page.locator(".audience .count").get_by_text("1 follows").wait_for()
+    assert button.evaluate("(node) => node.isConnected && node.getRootNode().activeElement === node")
+
+
 def test_a_phone_follows_through_labs_and_steps_and_leaves(room, phone, new_page):
     lab, code = room
     lab.key("q")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.theme import stylesheet
-from tests.browser.lab_page import LabPage
+from tests.browser.lab_page import OPENING, LabPage
 
 VIEW = """
   const view = await new Promise((found) => {
@@ -50,11 +50,20 @@ AT_BIRTH = f"""async () => {{
   view.model.data.label = 'CSV';
   return told;
 }}"""
+# Waits until the page has had all the layouts that the lab itself has asked for.
+QUIET = """
+  let page = view, asked = 0;
+  while (page.parent) page = page.parent;
+  page.compute_layout = () => asked++;
+  for (let before = -1; before != asked;) {
+    before = asked;
+    await new Promise((next) => setTimeout(next, 400));
+  }
+  delete page.compute_layout;
+"""
 # A component within another: both are there, are drawn again and have another size at the same time.
 TOGETHER = f"""async () => {{
-  {VIEW}
-  let page = view;
-  while (page.parent) page = page.parent;
+  {VIEW} {QUIET}
   const done = [], outer = view.parent, mount = view._on_mounted;
   view.update_layout = () => done.push('inner styled');
   outer.update_layout = () => done.push('outer styled');
@@ -70,9 +79,8 @@ TOGETHER = f"""async () => {{
 }}"""
 # One message with six sizes: [times that the page is laid out by it and right after it, the sizes], then as it was.
 SIX = f"""async () => {{
-  {VIEW}
-  let page = view, times = 0;
-  while (page.parent) page = page.parent;
+  {VIEW} {QUIET}
+  let times = 0;
   const lay = page.compute_layout, there = Bokeh.documents[0];
   const plots = Array.from(there._all_models.values()).filter((model) => model.type == 'Figure').slice(0, 3);
   const say = (more) => there.apply_json_patch({{events: plots.flatMap((model) => ['min_border_top', 'min_border_right']
@@ -89,9 +97,8 @@ SIX = f"""async () => {{
 }}"""
 # A plot whose labels grow, then shrink: [times that the page was laid out, px by which the plot's left edge has moved].
 WIDER = f"""async () => {{
-  {VIEW}
-  let page = view, times = 0;
-  while (page.parent) page = page.parent;
+  {VIEW} {QUIET}
+  let times = 0;
   const plots = [];
   const walk = (view) => {{
     if (view.model.type == 'Figure') plots.push(view);
@@ -156,15 +163,9 @@ PLOT = """
 """
 # Times that the page was laid out: right after a component has got another size, and right after a plot has, too.
 SIZES = f"""async () => {{
-  {VIEW} {PLOT}
-  let page = view, times = 0;
-  while (page.parent) page = page.parent;
+  {VIEW} {QUIET} {PLOT}
+  let times = 0;
   page.compute_layout = () => times++;
-  for (let before = -1; before != times;) {{  // what the lab itself has asked for is over
-    before = times;
-    await new Promise((next) => setTimeout(next, 400));
-  }}
-  times = 0;
   const soon = async () => {{
     await new Promise((next) => setTimeout(next));
     await new Promise((next) => setTimeout(next));
@@ -206,6 +207,7 @@ def opened(lasting, server):
     lab = LabPage(lasting(), server)
     lab.page.get_by_text("CSV", exact=True).wait_for()
     lab.pause()
+    lab.until(lambda: not lab.page.get_by_text("Measuring").count(), OPENING)  # which writes the column anew
     return lab
 
 

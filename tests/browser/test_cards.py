@@ -156,7 +156,6 @@ def test_a_word_that_is_written_anew_never_loses_the_focus(resting):
     resting.key(" ")  # its parts of a frame are written every second
     page.locator("[data-term=compute]").first.wait_for()
     assert page.evaluate(LOST, "compute") == "kept"
-    resting.key(" ")
 
 
 def test_steps_of_a_story_are_gone_through_with_one_button_and_the_enter_key(resting):

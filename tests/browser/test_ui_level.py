@@ -76,7 +76,7 @@ def test_presenter_mode_comes_and_goes_within_a_frame(framed):
 def test_full_is_everything(framed):
     page = framed("full")
     resize(page, 1280, 720)
-    assert shows(page, "About this lab")
+    assert comes(page, lambda: shows(page, "About this lab"))
     resize(page, *FRAME)
 
 

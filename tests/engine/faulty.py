@@ -31,6 +31,7 @@ class Faulty(Lab):
     LAB, TITLE, PACKAGE = "faulty", "Faulty", "compute.labs.diffusion"
     STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "size")
 
+    planted = False
     level = param.Number(default=0.5, bounds=(0, 1))
     cost = param.Number(default=0.0, bounds=(0, 10))
     size = param.Integer(default=4, bounds=(1, 4096))
@@ -44,6 +45,8 @@ class Faulty(Lab):
         return 2**60 if values.get("text") == "huge" else int(values.get("size", 4)) ** 2 * 8
 
     def _allocate(self, old: dict[str, Any]) -> None:
+        if self.text == "deadly":
+            os.kill(os.getpid(), signal.SIGABRT)
         self.reset()
 
     def _release(self) -> None:
@@ -57,11 +60,18 @@ class Faulty(Lab):
     def actions(cls) -> dict[str, Callable[..., Any]]:
         return {
             **super().actions(), "hang": cls.hang, "fail": cls.fail, "spoil": cls.spoil, "poison": cls.poison,
-            "illegal_access": cls.illegal_access,
+            "illegal_access": cls.illegal_access, "dawdle": cls.dawdle, "plant": cls.plant,
         }  # fmt: skip
 
     def hang(self) -> None:
         time.sleep(1000)
+
+    def plant(self) -> None:
+        """A state that no process can go on from."""
+        self.planted = True
+
+    def dawdle(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def fail(self) -> None:
         raise ZeroDivisionError("planted")
@@ -120,10 +130,12 @@ class Faulty(Lab):
         return Frame({"field": raster}, facts, Timing("cpu_numpy", "", 0, self.u.size, levels=0.0, transfer=0.0))
 
     def snapshot(self) -> dict[str, Any]:
-        return {"field": self.u.copy(), "count": self.count}
+        return {"field": self.u.copy(), "count": self.count, **({"deadly": True} if self.planted else {})}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         self.u, self.count = np.array(snapshot["field"]), snapshot["count"]
+        if snapshot.get("deadly"):
+            os.kill(os.getpid(), signal.SIGABRT)
 
     @property
     def healthy(self) -> bool:

@@ -10,8 +10,28 @@ from multiprocessing import Pipe
 
 import pytest
 
-from compute.engine.channel import MAX_TEXT, Channel, EventSender, QueuedRequest, RequestQueue, context_lost, error_text
-from compute.engine.messages import Act, DeadlineExtended, Heartbeat, OpenLab, Request, Run, Update
+from compute.engine.channel import (
+    MAX_TEXT,
+    MOST_OF_A_LAB,
+    Channel,
+    EventSender,
+    QueuedRequest,
+    RequestQueue,
+    context_lost,
+    error_text,
+)
+from compute.engine.messages import (
+    Act,
+    CloseLab,
+    DeadlineExtended,
+    Heartbeat,
+    OpenLab,
+    Request,
+    Run,
+    Stop,
+    TakeCheckpoint,
+    Update,
+)
 from compute.engine.shared_memory import memory_file
 
 
@@ -38,6 +58,24 @@ class TestRequestQueue:
             Act(1, "reset", {}),
             Update(1, 0, {"r": 6.0, "k": 2.0}),
         ]
+
+    def test_a_lab_that_asks_for_too_much_takes_no_other_s_room(self):
+        queue = RequestQueue("test", lambda *_: None)
+        took = sum(queue.put(QueuedRequest(Act(1, "reset", {}))) for _ in range(5000))
+        assert took == MOST_OF_A_LAB
+        others = [Act(2, "reset", {}), OpenLab(3, "faulty", {}, None, 0), CloseLab(1), TakeCheckpoint(1), Stop(0)]
+        assert all(queue.put(QueuedRequest(request)) for request in others)
+        queue.close()
+
+    def test_what_opens_moves_or_closes_a_lab_finds_room_however_many_labs_ask_for_much(self):
+        queue = RequestQueue("test", lambda *_: None)
+        for lab in range(20):
+            for _ in range(MOST_OF_A_LAB):
+                queue.put(QueuedRequest(Act(lab, "reset", {})))
+        assert not queue.put(QueuedRequest(Act(99, "reset", {})))
+        others = [OpenLab(99, "faulty", {}, None, 0), CloseLab(1), TakeCheckpoint(1), Stop(0)]
+        assert all(queue.put(QueuedRequest(request)) for request in others)
+        queue.close()
 
     def test_a_worker_that_does_not_read_blocks_nobody_and_is_left_behind(self):
         ours, theirs = Pipe()

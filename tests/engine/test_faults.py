@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -30,6 +31,7 @@ from compute.engine import (
     process,
     registry,
 )
+from compute.engine.messages import OPENING
 from tests.browser.serving import slack
 from tests.engine.faulty import Client, running
 
@@ -55,8 +57,12 @@ def kill(engine: Supervisor) -> None:
 
 
 def shared_memory(engine: Supervisor) -> int:
-    """How many pieces of it the worker has open."""
-    return sum("fieldlab" in str(path.readlink()) for path in Path(f"/proc/{engine.pid}/fd").iterdir())
+    """How many pieces of it the worker has open; one that it closes meanwhile does not count."""
+    found = 0
+    for path in Path(f"/proc/{engine.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found += "fieldlab" in str(path.readlink())
+    return found
 
 
 def kept(engine: Supervisor, number: int = 1) -> bool:
@@ -309,6 +315,37 @@ def test_a_lab_that_crashes_the_engine_twice_is_paused_and_the_others_go_on(engi
     client.handle.run()
     client.wait(FrameReady, n + 3)
     assert engine.restarts == 2
+
+
+def test_a_lab_whose_opening_crashes_the_engine_is_refused_and_the_others_go_on(engine):
+    other = Client(engine, eager=True)
+    other.handle.run()
+    other.wait(FrameReady, 3)
+    client = Client(engine, text="deadly")
+    refused = client.wait(Refused)
+    assert refused.change == OPENING
+    assert refused.text.startswith("the engine died again while it opened this lab (it was ended by SIGABRT")
+    client.wait(LabClosed)
+    other.wait(EngineRestarted, 2)
+    other.wait(FrameReady, len(other.frames) + 5)
+    assert engine.restarts == 2
+    assert other.of(Paused) == other.of(Refused) == []
+
+
+def test_a_state_that_crashes_the_engine_is_given_up_and_its_lab_begins_anew(engine):
+    client = Client(engine, eager=True)
+    client.handle.act("plant")
+    client.handle.step(1)
+    end = time.monotonic() + 120
+    while engine._registry.get(1).checkpoint is None:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    kill(engine)
+    assert client.wait(Refused).text.endswith("its state was given up, and it begins anew")
+    n = len(client.frames)
+    client.handle.step(1)
+    assert client.wait(FrameReady, n + 1)
+    assert client.of(LabClosed) == []
 
 
 def test_questions_are_asked_again_after_a_restart(engine):

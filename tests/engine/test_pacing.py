@@ -50,6 +50,9 @@ class TestFramePacer:
         assert pacer.next_steps(10.0 + 0.9 * GRACE) > 0
         assert not pacer.frame_due()
         assert pacer.next_steps(10.0 + 1.1 * GRACE) == 0
+        assert pacer.unwatched_at() == 10.0 + GRACE
+        assert pacer.next_steps(10.0 + 0.9 * GRACE, recorded=True) > 0
+        assert pacer.next_steps(10.0 + 1.1 * GRACE, recorded=True) > 0  # which needs nobody who looks
 
     def test_a_paused_lab_shows_a_change_once_without_steps(self):
         pacer = FramePacer(dirty=False)

@@ -51,11 +51,15 @@ class TestMemory:
         assert again["a"][0, 0] == 0.0
 
     def test_nothing_is_left_in_the_file_system_or_open(self):
-        before, open_before = set(Path("/dev/shm").iterdir()), descriptors()
+        def files():
+            """Those in memory that have a name; semaphores are other tests' that run beside."""
+            return {path for path in Path("/dev/shm").iterdir() if not path.name.startswith("sem.")}
+
+        before, open_before = files(), descriptors()
         ring = FrameRing(FrameRing.create())
-        assert set(Path("/dev/shm").iterdir()) == before
+        assert files() <= before
         ring.close()
-        assert descriptors() == open_before
+        assert descriptors() <= open_before
 
     @pytest.mark.parametrize("function", ["memfd_create", "truncate"])
     def test_refused_memory_is_an_error_in_words(self, monkeypatch, function):
@@ -66,7 +70,7 @@ class TestMemory:
         monkeypatch.setattr(os, function, refuse)
         with pytest.raises(NoSharedMemory, match="no shared memory of 4096 bytes: No space left"):
             memory_file(4096)
-        assert descriptors() == before
+        assert descriptors() <= before
 
     @pytest.mark.parametrize("refused", [1, 2])
     def test_a_lab_that_finds_no_descriptor_left_is_refused_and_leaves_none_open(self, monkeypatch, refused):
@@ -81,9 +85,9 @@ class TestMemory:
         before = descriptors()
         monkeypatch.setattr(os, "dup", dup)
         assert [type(item.request) for item in reopening(lab)] == [Refuse, CloseLab]
-        assert descriptors() == before
+        assert descriptors() <= before
         lab.release()
-        assert descriptors() == before - 1
+        assert descriptors() <= before - 1
 
     def test_without_memfd_an_unlinked_file_serves(self, monkeypatch):
         monkeypatch.delattr(os, "memfd_create")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,10 +11,11 @@ from bokeh.document import Document
 from app.export import download as download_module
 from app.export.download import FileDownload
 from app.export.exports import LOOKS, Exports
-from app.export.sections import not_made
+from app.export.sections import RecordSection, not_made
 from app.export.source import ExportSource
 from compute import settings
 from compute.engine.messages import Act, Refused, SnapshotTaken, TakeSnapshot
+from compute.labs.diffusion import Diffusion
 
 
 class Notes(list):
@@ -245,7 +247,7 @@ class TestLimits:
         kept = exports.add("a.npz")
         kept.made()
         kept.path.write_bytes(bytes(settings.MIB))
-        assert "may take 1 MB on this server (its setting disk)" in exports.add("b.npz").trouble
+        assert "may take 1 MiB on this server (its setting disk)" in exports.add("b.npz").trouble
         exports.drop(kept)
         assert exports.add("c.npz").state == "asking"
 
@@ -261,7 +263,7 @@ class TestLimits:
         for _ in range(2 * LOOKS):
             exports._tick()
         assert (export.state, job.state) == ("failed", "cancelled")
-        assert "may take 1 MB" in notes[-1][1]
+        assert "may take 1 MiB" in notes[-1][1]
 
 
 class Endless:
@@ -293,7 +295,9 @@ SIZE = 10
 @pytest.fixture
 def download(monkeypatch):
     monkeypatch.setattr(download_module, "PIECE", SIZE)
-    return FileDownload()
+    made = FileDownload()
+    yield made
+    made.close()
 
 
 def acknowledge(download, number=None):
@@ -322,3 +326,49 @@ def test_an_answer_that_comes_twice_skips_nothing(download, tmp_path):
     assert download.piece["number"] == 1
     acknowledge(download, 7)
     assert download.piece["number"] == 1
+
+
+def test_a_file_that_is_deleted_on_its_way_arrives_and_so_does_the_next(download, tmp_path):
+    """As one whose export is taken from the list while it is sent, or which waits for another."""
+    texts, got = {name: name.encode() * (3 * SIZE) for name in ("a", "b", "c")}, dict.fromkeys("abc", b"")
+    for name, text in texts.items():
+        (tmp_path / name).write_bytes(text)
+        download.send(tmp_path / name, name, lambda: None)
+    for name in ("a", "b"):
+        (tmp_path / name).unlink()
+    while download.piece:
+        got[download.piece["name"]] += download.piece["data"]
+        acknowledge(download)
+    assert got == texts
+
+
+def test_files_that_have_not_arrived_are_let_go_with_the_page(download, tmp_path):
+    (tmp_path / "a").write_bytes(bytes(3 * SIZE))
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(20):
+        download.send(tmp_path / "a", "a", lambda: None)
+    assert len(list(Path("/proc/self/fd").iterdir())) > before + 10
+    download.close()
+    assert len(list(Path("/proc/self/fd").iterdir())) < before + 10
+
+
+def test_a_recording_is_not_stopped_while_no_film_can_be_made_of_it():
+    """It would be lost with the export that is refused."""
+    asked, session = [], SimpleNamespace(
+        recording=True, playing=True, record=lambda *about: asked.append("record"),
+        stop_recording=lambda: asked.append("stop"),
+    )  # fmt: skip
+    exports = SimpleNamespace(refusal="")
+    section = RecordSection(
+        SimpleNamespace(lab=Diffusion, session=session, size=lambda height: (height, height)), exports, lambda: None
+    )
+    section.toggle()
+    exports.refusal = "6 exports are under way"
+    section.toggle()
+    assert asked == ["record"]
+    assert section.recording
+    assert "still recording: 6 exports are under way" in section._words.object
+    exports.refusal = ""
+    section.toggle()
+    assert asked == ["record", "stop"]
+    section.close()

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,7 +20,7 @@ from PIL import Image
 from compute.__main__ import main
 from compute.export import benchmark, child_process, commands, render
 from compute.export.film import Film, Key, frame
-from compute.export.film_renderer import FilmRenderer
+from compute.export.film_renderer import Estimate, FilmRenderer
 from compute.export.render_pool import Cluster, LocalPool, WorkerLost
 from compute.export.scene import Scene, SceneError
 from compute.labs.diffusion import Diffusion
@@ -344,8 +345,11 @@ def test_a_film_by_the_command_line(tmp_path, capsys, monkeypatch):
 
 def _kill_a_worker(which="compute.export.child", sign=signal.SIGKILL):
     """One process below this one that computes."""
-    below = [p for p in psutil.Process().children(recursive=True) if any(which in word for word in p.cmdline())]
-    workers = [p for p in below if not any("resource_tracker" in word for word in p.cmdline())]
+    workers = []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it ends just now
+            words = " ".join(process.cmdline())
+            workers += [process] * (which in words and "resource_tracker" not in words)
     os.kill(workers[0].pid, sign)
     return 1
 
@@ -359,6 +363,15 @@ def test_a_film_s_time_and_size_are_guessed_on_a_terminal_before_it_is_begun(tmp
     told = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
     told = " ".join(told.split())  # the terminal's width breaks its lines, and a busy machine's sentence is longer
     assert re.search(r"24 frames: about \d+ (s|min)\b.* and [\d.]+ MB, guessed from 6 frames", told)
+
+
+def test_of_a_film_that_goes_on_only_what_is_left_is_guessed(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(commands, "estimate", lambda *_: Estimate(100.0, 10**6, 6))
+    renderer = SimpleNamespace(missing=lambda: range(30), film=SimpleNamespace(frames=120), path=Path("a.gif"))
+    commands._guess(renderer, LocalPool(1))
+    told = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
+    assert told.startswith("120 frames, 90 of them are there already: about 25 s and 1 MB")
 
 
 def test_each_gpu_is_one_worker_s_and_only_those_that_may_be_used(monkeypatch):

@@ -146,6 +146,25 @@ def test_it_stands_still_while_it_is_paused():
     assert made.state == "cancelled"
 
 
+def test_a_double_click_on_go_on_and_pause_gives_the_turn_on():
+    """Both are clicked before anybody has looked: it stood still for the first pause, and does for the next one."""
+    queue = JobQueue()
+    made = started(count, 10_000, 0.005, queue=queue)
+    until(lambda: made.part > 0)
+    for _ in range(3):
+        made.pause()
+        until(lambda: not made._has_turn)
+        made.resume()
+        made.pause()
+        until(lambda: not made._has_turn)
+        made.resume()
+        part = made.part
+        until(lambda part=part: made.part > part)
+    made.cancel()
+    assert made.join(240)
+    assert (made.state, made.text) == ("cancelled", "")
+
+
 def test_cancelling_ends_it_with_all_that_it_has_started(tmp_path):
     made = started(parent, str(tmp_path))
     pids = pids_in(tmp_path)

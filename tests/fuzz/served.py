@@ -7,7 +7,6 @@ known where exceptions came from, of which the log, which is bounded, has a few.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
 import json
 import logging
@@ -16,6 +15,7 @@ import threading
 import traceback
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from app.lab_tab import LabTab
 from app.widgets import ValueWidgets
 from compute.export.link import unpacked
 from compute.export.scene import Scene
+from compute.freed_memory import in_use
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PASSING = ("app/bokeh_messages.py", "app/message_bounds.py", "app/frame_channel.py")  # what a message goes through
@@ -75,6 +76,12 @@ def values_at_the_end(scene: Scene) -> dict[str, Any]:
     return values
 
 
+async def nothing_is_built() -> None:
+    """Wait for it: the builder's thread adds to what is looked at, and who looks at a half-made tuple breaks it."""
+    while builder().busy:  # noqa: ASYNC110
+        await asyncio.sleep(0.02)
+
+
 class Truth(RequestHandler):
     """GET /truth."""
 
@@ -86,10 +93,10 @@ class Truth(RequestHandler):
         if self.get_argument("collect", ""):
             gc.collect()
         if self.get_argument("held", ""):
-            while builder().busy:  # who looks at a tuple that is just being made breaks it  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+            await nothing_is_built()
             self.finish(plain(held()))
             return
+        await nothing_is_built()
         wanted = self.get_argument("page", "")
         pages = {
             name: {"shown": page.current and page.current.session.lab.LAB, "labs": {
@@ -99,28 +106,13 @@ class Truth(RequestHandler):
         self.finish(plain({"pages": pages, "raised": RAISED, "threads": threading.active_count()}))
 
 
-MALLINFO = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
-
-
-class Mallinfo(ctypes.Structure):
-    """What glibc's mallinfo2 says, in bytes but for the counts; uordblks and hblkhd are in use."""
-
-    _fields_ = tuple((name, ctypes.c_size_t) for name in MALLINFO)
-
-
 def held() -> dict[str, Any]:
     """Return what is in use within this process: Python's blocks, objects by class, bytes of the C library's malloc.
 
     What the system says it has is more: both keep what they had at the worst moment, for the next one.
     """
     objects = Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in gc.get_objects())
-    try:
-        library = ctypes.CDLL(None)
-        library.mallinfo2.restype = Mallinfo
-        said = library.mallinfo2()
-    except (OSError, AttributeError):  # another C library has none
-        return {"objects": objects, "blocks": sys.getallocatedblocks(), "malloc": 0}
-    return {"objects": objects, "blocks": sys.getallocatedblocks(), "malloc": said.uordblks + said.hblkhd}
+    return {"objects": objects, **asdict(in_use())}
 
 
 class NotedRecord(logging.LogRecord):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pytest
@@ -11,7 +11,7 @@ from compute.backends import backend
 from compute.devices import Host
 from compute.labs.diffusion.benchmark import BENCHMARK as DIFFUSION
 from compute.measure.benchmark import CaseBenchmark
-from compute.measure.case import Checked, Implementation
+from compute.measure.case import Checked, Implementation, Row
 from compute.measure.run import BenchRun, CaseRun, Pace, _in_checking_order
 from compute.measure.sampling import Deadline, interleave
 from compute.measure.timing import Timing
@@ -93,13 +93,21 @@ def checked(
     benchmark: FakeBenchmark, ways: tuple[str, ...], share: float, pace: Pace, alone: float = 0.0
 ) -> dict[str, str]:
     """Each way's reason not to be timed, "" if it is."""
+    return {row.variant: row.reason for row in rows_of(benchmark, ways, share, pace, alone)}
+
+
+def rows_of(
+    benchmark: FakeBenchmark, ways: tuple[str, ...], share: float = 100.0, pace: Pace | None = None, alone: float = 0.0
+) -> list[Row]:
+    """What a run says of each way."""
     numpy = backend("cpu_numpy")
-    run = CaseRun(benchmark, FakeCase(), FakeCase(), share, pace, Deadline(1000, benchmark.clock), alone=alone)
+    case, deadline = FakeCase(), Deadline(1000, benchmark.clock)
+    run = CaseRun(benchmark, case, case, share, pace or Pace(), deadline, alone=alone)
     for name in ways:
         run.check(Implementation(numpy, name, None))
     run.sample()
     run.close()
-    return {row.variant: row.reason for row in run.rows}
+    return run.rows
 
 
 def test_a_slow_way_has_what_the_others_leave_of_a_case_and_a_fast_one_is_always_timed():
@@ -114,6 +122,17 @@ def test_one_disturbance_does_not_make_a_way_too_slow(monkeypatch):
     benchmark, looks = FakeBenchmark(("fast",)), iter([21.0, 21.0, 1e-4])
     monkeypatch.setattr(FakeFixture, "first", lambda self, way: (self.run(way, 1), next(looks)))
     assert checked(benchmark, ("fast",), 5.0, Pace()) == {"fast": ""}
+
+
+def test_a_way_of_many_steps_a_launch_is_told_by_whole_launches():
+    """Five samples of ten seconds each, and a step to check."""
+    benchmark = FakeBenchmark(("slow",))
+    benchmark.rules = replace(DIFFUSION.rules, at_once={("cpu_numpy", "slow"): 10})
+    assert checked(benchmark, ("slow",), 25.0, Pace())["slow"].startswith("would take about 51 s (1 s a step); 49 s")
+    assert checked(benchmark, ("slow",), 27.0, Pace()) == {"slow": ""}
+    assert benchmark.begun.count("slow") > 2
+    (steps,) = {row.steps for row in rows_of(benchmark, ("slow",))}
+    assert steps == 10
 
 
 def test_in_a_race_nobody_is_left_out_for_another_s_sake():

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from compute.measure import sampling
 from compute.measure.sampling import (
-    LAUNCH_STEPS,
     LEAST_SAMPLES,
     MOST_SAMPLES,
     MOST_STEPS,
+    SAMPLE_SECONDS,
     interleave,
     move_to_a_quiet_core,
     steps_for,
@@ -27,11 +27,13 @@ def timing(compute):
     return Timing("cpu_numpy", "one-step", 1, 100, compute=compute)
 
 
-@given(st.floats(1e-9, 100.0))
-def test_steps_of_a_sample_suit_the_kernels(step):
-    steps = steps_for(step)
-    assert 1 <= steps <= MOST_STEPS
-    assert steps % 2 == 1 if steps < LAUNCH_STEPS else steps % LAUNCH_STEPS == 0
+@given(st.floats(1e-9, 100.0), st.sampled_from([1, 8, 12]))
+def test_a_sample_is_an_odd_number_of_whole_launches(step, at_once):
+    steps = steps_for(step, at_once=at_once)
+    assert at_once <= steps <= MOST_STEPS
+    assert steps % at_once == 0
+    assert steps // at_once % 2 == 1
+    assert steps == at_once or abs(steps * step - SAMPLE_SECONDS) <= 2 * at_once * step or steps > MOST_STEPS - 24
 
 
 class FakeClock:

@@ -133,7 +133,7 @@ def test_a_job_makes_a_listing_once_and_anew_when_the_file_was_saved(tmp_path):
     store = ListingStore()
     first = store.ask(file, "float32", "sm_90", "somebody")
     assert store.ask(file, "float32", "sm_90", "somebody else") is first
-    assert first.join(60)
+    assert first.join(300)  # at low priority beside other tests
     assert first.state == "failed"
     assert re.search(r"expected an expression|nvdisasm is not installed", first.text)
     assert store.ask(file, "float32", "sm_90", "somebody") is not first  # tried anew

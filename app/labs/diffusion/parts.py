@@ -35,7 +35,7 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
     if "exact_error" in known:
         items.append(("error against exact", f"{known['exact_error']:.1e}", ""))
     if "racing_error" in known:
-        items.append(("error of the race", f"{known['racing_error']:.1e}", "bad"))
+        items.append(("error of the racing kernel", f"{known['racing_error']:.1e}", "bad"))
     if known["nonfinite"]:
         items.append(("not finite", f"{known['nonfinite']:.0f} cells", "bad"))
     return items

@@ -166,7 +166,7 @@ class LCurvePlot:
     # -- looks
 
     def set_theme(self, dark: bool, presenter: bool) -> None:
-        """Follow the page's scheme and type size."""
+        """Follow the page's scheme and type size; the rules are placed anew by `resize`, which has to follow."""
         scheme = colours(dark)
         self._dark, self._presenter = dark, presenter
         self.ribbon.glyph.update(fill_color=scheme["accent"], fill_alpha=0.22, line_alpha=0)
@@ -184,8 +184,6 @@ class LCurvePlot:
             label.text_color = scheme["ink"]
         self.figure.update(min_border_left=AROUND[presenter][0], min_border_bottom=AROUND[presenter][1])
         set_type(self.figure, presenter)
-        self._marks = ()
-        self.mark_rules(self._rules)
 
     def resize(self, width: int, height: int) -> None:
         """Take that many px in all."""

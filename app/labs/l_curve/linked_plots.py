@@ -16,6 +16,7 @@ import panel_material_ui as pmui
 from bokeh.document import Document
 from bokeh.models import ColumnDataSource, Range1d
 
+from app.builder import builder
 from app.curve_plots import CurvePlot
 from app.labs.l_curve.labels import LambdaNotation
 from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
@@ -184,16 +185,25 @@ class LinkedPlots:
         self._arrange()
 
     def _plan(self) -> int:
-        """Decide how many views there is room for, and make those that are missing; returns the cells in the row."""
+        """Decide how many views there is room for, and have those made that are missing; returns the row's cells."""
         cells = max(1, self._size[0] // NARROWEST[self._theme[1]])
         self._room = min(MOST_VIEWS, cells - (2 if self._imaged and cells > 2 else 1))
-        missing = [name for name in (*self._solution_parts(), *self.shown) if name not in self._columns]
+        if self._missing():
+            builder().beside(self._document, self._make_missing)
+        self.chooser.value = self._in_order()
+        return cells
+
+    def _missing(self) -> list[str]:
+        """Names of the plots that should be shown and have not been made."""
+        return [name for name in (*self._solution_parts(), *self.shown) if name not in self._columns]
+
+    def _make_missing(self) -> None:
+        """Make them, some 40 ms each; each finds its size once the browser has drawn it."""
+        missing = self._missing()
         for name in missing:
             self._make(name)
         if missing:
             self.row.objects = self._order()
-        self.chooser.value = self._in_order()
-        return cells
 
     def _solution_parts(self) -> tuple[str, ...]:
         return tuple(CAPTIONS) if self._imaged else ("line",)
@@ -217,7 +227,8 @@ class LinkedPlots:
                 self._figure(name).visible = column.visible = name in wanted
         side = min((width - self._room * cell) // 2 - GRID, inner + LEFT - BORDER)
         for name in wanted:
-            self._place(name, *((side, side) if name in CAPTIONS else (cell, inner)))
+            if name in self._columns:
+                self._place(name, *((side, side) if name in CAPTIONS else (cell, inner)))
 
     def _order(self) -> list[Any]:
         names = ("line", *CAPTIONS, *VIEWS)

@@ -170,7 +170,7 @@ class Histogram:
         edges = {"left": "left", "right": "right", "top": "top", "bottom": 0}
         self.bars = self.figure.quad(**edges, source=self.source, line_color=None).glyph
         self.line = self.figure.line("x", "y", source=self.shares, line_width=2).glyph
-        self._coloured = False
+        self._coloured = True  # as most pictures are: to change it has Bokeh go through all models of the page
         self._marks: dict[float, str] = {}
         keep_type(self.figure)
         self.set_theme(dark=False, presenter=False)

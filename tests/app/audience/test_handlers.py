@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -171,17 +172,18 @@ def test_a_page_is_the_same_for_every_code_and_runs_no_script_but_ours(rooms):
 
     async def test(address: str) -> None:
         client = AsyncHTTPClient()
-        pages = [await client.fetch(f"http://{address}/follow/{one}") for one in (code, "QQQQQQ", "")]
+        ask = partial(client.fetch, request_timeout=240)
+        pages = [await ask(f"http://{address}/follow/{one}") for one in (code, "QQQQQQ", "")]
         assert len({page.body for page in pages}) == 1
         policy = pages[0].headers["Content-Security-Policy"]
         assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
         assert f"ws://{address.removesuffix(PREFIX)}" in policy
         assert b"<script>" not in pages[0].body
         for kind in ("follow", "lecturer"):
-            page = (await client.fetch(f"http://{address}/{kind}/x")).body.decode()
+            page = (await client.fetch(f"http://{address}/{kind}/x", request_timeout=240)).body.decode()
             for name in handlers.FILES:
                 if name in page:
-                    found = await client.fetch(f"http://{address}/{kind}/{name}")
+                    found = await client.fetch(f"http://{address}/{kind}/{name}", request_timeout=240)
                     assert found.headers["Content-Type"] == f"{handlers.FILES[name]}; charset=utf-8"
             assert page.count("http") == 0  # nothing comes from elsewhere
 
@@ -195,7 +197,7 @@ def test_a_page_is_the_same_for_every_code_and_runs_no_script_but_ours(rooms):
 def test_nothing_else_is_answered(rooms, path):
     async def test(address: str) -> None:
         with pytest.raises(HTTPClientError) as refused:
-            await AsyncHTTPClient().fetch(f"http://{address}{path}")
+            await AsyncHTTPClient().fetch(f"http://{address}{path}", request_timeout=240)
         assert refused.value.code == 404
 
     served(test)
@@ -204,7 +206,7 @@ def test_nothing_else_is_answered(rooms, path):
 def test_without_the_prefix_nothing_is_there(rooms):
     async def test(address: str) -> None:
         with pytest.raises(HTTPClientError) as refused:
-            await AsyncHTTPClient().fetch(f"http://{address.removesuffix(PREFIX)}/follow/QQQQQQ")
+            await AsyncHTTPClient().fetch(f"http://{address.removesuffix(PREFIX)}/follow/QQQQQQ", request_timeout=240)
         assert refused.value.code == 404
 
     served(test)

@@ -45,6 +45,12 @@ def test_a_loss_that_was_claimed_holds_if_it_is_one():
     assert verdict(test, curve("cpu_numpy", 1.0), curve("gpu_cupy", 1.0)) == "undecided"
 
 
+def test_a_small_gain_that_was_claimed_is_a_gain_all_the_same():
+    test = Ratio(SLOW, FAST, 10**6, "float64", 1.2)
+    assert verdict(test, curve("cpu_numpy", 1.2), curve("gpu_cupy", 1.0)) == "holds"
+    assert verdict(test, curve("cpu_numpy", 0.8), curve("gpu_cupy", 1.0)) == "does not hold"
+
+
 def test_another_method_s_merit_is_not_the_machine_s():
     """The GPU is 3500 times as fast, but 35 times of that is a better method: 100 remain."""
     test = LikeForLike(SLOW, FAST, FAIR, 10**6, "float64")

@@ -262,7 +262,7 @@ def test_it_lives_in_an_engine_beside_another_lab():
         before = len(other.frames)
         client.handle.pace(None)
         client.handle.run()
-        last = client.wait_frame(lambda frame: frame.facts["finished"] == 1.0, 90)  # the roofs may compile
+        last = client.wait_frame(lambda frame: frame.facts["finished"] == 1.0)  # the roofs may compile
         assert len(other.frames) > before
         drawn = picture.ways_of(last)
         assert {way.name for way in workload("square").ways() if not way.missing} == set(drawn)

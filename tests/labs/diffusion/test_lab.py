@@ -104,7 +104,7 @@ def test_an_image_becomes_the_initial_field_upright(file_type):
 
 @pytest.mark.parametrize(
     ("data", "words"),
-    [(b"GIF89a" + bytes(100), "neither"), (b"\x89PNG\r\n\x1a\n" + bytes(50), "neither"), (bytes(17 * 2**20), "16 MB")],
+    [(b"GIF89a" + bytes(100), "neither"), (b"\x89PNG\r\n\x1a\n" + bytes(50), "neither"), (bytes(17 * 2**20), "16 MiB")],
     ids=["gif", "broken", "large"],
 )
 def test_a_bad_image_is_refused_in_words(data, words):

@@ -6,11 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from compute.labs.diffusion import benchmark, scaling
+from compute.labs.diffusion import benchmark, cpu_numba, gpu_cupy, gpu_slabs, scaling
 from compute.labs.diffusion.benchmark import BENCHMARK
 from compute.measure.case import BenchPlan
 from compute.measure.records import check, recorded
 from compute.measure.report import as_record
+from compute.measure.sampling import steps_for
 from compute.measure.timing import Sample, Timing
 
 
@@ -62,6 +63,18 @@ def run(monkeypatch):
         return BENCHMARK.run(plan), plan
 
     return ran
+
+
+@pytest.mark.parametrize("step_seconds", [1e-6, 1.1e-3, 1.3e-3, 2e-3, 5e-3, 1.0])
+def test_a_sample_is_made_of_launches_that_take_most_steps_and_no_others(step_seconds):
+    """Also where one is short: 23 steps are launches of 8, 8, 4, 2 and 1."""
+    rules = BENCHMARK.rules
+    steps = steps_for(step_seconds, at_once=rules.steps_at_once("gpu_cupy", "T-step"))
+    for sizes in (gpu_slabs.SIZES, [tiling.steps for tiling in gpu_cupy.TILINGS["float64"]] + [1]):
+        assert set(gpu_cupy.launches(steps, tuple(sizes))) == {sizes[0]}
+    steps = steps_for(step_seconds, at_once=rules.steps_at_once("cpu_numba", "T-step"))
+    assert set(cpu_numba.passes(steps)) == {cpu_numba.MOST_STEPS}
+    assert rules.steps_at_once("cpu_numba", "one-step") == 1
 
 
 def test_strong_and_weak_scaling_are_compared_with_one_gpu_of_the_run(run):

@@ -79,10 +79,10 @@ def test_a_wheel_that_turns_asks_nothing():
 
 def test_another_view_is_compared_anew_and_the_first_one_is_remembered():
     session = LiveComparison(Mandelbrot, SMALL)
-    first = session.turn(60)
+    first = session.settle()
     session.comparison.follow({**SMALL, "zoom": "3"})
     assert session.comparison.verdict().state == "measuring"
-    session.turn(60)
+    session.settle()
     count = len(session.asked)
     session.comparison.follow(SMALL)
     assert session.comparison.verdict() == first
@@ -91,7 +91,7 @@ def test_another_view_is_compared_anew_and_the_first_one_is_remembered():
 
 def test_what_does_not_change_the_counts_asks_nothing_again():
     session = LiveComparison(Mandelbrot, SMALL)
-    session.turn(60)
+    session.settle()
     count = len(session.asked)
     session.comparison.follow({**SMALL, "colouring": "distance", "pointer": (0.5, 0.5), "julia": True})
     session.turn(5)

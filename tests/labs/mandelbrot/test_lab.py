@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from compute.labs.mandelbrot import Mandelbrot, picture
+from compute.labs.mandelbrot.lab import PICTURE_BYTES
 from compute.labs.mandelbrot.place import Place, Scaled
 from compute.labs.mandelbrot.schedule import Schedule
 from compute.labs.mandelbrot.state import LaunchPart
@@ -169,6 +170,17 @@ def test_a_part_touches_its_own_pixels_only(any_backend):
     touched = np.zeros((60, 80), bool)
     touched[8:36:4, ::4] = True
     np.testing.assert_array_equal(lab.device.download(lab.state.count) >= 0, touched)
+
+
+def test_predicted_bytes_are_about_what_is_held(make):
+    lab = make(ny=300, nx=400)
+    lab.advance(1)
+    held = sum(getattr(array, "nbytes", 0) for array in vars(lab.painting.state).values())
+    assert held > 300 * 400 * 16
+    for sides, times in (({"ny": 300, "nx": 400}, 1), ({"ny": 3000, "nx": 800}, 20)):
+        predicted = Mandelbrot.predicted_bytes(**lab.values() | sides)
+        assert times * held * 0.9 <= predicted - PICTURE_BYTES <= times * held * 2.2
+    assert Mandelbrot.predicted_bytes(samples=4, ny=3000, nx=800) > 1.9 * predicted - PICTURE_BYTES
 
 
 def test_another_view_begins_anew_and_a_forced_precision_says_that_it_is_exhausted():

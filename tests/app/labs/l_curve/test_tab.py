@@ -124,6 +124,19 @@ def test_an_axis_grows_at_once_and_tightens_late():
     assert axis.shown[0] > -1
 
 
+def test_an_axis_keeps_its_models_whatever_it_shows():
+    axis = LinearAxis()
+    shown = LogWindow(Range1d(1, 10), axis, 5)
+    ticker, formatter, code = axis.ticker, axis.formatter, axis.formatter.code
+    assert ticker.ticks == [1.0, 10.0]
+    shown.fit(np.array([2.0, 3.0]))  # 1.1 to 5.3: too short for powers of ten alone
+    assert ticker.ticks == [2.0, 5.0]
+    shown.fit(np.array([1e-4, 1e4]))
+    shown.ticks(3)
+    assert ticker.ticks == [1e-3, 1.0, 1e3]
+    assert (axis.ticker, axis.formatter, axis.formatter.code) == (ticker, formatter, code)
+
+
 def test_an_axis_shows_only_what_a_logarithm_can():
     axis = window()
     assert not axis.fit(np.array([0.0, -1.0, np.nan, np.inf]))
@@ -138,9 +151,7 @@ def test_an_axis_shows_only_what_a_logarithm_can():
 
 @pytest.mark.parametrize(("low", "high"), [(-16, 3), (-0.4, 0.2), (0.1, 0.9), (-2.3, 1.1)])
 def test_every_axis_has_ticks_but_not_too_many(low, high):
-    axis = LinearAxis()
-    decades(axis, low, high, 4)
-    ticks = np.log10(axis.ticker.ticks)
+    ticks = np.log10(decades(low, high, 4))
     assert 1 <= len(ticks) <= 6
     assert low <= ticks.min() <= ticks.max() <= high
 

@@ -1,0 +1,68 @@
+"""Cards that the builder makes beside the loop: shown when they are ready, and only if nobody closed them meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+from bokeh.document import Document
+
+from app.builder import Builder
+from app.code_panel import CodePanel
+from app.export.card import ExportCard
+from app.lab_tab import LabTab
+from compute.labs import LABS
+
+
+@pytest.fixture
+def turns(monkeypatch):
+    """What the builder was asked for, and has not begun."""
+    asked = []
+    monkeypatch.setattr(Builder, "beside", lambda self, document, change: asked.append(change))
+    return asked
+
+
+@pytest.fixture(params=[CodePanel, lambda document: ExportCard(document, list, print)], ids=["code", "export"])
+def card(request):
+    document = Document()
+    card = request.param(document)
+    tab = LabTab(LABS[0], document, (1280, 720))
+    card.show(tab)
+    yield card
+    if card.open:
+        card.toggle()
+    tab.close()
+
+
+def test_a_card_is_shown_when_it_is_made(card, turns):
+    card.toggle()
+    assert not card.card.visible
+    turns.pop()()
+    assert card.card.visible
+    assert card.card.objects
+
+
+def test_a_card_that_was_closed_before_it_was_made_stays_closed(card, turns):
+    card.toggle()
+    card.toggle()
+    turns.pop()()
+    assert not card.card.visible
+
+
+def test_a_card_that_was_opened_twice_before_it_was_made_is_made_once(card, turns):
+    for _ in range(3):
+        card.toggle()
+    first, second = turns
+    first()
+    made = list(card.card.objects)
+    second()
+    assert card.card.visible
+    assert card.card.objects == made
+
+
+def test_a_card_that_was_made_is_shown_at_once(card, turns):
+    card.toggle()
+    turns.pop()()
+    card.toggle()
+    assert not card.card.visible
+    card.toggle()
+    assert card.card.visible
+    assert not turns
