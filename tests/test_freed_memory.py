@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from compute import freed_memory
-from compute.freed_memory import PAUSE, FreedMemory
+from compute.freed_memory import PAUSE, FreedMemory, InUse
 
 HOLES = """
 import sys
@@ -22,6 +22,19 @@ own = lambda: psutil.Process().memory_full_info().uss / 2**20
 before = own()
 give_back()
 print(before - own())
+"""
+COUNTED = """
+import gc
+import numpy
+from compute.freed_memory import in_use
+gc.disable()
+told = [in_use()]
+small, large = [(number,) for number in range(50_000)], numpy.ones(2**20)
+told.append(in_use())
+del small, large
+told.append(in_use())
+for one in told:
+    print(one.blocks, one.malloc)
 """
 
 
@@ -50,3 +63,14 @@ def test_a_heap_full_of_holes_is_given_back():
 def test_without_that_function_nothing_happens(monkeypatch):
     monkeypatch.setattr(freed_memory, "_trim", lambda: None)
     freed_memory.give_back()
+
+
+def test_what_is_in_use_is_counted_and_no_longer_when_it_is_freed():
+    """In a process of its own: whatever else lives in this one is collected or asked for in between."""
+    said = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, check=True)
+    before, during, after = (InUse(*map(int, line.split())) for line in said.stdout.splitlines())
+    assert before.blocks > 10_000
+    assert during.blocks - before.blocks >= 50_000
+    assert during.malloc == 0 or during.malloc - before.malloc >= 8 * 2**20
+    assert abs(after.blocks - before.blocks) < 10_000
+    assert after.malloc - before.malloc < 2**20
