@@ -84,12 +84,19 @@ def test_an_illegal_access_costs_one_restart_and_no_frame_of_others(engine):
     bystander.handle.run()
     bystander.wait_frame(lambda frame: frame.facts["step"] >= 5, 60)
     culprit = Client(engine, "faulty", backend="gpu_cupy")
-    restarts = engine.restarts
+    restarts, last = engine.restarts, bystander.frames[-1]
     culprit.handle.act("illegal_access")
+    asked = time.monotonic()
     restarted = bystander.wait(EngineRestarted)
+    said = time.monotonic() - asked
     assert engine.restarts == restarts + 1
     assert "illegal" in restarted.reason
     number = bystander.frames[-1].number
+    again = bystander.wait_frame(lambda frame: frame.number > number)
+    print(f"after the kernel was asked for: said after {said:.2f} s, next frame after {time.monotonic() - asked:.2f} s")
+    assert time.monotonic() - asked < 5
+    assert again.number > last.number
+    assert again.facts["step"] > 1
     bystander.wait_frame(lambda frame: frame.number > number + 3)
     for client in (bystander, culprit):
         client.handle.close()
