@@ -91,9 +91,9 @@ class LabHost:
             case messages.FramesThrough(number=number):
                 self.pacer.permit(number, time.monotonic())
             case messages.Record():
-                self.defer(request, partial(self._record, request))
+                self._put_off(request, partial(self._record, request))
             case messages.StopRecording():
-                self.defer(request, self.recorder.end)
+                self._put_off(request, self.recorder.end)
             case messages.TellHistory(number=number):
                 self.defer(request, partial(self._tell_history, number))
             case _:
@@ -109,6 +109,11 @@ class LabHost:
         if len(self._waiting) >= MOST_WAITING:
             raise ValueError(f"{MOST_WAITING} requests of this lab wait already; nothing was done")
         self._waiting.append(Deferred(request, carry_out))
+
+    def _put_off(self, request: messages.Record | messages.StopRecording, carry_out: Callable[[], object]) -> None:
+        """As `defer`, but never refused, since frames would be lost: one of a kind waits, which is as good as many."""
+        if not any(isinstance(one, Deferred) and type(one.request) is type(request) for one in self._waiting):
+            self._waiting.append(Deferred(request, carry_out))
 
     def _update(self, update: messages.Update) -> None:
         """Have values wait; of equal ones that nothing else came between the newest win."""

@@ -22,9 +22,13 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(backend("gpu_cupy").missi
 GOOD = {"ny": 300, "nx": 400, "backend": "gpu_cupy", "r": 0.2}
 
 
+SPARE = 0.1  # seconds until an engine that is ready has its spare process, as a server's has
+PREPARED = 4.0  # seconds in which that has imported what it needs, and a snapshot of the field was deposited
+
+
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Supervisor]:
-    yield from running("cuda:0")
+    yield from running("cuda:0", spare=SPARE)
 
 
 def test_a_gpu_streams_what_the_cpu_computes(engine):
@@ -66,7 +70,7 @@ def test_a_killed_gpu_engine_goes_on_within_five_seconds(engine):
     client = Client(engine, "diffusion", eager=True, **GOOD)
     client.handle.run()
     client.wait_frame(lambda frame: frame.facts["step"] >= 20, 60)
-    time.sleep(1.5)  # a snapshot is deposited about once a second
+    time.sleep(PREPARED)
     before = client.frames[-1]
     os.kill(engine.pid or 0, signal.SIGKILL)
     killed = time.monotonic()
@@ -84,6 +88,8 @@ def test_an_illegal_access_costs_one_restart_and_no_frame_of_others(engine):
     bystander.handle.run()
     bystander.wait_frame(lambda frame: frame.facts["step"] >= 5, 60)
     culprit = Client(engine, "faulty", backend="gpu_cupy")
+    culprit.barrier()
+    time.sleep(PREPARED)
     restarts, last = engine.restarts, bystander.frames[-1]
     culprit.handle.act("illegal_access")
     asked = time.monotonic()
@@ -96,7 +102,7 @@ def test_an_illegal_access_costs_one_restart_and_no_frame_of_others(engine):
     print(f"after the kernel was asked for: said after {said:.2f} s, next frame after {time.monotonic() - asked:.2f} s")
     assert time.monotonic() - asked < 5
     assert again.number > last.number
-    assert again.facts["step"] > 1
+    assert again.facts["step"] > 5
     bystander.wait_frame(lambda frame: frame.number > number + 3)
     for client in (bystander, culprit):
         client.handle.close()

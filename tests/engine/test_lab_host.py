@@ -12,8 +12,17 @@ import pytest
 from compute.devices import Host
 from compute.engine.benchmark_target import BenchmarkQueue
 from compute.engine.checkpoints import Checkpointer, all_finite
-from compute.engine.lab_host import check_device
-from compute.engine.messages import CheckpointMessage, Report, TakeSample
+from compute.engine.lab_host import MOST_WAITING, LabHost, check_device
+from compute.engine.messages import (
+    Act,
+    CheckpointMessage,
+    Record,
+    RecordingProgress,
+    Report,
+    StopRecording,
+    TakeSample,
+)
+from compute.engine.shared_memory import FrameRing
 from tests.engine.faulty import Faulty
 
 
@@ -73,6 +82,35 @@ def test_an_engine_takes_what_runs_on_its_device(engine, values, fits):
     else:
         with pytest.raises(ValueError, match=engine):
             check_device(engine, values)
+
+
+class Quiet(Recorder):
+    """A sender that lets everything take its time."""
+
+    def send_event(self, lab: int, event: object) -> None:
+        self.said.append(event)  # type: ignore[arg-type]
+
+    def extended_deadline(self, *_: object) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+def test_a_recording_begins_and_ends_however_many_acts_wait(tmp_path):
+    sender, lab = Quiet(), Faulty(backend="cpu_numpy")
+    ring = FrameRing(FrameRing.create())
+    host = LabHost(1, lab, sender, ring, "host")  # type: ignore[arg-type]
+    ends = []
+    for request in (Record(1, str(tmp_path), 5, (8, 8), 100, None), StopRecording(1)):
+        for _ in range(MOST_WAITING):
+            host.handle(Act(1, "reset", {}))
+        with pytest.raises(ValueError, match="nothing was done"):
+            host.handle(Act(1, "reset", {}))
+        for _ in range(3):  # pressed again, while nothing seems to happen
+            host.handle(request)
+        assert host.wakes_at(0.0) == 0.0
+        host.turn(time.monotonic(), 60.0)
+        ends.append([one.ended for one in sender.said if isinstance(one, RecordingProgress) and one.ended])
+    assert ends == [[], ["stopped"]]
+    host.close()
 
 
 def test_a_bench_without_jobs_sleeps():
