@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import isfinite, nan
-
-import numpy as np
+from statistics import quantiles
 
 from compute.measure.timing import PARTS, Timing
 
@@ -36,8 +35,9 @@ class Spread:
         kept = [sample for sample in samples if isfinite(sample)]
         if not kept:
             return cls(nan, nan, nan, 0)
-        q1, median, q3 = np.quantile(kept, (0.25, 0.5, 0.75))
-        return cls(float(median), float(q1), float(q3), len(kept))
+        # NumPy's quantile takes 50 µs for so few; with 40 tabs that was a tenth of the server's time.
+        q1, median, q3 = quantiles(kept, n=4, method="inclusive") if len(kept) > 1 else 3 * kept
+        return cls(median, q1, q3, len(kept))
 
     @property
     def noisy(self) -> bool:
