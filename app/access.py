@@ -146,7 +146,7 @@ def refusal(request: HTTPServerRequest, allowed: Iterable[str], prefix: str = ""
     if first == "components" and (module.partition(".")[0] not in COMPONENTS or module not in sys.modules):
         return 404, "There is no such component."
     length = request.headers.get("Content-Length", "0")
-    if "Transfer-Encoding" in request.headers or not length.isdecimal() or int(length[:20]) > MOST_BODY:
+    if "Transfer-Encoding" in request.headers or not re.fullmatch(r"[0-9]{1,9}", length) or int(length) > MOST_BODY:
         return 413, f"A request's body must have at most {MOST_BODY} bytes, and say how many."
     if not all(map(_token_is_sound, _tokens(request))) or not all(len(name) <= MOST_ID for name in _ids(request)):
         return 400, "This session token cannot be read. Load the page again."

@@ -23,10 +23,14 @@ MOST_NAME = 255  # characters
 
 
 class FileField(pmui.FileInput):
-    """The library's field for one file, whose browser may not be ours: pieces beyond `max_file_size` are dropped."""
+    """The library's field for one file, whose browser may not be ours: pieces beyond `max_file_size` are dropped.
+
+    That of its beginning: a page's own messages may set the parameter.
+    """
 
     def __init__(self, max_file_size: int, **options: Any) -> None:
         super().__init__(max_file_size=max_file_size, chunk_size=PIECE, **options)
+        self._most = max_file_size
         self._name, self._pieces, self._came = "", 0, 0
 
     def _handle_msg(self, msg: Any) -> None:
@@ -54,7 +58,7 @@ class FileField(pmui.FileInput):
             (name, number) == (self._name, self._pieces)
             and type(whole) is int
             and whole >= self._pieces
-            and self._came <= self.max_file_size
+            and self._came <= self._most
             and isinstance(piece.get("mime_type"), str)
         )
 

@@ -26,6 +26,18 @@ def read_image(data: bytes) -> Image.Image:
 
     Raises ValueError for another type, a damaged file, more than MAX_BYTES bytes or more than MAX_PIXELS pixels.
     """
+    picture = open_image(data)
+    try:
+        return ImageOps.exif_transpose(picture).convert("L")
+    except BROKEN as error:
+        raise ValueError(f"image is damaged and cannot be read: {str(error)[:200]}") from error
+
+
+def open_image(data: bytes) -> Image.Image:
+    """The picture of a PNG or JPEG file, of which only the head is read: a few bytes may hold millions of pixels.
+
+    Raises ValueError as `read_image`, but for damage behind the head.
+    """
     if len(data) > MAX_BYTES:
         raise ValueError(f"image must be at most {MAX_BYTES / 2**20:.0f} MiB, not {len(data) / 2**20:.1f} MiB")
     try:
@@ -38,10 +50,7 @@ def read_image(data: bytes) -> Image.Image:
         raise ValueError(f"image is damaged and cannot be read: {type(error).__name__}") from error
     if picture.width * picture.height > MAX_PIXELS:
         raise ValueError(f"image must have at most {MAX_PIXELS:,} pixels, not {picture.width} x {picture.height}")
-    try:
-        return ImageOps.exif_transpose(picture).convert("L")
-    except BROKEN as error:
-        raise ValueError(f"image is damaged and cannot be read: {str(error)[:200]}") from error
+    return picture
 
 
 def as_field(picture: Image.Image, ny: int, nx: int) -> NDArray[np.float64]:

@@ -57,6 +57,16 @@ def csr(shape, indptr=(0, 0)):
     return archive(**{name: stored(np.save, value) for name, value in (parts | {"indptr": np.array(indptr)}).items()})
 
 
+def sparse_truths(entries):
+    """A row for every million of them: of a byte each, and one for its column."""
+    million = 10**6
+    columns = np.zeros(entries, np.uint8)
+    parts = {"format": np.array(b"csr"), "shape": np.array((entries // million, million)),
+             "data": columns.view(bool), "indices": columns}
+    parts["indptr"] = np.arange(0, entries + 1, million)
+    return archive(**{name: stored(np.save, value) for name, value in parts.items()})
+
+
 HOSTILE = {
     "columns": (lambda: market("3 2000000000 3", "1 1 1", "2 2 1", "3 3 1"), str(MOST_SIDE)),
     "rows": (lambda: market("300000000 3 3", "1 1 1", "2 2 1", "3 3 1"), str(MOST_SIDE)),
@@ -86,6 +96,8 @@ HOSTILE = {
     ),
     "a sparse shape": (lambda: csr((2_000_000_000, 3)), str(MOST_SIDE)),
     "a sparse shape of csc": (lambda: csr((3, 2_000_000_000)), str(MOST_SIDE)),
+    "truths": (lambda: archive(A=npy((16000, 16000), bytes(16000**2), "|b1"), b=stored(np.save, B)), "256 MiB"),
+    "a sparse one of truths": (lambda: sparse_truths(25_000_000), "256 MiB"),
     "another packing": (lambda: archive(zipfile.ZIP_LZMA, A=stored(np.save, np.eye(3))), "deflated"),
     "a long list": (lambda: archive(**{f"a{n}": b"" for n in range(5000)}), "64 arrays"),
     "no matrix": (lambda: archive(**{"<img src=x onerror=alert()>" * 100: stored(np.save, B)}), "it holds <img"),

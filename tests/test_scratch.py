@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from compute import scratch
-from compute.export.jobs import Job, JobQueue
+from compute.export.jobs import FILE, Job, JobQueue
 
 MAKE = "from compute import scratch; print(scratch.folder('export'), flush=True); input()"
 
@@ -76,7 +76,7 @@ def linger(tell):
 
 
 def test_a_cancelled_job_leaves_nothing(temporary):
-    job = Job(linger, queue=JobQueue())  # its process knows the test's folder
+    job = Job(linger, FILE, queue=JobQueue())  # its process knows the test's folder
     job.start()
     end = time.monotonic() + 120
     while not job.words:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import io
 import re
 import tomllib
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy
 from msgspec import structs
 
 from app import jupyter
@@ -220,6 +223,17 @@ class TestLabs:
                     change()
         with pytest.raises(ValueError, match=r"unknowns must be at most 10,000 on this server, not 16,384"):
             LCurve(backend="cpu_numpy", problem="blur", n=128)
+
+    def test_the_unknowns_of_a_file_count_too(self, limited):
+        limited(unknowns=10_000)
+        wide = io.BytesIO()
+        scipy.sparse.save_npz(wide, scipy.sparse.eye_array(3, 20_000, format="csr"))
+        own = {"matrix": wide.getvalue(), "rhs": np.ones(3)}
+        with closing(LCurve(backend="cpu_numpy", problem="shaw", n=32)) as lab:
+            with pytest.raises(ValueError, match=r"unknowns must be at most 10,000 on this server, not 20,000"):
+                lab.update(problem="own", options=own)
+            assert (lab.problem, lab.n, lab.system.shape) == ("shaw", 32, (32, 32))
+            lab.update(noise=0.1)
 
     def test_without_a_server_the_labs_own_bounds_hold(self):
         assert settings.current() == PRESETS["laptop"]

@@ -43,6 +43,7 @@ CONFIRMED = re.compile(r"ok (\d{1,15})", re.ASCII)
 ACT = re.compile(rf"do ({'|'.join(ACTS)})", re.ASCII)
 MOST_MESSAGE = 32  # bytes
 PING = 20.0  # seconds between two looks whether a silent viewer is there
+UNREAD = 2**20  # bytes that may wait for a viewer besides the message under way: he confirmed what he had not read
 BINARY = 0x2  # of a WebSocket's frames
 MARK = "fieldlab_audience"
 log = logging.getLogger(__name__)
@@ -144,6 +145,9 @@ class ViewerSocket(WebSocketHandler):
             return
         try:
             protocol._write_frame(True, BINARY, message)  # noqa: SLF001 as above
+            if (waiting := len(protocol.stream._write_buffer)) > UNREAD + 2 * len(message):  # noqa: SLF001 told nowhere
+                log.warning("gave up a viewer that confirms and does not read: %d bytes wait for it", waiting)
+                protocol.stream.close()
         except (StreamClosedError, WebSocketClosedError):
             log.debug("a viewer has gone while it was sent something")
 

@@ -228,9 +228,9 @@ def _require_entry(kind: type[Lab], entry: Change | Action, last: int, first: bo
     if not names or not names <= known:
         raise SceneError(f"it must be of {', '.join(sorted(known)) or 'nothing'}, not {short(sorted(names))}")
     if isinstance(entry, Action):
-        kind.require_entry(entry.name, entry.arguments)
         if entry.name == kind.FIRST and not (first and entry.step == 0):
             raise SceneError(f"{kind.FIRST} can only be the first entry, at step 0")
+        kind.require_entry(entry.name, entry.arguments)
 
 
 def known_values(kind: type[Lab], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
+from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 
-from app.access import host_name, is_allowed, policy
+from app.access import host_name, is_allowed, policy, refusal
 from app.admission import SessionLimiter, session_limit
 from compute import settings
 
@@ -266,6 +267,18 @@ def test_addresses_that_no_page_has_are_the_browsers_mistake(answers: Answers) -
              in zip(asked, found, strict=True) if not 400 <= status < 500]  # fmt: skip
     assert not wrong
     assert not any(str(Path(sys.prefix)) in words or "Traceback" in words for _, _, words in found)
+
+
+@pytest.mark.parametrize(("length", "status"), [
+    ("65536", None), ("0" * 4 + "12", None), ("65537", 413), ("0" * 20 + "99999999", 413), ("9" * 5000, 413),
+    ("٣", 413), ("-1", 413), ("1e3", 413), ("", 413),
+])  # fmt: skip
+def test_a_body_that_is_too_large_is_refused_however_its_length_is_written(length: str, status: int | None) -> None:
+    headers = HTTPHeaders({"Host": "localhost:5006"})
+    headers["Content-Length"] = length
+    request = HTTPServerRequest(start_line=RequestStartLine("POST", "/login", "HTTP/1.1"), headers=headers)
+    found = refusal(request, ["localhost:5006"])
+    assert (found and found[0]) == status
 
 
 def test_a_slash_behind_the_address_leads_to_the_page() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import zlib
 from types import SimpleNamespace
@@ -12,12 +13,13 @@ import pytest
 from bokeh.document import Document
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image, ImageFile
 
 from app.export import restore
 from app.export.restore import asked_for, scene_in
 from compute.documents import MOST_DEPTH, MOST_DIGITS
-from compute.export.link import CHECK, WORDS, unpacked
-from compute.export.scene import Scene, SceneError
+from compute.export.link import CHECK, WORDS, packed, unpacked
+from compute.export.scene import Scene, SceneError, scene_of
 from compute.labs import LABS, lab_class
 from tests.examples import examples
 
@@ -79,6 +81,22 @@ def test_what_was_seen_to_break_a_page_is_refused(which):
         with pytest.raises(SceneError) as refused:
             read(text)
         assert len(str(refused.value)) < 400
+
+
+def test_an_image_of_a_link_is_not_unpacked_by_whoever_looks_at_the_link(monkeypatch):
+    """A thousand characters may hold fifty megapixels, and be one of many; only a process of its own works them out."""
+    image = Image.new("RGBA", (7000, 7000))
+    held = io.BytesIO()
+    image.save(held, "PNG")
+    data = base64.b64encode(held.getvalue()).decode()
+    load = {"step": 0, "do": "load_image", "with": {"data": data}}
+    scene = Scene("diffusion", {}, history=(load,))
+    text = packed(scene)
+    assert len(text) < 2000
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda _: pytest.fail("an image was unpacked"))
+    assert unpacked(text) == scene
+    with pytest.raises(SceneError, match="only be the first entry"):
+        scene_of(scene.plain() | {"history": [{"step": 0, "set": {"r": 0.1}}, load]})
 
 
 def test_a_number_of_as_many_digits_as_allowed_is_looked_at():

@@ -52,6 +52,13 @@ def test_no_more_is_kept_than_a_file_may_have(field):
     assert field.value is None
 
 
+def test_a_browser_that_sets_the_bound_gets_no_further(field):
+    field._process_events({"max_file_size": 2**40})
+    for number in range(1, 6):
+        field._handle_msg(piece(number, 10**6, bytes(PIECE)))
+        assert kept(field) <= MOST
+
+
 @pytest.mark.parametrize(
     "message",
     [

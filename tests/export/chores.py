@@ -62,8 +62,8 @@ def heavy(ballast, tell):
 
 def babble(tell):
     """Says far more than anybody wants to hear."""
-    for number in range(50_000):
-        tell(number / 50_000, "x" * 1000)
+    for number in range(10_000):
+        tell(number / 10_000, "x" * 1000)
         print("y" * 1000, file=sys.stdout)
     return "done"
 

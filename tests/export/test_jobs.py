@@ -40,9 +40,9 @@ def nothing_left():
     until(lambda: not left())
 
 
-def started(task, *args, **more):
-    """A job of one of these tasks that has begun."""
-    made = Job(partial(task, *args), **more)
+def started(task, *args, lane=FILE, **more):
+    """A job of one of these tasks that has begun; a film would wait until the machine has nothing else to do."""
+    made = Job(partial(task, *args), lane, **more)
     made.start()
     return made
 
@@ -116,7 +116,7 @@ def test_much_is_sent_and_much_comes_back():
 
 def test_one_that_floods_its_output_is_heard_and_ends():
     made = started(babble)
-    assert made.join(120)
+    assert made.join(240)
     assert (made.state, made.result) == ("done", "done")
 
 

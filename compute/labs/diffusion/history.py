@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from compute.devices import Host
 from compute.history import MOST_CHARACTERS, Entry, StepHistory
-from compute.images import read_image
+from compute.images import open_image
 from compute.labs.diffusion.initial import LoadedImage, require_stroke
 from compute.labs.diffusion.scheme import WRONG_VARIANTS
 
@@ -77,7 +77,10 @@ def _set(entry: Entry) -> Mapping[str, Any]:
 
 
 def require_entry(action: str, arguments: Mapping[str, Any]) -> None:
-    """Raise ValueError unless an entry of a history, which may come from anywhere, has arguments the action takes."""
+    """Raise ValueError unless an entry of a history, which may come from anywhere, has arguments the action takes.
+
+    Of an image only the head is read: this is asked in the server's own process.
+    """
     wanted = {"paint": {"points", "value", "radius"}, "load_image": {"data"}, "refit": set[str]()}[action]
     if set(arguments) != wanted:
         needed, given = ", ".join(sorted(wanted)) or "nothing", ", ".join(sorted(map(str, arguments)))
@@ -85,7 +88,7 @@ def require_entry(action: str, arguments: Mapping[str, Any]) -> None:
     if action == "paint":
         require_stroke(arguments["points"], arguments["value"], arguments["radius"])
     elif action == "load_image":
-        read_image(decoded(arguments["data"]))
+        open_image(decoded(arguments["data"]))
 
 
 def decoded(text: object) -> bytes:

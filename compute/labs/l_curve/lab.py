@@ -16,6 +16,7 @@ import param
 import scipy
 from numpy.typing import NDArray
 
+from compute import settings
 from compute.builds import watching
 from compute.frames import Frame, View
 from compute.lab import Lab, OutOfMemory
@@ -146,6 +147,7 @@ class LCurve(Lab):
 
     def _allocate(self, old: dict[str, Any]) -> None:  # noqa: ARG002 another problem or backend begins anew
         system = HeldProblem.of(self.values())
+        settings.require("unknowns", system.shape[1])  # those of a file are known from here on
         room = room_for(system.shape, self.steps_at_most, self.reorthogonalise)
         held = self._held()
         self._require_memory(footprint(system.A, room), held)

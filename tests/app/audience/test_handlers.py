@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -135,6 +136,50 @@ def test_who_sends_anything_else_than_a_confirmation_is_out(rooms, sent):
             assert feed.acts == []
 
     served(test)
+
+
+def test_who_confirms_what_he_does_not_read_is_out(rooms):
+    """He may learn the numbers of the messages elsewhere: they are the same for all."""
+    feed = Fed()
+    code = rooms.open(feed)
+
+    async def test(address: str) -> None:
+        place, path = address.split("/", 1)
+        host, port = place.split(":")
+        deaf = socket.socket()
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(deaf, (host, int(port)))
+        await loop.sock_sendall(deaf, HANDSHAKE.format(path=f"/{path}/follow/{code}/ws").encode())
+        await until(lambda: len(feed.followers))
+        confirmed = 0
+        for _ in range(200):
+            feed.followers.show_picture(bytes(100_000), 0.0)
+            under_way = max((one.under_way for one in feed.followers._progress.values()), default=0)
+            if under_way > confirmed:
+                confirmed = under_way
+                with suppress(OSError):  # the server has closed
+                    await loop.sock_sendall(deaf, masked(f"ok {confirmed}"))
+            await asyncio.sleep(0.002)
+            if not len(feed.followers):
+                break
+        assert confirmed * 100_000 < 20 * handlers.UNREAD
+        await until(lambda: not len(feed.followers))
+        deaf.close()
+
+    served(test)
+
+
+HANDSHAKE = (
+    "GET {path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "Sec-WebSocket-Key: c29tZXRoaW5nIG9mIG91cnM=\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+
+
+def masked(text: str) -> bytes:
+    """A short text message as a client's WebSocket sends it; its mask is of zeros."""
+    return bytes([0x81, 0x80 | len(text), 0, 0, 0, 0]) + text.encode()
 
 
 def test_a_long_message_is_not_even_read(rooms):

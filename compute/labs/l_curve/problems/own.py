@@ -27,7 +27,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-MAX_BYTES = 256 * 2**20  # of arrays once unpacked: 5792 x 5792 numbers of float64
+MAX_BYTES = 256 * 2**20  # of arrays once unpacked, as the float64 that they become: 5792 x 5792 numbers
+ENTRY_BYTES, PLACED_BYTES = 8, 12  # of a number of float64, and with its column in a sparse matrix
 MOST_SIDE = 2_000_000  # rows, and columns, of a matrix in a file: a vector of 16 MB
 MOST_MEMBERS, MOST_ABOUT = 64, 512  # files in an archive; bytes that it says of each, its name among them
 END = b"PK\x05\x06"  # of an archive
@@ -131,7 +132,8 @@ def _archive(data: bytes) -> Mapping[str, Any]:
             if parts[name].compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError(f"{name} must be stored or deflated, as np.savez_compressed does")
             with packed.open(parts[name]) as opened:
-                held[name] = _array(opened, parts[name].file_size, "fiubSU" if name == "format" else "fiub")
+                kinds, entry = "fiubSU" if name == "format" else "fiub", PLACED_BYTES if name == "data" else ENTRY_BYTES
+                held[name] = _array(opened, parts[name].file_size, kinds, entry)
     if not {"format", "shape", "data"} <= held.keys():
         return held if "A" in held else dict.fromkeys(name for name in parts if name != "A")
     kind = bytes(held["format"].item()).decode() if held["format"].dtype.kind == "S" else str(held["format"].item())
@@ -145,8 +147,11 @@ def _archive(data: bytes) -> Mapping[str, Any]:
     return {"A": A, **{name: held[name] for name in ("b", "x") if name in held}}
 
 
-def _array(opened: IO[bytes], size: int, kinds: str = "fiub") -> NDArray[Any]:
-    """The array of an .npy of `size` bytes, which must be as many as its head asks for. kinds: of dtypes."""
+def _array(opened: IO[bytes], size: int, kinds: str = "fiub", entry: int = ENTRY_BYTES) -> NDArray[Any]:
+    """The array of an .npy of `size` bytes, which must be as many as its head asks for.
+
+    kinds: of dtypes; entry: bytes that each of its numbers takes in the lab, where a truth of one byte is float64, too.
+    """
     _require_bytes(size)
     version = np.lib.format.read_magic(opened)
     if version not in READERS:
@@ -160,6 +165,7 @@ def _array(opened: IO[bytes], size: int, kinds: str = "fiub") -> NDArray[Any]:
     needed = prod(shape) * dtype.itemsize
     if min(shape, default=0) < 0 or needed > size:
         raise ValueError(f"an array of the shape {str(shape)[:60]} needs {needed} bytes, and the file has {size}")
+    _require_bytes(entry * prod(shape))
     data = opened.read(needed)
     return np.frombuffer(data, dtype, prod(shape)).reshape(shape, order="F" if columns_first else "C")
 
