@@ -146,27 +146,22 @@ def test_who_confirms_what_he_does_not_read_is_out(rooms):
     async def test(address: str) -> None:
         place, path = address.split("/", 1)
         host, port = place.split(":")
-        deaf = socket.socket()
-        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        deaf.setblocking(False)
-        loop = asyncio.get_running_loop()
-        await loop.sock_connect(deaf, (host, int(port)))
-        await loop.sock_sendall(deaf, HANDSHAKE.format(path=f"/{path}/follow/{code}/ws").encode())
-        await until(lambda: len(feed.followers))
-        confirmed = 0
-        for _ in range(200):
-            feed.followers.show_picture(bytes(100_000), 0.0)
-            under_way = max((one.under_way for one in feed.followers._progress.values()), default=0)
-            if under_way > confirmed:
-                confirmed = under_way
-                with suppress(OSError):  # the server has closed
-                    await loop.sock_sendall(deaf, masked(f"ok {confirmed}"))
-            await asyncio.sleep(0.002)
-            if not len(feed.followers):
-                break
-        assert confirmed * 100_000 < 20 * handlers.UNREAD
-        await until(lambda: not len(feed.followers))
-        deaf.close()
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(deaf, (host, int(port)))
+            await loop.sock_sendall(deaf, HANDSHAKE.format(path=f"/{path}/follow/{code}/ws").encode())
+            await until(lambda: len(feed.followers))
+            confirmed = 0
+            while len(feed.followers):
+                feed.followers.show_picture(bytes(100_000), 0.0)
+                under_way = max((one.under_way for one in feed.followers._progress.values()), default=0)
+                if under_way > confirmed:
+                    confirmed = under_way
+                    with suppress(OSError):  # the server has closed
+                        await loop.sock_sendall(deaf, masked(f"ok {confirmed}"))
+                await asyncio.sleep(0.002)
 
     served(test)
 
