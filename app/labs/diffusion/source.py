@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import panel as pn
@@ -136,8 +137,16 @@ def sketch(kept: Kept) -> str:
     )
 
 
+@dataclass
+class StrokePart:
+    """Points that a stroke goes through, and whether it begins with them."""
+
+    points: list[Position]
+    begins: bool
+
+
 class Brush:
-    """Collects the points of a stroke and sends them once per turn of the loop, running or paused."""
+    """Collects the points of strokes and sends them once per turn of the loop, running or paused."""
 
     def __init__(self, session: Session, pictures: RasterPlots) -> None:
         self.session, self.pictures = session, pictures
@@ -153,10 +162,9 @@ class Brush:
         self._options = pn.Column(self.value, self.radius, visible=False, margin=0, sizing_mode="stretch_width")
         self.panel = pn.Column(self.mode, self._options, margin=0, sizing_mode="stretch_width")
         self.mode.param.watch(self._switch, "value")
-        self._points: list[Position] = []
-        self._last: Position | None = None
+        self._waiting: list[StrokePart] = []  # one of each stroke
+        self._last: Position | None = None  # of the stroke that is under way
         self._scheduled = False
-        self._begins = False  # what is sent next begins a stroke
         pictures.brushed = self.stroke
 
     def _switch(self, event: object) -> None:
@@ -167,24 +175,25 @@ class Brush:
     def stroke(self, points: list[Position], end: bool) -> None:
         """Continue the stroke through `points` (cells); `end` lifts the brush afterwards."""
         inside = [(x, y) for x, y in points if x is not None and y is not None]
-        self._begins |= self._last is None
-        if not self._points and self._last is not None:
-            self._points.append(self._last)
-        self._points.extend(inside)
         if inside:
+            if self._last is None:
+                self._waiting.append(StrokePart([], begins=True))
+            elif not self._waiting:
+                self._waiting.append(StrokePart([self._last], begins=False))
+            self._waiting[-1].points.extend(inside)
             self._last = inside[-1]
         if end:
             self._last = None
-        if self._points and not self._scheduled:
+        if self._waiting and not self._scheduled:
             self._scheduled = True
             self.session.later(self._send)
 
     def _send(self) -> None:
         self._scheduled = False
-        points, self._points = self._points[-MAX_POINTS:], []
+        parts, self._waiting = self._waiting, []
         side = max(self.session.values["ny"], self.session.values["nx"])
         value = 0.0 if self.mode.value == "erase" else float(self.value.value)
         radius = max(0.5, self.radius.value / 100 * side)
-        if points:
-            self.session.act("paint", points=points, value=value, radius=radius, begins=self._begins)
-            self._begins = False
+        for part in parts:
+            points = part.points[-MAX_POINTS:]
+            self.session.act("paint", points=points, value=value, radius=radius, begins=part.begins)

@@ -324,6 +324,38 @@ def test_the_page_takes_no_older_value_back_while_a_slider_is_dragged():
     assert (tab.session.values["mode_p"], tab.lab.mode_p, tab.controls._mode[0].value) == (9, 9, 9)
 
 
+def test_strokes_of_one_turn_of_the_loop_are_apart_and_each_has_its_undo():
+    tab = Sided(preset="single mode")
+    before, waiting, brush = tab.lab.field(), [], tab.controls.brush
+    tab.session.later = waiting.append
+    brush.value.value = 2.0
+    brush.stroke([(4.0, 4.0)], True)
+    brush.stroke([(28.0, 28.0)], False)
+    brush.stroke([(28.0, 24.0)], True)
+    for callback in waiting:
+        callback()
+    painted = tab.lab.field()
+    assert (painted[4, 4], painted[28, 28], painted[24, 28]) == (2.0, 2.0, 2.0)
+    np.testing.assert_array_equal(painted[12:20], before[12:20])  # no line leads across
+    tab.session.act("undo")
+    once = tab.lab.field()
+    assert once[4, 4] == 2.0
+    np.testing.assert_array_equal(once[20:], before[20:])
+    tab.session.act("undo")
+    np.testing.assert_array_equal(tab.lab.field(), before)
+
+
+def test_a_stroke_goes_on_from_one_turn_of_the_loop_to_the_next():
+    tab = Sided(preset="single mode")
+    before, brush = tab.lab.field(), tab.controls.brush
+    brush.value.value = 2.0
+    brush.stroke([(4.0, 16.0)], False)
+    brush.stroke([(28.0, 16.0)], True)
+    assert (tab.lab.field()[16, 4:29] == 2.0).all()
+    tab.session.act("undo")
+    np.testing.assert_array_equal(tab.lab.field(), before)
+
+
 def test_several_gpus_can_share_a_grid_where_they_are():
     tab = Sided()
     assert tab.controls._together(1) == []
