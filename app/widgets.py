@@ -5,7 +5,8 @@ Bounds, label and choices of a widget come from the lab's parameters, never from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -26,6 +27,7 @@ class ValueWidgets:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._widgets: dict[str, Widget] = {}
+        self._following = False  # whether widgets are set by the session, and by nobody's hand
         self.sliders: list[Widget] = []
 
     def parameter(self, name: str) -> param.Parameter[Any]:
@@ -43,6 +45,15 @@ class ValueWidgets:
         for name, value in values.items():
             if name in self._widgets:
                 self._widgets[name].value = value
+
+    @contextmanager
+    def _quiet(self) -> Iterator[None]:
+        """Take what widgets show in the block as chosen by nobody."""
+        before, self._following = self._following, True
+        try:
+            yield
+        finally:
+            self._following = before
 
     def slider(self, name: str, step: float, **options: Any) -> Widget:
         """A slider over the parameter's bounds."""

@@ -27,6 +27,7 @@ from compute.labs.diffusion.scheme import WRONG_VARIANTS
 
 SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192)}
 BLOW_UP = 0.26  # just beyond the stability limit of 1/4: the chequerboard grows 1.08-fold a step
+FARTHEST = 0.3  # where the slider of r ends beyond the limit, unless r itself lies farther
 SEEDS = 1000
 HELD, FOLLOWING, TYPED = LIMITS = ("of the field as it began", "of each frame", "as typed")
 SHOWN = {"Both": ("field", "laplacian"), "Field": ("field",), "Laplacian": ("laplacian",)}
@@ -118,13 +119,23 @@ class DiffusionControls(Controls):
         return column(self.r, self.unstable, self.choice("edges"))
 
     def _allow_unstable(self, event: Any) -> None:
+        if self._following:
+            return
         if event.new:
-            self.r.end = 0.3
+            self.r.end = FARTHEST
             self.session.change(unstable=True, r=BLOW_UP)
             self.r.value = BLOW_UP
         else:
             self.session.change(unstable=False, r=min(self.session.values["r"], self.parameter("r").bounds[1]))
             self.r.param.update(value=self.session.values["r"], end=self.parameter("r").bounds[1])
+
+    def _show_limit(self) -> None:
+        """Let the switch and the end of the slider of r show what the session has, without setting anything."""
+        unstable, r = self.session.values["unstable"], self.session.values["r"]
+        end = max(FARTHEST, r) if unstable else self.parameter("r").bounds[1]
+        self.r.param.update(value=r, end=end)
+        with self._quiet():
+            self.unstable.value = unstable
 
     # -- compute
 
@@ -159,6 +170,8 @@ class DiffusionControls(Controls):
 
     def show_values(self, values: Any) -> None:
         """Show values that the session took by itself, for instance because the engine refused others."""
+        if "unstable" in values:
+            self._show_limit()
         super().show_values(values)
         self.source.show_values(values)
         self.display.show_values(values)

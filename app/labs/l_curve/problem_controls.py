@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import log10
 from typing import Any
@@ -169,7 +168,6 @@ class ProblemControls(ValueWidgets):
         """forgot(values) is called with the λ and the range that do not outlive a change of the problem."""
         super().__init__(session)
         self._grow, self._rush, self._forgot = grow, rush, forgot
-        self._following = False
         self._lost: dict[str, Any] | None = None  # values before the last change of the problem, for `undo`
         values = session.values
         own = values["problem"] == OWN
@@ -232,15 +230,6 @@ class ProblemControls(ValueWidgets):
         """Put the slider at the level that is nearest to `level`, which stays what it is."""
         with self._quiet():
             self.noise.value = nearest(noises(), level)
-
-    @contextmanager
-    def _quiet(self) -> Iterator[None]:
-        """Take what widgets show in the block as chosen by nobody."""
-        self._following = True
-        try:
-            yield
-        finally:
-            self._following = False
 
     # -- another problem
 

@@ -192,6 +192,11 @@ class Sided:
         self.lab_view.tick()
         self.controls.tick()
 
+    def bring(self, **values):
+        """Values of a link, a file or a story, as app.export.restore sets them."""
+        self.session.change(**values)
+        self.session.on_values(values)
+
     def give(self, name, data):
         """A file as the browser sends it."""
         self.controls.source.upload.field._update_file(name, "image/png", data)
@@ -354,6 +359,28 @@ def test_a_stroke_goes_on_from_one_turn_of_the_loop_to_the_next():
     assert (tab.lab.field()[16, 4:29] == 2.0).all()
     tab.session.act("undo")
     np.testing.assert_array_equal(tab.lab.field(), before)
+
+
+# -- what comes from elsewhere
+
+
+def test_the_switch_beyond_the_limit_follows_a_state_that_is_brought():
+    """The slider reaches as far as the state allows, and nothing else is set."""
+    tab = Sided()
+    r, unstable = tab.controls.r, tab.controls.unstable
+    tab.bring(unstable=True, r=0.3)
+    assert (tab.session.values["unstable"], tab.session.values["r"]) == (True, 0.3)
+    assert (unstable.value, r.end, r.value) == (True, 0.3, 0.3)
+    tab.bring(unstable=True, r=0.4)
+    assert (tab.lab.r, r.value) == (0.4, 0.4)
+    assert r.end >= 0.4
+    tab.bring(unstable=False, r=0.1)
+    assert (tab.session.values["unstable"], tab.session.values["r"]) == (False, 0.1)
+    assert (unstable.value, r.end, r.value) == (False, 0.25, 0.1)
+    unstable.value = True  # by hand
+    assert (tab.lab.unstable, tab.lab.r, r.value, r.end) == (True, 0.26, 0.26, 0.3)
+    unstable.value = False
+    assert (tab.lab.unstable, tab.lab.r, r.value, r.end) == (False, 0.25, 0.25, 0.25)
 
 
 def test_several_gpus_can_share_a_grid_where_they_are():
