@@ -280,10 +280,11 @@ class DiffusionDisplay(ValueWidgets):
         """Show values that the session took by itself, for instance those of a link."""
         super().show_values(values)
         if {"hold_limits", "limits_field", "limits_laplacian"} & set(values):
-            for name, (low, high) in self._ends.items():
-                limits = self.session.values[f"limits_{name}"]
-                if limits is not None:
-                    low.value, high.value = limits
+            with self._quiet():
+                for name, (low, high) in self._ends.items():
+                    limits = self.session.values[f"limits_{name}"]
+                    if limits is not None:
+                        low.value, high.value = limits
             self.kind.value = self._present_kind()
 
     def _type_newest(self) -> None:
@@ -291,14 +292,15 @@ class DiffusionDisplay(ValueWidgets):
         frame = self.session.latest
         if frame is None:
             return
-        for name, (low, high) in self._ends.items():
-            raster = frame.rasters[name]
-            low.value, high.value = float(f"{raster.low:.4g}"), float(f"{raster.high:.4g}")
+        with self._quiet():
+            for name, (low, high) in self._ends.items():
+                raster = frame.rasters[name]
+                low.value, high.value = float(f"{raster.low:.4g}"), float(f"{raster.high:.4g}")
         self._apply()
 
     def _apply(self) -> None:
         """Use the typed limits, as soon as they are in order."""
-        if self.kind.value != TYPED:
+        if self._following or self.kind.value != TYPED:
             return
         limits = {f"limits_{name}": (low.value, high.value) for name, (low, high) in self._ends.items()}
         valid = {key: pair for key, pair in limits.items() if None not in pair and pair[0] < pair[1]}

@@ -383,6 +383,19 @@ def test_the_switch_beyond_the_limit_follows_a_state_that_is_brought():
     assert (tab.lab.unstable, tab.lab.r, r.value, r.end) == (False, 0.25, 0.25, 0.25)
 
 
+def test_typed_limits_that_are_brought_replace_typed_limits_of_both_pictures():
+    tab = Sided()
+    names = ("limits_field", "limits_laplacian")
+    for field, laplacian in (((0.0, 1.0), (-1.0, 1.0)), ((2.0, 5.0), (-0.1, 0.1))):
+        tab.bring(limits_field=field, limits_laplacian=laplacian)
+        assert tuple(tab.session.values[name] for name in names) == (field, laplacian)
+        assert tab.controls.display.kind.value == "as typed"
+    tab.session.changes.clear()
+    tab.controls.keys["l"]()  # those of the newest frame, in one change
+    assert len(tab.session.changes) == 1
+    assert tab.told == []
+
+
 def test_several_gpus_can_share_a_grid_where_they_are():
     tab = Sided()
     assert tab.controls._together(1) == []
