@@ -29,6 +29,7 @@ class DirectSession(param.Parameterized):
         self.document = Document()
         self.gate = SimpleNamespace(acknowledge=lambda *painted: None)
         self.latest: Any = None
+        self.answered = False
         self.steps_per_frame = 1
         self.pixels = (64, 64)
         self.on_frame: Any = lambda number, frame: None
@@ -36,17 +37,24 @@ class DirectSession(param.Parameterized):
         self.on_event: Any = lambda event: None
         self.changes: list[dict[str, Any]] = []
 
+    @property
+    def phase(self) -> str:
+        """As app.session.Session says it of a lab that is there."""
+        return "running" if self.playing else "paused"
+
     def change(self, **values: Any) -> None:
         changed = {name: value for name, value in values.items() if self.values.get(name) != value}
         if not changed:
             return
         self.changes.append(changed)
+        self.answered = False
         self.values.update(changed)
         try:
             self.live.update(**changed)
         except ValueError as error:
             kept = {name: self.live.values()[name] for name in changed}
             self.values.update(kept)
+            self.answered = True
             self.on_values(kept)
             self.on_event(messages.Refused(str(error), 1, kept))
 
@@ -58,7 +66,7 @@ class DirectSession(param.Parameterized):
 
     def see(self) -> Any:
         """The newest frame arrives."""
-        self.latest = self.live.frame()
+        self.latest, self.answered = self.live.frame(), True
         self.on_frame(self.latest.number, self.latest)
         return self.latest
 

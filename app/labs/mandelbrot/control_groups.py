@@ -152,6 +152,8 @@ class ExplainGroup(ValueWidgets):
         self.panel = column(self.orbit, self.length, self.julia, self.area, self._words)
 
     def _draw_orbit(self, shown: bool) -> None:
+        if self._following:
+            return
         self.length.visible = shown
         self.session.change(orbit_length=self.length.value if shown else 0)
 
@@ -159,7 +161,11 @@ class ExplainGroup(ValueWidgets):
         """Show `values`, which the session took without these widgets."""
         super().show_values(values)
         if "orbit_length" in values:
-            self.orbit.value = values["orbit_length"] > 0
+            length = values["orbit_length"]
+            with self._quiet():
+                self.length.value = length or self.length.value
+                self.orbit.value = length > 0
+            self.length.visible = length > 0
 
     def tick(self, frame: Frame) -> None:
         """Show the area so far."""
@@ -239,28 +245,34 @@ class MandelbrotDisplay(ValueWidgets):
         return [self.automatic, self._row]
 
     def _toggle(self, automatic: bool) -> None:
+        if self._following:
+            return
         self._row.visible = not automatic
         if automatic:
             self.session.change(limits=None)
             return
         frame = self.session.latest
         if frame is not None:
-            for end, name in zip(self._ends, ("minimum", "maximum"), strict=True):
-                end.value = float(f"{frame.facts[name]:.4g}")
+            with self._quiet():
+                for end, name in zip(self._ends, ("minimum", "maximum"), strict=True):
+                    end.value = float(f"{frame.facts[name]:.4g}")
         self._apply()
 
     def _apply(self) -> None:
         """Use the typed limits; what the lab refuses is said and put back."""
         low, high = (end.value for end in self._ends)
-        if not self.automatic.value and low is not None and high is not None:
+        if not (self._following or self.automatic.value) and low is not None and high is not None:
             self.session.change(limits=(low, high))
 
     def show_values(self, values: Mapping[str, Any]) -> None:
         """Show `values`, which the session took without these widgets."""
         super().show_values(values)
-        limits = values.get("limits")
-        if limits is not None:
-            for end, value in zip(self._ends, limits, strict=True):
-                end.value = value
-        elif "limits" in values:
-            self.automatic.value = True
+        if "limits" not in values:
+            return
+        limits = values["limits"]
+        with self._quiet():
+            if limits is not None:
+                for end, value in zip(self._ends, limits, strict=True):
+                    end.value = value
+            self.automatic.value = limits is None
+        self._row.visible = limits is not None
