@@ -147,8 +147,10 @@ class MandelbrotControls(Controls):
     def show_values(self, values: Mapping[str, Any]) -> None:
         """Show values that the session took by itself, for instance because the engine refused others."""
         super().show_values(values)
-        for part in (self.iteration, self.display, self.explain, self.compute, self.navigator):
+        for part in (self.iteration, self.display, self.explain, self.compute):
             part.show_values(values)
+        # what comes by a link waits for the lab; what the lab has refused is answered
+        self.navigator.show_values(values, refused=self.session.answered)
 
     def landmark(self) -> object:
         """The place that was last gone to at once: moving and zooming from there belongs to it."""

@@ -17,6 +17,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
+from app.stream import ignore
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.place import DEEPEST, FARTHEST, SHALLOWEST, VIEW_HEIGHT, Place, Scaled, number
 
@@ -102,6 +103,7 @@ class Navigator:
     """Moves the view and remembers it.
 
     change(center=, zoom=[, max_iterations=]) sets the lab's values; values holds the present ones (also ny and nx).
+    forget() drops those of its changes that have not come to the lab.
     changed: callbacks, called after every move; jumps: how many places were gone to at once, not by moving there.
     fx, fy are fractions of the view from its lower left corner.
     """
@@ -111,8 +113,9 @@ class Navigator:
         change: Callable[..., object],
         values: Mapping[str, Any],
         clock: Callable[[], float] = time.monotonic,
+        forget: Callable[[], object] = ignore,
     ) -> None:
-        self._change, self._values, self._clock = change, values, clock
+        self._change, self._values, self._clock, self._forget = change, values, clock, forget
         self._now = _standing(values)
         self._past: list[HistoryEntry] = []
         self._future: list[HistoryEntry] = []
@@ -234,10 +237,17 @@ class Navigator:
         """End the gesture: the next move is a step of its own."""
         self._moved = -float("inf")
 
-    def show_values(self, values: Mapping[str, Any]) -> None:
-        """Take over a view that was set without this navigator, for instance because the lab refused the last one."""
+    def show_values(self, values: Mapping[str, Any], refused: bool = True) -> None:
+        """Take over a view that was set without this navigator; another one than before is a step, unless that was
+        refused.
+        """
         if {"center", "zoom", "max_iterations"} & set(values):
-            self._now = _standing(self._values)
+            self._forget()
+            self.settle()
+            left, self._now = self._now, _standing(self._values)
+            if not refused and Viewport.parse(left.shown.center, left.shown.zoom_text) != self.shown:
+                self._remember(left)
+                self._future.clear()
             self._tell()
 
     # -- inside
@@ -274,10 +284,13 @@ class Navigator:
             return
         now = self._clock()
         if now - self._moved > CALM:
-            self._past = [*self._past, self._current][-MOST_STEPS:]
+            self._remember(self._current)
         self._future.clear()
         self._moved = now
         self._set(step)
+
+    def _remember(self, step: HistoryEntry) -> None:
+        self._past = [*self._past, step][-MOST_STEPS:]
 
     def _set(self, step: HistoryEntry) -> None:
         self._now, other = step, step.max_iterations != self._values["max_iterations"]
@@ -337,7 +350,12 @@ class Throttle:
             self._scheduled = True
             self._later(self._send, max(1, round(1000 * left)))
 
+    def forget(self) -> None:
+        """Drop what has not been sent yet: other values have come."""
+        self._waiting = {}
+
     def _send(self) -> None:
         self._scheduled, self._last = False, self._clock()
         values, self._waiting = self._waiting, {}
-        self._change(**values)
+        if values:
+            self._change(**values)

@@ -62,7 +62,8 @@ class MandelbrotView(LabView):
         self._with_histogram = True
         self._resizing: Any = None
         later = session.document.add_timeout_callback
-        self.navigator = Navigator(Throttle(session.change, later), session.values)
+        moves = Throttle(session.change, later)
+        self.navigator = Navigator(moves, session.values, forget=moves.forget)
         self.colours = PaletteMapper()
         self.picture = PanZoomView(self.navigator, self.colours.mapper, session.later)
         self.picture.frames.serve(session)

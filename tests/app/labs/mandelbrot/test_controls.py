@@ -9,6 +9,8 @@ from app.labs.mandelbrot.view import MandelbrotView
 from compute.labs.mandelbrot import Mandelbrot
 from tests.direct import DirectSession
 
+A, B, C = (({"center": (re, "0"), "zoom": "4e0"}) for re in ("-0.75", "-1.25", "0.25"))
+
 
 class Sided:
     """Controls and view of one session; `wait` has the throttled changes, which `turn` lets through."""
@@ -42,6 +44,10 @@ class Sided:
         while not self.session.live.finished:
             self.session.step()
         self.session.see()
+
+    def place(self):
+        """(centre, zoom) of the lab."""
+        return {name: self.session.values[name] for name in ("center", "zoom")}
 
 
 def test_an_orbit_that_is_brought_keeps_its_length():
@@ -86,3 +92,58 @@ def test_limits_that_are_fixed_by_hand_are_sent_as_a_pair():
         float(f"{facts[name]:.3g}") for name in ("minimum", "maximum")
     ]
     assert tab.told == []
+
+
+def test_a_place_that_is_brought_is_not_overtaken_by_a_drag_that_waits():
+    tab = Sided()
+    tab.navigator.go(A["center"], A["zoom"])
+    tab.turn()
+    tab.navigator.pan_pixels(3, 0)
+    tab.navigator.pan_pixels(3, 0)
+    assert tab.waiting  # the newest part of the drag
+    tab.bring(**C)
+    tab.turn()
+    assert tab.place() == C
+    assert (tab.navigator.center, tab.navigator.zoom) == (C["center"], C["zoom"])
+
+
+def test_backspace_leads_back_to_the_place_that_a_link_left():
+    tab = Sided()
+    for place in (A, B):
+        tab.navigator.go(place["center"], place["zoom"])
+        tab.turn()
+    tab.bring(**C)
+    assert not tab.controls.undo.disabled
+    tab.bring(**C)  # once more: the same place is no step
+    back = tab.controls.keys["backspace"]
+    for place in (B, A):
+        back()
+        tab.turn()
+        assert tab.place() == place
+    for place in (B, C):
+        tab.controls.keys["shift+backspace"]()
+        tab.turn()
+        assert tab.place() == place
+
+
+def test_a_place_that_the_lab_refused_is_no_step_back(monkeypatch):
+    tab = Sided()
+    first = tab.place()
+    tab.navigator.go(A["center"], A["zoom"])
+    tab.turn()
+
+    def refuse(**values):
+        raise ValueError("there is no room for it")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tab.session.live, "update", refuse)
+        tab.navigator.go(B["center"], B["zoom"])
+        tab.turn()
+    assert (tab.told, tab.place()) == (["there is no room for it"], A)
+    seen = []
+    while tab.navigator.can_undo:
+        tab.navigator.undo()
+        tab.turn()
+        seen.append(tab.place())
+    assert B not in seen
+    assert seen[-1]["zoom"] == first["zoom"]
