@@ -54,7 +54,11 @@ class ProblemFiles:
         """Show only the fields that `problem` needs; pictured: whether its solution is a picture."""
         for kind, field in self.fields.items():
             field.panel.visible = pictured if kind == "image" else problem == OWN
-        self.phantom.visible = pictured and "image" in self.session.values["options"]
+        self._offer_phantom()
+
+    def _offer_phantom(self) -> None:
+        """Offer the phantom only where a picture stands in its place."""
+        self.phantom.visible = self.fields["image"].panel.visible and "image" in self.session.values["options"]
 
     @property
     def waiting(self) -> bool:
@@ -77,13 +81,17 @@ class ProblemFiles:
 
     def tick(self, frame: Frame) -> None:
         """Show which files were taken: a frame says it of those that were sent last, or of older ones again."""
+        self._offer_phantom()
         shown = frame.notes["files"]
         if self._sent and shown == self._awaited:
             self._sent = ()
         elif shown == self._shown:
             return
         self._shown = shown
-        for kind, name in self._names.get(shown, {}).items():
+        names = self._names.get(shown, {})
+        if "image" not in (*names, *self._sent):
+            self.fields["image"].reset()
+        for kind, name in names.items():
             self.fields[kind].name = name
             self.fields[kind].taken(f"Taken: {frame.notes['kept']}." if kind == "image" else "")
         if frame.notes["problem"] == OWN:
@@ -252,9 +260,13 @@ class ProblemControls(ValueWidgets):
         self._renew(problem=OWN, options=dict(files), noise=self._noises[True])
 
     def _picture(self, data: bytes | None) -> None:
-        self._lost = self._made_of()
-        options = {name: value for name, value in self.session.values["options"].items() if name != "image"}
-        self.session.change(options=options if data is None else {**options, "image": data})
+        now = self.session.values["options"]
+        options = {name: value for name, value in now.items() if name != "image"}
+        if data is not None:
+            options["image"] = data
+        if options != now:  # else there is nothing to bring back
+            self._lost = self._made_of()
+            self.session.change(options=options)
 
     def _renew(self, **values: Any) -> None:
         """Set another problem; neither the λ nor the range of the old one has to do with it."""

@@ -259,6 +259,65 @@ def test_a_picture_says_which_part_of_it_was_taken():
     assert "all of its 64 × 64 pixels" in field.words.object
 
 
+def test_a_picture_is_said_to_be_taken_only_while_it_is_shown():
+    tab = Tab(problem="blur", n=16)
+    uploads = tab.controls.problem.uploads
+    label = uploads.fields["image"].field
+    tab.give("image", "ramp.png", picture(64, 64))
+    tab.see()
+    assert (label.uploaded_label, uploads.phantom.visible) == ("Picture: ramp.png", True)
+    tab.choose("tomo")  # computed with the phantom
+    tab.see()
+    assert (label.uploaded_label, uploads.phantom.visible) == ("Picture [.png, .jpg]", False)
+    tab.controls.keys[UNDO]()
+    tab.see()
+    assert "image" in tab.session.values["options"]
+    assert (label.uploaded_label, uploads.phantom.visible) == ("Picture: ramp.png", True)
+
+
+def test_a_picture_that_is_read_or_was_refused_says_so_while_other_frames_come():
+    tab = Tab(problem="blur", n=16)
+    uploads = tab.controls.problem.uploads
+    label = uploads.fields["image"].field
+    tab.give("image", "ramp.png", picture(64, 64))
+    tab.see()
+    tab.give("image", "bad.png", b"no picture at all")
+    tab.see()
+    assert (label.uploaded_label, uploads.phantom.visible) == ("Not taken: bad.png", True)
+    tab.choose("tomo")
+    tab.give("image", "square.png", picture(32, 32))
+    tab.tick()  # the newest frame is still the one of the first picture
+    assert label.uploaded_label == "Reading square.png …"
+    tab.see()
+    assert label.uploaded_label == "Picture: square.png"
+
+
+def test_the_phantom_asked_for_where_it_is_shown_takes_no_undo_away():
+    tab = Tab(problem="blur", n=16)
+    tab.give("image", "ramp.png", picture(64, 64))
+    tab.see()
+    tab.choose("tomo")
+    tab.controls.problem.uploads.phantom.clicks += 1  # before the page has hidden it
+    tab.see()
+    tab.controls.keys[UNDO]()
+    tab.see()
+    assert tab.lab.problem == "blur"
+    assert "image" in tab.session.values["options"]
+
+
+def test_the_phantom_comes_back_and_the_picture_by_undo():
+    tab = Tab(problem="blur", n=16)
+    uploads = tab.controls.problem.uploads
+    tab.give("image", "ramp.png", picture(64, 64))
+    tab.see()
+    uploads.phantom.clicks += 1
+    tab.see()
+    assert (tab.session.values["options"], uploads.phantom.visible) == ({}, False)
+    tab.controls.keys[UNDO]()
+    tab.see()
+    assert (list(tab.session.values["options"]), uploads.phantom.visible) == (["image"], True)
+
+
 def test_what_was_saved_is_not_rounded_to_a_slider_s_level():
     """A tolerance between two of the slider's stays what it is; so does the noise (above)."""
     tab = Tab()
