@@ -150,6 +150,7 @@ class LambdaControls(ValueWidgets):
             label="λ along the curve", start=-6.0, end=2.0, step=0.01, value=0.0, value_label="–", size="small", **FULL
         )
         self._position = self.slide.value
+        self._kept = False  # whether a solution was kept, until the switch is off
         self.slide.param.watch(lambda event: self._slid(event.new), "value")
         self.keep = pmui.Switch(label=KEEP, value=False, **FULL)
         self.keep.param.watch(lambda event: session.later(lambda: self._keep(event.new)), "value")
@@ -188,7 +189,9 @@ class LambdaControls(ValueWidgets):
                 self.slide.value_label = self.lab_view.notation.words(lam)
 
     def tick(self, frame: Frame) -> None:
-        """Put the slider at the λ that is shown, between the ends of the newest curve."""
+        """Put the slider at the λ that is shown, within the newest curve; keep no solution that is gone."""
+        if self._kept and self.lab_view.linked_plots.solution.kept is None:  # another problem has come
+            self.keep.value = False
         grid, lam = frame.curves["width"].x, self.session.values["lam"] or frame.facts["lam"]
         if not (len(grid) > 1 and lam > 0):
             return
@@ -203,7 +206,7 @@ class LambdaControls(ValueWidgets):
             slide.param.update(value=position, value_label=words)
 
     def _keep(self, kept: bool) -> None:
-        words = self.lab_view.keep(kept)
+        self._kept, words = kept, self.lab_view.keep(kept)
         self.keep.label = f"Kept beside: {words}" if words else KEEP
 
     def show_picked(self, lam: float | None) -> None:

@@ -318,6 +318,22 @@ def test_the_phantom_comes_back_and_the_picture_by_undo():
     assert (list(tab.session.values["options"]), uploads.phantom.visible) == (["image"], True)
 
 
+# -- one solution beside the next
+
+
+def test_a_kept_solution_is_said_to_be_kept_as_long_as_it_is():
+    tab = Tab()
+    keep, solution = tab.controls.lambda_choice.keep, tab.lab_view.linked_plots.solution
+    for problem in ("shaw", "gravity"):
+        tab.controls.keys["n"]()
+        tab.see()
+        assert (solution.kept is not None, keep.value) == (True, True)
+        assert keep.label.startswith("Kept beside: λ")
+        tab.choose(problem)
+        tab.see()
+        assert (solution.kept, keep.value, keep.label) == (None, False, "Keep this solution beside (N)")
+
+
 def test_what_was_saved_is_not_rounded_to_a_slider_s_level():
     """A tolerance between two of the slider's stays what it is; so does the noise (above)."""
     tab = Tab()
