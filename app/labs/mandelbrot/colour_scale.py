@@ -63,7 +63,7 @@ class PaletteMapper:
         self._wheel.offset = turns
 
     def cycle(self, turns: float) -> None:
-        """Keep turning, so many times a second; 0 stands still."""
+        """Keep turning, so many times a second; 0 goes back to where `offset` has it, and stands still."""
         self._wheel.speed = turns
 
     @property

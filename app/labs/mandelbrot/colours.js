@@ -1,4 +1,5 @@
-// Turns a palette, there and back again so that it has no seam; nothing is sent anywhere.
+// Turns a palette, there and back again so that it has no seam; nothing is sent anywhere. Once it stands still it is
+// where it began, as a link, a picture that is saved and those who follow have it.
 const PACE = 33;  // ms between two turns at least
 let turned = 0, last = null;
 
@@ -21,6 +22,7 @@ function turn(args, now) {
 }
 
 export default (args) => {
+  if (!args.wheel.speed) turned = 0;
   paint(args);
   if (args.wheel.speed && last === null) {
     last = performance.now();

@@ -218,7 +218,7 @@ class MandelbrotDisplay(ValueWidgets):
         self.colours.choose(self.palette.value, self.reverse.value)
 
     def style(self) -> Style:
-        """The palette, and how far it is turned where it stands still."""
+        """The palette, and how far it is turned where it stands still: cycling ends where it began."""
         return Style(self.palette.value, self.reverse.value, float(self.offset.value))
 
     def apply_style(self, style: Style) -> None:
