@@ -212,6 +212,22 @@ def test_a_place_can_be_marked_and_the_mark_removed(lab):
     mark.wait_for(state="detached")
 
 
+def test_a_double_click_removes_one_mark_and_the_focus_goes_to_the_next(lab):
+    lab.group("Place")
+    marks = lab.page.get_by_label("Remove Mark")
+    for count in (1, 2, 3):
+        lab.key("m")
+        lab.until(lambda count=count: marks.count() == count)
+    words = [marks.nth(place).get_attribute("title") for place in range(3)]
+    marks.first.dblclick()
+    lab.until(lambda: marks.count() < 3)
+    lab.page.wait_for_timeout(500)  # in which a second one would go
+    assert [marks.nth(place).get_attribute("title") for place in range(marks.count())] == words[1:]
+    for left in (1, 0):
+        lab.page.keyboard.press("Enter")
+        lab.until(lambda left=left: marks.count() == left)
+
+
 def test_the_area_is_shown_with_its_error_bar(lab):
     lab.group("Explain")
     lab.page.get_by_text("Area", exact=True).first.click()

@@ -119,11 +119,12 @@ class PlaceGroup:
         self._bookmarks.append(Bookmark(f"Mark {self._marked}", view, picture, own=True))
         self.gallery.show(self._bookmarks)
 
-    def drop(self, index: int) -> None:
-        """Forget a mark."""
-        if self._bookmarks[index].own:
-            del self._bookmarks[index]
-            self.gallery.show(self._bookmarks)
+    def drop(self, title: str) -> None:
+        """Forget the mark of that name, if there is one."""
+        left = [bookmark for bookmark in self._bookmarks if not (bookmark.own and bookmark.title == title)]
+        if len(left) < len(self._bookmarks):
+            self._bookmarks = left
+            self.gallery.show(left)
 
 
 def thumbnail(title: str) -> str:
@@ -132,7 +133,7 @@ def thumbnail(title: str) -> str:
 
 
 class Gallery(JSComponent):
-    """Shows `items`; picked(index) and dropped(index) are called when one is chosen, or an own one is removed."""
+    """Shows `items`; picked(index) and dropped(title) are called when one is chosen, or an own one is removed."""
 
     items = param.List(default=[], item_type=dict, doc="title, picture and own of each bookmark.")
 
@@ -150,7 +151,7 @@ class Gallery(JSComponent):
         made.addEventListener('click', act);
         return made;
       };
-      const draw = () => list.replaceChildren(...model.items.map((item, index) => {
+      const entries = () => model.items.map((item, index) => {
         const entry = document.createElement('li'), image = document.createElement('img');
         const place = button('place', `Go to ${item.title}`, () => model.send_msg({ pick: index }));
         const words = document.createElement('span');
@@ -160,19 +161,31 @@ class Gallery(JSComponent):
         place.append(image, words);
         entry.append(place);
         if (item.own) {
-          const drop = button('drop', `Remove ${item.title}`, () => model.send_msg({ drop: index }));
+          const drop = button('drop', `Remove ${item.title}`, (event) => {  // a double click is meant for one mark
+            if (event.detail < 2) model.send_msg({ drop: item.title });
+          });
           drop.textContent = '×';
           entry.append(drop);
         }
         return entry;
-      }));
-      model.on('items', () => { draw(); list.scrollTop = list.scrollHeight; });
-      draw();
+      });
+      const draw = () => {  // what had the focus keeps it; where it is gone, what comes next has it
+        const before = [...list.querySelectorAll('button')], had = before.indexOf(list.getRootNode().activeElement);
+        list.replaceChildren(...entries());
+        const now = [...list.querySelectorAll('button')];
+        if (had >= 0) {
+          const same = now.find((node) => node.title == before[had].title);
+          (same ?? now[Math.min(had, now.length - 1)]).focus({ preventScroll: true });
+        }
+        if (now.length >= before.length) list.scrollTop = list.scrollHeight;
+      };
+      list.append(...entries());
+      model.on('items', draw);
       return list;
     }
     """
 
-    def __init__(self, picked: Callable[[int], object], dropped: Callable[[int], object], **params: Any) -> None:
+    def __init__(self, picked: Callable[[int], object], dropped: Callable[[str], object], **params: Any) -> None:
         super().__init__(sizing_mode="stretch_width", margin=(4, 8), **params)
         self._picked, self._dropped = picked, dropped
 
@@ -183,10 +196,11 @@ class Gallery(JSComponent):
     def _handle_msg(self, data: Any) -> None:
         if not isinstance(data, dict):
             return
-        for key, act in (("pick", self._picked), ("drop", self._dropped)):
-            index = data.get(key)
-            if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(self.items):
-                act(index)
+        index, title = data.get("pick"), data.get("drop")
+        if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(self.items):
+            self._picked(index)
+        if isinstance(title, str):
+            self._dropped(title)
 
 
 class GoToDialog:

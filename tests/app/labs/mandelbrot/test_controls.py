@@ -147,3 +147,20 @@ def test_a_place_that_the_lab_refused_is_no_step_back(monkeypatch):
         seen.append(tab.place())
     assert B not in seen
     assert seen[-1]["zoom"] == first["zoom"]
+
+
+def test_a_mark_is_removed_by_its_name_and_no_other_one():
+    tab = Sided()
+    tab.see()
+    gallery = tab.controls.places.gallery
+    for _ in range(3):
+        tab.controls.keys["m"]()
+    known = len(gallery.items) - 3
+    place = gallery.items[0]["title"]
+    for message in ({"drop": "Mark 2"}, {"drop": "Mark 2"}, {"drop": place}, {"drop": known}, {"drop": []}):
+        gallery._handle_msg(message)
+    assert [item["title"] for item in gallery.items[known:]] == ["Mark 1", "Mark 3"]
+    assert gallery.items[0]["title"] == place
+    for message in ({"pick": -1}, {"pick": True}, {"pick": 1000}, {"pick": "Mark 2"}, "drop", None):
+        gallery._handle_msg(message)
+    assert tab.told == []
