@@ -200,9 +200,14 @@ class AudienceMode:
             """`act`, as soon as the document is free."""
             return lambda: self._page.document.add_next_tick_callback(act)
 
+        def turn(steps: int) -> None:
+            """Go on by so many steps, unless the story was closed meanwhile."""
+            if teller.open:
+                teller.go(teller.number + steps)
+
         return {
-            "next": soon(lambda: teller.go(teller.number + 1)),
-            "previous": soon(lambda: teller.go(teller.number - 1)),
+            "next": soon(lambda: turn(1)),
+            "previous": soon(lambda: turn(-1)),
             "freeze": soon(bar.freeze),
         }
 

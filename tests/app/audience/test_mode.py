@@ -53,6 +53,19 @@ def test_it_is_off_until_a_room_is_asked_for(audience, rooms):
     assert not audience._page.document.session_callbacks
 
 
+def test_a_story_that_was_closed_is_not_led_on_by_the_lecturer_s_window(audience):
+    """The window's buttons stay for as long as the news of it is under way, and the document may have been busy."""
+    document, teller, gone = audience._page.document, audience._page.stories, []
+    teller.go, teller.number = gone.append, 3
+    for teller.open, wanted in ((True, [2, 4]), (False, [])):
+        for name in ("next", "previous"):
+            audience.acts()[name]()
+        for callback in list(document.session_callbacks):
+            callback.callback()
+        assert sorted(gone) == wanted
+        gone.clear()
+
+
 def test_the_link_is_the_page_s_own_address_and_localhost_has_no_qr_code(audience):
     audience.begin()
     audience._told({"base": BASE})
