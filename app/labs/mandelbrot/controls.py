@@ -158,6 +158,7 @@ class MandelbrotControls(Controls):
 
     def tick(self) -> None:
         """A few times a second: what frames say."""
+        self.navigator.tick()
         frame = self.session.latest
         if frame is not None:
             self.iteration.tick(frame)

@@ -237,6 +237,10 @@ class Navigator:
         """End the gesture: the next move is a step of its own."""
         self._moved = -float("inf")
 
+    def tick(self) -> None:
+        """A few times a second: note with how many iterations the place is shown, for the way back to it."""
+        self._now = self._current
+
     def show_values(self, values: Mapping[str, Any], refused: bool = True) -> None:
         """Take over a view that was set without this navigator; another one than before is a step, unless that was
         refused.
