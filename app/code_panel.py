@@ -22,7 +22,7 @@ from app.theme import ASSETS, CARD, html_pane
 from app.widgets import icon
 from compute.export.jobs import Job
 from compute.own.code_files import CodeFile, files_of_lab
-from compute.own.code_tasks import LISTINGS
+from compute.own.code_tasks import LISTINGS, Asked
 from compute.own.code_view import ARCHITECTURES, INSTALL, CodeUnavailable, missing
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class CodePanel:
         self._ticking: Any = None
         self._making: Future[str] | None = None
         self._shown: tuple[Any, ...] = ()
-        self._jobs: dict[tuple[str, str, str], Job] = {}
+        self._jobs: dict[Asked, Job] = {}
 
     def show(self, tab: LabTab) -> None:
         """Show the files of this tab's lab from now on."""
@@ -170,15 +170,19 @@ class CodePanel:
                 field.param.update(options=names, value=field.value if field.value in names else names[0])
 
     def _side(self, number: int, file: CodeFile) -> CodeSide:
-        """What is known of a file. In the source tab machine code is asked for only where that is quick: CUDA C."""
+        """What is known of a file, or why it cannot be shown."""
+        try:
+            return self._known(number, file)
+        except (CodeUnavailable, OSError) as error:
+            return CodeSide(file, refused=str(error))
+
+    def _known(self, number: int, file: CodeFile) -> CodeSide:
+        """In the source tab machine code is asked for only where that is quick: CUDA C."""
         if self.tab.value == SOURCE and file.made != "cuda":
             return CodeSide(file)
         if file.made == "cuda" and (reason := missing()):
             return CodeSide(file, refused=reason.partition(";")[0] + ".", install=INSTALL)
-        try:
-            job = self._job(file)
-        except (CodeUnavailable, OSError) as error:
-            return CodeSide(file, refused=str(error))
+        job = self._job(file)
         if job.state == "done":
             field = self.kernels[number]
             kernel = field.value if field.visible and field.value in job.result.names else ""
@@ -189,10 +193,10 @@ class CodePanel:
 
     def _job(self, file: CodeFile) -> Job:
         """The job for it. One that failed is kept until something else is chosen, so that its reason can be read."""
-        key = file.key, self._dtype, self.architecture.value
-        known = self._jobs.get(key)
+        asked = Asked(file, self._dtype, self.architecture.value, file.saved)
+        known = self._jobs.get(asked)
         if known is None or known.state == "cancelled":
             kept = [(k, job) for k, job in self._jobs.items() if job.state != "failed"]
             self._jobs = dict(kept[-MOST:])
-            known = self._jobs[key] = LISTINGS.ask(file, self._dtype, self.architecture.value, self)
+            known = self._jobs[asked] = LISTINGS.ask(file, self._dtype, self.architecture.value, self)
         return known

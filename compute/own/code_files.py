@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -60,10 +60,15 @@ class CodeFile:
         """What it is written in."""
         return "python" if self.path.suffix == ".py" else "cuda"
 
-    @cached_property
+    @property
+    def saved(self) -> int:
+        """When it was saved last, in ns. OSError if it is gone."""
+        return self.path.stat().st_mtime_ns
+
+    @property
     def text(self) -> str:
         """What it says, at most LARGEST characters. OSError if it is gone."""
-        return self.path.read_text(encoding="utf-8", errors="replace")[:LARGEST]
+        return _text(self.path, self.saved)
 
     @property
     def made(self) -> Compiler:
@@ -86,6 +91,11 @@ class CodeFile:
         if self.kind == "cpu":
             return f"{self.backend.label} runs loops that were compiled long ago: nothing of this file is compiled."
         return f"{self.backend.label} compiles it when it runs on a GPU; what it makes is not shown here."
+
+
+@lru_cache(maxsize=64)
+def _text(path: Path, saved: int) -> str:  # noqa: ARG001 - another time is another text
+    return path.read_text(encoding="utf-8", errors="replace")[:LARGEST]
 
 
 def embedded_cuda(text: str) -> str:

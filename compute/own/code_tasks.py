@@ -300,7 +300,7 @@ class ListingStore:
             raise CodeUnavailable(file.why_nothing)
         named("architecture", architecture, ARCHITECTURES)
         host = file.kind == "cpu"
-        asked = Asked(file, dtype, PROCESSOR if host else architecture, file.path.stat().st_mtime_ns)
+        asked = Asked(file, dtype, PROCESSOR if host else architecture, file.saved)
         job = self._jobs.get(asked)
         if job is None or job.state in ("failed", "cancelled"):
             job = self._jobs[asked] = Job(asked.task(), CODE, client)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from html import unescape
+from types import SimpleNamespace
 
 import pytest
+from bokeh.document import Document
 
 from app.code_html import (
     MACHINE,
@@ -22,11 +25,12 @@ from app.code_html import (
     shown,
     vector_words,
 )
+from app.code_panel import USUAL, CodePanel
 from compute.backends import backend
 from compute.cuda_source import Resources
 from compute.labs import LABS
 from compute.own.code_files import CodeFile, files_of_lab
-from compute.own.code_tasks import HostFunction, Listing
+from compute.own.code_tasks import LISTINGS, HostFunction, Listing
 from compute.own.code_view import Instruction, KernelCode
 
 HOSTILE = "# <script>alert(1)</script> <img src=x onerror=y>\nx = '\u202e</pre>'\n"
@@ -153,3 +157,40 @@ def test_numbas_functions_say_how_wide_they_are(tmp_path):
     assert "without PTX" in text_of(page_html(PTX, [given], "float32"))
     assert vector_words(0, "float32") == "No vectors: it computes with one number at a time."
     assert "8 float64" in vector_words(512, "float64")
+
+
+@pytest.fixture
+def panel(monkeypatch):
+    """A panel whose jobs are stand-ins that name their file, and are counted."""
+    panel = CodePanel(Document())
+    panel.architecture = SimpleNamespace(value=USUAL)
+    panel.asked = []
+
+    def ask(file, dtype, architecture, client):
+        panel.asked.append(file)
+        return SimpleNamespace(file=file, state="done")
+
+    monkeypatch.setattr(LISTINGS, "ask", ask)
+    return panel
+
+
+def test_files_of_two_labs_with_one_name_have_jobs_of_their_own(panel):
+    first, second = ({file.key: file for file in files_of_lab(lab) if file.made != "nothing"} for lab in LABS[:2])
+    both = first.keys() & second.keys()
+    assert both
+    for key in both:
+        assert panel._job(first[key]).file == first[key]
+        assert panel._job(second[key]).file == second[key]
+
+
+def test_a_file_that_was_saved_anew_is_compiled_and_read_anew(panel, tmp_path):
+    file = side(tmp_path, "own.cu", "old").file
+    assert file.text == "old"
+    for _ in range(2):
+        panel._job(file)
+    assert len(panel.asked) == 1
+    file.path.write_text("new", encoding="utf-8")
+    os.utime(file.path, ns=(0, 0))
+    panel._job(file)
+    assert len(panel.asked) == 2
+    assert file.text == "new"
