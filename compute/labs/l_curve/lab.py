@@ -25,7 +25,7 @@ from compute.labs.l_curve.picture import panels_of, show
 from compute.labs.l_curve.problems import NAMES, PROBLEMS
 from compute.labs.l_curve.problems.checks import Angles, RealNumber
 from compute.labs.l_curve.rules import RULES, RuleChoice, choose
-from compute.labs.l_curve.small_system import Points, largest, points, scale, widened, widest
+from compute.labs.l_curve.small_system import LARGEST, SMALLEST, Points, largest, points, scale, widened, widest
 from compute.labs.l_curve.survey import CurveSurvey, LCurveResult, TraceProbe
 from compute.labs.l_curve.system import OWN, HeldProblem, settled, typical
 from compute.measure.timing import Timing
@@ -117,11 +117,11 @@ class LCurve(Lab):
         return nbytes(unknowns, entries, basis, given["dtype"]) + PICTURE_BYTES
 
     def validate(self, values: dict[str, Any]) -> None:
-        """The problem's n and options within their bounds, and λ that are positive, ascending and not too many."""
+        """The problem's n and options within their bounds, and λ that are within theirs, ascending and not too many."""
         if values["lambdas"] is not None:
             require_range(values["lambdas"])
-        if values["lam"] is not None and not isfinite(values["lam"]):
-            raise ValueError(f"lam must be a finite number above 0, not {values['lam']}")
+        if values["lam"] is not None:
+            require_lambda(values["lam"])
         if values["problem"] != OWN:
             settled(values)
         elif "matrix" not in values["options"]:
@@ -381,18 +381,24 @@ class LCurve(Lab):
 
 
 def require_range(lambdas: Any) -> None:
-    """ValueError unless `lambdas` is (lowest, highest, count) with 0 < lowest < highest and 3 <= count <= 1000."""
+    """ValueError unless `lambdas` is (lowest, highest, count) with 3 <= count <= 1000 and
+    SMALLEST <= lowest < highest <= LARGEST.
+    """
     low, high, count = lambdas
     if not (_number(low) and _number(high) and 0 < low < high):
         raise ValueError(f"lambdas must be (lowest, highest, count) with 0 < lowest < highest, not {lambdas}")
+    if not SMALLEST <= low < high <= LARGEST:
+        raise ValueError(f"lambdas must be from {SMALLEST:g} to {LARGEST:g}, not {lambdas}")
     if isinstance(count, bool) or not isinstance(count, Integral) or not FEWEST <= int(count) <= MOST:
         raise ValueError(f"lambdas must hold {FEWEST} to {MOST} λ, not {count!r}")
 
 
 def require_lambda(lam: Any) -> float:
-    """A finite λ > 0 as float; ValueError otherwise."""
+    """A λ from SMALLEST to LARGEST as float; ValueError otherwise."""
     if not (_number(lam) and lam > 0):
         raise ValueError(f"lam must be a finite number above 0, not {lam!r}")
+    if not SMALLEST <= lam <= LARGEST:
+        raise ValueError(f"lam must be from {SMALLEST:g} to {LARGEST:g}, not {lam!r}")
     return float(lam)
 
 

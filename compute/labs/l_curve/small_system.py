@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 Pair = NDArray[np.float64]
 
+SMALLEST, LARGEST = 1e-50, 1e50  # λ: up to the sixth power of it, in the square of the change of x with λ^2, is a float
 UNITS = 2.0  # roundoffs of the vectors' type: of A as it is stored, and of the products
 COMPARED = 12.0  # roundoffs of float64: of the small system, and of what the bounds are compared with
 MIXED = 8.0  # root mean squares of A's singular values that random errors of its entries amount to, at most

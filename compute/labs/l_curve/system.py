@@ -15,6 +15,7 @@ from compute.images import Kept, as_field, fingerprint, read_image
 from compute.labs.l_curve.bidiagonal import compressed
 from compute.labs.l_curve.problems import NAMES, PROBLEMS, make, require
 from compute.labs.l_curve.problems.checks import ProblemOption, WholeNumber
+from compute.labs.l_curve.small_system import LARGEST, SMALLEST
 
 OWN = NAMES[-1]
 EXACT = 400  # rows and columns up to which singular values are worked out: a tenth of a second
@@ -103,7 +104,16 @@ class HeldProblem:
         if not np.isfinite(packed.data).all():
             raise ValueError(f"A must have entries that {dtype} can hold; its largest is {abs(A).max():.3g}")
         side = int(values["n"]) if name != OWN and PROBLEMS[name].dimensions == 2 else 0
-        return cls(packed, np.asarray(b, np.float64), x, side, name == "random_sparse", files, kept)
+        problem = cls(packed, np.asarray(b, np.float64), x, side, name == "random_sparse", files, kept)
+        problem.require_size()
+        return problem
+
+    def require_size(self) -> None:
+        """ValueError unless the automatic range of λ is one that can be computed with; a zero matrix is not judged."""
+        low, high = SMALLEST / SPAN[self.A.dtype.name], LARGEST
+        if self.A.data.any() and not low <= self.size <= high:
+            words = f"from {low:.0e} to {high:.0e} for {self.A.dtype.name}, as λ follow it"
+            raise ValueError(f"A must have a norm {words}; its largest entry is {abs(self.A.data).max():.3g}")
 
     @property
     def shape(self) -> tuple[int, int]:

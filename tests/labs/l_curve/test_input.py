@@ -10,6 +10,7 @@ import scipy.io
 import scipy.sparse as sp
 from PIL import Image
 
+from compute.export.scene import Scene
 from compute.lab import OutOfMemory
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.problems import NAMES, PROBLEMS
@@ -36,6 +37,11 @@ def own(matrix=A0, rhs=B0, **others):
         ({"lambdas": (0.1, 1.0, 1001)}, "lambdas must hold 3 to 1000 λ, not 1001"),
         ({"lambdas": (0.1, 1.0, 10.5)}, r"lambdas must hold 3 to 1000 λ, not 10\.5"),
         ({"lambdas": (0.1, 1.0)}, "lambdas"),
+        ({"lambdas": (1e-200, 1.0, 10)}, r"lambdas must be from 1e-50 to 1e\+50, not \(1e-200, 1.0, 10\)"),
+        ({"lambdas": (1.0, 1e160, 10)}, r"lambdas must be from 1e-50 to 1e\+50"),
+        ({"lam": 1e-200}, r"lam must be from 1e-50 to 1e\+50, not 1e-200"),
+        ({"lam": 1e-170}, r"lam must be from 1e-50 to 1e\+50, not 1e-170"),
+        ({"lam": 1e160}, r"lam must be from 1e-50 to 1e\+50, not 1e\+160"),
         ({"lam": 0.0}, "lam"),
         ({"lam": -1.0}, "lam"),
         ({"lam": float("nan")}, "lam' must be greater than 0"),
@@ -67,11 +73,31 @@ def own(matrix=A0, rhs=B0, **others):
         (own(matrix=b"%%MatrixMarket matrix coordinate real general\n2 2 9\n"), "matrix cannot be read"),
         (own(matrix=1e60 * A0, dtype="float32"), "A must have entries that float32 can hold; its largest is 3.1e"),
         (own(matrix=1e-60 * A0, dtype="float32"), "orthogonal"),
+        (own(matrix=1e-160 * A0), r"A must have a norm from 1e-44 to 1e\+50 .* its largest entry is 3.1e-160"),
+        (own(matrix=1e-200 * A0), r"A must have a norm from 1e-44 to 1e\+50"),
+        (own(matrix=1e60 * A0), r"A must have a norm from 1e-44 to 1e\+50 .* its largest entry is 3.1e\+60"),
+        (own(matrix=1e200 * A0), r"A must have a norm from 1e-44 to 1e\+50"),
     ],
 )
 def test_bad_values_are_named(values, words):
     with pytest.raises((ValueError, TypeError), match=words):
         LCurve(**values)
+
+
+@pytest.mark.parametrize("values", [{"lam": 1e-200}, {"lam": 1e160}, {"lambdas": (1e-200, 1.0, 10)}])
+def test_a_link_with_a_lambda_that_cannot_be_squared_is_refused(values):
+    with pytest.raises(ValueError, match="from 1e-50 to 1e"):
+        Scene("l_curve", {"problem": "shaw", "n": 20, **values}).check()
+
+
+@pytest.mark.parametrize("matrix", [1e-43 * A0, A0, 1e48 * A0])
+@pytest.mark.parametrize("values", [{"lam": 1e-50}, {"lam": 1e50}, {"lambdas": (1e-50, 1e50, 30)}, {}])
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+def test_curves_at_the_bounds_are_finite(matrix, values):
+    lab = LCurve(**own(matrix), **values)
+    curve = lab.complete()
+    assert np.isfinite([curve.residual_norms, curve.solution_norms]).all()
+    assert lab.frame().curves
 
 
 def test_bad_values_change_nothing():
@@ -80,7 +106,8 @@ def test_bad_values_change_nothing():
     before, curve = lab.values(), lab.curve()
     bad = [
         {"lambdas": (0.0, 1.0, 10)}, {"n": 41}, {"problem": "own"}, {"problem": "blur", "n": 10**6}, {"n": 10**6},
-        {"lam": -1.0, "noise": 0.5}, {"dtype": "float16"}, {"problem": "own", "options": {"matrix": b"junk"}},
+        {"lam": -1.0, "noise": 0.5}, {"lam": 1e-170}, {"lambdas": (1e-200, 1.0, 10)},
+        {"dtype": "float16"}, {"problem": "own", "options": {"matrix": b"junk"}},
         {"problem": "own", "options": {"matrix": A0, "rhs": [1.0]}}, {"options": {"width": 3}},
     ]  # fmt: skip
     for values in bad:
