@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ RACING = "the racing kernel computes something else each time"
 LARGE = "the image that was loaded is too large for a file"
 
 LOSING = ("reset", "rollback", "load_image", "forget_image")
+PAUSE = 1.0  # s after which the same option, changed again, is another change and no longer the same drag
 KEPT_SHARE = 0.25  # of the free main memory, that a field may take which is kept
 MOST_KEPT = 30  # fields that can be brought back
 MOST_BYTES = 128 * 2**20  # of them together, but for one
@@ -125,7 +127,7 @@ class EarlierField:
 
 class UndoHistory:
     """Of one lab. past, future: what undo and redo bring back, the next one last; name: of the last of either, ""
-    before the first; gone: in words, why nothing older can come back, "" if nothing was given up.
+    before the first; gone: in words, why nothing older can come back, "" if nothing was given up; clock: in seconds.
     """
 
     def __init__(self, lab: Diffusion) -> None:
@@ -135,6 +137,8 @@ class UndoHistory:
         self.name = self.gone = ""
         self._cause = ""  # what the newest of the past was kept for, if more of the same belongs to it
         self._first_run = ""  # the field that the lab was opened with
+        self.clock: Callable[[], float] = time.monotonic
+        self._changed = 0.0  # on the clock, when options of the initial field were changed last
         self._resting = False
 
     @property
@@ -157,10 +161,19 @@ class UndoHistory:
         self._first_run = self._lab.run
 
     def reseed(self, events: Sequence[param.parameterized.Event]) -> None:
-        """Parameters of the initial field have changed, and the field follows: the drag of a slider is one change."""
+        """Parameters of the initial field have changed, and the field follows: the drag of a slider is one change.
+
+        It is the same drag as long as no pause is longer than PAUSE, however far a lab that runs goes meanwhile.
+        """
+        if self.clock() > self._changed + PAUSE:
+            self._cause = ""
         options = ",".join(event.name for event in events if event.name != "preset")
         chosen = any(event.name == "preset" for event in events) and self._lab.run != self._first_run
         self.keep(*events, cause="" if chosen else options, untouched=chosen)
+
+    def reseeded(self) -> None:
+        """The field has followed: a pause begins now, however long that took."""
+        self._changed = self.clock()
 
     @contextmanager
     def resting(self) -> Iterator[None]:

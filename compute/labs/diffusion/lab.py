@@ -495,6 +495,7 @@ class Diffusion(Lab):
             self.earlier.reseed(events)
             self._image = None
             self.reset()
+            self.earlier.reseeded()
 
     def _forget_exact(self, *_events: Any) -> None:
         """With other edges the mode is no longer an eigenmode; nor is heat conserved in the same way."""

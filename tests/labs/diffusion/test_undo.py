@@ -126,3 +126,21 @@ def test_another_grid_says_why_nothing_comes_back(lab):
     stroke(lab, 4.0)
     lab.update(ny=32)
     assert (lab.frame().notes["undo"], lab.frame().notes["gone"]) == ("", "the grid is another")
+
+
+def test_an_option_that_is_changed_again_later_is_a_change_of_its_own(lab):
+    now = 0.0
+    lab.earlier.clock = lambda: now
+    lab.update(preset="hot spots")
+    lab.advance(100)
+    for seed in (3, 2, 1):  # a drag, while the lab runs
+        lab.update(seed=seed)
+        lab.advance(2)
+        now += 0.9 * history.PAUSE
+    lab.advance(498)
+    now += 1.1 * history.PAUSE
+    lab.update(seed=2)
+    lab.act("undo")
+    assert (lab.steps, lab.seed) == (500, 1)
+    lab.act("undo")
+    assert (lab.steps, lab.seed) == (100, 0)
