@@ -53,14 +53,15 @@ def open_image(data: bytes) -> Image.Image:
     return picture
 
 
-def as_field(picture: Image.Image, ny: int, nx: int) -> NDArray[np.float64]:
-    """The picture's brightness, 0 … 1, as (ny, nx) float64 with row 0 at the bottom.
+def fitted(picture: Image.Image, ny: int, nx: int) -> Image.Image:
+    """The picture centre-cropped to the shape of ny x nx cells, then resampled by area to a pixel a cell."""
+    method = Image.Resampling.BOX if nx < picture.width else Image.Resampling.BICUBIC
+    return ImageOps.fit(picture, (nx, ny), method=method)
 
-    Centre-cropped to the grid's shape, then resampled by area.
-    """
-    resized = ImageOps.fit(picture, (nx, ny), method=Image.Resampling.BOX if nx < picture.width else
-                           Image.Resampling.BICUBIC)
-    return np.asarray(resized, np.float64)[::-1] / 255
+
+def as_field(picture: Image.Image, ny: int, nx: int) -> NDArray[np.float64]:
+    """The picture's brightness, 0 … 1, as (ny, nx) float64 with row 0 at the bottom; `fitted` to the grid."""
+    return np.asarray(fitted(picture, ny, nx), np.float64)[::-1] / 255
 
 
 @dataclass(frozen=True)

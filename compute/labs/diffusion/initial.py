@@ -1,6 +1,7 @@
 """What a field begins as, and what is drawn into it: presets, a picture that somebody loads, strokes of the brush.
 
-A preset takes the grid and the lab's options and returns (ny, nx) float64, row 0 at the bottom.
+A field begins as FieldRows, which give its rows, row 0 at the bottom, in float64: `fill` asks for a block of them at a
+time, since whole grids of what is worked out on the way would take several times what the lab does.
 """
 
 from __future__ import annotations
@@ -12,16 +13,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from compute.arguments import named
-from compute.images import Kept, as_field, fingerprint, read_image
-from compute.labs.diffusion.scheme import eigenmode
+from compute.images import Kept, as_field, fingerprint, fitted, read_image
+from compute.labs.diffusion.scheme import mode_profile
 
 Grid = NDArray[np.float64]
+FieldRows = Callable[[int, int], NDArray[Any]]  # (first, last): rows first to last - 1, asked for in order, each once
+
+BLOCK = 2**16  # cells of a block of rows
 
 WORTH_TRYING = 4  # cells for each byte allowed: a photograph in grey has about one byte for two cells
 
@@ -42,77 +47,101 @@ class PresetOptions:
     edges: str = "zero-flux"
 
 
-def _unit(ny: int, nx: int) -> tuple[Grid, Grid]:
-    """Cell centres scaled so that the shorter side runs over -1 … 1."""
+def fill(out: NDArray[Any], rows: FieldRows) -> None:
+    """Write a field into `out` (ny, nx), of any number type; what it takes beside that is a block of rows."""
+    ny, nx = out.shape
+    height = max(1, BLOCK // nx)
+    for first in range(0, ny, height):
+        last = min(first + height, ny)
+        out[first:last] = rows(first, last)
+
+
+def _unit(ny: int, nx: int, first: int, last: int) -> tuple[Grid, Grid]:
+    """Cell centres of these rows, scaled so that the shorter side of the grid runs over -1 … 1."""
     half = min(ny, nx) / 2
-    y = (np.arange(ny) + 0.5 - ny / 2) / half
+    y = (np.arange(first, last) + 0.5 - ny / 2) / half
     x = (np.arange(nx) + 0.5 - nx / 2) / half
     return np.broadcast_arrays(y[:, None], x[None, :])  # type: ignore[return-value]
 
 
-def _gaussian(ny: int, nx: int, _options: PresetOptions) -> Grid:
-    y, x = _unit(ny, nx)
-    return np.exp(-(x**2 + y**2) / (2 * 0.15**2))
+def _of_place(ny: int, nx: int, value: Callable[[Grid, Grid], NDArray[Any]]) -> FieldRows:
+    """The field whose cells at y, x are value(y, x)."""
+    return lambda first, last: value(*_unit(ny, nx, first, last))
 
 
-def _hot_spots(ny: int, nx: int, options: PresetOptions) -> Grid:
+def _gaussian(ny: int, nx: int, _options: PresetOptions) -> FieldRows:
+    return _of_place(ny, nx, lambda y, x: np.exp(-(x**2 + y**2) / (2 * 0.15**2)))
+
+
+def _hot_spots(ny: int, nx: int, options: PresetOptions) -> FieldRows:
     """Twelve discs of random place, size and sign."""
-    y, x = _unit(ny, nx)
     rng = np.random.default_rng(options.seed)
-    field = np.zeros((ny, nx))
-    for _ in range(12):
-        cx, cy = rng.uniform(-0.85, 0.85, 2)
-        field[(x - cx) ** 2 + (y - cy) ** 2 < rng.uniform(0.03, 0.2) ** 2] = rng.choice([-1.0, 1.0])
-    return field
+    discs = [(*rng.uniform(-0.85, 0.85, 2), rng.choice([-1.0, 1.0]), rng.uniform(0.03, 0.2)) for _ in range(12)]
+
+    def value(y: Grid, x: Grid) -> Grid:
+        """Each disc over those before it."""
+        field = np.zeros(x.shape)
+        for cx, cy, sign, radius in discs:
+            field[(x - cx) ** 2 + (y - cy) ** 2 < radius**2] = sign
+        return field
+
+    return _of_place(ny, nx, value)
 
 
-def _ring(ny: int, nx: int, _options: PresetOptions) -> Grid:
-    y, x = _unit(ny, nx)
-    return (np.abs(np.hypot(x, y) - 0.55) < 0.1).astype(float)
+def _ring(ny: int, nx: int, _options: PresetOptions) -> FieldRows:
+    return _of_place(ny, nx, lambda y, x: np.abs(np.hypot(x, y) - 0.55) < 0.1)
 
 
-def _step(ny: int, nx: int, _options: PresetOptions) -> Grid:
-    _, x = _unit(ny, nx)
-    return (x < 0).astype(float)
+def _step(ny: int, nx: int, _options: PresetOptions) -> FieldRows:
+    return _of_place(ny, nx, lambda _, x: x < 0)
 
 
-def _square(ny: int, nx: int, _options: PresetOptions) -> Grid:
-    y, x = _unit(ny, nx)
-    return (np.maximum(np.abs(x), np.abs(y)) < 0.45).astype(float)
+def _square(ny: int, nx: int, _options: PresetOptions) -> FieldRows:
+    return _of_place(ny, nx, lambda y, x: np.maximum(np.abs(x), np.abs(y)) < 0.45)
 
 
-def _checkerboard(ny: int, nx: int, _options: PresetOptions) -> Grid:
+def _checkerboard(ny: int, nx: int, _options: PresetOptions) -> FieldRows:
     """Squares of 8 x 8 on the shorter side."""
-    y, x = _unit(ny, nx)
-    return (np.floor(x * 4) + np.floor(y * 4)) % 2
+    return _of_place(ny, nx, lambda y, x: (np.floor(x * 4) + np.floor(y * 4)) % 2)
 
 
-def _chequer_mode(ny: int, nx: int, options: PresetOptions) -> Grid:
+def _chequer_mode(ny: int, nx: int, options: PresetOptions) -> FieldRows:
     """A Gaussian with the cell-by-cell +-1 pattern that r = 1/4 never damps."""
-    signs = 1 - 2 * (np.add.outer(np.arange(ny), np.arange(nx)) % 2)
-    return _gaussian(ny, nx, options) + 0.2 * signs
+    smooth = _gaussian(ny, nx, options)
+
+    def rows(first: int, last: int) -> Grid:
+        """Both together."""
+        signs = 1 - 2 * (np.add.outer(np.arange(first, last), np.arange(nx)) % 2)
+        return smooth(first, last) + 0.2 * signs
+
+    return rows
 
 
-def _jagged(ny: int, nx: int, _options: PresetOptions) -> Grid:
+def _jagged(_ny: int, nx: int, _options: PresetOptions) -> FieldRows:
     """Teeth on every scale: (i j mod 64) / 63 of the cell numbers i, j."""
-    return np.multiply.outer(np.arange(ny), np.arange(nx)) % 64 / 63
+    return lambda first, last: np.multiply.outer(np.arange(first, last), np.arange(nx)) % 64 / 63
 
 
-def _noise(ny: int, nx: int, options: PresetOptions) -> Grid:
-    return np.random.default_rng(options.seed).random((ny, nx))
+def _noise(_ny: int, nx: int, options: PresetOptions) -> FieldRows:
+    rng = np.random.default_rng(options.seed)
+    return lambda first, last: rng.random((last - first, nx))
 
 
-def _spiral(ny: int, nx: int, _options: PresetOptions) -> Grid:
-    y, x = _unit(ny, nx)
-    radius = np.hypot(x, y)
-    return ((np.sin(2 * np.arctan2(y, x) - 14 * radius) > 0) & (radius < 0.95)).astype(float)
+def _spiral(ny: int, nx: int, _options: PresetOptions) -> FieldRows:
+    def value(y: Grid, x: Grid) -> NDArray[np.bool_]:
+        """Two arms."""
+        radius = np.hypot(x, y)
+        return (np.sin(2 * np.arctan2(y, x) - 14 * radius) > 0) & (radius < 0.95)
+
+    return _of_place(ny, nx, value)
 
 
-def _mode(ny: int, nx: int, options: PresetOptions) -> Grid:
-    return eigenmode(ny, nx, options.p, options.q, options.edges)
+def _mode(ny: int, nx: int, options: PresetOptions) -> FieldRows:
+    upward, across = mode_profile(ny, options.q, options.edges), mode_profile(nx, options.p, options.edges)
+    return lambda first, last: np.outer(upward[first:last], across)
 
 
-def _letters(ny: int, nx: int, options: PresetOptions) -> Grid:
+def _letters(ny: int, nx: int, options: PresetOptions) -> FieldRows:
     """Forty letters at random, drawn small, so that they blur at once."""
     rng = np.random.default_rng(options.seed)
     picture = Image.new("L", (nx, ny))
@@ -122,10 +151,10 @@ def _letters(ny: int, nx: int, options: PresetOptions) -> Grid:
         place = (int(rng.integers(0, nx)), int(rng.integers(0, ny)))
         letter = chr(int(rng.integers(ord("A"), ord("Z") + 1)))
         draw.text(place, letter, fill=int(rng.integers(96, 256)), font=ImageFont.load_default(size), anchor="mm")
-    return as_field(picture, ny, nx)
+    return rows_of(picture, ny, nx)
 
 
-def _text(ny: int, nx: int, options: PresetOptions) -> Grid:
+def _text(ny: int, nx: int, options: PresetOptions) -> FieldRows:
     """The text, as large as fits with a margin."""
     font = ImageFont.load_default(100)
     left, top, right, bottom = font.getbbox(options.text or " ")
@@ -133,10 +162,16 @@ def _text(ny: int, nx: int, options: PresetOptions) -> Grid:
     picture = Image.new("L", (nx, ny))
     font = ImageFont.load_default(max(100 * scale, 1))
     ImageDraw.Draw(picture).text((nx / 2, ny / 2), options.text, fill=255, font=font, anchor="mm")
-    return as_field(picture, ny, nx)
+    return rows_of(picture, ny, nx)
 
 
-PRESETS: dict[str, Callable[[int, int, PresetOptions], Grid]] = {
+def rows_of(picture: Image.Image, ny: int, nx: int) -> FieldRows:
+    """The brightness of a picture, 0 … 1, as `as_field` has it."""
+    grey = np.asarray(fitted(picture, ny, nx))[::-1]
+    return lambda first, last: grey[first:last].astype(np.float64) / 255
+
+
+PRESETS: dict[str, Callable[[int, int, PresetOptions], FieldRows]] = {
     "hot spots": _hot_spots,
     "gaussian": _gaussian,
     "ring": _ring,
@@ -153,7 +188,7 @@ PRESETS: dict[str, Callable[[int, int, PresetOptions], Grid]] = {
 }
 
 
-def make_preset(name: str, ny: int, nx: int, options: PresetOptions) -> Grid:
+def preset_rows(name: str, ny: int, nx: int, options: PresetOptions) -> FieldRows:
     """The preset `name` on an ny x nx grid; ValueError names the presets there are."""
     return named("preset", name, PRESETS)(ny, nx, options)
 

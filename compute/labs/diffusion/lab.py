@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from compute.backends import Backend
 from compute.builds import watching
-from compute.devices import Array, device_numbers, devices_name
+from compute.devices import Array, Host, device_numbers, devices_name
 from compute.display.camera import Camera, Survey
 from compute.frames import Frame, View
 from compute.gpu_devices import Cuda
@@ -258,7 +258,10 @@ class Diffusion(Lab):
         """Back to the initial field: the preset, or the image if one was loaded. The step count is 0 again."""
         options = initial.PresetOptions(self.seed, self.mode_p, self.mode_q, self.text, self.edges)
         image, shape = self._image, (self.ny, self.nx)
-        self.load(image.field(*shape) if image else initial.make_preset(self.preset, *shape, options))
+        rows = initial.rows_of(image.picture, *shape) if image else initial.preset_rows(self.preset, *shape, options)
+        field = self.spare if isinstance(self.device, Host) else np.empty(shape, self.dtype)
+        initial.fill(field, rows)
+        self._put(field, 0)
         self.history = FieldHistory.begun(self.values(), ("ny", "nx", *self.INITIAL))
         if image:
             self.history.loaded(image, *shape)

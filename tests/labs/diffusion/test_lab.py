@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from PIL import Image
 from compute.backends import BackendUnavailable, backend
 from compute.lab import OutOfMemory
 from compute.labs import LABS, lab_class
-from compute.labs.diffusion import Diffusion
+from compute.labs.diffusion import Diffusion, initial
 from compute.labs.diffusion.initial import PRESETS
 
 
@@ -359,3 +360,22 @@ def test_another_grid_keeps_no_field_of_the_old_one():
     lab.act("reset")
     lab.update(ny=48, nx=48)
     assert lab.frame().notes["undo"] == ""
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_field_begins_in_the_memory_that_is_predicted(preset):
+    sides = {"ny": 2048, "nx": 2048, "preset": preset, "backend": "cpu_numpy"}
+    tracemalloc.start()
+    try:
+        Diffusion(**sides).close()
+        assert tracemalloc.get_traced_memory()[1] <= Diffusion.predicted_bytes(**sides)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_does_not_depend_on_the_blocks_of_rows_it_is_made_in(preset, monkeypatch):
+    made = Diffusion(ny=45, nx=37, preset=preset, dtype="float64", backend="cpu_numpy").field()
+    monkeypatch.setattr(initial, "BLOCK", 7 * 37)
+    again = Diffusion(ny=45, nx=37, preset=preset, dtype="float64", backend="cpu_numpy").field()
+    np.testing.assert_array_equal(again, made)
