@@ -57,6 +57,11 @@ class FieldHistory(StepHistory):
         start = {name: values[name] for name in (*initial, *DYNAMIC)}
         return cls(start, {name: start[name] for name in DYNAMIC})
 
+    @property
+    def drawn(self) -> bool:
+        """Whether something was drawn into it."""
+        return any(entry.get("do") == "paint" for entry in self.entries)
+
     def _beginning(self) -> Sequence[str]:
         return PACE if self.entries else FREE
 

@@ -293,10 +293,12 @@ class Diffusion(Lab):
 
     def held_limits(self) -> tuple[float, float] | None:
         """The limits that the colours of the field keep, None if they follow it. Called before the field changes, too:
-        so they are those it began with, whenever the first frame is.
+        so they are those it began with, whenever the first frame is. Those that are held later are in the history.
         """
         if self.hold_limits and self.first_limits is None:
             self.first_limits = self.camera.survey(self.u).limits()
+            if self.steps or self.history.drawn:
+                self.history.did(self.steps, "refit", {})
         return self.first_limits if self.hold_limits else None
 
     def refit(self) -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
+from PIL import Image
 
+from app.export.source import scene_of_lab
+from compute.export.render import Replay
+from compute.export.scene import Style
 from compute.labs.diffusion import Diffusion
 
 
@@ -66,6 +72,49 @@ def test_a_history_brings_the_same_picture_with_a_refit_in_it(lab):
     twin.advance(30)
     assert limits(twin) == limits(lab)
     np.testing.assert_array_equal(twin.frame().rasters["field"].levels, lab.frame().rasters["field"].levels)
+
+
+def stroke(lab):
+    lab.act("paint", points=[(5.0, 5.0)], value=9.0, radius=3.0)
+
+
+def run(lab):
+    lab.advance(500)
+
+
+def other_type(lab):
+    lab.update(dtype="float64")
+
+
+def image(lab):
+    file = io.BytesIO()
+    Image.fromarray(np.arange(0, 256, 4, np.uint8).reshape(8, 8)).save(file, "PNG")
+    lab.act("load_image", data=file.getvalue())
+
+
+@pytest.mark.parametrize(
+    "before", [(run,), (stroke,), (run, stroke), (other_type, run), (image,), (image, stroke), (image, run)]
+)
+def test_limits_that_are_held_later_are_in_the_history(before):
+    lab = Diffusion(ny=24, nx=24, preset="gaussian", backend="cpu_numpy")
+    for change in before:
+        change(lab)
+    lab.update(hold_limits=True)
+    held = limits(lab)
+    lab.advance(100)
+    assert limits(lab) == held
+    scene = scene_of_lab(Diffusion, lab.values(), lab.origin(), "field", Style(), None)
+    replay = Replay.of(scene)
+    replay.to(scene.steps)
+    assert limits(replay.lab) == held
+    assert replay.lab.history.entries == lab.history.entries
+
+
+def test_limits_that_are_held_from_the_beginning_need_no_entry(lab):
+    image(lab)
+    lab.frame()
+    lab.advance(40)
+    assert [entry["do"] for entry in lab.history.entries] == ["load_image"]
 
 
 def test_a_refit_takes_no_arguments_from_a_stranger():
