@@ -6,7 +6,7 @@ with fields of its own. FilmSection has the fields that all of them share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from compute.export import tasks
 from compute.export.film import EASINGS, MOST_FRAMES, RATES, Film, Key
 from compute.export.jobs import QUICK, Job
 from compute.export.scene import Scene, SceneError
+from compute.history import Entries, Entry
 
 MOST_KEYS = 12
 KEYS_TITLE, ONE_TITLE = "From state to state", "One parameter"
@@ -188,7 +189,7 @@ class ProposedFilm:
 
     def plan(self, moment: Moment) -> FilmPlan:
         """Lead from the first values to the last."""
-        return FilmPlan(moment.scene, keys_of(moment.scene, *self._ends(moment.current.values)))
+        return keyed(moment.scene, *self._ends(moment.current.values))
 
 
 class ParameterFilm:
@@ -223,7 +224,7 @@ class ParameterFilm:
         first, last = (end.value for end in self.ends)
         if first is None or last is None:
             raise SceneError(f"{name} needs two numbers, from and to")
-        return FilmPlan(moment.scene, keys_of(moment.scene, {name: first}, {name: last}))
+        return keyed(moment.scene, {name: first}, {name: last})
 
 
 class KeyStatesFilm:
@@ -253,7 +254,7 @@ class KeyStatesFilm:
         """Lead evenly from each state to the next."""
         if len(self._kept) < 2:
             raise SceneError(f"a film from state to state needs at least two of them, not {len(self._kept)}")
-        return FilmPlan(moment.scene, keys_of(moment.scene, *self._kept))
+        return keyed(moment.scene, *self._kept)
 
     def _say(self) -> None:
         words = "No state yet: set one, add it, set the next." if not self._kept else f"{len(self._kept)} states"
@@ -261,6 +262,22 @@ class KeyStatesFilm:
             changed = sorted(changing(self._kept))
             words += f", changing {', '.join(changed)}" if changed else ", all alike"
         self._words.object = quiet(words)
+
+
+def keyed(scene: Scene, *states: Mapping[str, Any]) -> FilmPlan:
+    """Return the plan of a film from state to state: what its keys set, nothing that was done on the way sets anew."""
+    keys = keys_of(scene, *states)
+    history = tuple(without(scene.history, keys[0].values.keys()))
+    return FilmPlan(structs.replace(scene, history=history), keys)
+
+
+def without(history: Entries, names: Collection[str]) -> Iterator[Entry]:
+    """Yield the entries of a history, but for the values of these names that some of them set."""
+    for entry in history:
+        if "set" not in entry:
+            yield entry
+        elif kept := {name: value for name, value in entry["set"].items() if name not in names}:
+            yield {**entry, "set": kept}
 
 
 def keys_of(scene: Scene, *states: Mapping[str, Any]) -> tuple[Key, ...]:

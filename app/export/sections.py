@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ from compute.export.parameter_texts import axes_of
 from compute.export.scene import SceneError
 from compute.export.sweep import ParameterSweep
 from compute.files import size
+from compute.history import plain_history
 
 NONE = ""  # no second parameter of a table
 GAPS = re.compile(r"\s*([,:])\s*")  # blanks around what separates values
@@ -219,18 +220,23 @@ class TableSection:
         return [f"{name.value}={_close(values.value)}" for name, values in pairs if name.value != NONE]
 
     def _save(self) -> None:
-        lab, texts = self._source.lab, self._texts()
-        export = self._exports.add(file_name(lab, "table", self.form.value))
+        texts = self._texts()
+        export = self._exports.add(file_name(self._source.lab, "table", self.form.value))
 
         def job(moment: Moment) -> Job:
             """Return the job that makes the file, as the lab stands at `moment`."""
-            steps = 0 if lab.ENDS else self.steps.value
-            axes = axes_of(lab, texts)
-            rest = {name: value for name, value in moment.scene.values.items() if name not in axes}
-            sweep = ParameterSweep(lab.LAB, rest, axes, steps)
-            return Job(partial(tasks.table, sweep, export.path))
+            return Job(partial(tasks.table, self.sweep(moment, texts), export.path))
 
         export.order(self._source, "", job, not_made)
+
+    def sweep(self, moment: Moment, texts: Sequence[str]) -> ParameterSweep:
+        """Return the sweep over the axes in `texts`; the rest is as the lab has it at `moment`, not as it began."""
+        lab = self._source.lab
+        axes = axes_of(lab, texts)
+        others = {*axes, *lab.sized(), *lab.LOCAL}
+        now = plain_history(lab, moment.current.values).values
+        rest = {name: value for name, value in now.items() if name not in others}
+        return ParameterSweep(lab.LAB, rest, axes, 0 if lab.ENDS else self.steps.value)
 
 
 def not_made(counts: Mapping[str, int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,10 +12,13 @@ from bokeh.document import Document
 from app.export import download as download_module
 from app.export.download import FileDownload
 from app.export.exports import LOOKS, Exports
-from app.export.sections import RecordSection, not_made
-from app.export.source import ExportSource
+from app.export.film import ParameterFilm
+from app.export.sections import RecordSection, TableSection, not_made
+from app.export.source import ExportSource, Moment, scene_of_lab
 from compute import settings
 from compute.engine.messages import Act, Refused, SnapshotTaken, TakeSnapshot
+from compute.export.render import LiveState, Replay
+from compute.export.scene import Style
 from compute.labs.diffusion import Diffusion
 
 
@@ -372,3 +376,40 @@ def test_a_recording_is_not_stopped_while_no_film_can_be_made_of_it():
     section.toggle()
     assert asked == ["record", "stop"]
     section.close()
+
+
+@pytest.fixture
+def changed():
+    """A source and a moment of a lab whose r was 0.2 for 10 steps, and is 0.1 since; its colours are held by hand."""
+    with closing(Diffusion(ny=24, nx=24, backend="cpu_numpy", limits_field=(0.0, 1.0))) as lab:
+        lab.advance(10)
+        lab.update(r=0.1, edges="periodic")
+        lab.advance(10)
+        values, origin = lab.values(), lab.origin()
+    scene = scene_of_lab(Diffusion, values, origin, "field", Style(), None)
+    source = SimpleNamespace(lab=Diffusion, session=SimpleNamespace(values=values))
+    return source, Moment(scene, LiveState(values, origin))
+
+
+def test_a_table_has_the_values_of_the_sliders_and_not_those_at_the_beginning(changed, exports):
+    source, moment = changed
+    table = TableSection(source, exports)
+    assert table.sweep(moment, ["seed=1,2"]).at(0) == {
+        "seed": 1, "ny": 24, "nx": 24, "backend": "cpu_numpy", "r": 0.1, "edges": "periodic",
+        "limits_field": (0.0, 1.0),
+    }  # fmt: skip
+    over = table.sweep(moment, ["r=0.05,0.2"])
+    assert [over.at(number)["r"] for number in range(2)] == [0.05, 0.2]
+
+
+def test_a_film_over_a_parameter_that_was_changed_on_the_way_ends_with_its_own_value(changed):
+    source, moment = changed
+    kind = ParameterFilm(source)
+    kind.name.value = "r"
+    kind.ends[0].value, kind.ends[1].value = 0.05, 0.25
+    film = kind.plan(moment).film(5, 30.0, "even")
+    for index, r in enumerate((0.05, 0.1, 0.15, 0.2, 0.25)):
+        with closing(Replay.of(film.at(index))) as replay:
+            replay.to(film.at(index).steps)
+            assert replay.lab.r == pytest.approx(r)
+            assert (replay.lab.edges, replay.steps) == ("periodic", 20)
