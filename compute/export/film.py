@@ -99,11 +99,12 @@ class Film(Struct, frozen=True, forbid_unknown_fields=True):
         return {name: mixed[name] for name in before.values}
 
     def check(self) -> None:
-        """Raise ValueError, naming what is wrong, unless all scenes at the keys can be shown."""
+        """Raise ValueError, naming what is wrong, unless all scenes at the keys, and the last one, can be shown."""
         if self.every and self.scene.kind.ENDS:
             raise SceneError(f"every is for a lab that never ends; {self.scene.lab} does")
         for key in self.keys or (Key(0, {}),):
             structs.replace(self.scene, values={**self.scene.values, **key.values}).check()
+        self.at(self.frames - 1)
 
     def plain(self) -> dict[str, Any]:
         """Return the film as values for JSON; `film_of` reads them."""

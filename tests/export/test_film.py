@@ -42,6 +42,14 @@ def frames():
     return [frame(FILM.plain(), number)[1] for number in range(FILM.frames)]
 
 
+def test_a_film_whose_last_frame_is_too_far_is_refused_before_the_first():
+    scene = Scene("diffusion", {"ny": 8, "nx": 8})
+    with pytest.raises(SceneError, match="steps must be from 0 to 10000000, not 14900000"):
+        Film(scene, frames=150, every=100_000).check()
+    Film(scene, frames=101, every=100_000).check()
+    FILM.check()
+
+
 # -- pictures
 
 
