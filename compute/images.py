@@ -28,7 +28,7 @@ def read_image(data: bytes) -> Image.Image:
     """
     picture = open_image(data)
     try:
-        return ImageOps.exif_transpose(picture).convert("L")
+        return _grey(ImageOps.exif_transpose(picture))
     except BROKEN as error:
         raise ValueError(f"image is damaged and cannot be read: {str(error)[:200]}") from error
 
@@ -51,6 +51,13 @@ def open_image(data: bytes) -> Image.Image:
     if picture.width * picture.height > MAX_PIXELS:
         raise ValueError(f"image must have at most {MAX_PIXELS:,} pixels, not {picture.width} x {picture.height}")
     return picture
+
+
+def _grey(picture: Image.Image) -> Image.Image:
+    """The picture in 256 levels of grey; of 65 536 levels Pillow would make white all above the lowest 255."""
+    if picture.mode == "I" or picture.mode.startswith("I;16"):
+        return Image.fromarray(np.clip(np.asarray(picture) // 257, 0, 255).astype(np.uint8))
+    return picture.convert("L")
 
 
 def fitted(picture: Image.Image, ny: int, nx: int) -> Image.Image:

@@ -379,3 +379,13 @@ def test_a_preset_does_not_depend_on_the_blocks_of_rows_it_is_made_in(preset, mo
     monkeypatch.setattr(initial, "BLOCK", 7 * 37)
     again = Diffusion(ny=45, nx=37, preset=preset, dtype="float64", backend="cpu_numpy").field()
     np.testing.assert_array_equal(again, made)
+
+
+@pytest.mark.parametrize("most", [255, 65535])
+def test_a_grey_picture_of_any_depth_begins_from_black_to_white(most):
+    ramp = np.linspace(0, most, 256).astype(np.uint8 if most == 255 else np.uint16)
+    file = io.BytesIO()
+    Image.fromarray(np.tile(ramp, (256, 1))).save(file, "PNG")
+    lab = Diffusion(ny=256, nx=256, backend="cpu_numpy", dtype="float64")
+    lab.load_image(file.getvalue())
+    np.testing.assert_allclose(255 * lab.field()[0], np.arange(256), atol=1e-9)
