@@ -71,6 +71,12 @@ def scene_in(text: str | None) -> Scene:
     return film_of(document).at(0) if document.get("schema") == FILM else scene_of(document)
 
 
+def sides_of(scene: Scene) -> list[int]:
+    """Return the rows and columns of the state that `scene` asks for: what it does not say is as usual."""
+    usual = {side: scene.kind.param[side].default for side in SIZE if side in scene.kind.param}
+    return [side for name, default in usual.items() if isinstance(side := scene.values.get(name, default), int)]
+
+
 class Restorer:
     """Brings the lab of one tab into the state of a scene. tell(kind, text) says what came of it."""
 
@@ -93,8 +99,7 @@ class Restorer:
         What is refused there is told, and nothing has changed.
         """
         scene, wanted = self.fitting(scene)
-        sides = [side for side in (scene.values.get("ny", 1), scene.values.get("nx", 1)) if isinstance(side, int)]
-        work = scene.steps * prod(sides)
+        work = scene.steps * prod(sides_of(scene))
         if work > MOST_WORK:
             text = f"it would take {work:.1e} steps times cells to get there"
             raise SceneError(f"{text}, and {MOST_WORK:.0e} are allowed")

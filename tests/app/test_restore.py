@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.export import restore
-from compute.export.scene import Scene
+from compute.export.scene import Scene, SceneError
 
 VALUES = {"ny": 20, "nx": 30}
 
@@ -87,3 +87,17 @@ def test_nothing_is_said_to_be_restored_before_the_engine_has_taken_its_size(mon
             assert shown.session.done == ["s"]
             assert shown.session.playing
         assert not restorer.busy
+
+
+@pytest.mark.parametrize("values", [{}, {"ny": 1024}, {"nx": 1024}])
+def test_more_work_than_a_link_may_ask_for_is_refused_with_the_usual_grid_too(monkeypatch, values):
+    monkeypatch.setattr(restore, "Job", lambda *given, **options: pytest.fail("it was begun"))
+    restorer = restore.Restorer(tab(waits=False), lambda kind, words: None)
+    with pytest.raises(SceneError, match=r"it would take \d.\de\+12 steps times cells"):
+        restorer.restore(Scene("diffusion", values, steps=10**7))
+
+
+def test_a_lab_without_a_grid_has_no_such_work(monkeypatch):
+    job = SimpleNamespace(start=lambda: None)
+    monkeypatch.setattr(restore, "Job", lambda *given, **options: job)
+    restore.Restorer(tab(waits=False), lambda kind, words: None).restore(Scene("l_curve", {}, steps=10**7))
