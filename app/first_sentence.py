@@ -18,6 +18,7 @@ from compute.measure.rules import ComparisonRules
 from compute.measure.verdict import Standing, Verdict
 
 ESTIMATE = "first estimate"
+ALIKE = 1.02  # times as fast, up to which nobody calls it faster: "1.00× slower" was said
 RECORDED = "An earlier run of fieldlab bench on that machine, kept with this program; not measured here."
 
 
@@ -97,6 +98,8 @@ def _beside(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None)
 
 def _factor(ratio: float, rules: ComparisonRules, same: str = "", why: str = "") -> str:
     """The GPU's words. same: of what, as HTML; why: it is slower, if that is known."""
+    if 1 / ALIKE < ratio < ALIKE:
+        return f"<b>about as fast</b>{same}."
     if ratio < 1:
         return filled("<b>{ratio}× slower</b>{why}.", ratio=times(1 / ratio), why=f": {why}" if why else "")
     because = f", because {rules.because}" if rules.because else ""

@@ -97,6 +97,12 @@ def test_a_way_that_does_more_for_the_same_result_is_no_faster_for_it():
     assert judge(GPU, CPU, (gpu, cpu)).speed_up.ratio == pytest.approx(10)
 
 
+@pytest.mark.parametrize("seconds", [0.9901, 1.0, 1.0099])
+def test_a_gpu_that_is_as_fast_is_said_to_be_neither_faster_nor_slower(seconds):
+    words = said(Fastest(cpu=standing(CPU, 1e-6), gpu=standing(GPU, 1e-6 * seconds)), why="too small for a GPU")
+    assert words.endswith(": about as fast.")
+
+
 def test_a_gpu_that_is_slower_says_so_and_why():
     fastest = Fastest(cpu=standing(CPU, 1e-6), gpu=standing(GPU, 2.6e-6))
     assert said(fastest, why="too small for a GPU").endswith(": 2.60× slower: too small for a GPU.")
