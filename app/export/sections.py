@@ -282,6 +282,7 @@ class RecordSection(ExportSection):
         numbers, shape = row(self.every.panel, self.rate.panel), row(self.height, self.form)
         self.panel = column(self.what.field, numbers, shape, row(self.button), self._words)
         self._folder: Path | None = None
+        self._kept = 0  # frames of a recording that has ended, and whose film cannot be made yet
         self._rate = self.rate.value  # of what is being recorded
         self._say("What runs is kept from the moment of the press, at exactly these steps.")
 
@@ -291,10 +292,12 @@ class RecordSection(ExportSection):
         return self._folder is not None
 
     def tick(self) -> None:
-        """Allow recording from the first frame on; end one that the engine refused, which it has said elsewhere."""
-        self.button.disabled = not self.what.tick()
+        """Allow recording from the first frame on; end one that the engine refused, which it has said elsewhere, and
+        one that waits for the other exports.
+        """
+        self.button.disabled = not self.what.tick() or self._kept > 0
         if self.recording and not self._source.session.recording:
-            self._finish(0)
+            self._finish(self._kept)
 
     def toggle(self) -> None:
         """Begin, or stop and make the film."""
@@ -335,7 +338,12 @@ class RecordSection(ExportSection):
             threading.Thread(target=shutil.rmtree, args=(self._folder, True), name="recording", daemon=True).start()
 
     def _finish(self, frames: int) -> None:
-        folder, self._folder = self._folder, None
+        if frames and self._exports.refusal:
+            if not self._kept:
+                self._kept = frames
+                self._say(f"{frames} frames are kept, and made a film as soon as that can be: {self._exports.refusal}")
+            return
+        folder, self._folder, self._kept = self._folder, None, 0
         self.button.param.update(label="Record", icon="fiber_manual_record")
         self._changed()
         if folder is None:

@@ -16,7 +16,7 @@ from app.export.film import ParameterFilm
 from app.export.sections import RecordSection, TableSection, not_made
 from app.export.source import ExportSource, Moment, scene_of_lab
 from compute import settings
-from compute.engine.messages import Act, Refused, SnapshotTaken, TakeSnapshot
+from compute.engine.messages import Act, RecordingProgress, Refused, SnapshotTaken, TakeSnapshot
 from compute.export.render import LiveState, Replay
 from compute.export.scene import Style
 from compute.labs.diffusion import Diffusion
@@ -376,6 +376,38 @@ def test_a_recording_is_not_stopped_while_no_film_can_be_made_of_it():
     section.toggle()
     assert asked == ["record", "stop"]
     section.close()
+
+
+def test_a_recording_that_ends_by_itself_waits_until_a_film_can_be_made_of_it(tmp_path):
+    """The engine ends it at its bound, or at the disk's, whatever else is under way."""
+    session, made = SimpleNamespace(recording=True, playing=True, record=lambda *about: None, latest=None), []
+
+    def add(name):
+        made.append(SimpleNamespace(folder=tmp_path, path=tmp_path / name, order=lambda *about: None))
+        return made[-1]
+
+    exports = SimpleNamespace(refusal="6 exports are under way", add=add)
+    section = RecordSection(
+        SimpleNamespace(lab=Diffusion, session=session, size=lambda height: (height, height)), exports, lambda: None
+    )
+    section.what = SimpleNamespace(tick=lambda: True, part="field", axes=False, size=lambda height: (height, height))
+    section.toggle()
+    (section._folder / "0.frame").write_bytes(b"frame")
+    session.recording = False
+    section.on_event(RecordingProgress(3, 5, 60, "the bound of 3 frames is reached"))
+    for _ in range(2):
+        section.tick()
+        assert section.recording
+        assert section.button.disabled
+        assert "3 frames are kept, and made a film as soon as that can be" in section._words.object
+    assert not made
+    exports.refusal = ""
+    section.tick()
+    assert len(made) == 1
+    assert (tmp_path / "frames" / "0.frame").read_bytes() == b"frame"
+    section.tick()
+    assert not section.recording
+    assert not section.button.disabled
 
 
 @pytest.fixture
