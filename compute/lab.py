@@ -286,6 +286,14 @@ class Lab(param.Parameterized, metaclass=LabMeta):
         """True while what comes next may first have to be compiled, beyond the very first call, which always may."""
         return False
 
+    @property
+    def longest_piece(self) -> float:
+        """Seconds that `advance` may take at most in one piece; 0 where `predicted_bytes` tells enough.
+
+        A lab that says none is taken to hang where it takes seconds longer than what it holds lets expect.
+        """
+        return 0.0
+
     # -- values and actions, the same for every lab
 
     def validate(self, values: dict[str, Any]) -> None:

@@ -63,7 +63,8 @@ class LabHost:
         self._sick = False
         self._seconds = 0.0  # of the device in all turns
         self._most_seconds = settings.current().device_seconds or inf
-        self._measure()
+        self._cold = {"compute", "show"}  # what runs for the first time, and may compile
+        self._allowance = self._expected_seconds()
 
     # -- requests
 
@@ -250,7 +251,7 @@ class LabHost:
             with self._sender.extended_deadline(self.number, "rebuilding", COMPILING):
                 self.lab.update(**values)
             self.pacer.cost = 0.0
-            self._measure()
+            self._cold = {"compute", "show"}
         else:
             with self._allow_time():
                 self.lab.update(**values)
@@ -315,6 +316,7 @@ class LabHost:
         return frame
 
     def _changed(self) -> None:
+        self._allowance = self._expected_seconds()
         self.pacer.dirty = True
         self.recorder.changed()
         self.checkpointer.touch(by_hand=True)
@@ -331,9 +333,9 @@ class LabHost:
             yield
         self._cold.discard(what)
 
-    def _measure(self) -> None:
-        self._cold = {"compute", "show"}
-        self._allowance = self.lab.predicted_bytes(**self.lab.values()) / BYTES_PER_SECOND
+    def _expected_seconds(self) -> float:
+        """Seconds that a piece of work may take with the present values, when nothing compiles."""
+        return max(self.lab.predicted_bytes(**self.lab.values()) / BYTES_PER_SECOND, self.lab.longest_piece)
 
     def close(self) -> None:
         """Give everything back."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import inf, nan
 
 import numpy as np
@@ -19,10 +20,13 @@ from compute.engine.messages import (
     Record,
     RecordingProgress,
     Report,
+    Step,
     StopRecording,
     TakeSample,
+    Update,
 )
 from compute.engine.shared_memory import FrameRing
+from compute.labs.crossover import Crossover
 from tests.engine.faulty import Faulty
 
 
@@ -110,6 +114,41 @@ def test_a_recording_begins_and_ends_however_many_acts_wait(tmp_path):
         host.turn(time.monotonic(), 60.0)
         ends.append([one.ended for one in sender.said if isinstance(one, RecordingProgress) and one.ended])
     assert ends == [[], ["stopped"]]
+    host.close()
+
+
+class Announced(Quiet):
+    """A sender that remembers for how many seconds the deadline is extended now, 0 where it is not."""
+
+    seconds = 0.0
+
+    @contextmanager
+    def extended_deadline(self, lab: int, what: str, seconds: float) -> Iterator[None]:
+        self.seconds = seconds
+        yield
+        self.seconds = 0.0
+
+
+def test_a_long_call_of_a_sweep_is_announced_while_it_times():
+    sender, allowed = Announced(), []
+
+    class Watched(Crossover):
+        """Notes by how much the deadline is extended while nothing can compile."""
+
+        def advance(self, steps=1):
+            if not self.cold:
+                allowed.append(sender.seconds)
+            return super().advance(steps)
+
+    lab = Watched(backend="cpu_numpy", ways=["cpu_numpy"], least=10, most=10, longest=0.05)
+    host = LabHost(1, lab, sender, FrameRing(FrameRing.create()), "host")  # type: ignore[arg-type]
+    for longest in (0.05, 10.0):  # not structural: the host must follow it
+        host.handle(Update(1, 1, {"longest": longest}))
+        allowed.clear()
+        while len(allowed) < 2:  # the first call of all may compile
+            host.handle(Step(1, 1))
+            host.turn(time.monotonic(), 60.0)
+    assert allowed[-1] >= 10
     host.close()
 
 

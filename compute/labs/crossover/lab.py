@@ -262,6 +262,11 @@ class Crossover(Lab):
         timing = CHECKS * SWEEP_PART <= self.progress.done < SWEEP_PART and self.progress.doing != ROOFS
         return bool(self._traps) or not timing
 
+    @property
+    def longest_piece(self) -> float:
+        """Seconds of a slice at most: the inputs of an n and the arrays of a way may come in one, each as long."""
+        return 2 * self.longest
+
     def advance(self, steps: int = 1) -> Timing:
         """Up to `steps` >= 1 slices of the sweep, those begun within TURN seconds; a trap that waits comes first."""
         if steps < 1:
