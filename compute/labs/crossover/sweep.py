@@ -36,6 +36,8 @@ CHECKS = 0.3  # part of the progress that the checks are taken for
 OVERHEAD = 1e-3  # seconds of a call that may be launches and threads waking up: they do not grow with n
 SLOWEST = 1e8  # bytes a second at least that arrays are handled with; what takes longer compiles
 AGAIN = 0.1  # seconds: a call that takes longer is not repeated to know its pace
+TELLING = 0.01  # seconds of a reference from which it grows with n: it is not what calls cost by themselves
+TRIAL_FACTOR = 3  # between two n at which it is tried
 
 PointsByWay = Mapping[tuple[str, int], Point]  # by way's name and n
 
@@ -65,6 +67,9 @@ class Checks:
                 help_ = point.way.backend.install
                 point.refuse("missing", f"{point.way.missing}; {help_}" if help_ else point.way.missing)
         sizes = sorted({n for _, n in self._points})
+        if self._plan.longest and any(point.status == "waiting" for point in self._points.values()):
+            yield CheckProgress(0.0, "trying the reference at small n")
+            self._try_reference(sizes[0], self._plan.longest)
         for number, n in enumerate(sizes):
             case = self._plan.case(n)
             points = [point for (_, m), point in self._points.items() if m == n and self._feasible(point, case)]
@@ -74,15 +79,37 @@ class Checks:
 
     def _check(self, points: list[Point], case: Case, done: float) -> Generator[CheckProgress, None, None]:
         yield CheckProgress(done, f"reference, n = {case.n:,}")
-        start = perf_counter()
-        inputs = case.inputs(self._plan.seed)
-        truth = case.reference(inputs)
-        self._references[case.n] = perf_counter() - start
+        inputs, truth = self._reference(case)
         for point in points:
             piece = CheckProgress(done, f"checking {point.way.label}, n = {case.n:,}", point)
             yield piece
             for _ in self._compare(point, case, inputs, truth):
                 yield piece
+
+    def _reference(self, case: Case) -> tuple[Any, Any]:
+        """Make the inputs and the right results, and note how long both take together."""
+        start = perf_counter()
+        inputs = case.inputs(self._plan.seed)
+        truth = case.reference(inputs)
+        self._references[case.n] = perf_counter() - start
+        return inputs, truth
+
+    def _try_reference(self, least: int, longest: float) -> None:
+        """Time the reference below `least`, the first n of the plan, from the workload's least n on.
+
+        It ends at an n from which its time at `least` can be told: before any sweep the first n is unknown, and may be
+        the largest there is.
+        """
+        n = self._plan.workload.sizes[0]
+        while n < least:
+            self._reference(self._plan.case(n))
+            if self._references[n] < AGAIN:
+                first = self._references[n]  # it may have loaded a library
+                self._reference(self._plan.case(n))
+                self._references[n] = min(first, self._references[n])
+            if self._references[n] >= min(TELLING, longest):
+                return
+            n *= TRIAL_FACTOR
 
     def _compare(self, point: Point, case: Case, inputs: Any, truth: Any) -> Generator[None, None, None]:
         try:

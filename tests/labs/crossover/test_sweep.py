@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import time
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from types import SimpleNamespace
 from typing import ClassVar
@@ -101,6 +102,31 @@ def test_no_reference_is_computed_for_an_n_that_no_way_reaches(scripted, monkeyp
     sweep = finish(Sweep(plan(A, budget=1.2), Clock(1e-3)))
     assert [point.status for point in sweep.points.values()] == ["measured", "skipped", "skipped"]
     assert seen == [10]
+
+
+@pytest.mark.parametrize("slow", ["inputs", "reference"])
+def test_a_first_n_that_takes_too_long_is_skipped_before_anything_is_made_for_it(scripted, monkeypatch, slow):
+    scripted.seconds = lambda way, n: 1e-6
+    known, large, seen = workload("add_one"), 10**6, []
+
+    def sleeping(name):
+        given = getattr(known, name)
+
+        def made(first, *rest):
+            n = first if name == "inputs" else first.size
+            seen.append(n)
+            time.sleep(1e-5 * n if name == slow else 0.0)
+            return given(first, *rest)
+
+        return made
+
+    stub = replace(known, inputs=sleeping("inputs"), reference=sleeping("reference"))
+    sweep = finish(Sweep(SweepPlan(stub, (A, B), (large,), budget=1.0, longest=0.05)))
+    assert {point.status for point in sweep.points.values()} == {"skipped"}
+    assert "the reference would take about" in sweep.points["cpu_numpy_a", large].reason
+    assert 0 < max(seen) < 10**4
+    quick = finish(Sweep(SweepPlan(replace(stub, inputs=known.inputs), (A,), (100,), budget=1.0, longest=5.0)))
+    assert {point.status for point in quick.points.values()} == {"measured"}
 
 
 def test_a_missing_way_says_what_installs_it():
