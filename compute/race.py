@@ -9,9 +9,10 @@ own clock: the sum of its legs' compute times, as the lab's stopwatch has them a
 lane may be a record instead (assets/timings): its clock is the recorded time of a step, and its pictures are those that
 were computed here at the same steps.
 
-Before the start every lane does one leg, which may compile, and begins again. A leg that is too short for a clock, as
-those of a GPU are beside NumPy's, is timed as a part of a longer stretch: as many steps as SHORTEST seconds hold, on a
-second grid, with as many steps in one call as a bench has in a sample.
+Before the start every lane does one leg, which may compile, and begins again. Fields are compared at the finish line;
+those of an unstable scheme, which amplifies rounding until they overflow, after a few steps before the start. A leg
+that is too short for a clock, as those of a GPU are beside NumPy's, is timed as a part of a longer stretch: as many
+steps as SHORTEST seconds hold, on a second grid, with as many steps in one call as a bench has in a sample.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 from compute.backends import backend, preferred
 from compute.frames import Raster
 from compute.lab import Lab
-from compute.measure.agreement import Agreement, relative_l2
+from compute.measure.agreement import Agreement, amplification, relative_l2
 from compute.measure.benchmark import CaseBenchmark
 from compute.measure.case import Row
 from compute.measure.course import Course, run_course
@@ -135,7 +136,9 @@ class RaceResult:
 
 @dataclass
 class RunningLane:
-    """A lane of this computer while it races. twin: on which a longer stretch is timed, where legs are too short."""
+    """A lane of this computer while it races. twin: on which a longer stretch is timed, where legs are too short;
+    agreement: with the first lane, where that was found before the start.
+    """
 
     racer: Racer
     lab: Lab
@@ -143,6 +146,7 @@ class RunningLane:
     stretch: int = 0  # steps of it
     clock: list[float] = field(default_factory=lambda: [0.0])
     steps: list[float] = field(default_factory=list)  # seconds a step of each leg
+    agreement: Agreement | None = None
 
     def warm_up(self, count: int, twin: Callable[[], Lab]) -> None:
         """Do a leg that is on no clock, and begin again; open the twin if the leg was too short for one."""
@@ -204,6 +208,7 @@ class Race:
             legs = tuple(cut(steps))
             for lane in lanes:
                 lane.warm_up(legs[-1], partial(self._open, lane.racer, stack))
+            compare_early(lanes)
             pictures = [picture(lanes[0].lab)]
             for number, count in enumerate(legs):
                 for lane in (*lanes[number % len(lanes) :], *lanes[: number % len(lanes)]):
@@ -287,20 +292,43 @@ def picture(lab: Lab) -> NDArray[np.uint8]:
     return np.array(raster.levels)
 
 
+def compare_early(lanes: Sequence[RunningLane]) -> None:
+    """Where a step amplifies rounding, compare the lanes after as few steps as their bench does, and begin again.
+
+    At the finish line such fields may have overflowed, and right ones then differ as much as wrong ones.
+    """
+    rules, values = lanes[0].lab.benchmark().rules, lanes[0].lab.values()
+    if not isinstance(rules, FieldRules) or rules.growth(values) <= 1:
+        return
+    steps = rules.compared_after(values)
+    for lane in lanes:
+        lane.lab.advance(steps)
+    for lane in lanes[1:]:
+        lane.agreement = compared(lane.lab, lanes[0].lab, steps)
+    for lane in lanes:
+        lane.lab.reset()
+
+
 def finished(lane: RunningLane, first: RunningLane, steps: int) -> Lane:
     """What is known of a lane at the finish line."""
-    agreement = None if lane is first else compared(lane.lab, first.lab, steps)
+    agreement = None if lane is first else lane.agreement or compared(lane.lab, first.lab, steps)
     return Lane(lane.racer, Spread.of(lane.steps), tuple(lane.clock), agreement)
 
 
 def compared(lab: Lab, first: Lab, steps: int) -> Agreement:
-    """Compare the fields of two lanes. A step rounds anew, so the tolerance of the lab's bench grows with the steps."""
-    rules = lab.benchmark().rules
-    allowed = nan
+    """Compare the fields of two lanes. A step rounds anew, so the tolerance of the lab's bench grows with the steps;
+    where they amplify rounding, by as much.
+    """
+    rules, values = lab.benchmark().rules, lab.values()
+    allowed, early = nan, ""
     if isinstance(rules, FieldRules):
-        allowed = rules.tolerance[rules.dtype(lab.values())] * max(1.0, steps / rules.check_steps)
+        growth, rounded = rules.growth(values), max(1.0, steps / rules.check_steps)
+        if growth > 1:
+            rounded = amplification(growth, steps)
+            early = f"; unstable: rounding is amplified, so compared after {steps} step{'s' * (steps != 1)}"
+        allowed = rules.tolerance[rules.dtype(values)] * rounded
     difference = relative_l2([lab.field()], [first.field().astype(np.float64)])
-    said = f"rel.\N{NO-BREAK SPACE}{difference:.1e}"
+    said = f"rel.\N{NO-BREAK SPACE}{difference:.1e}{early}"
     about = f"relative L2 against the first lane after {steps} steps; up to {allowed:.0e} counts as right"
     return Agreement(difference, allowed, said, about)
 

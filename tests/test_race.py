@@ -102,6 +102,12 @@ def test_the_pictures_are_those_of_the_steps():
         assert np.array_equal(result.pictures[result.marks.index(mark)], levels)
 
 
+def too_large(u, out, r, edges, steps):
+    """A wrong kernel."""
+    kernels.step(u, out, r, edges, steps)
+    out *= 1.01
+
+
 def test_lanes_agree_and_a_wrong_one_is_out_of_the_race(clocks, monkeypatch):
     clocks([lambda _: 1e-2, lambda _: 5e-3])
     race = Race(Diffusion, VALUES, (HOST, Racer("cpu_numpy", "one-step")), 40)
@@ -110,14 +116,22 @@ def test_lanes_agree_and_a_wrong_one_is_out_of_the_race(clocks, monkeypatch):
     assert other.right
     assert other.agreement.difference == 0
 
-    def wrong(u, out, r, edges, steps):
-        kernels.step(u, out, r, edges, steps)
-        out *= 1.01
-
-    monkeypatch.setitem(kernels.VARIANTS, "one-step", wrong)
+    monkeypatch.setitem(kernels.VARIANTS, "one-step", too_large)
     result = run_race(race, quiet)
     assert [lane.right for lane in result.lanes] == [True, False]
     assert result.ranks == (result.lanes[0],)
+
+
+def test_lanes_of_a_field_that_blows_up_are_compared_before_it_does(monkeypatch):
+    values = {"ny": 64, "nx": 64, "unstable": True, "r": 0.3}
+    race = Race(Diffusion, values, (HOST, NUMBA), 1000)
+    with np.errstate(all="ignore"):  # the field overflows, as it should
+        right = run_race(race, quiet).lanes
+        assert [lane.right for lane in right] == [True, True]
+        assert "unstable: rounding is amplified, so compared after" in right[1].agreement.said
+        monkeypatch.setitem(kernels.VARIANTS, "one-step", too_large)
+        wrong = run_race(Race(Diffusion, values, (HOST, Racer("cpu_numpy", "one-step")), 1000), quiet).lanes
+    assert [lane.right for lane in wrong] == [True, False]
 
 
 def test_a_race_without_a_number_of_steps_takes_a_few_seconds_of_the_slowest(clocks):
