@@ -195,7 +195,8 @@ def _notes(lab: Crossover) -> dict[str, str]:
 
 def _cached_row(lab: Crossover, point: Point) -> list[float]:
     """Worked out again when something of it changed: a frame must not take long beside what is being timed."""
-    mark = point.status, len(point.samples), len(point.transfers), len(lab.roofs)
+    roof = _valid_roofs(lab).get(point.way.backend.device)
+    mark = point.status, len(point.samples), len(point.transfers), roof and (roof.bandwidth, roof.flops)
     key = point.way.name, point.n
     if lab.rows.get(key, (None, None))[0] != mark:
         lab.rows[key] = mark, _row(lab, point)

@@ -240,6 +240,22 @@ def test_larger_n_that_would_hold_up_others_are_skipped():
     assert checks._too_slow(b[1], plan.case(100)) == ""
 
 
+def test_after_a_change_of_dtype_the_new_roof_gives_percents(scripted):
+    scripted.seconds = lambda way, n: 1e-6
+    made = Crossover(**LITTLE, ways=["cpu_numpy"])
+    made.run()
+    made.update(dtype="float32")
+    sampling(made)
+
+    def percents():
+        return [spot.percent for spot in picture.ways_of(made.frame())["cpu_numpy"].points if spot.step]
+
+    assert percents()
+    assert all(isnan(percent) for percent in percents())  # the roof that is known is of float64
+    made.roofs = {**made.roofs, "host": Roof("host", "float32", 1e9, 1e9)}
+    assert not any(isnan(percent) for percent in percents())
+
+
 def test_only_first_calls_and_roofs_are_announced_as_cold(scripted):
     scripted.seconds = lambda way, n: 1e-6
     made = Crossover(**LITTLE)
