@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,13 +21,13 @@ from bokeh.document import Document
 from numpy.typing import NDArray
 from PIL import Image
 
+from app.readout import recorded_figures
 from app.readout_html import times
 from app.theme import ASSETS
 from app.widgets import Card, card_script, icon
 from compute.export.jobs import STATE, Job
 from compute.export.scene import Style, coloured
 from compute.lab import Lab
-from compute.measure.records import library
 from compute.race import Lane, Race, RaceResult, default_racers, run_race
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ RECORDED = "The hatched lane was run on {machine} on {date}; its pictures were c
 SIDE, MARGIN = 256, 16  # px of a drawn curve, and around it
 CURVE = "#1493a0"  # its colour, seen on white and on dark ground
 STYLE = (ASSETS / "race.css").read_text(encoding="utf-8")
+DRAWING = ThreadPoolExecutor(1, thread_name_prefix="race")  # the pictures of a race take tenths of a second
 
 
 class RacePage(Protocol):
@@ -72,13 +74,16 @@ class RaceCard(Card):
 
 @dataclass
 class OpenRace:
-    """A race that is under way, or over; the lab of `tab` rests until it is closed."""
+    """A race that is under way, or over; the lab of `tab` rests until it is closed. pictures: as the browser gets them,
+    while they are drawn and then.
+    """
 
     tab: LabTab
     race: Race
     work: str
     job: Job
     ticking: Any
+    pictures: Future[list[str]] | None = None
 
 
 class RaceTrack:
@@ -117,7 +122,7 @@ class RaceTrack:
         lab = tab.session.lab
         values |= works(lab).get(work, {})
         try:
-            race = Race(lab, values, default_racers(lab, values, library()[0]), steps)
+            race = Race(lab, values, default_racers(lab, values, recorded_figures()), steps)
         except ValueError as error:
             self.close()
             tab.notices.tell("info", f"No race here: {error}.")
@@ -186,8 +191,13 @@ class RaceTrack:
         if not job.over:
             said = {"part": job.part, "doing": job.words or "starting"}
         elif job.state == "done":
-            self._stop(run)
-            said = result_content(job.result, run)
+            if run.pictures is None:
+                run.pictures = DRAWING.submit(drawn, job.result, shown_style(run.tab), run.race.lab.APART)
+            if run.pictures.done():
+                self._stop(run)
+                said = result_content(job.result, run.pictures.result(), run.race)
+            else:
+                said = {"part": 1.0, "doing": "drawing the pictures"}
         else:
             self._stop(run)
             said = {"failed": job.text or "it was ended"}
@@ -215,22 +225,27 @@ def choices(run: OpenRace) -> list[dict[str, Any]]:
     return [{"words": each, "message": message, "on": on} for each, message, on in words]
 
 
-def result_content(result: RaceResult, run: OpenRace) -> dict[str, Any]:
-    """Return what the browser needs of a result to replay it."""
-    tab = run.tab
-    part = next(iter(tab.session.latest.rasters), "") if tab.session.latest else ""
-    style, apart = tab.controls.style(part), run.race.lab.APART
+def shown_style(tab: LabTab) -> Style:
+    """Return the colours in which a tab shows its picture."""
+    return tab.controls.style(next(iter(tab.session.latest.rasters), "") if tab.session.latest else "")
+
+
+def drawn(result: RaceResult, style: Style, apart: tuple[int, int, int]) -> list[str]:
+    """Return the pictures of a result, or its curves, as addresses that hold them. Any thread."""
     box = curve_box(result.curves[-1]) if result.curves else None
+    pictures = [png(levels, style, apart) for levels in result.pictures]
+    return pictures + [curve_svg(curve, box) for curve in result.curves if box]
+
+
+def result_content(result: RaceResult, pictures: list[str], race: Race) -> dict[str, Any]:
+    """Return what the browser needs of a result to replay it."""
     return {
         "steps": result.steps,
         "unit": result.unit,
         "marks": list(result.marks),
-        "pictures": [
-            *(png(levels, style, apart) for levels in result.pictures),
-            *(curve_svg(curve, box) for curve in result.curves if box),
-        ],
+        "pictures": pictures,
         "lanes": [lane_content(lane, result) for lane in result.lanes],
-        "note": " ".join(notes(result, run.race)),
+        "note": " ".join(notes(result, race)),
     }
 
 
@@ -243,7 +258,7 @@ def notes(result: RaceResult, race: Race) -> Iterator[str]:
     for record in records:
         yield RECORDED.format(machine=record.machine, date=record.date)
     rules = race.lab.benchmark().rules
-    pair = rules.recorded_pair(race.given, library()[0]) if rules and result.timed and not records else None
+    pair = rules.recorded_pair(race.given, recorded_figures()) if rules and result.timed and not records else None
     if pair is not None:
         gpu = pair.gpu
         yield ELSEWHERE.format(machine=gpu.machine, date=gpu.date, seconds=seconds(gpu.step), words=pair.words)

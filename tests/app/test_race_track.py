@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from app import race
+from app import race, readout
 from app.race import RaceTrack
+from compute.export.scene import Style
 from compute.labs.diffusion import Diffusion
+from compute.measure.statistics import Spread
+from compute.race import LEGS, Lane, Racer, RaceResult
 
 
 @pytest.fixture
@@ -44,3 +50,47 @@ def test_it_is_forgotten_with_the_tab(page):
     page.current = SimpleNamespace(drawn=True)
     page.waiting.pop()()
     assert (page.told, page.waiting) == ([], [])
+
+
+class Finished:
+    """A job that has run a race at once."""
+
+    over, state, part, words, text = True, "done", 1.0, "", ""
+
+    def __init__(self, *_given, **_named):
+        step = Spread(1e-3, 1e-3, 1e-3, LEGS)
+        lanes = tuple(Lane(Racer(name), step, (0.0, 1.0)) for name in ("cpu_numpy", "cpu_numba"))
+        levels = np.zeros((8, 8), np.uint8)
+        self.result = RaceResult(lanes, LEGS, tuple(range(LEGS + 1)), (levels,) * (LEGS + 1), "8 × 8 cells")
+
+    def start(self):
+        """It is over already."""
+
+    cancel = start
+
+
+def test_the_end_of_a_race_is_drawn_beside_the_loop_and_records_are_read_once(page, monkeypatch):
+    drawing, read, png = set(), [], race.png
+    monkeypatch.setattr(race, "png", lambda *given: drawing.add(threading.get_ident()) or png(*given))
+    monkeypatch.setattr(race, "Job", Finished)
+    for module in (race, readout):
+        monkeypatch.setattr(module, "library", lambda: read.append(1) or ([], []), raising=False)
+    monkeypatch.setattr(race, "default_racers", lambda *_given: (Racer("cpu_numpy"), Racer("cpu_numba")))
+    readout.recorded_figures.cache_clear()
+    page.document.add_periodic_callback = lambda call, _ms: page.waiting.append(call) or call
+    page.document.remove_periodic_callback = page.waiting.remove
+    page.current.drawn, page.current.show = True, lambda shown: None
+    page.current.session.latest = None
+    page.current.controls = SimpleNamespace(style=lambda _part: Style())
+    track = RaceTrack(page)
+    for _ in range(2):
+        track.begin(LEGS)
+        give_up_at = time.monotonic() + 60
+        while page.waiting and time.monotonic() < give_up_at:
+            page.waiting[0]()
+            time.sleep(0.01)
+        assert len(track.card.content["pictures"]) == LEGS + 1
+    readout.recorded_figures.cache_clear()
+    assert drawing
+    assert threading.get_ident() not in drawing
+    assert len(read) == 1
