@@ -59,7 +59,10 @@ class Readout:
     def __init__(self, session: Session) -> None:
         self._session = session
         name, rules = session.lab.LAB, session.lab.benchmark().rules
-        self._comparison = Comparison(name, rules, self._open, shared_results()) if rules else None
+        self._comparison = None
+        if rules:
+            known = [one.name for one in session.lab.backends()]
+            self._comparison = Comparison(name, rules, self._open, shared_results(), backends=known)
         self._window = Window()
         self._fresh: list[float] = []  # seconds of the frames since the last tick, a step or in all
         self._setting: tuple[Any, ...] = ()

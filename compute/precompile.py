@@ -77,7 +77,7 @@ def first_screen(lab: type[Lab], values: Mapping[str, Any]) -> None:
         compared = live.benchmark().rules is not None
     if compared:
         _be_compared(lab, values)
-        challenger, opponent, _ = pairing(values)
+        challenger, opponent, _ = pairing(values, [one.name for one in lab.backends()])
         for way in (challenger, opponent):
             if way is not None and way.backend not in (values["backend"], INTERPRETED):
                 _be_compared(lab, {**values, "backend": way.backend})

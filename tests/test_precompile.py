@@ -61,7 +61,7 @@ def test_both_ways_of_the_first_number_are_compiled(monkeypatch):
     begun = lab.__init__
     monkeypatch.setattr(lab, "__init__", lambda self, **values: opened.append(values) or begun(self, **values))
     ways = Variant("cpu_numba"), Variant("cpu_numpy"), []
-    monkeypatch.setattr(precompile, "pairing", lambda values: ways)
+    monkeypatch.setattr(precompile, "pairing", lambda values, backends: ways)
     precompile.first_screen(lab, {"backend": "cpu_numpy", "ny": 8, "nx": 8})
     assert [values["backend"] for values in opened] == ["cpu_numpy", "cpu_numpy", "cpu_numba"]
     assert {values["ny"] for values in opened} == {8}

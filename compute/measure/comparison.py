@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from math import inf, nan
@@ -140,7 +140,10 @@ class TakenTimings:
 
 
 class Comparison:
-    """Follows one lab's values; `verdict()` says what is known about them."""
+    """Follows one lab's values; `verdict()` says what is known about them.
+
+    backends: names of those the lab has a file for; None for all.
+    """
 
     def __init__(
         self,
@@ -149,8 +152,10 @@ class Comparison:
         open_lab: Opener,
         results: ResultCache,
         clock: Callable[[], float] = time.monotonic,
+        backends: Collection[str] | None = None,
     ) -> None:
         self._lab, self.rules, self._open, self._results, self._clock = lab, rules, open_lab, results, clock
+        self._backends = backends
         self._values: dict[str, Any] = {}
         self._calm_at = 0.0
         self._job: EngineTask | None = None
@@ -365,7 +370,7 @@ class Comparison:
     @property
     def _ways(self) -> tuple[Variant, Variant | None, list[Variant]]:
         """Challenger, opponent, and everybody: each variant once."""
-        challenger, opponent, everybody = pairing(self._values)
+        challenger, opponent, everybody = pairing(self._values, self._backends)
         return challenger, opponent, list(dict.fromkeys([*everybody, *self.rules.others(self._values)]))
 
     def _where(self, variant: Variant, changes: Mapping[str, Any]) -> tuple[ResultKey, str, dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import isfinite
@@ -114,14 +114,17 @@ class Verdict:
         return f"{self.challenger.label} over {self.opponent.label}"
 
 
-def pairing(values: Mapping[str, Any]) -> tuple[Variant, Variant | None, list[Variant]]:
-    """(challenger, opponent, everybody) for a lab's values, on this machine.
+def pairing(
+    values: Mapping[str, Any], backends: Collection[str] | None = None
+) -> tuple[Variant, Variant | None, list[Variant]]:
+    """(challenger, opponent, everybody) for a lab's values, on this machine. backends: those the lab has a file for;
+    None for all.
 
     The challenger is the GPU backend that is selected, or the best there is, at first against Numba on all cores, later
     against whatever of the processor turns out the fastest (`judge`); without a GPU Numba against NumPy. Everybody:
     these two first, then the other backends that are here.
     """
-    here = [b.name for b in BACKENDS if b.missing is None]
+    here = [b.name for b in BACKENDS if b.missing is None and (backends is None or b.name in backends)]
     selected = Variant(values["backend"], values.get("variant", ""))
     gpus, cpus = ([b for b in BEST_FIRST if b in here and Variant(b).kind == kind] for kind in ("gpu", "cpu"))
     if selected.kind == "gpu":

@@ -12,6 +12,7 @@ import pytest
 
 from app import readout
 from app.readout import Readout
+from compute.backends import backend
 from compute.frames import Frame
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
@@ -72,6 +73,15 @@ def test_nothing_is_compared_with_values_that_may_yet_be_refused():
     made.tick()
     assert made._comparison._values["depth"] == 0.25
     made.close()
+
+
+def test_only_backends_that_the_lab_has_kernels_for_are_compared(monkeypatch):
+    monkeypatch.setattr(Diffusion, "backends", classmethod(lambda cls: (backend("cpu_numpy"),)))
+    made = Readout(session(Diffusion, backend="cpu_numpy"))
+    made.tick()
+    standings = made._comparison.verdict().standings
+    made.close()
+    assert {standing.variant.backend for standing in standings if not standing.variant.name} == {"cpu_numpy"}
 
 
 def test_a_lab_that_compares_nothing_has_the_parts_of_its_frames_and_no_more():

@@ -461,6 +461,22 @@ def test_the_selected_gpu_backend_meets_numba(monkeypatch):
     assert verdict.title == "GPU over CPU"
 
 
+def test_a_lab_without_kernels_for_the_gpu_that_is_here_is_compared_on_the_host(monkeypatch):
+    from compute.backends import BACKENDS, Backend
+
+    monkeypatch.setattr(verdicts, "BACKENDS", BACKENDS)
+    monkeypatch.setattr(Backend, "missing", None)
+    host = [Variant("cpu_numba"), Variant("cpu_numpy")]
+    assert pairing({"backend": "cpu_numpy"}, ["cpu_numpy", "cpu_numba"]) == (*host, host)
+    assert pairing({"backend": "cpu_numpy"}, ["cpu_numpy"]) == (host[1], None, host[1:])
+    engines = Engines()
+    comparison = Comparison("diffusion", RULES, engines.open, ResultCache(), lambda: 0.0, ["cpu_numpy", "cpu_numba"])
+    comparison.follow(VALUES)
+    verdict = comparison.verdict()
+    assert (verdict.challenger, verdict.opponent) == tuple(host)
+    assert [standing.variant for standing in verdict.standings if not standing.variant.name] == host
+
+
 def test_the_ways_take_turns_so_that_a_disturbance_meets_all():
     bench = Bench()
     bench.turn(40)
