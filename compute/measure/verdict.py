@@ -106,11 +106,16 @@ class Verdict:
 
     @property
     def title(self) -> str:
-        """What the speed-up compares: GPU over CPU, or one way over another."""
+        """What the speed-up compares: GPU over CPU, or one way over another. The challenger is named where another
+        way of the GPU was measured faster, since "the GPU" is then that one.
+        """
         if self.opponent is None:
             return self.challenger.label
         if (self.challenger.kind, self.opponent.kind) == ("gpu", "cpu"):
-            return "GPU over CPU"
+            gpus = {one.variant: one.measurement for one in self.standings if one.variant.kind == "gpu" and one.right}
+            medians = {variant: found.step.median for variant, found in gpus.items() if found and found.step.n}
+            fastest = min(medians, key=medians.__getitem__, default=self.challenger)
+            return "GPU over CPU" if fastest == self.challenger else f"{self.challenger.label} over CPU"
         return f"{self.challenger.label} over {self.opponent.label}"
 
 

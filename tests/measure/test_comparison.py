@@ -461,6 +461,16 @@ def test_the_selected_gpu_backend_meets_numba(monkeypatch):
     assert verdict.title == "GPU over CPU"
 
 
+def test_a_gpus_way_is_named_where_another_of_them_is_faster():
+    numba, cupy, host = standing("gpu_numba", 2.0), standing("gpu_cupy", 1.0), standing("cpu_numba", 50.0)
+    slower = judge(numba.variant, host.variant, (numba, host, cupy))
+    assert (slower.title, slower.speed_up.ratio) == ("Numba-CUDA over CPU", pytest.approx(25.0))
+    assert judge(cupy.variant, host.variant, (cupy, host, numba)).title == "GPU over CPU"
+    wrong, waiting = standing("gpu_cupy", 1.0, difference=1e-3), Standing(cupy.variant, None, None)
+    for other in (wrong, waiting, standing("gpu_cupy", 3.0)):
+        assert judge(numba.variant, host.variant, (numba, host, other)).title == "GPU over CPU"
+
+
 def test_a_lab_without_kernels_for_the_gpu_that_is_here_is_compared_on_the_host(monkeypatch):
     from compute.backends import BACKENDS, Backend
 
