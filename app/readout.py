@@ -85,6 +85,7 @@ class Readout:
         """One painted frame, its timing complete with the delivery."""
         self._window.add(frame.timing)
         if self._comparison:
+            self._comparison.follow(self._session.confirmed)  # other values may have come since the last tick
             self._comparison.record_live(frame.timing)
         if not frame.timing.first_call:
             self._fresh.append(frame.timing.step_seconds if self._stepwise else frame.timing.compute)

@@ -181,9 +181,13 @@ class Comparison:
             self._forget()
 
     def record_live(self, timing: Timing) -> None:
-        """A live frame's timing. It counts where its way cannot be sampled apart, because the grid is too large."""
+        """A live frame's timing. It counts where its way cannot be sampled apart, because the grid is too large; while
+        the parameters are not calm it may be of the former ones.
+        """
         live = self._live
-        if live is None or timing.steps < 1 or timing.devices > 1 or not self._crowded(live):
+        if live is None or self._clock() < self._calm_at:
+            return
+        if timing.steps < 1 or timing.devices > 1 or not self._crowded(live):
             return
         if (timing.backend, timing.cells) == (live.backend, self.rules.cells(self._values)):
             self._results.put(self._timed_key(live), self._taken(live).with_more([timing], self._clock()))

@@ -20,6 +20,7 @@ from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.views import VIEWS
 from compute.measure import comparison
 from compute.measure.timing import Timing
+from compute.measure.verdict import ResultCache, Variant
 
 TIMING = Timing("cpu_numpy", "", 4, 64, launch=0.0, compute=4e-3, levels=1e-3, transfer=1e-4, delivery=2e-3)
 
@@ -42,6 +43,7 @@ class Roof:
 def quiet(monkeypatch):
     monkeypatch.setattr(readout, "machine_roofs", Roof)
     monkeypatch.setattr(readout, "recorded_figures", lambda: ())
+    monkeypatch.setattr(readout, "shared_results", ResultCache)
     monkeypatch.setattr(comparison.Comparison, "tick", lambda self: None)
 
 
@@ -72,6 +74,23 @@ def test_nothing_is_compared_with_values_that_may_yet_be_refused():
     made._session.values["depth"] = inf
     made.tick()
     assert made._comparison._values["depth"] == 0.25
+    made.close()
+
+
+def test_a_frame_counts_for_the_values_it_was_computed_with():
+    """Those may have changed since the last tick."""
+    grid = {"backend": "cpu_numba", "ny": 8192, "nx": 8192, "dtype": "float32"}
+    made = Readout(session(Diffusion, **grid))
+    made.tick()
+    live, frame = Variant("cpu_numba"), Frame({}, {}, Timing("cpu_numba", "", 1, 8192**2, compute=0.1))
+    former = made._comparison._timed_key(live)
+    made.on_frame(frame)
+    known = made._comparison._results.get(former)
+    assert known.timings[-1] == frame.timing
+    made._session.confirmed["dtype"] = "float64"
+    made.on_frame(frame)
+    assert made._comparison._results.get(former) == known
+    assert made._comparison._taken(live).timings == ()
     made.close()
 
 

@@ -405,6 +405,19 @@ def test_live_frames_of_another_setting_do_not_count():
     assert bench.comparison.verdict().standings[0].measurement is None
 
 
+def test_live_frames_do_not_count_until_the_parameters_are_calm():
+    bench, timing = Bench(), Timing("cpu_numba", "", 2, 8192**2, compute=0.1)
+    bench.comparison.follow(huge(8192))
+    bench.turn(10)
+    bench.comparison.follow(huge(8192, dtype="float64"))
+    for _ in range(5):  # computed before the change, painted after it
+        bench.comparison.record_live(timing)
+    assert bench.comparison._taken(Variant("cpu_numba")).timings == ()
+    bench.now += CALM
+    bench.comparison.record_live(timing)
+    assert len(bench.comparison._taken(Variant("cpu_numba")).timings) == 1
+
+
 def test_a_speed_up_needs_two_compared_and_measured_ways():
     numba, numpy = standing("cpu_numba", 1.0), standing("cpu_numpy", 8.0)
     pair = numba.variant, numpy.variant
