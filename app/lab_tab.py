@@ -192,6 +192,8 @@ class LabTab:
     def look(self, visible: bool) -> None:
         """The browser's tab was hidden, or is seen again. Frames stop by themselves where none is painted."""
         self._visible = visible
+        if not visible:
+            self.readout.hide()
 
     def _tick(self) -> None:
         """Refresh what does not follow each frame: more seldom the more pages share the loop, never for nobody."""

@@ -68,6 +68,7 @@ class Readout:
         self._setting: tuple[Any, ...] = ()
         self._drawn_at = -REDRAW
         self._state = ""
+        self._hidden = False  # until the next tick
         self.headline = self.sentence = ""  # as HTML, for where this column is closed
         self._stepwise = self._comparison is not None and self._comparison.rules.rate.step == "step"
         self.history = ComputeTimePlot() if self._stepwise else ComputeTimePlot("ms/frame", 1e-3)
@@ -93,6 +94,7 @@ class Readout:
     def tick(self) -> None:
         """Four times a second: go on comparing, add to the history, and every REDRAW seconds write the text."""
         session, now = self._session, time.monotonic()
+        self._hidden = False
         if session.latest is None or session.phase not in AT_WORK:
             return
         machine_roofs().start()
@@ -109,7 +111,7 @@ class Readout:
 
     def _go_on(self) -> None:
         """An answer that the first number waits for has come: take it, and ask the next question at once."""
-        if self._comparison and self._session.phase in AT_WORK:
+        if self._comparison and not self._hidden and self._session.phase in AT_WORK:
             self._comparison.tick()
             self._write(time.monotonic())
 
@@ -130,6 +132,7 @@ class Readout:
 
     def hide(self) -> None:
         """Nobody looks: leave what is being measured to another session."""
+        self._hidden = True
         if self._comparison:
             self._comparison.let_go()
 

@@ -14,6 +14,7 @@ from app.session import Broken, Closed, Live, Moving, Opening, Restarting, Sessi
 from app.theme import DARK, LIGHT
 from compute.labs import LABS
 from compute.labs.diffusion import Diffusion
+from compute.measure.verdict import ResultCache
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,17 @@ def test_nothing_is_written_for_a_tab_that_is_hidden(drawn_tab):
     drawn_tab.show(False)  # another lab is shown
     drawn_tab._tick()
     assert len(drawn_tab.ticks) == 6
+
+
+def test_a_lab_that_is_measured_is_given_back_when_nobody_looks(drawn_tab):
+    comparison, closed = drawn_tab.readout._comparison, []
+    handle = SimpleNamespace(solve=lambda steps, seed: None, close=lambda: closed.append(1))
+    comparison._results, comparison._open = ResultCache(), lambda engine, values, on_event: handle
+    comparison.follow(drawn_tab.session.values)
+    comparison.tick()
+    assert comparison._handle is handle
+    drawn_tab.look(False)
+    assert (closed, comparison._handle) == ([1], None)
 
 
 def test_a_refresh_changes_the_document_once(drawn_tab):

@@ -149,13 +149,16 @@ def test_an_answer_for_the_first_number_is_taken_at_once(monkeypatch):
     monkeypatch.setattr("app.readout.session_limiter", lambda: SimpleNamespace(engines=engines))
     made = Readout(SimpleNamespace(**(vars(session(Mandelbrot)) | {"later": soon.append})))
     ticks, heard = [], []
-    made._comparison = SimpleNamespace(for_first_estimate=True, verdict=lambda: None)
+    made._comparison = SimpleNamespace(for_first_estimate=True, verdict=lambda: None, let_go=lambda: None)
     made._comparison.tick = lambda: ticks.append(len(heard))
     made._drawn_at = inf  # nothing is to be written
     made._open("host", {}, heard.append)
     opened[0]("an answer")
     (go_on,) = soon
     go_on()
+    assert ticks == [1]
+    made.hide()
+    go_on()  # it was on its way
     assert ticks == [1]
     made._comparison.for_first_estimate = False
     opened[0]("another")
