@@ -196,7 +196,9 @@ class Finding:
         fast, slow = ((side.called, side.kind) for side in (self.fast, self.slow))
         found = self.crossing
         if not self.n or self.ratio is None:
-            return [fast, (" and ", ""), slow, (": no n at which both were measured", "")]
+            alone = self.slow.lines and self.slow.lines == self.fast.lines
+            none = [slow, (": no n at which both were measured", "")]
+            return [fast, (": no other way to compare it with", "")] if alone else [fast, (" and ", ""), *none]
         if found is None:
             only = f" at n = {count(self.n)}, the only one of both"
             return [fast, (f" is {_than(self.ratio.ratio)} ", ""), slow, (only, ""), *self._but(count)]
@@ -243,7 +245,13 @@ def _than(ratio: float) -> str:
 
 
 def compare(slow: Side, fast: Side) -> Finding:
-    """What two sides say of each other: of each the line that is fastest at the largest n that both sides have."""
+    """What two sides say of each other: of each the line that is fastest at the largest n that both sides have.
+
+    A line that is one side by itself is not meant on the other: the best of its device is the best beside it.
+    """
+    if slow.lines == fast.lines:
+        return Finding(slow, fast)
+    slow, fast = _beside(slow, fast), _beside(fast, slow)
     pairs = [(one, other) for one in slow.lines for other in fast.lines if one != other]
     most = max((max(set(one.series) & set(other.series), default=0) for one, other in pairs), default=0)
     if not most:
@@ -256,6 +264,13 @@ def compare(slow: Side, fast: Side) -> Finding:
         most, SpeedUp.of(one.series[most], other.series[most]),
     )  # fmt: skip
     return replace(found, rival=_rival(found, [line for line in slow.lines if line != one]))
+
+
+def _beside(side: Side, other: Side) -> Side:
+    """The side without the line that is the other one by itself."""
+    if len(other.lines) != 1:
+        return side
+    return replace(side, lines=tuple(line for line in side.lines if line != other.lines[0]))
 
 
 def _rival(found: Finding, others: Sequence[TimeCurve]) -> Rival | None:

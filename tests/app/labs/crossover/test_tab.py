@@ -103,6 +103,23 @@ def test_without_a_gpu_the_fastest_on_the_host_stands_against_the_slowest():
     assert compare(*sides([PROPORTIONAL], "cpu_numpy", BEST_GPU)).ratio is None
 
 
+def test_no_way_is_compared_with_itself():
+    quick = line(NUMBA, {10: 1e-8, 1000: 1e-6})
+    found = compare(*sides([PROPORTIONAL, quick, FLAT], BEST_CPU, quick.key))
+    assert (found.slow.lines, found.fast.lines) == ((PROPORTIONAL,), (quick,))
+    assert found.ratio.ratio == pytest.approx(10)
+    found = compare(*sides([PROPORTIONAL, quick, FLAT], quick.key, BEST_CPU))
+    assert (found.slow.lines, found.fast.lines) == ((quick,), (PROPORTIONAL,))
+    for slow, fast, lines in (
+        (BEST_CPU, quick.key, [quick, FLAT]), (quick.key, quick.key, [quick, FLAT]), (BEST_CPU, BEST_CPU, [quick]),
+    ):  # fmt: skip
+        found = compare(*sides(lines, slow, fast))
+        assert found.n == 0
+        assert found.sentence == "Numba: no other way to compare it with"
+    both = compare(*sides([PROPORTIONAL, quick], BEST_CPU, BEST_CPU))
+    assert (both.n, both.sentence) == (0, "best CPU way: no other way to compare it with")
+
+
 def test_full_marks_are_measured_hollow_ones_recorded_and_pale_ones_noisy():
     recorded = line(CUPY, {10: 1e-6}, machine="NVIDIA H200", date="2026-11-21", noisy=frozenset({10}))
     mine = line(NUMPY, {10: 2e-6, 100: 3e-6}, noisy=frozenset({100}))
