@@ -53,6 +53,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     device_seconds: Annotated[
         int, Meta(ge=0, le=10**7, description="seconds that a device may compute for one lab of a page; 0: any")
     ] = 0
+    call_seconds: Annotated[
+        int, Meta(ge=1, le=60, description="seconds of a call of the crossover lab, in which its device's others wait")
+    ] = 60
     followers: Annotated[int, Meta(ge=0, le=10_000, description="who may follow one lecturer's page; 0: none")] = 300
     embed: Annotated[
         tuple[str, ...],
@@ -69,11 +72,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 PRESETS: Mapping[str, Settings] = {
     "laptop": Settings(),
     "classroom": Settings(
-        sessions=48, grid=4096**2, unknowns=2_000_000, iterations=10**7, upload=8, exports=6, disk=2048
+        sessions=48, grid=4096**2, unknowns=2_000_000, iterations=10**7, upload=8, exports=6, disk=2048,
+        call_seconds=5,
     ),
     "public": Settings(
         sessions=24, grid=2**23, unknowns=200_000, iterations=10**6, upload=2, exports=3, disk=256,
-        device_seconds=1800, followers=50,
+        device_seconds=1800, call_seconds=1, followers=50,
     ),
 }  # fmt: skip
 WORDS = {

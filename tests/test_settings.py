@@ -17,6 +17,7 @@ from msgspec import structs
 from app import jupyter
 from app.access import is_allowed
 from compute import serve_options, settings, stories
+from compute.labs.crossover import Crossover
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.system import typical
@@ -234,6 +235,13 @@ class TestLabs:
                 lab.update(problem="own", options=own)
             assert (lab.problem, lab.n, lab.system.shape) == ("shaw", 32, (32, 32))
             lab.update(noise=0.1)
+
+    def test_a_call_for_which_all_labs_of_a_device_wait(self, limited):
+        limited(call_seconds=5)
+        with closing(Crossover(longest=5.0)) as lab:
+            with pytest.raises(ValueError, match=r"call_seconds must be at most 5 on this server, not 6"):
+                lab.update(longest=5.5)
+            assert lab.longest == 5.0
 
     def test_without_a_server_the_labs_own_bounds_hold(self):
         assert settings.current() == PRESETS["laptop"]

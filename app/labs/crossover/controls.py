@@ -22,6 +22,7 @@ from app.notices import Notices
 from app.session import Session
 from app.theme import stylesheet
 from app.widgets import FULL, NumberField, ValueWidgets, icon, show_refusal
+from compute import settings
 from compute.backends import backend
 from compute.engine import messages
 from compute.labs.crossover import Crossover
@@ -221,7 +222,8 @@ class MeasureControls(ValueWidgets):
         self._sweep = sweep
         values = session.values
         self.budget = NumberField("Budget of sampling  [s]", values["budget"], self._set_budget)
-        self.longest = NumberField("A call at most  [s]", values["longest"], self._set_longest)
+        hint = settings.bound_words("call_seconds", self.parameter("longest").bounds[1])
+        self.longest = NumberField("A call at most  [s]", values["longest"], self._set_longest, helper_text=hint)
         self.grid = self._bind("per_decade", pmui.Select(
             label="Points", options=POINTS, value=values["per_decade"], size="small", **FULL))  # fmt: skip
         self.caches = self._bind("evict", pmui.Select(
@@ -255,7 +257,8 @@ class MeasureControls(ValueWidgets):
 
     def refused(self, text: str) -> bool:
         """Show why the engine refused a value, beside its field; False if it is none of these fields."""
-        field = {"budget": self.budget, "longest": self.longest}.get(text.split(" ", 1)[0])
+        fields = {"budget": self.budget, "longest": self.longest, "call_seconds": self.longest}
+        field = fields.get(text.split(" ", 1)[0])
         if field is not None:
             field.complain(text)
         return field is not None

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import ceil, isfinite
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -135,6 +135,11 @@ class Crossover(Lab):
                 raise ValueError(f"{name} must be a finite number of seconds, not {values[name]}")
         if values["device_index"]:
             raise ValueError(f"device_index must be 0 for {self.LAB}: its ways compute on the first GPU")
+
+    @classmethod
+    def sizes(cls, values: Mapping[str, Any]) -> dict[str, int]:
+        """Whole seconds of a call, which other labs of the device wait for: what a server may bound."""
+        return {"call_seconds": ceil(values["longest"])}
 
     def update(self, **values: Any) -> None:
         """Set several parameters at once, all or none; another workload begins with its usual ways, settings and n."""
