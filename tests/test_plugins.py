@@ -214,7 +214,7 @@ def test_what_the_page_takes_along_of_it_comes_back_to_the_page(wave):
     assert picture.shape[:2] == moment.scene.size
 
     shown = DirectSession(wave(**SMALL))
-    shown.phase, shown.restore = "paused", shown.live.restore
+    shown.restore = shown.live.restore
     tab = SimpleNamespace(
         session=shown, parts=PARTS, awaits_scene=False, controls=SimpleNamespace(apply_style=ignore),
         lab_view=SimpleNamespace(show_part=ignore), address=SimpleNamespace(forget=ignore),
