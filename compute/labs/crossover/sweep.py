@@ -59,6 +59,7 @@ class Checks:
     def __init__(self, plan: SweepPlan, points: PointsByWay) -> None:
         self._plan, self._points = plan, points
         self._references: dict[int, float] = {}  # seconds by n
+        self._trials: dict[str, tuple[int, float]] = {}  # of ways: an n below the plan's, and the seconds of a call
 
     def run(self) -> Generator[CheckProgress, None, None]:
         """Check every way against the reference; yields after each."""
@@ -163,7 +164,30 @@ class Checks:
             expected = self._references[n] * self._growth(n, case)[1]
             if expected > longest:
                 return f"the reference would take about {expected:.2g} s; {longest:.2g} s are allowed"
+        if not known and self._plan.longest and point.way.backend.device == "host":
+            n, seconds = self._trial(point.way, point.n)
+            expected = seconds * max(self._growth(n, case, point.way)) if seconds >= TELLING else 0.0
+            if expected > allowed:
+                return f"would take about {expected:.2g} s a call; {allowed:.2g} s are allowed"
         return ""
+
+    def _trial(self, way: Way, least: int) -> tuple[int, float]:
+        """An n below `least` from whose call that at `least` is told, and its seconds; the largest if all are quick.
+
+        The n before it must have taken long, too: of a small one threads that wake up may. A GPU's ways are not tried,
+        since some compile anew for each n.
+        """
+        if way.name not in self._trials:
+            n, found, before = self._plan.workload.sizes[0], (0, 0.0), 0.0
+            while n < least and min(before, found[1]) < TELLING:
+                before = found[1]
+                case = self._plan.case(n)
+                with WorkloadRunner(way, case, case.inputs(self._plan.seed)) as runner:
+                    first = runner.time(1).compute  # it may compile
+                    found = n, min(first, runner.time(1).compute) if first < AGAIN or not found[0] else first
+                n *= TRIAL_FACTOR
+            self._trials[way.name] = found
+        return self._trials[way.name]
 
     def _handling(self, known: list[Point]) -> list[float]:
         """Seconds of handling at each n that was tried; the first is left out, or taken as if nothing was compiled."""

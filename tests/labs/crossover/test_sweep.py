@@ -129,6 +129,23 @@ def test_a_first_n_that_takes_too_long_is_skipped_before_anything_is_made_for_it
     assert {point.status for point in quick.points.values()} == {"measured"}
 
 
+def test_a_slow_way_of_a_quick_reference_is_skipped_at_its_first_n_and_others_are_measured():
+    seen = []
+
+    def slow(a):
+        seen.append(a.size)
+        time.sleep(1e-5 * a.size)
+        a += 1
+
+    large, right = 10**6, workload("add_one").way("cpu_numpy")
+    ways = planted("slow", slow), right
+    sweep = finish(Sweep(SweepPlan(workload("add_one"), ways, (large,), budget=1.0, longest=0.5)))
+    assert sweep.points["cpu_numpy_slow", large].status == "skipped"
+    assert "a call; " in sweep.points["cpu_numpy_slow", large].reason
+    assert 0 < max(seen) < 10**4
+    assert sweep.points[right.name, large].status == "measured"
+
+
 def test_a_missing_way_says_what_installs_it():
     absent = Way("add_one", Extra("gpu_magic", "cuda", Host, ("magic_wands",), "Magic", "magic"), "")
     sweep = finish(Sweep(plan(absent)))
