@@ -107,11 +107,16 @@ def send(document: Document, message: bytes) -> None:
             continue
         try:
             protocol._write_frame(True, BINARY, message)  # noqa: SLF001 write_message makes a task, to say when it is written
-            if len(protocol.stream._write_buffer) > UNREAD + AHEAD * len(message):  # noqa: SLF001 Tornado tells it nowhere
-                log.warning("gave up a connection that does not read: %d bytes of frames wait for it", len(message))
+            if (waiting := unread(protocol)) > UNREAD + AHEAD * len(message):
+                log.warning("gave up a connection that does not read: %d bytes of frames wait for it", waiting)
                 protocol.stream.close()
         except (StreamClosedError, WebSocketClosedError):
             log.debug("a browser has gone while a frame was sent to it")
+
+
+def unread(protocol: Any) -> int:
+    """How many bytes wait for the browser of a WebSocket; none once it has gone, which may be while it is written to."""
+    return len(protocol.stream._write_buffer or b"")  # noqa: SLF001 Tornado tells it nowhere
 
 
 def install() -> None:

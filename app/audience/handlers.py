@@ -23,6 +23,7 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 from app.audience.broadcast import BROKEN
 from app.audience.feed import ACTS
 from app.audience.rooms import Feed, ViewerRefused, rooms
+from app.frame_channel import unread
 from app.theme import DARK, LIGHT
 
 STATIC = Path(__file__).parent.parent / "static"
@@ -145,7 +146,7 @@ class ViewerSocket(WebSocketHandler):
             return
         try:
             protocol._write_frame(True, BINARY, message)  # noqa: SLF001 as above
-            if (waiting := len(protocol.stream._write_buffer)) > UNREAD + 2 * len(message):  # noqa: SLF001 told nowhere
+            if (waiting := unread(protocol)) > UNREAD + 2 * len(message):
                 log.warning("gave up a viewer that confirms and does not read: %d bytes wait for it", waiting)
                 protocol.stream.close()
         except (StreamClosedError, WebSocketClosedError):

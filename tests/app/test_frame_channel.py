@@ -96,6 +96,18 @@ def test_every_browser_of_the_page_gets_it_and_one_that_goes_harms_nobody():
     assert [wire.sent for wire in wires] == [[b"message"], [], [], [b"message"]]
 
 
+def test_a_browser_that_is_found_gone_while_it_is_written_to_harms_nobody():
+    """Tornado then drops the buffer of what waits."""
+
+    class Breaking(Wire):
+        def _write_frame(self, last: bool, kind: int, data: bytes) -> None:
+            self.stream._write_buffer = None
+
+    last = Wire()
+    frame_channel.send(shown([Breaking(), last]), b"message")
+    assert last.sent == [b"message"]
+
+
 def test_a_page_that_nobody_shows_is_sent_nothing():
     frame_channel.send(Document(), b"message")
 
