@@ -115,7 +115,7 @@ def send(document: Document, message: bytes) -> None:
 
 
 def unread(protocol: Any) -> int:
-    """How many bytes wait for the browser of a WebSocket; none once it has gone, which may be while it is written to."""
+    """How many bytes wait for the browser of a WebSocket; none once it has gone, which a write may find out."""
     return len(protocol.stream._write_buffer or b"")  # noqa: SLF001 Tornado tells it nowhere
 
 
