@@ -259,12 +259,17 @@ def test_a_picture_says_which_part_of_it_was_taken():
     assert "all of its 64 × 64 pixels" in field.words.object
 
 
-def test_a_picture_is_said_to_be_taken_only_while_it_is_shown():
+def blurred_ramp():
+    """A tab that shows the picture ramp.png, its files' fields, and the one whose label says so."""
     tab = Tab(problem="blur", n=16)
     uploads = tab.controls.problem.uploads
-    label = uploads.fields["image"].field
     tab.give("image", "ramp.png", picture(64, 64))
     tab.see()
+    return tab, uploads, uploads.fields["image"].field
+
+
+def test_a_picture_is_said_to_be_taken_only_while_it_is_shown():
+    tab, uploads, label = blurred_ramp()
     assert (label.uploaded_label, uploads.phantom.visible) == ("Picture: ramp.png", True)
     tab.choose("tomo")  # computed with the phantom
     tab.see()
@@ -276,11 +281,7 @@ def test_a_picture_is_said_to_be_taken_only_while_it_is_shown():
 
 
 def test_a_picture_that_is_read_or_was_refused_says_so_while_other_frames_come():
-    tab = Tab(problem="blur", n=16)
-    uploads = tab.controls.problem.uploads
-    label = uploads.fields["image"].field
-    tab.give("image", "ramp.png", picture(64, 64))
-    tab.see()
+    tab, uploads, label = blurred_ramp()
     tab.give("image", "bad.png", b"no picture at all")
     tab.see()
     assert (label.uploaded_label, uploads.phantom.visible) == ("Not taken: bad.png", True)
