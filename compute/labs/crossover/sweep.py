@@ -101,8 +101,7 @@ class Checks:
         It ends at an n from which its time at `least` can be told: before any sweep the first n is unknown, and may be
         the largest there is.
         """
-        n = self._plan.workload.sizes[0]
-        while n < least:
+        for n in self._sizes_below(least):
             self._reference(self._plan.case(n))
             if self._references[n] < AGAIN:
                 first = self._references[n]  # it may have loaded a library
@@ -110,6 +109,12 @@ class Checks:
                 self._references[n] = min(first, self._references[n])
             if self._references[n] >= min(TELLING, longest):
                 return
+
+    def _sizes_below(self, least: int) -> Iterator[int]:
+        """Yield the n below `least` at which something is tried, from the workload's least n on."""
+        n = self._plan.workload.sizes[0]
+        while n < least:
+            yield n
             n *= TRIAL_FACTOR
 
     def _compare(self, point: Point, case: Case, inputs: Any, truth: Any) -> Generator[None, None, None]:
@@ -178,14 +183,14 @@ class Checks:
         since some compile anew for each n.
         """
         if way.name not in self._trials:
-            n, found, before = self._plan.workload.sizes[0], (0, 0.0), 0.0
-            while n < least and min(before, found[1]) < TELLING:
-                before = found[1]
-                case = self._plan.case(n)
+            found, before = (0, 0.0), 0.0
+            for n in self._sizes_below(least):
+                if min(before, found[1]) >= TELLING:
+                    break
+                before, case = found[1], self._plan.case(n)
                 with WorkloadRunner(way, case, case.inputs(self._plan.seed)) as runner:
                     first = runner.time(1).compute  # it may compile
                     found = n, min(first, runner.time(1).compute) if first < AGAIN or not found[0] else first
-                n *= TRIAL_FACTOR
             self._trials[way.name] = found
         return self._trials[way.name]
 
