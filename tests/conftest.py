@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import signal
+import threading
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 from compute.backends import BACKENDS, Backend
+from compute.export.jobs import JOBS
 from compute.lab import Lab
 from compute.labs import lab_class
 from compute.labs.diffusion import Diffusion
@@ -62,6 +64,18 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the longest files first."""
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
+
+@pytest.fixture(autouse=True)
+def no_process_of_an_earlier_test() -> None:
+    """Give this test's jobs no process that an earlier test had started ahead: its environment is that test's, so it
+    may not know the labs of this one."""
+    for thread in threading.enumerate():
+        if thread.name == "spare":
+            thread.join()
+    if JOBS._spare is not None:
+        JOBS._spare.close()
+        JOBS._spare = None
 
 
 def backend_cases() -> list[Any]:

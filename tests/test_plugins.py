@@ -33,6 +33,7 @@ from compute import plugins
 from compute.__main__ import BAD_INPUT, OK, main
 from compute.engine import Refused, Sampled, SnapshotTaken
 from compute.export import render
+from compute.export.jobs import JOBS
 from compute.export.link import packed, unpacked
 from compute.export.scene import Scene, SceneError
 from compute.labs import LABS, lab_class, labs, outside
@@ -217,7 +218,7 @@ def test_what_the_page_takes_along_of_it_comes_back_to_the_page(wave):
     shown.restore = shown.live.restore
     tab = SimpleNamespace(
         session=shown, parts=PARTS, awaits_scene=False, controls=SimpleNamespace(apply_style=ignore),
-        lab_view=SimpleNamespace(show_part=ignore), address=SimpleNamespace(forget=ignore),
+        lab_view=SimpleNamespace(show_part=ignore), address=SimpleNamespace(forget=ignore), wait_no_longer=list,
     )  # fmt: skip
     restorer, told = Restorer(tab, lambda kind, words: told.append((kind, words))), []
     restorer.restore(unpacked(packed(moment.scene)))
@@ -227,6 +228,14 @@ def test_what_the_page_takes_along_of_it_comes_back_to_the_page(wave):
         time.sleep(0.05)
     assert told[-1] == ("success", "Restored, at step 40.")
     np.testing.assert_array_equal(shown.live.field(), session.live.field())
+
+
+@pytest.mark.parametrize("turn", ["first", "second"])
+def test_no_test_gets_a_process_that_was_started_ahead_of_another(turn):
+    """It would know the labs of the other: that job of the page failed, now and then, where it had no such lab."""
+    assert JOBS._spare is None, turn
+    JOBS._prepare()
+    assert JOBS._spare is not None
 
 
 def test_every_command_takes_its_folder(wave_folder, tmp_path, capsys, monkeypatch):
