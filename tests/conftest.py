@@ -68,14 +68,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def no_process_of_an_earlier_test() -> None:
-    """Give this test's jobs no process that an earlier test had started ahead: its environment is that test's, so it
-    may not know the labs of this one."""
+    """Give this test's jobs no process that an earlier test had started ahead or that its jobs have left: its
+    environment is that test's, so it may not know the labs of this one."""
     for thread in threading.enumerate():
         if thread.name == "spare":
             thread.join()
     if JOBS._spare is not None:
         JOBS._spare.close()
         JOBS._spare = None
+    JOBS.end_kept()
 
 
 def backend_cases() -> list[Any]:

@@ -250,6 +250,7 @@ class ChildProcess:
             )
         self.pid, self._leads = self._process.pid, leads
         self.ended = False  # it has closed its end, or is gone
+        self.tasks = 0  # that it was given
         self._lock = threading.Lock()  # held while the process is signalled or waited for
         self._in, self._out = (pipe.fileno() for pipe in (self._process.stdin, self._process.stdout) if pipe)
         os.set_blocking(self._in, False)
@@ -260,6 +261,7 @@ class ChildProcess:
     def give(self, task: ChildTask) -> None:
         """Have `task` done, after those that were given before. It is sent by the next `exchange`."""
         self._post(TASK, pickle.dumps(task, protocol=5))
+        self.tasks += 1
         self._liveness.reset()
 
     def hold(self, number: int) -> None:

@@ -38,6 +38,8 @@ from compute.export.child_process import (
 )
 
 TICK = 0.1  # s between looks at what is wanted of a job
+KEPT = 30.0  # s for which a process waits for the next job that may have it
+USES = 50  # jobs that one process does
 OVER = ("done", "failed", "cancelled")
 
 
@@ -79,6 +81,7 @@ class JobQueue:
         self._served: dict[Hashable, int] = {}  # clients of waiting or running jobs, by when they last got a turn
         self._count = 0
         self._spare: ChildProcess | None = None  # a process that was started ahead
+        self._kept: tuple[ChildProcess, threading.Timer] | None = None  # one whose job is done, and what ends it
 
     def add(self, job: Queued) -> None:
         """Let `job` wait for a turn; `deal` gives it one."""
@@ -121,16 +124,55 @@ class JobQueue:
         """Start a process ahead, so that the next job need not wait for one. Returns at once."""
         threading.Thread(target=self._prepare, name="spare", daemon=True).start()
 
-    def process(self) -> ChildProcess:
-        """Return the process that was started ahead, or a new one."""
+    def process(self, keeps: bool = False) -> ChildProcess:
+        """Return the process that was started ahead, or a new one.
+
+        keeps: whether the job keeps its process for the next; it gets one that was kept, if there is one.
+        """
+        if keeps and (kept := self._take_kept()) and self._lives(kept):
+            kept.go_on()  # whatever its last job was told
+            return kept
         with self._lock:
             spare, self._spare = self._spare, None
-        if spare is not None:
-            exchange([spare], 0)
-            if not spare.ended:
-                return spare
-            spare.close()
+        if spare is not None and self._lives(spare):
+            return spare
         return ChildProcess(leads=True, low=True)
+
+    def keep(self, process: ChildProcess) -> None:
+        """Take a process that has done its job, for the next that keeps its own: a start costs a second of a processor.
+
+        It is ended if there is one already, if it has done USES jobs, and after KEPT seconds without another.
+        """
+        timer = threading.Timer(KEPT, self.end_kept)
+        timer.daemon = True
+        with self._lock:
+            taken = self._kept is None and process.tasks < USES
+            if taken:
+                self._kept = process, timer
+                timer.start()
+        if not taken:
+            process.close()
+
+    def end_kept(self) -> None:
+        """End the process that was kept, if there is one."""
+        if kept := self._take_kept():
+            kept.close()
+
+    def _take_kept(self) -> ChildProcess | None:
+        with self._lock:
+            kept, self._kept = self._kept, None
+        if kept is None:
+            return None
+        kept[1].cancel()
+        return kept[0]
+
+    @staticmethod
+    def _lives(process: ChildProcess) -> bool:
+        """Whether it can be given something to do; it is closed if not."""
+        exchange([process], 0)
+        if process.ended:
+            process.close()
+        return not process.ended
 
     def _prepare(self) -> None:
         if self._spare is not None:
@@ -159,7 +201,8 @@ class Job:
     """One task in a process of its own.
 
     state: see the module; part (0 to 1) and words: how far it is; seconds: for how long it has run; result: of one that
-    is done; text: why one has failed. client: whoever asked, for fairness; deadline: seconds, by default its lane's.
+    is done; text: why one has failed. client: whoever asked, for fairness; deadline: seconds, by default its lane's;
+    keeps: whether its process, once it is done, goes on to another job that keeps its own.
     """
 
     def __init__(
@@ -169,8 +212,9 @@ class Job:
         client: Hashable = None,
         deadline: float | None = None,
         queue: JobQueue = JOBS,
+        keeps: bool = False,
     ) -> None:
-        self.lane, self.client = lane, client
+        self.lane, self.client, self.keeps = lane, client, keeps
         self.deadline = lane.deadline if deadline is None else deadline
         self.state, self.part, self.words, self.text, self.seconds = "waiting", 0.0, "", "", 0.0
         self.result: Any = None
@@ -264,7 +308,7 @@ class Job:
             self._queue.deal()
 
     def _begin_and_follow(self) -> None:
-        process = self._queue.process()
+        process, ending = self._queue.process(self.keeps), ""
         try:
             process.give(partial(when_idle, self._task) if self.lane.background else self._task)
             with self._lock:
@@ -273,7 +317,10 @@ class Job:
         finally:
             with self._lock:
                 self._process = None
-            ending = process.close()
+            if self.keeps and self.state == "done":
+                self._queue.keep(process)
+            else:
+                ending = process.close()
         self._end("failed", text=f"its process ended before it was done: {ending or 'nobody knows how'}")
 
     def _follow(self, process: ChildProcess) -> None:

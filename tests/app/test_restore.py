@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from app.export import restore
 from compute.export.scene import Scene, SceneError
 
 VALUES = {"ny": 20, "nx": 30}
+
+
+@pytest.fixture(autouse=True)
+def states(monkeypatch):
+    """No state that another test has asked for."""
+    monkeypatch.setattr(restore, "STATES", restore.States())
+    return restore.STATES
 
 
 class Session(SimpleNamespace):
@@ -20,6 +28,18 @@ class Session(SimpleNamespace):
 
     def restore(self, snapshot):
         self.done.append(snapshot)
+
+
+class FakeJob(SimpleNamespace):
+    """A job as it says that it is; `cancelled` tells whether it was cancelled before it was over."""
+
+    cancelled = False
+
+    def start(self):
+        pass
+
+    def cancel(self):
+        self.cancelled |= not self.over
 
 
 def tab(waits):
@@ -42,7 +62,7 @@ def tab(waits):
     ids=["a link", "a link that runs", "Run while a link comes", "a file on a lab that runs"],
 )
 def test_whether_the_lab_runs_then(monkeypatch, waits, asked, pressed, runs):
-    job = SimpleNamespace(over=False, part=0.0, state="done", result=(VALUES, "the snapshot"), start=lambda: None)
+    job = FakeJob(over=False, part=0.0, state="done", result=(VALUES, "the snapshot"))
     monkeypatch.setattr(restore, "Job", lambda *given, **options: job)
     shown = tab(waits)
     restorer = restore.Restorer(shown, lambda kind, words: None)
@@ -59,7 +79,7 @@ def test_whether_the_lab_runs_then(monkeypatch, waits, asked, pressed, runs):
 
 def test_nothing_is_said_to_be_restored_before_the_engine_has_taken_its_size(monkeypatch):
     """It may refuse: another process has taken the memory meanwhile, say."""
-    told, finished = [], SimpleNamespace(over=True, part=1.0, state="done", result=(VALUES, "s"), start=lambda: None)
+    told, finished = [], FakeJob(over=True, part=1.0, state="done", result=(VALUES, "s"))
     monkeypatch.setattr(restore, "Job", lambda *given, **options: finished)
     shown = tab(waits=False)
     small = {**shown.session.values, "ny": 8}
@@ -98,6 +118,89 @@ def test_more_work_than_a_link_may_ask_for_is_refused_with_the_usual_grid_too(mo
 
 
 def test_a_lab_without_a_grid_has_no_such_work(monkeypatch):
-    job = SimpleNamespace(start=lambda: None)
+    job = FakeJob()
     monkeypatch.setattr(restore, "Job", lambda *given, **options: job)
     restore.Restorer(tab(waits=False), lambda kind, words: None).restore(Scene("l_curve", {}, steps=10**7))
+
+
+class Snapshots:
+    """Makes jobs that are over when told, each with a snapshot of so many bytes."""
+
+    def __init__(self, size=8):
+        self.size, self.made = size, []
+
+    def __call__(self, *given, **options):
+        result = (VALUES, {"field": np.zeros(self.size, np.uint8)})
+        self.made.append(FakeJob(over=False, part=0.0, state="running", result=result, text="no luck"))
+        return self.made[-1]
+
+
+@pytest.fixture
+def jobs(monkeypatch):
+    made = Snapshots()
+    monkeypatch.setattr(restore, "Job", made)
+    return made
+
+
+def restorers(count, told=None):
+    told = [] if told is None else told
+    return [restore.Restorer(tab(waits=False), lambda kind, words: told.append(kind)) for _ in range(count)]
+
+
+def test_a_state_that_many_ask_for_is_computed_once(jobs):
+    """A hall opens one link."""
+    told = []
+    many = restorers(40, told)
+    for one in many:
+        one.restore(Scene("diffusion", VALUES, steps=100))
+    assert len(jobs.made) == 1
+    jobs.made[0].over, jobs.made[0].state = True, "done"
+    late, other = restorers(2, told)
+    late.restore(Scene("diffusion", VALUES, steps=100))
+    for one in (*many, late):
+        one.tick()
+        assert [len(done) for done in one._tab.session.done] == [1]
+    assert told == ["success"] * 41
+    other.restore(Scene("diffusion", VALUES, steps=101))
+    assert len(jobs.made) == 2
+
+
+def test_a_state_is_given_up_when_the_last_who_waits_for_it_leaves(jobs):
+    first, second = restorers(2)
+    scene = Scene("diffusion", VALUES)
+    first.restore(scene)
+    second.restore(scene)
+    first.close()
+    assert not jobs.made[0].cancelled
+    second.restore(Scene("diffusion", VALUES, steps=1))  # another file was dropped
+    assert jobs.made[0].cancelled
+    first.restore(scene)
+    assert len(jobs.made) == 3
+
+
+def test_what_could_not_be_computed_is_tried_again(jobs):
+    told = []
+    first, second = restorers(2, told)
+    scene = Scene("diffusion", VALUES)
+    first.restore(scene)
+    second.restore(scene)
+    jobs.made[0].over, jobs.made[0].state = True, "failed"
+    first.tick()
+    second.tick()
+    assert told == ["error"] * 2
+    first.restore(scene)
+    assert len(jobs.made) == 2
+
+
+def test_states_that_nobody_waits_for_are_kept_up_to_a_bound(jobs, states, monkeypatch):
+    monkeypatch.setattr(restore, "KEPT", 20)
+    (one,) = restorers(1)
+    for steps in (0, 1, 2, 3, 2, 3):  # each holds 8 bytes: the last two stay
+        one.restore(Scene("diffusion", VALUES, steps=steps))
+        jobs.made[-1].over, jobs.made[-1].state = True, "done"
+        one.tick()
+        assert not one.busy
+        assert sum(state.held for state in states._states.values()) <= 20
+    assert len(jobs.made) == 4
+    one.restore(Scene("diffusion", VALUES, steps=1))
+    assert len(jobs.made) == 5

@@ -14,7 +14,7 @@ from functools import partial
 import psutil
 import pytest
 
-from compute.export import child_process
+from compute.export import child_process, jobs
 from compute.export.child_process import ChildProcess, Liveness, exchange
 from compute.export.jobs import FILE, FILM, QUICK, STATE, Job, JobLane, JobQueue
 from tests.export.chores import babble, count, deaf, full, heavy, parent, refuse, stumble, unsendable, vanish
@@ -444,7 +444,7 @@ def test_a_process_that_was_started_ahead_is_used_once_and_one_that_died_is_not(
     until(lambda: turns._spare is not None)
     spare = turns._spare
     os.kill(spare.pid, signal.SIGKILL)
-    until(lambda: not alive(spare.pid))
+    until(spare._exited)  # not only its first thread
     made = started(count, 1, 0.0, queue=turns)
     assert made.join(240)
     assert made.state == "done"
@@ -456,6 +456,55 @@ def test_a_process_that_was_started_ahead_is_used_once_and_one_that_died_is_not(
     assert made._process is spare
     made.cancel()
     assert made.join(240)
+
+
+def own_pid(tell):
+    """The number of the process."""
+    return os.getpid()
+
+
+def test_a_process_goes_on_to_the_next_job_that_keeps_its_own(turns, monkeypatch):
+    monkeypatch.setattr(jobs, "USES", 3)
+    pids = [ran(own_pid, queue=turns, keeps=keeps).result for keeps in (True, False, True, True, True)]
+    first, other, *same, late = pids
+    assert same == [first, first]
+    assert len({first, other, late}) == 3  # a job that does not ask for it has one of its own; three are enough for one
+    until(lambda: not alive(first))
+    turns.end_kept()
+
+
+@pytest.mark.parametrize("task", [refuse, vanish])
+def test_a_process_whose_job_failed_is_not_kept(task, turns):
+    assert ran(task, queue=turns, keeps=True).state == "failed"
+    assert turns._kept is None
+
+
+def test_a_process_that_was_kept_and_died_is_not_used(turns):
+    pid = ran(own_pid, queue=turns, keeps=True).result
+    os.kill(pid, signal.SIGKILL)
+    until(turns._kept[0]._exited)  # not only its first thread
+    made = ran(own_pid, queue=turns, keeps=True)
+    assert (made.state, made.text) == ("done", "")
+    assert made.result != pid
+    turns.end_kept()
+
+
+def test_a_process_that_nobody_wants_ends(turns, monkeypatch):
+    monkeypatch.setattr(jobs, "KEPT", 0.2)
+    pid = ran(own_pid, queue=turns, keeps=True).result
+    until(lambda: not alive(pid))
+    assert turns._kept is None
+
+
+def test_a_job_that_was_held_as_it_ended_holds_up_no_other(turns):
+    """The word to hold may reach the process when it has sent its result already."""
+    first = ran(own_pid, queue=turns, keeps=True)
+    turns._kept[0].hold(1)
+    made = started(count, 3, 0.0, queue=turns, keeps=True)
+    assert made.join(240)
+    assert made.state == "done"
+    assert first.result
+    turns.end_kept()
 
 
 def test_a_child_does_one_task_after_the_other():
