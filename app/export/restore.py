@@ -84,7 +84,7 @@ def sides_of(scene: Scene) -> list[int]:
 
 
 @dataclass(eq=False)
-class State:
+class SharedState:
     """What brings pages to one scene: a job whose result is the values, and the snapshot of a lab that never ends."""
 
     job: Job
@@ -96,7 +96,7 @@ class State:
         return _bytes_in(self.job.result[1]) if self.job.state == "done" else 0
 
 
-class States:
+class SharedStates:
     """The states that pages are brought to. A hall that opens one link asks for one state, at once: it is computed
     once, and the last ones are kept for who comes late, KEPT bytes of them.
 
@@ -105,17 +105,17 @@ class States:
     """
 
     def __init__(self) -> None:
-        self._states: dict[str, State] = {}  # by their scene; the last that was asked for is the last
+        self._states: dict[str, SharedState] = {}  # by their scene; the last that was asked for is the last
 
-    def ask(self, scene: Scene, asking: Restorer) -> State:
+    def ask(self, scene: Scene, asking: Restorer) -> SharedState:
         """Return the state of `scene`, which is computed unless it is there or under way already."""
         key = sha256(json.dumps(scene.plain(), sort_keys=True).encode()).hexdigest()
-        state = self._states.pop(key, None) or State(self._job(scene, asking))
+        state = self._states.pop(key, None) or SharedState(self._job(scene, asking))
         self._states[key] = state
         state.asking.add(asking)
         return state
 
-    def leave(self, state: State, asking: Restorer) -> None:
+    def leave(self, state: SharedState, asking: Restorer) -> None:
         """It waits for it no longer: what nobody waits for is not computed to its end."""
         state.asking.discard(asking)
         if not state.asking:
@@ -138,7 +138,7 @@ class States:
         return job
 
 
-STATES = States()
+STATES = SharedStates()
 
 
 def _bytes_in(kept: object) -> int:
@@ -154,7 +154,7 @@ class Restorer:
     def __init__(self, tab: LabTab, tell: Callable[[str, str], None]) -> None:
         self._tab, self._tell = tab, tell
         self._scene: Scene | None = None
-        self._state: State | None = None
+        self._state: SharedState | None = None
         self._waited, self._posed, self._plays = 0, False, False
         self._wanted: dict[str, Any] = {}  # the values that were asked for
 

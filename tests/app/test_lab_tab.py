@@ -126,9 +126,9 @@ def test_a_refresh_changes_the_document_once(drawn_tab):
 
 
 def test_nothing_is_compared_of_a_lab_that_is_on_its_way_to_a_scene(drawn_tab):
-    drawn_tab.restorer._job = object()  # under way
+    drawn_tab.restorer._state = object()  # under way
     drawn_tab._tick()
     assert sorted(drawn_tab.ticks) == ["address", "controls", "lab_view", "restorer", "status"]
-    drawn_tab.restorer._job = None
+    drawn_tab.restorer._state = None
     drawn_tab._tick()
     assert drawn_tab.ticks.count("readout") == 1

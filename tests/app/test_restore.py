@@ -16,7 +16,7 @@ VALUES = {"ny": 20, "nx": 30}
 @pytest.fixture(autouse=True)
 def states(monkeypatch):
     """No state that another test has asked for."""
-    monkeypatch.setattr(restore, "STATES", restore.States())
+    monkeypatch.setattr(restore, "STATES", restore.SharedStates())
     return restore.STATES
 
 
