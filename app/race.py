@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import io
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,13 +26,15 @@ from app.readout import recorded_figures
 from app.readout_html import times
 from app.theme import ASSETS
 from app.widgets import Card, card_script, icon
-from compute.export.jobs import STATE, Job
+from compute.export.jobs import STATE, Job, internal_error
 from compute.export.scene import Style, coloured
 from compute.lab import Lab
 from compute.race import Lane, Race, RaceResult, default_racers, run_race
 
 if TYPE_CHECKING:
     from app.lab_tab import LabTab
+
+log = logging.getLogger(__name__)
 
 Box = tuple[float, float, float, float]
 
@@ -195,7 +198,7 @@ class RaceTrack:
                 run.pictures = DRAWING.submit(drawn, job.result, shown_style(run.tab), run.race.lab.APART)
             if run.pictures.done():
                 self._stop(run)
-                said = result_content(job.result, run.pictures.result(), run.race)
+                said = finished(job.result, run.pictures, run.race)
             else:
                 said = {"part": 1.0, "doing": "drawing the pictures"}
         else:
@@ -235,6 +238,14 @@ def drawn(result: RaceResult, style: Style, apart: tuple[int, int, int]) -> list
     box = curve_box(result.curves[-1]) if result.curves else None
     pictures = [png(levels, style, apart) for levels in result.pictures]
     return pictures + [curve_svg(curve, box) for curve in result.curves if box]
+
+
+def finished(result: RaceResult, pictures: Future[list[str]], race: Race) -> dict[str, Any]:
+    """Return what the browser is told of a race that is over, and of which `pictures` are drawn, or could not be."""
+    if error := pictures.exception():
+        log.error("the pictures of a race", exc_info=error)
+        return {"failed": internal_error(f"its pictures could not be drawn: {error}")}
+    return result_content(result, pictures.result(), race)
 
 
 def result_content(result: RaceResult, pictures: list[str], race: Race) -> dict[str, Any]:

@@ -106,7 +106,7 @@ export function render({ model }) {
     requestAnimationFrame(() => shown(!section.hidden));    // once it is part of the page
     drawHead(title, choices);
     if (!lanes) {
-      const words = failed ? `The race was not run: ${failed}` : `The lanes take turns, each against its own clock: ${doing}`;
+      const words = failed ? `The race cannot be shown: ${failed}` : `The lanes take turns, each against its own clock: ${doing}`;
       const status = make('p', { className: failed ? 'bad' : 'waiting', textContent: words });
       status.setAttribute('role', 'status');
       const bar = make('div', { className: 'track wide' }, make('i', { style: `width: ${100 * (part || 0)}%` }));

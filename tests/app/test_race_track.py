@@ -69,28 +69,49 @@ class Finished:
     cancel = start
 
 
-def test_the_end_of_a_race_is_drawn_beside_the_loop_and_records_are_read_once(page, monkeypatch):
-    drawing, read, png = set(), [], race.png
-    monkeypatch.setattr(race, "png", lambda *given: drawing.add(threading.get_ident()) or png(*given))
+@pytest.fixture
+def racing(page, monkeypatch):
+    """The track of that page, whose tab can race now; `racing(steps)` runs one to its end and returns what it says."""
     monkeypatch.setattr(race, "Job", Finished)
-    for module in (race, readout):
-        monkeypatch.setattr(module, "library", lambda: read.append(1) or ([], []), raising=False)
     monkeypatch.setattr(race, "default_racers", lambda *_given: (Racer("cpu_numpy"), Racer("cpu_numba")))
-    readout.recorded_figures.cache_clear()
     page.document.add_periodic_callback = lambda call, _ms: page.waiting.append(call) or call
     page.document.remove_periodic_callback = page.waiting.remove
     page.current.drawn, page.current.show = True, lambda shown: None
     page.current.session.latest = None
     page.current.controls = SimpleNamespace(style=lambda _part: Style())
     track = RaceTrack(page)
-    for _ in range(2):
+
+    def run():
         track.begin(LEGS)
         give_up_at = time.monotonic() + 60
         while page.waiting and time.monotonic() < give_up_at:
             page.waiting[0]()
             time.sleep(0.01)
-        assert len(track.card.content["pictures"]) == LEGS + 1
+        return track.card.content
+
+    return run
+
+
+def test_the_end_of_a_race_is_drawn_beside_the_loop_and_records_are_read_once(racing, monkeypatch):
+    drawing, read, png = set(), [], race.png
+    monkeypatch.setattr(race, "png", lambda *given: drawing.add(threading.get_ident()) or png(*given))
+    for module in (race, readout):
+        monkeypatch.setattr(module, "library", lambda: read.append(1) or ([], []), raising=False)
+    readout.recorded_figures.cache_clear()
+    for _ in range(2):
+        assert len(racing()["pictures"]) == LEGS + 1
     readout.recorded_figures.cache_clear()
     assert drawing
     assert threading.get_ident() not in drawing
     assert len(read) == 1
+
+
+def test_pictures_that_cannot_be_drawn_are_told(racing, page, monkeypatch, caplog):
+    def fail(*given):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(race, "png", fail)
+    said = racing()
+    assert said["failed"] == "its pictures could not be drawn: no room (this is an error of Fieldlab)"
+    assert page.waiting == []
+    assert "MemoryError" in caplog.text
